@@ -1,0 +1,180 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { type ConnectRouterOptions, type ContextValues, createContextValues } from "@connectrpc/connect";
+import { compressionBrotli, compressionGzip, connectNodeAdapter } from "@connectrpc/connect-node";
+import type { Authenticator } from "./auth/authenticator.ts";
+import type { StoreProbe, UserGroupStore } from "./domain/store.ts";
+import type { Logger } from "./observability/log.ts";
+import type { Metrics } from "./observability/metrics.ts";
+import { errorResponse } from "./rest/errors.ts";
+import { operations } from "./rest/operations.ts";
+import { isUserRoute, pathNotFound, UserRoute } from "./rest/user-route.ts";
+import { kProtocol, type WireProtocol } from "./rpc/context.ts";
+import { authenticationInterceptor, deadlineInterceptor, errorInterceptor } from "./rpc/interceptors.ts";
+import { observeFailure, observeInterceptor, requestIdOf } from "./rpc/observe.ts";
+import { MAX_MESSAGE_BYTES, refusedError } from "./rpc/refused.ts";
+import { isOpenService, routes } from "./rpc/routes.ts";
+import { validationInterceptor } from "./rpc/validation.ts";
+import { Cors } from "./transport/cors.ts";
+import type { Route } from "./transport/dispatch.ts";
+import { type HeaderRecord, LeanHeaders } from "./transport/lean-headers.ts";
+import { UnaryTransport } from "./transport/unary.ts";
+import type { WireRequest, WireResponse } from "./transport/wire.ts";
+
+/** What the service is made of. */
+export interface AppParts {
+  readonly store: UserGroupStore;
+  readonly probe: StoreProbe;
+  readonly authenticator: Authenticator;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly corsOrigins: "*" | readonly string[];
+  /** In milliseconds. */
+  readonly rotationGraceMs: number;
+  /** Aborts when the service begins to close: streams end. */
+  readonly shutdownSignal: AbortSignal;
+  readonly isClosing: () => boolean;
+}
+
+/** The service without a port: what serves each request. */
+export interface App {
+  /** What serves a request; undefined for those of Connect's adapter. */
+  readonly find: (httpMethod: string, target: string, headers: HeaderRecord) => Route | undefined;
+  /** Connect's adapter, for streams and for what the unary transport does not know. */
+  readonly fallback: (req: IncomingMessage, res: ServerResponse) => void;
+  readonly cors: Cors;
+  /** Routes and options, for other adapters of Connect. */
+  readonly connect: ConnectRouterOptions & { readonly routes: ReturnType<typeof routes> };
+}
+
+/** The decoder of JSON requests: bytes that are not UTF-8 are refused, not replaced. */
+const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: true }) };
+
+/** Puts the service together. */
+export function createApp(parts: AppParts): App {
+  const { logger, metrics } = parts;
+  const observers = { logger, observeCall: (call: Parameters<Metrics["observeCall"]>[0]) => metrics.observeCall(call) };
+  const connect = {
+    routes: routes(parts),
+    interceptors: [
+      // Sees every call and every failure as the caller does.
+      observeInterceptor(observers),
+      // Makes failures of all that follow fit for callers.
+      errorInterceptor(),
+      deadlineInterceptor(),
+      // Before validation: who has no token learns nothing of the rules.
+      authenticationInterceptor(parts.authenticator, isOpenService),
+      validationInterceptor(),
+    ],
+    readMaxBytes: MAX_MESSAGE_BYTES,
+    acceptCompression: [compressionGzip, compressionBrotli],
+    jsonOptions: JSON_OPTIONS,
+  };
+  const cors = new Cors({
+    origins: parts.corsOrigins,
+    requestHeaders: ["authorization", "explo-authorization", "x-request-id"],
+    responseHeaders: ["x-request-id"],
+  });
+  const unary = new UnaryTransport({
+    ...connect,
+    contextValues: ({ headers }) => protocolContext(headers),
+    onRefused: (error, { method, requestHeader, contextValues }) => {
+      const call = { method, contextValues, requestId: requestIdOf(requestHeader), started: performance.now() };
+      return observeFailure(observers, call, refusedError(error, method.input));
+    },
+  });
+  const userRoute = new UserRoute<WireRequest>({
+    call: (method, message, request) =>
+      unary.call(method, message, {
+        protocolName: "rest",
+        requestMethod: request.httpMethod,
+        header: new LeanHeaders(request.headers),
+        contextValues: createContextValues().set(kProtocol, "rest"),
+        url: request.url,
+        requestSignal: request.requestSignal,
+      }),
+    onRefused: (error, { headers }) => refuse(error, headers),
+    compressions: connect.acceptCompression,
+  });
+  const rest: Route = {
+    isTooLong: (_head, total) => userRoute.isTooLong(total),
+    serve: (request) => userRoute.serve(request),
+  };
+  const endpoints = operations({ ...parts, metrics: () => metrics.expose() });
+
+  function refuse(error: Parameters<typeof errorResponse>[0], headers: HeaderRecord) {
+    const requestId = requestIdOf(new LeanHeaders(headers));
+    return observeFailure(
+      observers,
+      { method: undefined, contextValues: undefined, requestId, started: performance.now() },
+      error,
+    );
+  }
+
+  /** The answer to a path that nothing serves, in the caller's protocol. */
+  const nowhere: Route = {
+    isTooLong: () => true,
+    serve: async ({ headers }) => {
+      const error = refuse(pathNotFound(), headers);
+      const contentType = String(headers["content-type"] ?? "");
+      if (!contentType.startsWith("application/grpc")) return errorResponse(error, false);
+      const status = { "content-type": contentType, "grpc-status": "12", "grpc-message": "unknown%20method" };
+      return { status: 200, headers: status, body: new Uint8Array(0) };
+    },
+  };
+  const connectPaths = new Set<string>();
+  const fallback = connectNodeAdapter({
+    ...connect,
+    // Calls that are no streams are finished; the unary transport is not told.
+    shutdownSignal: parts.shutdownSignal,
+    routes: (router) => {
+      connect.routes(router);
+      for (const { requestPath } of router.handlers) connectPaths.add(requestPath);
+    },
+    contextValues: (req) => protocolContext(req.headers as HeaderRecord),
+  }) as App["fallback"];
+
+  return {
+    connect,
+    cors,
+    fallback,
+    find: (httpMethod, target, headers) => {
+      const route = unary.route(httpMethod, target, headers);
+      if (route) return headers["origin"] === undefined ? route : withCors(route, cors, headers);
+      const question = target.indexOf("?");
+      const path = question < 0 ? target : target.slice(0, question);
+      if (isUserRoute(path)) return rest;
+      const endpoint = endpoints.get(path);
+      if (endpoint && (httpMethod === "GET" || httpMethod === "HEAD")) return plain(endpoint);
+      if (!connectPaths.has(path)) return nowhere;
+      const preflight = cors.preflight(httpMethod, headers);
+      return preflight && plain(async () => ({ status: 204, headers: preflight, body: new Uint8Array(0) }));
+    },
+  };
+}
+
+/** A route whose answer does not depend on the body. */
+function plain(serve: () => Promise<WireResponse>): Route {
+  return { isTooLong: () => true, serve };
+}
+
+function withCors({ isTooLong, serve }: Route, cors: Cors, headers: HeaderRecord): Route {
+  const allowed = cors.headersFor(headers);
+  return {
+    isTooLong,
+    serve: async (request) => {
+      const response = await serve(request);
+      return { ...response, headers: { ...response.headers, ...(allowed ?? { vary: "origin" }) } };
+    },
+  };
+}
+
+function protocolContext(headers: HeaderRecord): ContextValues {
+  const values = createContextValues();
+  const protocol = protocolOf(String(headers["content-type"] ?? ""));
+  return protocol === "connect" ? values : values.set(kProtocol, protocol);
+}
+
+function protocolOf(contentType: string): WireProtocol {
+  if (contentType.startsWith("application/grpc-web")) return "grpc-web";
+  return contentType.startsWith("application/grpc") ? "grpc" : "connect";
+}

@@ -1,0 +1,182 @@
+import { readFileSync } from "node:fs";
+import { createSecureContext } from "node:tls";
+import type { EnvironmentName } from "../domain/environment.ts";
+import * as parse from "./parse.ts";
+
+/** How much the log says, from most to least. */
+export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal" | "silent";
+
+/** A key of `TOKEN_KEYS`. */
+export interface TokenKeySetting {
+  readonly id: string;
+  /** 32 bytes. */
+  readonly secret: Uint8Array;
+}
+
+/** A token of `API_TOKENS`. */
+export interface ApiTokenSetting {
+  readonly environment: EnvironmentName;
+  readonly token: string;
+}
+
+/** Certificates in PEM. */
+export interface TlsConfig {
+  readonly cert: string;
+  readonly key: string;
+  /** Undefined: clients are not asked for a certificate. */
+  readonly clientCa: string | undefined;
+}
+
+/** Everything that can be set, checked. Durations are milliseconds. */
+export interface Config {
+  readonly host: string;
+  readonly port: number;
+  /** Undefined: the embedded store. */
+  readonly redisUrl: string | undefined;
+  readonly tokenKeys: readonly TokenKeySetting[];
+  readonly apiTokens: readonly ApiTokenSetting[];
+  /** Undefined: AdminService answers UNIMPLEMENTED. */
+  readonly adminToken: string | undefined;
+  readonly rotationGraceMs: number;
+  /** How long an issued API token may be cached; 0 for never. */
+  readonly apiTokenCacheMs: number;
+  readonly minReplicasAck: number;
+  readonly corsOrigins: "*" | readonly string[];
+  readonly tls: TlsConfig | undefined;
+  readonly logLevel: LogLevel;
+  readonly shutdownTimeoutMs: number;
+  readonly redisTimeoutMs: number;
+}
+
+/** Every fault of the settings at once. */
+export class ConfigError extends Error {
+  readonly faults: readonly string[];
+  constructor(faults: readonly string[]) {
+    super(
+      `the settings have ${faults.length === 1 ? "a fault" : "faults"}:\n${faults.map((fault) => `  ${fault}`).join("\n")}`,
+    );
+    this.faults = faults;
+  }
+}
+
+/** Where settings come from: the environment of the process. */
+export type Environ = { readonly [name: string]: string | undefined };
+
+const DAY_MS = 86_400_000;
+
+/** Every variable that is read, with its default as it would be written. */
+export const DEFAULTS = {
+  HOST: "127.0.0.1",
+  PORT: "8080",
+  REDIS_URL: "",
+  TOKEN_KEYS: "",
+  API_TOKENS: "",
+  ADMIN_TOKEN: "",
+  ROTATION_GRACE: "0s",
+  API_TOKEN_CACHE: "5s",
+  MIN_REPLICAS_ACK: "0",
+  CORS_ORIGINS: "",
+  TLS_CERT_FILE: "",
+  TLS_KEY_FILE: "",
+  TLS_CLIENT_CA_FILE: "",
+  LOG_LEVEL: "info",
+  SHUTDOWN_TIMEOUT: "10s",
+  REDIS_TIMEOUT: "1s",
+} as const satisfies { readonly [name: string]: string };
+
+/** The name of a setting. */
+export type Setting = keyof typeof DEFAULTS;
+
+/**
+ * Reads the settings. An unset and an empty variable both mean the default.
+ *
+ * @throws ConfigError naming every fault
+ */
+export function loadConfig(environ: Environ): Readonly<Config> {
+  const faults: string[] = [];
+  const given = (name: Setting): string => environ[name] || DEFAULTS[name];
+  /** Parses a setting; an empty one, and one at fault, gives `otherwise`. */
+  const read = <T>(name: Setting, parser: (text: string) => T, otherwise: T): T => {
+    const text = given(name);
+    if (text === "") return otherwise;
+    try {
+      return parser(text);
+    } catch (error) {
+      if (!(error instanceof parse.SettingError)) throw error;
+      faults.push(`${name} ${error.message}`);
+      return otherwise;
+    }
+  };
+
+  const redisUrl = read("REDIS_URL", parse.redisUrl, undefined);
+  const tokenKeys = read("TOKEN_KEYS", parse.tokenKeys, []);
+  const minReplicasAck = read("MIN_REPLICAS_ACK", (text) => parse.integer(text, { min: 0, max: 100 }), 0);
+  if (given("REDIS_URL") !== "" && given("TOKEN_KEYS") === "") {
+    faults.push(
+      'TOKEN_KEYS is missing: a real Redis needs keys to encrypt tokens with; make one with: echo "k1:$(openssl rand -base64 32)"',
+    );
+  }
+  if (given("REDIS_URL") === "" && minReplicasAck > 0) {
+    faults.push(
+      "MIN_REPLICAS_ACK needs a real Redis with replicas: set REDIS_URL, or leave it 0 for the embedded store",
+    );
+  }
+
+  const config: Config = {
+    host: read("HOST", parse.host, DEFAULTS.HOST),
+    port: read("PORT", (text) => parse.integer(text, { min: 0, max: 65_535 }), 0),
+    redisUrl,
+    tokenKeys,
+    apiTokens: read("API_TOKENS", parse.apiTokens, []),
+    adminToken: read("ADMIN_TOKEN", parse.credential, undefined),
+    apiTokenCacheMs: read("API_TOKEN_CACHE", (text) => parse.duration(text, { min: 0, max: DAY_MS }), 0),
+    rotationGraceMs: read("ROTATION_GRACE", (text) => parse.duration(text, { min: 0, max: 30 * DAY_MS }), 0),
+    minReplicasAck,
+    corsOrigins: read("CORS_ORIGINS", parse.origins, []),
+    tls: readTls(given, faults),
+    logLevel: read("LOG_LEVEL", parse.logLevel, "info"),
+    shutdownTimeoutMs: read("SHUTDOWN_TIMEOUT", (text) => parse.duration(text, { min: 0, max: DAY_MS }), 0),
+    redisTimeoutMs: read("REDIS_TIMEOUT", (text) => parse.duration(text, { min: 10, max: 60_000 }), 0),
+  };
+  if (faults.length > 0) throw new ConfigError(faults);
+  return Object.freeze(config);
+}
+
+function readTls(given: (name: Setting) => string, faults: string[]): TlsConfig | undefined {
+  const readFile = (name: Setting): string | undefined => {
+    const path = given(name);
+    if (path === "") return undefined;
+    try {
+      return readFileSync(path, "utf8");
+    } catch (error) {
+      faults.push(`${name} cannot be read: ${(error as { code?: string }).code ?? "unknown error"} at ${path}`);
+      return undefined;
+    }
+  };
+  const before = faults.length;
+  const cert = readFile("TLS_CERT_FILE");
+  const key = readFile("TLS_KEY_FILE");
+  const clientCa = readFile("TLS_CLIENT_CA_FILE");
+  if (faults.length > before) return undefined;
+  if (cert === undefined && key === undefined) {
+    if (clientCa !== undefined)
+      faults.push(
+        "TLS_CLIENT_CA_FILE needs TLS_CERT_FILE and TLS_KEY_FILE: without TLS nobody is asked for a certificate",
+      );
+    return undefined;
+  }
+  if (cert === undefined || key === undefined) {
+    faults.push(
+      `${cert === undefined ? "TLS_CERT_FILE" : "TLS_KEY_FILE"} is missing: a certificate and its key go together`,
+    );
+    return undefined;
+  }
+  try {
+    createSecureContext({ cert, key, ...(clientCa === undefined ? {} : { ca: clientCa }) });
+  } catch {
+    faults.push(
+      "TLS_CERT_FILE and TLS_KEY_FILE must be a certificate and its key in PEM, and TLS_CLIENT_CA_FILE certificates in PEM",
+    );
+  }
+  return { cert, key, clientCa };
+}

@@ -1,0 +1,115 @@
+import { parseEnvironmentName } from "../domain/environment.ts";
+import { looksLikeUserGroupToken } from "../domain/token.ts";
+import type { ApiTokenSetting, LogLevel, TokenKeySetting } from "./config.ts";
+
+/** Thrown by the parsers of single settings; the text says what to write instead and never repeats a secret. */
+export class SettingError extends Error {}
+
+const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
+const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** A duration such as `500ms`, `5s`, `2m`, `1h` or `30d`, in milliseconds. */
+export function duration(text: string, limits: { min: number; max: number }): number {
+  const match = DURATION.exec(text);
+  const ms = match ? Number(match[1]) * (UNIT_MS[match[2] as string] as number) : Number.NaN;
+  if (!(ms >= limits.min && ms <= limits.max)) {
+    throw new SettingError(`must be a duration from ${limits.min}ms to ${limits.max}ms, such as 500ms, 5s or 2m`);
+  }
+  return Math.round(ms);
+}
+
+/** A whole number. */
+export function integer(text: string, limits: { min: number; max: number }): number {
+  const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(value >= limits.min && value <= limits.max)) {
+    throw new SettingError(`must be a whole number from ${limits.min} to ${limits.max}`);
+  }
+  return value;
+}
+
+/** `redis://` or `rediss://`. */
+export function redisUrl(text: string): string {
+  if (/^redis-(sentinel|cluster):\/\//.test(text)) {
+    throw new SettingError(
+      "names a Sentinel or a Cluster, which this version cannot use yet; give one node as redis:// or rediss://",
+    );
+  }
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url || (url.protocol !== "redis:" && url.protocol !== "rediss:") || url.hostname === "") {
+    throw new SettingError("must be redis://HOST:PORT/DB or rediss://HOST:PORT/DB; unset it for the embedded store");
+  }
+  return text;
+}
+
+/** `ID:BASE64,...`: the first key encrypts, all decrypt. */
+export function tokenKeys(text: string): TokenKeySetting[] {
+  const keys = text.split(",").map((entry) => {
+    const match = /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/]{43}=)$/.exec(entry.trim());
+    if (!match) {
+      throw new SettingError(
+        'must be ID:KEY,... where ID is 1 to 32 letters, digits, _ or - and KEY is 32 bytes in base64; make one with: echo "k1:$(openssl rand -base64 32)"',
+      );
+    }
+    return { id: match[1] as string, secret: Buffer.from(match[2] as string, "base64") };
+  });
+  if (new Set(keys.map((key) => key.id)).size < keys.length) throw new SettingError("names two keys alike");
+  return keys;
+}
+
+/** `ENV[/TAG]=TOKEN,...`. */
+export function apiTokens(text: string): ApiTokenSetting[] {
+  const tokens = text.split(",").map((raw) => {
+    const entry = raw.trim();
+    const equals = entry.indexOf("=");
+    const environment = parseEnvironmentName(entry.slice(0, Math.max(equals, 0)));
+    const token = entry.slice(equals + 1);
+    if (equals < 0 || !environment) {
+      throw new SettingError(
+        "must be ENV=TOKEN or ENV/TAG=TOKEN,... where ENV is 1 to 64 letters, digits, ., _ or - and TAG is Customer or Testing",
+      );
+    }
+    return { environment, token: credential(token) };
+  });
+  if (new Set(tokens.map(({ token }) => token)).size < tokens.length) {
+    throw new SettingError("gives one token to two environments; a token is bound to exactly one");
+  }
+  return tokens;
+}
+
+/** A credential that an HTTP header can carry. */
+export function credential(text: string): string {
+  if (!/^[\x21-\x7e]{16,512}$/.test(text)) {
+    throw new SettingError("needs tokens of 16 to 512 visible ASCII characters without spaces");
+  }
+  if (looksLikeUserGroupToken(text)) {
+    throw new SettingError("holds a user group token (ugt_...), which is never valid as an API token");
+  }
+  return text;
+}
+
+/** A comma list of origins, or `*`. */
+export function origins(text: string): "*" | string[] {
+  if (text === "*") return "*";
+  return text.split(",").map((raw) => {
+    const origin = raw.trim();
+    if (!URL.canParse(origin) || new URL(origin).origin !== origin) {
+      throw new SettingError("must be * or a comma list of origins such as https://app.example.com, without a path");
+    }
+    return origin;
+  });
+}
+
+const LEVELS: readonly LogLevel[] = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
+
+/** A level of the log. */
+export function logLevel(text: string): LogLevel {
+  const level = LEVELS.find((known) => known === text);
+  if (!level) throw new SettingError(`must be one of ${LEVELS.join(", ")}`);
+  return level;
+}
+
+/** A host name or address to listen on. */
+export function host(text: string): string {
+  if (!/^[A-Za-z0-9.:_-]+$/.test(text)) throw new SettingError("must be a host name or an IP address without brackets");
+  return text;
+}

@@ -1,0 +1,73 @@
+/** Something that the domain foresaw can go wrong. `reason` is a stable constant for programs. */
+export abstract class DomainError extends Error {
+  abstract readonly reason: string;
+}
+
+/** No group of the environment has the id. */
+export class UserGroupNotFound extends DomainError {
+  readonly reason = "USER_GROUP_NOT_FOUND";
+  constructor() {
+    super("no user group has this user_group_id in the environment of the API token; create it with GetUserGroup");
+  }
+}
+
+/** The token is not one that a group of the environment has now (or, for a viewer, on its grace). */
+export class TokenNotFound extends DomainError {
+  readonly reason = "TOKEN_NOT_FOUND";
+  /** @param malformed whether the text alone shows that it cannot be a user group token */
+  constructor(malformed = false) {
+    super(
+      malformed
+        ? "this is not a well-formed user group token: it was cut or mistyped, or is another kind of token; copy it again"
+        : "no user group of the environment has this token; it was rotated, mistyped, or belongs to another environment",
+    );
+  }
+}
+
+/** The group was changed since the caller read the etag. */
+export class EtagMismatch extends DomainError {
+  readonly reason = "ETAG_MISMATCH";
+  constructor() {
+    super("the user group was changed since this etag was read; read it again and repeat the change");
+  }
+}
+
+/** The request id was used for a rotation with other parameters. */
+export class RequestIdReused extends DomainError {
+  readonly reason = "REQUEST_ID_REUSED";
+  constructor() {
+    super("this request id was used within 24 hours with other parameters; use a new one for a new request");
+  }
+}
+
+/** A mask names a field that cannot be updated. */
+export class InvalidUpdateMask extends DomainError {
+  readonly reason = "INVALID_UPDATE_MASK";
+  constructor() {
+    super("update_mask may hold name, mapping and properties, or * alone");
+  }
+}
+
+/** The store did not answer in time, or at all. Nothing is known of what it did. */
+export class StoreUnavailable extends DomainError {
+  readonly reason = "STORE_UNAVAILABLE";
+  constructor(cause?: unknown) {
+    super("the store does not answer; try again", { cause });
+  }
+}
+
+/** A change is made on the primary, but fewer replicas than demanded confirmed it in time. */
+export class TooFewReplicas extends DomainError {
+  readonly reason = "TOO_FEW_REPLICAS";
+  constructor() {
+    super("the change was made but not confirmed by enough replicas, so a failover may lose it; read it again");
+  }
+}
+
+/** What is stored cannot be read: it was tampered with, or its encryption key is missing. */
+export class RecordUnreadable extends DomainError {
+  readonly reason = "RECORD_UNREADABLE";
+  constructor(cause?: unknown) {
+    super("a stored record cannot be read; ask the operator to check TOKEN_KEYS and the store", { cause });
+  }
+}

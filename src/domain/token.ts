@@ -1,0 +1,93 @@
+import { randomBytes } from "node:crypto";
+import { crc32 } from "crc";
+
+const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const USER_GROUP_PREFIX = "ugt_";
+const API_PREFIX = "ugk_";
+const BODY_LENGTH = 32;
+const CHECKSUM_LENGTH = 6;
+const TOKEN_LENGTH = 4 + BODY_LENGTH + CHECKSUM_LENGTH;
+const SHAPE = /^ug[tk]_[0-9A-Za-z]{38}$/;
+
+/**
+ * What the text of a user group token tells by itself.
+ * - `ours`: well-formed; `partition` is where its index lies.
+ * - `malformed`: begins like one of ours, but is cut, mistyped or an API token.
+ * - `foreign`: of another shape, as an imported token may be.
+ */
+export type TokenShape =
+  | { readonly kind: "ours"; readonly partition: number }
+  | { readonly kind: "malformed" }
+  | { readonly kind: "foreign" };
+
+/**
+ * A new user group token: `ugt_`, two characters of partition, 30 random ones
+ * (about 178 bits) and six of CRC-32 over the 32 before them.
+ *
+ * @param partition from 0 to 3,843
+ */
+export function newUserGroupToken(partition: number): string {
+  const body = toBase62(partition, 2) + randomBase62(BODY_LENGTH - 2);
+  return USER_GROUP_PREFIX + body + checksum(body);
+}
+
+/** A new API token: `ugk_`, 32 random characters (about 190 bits) and six of CRC-32 over them. */
+export function newApiToken(): string {
+  const body = randomBase62(BODY_LENGTH);
+  return API_PREFIX + body + checksum(body);
+}
+
+/** Reads the shape of what is presented as a user group token. */
+export function userGroupTokenShape(token: string): TokenShape {
+  if (token.startsWith(API_PREFIX)) return { kind: "malformed" };
+  if (!token.startsWith(USER_GROUP_PREFIX)) return { kind: "foreign" };
+  if (!isIntact(token)) return { kind: "malformed" };
+  return { kind: "ours", partition: fromBase62(token, 4, 2) };
+}
+
+/** Whether the text begins as a user group token does. */
+export function looksLikeUserGroupToken(token: string): boolean {
+  return token.startsWith(USER_GROUP_PREFIX);
+}
+
+/** A partition number as the two base62 characters that tokens and keys hold. */
+export function partitionLabel(partition: number): string {
+  return toBase62(partition, 2);
+}
+
+function isIntact(token: string): boolean {
+  if (token.length !== TOKEN_LENGTH || !SHAPE.test(token)) return false;
+  const end = 4 + BODY_LENGTH;
+  return token.slice(end) === checksum(token.slice(4, end));
+}
+
+function checksum(body: string): string {
+  return toBase62(crc32(body), CHECKSUM_LENGTH);
+}
+
+function randomBase62(length: number): string {
+  let text = "";
+  while (text.length < length) {
+    for (const byte of randomBytes(length)) {
+      // 248 is the largest multiple of 62 in a byte: above it some characters would be likelier.
+      if (byte < 248 && text.length < length) text += BASE62[byte % 62];
+    }
+  }
+  return text;
+}
+
+function toBase62(value: number, length: number): string {
+  let text = "";
+  let rest = value;
+  for (let i = 0; i < length; i++) {
+    text = BASE62.charAt(rest % 62) + text;
+    rest = Math.floor(rest / 62);
+  }
+  return text;
+}
+
+function fromBase62(text: string, start: number, length: number): number {
+  let value = 0;
+  for (let i = start; i < start + length; i++) value = value * 62 + BASE62.indexOf(text.charAt(i));
+  return value;
+}

@@ -1,0 +1,63 @@
+import { type Logger as Pino, pino } from "pino";
+
+/** The only logger: whatever it writes is redacted. */
+export type Logger = Pick<Pino, "debug" | "info" | "warn" | "error">;
+
+/** A logger, and the one way past its redaction. */
+export interface Log {
+  readonly logger: Logger;
+  /**
+   * Logs at level info without redaction: for credentials that were made for
+   * whoever reads the log.
+   */
+  readonly announce: (fields: object, message: string) => void;
+}
+
+/** What the log is made of. */
+export interface LogOptions {
+  readonly level: string;
+  /** Credentials that are no tokens of this service by their looks. */
+  readonly secrets: readonly string[];
+  /** Writes a line; default: standard output, pretty on a terminal. */
+  readonly write?: (line: string) => void;
+}
+
+const TOKEN = /ug([tk])_[0-9A-Za-z]{8,}/g;
+
+/** Opens the log: JSON lines. */
+export async function openLog({ level, secrets, write }: LogOptions): Promise<Log> {
+  const output = write ?? (process.stdout.isTTY ? await prettyOutput() : (line: string) => process.stdout.write(line));
+  const redact = redactor(secrets);
+  const options = {
+    level,
+    base: null,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label: string) => ({ level: label }) },
+  };
+  const logger = pino(options, { write: (line: string) => output(redact(line)) });
+  const plain = pino(options, { write: output });
+  return { logger, announce: (fields, message) => plain.info(fields, message) };
+}
+
+/** What stays of an error in the log: no stack of a library's, and none of its fields. */
+export function errorFields(error: unknown): { error: string; cause?: string } {
+  const describe = (value: unknown) => (value instanceof Error ? `${value.name}: ${value.message}` : String(value));
+  const cause = error instanceof Error ? error.cause : undefined;
+  return { error: describe(error), ...(cause !== undefined && { cause: describe(cause) }) };
+}
+
+/** Replaces tokens, and the secrets as they stand in JSON. */
+function redactor(secrets: readonly string[]): (line: string) => string {
+  const inJson = secrets.map((secret) => JSON.stringify(secret).slice(1, -1));
+  return (line) => {
+    let redacted = line.replace(TOKEN, "ug$1_[redacted]");
+    for (const secret of inJson) redacted = redacted.replaceAll(secret, "[redacted]");
+    return redacted;
+  };
+}
+
+async function prettyOutput(): Promise<(line: string) => void> {
+  const { prettyFactory } = await import("pino-pretty");
+  const pretty = prettyFactory({ colorize: true, translateTime: "SYS:HH:MM:ss.l", singleLine: false });
+  return (line) => process.stdout.write(pretty(line) ?? line);
+}

@@ -1,0 +1,89 @@
+import { Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client";
+
+/** A call that has ended. */
+export interface CallObservation {
+  /** `package.Service/Method`. */
+  readonly method: string;
+  readonly protocol: string;
+  /** `ok`, or the Connect code. */
+  readonly code: string;
+  readonly seconds: number;
+}
+
+/** A round trip to the store that has ended. */
+export interface StoreObservation {
+  readonly operation: string;
+  readonly seconds: number;
+  readonly failed: boolean;
+}
+
+const CALL_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
+
+/** What is counted and timed, for Prometheus. */
+export class Metrics {
+  readonly #registry = new Registry();
+  readonly #calls = new Counter({
+    name: "ugs_calls_total",
+    help: "Calls that ended, by method, protocol and code",
+    labelNames: ["method", "protocol", "code"],
+    registers: [this.#registry],
+  });
+  readonly #callSeconds = new Histogram({
+    name: "ugs_call_duration_seconds",
+    help: "How long calls took, by method and protocol",
+    labelNames: ["method", "protocol"],
+    buckets: CALL_BUCKETS,
+    registers: [this.#registry],
+  });
+  readonly #storeSeconds = new Histogram({
+    name: "ugs_redis_duration_seconds",
+    help: "How long round trips to Redis took, by operation",
+    labelNames: ["operation"],
+    buckets: CALL_BUCKETS,
+    registers: [this.#registry],
+  });
+  readonly #storeErrors = new Counter({
+    name: "ugs_redis_errors_total",
+    help: "Round trips to Redis that failed, by operation",
+    labelNames: ["operation"],
+    registers: [this.#registry],
+  });
+  /** Label sets are few; looking one up costs less than prom-client's hashing of it. */
+  readonly #callChildren = new Map<string, (seconds: number) => void>();
+  readonly #storeChildren = new Map<string, (seconds: number) => void>();
+
+  constructor() {
+    collectDefaultMetrics({ register: this.#registry });
+  }
+
+  observeCall({ method, protocol, code, seconds }: CallObservation): void {
+    const key = `${method} ${protocol} ${code}`;
+    let observe = this.#callChildren.get(key);
+    if (!observe) {
+      const counter = this.#calls.labels(method, protocol, code);
+      const histogram = this.#callSeconds.labels(method, protocol);
+      observe = (value) => {
+        counter.inc();
+        histogram.observe(value);
+      };
+      this.#callChildren.set(key, observe);
+    }
+    observe(seconds);
+  }
+
+  observeStore({ operation, seconds, failed }: StoreObservation): void {
+    if (failed) this.#storeErrors.inc({ operation });
+    let observe = this.#storeChildren.get(operation);
+    if (!observe) {
+      const histogram = this.#storeSeconds.labels(operation);
+      observe = (value) => histogram.observe(value);
+      this.#storeChildren.set(operation, observe);
+    }
+    observe(seconds);
+  }
+
+  /** All of it in Prometheus' text format, with its content type. */
+  async expose(): Promise<{ contentType: string; text: string }> {
+    return { contentType: this.#registry.contentType, text: await this.#registry.metrics() };
+  }
+}

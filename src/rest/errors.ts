@@ -1,0 +1,53 @@
+import { Code, type ConnectError } from "@connectrpc/connect";
+import { codeToHttpStatus, codeToString } from "@connectrpc/connect/protocol-connect";
+import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
+import { reasonOfCode } from "../rpc/errors.ts";
+
+/** An answer to be written. */
+export interface RestResponse {
+  readonly status: number;
+  readonly headers: { [name: string]: string | string[] | number | undefined };
+  readonly body: Uint8Array;
+}
+
+/** Reasons whose HTTP status says more than their code's. */
+const STATUS: { readonly [reason: string]: number } = {
+  PATH_NOT_FOUND: 404,
+  METHOD_NOT_ALLOWED: 405,
+  MESSAGE_TOO_LARGE: 413,
+  UNSUPPORTED_MEDIA_TYPE: 415,
+};
+
+/**
+ * An error as REST answers it.
+ *
+ * @param conditional whether the request had a condition (`If-Match`), whose failure is 412
+ */
+export function errorResponse(error: ConnectError, conditional: boolean): RestResponse {
+  const reason = error.findDetails(ErrorInfoSchema)[0]?.reason ?? reasonOfCode(error.code);
+  const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
+  const status = conditional && reason === "ETAG_MISMATCH" ? 412 : (STATUS[reason] ?? statusOf(error.code));
+  const body = Buffer.from(
+    JSON.stringify({
+      success: 0,
+      error: {
+        code: codeToString(error.code),
+        reason,
+        message: error.rawMessage,
+        field_violations: violations.map(({ field, description }) => ({ field, description })),
+      },
+    }),
+  );
+  const headers: RestResponse["headers"] = {
+    "content-type": "application/json",
+    "content-length": String(body.byteLength),
+  };
+  error.metadata.forEach((value, name) => {
+    headers[name] = value;
+  });
+  return { status, headers, body };
+}
+
+function statusOf(code: Code): number {
+  return code === Code.Canceled ? 499 : codeToHttpStatus(code);
+}

@@ -1,0 +1,47 @@
+import type { StoreProbe } from "../domain/store.ts";
+import type { RestResponse } from "./errors.ts";
+
+/** What the endpoints for operators are made of. */
+export interface OperationsParts {
+  readonly probe: StoreProbe;
+  /** Whether the process is about to end. */
+  readonly isClosing: () => boolean;
+  readonly metrics: () => Promise<{ contentType: string; text: string }>;
+}
+
+type Endpoint = () => Promise<RestResponse>;
+
+/** `/healthz`, `/readyz` and `/metrics`, by path. They need no API token. */
+export function operations({ probe, isClosing, metrics }: OperationsParts): ReadonlyMap<string, Endpoint> {
+  return new Map<string, Endpoint>([
+    ["/healthz", async () => text(200, "ok\n")],
+    [
+      "/readyz",
+      async () => {
+        if (isClosing()) return text(503, "shutting down\n");
+        try {
+          await probe.ping();
+          return text(200, "ok\n");
+        } catch {
+          return text(503, "the store does not answer\n");
+        }
+      },
+    ],
+    [
+      "/metrics",
+      async () => {
+        const { contentType, text: body } = await metrics();
+        return text(200, body, contentType);
+      },
+    ],
+  ]);
+}
+
+function text(status: number, content: string, contentType = "text/plain; charset=utf-8"): RestResponse {
+  const body = Buffer.from(content);
+  return {
+    status,
+    headers: { "content-type": contentType, "content-length": String(body.byteLength), "cache-control": "no-store" },
+    body,
+  };
+}

@@ -1,0 +1,155 @@
+import {
+  type DescMessage,
+  type DescMethodUnary,
+  fromJson,
+  type JsonValue,
+  type MessageShape,
+} from "@bufbuild/protobuf";
+import { ApiEnvironmentTag, type UserGroup } from "../../gen/usergroup/v1/user_group_pb.ts";
+import { type GetUserGroupResponse, UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import type { Json, JsonObject } from "../domain/user-group.ts";
+import { malformed, refusedJson } from "../rpc/refused.ts";
+import { parseObject } from "./json-body.ts";
+
+/** What a verb of `/api/user` is given. */
+export interface VerbRequest {
+  readonly body: JsonObject;
+  readonly query: URLSearchParams;
+  /** The etag of `If-Match`; undefined when any will do. */
+  readonly ifMatch: string | undefined;
+  /** `Idempotency-Key`. */
+  readonly idempotencyKey: string | undefined;
+}
+
+/** One verb of `/api/user`: which RPC it is, and how its JSON becomes the RPC's messages and back. */
+export interface Verb<M extends DescMethodUnary = DescMethodUnary> {
+  readonly method: M;
+  /** The fields of the body that are at fault when they are not what the message wants. */
+  readonly toRequest: (request: VerbRequest) => MessageShape<M["input"]>;
+  readonly toBody: (response: MessageShape<M["output"]>, request: VerbRequest) => JsonObject;
+}
+
+const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
+
+const MASKABLE = ["name", "mapping", "properties"] as const;
+
+const GET: Verb<typeof getUserGroup> = {
+  method: getUserGroup,
+  toRequest: (request) => message(getUserGroup.input, getFields(request)),
+  toBody: (response: GetUserGroupResponse, request) => {
+    const group = required(response.userGroup);
+    const { name, properties } = getFields(request);
+    return {
+      success: 1,
+      new_user_group: response.newUserGroup,
+      user_group: {
+        ...common(group),
+        // The interface promises the request's values back, though an existing group keeps its own.
+        name: name ?? group.name,
+        properties: properties ?? propertiesOf(group),
+      },
+    };
+  },
+};
+
+const PUT: Verb<typeof updateUserGroup> = {
+  method: updateUserGroup,
+  toRequest: ({ body, ifMatch }) => {
+    const masked = MASKABLE.filter((field) => Object.hasOwn(body, field));
+    return message(updateUserGroup.input, {
+      ...pick(body, ["user_group_id", ...MASKABLE]),
+      ...(masked.length > 0 && { update_mask: masked.join(",") }),
+      ...(ifMatch !== undefined && { etag: ifMatch }),
+    });
+  },
+  toBody: ({ userGroup }) => {
+    const group = required(userGroup);
+    return {
+      success: 1,
+      user_group: { ...common(group), properties: propertiesOf(group), api_environment_tag: tagOf(group) },
+    };
+  },
+};
+
+const POST: Verb<typeof rotateUserGroupToken> = {
+  method: rotateUserGroupToken,
+  toRequest: ({ body, idempotencyKey }) =>
+    message(rotateUserGroupToken.input, {
+      ...pick(body, ["current_token", "user_group_id", "previous_token_ttl"]),
+      ...(idempotencyKey !== undefined && { request_id: idempotencyKey }),
+    }),
+  toBody: ({ userGroup }) => {
+    const group = required(userGroup);
+    return { success: 1, user_group: { ...common(group), api_environment_tag: tagOf(group) } };
+  },
+};
+
+/** The verbs of `/api/user`. */
+export const VERBS: ReadonlyMap<string, Verb> = new Map<string, Verb>([
+  ["GET", GET as unknown as Verb],
+  ["PUT", PUT as unknown as Verb],
+  ["POST", POST as unknown as Verb],
+]);
+
+/** The fields of a GET: those of the body, else those of the query. */
+function getFields({ body, query }: VerbRequest): JsonObject {
+  const fields: JsonObject = {};
+  for (const name of ["user_group_id", "name", "mapping", "properties"]) {
+    const values = query.getAll(name);
+    if (values.length > 1) throw malformed(`${name}: give it once`, [{ field: name, description: "give it once" }]);
+    const [value] = values;
+    if (value !== undefined)
+      fields[name] = name === "mapping" || name === "properties" ? queryObject(name, value) : value;
+  }
+  return { ...fields, ...pick(body, ["user_group_id", "name", "mapping", "properties"]) };
+}
+
+function queryObject(name: string, text: string): JsonObject {
+  try {
+    return parseObject(text);
+  } catch (cause) {
+    const description = "must be the text of a JSON object, its keys unique";
+    throw malformed(`${name}: ${description}`, [{ field: name, description }], cause);
+  }
+}
+
+/** The fields that are there and not null: to the proto files, null is the same as absent. */
+function pick(body: JsonObject, names: readonly string[]): JsonObject {
+  const picked: JsonObject = {};
+  for (const name of names) {
+    const value = Object.hasOwn(body, name) ? body[name] : null;
+    if (value !== null && value !== undefined) picked[name] = value;
+  }
+  return picked;
+}
+
+function message<D extends DescMessage>(desc: D, fields: JsonObject): MessageShape<D> {
+  try {
+    return fromJson(desc, fields as JsonValue);
+  } catch (cause) {
+    throw refusedJson(cause, desc);
+  }
+}
+
+function common(group: UserGroup): JsonObject {
+  return {
+    team_id: Number(group.teamId),
+    token: group.token,
+    name: group.name,
+    provided_id: group.providedId,
+  };
+}
+
+function propertiesOf(group: UserGroup): Json {
+  return (group.properties as JsonObject | undefined) ?? null;
+}
+
+function tagOf({ apiEnvironmentTag }: UserGroup): Json {
+  if (apiEnvironmentTag === ApiEnvironmentTag.CUSTOMER) return "Customer";
+  return apiEnvironmentTag === ApiEnvironmentTag.TESTING ? "Testing" : null;
+}
+
+function required(group: UserGroup | undefined): UserGroup {
+  if (!group) throw new TypeError("the response has no user group");
+  return group;
+}

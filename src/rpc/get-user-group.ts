@@ -1,0 +1,18 @@
+import type { HandlerContext } from "@connectrpc/connect";
+import type { GetUserGroupRequest } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import type { UserGroupStore } from "../domain/store.ts";
+import { principalOf } from "./context.ts";
+import { userGroupMessage } from "./messages.ts";
+
+/** GetUserGroup: an existing group as it is stored, or a new one of what the request gives. */
+export function getUserGroup(store: UserGroupStore) {
+  return async (request: GetUserGroupRequest, { values }: HandlerContext) => {
+    const { group, created } = await store.getOrCreate(principalOf(values).environment, {
+      providedId: request.userGroupId,
+      name: request.name ?? request.userGroupId,
+      mapping: request.mapping,
+      properties: request.properties,
+    });
+    return { userGroup: userGroupMessage(group), newUserGroup: created };
+  };
+}

@@ -1,0 +1,77 @@
+import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
+import type { Authenticator } from "../auth/authenticator.ts";
+import { CREDENTIAL_HEADERS, tokenFromHeader } from "../auth/credentials.ts";
+import { kPrincipal } from "./context.ts";
+import { callError, toCallError } from "./errors.ts";
+
+/** Makes every failure one that a caller may see. Inside of whatever counts and logs failures. */
+export function errorInterceptor(): Interceptor {
+  return (next) => async (req) => {
+    try {
+      return await next(req);
+    } catch (error) {
+      throw toCallError(error);
+    }
+  };
+}
+
+/**
+ * Answers when the caller's deadline has passed or the caller is gone, rather
+ * than when the handler is done. What the handler does then is finished, and
+ * its answer dropped.
+ */
+export function deadlineInterceptor(): Interceptor {
+  return (next) => (req) => {
+    const hasDeadline = req.header.get("grpc-timeout") !== null || req.header.get("connect-timeout-ms") !== null;
+    if (!hasDeadline || req.stream) return next(req);
+    const { signal } = req;
+    return new Promise((resolve, reject) => {
+      const onAbort = () => reject(ConnectError.from(signal.reason, Code.DeadlineExceeded));
+      if (signal.aborted) return onAbort();
+      signal.addEventListener("abort", onAbort, { once: true });
+      next(req)
+        .then(resolve, reject)
+        .finally(() => signal.removeEventListener("abort", onAbort));
+    });
+  };
+}
+
+/**
+ * Finds out who is calling, before anything else of the request is looked at.
+ *
+ * @param isOpen whether a service may be called without an API token
+ */
+export function authenticationInterceptor(
+  authenticator: Authenticator,
+  isOpen: (service: string) => boolean,
+): Interceptor {
+  return (next) => async (req) => {
+    if (isOpen(req.service.typeName)) return next(req);
+    const token = presentedToken(req.header);
+    const found = authenticator.authenticate(token);
+    const principal = found instanceof Promise ? await found : found;
+    if (!principal)
+      throw unauthenticated("API_TOKEN_UNKNOWN", "the API token is unknown or revoked; check that it was copied whole");
+    req.contextValues.set(kPrincipal, principal);
+    return next(req);
+  };
+}
+
+function presentedToken(header: Headers): string {
+  for (const name of CREDENTIAL_HEADERS) {
+    const value = header.get(name);
+    if (value === null) continue;
+    const token = tokenFromHeader(value);
+    if (token === undefined) {
+      throw unauthenticated("API_TOKEN_MALFORMED", "the Authorization header must be: Token API_TOKEN");
+    }
+    return token;
+  }
+  throw unauthenticated("API_TOKEN_MISSING", "the header is missing: Authorization: Token API_TOKEN");
+}
+
+function unauthenticated(reason: string, message: string): ConnectError {
+  const error = callError(Code.Unauthenticated, message, { reason });
+  error.metadata.set("www-authenticate", 'Token realm="user-group-service"');
+  return error;
+}

@@ -1,0 +1,100 @@
+import { randomUUID } from "node:crypto";
+import type { DescMethod } from "@bufbuild/protobuf";
+import { Code, ConnectError, type ContextValues, type Interceptor } from "@connectrpc/connect";
+import { codeToString } from "@connectrpc/connect/protocol-connect";
+import { errorFields, type Logger } from "../observability/log.ts";
+import type { CallObservation } from "../observability/metrics.ts";
+import { kProtocol } from "./context.ts";
+
+/** Carries the id of a request; a caller may send one, and gets it back. */
+export const REQUEST_ID_HEADER = "x-request-id";
+
+/** Who is told of calls. */
+export interface Observers {
+  readonly logger: Logger;
+  readonly observeCall: (observation: CallObservation) => void;
+}
+
+const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
+
+/** Failures that are not the caller's. */
+const SERVER_FAULTS: ReadonlySet<Code> = new Set([Code.Unknown, Code.Internal, Code.DataLoss, Code.Unavailable]);
+
+/** The id that the caller sent, or a new one when there is none that can be sent back. */
+export function requestIdOf(header: { get(name: string): string | null }): string {
+  const given = header.get(REQUEST_ID_HEADER);
+  return given !== null && REQUEST_ID.test(given) ? given : randomUUID();
+}
+
+/** Counts, times and logs every call, and gives every answer the id of its request. */
+export function observeInterceptor(observers: Observers): Interceptor {
+  return (next) => async (req) => {
+    const started = performance.now();
+    const requestId = requestIdOf(req.header);
+    const call = { method: req.method, contextValues: req.contextValues, requestId, started };
+    try {
+      const response = await next(req);
+      response.header.set(REQUEST_ID_HEADER, requestId);
+      if (!response.stream) {
+        observeEnd(observers, call, undefined);
+        return response;
+      }
+      return { ...response, message: observeStream(observers, call, response.message) };
+    } catch (error) {
+      throw observeFailure(observers, call, error);
+    }
+  };
+}
+
+/** A call, as far as its end is concerned. */
+export interface ObservedCall {
+  /** Undefined for a request that named none. */
+  readonly method: DescMethod | undefined;
+  readonly contextValues: ContextValues | undefined;
+  readonly requestId: string;
+  /** `performance.now()` when it began. */
+  readonly started: number;
+}
+
+/** Counts and logs a failed call, and gives its error the id of the request. */
+export function observeFailure(observers: Observers, call: ObservedCall, failure: unknown): ConnectError {
+  const error = ConnectError.from(failure, Code.Internal);
+  error.metadata.set(REQUEST_ID_HEADER, call.requestId);
+  observeEnd(observers, call, error);
+  return error;
+}
+
+function observeEnd(observers: Observers, call: ObservedCall, error: ConnectError | undefined): void {
+  const { method, requestId, started } = call;
+  const seconds = (performance.now() - started) / 1000;
+  const observation = {
+    method: method ? `${method.parent.typeName}/${method.name}` : "none",
+    protocol: call.contextValues?.get(kProtocol) ?? "rest",
+    code: error ? codeToString(error.code) : "ok",
+    seconds,
+  };
+  observers.observeCall(observation);
+  if (!error) {
+    observers.logger.debug({ request_id: requestId, ...observation }, "call");
+    return;
+  }
+  const fields = { request_id: requestId, ...observation, ...errorFields(error.cause ?? error) };
+  if (SERVER_FAULTS.has(error.code)) observers.logger.error(fields, "call failed");
+  else observers.logger.debug(fields, "call refused");
+}
+
+async function* observeStream<T>(
+  observers: Observers,
+  call: ObservedCall,
+  messages: AsyncIterable<T>,
+): AsyncIterable<T> {
+  let error: ConnectError | undefined;
+  try {
+    yield* messages;
+  } catch (failure) {
+    error = ConnectError.from(failure, Code.Internal);
+    throw error;
+  } finally {
+    observeEnd(observers, call, error);
+  }
+}

@@ -1,0 +1,123 @@
+import { createRegistry, type DescFile, type DescService, toBinary } from "@bufbuild/protobuf";
+import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
+import { Code } from "@connectrpc/connect";
+import type { ServerReflectionRequest, ServerReflectionResponse } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
+
+/** The messages of a reflection call; v1 and v1alpha are the same but for their package. */
+type Request = Pick<ServerReflectionRequest, "host" | "messageRequest">;
+type Answer = ServerReflectionResponse["messageResponse"];
+
+/** What is known of the schema, by what reflection asks for. */
+class SchemaIndex {
+  readonly services: readonly string[];
+  readonly #files = new Map<string, DescFile>();
+  readonly #registry: ReturnType<typeof createRegistry>;
+
+  constructor(services: readonly DescService[]) {
+    this.services = services.map(({ typeName }) => typeName);
+    for (const { file } of services) this.#add(file);
+    this.#registry = createRegistry(...this.#files.values());
+  }
+
+  /** The file of a name; undefined when there is none. */
+  file(name: string): DescFile | undefined {
+    return this.#files.get(name);
+  }
+
+  /** The file that defines a type, service, method, field or extension. */
+  fileOfSymbol(symbol: string): DescFile | undefined {
+    const desc = this.#registry.get(symbol);
+    if (desc) return desc.file;
+    const dot = symbol.lastIndexOf(".");
+    const parent = dot < 0 ? undefined : this.#registry.get(symbol.slice(0, dot));
+    const member = symbol.slice(dot + 1);
+    if (parent?.kind === "service" && parent.methods.some(({ name }) => name === member)) return parent.file;
+    if (parent?.kind === "message" && parent.members.some(({ name }) => name === member)) return parent.file;
+    if (parent?.kind === "enum" && parent.values.some(({ name }) => name === member)) return parent.file;
+    return undefined;
+  }
+
+  /** The file that extends a message with a number. */
+  fileOfExtension(message: string, extensionNumber: number): DescFile | undefined {
+    return this.#extensions(message).find(({ number }) => number === extensionNumber)?.file;
+  }
+
+  /** The numbers that a message is extended with; undefined when there is no such message. */
+  extensionNumbers(message: string): number[] | undefined {
+    const numbers = this.#extensions(message).map(({ number }) => number);
+    return numbers.length > 0 || this.#registry.getMessage(message) ? numbers : undefined;
+  }
+
+  #extensions(message: string) {
+    return [...this.#registry]
+      .filter((desc) => desc.kind === "extension")
+      .filter(({ extendee }) => extendee.typeName === message);
+  }
+
+  #add(file: DescFile): void {
+    const name = `${file.name}.proto`;
+    if (this.#files.has(name)) return;
+    this.#files.set(name, file);
+    for (const dependency of file.dependencies) this.#add(dependency);
+  }
+}
+
+/**
+ * grpc.reflection ServerReflection
+ * (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md).
+ */
+export function reflection(services: readonly DescService[]) {
+  const index = new SchemaIndex(services);
+  return {
+    async *serverReflectionInfo(requests: AsyncIterable<Request>) {
+      for await (const originalRequest of requests) {
+        const { host, messageRequest } = originalRequest;
+        yield {
+          validHost: host,
+          originalRequest: { host, messageRequest },
+          messageResponse: answer(index, messageRequest),
+        };
+      }
+    },
+  };
+}
+
+function answer(index: SchemaIndex, request: Request["messageRequest"]): Answer {
+  switch (request.case) {
+    case "listServices":
+      return { case: "listServicesResponse", value: listOf(index.services) } as Answer;
+    case "fileByFilename":
+      return fileAnswer(index.file(request.value), request.value);
+    case "fileContainingSymbol":
+      return fileAnswer(index.fileOfSymbol(request.value), request.value);
+    case "fileContainingExtension": {
+      const { containingType, extensionNumber } = request.value;
+      return fileAnswer(index.fileOfExtension(containingType, extensionNumber), `${containingType} ${extensionNumber}`);
+    }
+    case "allExtensionNumbersOfType": {
+      const extensionNumber = index.extensionNumbers(request.value);
+      if (!extensionNumber) return unknown(request.value);
+      return { case: "allExtensionNumbersResponse", value: { baseTypeName: request.value, extensionNumber } } as Answer;
+    }
+    default:
+      return failure(Code.InvalidArgument, "the request asks for nothing");
+  }
+}
+
+function listOf(services: readonly string[]) {
+  return { service: services.map((name) => ({ name })) };
+}
+
+function fileAnswer(file: DescFile | undefined, asked: string): Answer {
+  if (!file) return unknown(asked);
+  const fileDescriptorProto = [toBinary(FileDescriptorProtoSchema, file.proto)];
+  return { case: "fileDescriptorResponse", value: { fileDescriptorProto } } as Answer;
+}
+
+function unknown(asked: string): Answer {
+  return failure(Code.NotFound, `this server does not know ${asked}`);
+}
+
+function failure(errorCode: Code, errorMessage: string): Answer {
+  return { case: "errorResponse", value: { errorCode, errorMessage } } as Answer;
+}

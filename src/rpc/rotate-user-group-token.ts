@@ -1,0 +1,33 @@
+import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
+import type { HandlerContext } from "@connectrpc/connect";
+import type { RotateUserGroupTokenRequest } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import type { UserGroupStore } from "../domain/store.ts";
+import type { RotationTarget } from "../domain/user-group.ts";
+import { principalOf } from "./context.ts";
+import { userGroupMessage } from "./messages.ts";
+
+/**
+ * RotateUserGroupToken: a new token for a group.
+ *
+ * @param defaultGraceMs how long the old token stays valid when the request does not say, in milliseconds
+ */
+export function rotateUserGroupToken(store: UserGroupStore, defaultGraceMs: number) {
+  return async (request: RotateUserGroupTokenRequest, { values }: HandlerContext) => {
+    const group = await store.rotate(principalOf(values).environment, {
+      target: targetOf(request),
+      graceMs: graceMs(request.previousTokenTtl, defaultGraceMs),
+      requestId: request.requestId || undefined,
+    });
+    return { userGroup: userGroupMessage(group) };
+  };
+}
+
+function targetOf({ group }: RotateUserGroupTokenRequest): RotationTarget {
+  if (group.case === "userGroupId") return { by: "id", providedId: group.value };
+  return { by: "token", token: group.value ?? "" };
+}
+
+/** Rounded down to milliseconds, so that a grace never lasts longer than asked for. */
+function graceMs(ttl: Duration | undefined, defaultGraceMs: number): number {
+  return ttl === undefined ? defaultGraceMs : Math.floor(durationMs(ttl));
+}

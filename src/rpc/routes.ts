@@ -1,0 +1,55 @@
+import type { DescService } from "@bufbuild/protobuf";
+import type { ConnectRouter } from "@connectrpc/connect";
+import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
+import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
+import { ServerReflection as ReflectionV1Alpha } from "../../gen/grpc/reflection/v1alpha/reflection_pb.ts";
+import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
+import type { StoreProbe, UserGroupStore } from "../domain/store.ts";
+import { getUserGroup } from "./get-user-group.ts";
+import { HealthService } from "./health.ts";
+import { reflection } from "./reflection.ts";
+import { resolveViewer } from "./resolve-viewer.ts";
+import { rotateUserGroupToken } from "./rotate-user-group-token.ts";
+import { updateUserGroup } from "./update-user-group.ts";
+
+/** What the RPCs are made of. */
+export interface RouteParts {
+  readonly store: UserGroupStore;
+  readonly probe: StoreProbe;
+  /** How long a rotated token stays valid by default, in milliseconds. */
+  readonly rotationGraceMs: number;
+}
+
+/** The services that need an API token. */
+const GUARDED: readonly DescService[] = [UserGroupService, ViewerService];
+
+/** The services that do not: they tell nothing of any group. */
+const OPEN: readonly DescService[] = [Health, ReflectionV1, ReflectionV1Alpha];
+
+const OPEN_NAMES: ReadonlySet<string> = new Set(OPEN.map(({ typeName }) => typeName));
+
+/** Whether a service may be called without an API token. */
+export function isOpenService(typeName: string): boolean {
+  return OPEN_NAMES.has(typeName);
+}
+
+/** Registers every RPC. */
+export function routes({ store, probe, rotationGraceMs }: RouteParts): (router: ConnectRouter) => void {
+  const health = new HealthService(
+    probe,
+    GUARDED.map(({ typeName }) => typeName),
+  );
+  const reflectionOfAll = reflection([...GUARDED, ...OPEN]);
+  return (router) => {
+    router.service(UserGroupService, {
+      getUserGroup: getUserGroup(store),
+      updateUserGroup: updateUserGroup(store),
+      rotateUserGroupToken: rotateUserGroupToken(store, rotationGraceMs),
+    });
+    router.service(ViewerService, { resolveViewer: resolveViewer(store) });
+    router.service(Health, health);
+    router.service(ReflectionV1, reflectionOfAll as never);
+    router.service(ReflectionV1Alpha, reflectionOfAll as never);
+  };
+}

@@ -1,0 +1,151 @@
+import { randomBytes } from "node:crypto";
+import { type App, createApp } from "./app.ts";
+import { StaticTokens } from "./auth/static-tokens.ts";
+import type { ApiTokenSetting, Config } from "./config/config.ts";
+import { newApiToken } from "./domain/token.ts";
+import "./hardening.ts";
+import { Lifecycle } from "./lifecycle.ts";
+import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
+import { Metrics } from "./observability/metrics.ts";
+import { openEmbedded, openRedis, type StoreClient } from "./store/client.ts";
+import { TokenCipher } from "./store/encryption.ts";
+import { RedisEnvironments } from "./store/environments.ts";
+import { TeamIds } from "./store/team-ids.ts";
+import { RedisUserGroups } from "./store/user-groups.ts";
+import { dispatch } from "./transport/dispatch.ts";
+import { openPort } from "./transport/port.ts";
+
+/** The service, opened but for its port. */
+export interface OpenService {
+  readonly app: App;
+  readonly log: Log;
+  readonly lifecycle: Lifecycle;
+  /** The API tokens that were made because none were set. */
+  readonly madeTokens: readonly ApiTokenSetting[];
+  /** Ends the streams, which would not end by themselves. */
+  readonly endStreams: () => void;
+}
+
+/** A service that listens. */
+export interface RunningService {
+  /** Where it listens, such as `http://127.0.0.1:8080`. */
+  readonly url: string;
+  /** The API tokens that were made because none were set. */
+  readonly madeTokens: readonly ApiTokenSetting[];
+  /** Stops accepting, finishes what is under way and closes everything within the shutdown timeout. */
+  close(): Promise<void>;
+}
+
+/** Opens the service and listens. @throws StoreUnavailable, or what listening throws */
+export async function run(config: Config, options: { write?: (line: string) => void } = {}): Promise<RunningService> {
+  const { app, log, lifecycle, madeTokens, endStreams } = await open(config, options);
+  const { logger } = log;
+  const close = async () => {
+    logger.info("shutting down");
+    const failed = await lifecycle.close(config.shutdownTimeoutMs);
+    if (failed.length > 0) logger.warn({ failed }, "not closed in time");
+    else logger.info("closed");
+  };
+  try {
+    const port = await openPort(
+      config,
+      dispatch({ ...app, fallbackHeaders: (headers) => app.cors.headersFor(headers) }),
+    );
+    lifecycle.onClose("connections", () => port.destroy());
+    lifecycle.onClose("requests under way", () => port.drain());
+    lifecycle.onClose("streams", endStreams);
+    announce(log, port.url, madeTokens);
+    return { url: port.url, madeTokens, close };
+  } catch (error) {
+    await lifecycle.close(config.shutdownTimeoutMs);
+    throw error;
+  }
+}
+
+/** Opens everything but a port. @throws StoreUnavailable */
+export async function open(config: Config, options: { write?: (line: string) => void } = {}): Promise<OpenService> {
+  const lifecycle = new Lifecycle();
+  const madeTokens = config.redisUrl === undefined && config.apiTokens.length === 0 ? developmentTokens() : [];
+  const apiTokens = [...config.apiTokens, ...madeTokens];
+  const secrets = config.apiTokens.map(({ token }) => token);
+  const log = await openLog({ level: config.logLevel, secrets, ...options });
+  const metrics = new Metrics();
+  try {
+    const client = await openStore(config, log.logger, metrics);
+    lifecycle.onClose("store", () => client.close());
+    const ring = config.tokenKeys.length > 0 ? config.tokenKeys : [{ id: "embedded", secret: randomBytes(32) }];
+    const teamIds = new TeamIds(client);
+    const store = new RedisUserGroups({ client, cipher: new TokenCipher(ring), teamIds });
+    lifecycle.onClose("settlements", () => store.drain());
+    await teamIds.prepare();
+    const authenticator = new StaticTokens(await principals(apiTokens, new RedisEnvironments(client)));
+    const shutdown = new AbortController();
+    const app = createApp({
+      ...config,
+      store,
+      probe: client,
+      authenticator,
+      logger: log.logger,
+      metrics,
+      shutdownSignal: shutdown.signal,
+      isClosing: () => lifecycle.isClosing,
+    });
+    return { app, log, lifecycle, madeTokens, endStreams: () => shutdown.abort() };
+  } catch (error) {
+    await lifecycle.close(config.shutdownTimeoutMs);
+    throw error;
+  }
+}
+
+async function openStore(config: Config, logger: Logger, metrics: Metrics): Promise<StoreClient> {
+  const observe: Metrics["observeStore"] = (roundTrip) => metrics.observeStore(roundTrip);
+  if (config.redisUrl === undefined) {
+    logger.warn(
+      "REDIS_URL is not set: the embedded store keeps everything in memory and loses it when the process ends",
+    );
+    return openEmbedded({ timeoutMs: config.redisTimeoutMs, observe });
+  }
+  let lastText = "";
+  return openRedis(config.redisUrl, {
+    timeoutMs: config.redisTimeoutMs,
+    minReplicas: config.minReplicasAck,
+    observe,
+    onError: (error) => {
+      // While Redis is away every attempt to reconnect fails alike; one line says it.
+      if (error.message !== lastText) logger.error(errorFields(error), "Redis connection failed");
+      lastText = error.message;
+    },
+    onReady: () => {
+      lastText = "";
+      logger.info("Redis connection is ready");
+    },
+  });
+}
+
+/** API tokens for trying the service out; they last as long as the process. */
+function developmentTokens(): ApiTokenSetting[] {
+  return (["Customer", "Testing"] as const).map((tag) => ({
+    environment: { name: "dev", tag },
+    token: newApiToken(),
+  }));
+}
+
+async function principals(tokens: readonly ApiTokenSetting[], environments: RedisEnvironments) {
+  return Promise.all(
+    tokens.map(async ({ environment, token }) => ({
+      token,
+      principal: { environment: await environments.ensureEnvironment(environment) },
+    })),
+  );
+}
+
+function announce({ logger, announce: reveal }: Log, url: string, madeTokens: readonly ApiTokenSetting[]): void {
+  const [first] = madeTokens;
+  if (first) {
+    const tokens = Object.fromEntries(madeTokens.map(({ environment, token }) => [`dev/${environment.tag}`, token]));
+    const insecure = url.startsWith("https:") ? "-k " : "";
+    const command = `curl ${insecure}'${url}/api/user?user_group_id=acme&name=Acme' -H 'Authorization: Token ${first.token}'`;
+    reveal({ api_tokens: tokens, try: command }, "API_TOKENS is not set: made these for development");
+  }
+  logger.info({ url }, "listening");
+}

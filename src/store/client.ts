@@ -1,0 +1,178 @@
+import type { Redis, RedisOptions } from "ioredis";
+import { DomainError, RecordUnreadable, StoreUnavailable, TooFewReplicas } from "../domain/errors.ts";
+import { CREATE, RESOLVE, ROTATE, SETTLE, UPDATE } from "./scripts.ts";
+
+type ScriptCall = (key: string, ...args: string[]) => Promise<string[]>;
+
+/** ioredis with the scripts of this service as commands. */
+export type ScriptedRedis = Redis & {
+  ugCreate: ScriptCall;
+  ugUpdate: ScriptCall;
+  ugRotate: ScriptCall;
+  ugSettle: ScriptCall;
+  ugResolve: ScriptCall;
+};
+
+/** Told of every round trip to the store. */
+export type StoreObserver = (roundTrip: { operation: string; seconds: number; failed: boolean }) => void;
+
+/** How a client talks to Redis. */
+export interface StoreClientOptions {
+  /** How long a call may take, in milliseconds. */
+  readonly timeoutMs: number;
+  /** How many replicas must confirm a change; 0 for none. Not for the embedded store. */
+  readonly minReplicas?: number;
+  readonly observe?: StoreObserver;
+  /** Told of connection errors, at most once per attempt. */
+  readonly onError?: (error: Error) => void;
+  /** Told whenever a connection is ready. */
+  readonly onReady?: () => void;
+}
+
+/** One connection to the store, with a deadline and one kind of error on every call. */
+export class StoreClient {
+  readonly redis: ScriptedRedis;
+  readonly #options: StoreClientOptions;
+
+  constructor(redis: Redis, options: StoreClientOptions) {
+    redis.defineCommand("ugCreate", CREATE);
+    redis.defineCommand("ugUpdate", UPDATE);
+    redis.defineCommand("ugRotate", ROTATE);
+    redis.defineCommand("ugSettle", SETTLE);
+    redis.defineCommand("ugResolve", RESOLVE);
+    this.redis = redis as ScriptedRedis;
+    this.#options = options;
+  }
+
+  /**
+   * Runs one round trip.
+   *
+   * @throws StoreUnavailable when it fails or takes longer than the timeout, RecordUnreadable when a key holds another type
+   */
+  run<T>(operation: string, command: (redis: ScriptedRedis) => Promise<T>): Promise<T> {
+    const { timeoutMs, observe } = this.#options;
+    const started = performance.now();
+    return new Promise<T>((resolve, reject) => {
+      const settle = (failed: boolean) => {
+        clearTimeout(timer);
+        observe?.({ operation, seconds: (performance.now() - started) / 1000, failed });
+      };
+      const timer = setTimeout(() => {
+        settle(true);
+        reject(new StoreUnavailable(new Error(`${operation}: no answer within ${timeoutMs} ms`)));
+      }, timeoutMs);
+      command(this.redis).then(
+        (value) => {
+          settle(false);
+          resolve(value);
+        },
+        (error: unknown) => {
+          settle(true);
+          reject(storeError(error));
+        },
+      );
+    });
+  }
+
+  /**
+   * Runs a change in one round trip, and with `minReplicas` waits until that many replicas have it.
+   *
+   * @throws as `run`, and TooFewReplicas
+   */
+  change<T>(operation: string, command: (redis: ScriptedRedis) => Promise<T>): Promise<T> {
+    const { minReplicas = 0, timeoutMs } = this.#options;
+    if (minReplicas === 0) return this.run(operation, command);
+    return this.run(operation, async (redis) => {
+      // Both leave in one pipeline. WAIT answers for what this connection wrote before it.
+      const [value, confirmed] = await Promise.all([
+        command(redis),
+        redis.wait(minReplicas, Math.ceil(timeoutMs * 0.8)),
+      ]);
+      if (confirmed < minReplicas) throw new TooFewReplicas();
+      return value;
+    });
+  }
+
+  /** @throws StoreUnavailable */
+  async ping(): Promise<void> {
+    await this.run("ping", (redis) => redis.ping());
+  }
+
+  /** Closes the connection; calls under way fail. */
+  close(): void {
+    this.redis.disconnect();
+  }
+}
+
+/**
+ * Connects to one Redis node and waits until it is ready.
+ *
+ * @param url `redis://` or `rediss://`
+ * @param options with how long to try in `connectMs`, default 10,000 ms
+ * @throws StoreUnavailable when it is not ready in time
+ */
+export async function openRedis(
+  url: string,
+  options: StoreClientOptions & { connectMs?: number },
+): Promise<StoreClient> {
+  const { Redis: IoRedis } = await import("ioredis");
+  const redis = new IoRedis(url, redisOptions(options.timeoutMs));
+  let lastError: Error | undefined;
+  redis.on("error", (error) => {
+    lastError = error;
+    options.onError?.(error);
+  });
+  redis.on("ready", () => options.onReady?.());
+  const client = new StoreClient(redis, options);
+  try {
+    await ready(redis, options.connectMs ?? 10_000);
+  } catch {
+    client.close();
+    throw new StoreUnavailable(lastError);
+  }
+  return client;
+}
+
+/** The embedded store: in the memory of this process, empty at first. */
+export async function openEmbedded(options: StoreClientOptions): Promise<StoreClient> {
+  const { default: RedisMock } = await import("ioredis-mock");
+  // Instances of one host share their data; a name of its own makes this one new.
+  return new StoreClient(new RedisMock({ host: crypto.randomUUID() }), options);
+}
+
+function redisOptions(timeoutMs: number): RedisOptions {
+  return {
+    enableAutoPipelining: true,
+    // While Redis is away a call fails at once instead of waiting for it.
+    enableOfflineQueue: false,
+    // A change that was cut off must not be made a second time.
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    connectTimeout: 500,
+    // Drops a connection that is open but silent, so that a new one is made.
+    socketTimeout: Math.max(timeoutMs, 100),
+    retryStrategy: (attempt) => Math.min(50 * attempt, 500),
+  };
+}
+
+function ready(redis: Redis, connectMs: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      redis.off("ready", onReady);
+      reject(new Error("timeout"));
+    }, connectMs);
+    const onReady = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+    redis.once("ready", onReady);
+  });
+}
+
+function storeError(error: unknown): DomainError {
+  if (error instanceof DomainError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  // ioredis puts the command with its arguments on the error; the text alone is safe to keep.
+  const cause = new Error(message);
+  return message.startsWith("WRONGTYPE") ? new RecordUnreadable(cause) : new StoreUnavailable(cause);
+}

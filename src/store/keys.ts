@@ -1,0 +1,33 @@
+import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
+import { partitionLabel } from "../domain/token.ts";
+
+/**
+ * What every key of one partition begins with. The braces are a Redis Cluster
+ * hash tag: all keys of a partition share a slot, so a script may touch any.
+ */
+export function partitionPrefix(environment: Environment, partition: number): string {
+  return `ug:{${environmentPath(environment)}/${partitionLabel(partition)}}:`;
+}
+
+/** Hash: one user group, a field per attribute. */
+export function groupKey(prefix: string, providedId: string): string {
+  return `${prefix}group:${providedId}`;
+}
+
+/** Hash: SHA-256 of each current token to the id of its group. */
+export function tokensKey(prefix: string): string {
+  return `${prefix}tokens`;
+}
+
+/** String that expires: the parameters that a request id was first used with. */
+export function requestClaimKey(prefix: string, requestId: string): string {
+  return `${prefix}request-claim:${requestId}`;
+}
+
+/** Hash: what is stored of an environment. */
+export function environmentKey(environment: EnvironmentName): string {
+  return `ug:env:${environmentPath(environment)}`;
+}
+
+/** Counter: the last team id handed out to any worker. */
+export const TEAM_ID_KEY = "ug:team-id";

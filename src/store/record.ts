@@ -1,0 +1,106 @@
+import { type Environment, environmentPath } from "../domain/environment.ts";
+import { RecordUnreadable } from "../domain/errors.ts";
+import type { JsonObject, UserGroup, Viewer } from "../domain/user-group.ts";
+import { digest, type TokenCipher } from "./encryption.ts";
+
+/**
+ * A group as its hash holds it. Numbers are decimal, times milliseconds since
+ * 1970, `mapping` and `properties` JSON text.
+ *
+ * `token` is the encrypted token, bound to the environment and the id. After a
+ * rotation by token, until it is settled, `token` is still the old token and
+ * `token_link` the new one, bound to the old one's digest: the id is not known
+ * when it is encrypted, but what it replaces is, and that is bound to the id.
+ */
+export type GroupRecord = Record<string, string | undefined>;
+
+/** A flat array of fields and values, from an index on, as a record. */
+export function recordFromFlat(flat: readonly string[], start: number): GroupRecord {
+  const record: GroupRecord = {};
+  for (let i = start; i + 1 < flat.length; i += 2) record[flat[i] as string] = flat[i + 1];
+  return record;
+}
+
+/** What a token that is bound to its group's id is bound to. */
+export function idBinding(environment: Environment, providedId: string): string {
+  return `${environmentPath(environment)}\0id\0${providedId}`;
+}
+
+/** What a token that is bound to the one it replaces is bound to. */
+export function linkBinding(environment: Environment, replacedDigest: string): string {
+  return `${environmentPath(environment)}\0after\0${replacedDigest}`;
+}
+
+/**
+ * The group that a record holds.
+ *
+ * @throws RecordUnreadable
+ */
+export function groupFromRecord(record: GroupRecord, environment: Environment, cipher: TokenCipher): UserGroup {
+  return {
+    ...viewerFields(record, environment),
+    token: tokenFromRecord(record, environment, cipher),
+    etag: text(record, "etag"),
+    createTime: integer(record, "create_time"),
+    updateTime: integer(record, "update_time"),
+    tokenCreateTime: integer(record, "token_create_time"),
+  };
+}
+
+/**
+ * The viewer that a record shows to the bearer of a token.
+ *
+ * @param tokenDigest of the token that found the record; it must be the one the record names
+ * @throws RecordUnreadable
+ */
+export function viewerFromRecord(
+  record: GroupRecord,
+  environment: Environment,
+  token: { readonly state: string; readonly digest: string },
+): Viewer {
+  const graced = token.state === "graced";
+  if (text(record, graced ? "grace_digest" : "token_digest") !== token.digest) {
+    throw new RecordUnreadable(new Error("a token index and its group disagree"));
+  }
+  return {
+    ...viewerFields(record, environment),
+    tokenExpireTime: graced ? integer(record, "grace_until") : undefined,
+  };
+}
+
+function viewerFields(record: GroupRecord, environment: Environment) {
+  return {
+    teamId: integer(record, "team_id"),
+    name: text(record, "name"),
+    providedId: text(record, "provided_id"),
+    mapping: json(record, "mapping") as { [schemaId: string]: string },
+    properties: record["properties"] === undefined ? undefined : json(record, "properties"),
+    environmentTag: environment.tag,
+  };
+}
+
+function tokenFromRecord(record: GroupRecord, environment: Environment, cipher: TokenCipher): string {
+  const token = cipher.decrypt(text(record, "token"), idBinding(environment, text(record, "provided_id")));
+  const link = record["token_link"];
+  return link === undefined ? token : cipher.decrypt(link, linkBinding(environment, digest(token)));
+}
+
+function text(record: GroupRecord, field: string): string {
+  const value = record[field];
+  if (value === undefined) throw new RecordUnreadable(new Error(`a record has no field ${field}`));
+  return value;
+}
+
+function integer(record: GroupRecord, field: string): number {
+  const value = Number(text(record, field));
+  if (!Number.isSafeInteger(value)) throw new RecordUnreadable(new Error(`a record's ${field} is not an integer`));
+  return value;
+}
+
+function json(record: GroupRecord, field: string): JsonObject {
+  try {
+    return JSON.parse(text(record, field)) as JsonObject;
+  } catch (cause) {
+    throw new RecordUnreadable(cause);
+  }
+}

@@ -1,0 +1,122 @@
+import type { Message } from "@bufbuild/protobuf";
+import { base64Decode } from "@bufbuild/protobuf/wire";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { type Compression, compressionNegotiate } from "@connectrpc/connect/protocol";
+import {
+  codeToHttpStatus,
+  contentTypeUnaryJson,
+  contentTypeUnaryProto,
+  errorToJsonBytes,
+  headerProtocolVersion,
+  parseTimeout,
+  protocolVersion,
+} from "@connectrpc/connect/protocol-connect";
+import type { UnaryCall } from "./call.ts";
+import { recordOf } from "./lean-headers.ts";
+import type { UnaryMethod } from "./methods.ts";
+import { compress, field, type OnRefused, run, type WireRequest, type WireResponse, worthCompressing } from "./wire.ts";
+
+const PROTOCOL = "connect";
+const ENCODING = "content-encoding";
+const ACCEPT_ENCODING = "accept-encoding";
+
+/**
+ * Serves a unary request of the Connect protocol
+ * (https://connectrpc.com/docs/protocol#unary-request).
+ */
+export async function serveConnect(
+  method: UnaryMethod,
+  request: WireRequest,
+  binary: boolean,
+  onRefused: OnRefused | undefined,
+): Promise<WireResponse> {
+  const { options, serialization } = method;
+  const { headers } = request;
+  const query = request.httpMethod === "GET" ? new URL(request.target, "http://localhost").searchParams : undefined;
+  const timeout = parseTimeout(field(headers, "connect-timeout-ms"), options.maxTimeoutMs);
+  const requested = query ? query.get("compression") : field(headers, ENCODING);
+  const accepted = field(headers, ACCEPT_ENCODING);
+  const compression = compressionNegotiate(options.acceptCompression, requested, accepted, ACCEPT_ENCODING);
+  const parse = (bytes: Uint8Array): Message => serialization.getI(binary).parse(bytes);
+
+  const result = await run(
+    method,
+    PROTOCOL,
+    request,
+    {
+      timeoutMs: timeout.timeoutMs,
+      responseHeader: { "content-type": binary ? contentTypeUnaryProto : contentTypeUnaryJson },
+      responseTrailer: {},
+      message: () => {
+        if (options.requireConnectProtocolHeader) requireVersion(query, field(headers, "connect-protocol-version"));
+        if (compression.error) throw compression.error;
+        if (timeout.error) throw timeout.error;
+        const bytes = query ? messageFromQuery(query) : request.body;
+        if (compression.request === null) return parse(bytes);
+        return compression.request.decompress(bytes as Uint8Array<ArrayBuffer>, options.readMaxBytes).then(parse);
+      },
+    },
+    onRefused,
+  );
+  const { call } = result;
+  let error = result.error;
+  let body: Uint8Array | undefined;
+  if (!result.error) {
+    try {
+      body = serialization.getO(binary).serialize(result.body);
+    } catch (reason) {
+      error = ConnectError.from(reason, Code.Internal);
+    }
+  }
+  let status = 200;
+  if (error || !body) {
+    error ??= new ConnectError("internal error", Code.Internal);
+    call.end(error);
+    status = codeToHttpStatus(error.code);
+    call.responseHeader.set("content-type", contentTypeUnaryJson);
+    error.metadata.forEach((value, name) => {
+      call.responseHeader.set(name, value);
+    });
+    body = errorToJsonBytes(error, options.jsonOptions);
+  } else {
+    call.end();
+  }
+  return finish(call, status, body, compression.response, method);
+}
+
+async function finish(
+  call: UnaryCall,
+  status: number,
+  body: Uint8Array,
+  compression: Compression | null,
+  method: UnaryMethod,
+): Promise<WireResponse> {
+  let bytes = body;
+  if (worthCompressing(body, compression, method.options)) {
+    bytes = await compress(body, compression);
+    call.responseHeader.set(ENCODING, compression.name);
+  }
+  const headers = recordOf(call.responseHeader);
+  const trailers = recordOf(call.responseTrailer);
+  for (const name in trailers) headers[`trailer-${name}`] = trailers[name];
+  headers["content-length"] = String(bytes.byteLength);
+  return { status, headers, body: bytes };
+}
+
+function messageFromQuery(query: URLSearchParams): Uint8Array {
+  const message = query.get("message") ?? "";
+  if (query.get("base64") === "1") return base64Decode(message);
+  return new TextEncoder().encode(message);
+}
+
+function requireVersion(query: URLSearchParams | undefined, header: string | null): void {
+  const [given, expected] = query ? [query.get("connect"), `v${protocolVersion}`] : [header, protocolVersion];
+  if (given === expected) return;
+  const name = query ? "connect" : headerProtocolVersion;
+  throw new ConnectError(
+    given === null
+      ? `missing required ${query ? "parameter" : "header"}: set ${name} to "${expected}"`
+      : `${name} must be "${expected}": got "${given}"`,
+    Code.InvalidArgument,
+  );
+}

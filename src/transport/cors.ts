@@ -1,0 +1,53 @@
+import { cors } from "@connectrpc/connect";
+import type { HeaderRecord } from "./lean-headers.ts";
+
+/** What browsers of other origins may do (https://fetch.spec.whatwg.org/#http-cors-protocol). */
+export interface CorsOptions {
+  /** `*` for every origin. */
+  readonly origins: "*" | readonly string[];
+  /** Fields of requests and of responses that the service adds to those of Connect's protocols. */
+  readonly requestHeaders: readonly string[];
+  readonly responseHeaders: readonly string[];
+}
+
+/** How long a browser may remember the answer to a preflight request, in seconds; Chromium's limit. */
+const MAX_AGE_SECONDS = 7200;
+
+/** Answers the questions of browsers, for origins that are listed. */
+export class Cors {
+  readonly #options: CorsOptions;
+  readonly #allowHeaders: string;
+  readonly #exposeHeaders: string;
+
+  constructor(options: CorsOptions) {
+    this.#options = options;
+    this.#allowHeaders = [...cors.allowedHeaders, ...options.requestHeaders].join(", ");
+    this.#exposeHeaders = [...cors.exposedHeaders, ...options.responseHeaders].join(", ");
+  }
+
+  /** The fields that let the request's origin read the answer; undefined when it asks for none or is not listed. */
+  headersFor(request: HeaderRecord): HeaderRecord | undefined {
+    const { origin } = request;
+    if (typeof origin !== "string") return undefined;
+    const { origins } = this.#options;
+    if (origins !== "*" && !origins.includes(origin)) return undefined;
+    return {
+      "access-control-allow-origin": origins === "*" ? "*" : origin,
+      "access-control-expose-headers": this.#exposeHeaders,
+      vary: "origin",
+    };
+  }
+
+  /** The answer to a preflight request; undefined for any other request. */
+  preflight(httpMethod: string, request: HeaderRecord): HeaderRecord | undefined {
+    if (httpMethod !== "OPTIONS" || request["access-control-request-method"] === undefined) return undefined;
+    const allowed = this.headersFor(request);
+    if (!allowed) return { vary: "origin" };
+    return {
+      ...allowed,
+      "access-control-allow-methods": cors.allowedMethods.join(", "),
+      "access-control-allow-headers": this.#allowHeaders,
+      "access-control-max-age": String(MAX_AGE_SECONDS),
+    };
+  }
+}

@@ -1,0 +1,50 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
+import type { HeaderRecord } from "./lean-headers.ts";
+import { exchangeHttp1, exchangeHttp2, type IsTooLong } from "./node-io.ts";
+import { type PortHandlers, streamsAsRequests } from "./port.ts";
+import type { WireRequest, WireResponse } from "./wire.ts";
+
+/** What serves a request once its body is read. */
+export interface Route {
+  readonly isTooLong: IsTooLong;
+  readonly serve: (request: WireRequest) => Promise<WireResponse>;
+}
+
+/** Where requests go. */
+export interface DispatchOptions {
+  /** What serves a request; undefined leaves it to the fallback. */
+  readonly find: (httpMethod: string, target: string, headers: HeaderRecord) => Route | undefined;
+  /** Serves every other request, and streams. */
+  readonly fallback: (req: IncomingMessage, res: ServerResponse) => void;
+  /** Fields to add to the fallback's answer. */
+  readonly fallbackHeaders: (headers: HeaderRecord) => HeaderRecord | undefined;
+}
+
+/** Sends each request of a port to what serves it. */
+export function dispatch({ find, fallback, fallbackHeaders }: DispatchOptions): PortHandlers {
+  const guarded = (req: IncomingMessage, res: ServerResponse) => {
+    // Connect's adapter throws where it cannot make a URL of these.
+    const host = req.headers.host;
+    if (host === undefined || !URL.canParse(`http://${host}`)) req.headers.host = "localhost";
+    for (const [name, value] of Object.entries(fallbackHeaders(req.headers as HeaderRecord) ?? {})) {
+      if (value !== undefined) res.setHeader(name, value);
+    }
+    fallback(req, res);
+  };
+  const asRequest = streamsAsRequests(guarded as never);
+  return {
+    onHttp1: (req, res) => {
+      const route = find(req.method ?? "", req.url ?? "/", req.headers as HeaderRecord);
+      if (route) exchangeHttp1(req, res, route.isTooLong, route.serve);
+      else guarded(req, res);
+    },
+    onHttp2: (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags, rawHeaders) => {
+      const authority = headers[":authority"] ?? headers.host;
+      if (authority === undefined || !URL.canParse(`http://${authority}`)) headers[":authority"] = "localhost";
+      const route = find(headers[":method"] ?? "", headers[":path"] ?? "/", headers as HeaderRecord);
+      if (route) exchangeHttp2(stream, headers, route.isTooLong, route.serve);
+      else asRequest(stream, headers, flags, rawHeaders);
+    },
+  };
+}

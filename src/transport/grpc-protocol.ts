@@ -1,0 +1,228 @@
+import type { Message } from "@bufbuild/protobuf";
+import { base64Decode } from "@bufbuild/protobuf/wire";
+import { Code, ConnectError } from "@connectrpc/connect";
+import {
+  type Compression,
+  compressedFlag,
+  compressionNegotiate,
+  encodeEnvelope,
+  type UniversalHandlerOptions,
+} from "@connectrpc/connect/protocol";
+import * as grpc from "@connectrpc/connect/protocol-grpc";
+import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
+import { recordOf } from "./lean-headers.ts";
+import type { UnaryMethod } from "./methods.ts";
+import { compress, field, type OnRefused, run, type WireRequest, type WireResponse, worthCompressing } from "./wire.ts";
+
+const ENCODING = "grpc-encoding";
+const ACCEPT_ENCODING = "grpc-accept-encoding";
+const HEADER_BYTES = 5;
+const EMPTY = new Uint8Array(0);
+
+/** How the messages of a gRPC or gRPC-Web request are written. */
+export interface GrpcType {
+  /** gRPC-Web: the trailers are the last envelope of the body. */
+  readonly web: boolean;
+  /** gRPC-Web text: the body is base64. */
+  readonly text: boolean;
+  /** Binary messages, else JSON. */
+  readonly binary: boolean;
+}
+
+/**
+ * Serves a unary request of the gRPC protocol
+ * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md) or of
+ * gRPC-Web (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-WEB.md).
+ */
+export async function serveGrpc(
+  method: UnaryMethod,
+  request: WireRequest,
+  type: GrpcType,
+  onRefused: OnRefused | undefined,
+): Promise<WireResponse> {
+  const { options, serialization } = method;
+  const { headers } = request;
+  const timeout = grpc.parseTimeout(field(headers, "grpc-timeout"), options.maxTimeoutMs);
+  const compression = compressionNegotiate(
+    options.acceptCompression,
+    field(headers, ENCODING),
+    field(headers, ACCEPT_ENCODING),
+    ACCEPT_ENCODING,
+  );
+  const responseHeader: WireResponse["headers"] = { "content-type": contentType(type) };
+  if (compression.response) responseHeader[ENCODING] = compression.response.name;
+
+  const result = await run(
+    method,
+    type.web ? "grpc-web" : "grpc",
+    request,
+    {
+      timeoutMs: timeout.timeoutMs,
+      responseHeader,
+      responseTrailer: { "grpc-status": grpc.grpcStatusOk },
+      message: () => {
+        if (compression.error) throw compression.error;
+        if (timeout.error) throw timeout.error;
+        const reader = new EnvelopeReader(
+          type.text ? decodeText(request.body) : request.body,
+          options,
+          compression.request,
+        );
+        return onlyMessage(reader, type, (bytes) => serialization.getI(type.binary).parse(bytes));
+      },
+    },
+    onRefused,
+  );
+  const { call } = result;
+  let error = result.error;
+  let body = EMPTY;
+  if (!result.error) {
+    try {
+      body = await envelope(0, serialization.getO(type.binary).serialize(result.body), compression.response, options);
+    } catch (reason) {
+      error = ConnectError.from(reason, Code.Internal);
+    }
+  }
+  call.end(error);
+  if (error) grpc.setTrailerStatus(call.responseTrailer, error);
+  const status = 200;
+  if (!type.web) {
+    return { status, headers: recordOf(call.responseHeader), body, trailers: recordOf(call.responseTrailer) };
+  }
+  const trailer = grpcWeb.trailerSerialize(call.responseTrailer);
+  const last = await envelope(grpcWeb.trailerFlag, trailer, compression.response, options);
+  const bytes = type.text
+    ? Buffer.from(Buffer.from(body).toString("base64") + Buffer.from(last).toString("base64"))
+    : Buffer.concat([body, last]);
+  return { status, headers: recordOf(call.responseHeader), body: bytes };
+}
+
+/**
+ * Whether the body that was read so far cannot be one message of the size
+ * allowed, with room for a trailer's or a second message's header.
+ */
+export function exceedsEnvelope(bytes: Uint8Array, total: number, maxBytes: number): boolean {
+  if (total > maxBytes + 2 * HEADER_BYTES) return true;
+  return bytes.byteLength >= HEADER_BYTES && envelopeLength(bytes, 0) > maxBytes;
+}
+
+/** The same of a gRPC-Web text body. */
+export function exceedsText(_head: Uint8Array, total: number, maxBytes: number): boolean {
+  return total > Math.ceil((maxBytes + 2 * HEADER_BYTES) / 3) * 4 + 8;
+}
+
+function contentType({ web, text, binary }: GrpcType): string {
+  if (text) return binary ? "application/grpc-web-text+proto" : "application/grpc-web-text+json";
+  const of = web ? grpcWeb : grpc;
+  return binary ? of.contentTypeProto : of.contentTypeJson;
+}
+
+function envelopeLength(bytes: Uint8Array, at: number): number {
+  return new DataView(bytes.buffer, bytes.byteOffset + at, HEADER_BYTES).getUint32(1);
+}
+
+/** Takes the envelopes of a body one by one. */
+class EnvelopeReader {
+  readonly #bytes: Uint8Array;
+  readonly #options: UniversalHandlerOptions;
+  readonly #compression: Compression | null;
+  #at = 0;
+
+  constructor(bytes: Uint8Array, options: UniversalHandlerOptions, compression: Compression | null) {
+    this.#bytes = bytes;
+    this.#options = options;
+    this.#compression = compression;
+  }
+
+  /** The next envelope; undefined at the end. */
+  next(): { readonly flags: number; readonly data: Uint8Array | Promise<Uint8Array> } | undefined {
+    const left = this.#bytes.byteLength - this.#at;
+    if (left === 0) return undefined;
+    if (left < HEADER_BYTES) throw incomplete();
+    const flags = this.#bytes[this.#at] as number;
+    const length = envelopeLength(this.#bytes, this.#at);
+    const { readMaxBytes } = this.#options;
+    if (length > readMaxBytes) {
+      const message = `message size ${length} is larger than configured readMaxBytes ${readMaxBytes}`;
+      throw new ConnectError(message, Code.ResourceExhausted);
+    }
+    if (left < HEADER_BYTES + length) throw incomplete();
+    const start = this.#at + HEADER_BYTES;
+    this.#at = start + length;
+    const data = this.#bytes.subarray(start, this.#at);
+    if ((flags & compressedFlag) !== compressedFlag) return { flags, data };
+    if (this.#compression === null) {
+      throw new ConnectError("received compressed envelope, but do not know how to decompress", Code.Internal);
+    }
+    return {
+      flags: flags ^ compressedFlag,
+      data: this.#compression.decompress(data as Uint8Array<ArrayBuffer>, readMaxBytes),
+    };
+  }
+}
+
+/** The only message of a unary request. */
+function onlyMessage(
+  reader: EnvelopeReader,
+  type: GrpcType,
+  parse: (bytes: Uint8Array) => Message,
+): Message | Promise<Message> {
+  const first = reader.next();
+  if (first && !isTrailer(first.flags, type) && !(first.data instanceof Promise)) {
+    const message = parse(first.data);
+    // Most requests end here, and need no promise.
+    const second = reader.next();
+    if (!second) return message;
+    return allMessages(reader, type, parse, [message], second);
+  }
+  return allMessages(reader, type, parse, [], first);
+}
+
+async function allMessages(
+  reader: EnvelopeReader,
+  type: GrpcType,
+  parse: (bytes: Uint8Array) => Message,
+  messages: Message[],
+  from: ReturnType<EnvelopeReader["next"]>,
+): Promise<Message> {
+  for (let next = from; next !== undefined; next = reader.next()) {
+    const data = await next.data;
+    if (isTrailer(next.flags, type)) continue;
+    messages.push(parse(data));
+    if (messages.length > 1) {
+      throw new ConnectError("protocol error: received extra input message for unary method", Code.Unimplemented);
+    }
+  }
+  const [message] = messages;
+  if (!message) throw new ConnectError("protocol error: missing input message for unary method", Code.Unimplemented);
+  return message;
+}
+
+function isTrailer(flags: number, type: GrpcType): boolean {
+  return type.web && (flags & grpcWeb.trailerFlag) === grpcWeb.trailerFlag;
+}
+
+function incomplete(): ConnectError {
+  return new ConnectError("protocol error: incomplete envelope", Code.InvalidArgument);
+}
+
+async function envelope(
+  flags: number,
+  data: Uint8Array,
+  compression: Compression | null,
+  options: UniversalHandlerOptions,
+): Promise<Uint8Array<ArrayBuffer>> {
+  if (!worthCompressing(data, compression, options)) return encodeEnvelope(flags, data);
+  return encodeEnvelope(flags | compressedFlag, await compress(data, compression));
+}
+
+/** Base64 that may be several padded pieces after one another. */
+function decodeText(body: Uint8Array): Uint8Array {
+  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("latin1");
+  const pieces = text.match(/[^=]+={0,2}/g) ?? [];
+  try {
+    return Buffer.concat(pieces.map((piece) => base64Decode(piece)));
+  } catch {
+    throw new ConnectError("protocol error: invalid base64 in grpc-web-text body", Code.InvalidArgument);
+  }
+}

@@ -1,0 +1,117 @@
+/** Header fields as node:http and node:http2 give and take them, by lower-case name. */
+export type HeaderRecord = { [name: string]: string | string[] | number | undefined };
+
+const PLAIN_NAME = /^[a-z0-9-]+$/;
+const PLAIN_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
+
+/**
+ * The Headers of the fetch API over a plain record. What calls do all the time,
+ * getting and setting plain fields, works on the record; anything else turns it
+ * into real Headers first, and is theirs from then on.
+ *
+ * Its behaviour is that of https://fetch.spec.whatwg.org/#headers-class.
+ */
+export class LeanHeaders implements Headers {
+  #record: HeaderRecord;
+  readonly #writable: boolean;
+  #real: Headers | undefined;
+
+  /**
+   * @param record by lower-case name; pseudo-header fields of HTTP/2 are passed over
+   * @param writable whether the record may be written to; it is left as it is otherwise
+   */
+  constructor(record: HeaderRecord, writable = false) {
+    this.#record = record;
+    this.#writable = writable;
+  }
+
+  get(name: string): string | null {
+    if (this.#real === undefined && PLAIN_NAME.test(name)) {
+      const value = Object.hasOwn(this.#record, name) ? this.#record[name] : undefined;
+      if (value === undefined) return null;
+      if (typeof value === "string" && PLAIN_VALUE.test(value)) return value;
+    }
+    return this.#headers().get(name);
+  }
+
+  has(name: string): boolean {
+    if (this.#real === undefined && PLAIN_NAME.test(name)) {
+      return Object.hasOwn(this.#record, name) && this.#record[name] !== undefined;
+    }
+    return this.#headers().has(name);
+  }
+
+  set(name: string, value: string): void {
+    if (this.#real === undefined && this.#writable && isPlain(name, value)) this.#record[name] = value;
+    else this.#headers().set(name, value);
+  }
+
+  append(name: string, value: string): void {
+    if (this.#real === undefined && this.#writable && isPlain(name, value) && !Object.hasOwn(this.#record, name)) {
+      this.#record[name] = value;
+    } else this.#headers().append(name, value);
+  }
+
+  delete(name: string): void {
+    this.#headers().delete(name);
+  }
+
+  forEach(callback: (value: string, key: string, parent: Headers) => void, thisArg?: unknown): void {
+    this.#headers().forEach((value, key) => {
+      callback.call(thisArg, value, key, this);
+    });
+  }
+
+  getSetCookie(): string[] {
+    return this.#headers().getSetCookie();
+  }
+
+  entries() {
+    return this.#headers().entries();
+  }
+
+  keys() {
+    return this.#headers().keys();
+  }
+
+  values() {
+    return this.#headers().values();
+  }
+
+  [Symbol.iterator]() {
+    return this.#headers()[Symbol.iterator]();
+  }
+
+  /** The fields as a record, for node:http and node:http2. */
+  toRecord(): HeaderRecord {
+    if (this.#real === undefined) return this.#record;
+    return recordOf(this.#real);
+  }
+
+  #headers(): Headers {
+    if (this.#real === undefined) {
+      const real = new Headers();
+      for (const [name, value] of Object.entries(this.#record)) {
+        if (value === undefined || name.startsWith(":")) continue;
+        for (const one of Array.isArray(value) ? value : [String(value)]) real.append(name, one);
+      }
+      this.#real = real;
+    }
+    return this.#real;
+  }
+}
+
+/** The fields of Headers as a record; several cookies as an array. */
+export function recordOf(headers: Headers): HeaderRecord {
+  if (headers instanceof LeanHeaders) return headers.toRecord();
+  const record: HeaderRecord = {};
+  headers.forEach((value, name) => {
+    const known = record[name];
+    record[name] = known === undefined ? value : [known as string, value].flat();
+  });
+  return record;
+}
+
+function isPlain(name: string, value: string): boolean {
+  return PLAIN_NAME.test(name) && name !== "set-cookie" && PLAIN_VALUE.test(value);
+}

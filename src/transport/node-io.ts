@@ -1,0 +1,130 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import type { Readable } from "node:stream";
+import { Code, ConnectError } from "@connectrpc/connect";
+import type { HeaderRecord } from "./lean-headers.ts";
+import type { WireRequest, WireResponse } from "./wire.ts";
+
+/** How much of a request's body is read: all of it, unless this says that it is too long already. */
+export type IsTooLong = (head: Uint8Array, total: number) => boolean;
+
+/** What answers a request whose body has been read. */
+export type Serve = (request: WireRequest) => Promise<WireResponse>;
+
+const NEVER = new AbortController().signal;
+
+/** Reads an HTTP/2 request, has it served and writes the answer. */
+export function exchangeHttp2(
+  stream: ServerHttp2Stream,
+  headers: IncomingHttpHeaders,
+  isTooLong: IsTooLong,
+  serve: Serve,
+): void {
+  // A stream that is reset emits an error, which is no fault of ours.
+  stream.on("error", () => {});
+  readBody(stream, isTooLong, (body) => {
+    const { ":scheme": scheme = "http", ":authority": authority, ":path": path = "/" } = headers;
+    const request: WireRequest = {
+      httpMethod: headers[":method"] ?? "",
+      target: path,
+      headers: headers as HeaderRecord,
+      body,
+      url: () => absoluteUrl(path, scheme, authority ?? headers.host),
+      requestSignal: () => closeSignal(stream, () => stream.rstCode === constants.NGHTTP2_NO_ERROR),
+    };
+    serve(request).then(
+      (response) => writeHttp2(stream, response),
+      () => stream.close(constants.NGHTTP2_INTERNAL_ERROR),
+    );
+  });
+}
+
+/** Reads an HTTP/1.1 request, has it served and writes the answer. */
+export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, isTooLong: IsTooLong, serve: Serve): void {
+  req.on("error", () => {});
+  res.on("error", () => {});
+  readBody(req, isTooLong, (body) => {
+    const target = req.url ?? "/";
+    const request: WireRequest = {
+      httpMethod: req.method ?? "",
+      target,
+      headers: req.headers as HeaderRecord,
+      body,
+      url: () => absoluteUrl(target, "encrypted" in req.socket ? "https" : "http", req.headers.host),
+      requestSignal: () => closeSignal(res, () => res.writableFinished),
+    };
+    serve(request).then(
+      (response) => writeHttp1(req, res, response),
+      () => res.destroy(),
+    );
+  });
+}
+
+function readBody(source: Readable, isTooLong: IsTooLong, done: (body: Uint8Array) => void): void {
+  const chunks: Uint8Array[] = [];
+  let total = 0;
+  const finish = () => {
+    source.off("data", onData);
+    source.off("end", finish);
+    const [first] = chunks;
+    done(chunks.length === 1 && first ? first : Buffer.concat(chunks, total));
+  };
+  const onData = (chunk: Uint8Array) => {
+    chunks.push(chunk);
+    total += chunk.byteLength;
+    if (isTooLong(chunks[0] as Uint8Array, total)) {
+      source.pause();
+      finish();
+    }
+  };
+  source.on("data", onData);
+  source.once("end", finish);
+}
+
+function writeHttp2(stream: ServerHttp2Stream, { status, headers, body, trailers }: WireResponse): void {
+  if (stream.destroyed || stream.closed) return;
+  headers[":status"] = status;
+  // Whatever is still coming of the request is not wanted.
+  if (!stream.readableEnded) stream.once("finish", () => stream.close(constants.NGHTTP2_NO_ERROR));
+  if (trailers) {
+    stream.respond(headers, { waitForTrailers: true });
+    stream.once("wantTrailers", () => stream.sendTrailers(trailers));
+  } else {
+    stream.respond(headers);
+  }
+  stream.end(body);
+}
+
+function writeHttp1(
+  req: IncomingMessage,
+  res: ServerResponse,
+  { status, headers, body, trailers }: WireResponse,
+): void {
+  if (res.destroyed) return;
+  // What is left of a request that was not read to its end cannot be told from the next one.
+  if (!req.readableEnded) headers["connection"] = "close";
+  res.writeHead(status, headers);
+  if (trailers) {
+    res.write(body);
+    res.addTrailers(trailers as { [name: string]: string });
+    res.end();
+  } else {
+    res.end(body);
+  }
+}
+
+/** A signal that aborts when a stream closes before it was finished. */
+function closeSignal(stream: Readable | ServerResponse | ServerHttp2Stream, isFinished: () => boolean): AbortSignal {
+  if (stream.destroyed && isFinished()) return NEVER;
+  const controller = new AbortController();
+  const onClose = () => {
+    if (!isFinished()) controller.abort(new ConnectError("the caller is gone", Code.Canceled));
+  };
+  if (stream.destroyed) onClose();
+  else stream.once("close", onClose);
+  return controller.signal;
+}
+
+function absoluteUrl(target: string, scheme: string, authority: string | undefined): string {
+  return new URL(target, `${scheme}://${authority ?? "localhost"}`).toString();
+}

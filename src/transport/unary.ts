@@ -1,0 +1,174 @@
+import type { DescMethodUnary, Message, MessageShape } from "@bufbuild/protobuf";
+import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
+import {
+  type ConnectRouter,
+  type ConnectRouterOptions,
+  type ContextValues,
+  createContextValues,
+} from "@connectrpc/connect";
+import { parseContentType as parseConnectType } from "@connectrpc/connect/protocol-connect";
+import { parseContentType as parseGrpcType } from "@connectrpc/connect/protocol-grpc";
+import { parseContentType as parseGrpcWebType } from "@connectrpc/connect/protocol-grpc-web";
+import { UnaryCall } from "./call.ts";
+import { serveConnect } from "./connect-protocol.ts";
+import { exceedsEnvelope, exceedsText, type GrpcType, serveGrpc } from "./grpc-protocol.ts";
+import type { HeaderRecord } from "./lean-headers.ts";
+import { type UnaryMethod, unaryMethods } from "./methods.ts";
+import type { OnRefused, WireRequest, WireResponse } from "./wire.ts";
+
+/** Options of the unary transport: those of Connect's router, and what the transport adds. */
+export interface UnaryTransportOptions extends ConnectRouterOptions {
+  readonly routes: (router: ConnectRouter) => void;
+  /** The context values of a request, by its headers. Default: none. */
+  readonly contextValues?: (request: { readonly headers: HeaderRecord }) => ContextValues;
+  /** Replaces the error of a request that cannot be decoded. Default: Connect's error as it is. */
+  readonly onRefused?: OnRefused;
+}
+
+/** A request that the transport serves: how long its body may be, and what answers it. */
+export interface UnaryRoute {
+  /**
+   * Whether the body that was read so far, of `total` bytes, is too long to
+   * succeed, so that the rest need not be read.
+   */
+  readonly isTooLong: (head: Uint8Array, total: number) => boolean;
+  readonly serve: (request: WireRequest) => Promise<WireResponse>;
+}
+
+/** A call from inside of the process. */
+export interface LocalCall {
+  readonly requestMethod: string;
+  readonly header: Headers;
+  readonly contextValues: ContextValues;
+  readonly protocolName: string;
+  readonly url: () => string;
+  readonly requestSignal: () => AbortSignal;
+}
+
+type Serve = (method: UnaryMethod, request: WireRequest, onRefused: OnRefused | undefined) => Promise<WireResponse>;
+type IsTooLong = (head: Uint8Array, total: number, maxBytes: number) => boolean;
+type Format = {
+  readonly protocol: "grpc" | "grpcWeb" | "connect";
+  readonly isTooLong: IsTooLong;
+  readonly serve: Serve;
+};
+
+/** Content types are few, but callers choose them, so the table of known ones stays this small. */
+const MAX_KNOWN_TYPES = 256;
+
+/**
+ * An adapter to Connect for unary methods, without streams, web requests and
+ * async iterables between the bytes and the call. It serves the same routes
+ * with the same interceptors and options as Connect's own adapters, and leaves
+ * to them whatever it does not know.
+ */
+export class UnaryTransport {
+  readonly #methods = new Map<string, UnaryMethod>();
+  readonly #byDesc = new Map<DescMethodUnary, UnaryMethod>();
+  readonly #options: UnaryTransportOptions;
+  readonly #formats = new Map<string, Format | undefined>();
+
+  constructor(options: UnaryTransportOptions) {
+    this.#options = options;
+    for (const method of unaryMethods(options.routes, options)) {
+      this.#methods.set(method.path, method);
+      this.#byDesc.set(method.desc, method);
+    }
+  }
+
+  /**
+   * What serves a request; undefined when Connect's own adapter is to answer it.
+   *
+   * @param target path and query
+   */
+  route(httpMethod: string, target: string, headers: HeaderRecord): UnaryRoute | undefined {
+    const question = target.indexOf("?");
+    const method = this.#methods.get(question < 0 ? target : target.slice(0, question));
+    if (!method) return undefined;
+    const format =
+      httpMethod === "POST" ? this.#format(headers["content-type"]) : getFormat(method, httpMethod, target, headers);
+    if (!format || !method.protocols[format.protocol]) return undefined;
+    const { readMaxBytes } = method.options;
+    return {
+      isTooLong: (head, total) => format.isTooLong(head, total, readMaxBytes),
+      serve: (request) => format.serve(method, this.#withContext(request), this.#options.onRefused),
+    };
+  }
+
+  /**
+   * Calls a method as a request would, through the same interceptors.
+   *
+   * @throws whatever the interceptors make of a failure
+   */
+  async call<I extends DescMethodUnary>(desc: I, message: MessageShape<I["input"]>, init: LocalCall) {
+    const method = this.#byDesc.get(desc);
+    if (!method) throw new TypeError(`${desc.name} is not routed`);
+    const call = new UnaryCall({
+      method,
+      protocolName: init.protocolName,
+      requestMethod: init.requestMethod,
+      requestHeader: init.header,
+      contextValues: init.contextValues,
+      url: init.url,
+      requestSignal: init.requestSignal,
+      responseHeader: {},
+      responseTrailer: {},
+    });
+    try {
+      const output = await call.invoke(message as Message, method.options.interceptors);
+      call.end();
+      return { message: output as MessageShape<I["output"]>, header: call.responseHeader };
+    } catch (error) {
+      call.end(error);
+      throw error;
+    }
+  }
+
+  #withContext(request: WireRequest): WireRequest {
+    const contextValues = this.#options.contextValues?.(request) ?? createContextValues();
+    return { ...request, contextValues };
+  }
+
+  #format(contentType: HeaderRecord[string]): Format | undefined {
+    if (typeof contentType !== "string") return undefined;
+    if (this.#formats.has(contentType)) return this.#formats.get(contentType);
+    const format = formatOf(contentType);
+    if (this.#formats.size < MAX_KNOWN_TYPES) this.#formats.set(contentType, format);
+    return format;
+  }
+}
+
+function formatOf(contentType: string): Format | undefined {
+  const grpcType = parseGrpcType(contentType);
+  if (grpcType) return grpcFormat({ web: false, text: false, binary: grpcType.binary });
+  const webType = parseGrpcWebType(contentType);
+  if (webType) return grpcFormat({ web: true, text: webType.text, binary: webType.binary });
+  const connectType = parseConnectType(contentType);
+  return connectType && !connectType.stream ? connectFormat(connectType.binary) : undefined;
+}
+
+function grpcFormat(type: GrpcType): Format {
+  return {
+    protocol: type.web ? "grpcWeb" : "grpc",
+    isTooLong: type.text ? exceedsText : exceedsEnvelope,
+    serve: (method, request, onRefused) => serveGrpc(method, request, type, onRefused),
+  };
+}
+
+function connectFormat(binary: boolean): Format {
+  return {
+    protocol: "connect",
+    isTooLong: (_head, total, maxBytes) => total > maxBytes,
+    serve: (method, request, onRefused) => serveConnect(method, request, binary, onRefused),
+  };
+}
+
+/** Connect's GET, which only methods without side effects have; its message is in the query. */
+function getFormat(method: UnaryMethod, httpMethod: string, target: string, headers: HeaderRecord): Format | undefined {
+  if (httpMethod !== "GET" || method.desc.idempotency !== MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS)
+    return undefined;
+  if (headers["content-type"] !== undefined) return undefined;
+  const encoding = new URL(target, "http://localhost").searchParams.get("encoding");
+  if (encoding !== "proto" && encoding !== "json") return undefined;
+  return connectFormat(encoding === "proto");
+}

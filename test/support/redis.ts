@@ -1,0 +1,78 @@
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import { freePort, waitFor } from "./wait.ts";
+
+/** A Redis server of our own, in a folder of its own. */
+export interface TestRedis {
+  readonly url: string;
+  readonly port: number;
+  /** Ends it as a crash does, keeping its port. */
+  kill(): Promise<void>;
+  /** Starts it again on the same port and folder, after `kill`. */
+  restart(): Promise<void>;
+  /** Freezes it: connections stay open and nothing answers. */
+  freeze(): void;
+  /** Ends `freeze`. */
+  thaw(): void;
+  /** Ends it and removes its folder. */
+  stop(): Promise<void>;
+}
+
+/** Path of redis-server; undefined when it is not installed. */
+export function findRedisServer(): string | undefined {
+  try {
+    return execFileSync("sh", ["-c", "command -v redis-server"], { encoding: "utf8" }).trim();
+  } catch {
+    return undefined;
+  }
+}
+
+/** Starts a Redis server on a free port of 127.0.0.1 and waits until it answers. */
+export async function startRedis(args: readonly string[] = []): Promise<TestRedis> {
+  const binary = findRedisServer();
+  if (binary === undefined) throw new Error("redis-server is not on the PATH");
+  const folder = mkdtempSync(join(tmpdir(), "ugs-redis-"));
+  const port = await freePort();
+  const options = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", "", "--daemonize", "no"];
+  let child: ChildProcess;
+  const launch = async () => {
+    child = spawn(binary, [...options, ...args], { stdio: "ignore" });
+    await waitFor("redis-server answers", () => answers(port));
+  };
+  const end = (signal: NodeJS.Signals) =>
+    new Promise<void>((resolve) => {
+      if (child.exitCode !== null || child.signalCode !== null) return resolve();
+      child.once("exit", () => resolve());
+      child.kill(signal);
+    });
+  await launch();
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    port,
+    kill: () => end("SIGKILL"),
+    restart: launch,
+    freeze: () => void child.kill("SIGSTOP"),
+    thaw: () => void child.kill("SIGCONT"),
+    stop: async () => {
+      child.kill("SIGCONT");
+      await end("SIGKILL");
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function answers(port: number): Promise<boolean> {
+  const redis = new Redis(port, "127.0.0.1", { lazyConnect: true, retryStrategy: () => null, connectTimeout: 500 });
+  redis.on("error", () => {});
+  try {
+    await redis.connect();
+    return (await redis.ping()) === "PONG";
+  } catch {
+    return false;
+  } finally {
+    redis.disconnect();
+  }
+}
