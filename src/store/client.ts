@@ -1,4 +1,4 @@
-import type { Redis, RedisOptions } from "ioredis";
+import { Redis, type RedisOptions } from "ioredis";
 import { DomainError, RecordUnreadable, StoreUnavailable, TooFewReplicas } from "../domain/errors.ts";
 import { CREATE, RESOLVE, ROTATE, SETTLE, UPDATE } from "./scripts.ts";
 
@@ -115,8 +115,7 @@ export async function openRedis(
   url: string,
   options: StoreClientOptions & { connectMs?: number },
 ): Promise<StoreClient> {
-  const { Redis: IoRedis } = await import("ioredis");
-  const redis = new IoRedis(url, redisOptions(options.timeoutMs));
+  const redis = new Redis(url, redisOptions(options.timeoutMs));
   let lastError: Error | undefined;
   redis.on("error", (error) => {
     lastError = error;

@@ -13,10 +13,7 @@ declare module "vitest" {
 /** Builds the server once and starts the Redis that all tests share. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const root = fileURLToPath(new URL("../..", import.meta.url));
-  execFileSync(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"], {
-    cwd: root,
-    stdio: "inherit",
-  });
+  execFileSync(process.execPath, ["scripts/build.js"], { cwd: root, stdio: "inherit" });
   if (findRedisServer() === undefined) {
     const text = "redis-server is not on the PATH: everything that needs a real Redis is LEFT OUT";
     if (process.env["CI"] === "true") throw new Error(`${text}, which CI does not allow`);
