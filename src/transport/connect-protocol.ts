@@ -30,14 +30,15 @@ export async function serveConnect(
   binary: boolean,
   onRefused: OnRefused | undefined,
 ): Promise<WireResponse> {
-  const { options, serialization } = method;
+  const { options } = method;
+  const serialization = binary ? method.binary : method.json;
   const { headers } = request;
   const query = request.httpMethod === "GET" ? new URL(request.target, "http://localhost").searchParams : undefined;
   const timeout = parseTimeout(field(headers, "connect-timeout-ms"), options.maxTimeoutMs);
   const requested = query ? query.get("compression") : field(headers, ENCODING);
   const accepted = field(headers, ACCEPT_ENCODING);
   const compression = compressionNegotiate(options.acceptCompression, requested, accepted, ACCEPT_ENCODING);
-  const parse = (bytes: Uint8Array): Message => serialization.getI(binary).parse(bytes);
+  const parse = (bytes: Uint8Array): Message => serialization.parse(bytes);
 
   const result = await run(
     method,
@@ -63,7 +64,7 @@ export async function serveConnect(
   let body: Uint8Array | undefined;
   if (!result.error) {
     try {
-      body = serialization.getO(binary).serialize(result.body);
+      body = serialization.serialize(result.body);
     } catch (reason) {
       error = ConnectError.from(reason, Code.Internal);
     }

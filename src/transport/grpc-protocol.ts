@@ -40,7 +40,8 @@ export async function serveGrpc(
   type: GrpcType,
   onRefused: OnRefused | undefined,
 ): Promise<WireResponse> {
-  const { options, serialization } = method;
+  const { options } = method;
+  const serialization = type.binary ? method.binary : method.json;
   const { headers } = request;
   const timeout = grpc.parseTimeout(field(headers, "grpc-timeout"), options.maxTimeoutMs);
   const compression = compressionNegotiate(
@@ -68,7 +69,7 @@ export async function serveGrpc(
           options,
           compression.request,
         );
-        return onlyMessage(reader, type, (bytes) => serialization.getI(type.binary).parse(bytes));
+        return onlyMessage(reader, type, (bytes) => serialization.parse(bytes));
       },
     },
     onRefused,
@@ -78,7 +79,7 @@ export async function serveGrpc(
   let body = EMPTY;
   if (!result.error) {
     try {
-      body = await envelope(0, serialization.getO(type.binary).serialize(result.body), compression.response, options);
+      body = await envelope(0, serialization.serialize(result.body), compression.response, options);
     } catch (reason) {
       error = ConnectError.from(reason, Code.Internal);
     }

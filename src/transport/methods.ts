@@ -1,4 +1,4 @@
-import type { DescMethod, DescMethodUnary, DescService } from "@bufbuild/protobuf";
+import type { DescMethod, DescMethodUnary, DescService, JsonWriteOptions, Message } from "@bufbuild/protobuf";
 import {
   type ConnectRouter,
   type ConnectRouterOptions,
@@ -13,8 +13,16 @@ import {
   type UniversalHandlerOptions,
   validateUniversalHandlerOptions,
 } from "@connectrpc/connect/protocol";
+import { compileBinaryEncoder } from "./fast-binary.ts";
+import { compileJsonEncoder } from "./fast-json.ts";
 
-type Serialization = ReturnType<typeof createMethodSerializationLookup>;
+const textEncoder = new TextEncoder();
+
+/** Turns the messages of a method into bytes and back; throws ConnectErrors. */
+export interface Serialization {
+  readonly parse: (bytes: Uint8Array) => Message;
+  readonly serialize: (message: Message) => Uint8Array;
+}
 
 /** A unary method with its implementation and the options it is served with. */
 export interface UnaryMethod {
@@ -23,7 +31,8 @@ export interface UnaryMethod {
   /** Path of its requests, such as `/package.Service/Method`. */
   readonly path: string;
   readonly options: UniversalHandlerOptions;
-  readonly serialization: Serialization;
+  readonly binary: Serialization;
+  readonly json: Serialization;
   readonly protocols: { readonly grpc: boolean; readonly grpcWeb: boolean; readonly connect: boolean };
 }
 
@@ -58,12 +67,45 @@ export function unaryMethods(routes: (router: ConnectRouter) => void, base: Conn
 
 function unaryMethod(desc: DescMethodUnary, impl: UnaryMethod["impl"], given: ConnectRouterOptions): UnaryMethod {
   const options = validateUniversalHandlerOptions(given);
+  const { binaryOptions, jsonOptions } = options;
+  const lookup = createMethodSerializationLookup(desc, binaryOptions, jsonOptions, options);
+  const fastBinary = binaryOptions?.writeUnknownFields === false ? undefined : compileBinaryEncoder(desc.output);
+  const toJson = hasWriteOptions(jsonOptions) ? undefined : compileJsonEncoder(desc.output);
+  const fastJson = toJson && ((message: Message) => textEncoder.encode(toJson(message)));
   return {
     desc,
     impl,
     path: createMethodUrl("/", desc),
     options,
-    serialization: createMethodSerializationLookup(desc, options.binaryOptions, options.jsonOptions, options),
+    binary: serialization(lookup.getI(true), lookup.getO(true), fastBinary, options.writeMaxBytes),
+    json: serialization(lookup.getI(false), lookup.getO(false), fastJson, options.writeMaxBytes),
     protocols: { grpc: given.grpc !== false, grpcWeb: given.grpcWeb !== false, connect: given.connect !== false },
   };
+}
+
+/** What Connect does, by way of the fast encoder where that knows how and the limit is kept. */
+function serialization(
+  input: Pick<Serialization, "parse">,
+  output: Pick<Serialization, "serialize">,
+  fast: Serialization["serialize"] | undefined,
+  maxBytes: number,
+): Serialization {
+  return {
+    parse: (bytes) => input.parse(bytes),
+    serialize: (message) => {
+      try {
+        const bytes = fast?.(message);
+        if (bytes && bytes.byteLength <= maxBytes) return bytes;
+      } catch {
+        // Connect's own encoder knows what is wrong with it, or how it is done.
+      }
+      return output.serialize(message);
+    },
+  };
+}
+
+function hasWriteOptions(options: Partial<JsonWriteOptions> | undefined): boolean {
+  return Boolean(
+    options?.registry || options?.alwaysEmitImplicit || options?.enumAsInteger || options?.useProtoFieldName,
+  );
 }

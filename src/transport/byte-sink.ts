@@ -1,0 +1,112 @@
+const FIRST_BYTES = 4096;
+const MAX_KEPT_BYTES = 1024 * 1024;
+
+/**
+ * Writes protobuf's wire format (https://protobuf.dev/programming-guides/encoding/)
+ * into one buffer that is used again and again.
+ */
+export class ByteSink {
+  #buffer = Buffer.allocUnsafe(FIRST_BYTES);
+  #at = 0;
+
+  /** Forgets what was written. */
+  reset(): void {
+    this.#at = 0;
+    if (this.#buffer.byteLength > MAX_KEPT_BYTES) this.#buffer = Buffer.allocUnsafe(FIRST_BYTES);
+  }
+
+  /** A copy of what was written. */
+  bytes(): Uint8Array<ArrayBuffer> {
+    return new Uint8Array(this.#buffer.subarray(0, this.#at));
+  }
+
+  /** An unsigned number below 2^32 as a varint; a field's tag or a length. */
+  varint(value: number): void {
+    this.#reserve(5);
+    let rest = value;
+    while (rest > 0x7f) {
+      this.#buffer[this.#at++] = (rest & 0x7f) | 0x80;
+      rest >>>= 7;
+    }
+    this.#buffer[this.#at++] = rest;
+  }
+
+  /** A signed 32-bit number, as int32 and enum are written: negative ones with ten bytes. */
+  int32(value: number): void {
+    if (!Number.isInteger(value) || value < -0x80000000 || value > 0x7fffffff) throw new RangeError("no int32");
+    if (value >= 0) this.varint(value);
+    else this.int64(BigInt(value));
+  }
+
+  /** A 64-bit number as a varint, signed or unsigned. */
+  int64(value: bigint): void {
+    if (value >= 0n && value <= 0xffffffffn) {
+      this.varint(Number(value));
+      return;
+    }
+    this.#reserve(10);
+    let rest = BigInt.asUintN(64, value);
+    while (rest > 0x7fn) {
+      this.#buffer[this.#at++] = Number(rest & 0x7fn) | 0x80;
+      rest >>= 7n;
+    }
+    this.#buffer[this.#at++] = Number(rest);
+  }
+
+  /** One byte, 0 or 1. */
+  bool(value: boolean): void {
+    this.#reserve(1);
+    this.#buffer[this.#at++] = value ? 1 : 0;
+  }
+
+  /** Eight bytes, little-endian. */
+  double(value: number): void {
+    this.#reserve(8);
+    this.#at = this.#buffer.writeDoubleLE(value, this.#at);
+  }
+
+  /** A text in UTF-8 behind its length. */
+  string(value: string): void {
+    const most = value.length * 3;
+    this.#reserve(most + 5);
+    if (most <= 0x7f) {
+      // Its length takes one byte whatever it is, so it can be written after the text.
+      const length = this.#buffer.write(value, this.#at + 1, "utf8");
+      this.#buffer[this.#at] = length;
+      this.#at += 1 + length;
+      return;
+    }
+    this.varint(Buffer.byteLength(value));
+    this.#at += this.#buffer.write(value, this.#at, "utf8");
+  }
+
+  /** Begins what is written behind its length; give the answer to `end`. */
+  begin(): number {
+    this.#reserve(1);
+    return this.#at++;
+  }
+
+  /** Ends what `begin` began, and puts its length in front. */
+  end(start: number): void {
+    const length = this.#at - start - 1;
+    if (length <= 0x7f) {
+      this.#buffer[start] = length;
+      return;
+    }
+    const extra = length < 1 << 14 ? 1 : length < 1 << 21 ? 2 : length < 1 << 28 ? 3 : 4;
+    this.#reserve(extra);
+    this.#buffer.copyWithin(start + 1 + extra, start + 1, this.#at);
+    const after = this.#at + extra;
+    this.#at = start;
+    this.varint(length);
+    this.#at = after;
+  }
+
+  #reserve(bytes: number): void {
+    const needed = this.#at + bytes;
+    if (needed <= this.#buffer.byteLength) return;
+    const larger = Buffer.allocUnsafe(Math.max(needed, this.#buffer.byteLength * 2));
+    this.#buffer.copy(larger, 0, 0, this.#at);
+    this.#buffer = larger;
+  }
+}

@@ -1,0 +1,187 @@
+import { type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
+import { ByteSink } from "./byte-sink.ts";
+import { type Fields, fieldValue, isSet } from "./fields.ts";
+
+type Write = (sink: ByteSink, value: never) => void;
+type WriteMessage = (sink: ByteSink, message: Fields) => void;
+
+const enum_ = ScalarType.INT32;
+const VARINT = 0;
+const FIXED64 = 1;
+const DELIMITED = 2;
+
+const SCALARS: { readonly [type in ScalarType]?: readonly [wireType: number, write: Write] } = {
+  [ScalarType.STRING]: [DELIMITED, (sink, value: string) => sink.string(value)],
+  [ScalarType.BOOL]: [VARINT, (sink, value: boolean) => sink.bool(value)],
+  [ScalarType.INT32]: [VARINT, (sink, value: number) => sink.int32(value)],
+  [ScalarType.INT64]: [VARINT, (sink, value: bigint) => sink.int64(value)],
+  [ScalarType.DOUBLE]: [FIXED64, (sink, value: number) => sink.double(value)],
+};
+
+/**
+ * Makes a function that encodes messages of a type as `toBinary` does, to the
+ * same bytes, several times as fast: what to do with each field is found out
+ * once. Undefined for types that it does not know all of. It throws on messages
+ * that it cannot encode, which `toBinary` may still know what to do with.
+ */
+export function compileBinaryEncoder(desc: DescMessage): ((message: Message) => Uint8Array<ArrayBuffer>) | undefined {
+  const write = compileMessage(desc, new Map());
+  if (!write) return undefined;
+  const sink = new ByteSink();
+  return (message) => {
+    sink.reset();
+    write(sink, message as unknown as Fields);
+    return sink.bytes();
+  };
+}
+
+function compileMessage(desc: DescMessage, known: Map<DescMessage, WriteMessage>): WriteMessage | undefined {
+  const ready = known.get(desc);
+  if (ready) return ready;
+  const writers: WriteMessage[] = [];
+  const writeMessage: WriteMessage = (sink, message) => {
+    if (message["$unknown"] !== undefined) throw new TypeError("has unknown fields");
+    for (const write of writers) write(sink, message);
+  };
+  known.set(desc, writeMessage);
+  for (const field of desc.fields.toSorted((a, b) => a.number - b.number)) {
+    const write = compileField(field, known);
+    if (!write) return undefined;
+    writers.push((sink, message) => {
+      if (isSet(message, field)) write(sink, fieldValue(message, field) as never);
+    });
+  }
+  return writeMessage;
+}
+
+function compileField(field: DescField, known: Map<DescMessage, WriteMessage>): Write | undefined {
+  switch (field.fieldKind) {
+    case "scalar":
+      return field.scalar === ScalarType.INT64 && field.longAsString
+        ? undefined
+        : compileScalar(field.number, field.scalar);
+    case "enum":
+      return compileScalar(field.number, enum_);
+    case "message":
+      return field.delimitedEncoding ? undefined : compileSubmessage(field.number, field.message, known);
+    case "map":
+      return compileMap(field, known);
+    case "list": {
+      if (field.listKind !== "message" || field.delimitedEncoding) return undefined;
+      const write = compileSubmessage(field.number, field.message, known);
+      if (!write) return undefined;
+      return (sink, values: Fields[]) => {
+        for (const value of values) write(sink, value as never);
+      };
+    }
+  }
+}
+
+function compileScalar(fieldNumber: number, type: ScalarType): Write | undefined {
+  const scalar = SCALARS[type];
+  if (!scalar) return undefined;
+  const [wireType, write] = scalar;
+  const tag = tagOf(fieldNumber, wireType);
+  return (sink, value) => {
+    sink.varint(tag);
+    write(sink, value);
+  };
+}
+
+function compileSubmessage(
+  fieldNumber: number,
+  desc: DescMessage,
+  known: Map<DescMessage, WriteMessage>,
+): Write | undefined {
+  const tag = tagOf(fieldNumber, DELIMITED);
+  // A field of this type holds a plain JSON object, not a message.
+  const write = desc.typeName === "google.protobuf.Struct" ? writeStruct : compileMessage(desc, known);
+  if (!write) return undefined;
+  return (sink, value) => {
+    sink.varint(tag);
+    const start = sink.begin();
+    write(sink, value);
+    sink.end(start);
+  };
+}
+
+function compileMap(field: DescField & { fieldKind: "map" }, known: Map<DescMessage, WriteMessage>): Write | undefined {
+  if (field.mapKey !== ScalarType.STRING) return undefined;
+  const tag = tagOf(field.number, DELIMITED);
+  const writeValue =
+    field.mapKind === "message"
+      ? compileSubmessage(2, field.message, known)
+      : compileScalar(2, field.mapKind === "enum" ? enum_ : field.scalar);
+  if (!writeValue) return undefined;
+  return (sink, map: Fields) => {
+    for (const key of Object.keys(map)) {
+      sink.varint(tag);
+      const start = sink.begin();
+      sink.varint(tagOf(1, DELIMITED));
+      sink.string(key);
+      writeValue(sink, map[key] as never);
+      sink.end(start);
+    }
+  };
+}
+
+/** A JSON object as a google.protobuf.Struct. */
+function writeStruct(sink: ByteSink, object: Fields): void {
+  for (const key of Object.keys(object)) {
+    sink.varint(tagOf(1, DELIMITED));
+    const entry = sink.begin();
+    sink.varint(tagOf(1, DELIMITED));
+    sink.string(key);
+    sink.varint(tagOf(2, DELIMITED));
+    writeValue(sink, object[key]);
+    sink.end(entry);
+  }
+}
+
+/** A JSON value as a google.protobuf.Value behind its length. */
+function writeValue(sink: ByteSink, value: unknown): void {
+  const start = sink.begin();
+  switch (typeof value) {
+    case "number":
+      sink.varint(tagOf(2, FIXED64));
+      sink.double(value);
+      break;
+    case "string":
+      sink.varint(tagOf(3, DELIMITED));
+      sink.string(value);
+      break;
+    case "boolean":
+      sink.varint(tagOf(4, VARINT));
+      sink.bool(value);
+      break;
+    case "object":
+      writeNullOrNested(sink, value);
+      break;
+    default:
+      throw new TypeError("no JSON value");
+  }
+  sink.end(start);
+}
+
+function writeNullOrNested(sink: ByteSink, value: object | null): void {
+  if (value === null) {
+    sink.varint(tagOf(1, VARINT));
+    sink.varint(0);
+    return;
+  }
+  sink.varint(tagOf(Array.isArray(value) ? 6 : 5, DELIMITED));
+  const start = sink.begin();
+  if (Array.isArray(value)) {
+    for (const element of value) {
+      sink.varint(tagOf(1, DELIMITED));
+      writeValue(sink, element);
+    }
+  } else {
+    writeStruct(sink, value as Fields);
+  }
+  sink.end(start);
+}
+
+function tagOf(fieldNumber: number, wireType: number): number {
+  return ((fieldNumber << 3) | wireType) >>> 0;
+}
