@@ -37,8 +37,14 @@ export function linkBinding(environment: Environment, replacedDigest: string): s
  * @throws RecordUnreadable
  */
 export function groupFromRecord(record: GroupRecord, environment: Environment, cipher: TokenCipher): UserGroup {
+  const { teamId, name, providedId, mapping, properties, environmentTag } = viewerFields(record, environment);
   return {
-    ...viewerFields(record, environment),
+    teamId,
+    name,
+    providedId,
+    mapping,
+    properties,
+    environmentTag,
     token: tokenFromRecord(record, environment, cipher),
     etag: text(record, "etag"),
     createTime: integer(record, "create_time"),

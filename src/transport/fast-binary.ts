@@ -1,6 +1,6 @@
 import { type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
 import { ByteSink } from "./byte-sink.ts";
-import { type Fields, fieldValue, isSet } from "./fields.ts";
+import { type Fields, fieldGetter } from "./fields.ts";
 
 type Write = (sink: ByteSink, value: never) => void;
 type WriteMessage = (sink: ByteSink, message: Fields) => void;
@@ -47,8 +47,10 @@ function compileMessage(desc: DescMessage, known: Map<DescMessage, WriteMessage>
   for (const field of desc.fields.toSorted((a, b) => a.number - b.number)) {
     const write = compileField(field, known);
     if (!write) return undefined;
+    const get = fieldGetter(field);
     writers.push((sink, message) => {
-      if (isSet(message, field)) write(sink, fieldValue(message, field) as never);
+      const value = get(message);
+      if (value !== undefined) write(sink, value as never);
     });
   }
   return writeMessage;

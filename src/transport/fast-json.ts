@@ -1,112 +1,122 @@
 import { type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
-import { type Fields, fieldValue, isSet } from "./fields.ts";
+import { type Fields, fieldGetter } from "./fields.ts";
 
-type ToJson = (value: never) => unknown;
-type JsonObject = { [key: string]: unknown };
+/** The JSON text of a value. */
+type ToText = (value: never) => string;
 
 /**
  * Makes a function that encodes messages of a type as `toJsonString` does, to
- * the same text, several times as fast. Undefined for types that it does not
- * know all of. It throws on messages that it cannot encode, which
- * `toJsonString` may still know what to do with.
+ * the same text, several times as fast: what to do with each field is found out
+ * once. Undefined for types that it does not know all of. It throws on messages
+ * that it cannot encode, which `toJsonString` may still know what to do with.
  */
 export function compileJsonEncoder(desc: DescMessage): ((message: Message) => string) | undefined {
-  const toJson = compileMessage(desc, new Map());
-  return toJson && ((message) => JSON.stringify(toJson(message as never)));
+  return compileMessage(desc, new Map()) as ((message: unknown) => string) | undefined;
 }
 
-function compileMessage(desc: DescMessage, known: Map<DescMessage, ToJson>): ToJson | undefined {
+function compileMessage(desc: DescMessage, known: Map<DescMessage, ToText>): ToText | undefined {
   if (desc.typeName === "google.protobuf.Timestamp") return timestamp;
   if (desc.typeName.startsWith("google.protobuf.")) return undefined;
   const ready = known.get(desc);
   if (ready) return ready;
-  const setters: ((message: Fields, json: JsonObject) => void)[] = [];
-  const toJson: ToJson = (message: Fields) => {
-    const json: JsonObject = {};
-    for (const set of setters) set(message, json);
-    return json;
+  const members: ((message: Fields) => string)[] = [];
+  const toText: ToText = (message: Fields) => {
+    let text = "";
+    for (const member of members) text += member(message);
+    // Every member that is there begins with a comma.
+    return `{${text.slice(1)}}`;
   };
-  known.set(desc, toJson);
+  known.set(desc, toText);
   for (const field of desc.fields.toSorted((a, b) => a.number - b.number)) {
-    const valueToJson = compileField(field, known);
-    if (!valueToJson) return undefined;
-    const { jsonName } = field;
-    setters.push((message, json) => {
-      if (isSet(message, field)) json[jsonName] = valueToJson(fieldValue(message, field) as never);
+    const valueToText = compileField(field, known);
+    if (!valueToText) return undefined;
+    const get = fieldGetter(field);
+    const key = `,${JSON.stringify(field.jsonName)}:`;
+    members.push((message) => {
+      const value = get(message);
+      return value === undefined ? "" : key + valueToText(value as never);
     });
   }
-  return toJson;
+  return toText;
 }
 
-function compileField(field: DescField, known: Map<DescMessage, ToJson>): ToJson | undefined {
+function compileField(field: DescField, known: Map<DescMessage, ToText>): ToText | undefined {
   switch (field.fieldKind) {
     case "scalar":
       return compileScalar(field.scalar);
     case "enum":
-      return enumName(field.enum);
+      // A number without a name is written as the number.
+      return (value: number) => {
+        const name = field.enum.value[value]?.name;
+        return name === undefined ? number(value) : `"${name}"`;
+      };
     case "message":
       // A field of this type holds a plain JSON object, not a message.
-      if (field.message.typeName === "google.protobuf.Struct") return finite;
+      if (field.message.typeName === "google.protobuf.Struct") return jsonObject;
       return compileMessage(field.message, known);
-    case "map": {
-      if (field.mapKey !== ScalarType.STRING || field.mapKind !== "scalar" || field.scalar !== ScalarType.STRING)
-        return undefined;
-      return textMap;
-    }
+    case "map":
+      return field.mapKey === ScalarType.STRING && field.scalar === ScalarType.STRING ? textMap : undefined;
     default:
       return undefined;
   }
 }
 
-function compileScalar(type: ScalarType): ToJson | undefined {
+function compileScalar(type: ScalarType): ToText | undefined {
   switch (type) {
     case ScalarType.STRING:
-      return (value: string) => typed(value, "string");
+      return text;
     case ScalarType.BOOL:
-      return (value: boolean) => typed(value, "boolean");
+      return (value: boolean) => (value === true ? "true" : text(value as never));
     case ScalarType.INT32:
-      return (value: number) => finite(typed(value, "number") as never);
+      return number;
     case ScalarType.INT64:
-      return (value: bigint) => (typed(value, "bigint") as bigint).toString();
+      return (value: bigint) => {
+        if (typeof value !== "bigint") throw new TypeError("no bigint");
+        return `"${value}"`;
+      };
     default:
       return undefined;
   }
 }
 
-function enumName(desc: {
-  readonly value: { readonly [number: number]: { readonly name: string } | undefined };
-}): ToJson {
-  // A number without a name is written as the number.
-  return (value: number) => desc.value[value]?.name ?? typed(value, "number");
+function text(value: string): string {
+  if (typeof value !== "string") throw new TypeError("no string");
+  return JSON.stringify(value);
 }
 
-function textMap(map: Fields): JsonObject {
-  for (const key of Object.keys(map)) typed(map[key], "string");
-  return map;
+function number(value: number): string {
+  if (!Number.isInteger(value)) throw new TypeError("no integer");
+  return String(value);
 }
 
-function typed(value: unknown, type: "string" | "boolean" | "number" | "bigint"): unknown {
-  if (typeof value !== type) throw new TypeError(`no ${type}`);
-  return value;
-}
-
-/** JSON.stringify would write numbers that JSON does not have as null. */
-function finite(value: unknown): unknown {
-  if (typeof value === "number" && !Number.isFinite(value)) throw new RangeError("no JSON number");
-  if (value === undefined) throw new TypeError("no JSON value");
-  if (typeof value === "object" && value !== null) {
-    for (const key in value) finite((value as JsonObject)[key]);
+function textMap(map: Fields): string {
+  for (const key of Object.keys(map)) {
+    if (typeof map[key] !== "string") throw new TypeError("no string");
   }
-  return value;
+  return JSON.stringify(map);
 }
 
-/** RFC 3339 with no, three, six or nine digits of a second. */
-function timestamp({ seconds, nanos }: { readonly seconds: bigint; readonly nanos: number }): string {
-  const ms = Number(seconds) * 1000 + nanos / 1e6;
-  if (nanos < 0 || nanos % 1e6 !== 0 || !(ms >= MIN_MS && ms <= MAX_MS)) throw new RangeError("rare");
-  const iso = new Date(ms).toISOString();
-  return nanos === 0 ? iso.replace(".000Z", "Z") : iso;
+function jsonObject(object: Fields): string {
+  requireJson(object);
+  return JSON.stringify(object);
+}
+
+/** JSON.stringify passes over what JSON does not have, or writes it as null. */
+function requireJson(value: unknown): void {
+  if (typeof value === "object" && value !== null) {
+    for (const key of Object.keys(value)) requireJson((value as Fields)[key]);
+  } else if (value === undefined || (typeof value === "number" && !Number.isFinite(value))) {
+    throw new TypeError("no JSON");
+  }
 }
 
 const MIN_MS = Date.parse("0001-01-01T00:00:00Z");
 const MAX_MS = Date.parse("9999-12-31T23:59:59Z");
+
+/** RFC 3339 with no or three digits of a second. */
+function timestamp({ seconds, nanos }: { readonly seconds: bigint; readonly nanos: number }): string {
+  const ms = Number(seconds) * 1000 + nanos / 1e6;
+  if (nanos < 0 || nanos % 1e6 !== 0 || !(ms >= MIN_MS && ms <= MAX_MS)) throw new RangeError("rare");
+  const iso = new Date(ms).toISOString();
+  return `"${nanos === 0 ? iso.replace(".000Z", "Z") : iso}"`;
+}

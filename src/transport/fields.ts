@@ -4,27 +4,33 @@ import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 /** A message, by the local names of its fields. */
 export type Fields = { readonly [localName: string]: unknown };
 
-/** Whether a field of a message is set, by the presence rules of protobuf. */
-export function isSet(message: Fields, field: DescField): boolean {
+/** Makes a function that gives a field's value in a message; undefined when it is not set, by the presence rules of protobuf. */
+export function fieldGetter(field: DescField): (message: Fields) => unknown {
   const name = field.localName;
-  if (field.oneof) return (message[field.oneof.localName] as { case?: string }).case === name;
-  const value = message[name];
-  if (field.presence !== FeatureSet_FieldPresence.IMPLICIT) return value !== undefined && Object.hasOwn(message, name);
+  if (field.oneof) {
+    const oneofName = field.oneof.localName;
+    return (message) => {
+      const oneof = message[oneofName] as { readonly case?: string; readonly value?: unknown };
+      return oneof.case === name ? oneof.value : undefined;
+    };
+  }
+  if (field.presence !== FeatureSet_FieldPresence.IMPLICIT) {
+    // What is not set may have a default on the prototype.
+    return (message) => (Object.hasOwn(message, name) ? message[name] : undefined);
+  }
   switch (field.fieldKind) {
     case "list":
-      return (value as unknown[]).length > 0;
+      return (message) => ((message[name] as unknown[]).length > 0 ? message[name] : undefined);
     case "map":
-      for (const _ in value as object) return true;
-      return false;
-    case "enum":
-      return value !== field.enum.values[0]?.number;
+      return (message) => (Object.keys(message[name] as object).length > 0 ? message[name] : undefined);
+    case "enum": {
+      const zero = field.enum.values[0]?.number;
+      return (message) => (message[name] === zero ? undefined : message[name]);
+    }
     default:
-      return !(value === "" || value === 0n || value === false || Object.is(value, 0));
+      return (message) => {
+        const value = message[name];
+        return value === "" || value === 0n || value === false || Object.is(value, 0) ? undefined : value;
+      };
   }
-}
-
-/** The value of a field that is set. */
-export function fieldValue(message: Fields, field: DescField): unknown {
-  if (field.oneof) return (message[field.oneof.localName] as { value?: unknown }).value;
-  return message[field.localName];
 }
