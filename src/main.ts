@@ -1,10 +1,12 @@
+import cluster from "node:cluster";
 import { once } from "node:events";
 import { ConfigError, loadConfig } from "./config/config.ts";
 import { StoreUnavailable } from "./domain/errors.ts";
-import { run } from "./run.ts";
+import { run, supervise } from "./run.ts";
 
 try {
-  const service = await run(loadConfig(process.env));
+  const config = loadConfig(process.env);
+  const service = await (cluster.isPrimary && config.workers > 1 ? supervise(config) : run(config));
   await Promise.race([once(process, "SIGTERM"), once(process, "SIGINT")]);
   await service.close();
 } catch (error) {

@@ -1,3 +1,4 @@
+import cluster from "node:cluster";
 import { randomBytes } from "node:crypto";
 import { type App, createApp } from "./app.ts";
 import { StaticTokens } from "./auth/static-tokens.ts";
@@ -12,6 +13,7 @@ import { TokenCipher } from "./store/encryption.ts";
 import { RedisEnvironments } from "./store/environments.ts";
 import { TeamIds } from "./store/team-ids.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
+import { Supervisor } from "./supervisor.ts";
 import { dispatch } from "./transport/dispatch.ts";
 import { openPort } from "./transport/port.ts";
 
@@ -60,6 +62,15 @@ export async function run(config: Config, options: { write?: (line: string) => v
     await lifecycle.close(config.shutdownTimeoutMs);
     throw error;
   }
+}
+
+/** Starts a supervisor and as many workers as are set. @throws when one cannot start */
+export async function supervise(config: Config): Promise<{ close(): Promise<void> }> {
+  const secrets = config.apiTokens.map(({ token }) => token);
+  const { logger } = await openLog({ level: config.logLevel, secrets });
+  const supervisor = new Supervisor(config, logger);
+  await supervisor.start();
+  return supervisor;
 }
 
 /** Opens everything but a port. @throws StoreUnavailable */
@@ -147,5 +158,6 @@ function announce({ logger, announce: reveal }: Log, url: string, madeTokens: re
     const command = `curl ${insecure}'${url}/api/user?user_group_id=acme&name=Acme' -H 'Authorization: Token ${first.token}'`;
     reveal({ api_tokens: tokens, try: command }, "API_TOKENS is not set: made these for development");
   }
-  logger.info({ url }, "listening");
+  if (cluster.isWorker) logger.debug({ url, pid: process.pid }, "worker listening");
+  else logger.info({ url }, "listening");
 }

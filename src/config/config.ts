@@ -31,6 +31,8 @@ export interface TlsConfig {
 export interface Config {
   readonly host: string;
   readonly port: number;
+  /** How many worker processes share the port. */
+  readonly workers: number;
   /** Undefined: the embedded store. */
   readonly redisUrl: string | undefined;
   readonly tokenKeys: readonly TokenKeySetting[];
@@ -68,6 +70,7 @@ const DAY_MS = 86_400_000;
 export const DEFAULTS = {
   HOST: "127.0.0.1",
   PORT: "8080",
+  WORKERS: "1",
   REDIS_URL: "",
   TOKEN_KEYS: "",
   API_TOKENS: "",
@@ -110,10 +113,19 @@ export function loadConfig(environ: Environ): Readonly<Config> {
 
   const redisUrl = read("REDIS_URL", parse.redisUrl, undefined);
   const tokenKeys = read("TOKEN_KEYS", parse.tokenKeys, []);
+  const workers = read("WORKERS", (text) => parse.integer(text, { min: 1, max: 256 }), 1);
   const minReplicasAck = read("MIN_REPLICAS_ACK", (text) => parse.integer(text, { min: 0, max: 100 }), 0);
   if (given("REDIS_URL") !== "" && given("TOKEN_KEYS") === "") {
     faults.push(
       'TOKEN_KEYS is missing: a real Redis needs keys to encrypt tokens with; make one with: echo "k1:$(openssl rand -base64 32)"',
+    );
+  }
+  if (workers > 1 && "Deno" in globalThis) {
+    faults.push("WORKERS above 1 need Node; on Deno use: npm run serve:deno, which runs one worker a core");
+  }
+  if (given("REDIS_URL") === "" && workers > 1) {
+    faults.push(
+      "WORKERS above 1 need a real Redis to share: set REDIS_URL; every worker would have an embedded store of its own",
     );
   }
   if (given("REDIS_URL") === "" && minReplicasAck > 0) {
@@ -125,6 +137,7 @@ export function loadConfig(environ: Environ): Readonly<Config> {
   const config: Config = {
     host: read("HOST", parse.host, DEFAULTS.HOST),
     port: read("PORT", (text) => parse.integer(text, { min: 0, max: 65_535 }), 0),
+    workers,
     redisUrl,
     tokenKeys,
     apiTokens: read("API_TOKENS", parse.apiTokens, []),

@@ -1,4 +1,5 @@
-import { Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client";
+import cluster from "node:cluster";
+import { AggregatorRegistry, Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client";
 
 /** A call that has ended. */
 export interface CallObservation {
@@ -15,6 +16,29 @@ export interface StoreObservation {
   readonly operation: string;
   readonly seconds: number;
   readonly failed: boolean;
+}
+
+/** What a worker asks of the supervisor, and is answered. */
+export interface MetricsMessage {
+  readonly kind: "metrics";
+  readonly id: number;
+  /** Of the answer; absent when they could not be collected. */
+  readonly text?: string;
+}
+
+let questions = 0;
+
+function metricsOfAllWorkers(): Promise<string | undefined> {
+  const id = ++questions;
+  return new Promise((resolve) => {
+    const onMessage = (message: MetricsMessage) => {
+      if (message?.kind !== "metrics" || message.id !== id) return;
+      process.off("message", onMessage);
+      resolve(message.text);
+    };
+    process.on("message", onMessage);
+    process.send?.({ kind: "metrics", id } satisfies MetricsMessage);
+  });
 }
 
 const CALL_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
@@ -54,6 +78,11 @@ export class Metrics {
 
   constructor() {
     collectDefaultMetrics({ register: this.#registry });
+    // One of several workers: the supervisor asks for its share.
+    if (cluster.isWorker) {
+      new AggregatorRegistry();
+      AggregatorRegistry.setRegistries([this.#registry]);
+    }
   }
 
   observeCall({ method, protocol, code, seconds }: CallObservation): void {
@@ -82,8 +111,10 @@ export class Metrics {
     observe(seconds);
   }
 
-  /** All of it in Prometheus' text format, with its content type. */
+  /** All of it, and that of the other workers, in Prometheus' text format, with its content type. */
   async expose(): Promise<{ contentType: string; text: string }> {
-    return { contentType: this.#registry.contentType, text: await this.#registry.metrics() };
+    const ofAll = cluster.isWorker ? await metricsOfAllWorkers() : undefined;
+    const text = ofAll ?? (await this.#registry.metrics());
+    return { contentType: this.#registry.contentType, text };
   }
 }

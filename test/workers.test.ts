@@ -1,0 +1,58 @@
+import { describe, expect, inject, it } from "vitest";
+import { startServer, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+const redisUrl = inject("redisUrl");
+
+/** Calls through a connection of its own, so that the workers take turns. */
+async function get(server: TestServer, path: string): Promise<Response> {
+  const headers = { Authorization: `Token ${server.tokens.customer}`, Connection: "close" };
+  return fetch(server.url + path, { headers });
+}
+
+/** The process ids of the workers that are up, by the log. */
+function workerPids(server: TestServer): number[] {
+  return server.log().flatMap(({ msg, pid }) => (msg === "worker listening" ? [Number(pid)] : []));
+}
+
+describe.skipIf(redisUrl === undefined)("several workers on one port", () => {
+  const start = () => startServer({ redisUrl, env: { WORKERS: "2", LOG_LEVEL: "debug" } });
+
+  it("share the work and the groups, and count it together", async () => {
+    const server = await start();
+    const tokens = new Set<string>();
+    for (let i = 0; i < 10; i++) {
+      const response = await get(server, "/api/user?user_group_id=shared");
+      tokens.add(((await response.json()) as { user_group: { token: string } }).user_group.token);
+    }
+    expect(tokens.size).toBe(1);
+    const metrics = await (await get(server, "/metrics")).text();
+    expect(metrics).toMatch(/ugs_calls_total\{[^}]*GetUserGroup[^}]*code="ok"\} 10\n/);
+    expect(await server.stop()).toBe(0);
+  });
+
+  it("are started again when one crashes, while the other goes on", async () => {
+    const server = await start();
+    const [victim] = workerPids(server);
+    process.kill(victim as number, "SIGKILL");
+    await waitFor("a third worker listens", () => workerPids(server).length === 3);
+    expect((await get(server, "/api/user?user_group_id=after")).status).toBe(200);
+    expect(server.log().some(({ msg }) => msg === "a worker ended; starting another")).toBe(true);
+    expect(await server.stop()).toBe(0);
+  });
+
+  it("all end on a signal", async () => {
+    const server = await start();
+    const pids = workerPids(server);
+    expect(pids).toHaveLength(2);
+    expect(await server.stop()).toBe(0);
+    for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow("ESRCH");
+  });
+
+  it("do not start when one cannot", async () => {
+    const server = await start();
+    const port = new URL(server.url).port;
+    await expect(startServer({ redisUrl, env: { WORKERS: "2", PORT: port } })).rejects.toThrow("EADDRINUSE");
+    await server.stop();
+  });
+});
