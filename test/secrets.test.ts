@@ -19,6 +19,7 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("after a busy r
   beforeAll(async () => {
     redis = await startRedis();
     inspector = new Redis(redis.url);
+    inspector.on("error", () => {});
     const monitor = await inspector.monitor();
     monitor.on("monitor", (_: string, args: string[]) => commands.push(args.join(" ")));
     const env = { LOG_LEVEL: "trace", ADMIN_TOKEN: "admin-token-of-the-test-0001" };
@@ -34,8 +35,8 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("after a busy r
     monitor.disconnect();
   });
   afterAll(async () => {
-    inspector.disconnect();
-    await redis.stop();
+    inspector?.disconnect();
+    await redis?.stop();
   });
 
   it("there is much to look through", async () => {
@@ -125,7 +126,7 @@ async function failures(server: TestServer, tokens: { first: string; third: stri
 
 /** The same over REST, with tokens that are malformed JSON, in a path and in a query. */
 async function rest(server: TestServer, userGroupId: string, secrets: Set<string>): Promise<void> {
-  const headers = { Authorization: `Token ${server.tokens.customer}` };
+  const headers = { Authorization: `Token ${server.tokens.customer}`, "Content-Type": "application/json" };
   const url = `${server.url}/api/user`;
   const got = await fetch(`${url}?user_group_id=${encodeURIComponent(userGroupId)}`, { headers });
   const { user_group } = (await got.json()) as { user_group: { token: string } };
