@@ -7,8 +7,8 @@ export interface RedisProxy {
   trips(): number;
   /** From now on this many round trips pass; the requests of further ones are held back. */
   allow(trips: number): void;
-  /** The next request passes, its reply does not: the connection breaks instead. */
-  cutNextReply(): void;
+  /** Requests pass, but the reply that comes `nth` from now does not: the connection breaks instead. */
+  cutReply(nth: number): void;
   close(): Promise<void>;
 }
 
@@ -19,7 +19,7 @@ export async function openRedisProxy(port: number): Promise<RedisProxy> {
   let allowed = Number.POSITIVE_INFINITY;
   let trips = 0;
   let replied = true;
-  let cut = false;
+  let untilCut = 0;
   const server = createServer((client) => {
     const redis = connect(port, "127.0.0.1");
     for (const [one, other] of [
@@ -41,10 +41,8 @@ export async function openRedisProxy(port: number): Promise<RedisProxy> {
     });
     redis.on("data", (reply) => {
       replied = true;
-      if (cut) {
-        cut = false;
-        client.destroy();
-      } else client.write(reply);
+      if (untilCut > 0 && --untilCut === 0) client.destroy();
+      else client.write(reply);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -57,8 +55,8 @@ export async function openRedisProxy(port: number): Promise<RedisProxy> {
       allowed = limit;
       for (const send of held.splice(0)) send();
     },
-    cutNextReply: () => {
-      cut = true;
+    cutReply: (nth) => {
+      untilCut = nth;
     },
     close: () =>
       new Promise((resolve) => {
