@@ -147,13 +147,13 @@ async function dump(redis: Redis): Promise<string> {
   for await (const keys of redis.scanStream({ count: 1000 }) as AsyncIterable<string[]>) {
     for (const key of keys) {
       parts.push(key, ((await redis.dumpBuffer(key)) ?? Buffer.alloc(0)).toString("latin1"));
-      parts.push(JSON.stringify(await valueOf(redis, key)));
+      parts.push(JSON.stringify(await readKey(redis, key)));
     }
   }
   return parts.join("\n");
 }
 
-async function valueOf(redis: Redis, key: string): Promise<unknown> {
+async function readKey(redis: Redis, key: string): Promise<unknown> {
   const type = await redis.type(key);
   if (type === "hash") return redis.hgetall(key);
   if (type === "string") return redis.get(key);
