@@ -20,7 +20,8 @@ export class Lifecycle {
    * @returns what failed to close or was given up
    */
   close(timeoutMs: number): Promise<readonly string[]> {
-    this.#closing ??= this.#closeAll(timeoutMs);
+    // Not before `isClosing` holds: closers may look at it.
+    this.#closing ??= Promise.resolve().then(() => this.#closeAll(timeoutMs));
     return this.#closing;
   }
 

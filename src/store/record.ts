@@ -1,6 +1,6 @@
 import { type Environment, environmentPath } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
-import type { JsonObject, UserGroup, Viewer } from "../domain/user-group.ts";
+import type { Json, JsonObject, UserGroup, Viewer } from "../domain/user-group.ts";
 import { digest, type TokenCipher } from "./encryption.ts";
 
 /**
@@ -34,14 +34,24 @@ export function linkBinding(environment: Environment, replacedDigest: string): s
 /**
  * The group that a record holds.
  *
+ * @param providedId of the group that was asked for; undefined when only its token was known
  * @throws RecordUnreadable
  */
-export function groupFromRecord(record: GroupRecord, environment: Environment, cipher: TokenCipher): UserGroup {
-  const { teamId, name, providedId, mapping, properties, environmentTag } = viewerFields(record, environment);
+export function groupFromRecord(
+  record: GroupRecord,
+  environment: Environment,
+  cipher: TokenCipher,
+  providedId?: string,
+): UserGroup {
+  // A record that was put in another's place decrypts, but says whose it is.
+  if (providedId !== undefined && text(record, "provided_id") !== providedId) {
+    throw new RecordUnreadable(new Error("a record is not of the group that it is stored for"));
+  }
+  const { teamId, name, providedId: storedId, mapping, properties, environmentTag } = viewerFields(record, environment);
   return {
     teamId,
     name,
-    providedId,
+    providedId: storedId,
     mapping,
     properties,
     environmentTag,
@@ -86,9 +96,14 @@ function viewerFields(record: GroupRecord, environment: Environment) {
 }
 
 function tokenFromRecord(record: GroupRecord, environment: Environment, cipher: TokenCipher): string {
-  const token = cipher.decrypt(text(record, "token"), idBinding(environment, text(record, "provided_id")));
+  const bound = cipher.decrypt(text(record, "token"), idBinding(environment, text(record, "provided_id")));
   const link = record["token_link"];
-  return link === undefined ? token : cipher.decrypt(link, linkBinding(environment, digest(token)));
+  const token = link === undefined ? bound : cipher.decrypt(link, linkBinding(environment, digest(bound)));
+  // An earlier token of the group, put back, or one whose link was taken away, decrypts too.
+  if (digest(token) !== text(record, "token_digest")) {
+    throw new RecordUnreadable(new Error("a token and its digest disagree"));
+  }
+  return token;
 }
 
 function text(record: GroupRecord, field: string): string {
@@ -98,15 +113,23 @@ function text(record: GroupRecord, field: string): string {
 }
 
 function integer(record: GroupRecord, field: string): number {
-  const value = Number(text(record, field));
-  if (!Number.isSafeInteger(value)) throw new RecordUnreadable(new Error(`a record's ${field} is not an integer`));
+  const digits = text(record, field);
+  const value = Number(digits);
+  if (digits === "" || !Number.isSafeInteger(value))
+    throw new RecordUnreadable(new Error(`a record's ${field} is not an integer`));
   return value;
 }
 
 function json(record: GroupRecord, field: string): JsonObject {
+  const source = text(record, field);
+  let value: Json;
   try {
-    return JSON.parse(text(record, field)) as JsonObject;
+    value = JSON.parse(source) as Json;
   } catch (cause) {
     throw new RecordUnreadable(cause);
   }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new RecordUnreadable(new Error(`a record's ${field} is not a JSON object`));
+  }
+  return value;
 }

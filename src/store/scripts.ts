@@ -19,14 +19,15 @@ export interface Script {
  * KEYS: the group. ARGV: key of the token index, digest of the token, id of the
  * group, then the fields and values of the record.
  * Answers nothing when it created the group, else the record that is there.
+ * The index comes first: should it be of another type, nothing is written.
  */
 export const CREATE: Script = {
   numberOfKeys: 1,
   lua: `${UNPACK}
 local record = redis.call('HGETALL', KEYS[1])
 if #record > 0 then return record end
-redis.call('HSET', KEYS[1], spread(ARGV, 4))
 redis.call('HSET', ARGV[1], ARGV[2], ARGV[3])
+redis.call('HSET', KEYS[1], spread(ARGV, 4))
 return {}`,
 };
 

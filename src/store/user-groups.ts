@@ -50,7 +50,7 @@ export class RedisUserGroups implements UserGroupStore {
     const key = groupKey(prefix, group.providedId);
     const record = await this.#client.run("get", (redis) => redis.hgetall(key));
     if (Object.keys(record).length > 0) {
-      return { group: this.#group(record, environment), created: false };
+      return { group: this.#group(record, environment, group.providedId), created: false };
     }
     const token = newUserGroupToken(partition);
     const fresh = await this.#newRecord(environment, group, token);
@@ -59,7 +59,8 @@ export class RedisUserGroups implements UserGroupStore {
       redis.ugCreate(key, tokensKey(prefix), digest(token), group.providedId, ...args),
     );
     const created = existing.length === 0;
-    return { group: this.#group(created ? fresh : recordFromFlat(existing, 0), environment), created };
+    const stored = created ? fresh : recordFromFlat(existing, 0);
+    return { group: this.#group(stored, environment, group.providedId), created };
   }
 
   async update(environment: Environment, providedId: string, change: UserGroupChange, etag = ""): Promise<UserGroup> {
@@ -76,11 +77,12 @@ export class RedisUserGroups implements UserGroupStore {
     );
     if (outcome === "missing") throw new UserGroupNotFound();
     if (outcome === "stale") throw new EtagMismatch();
-    return this.#group(recordFromFlat(flat, 0), environment);
+    return this.#group(recordFromFlat(flat, 0), environment, providedId);
   }
 
   async rotate(environment: Environment, rotation: Rotation): Promise<UserGroup> {
     const { target, requestId = "" } = rotation;
+    const providedId = target.by === "id" ? target.providedId : undefined;
     const partition =
       target.by === "id" ? partitionOf(environment, target.providedId) : tokenPartition(environment, target.token);
     const prefix = partitionPrefix(environment, partition);
@@ -101,7 +103,7 @@ export class RedisUserGroups implements UserGroupStore {
           tokensKey(prefix),
           prefix,
           oldDigest,
-          target.by === "id" ? target.providedId : "",
+          providedId ?? "",
           tokenDigest,
           encrypted,
           newEtag(),
@@ -122,9 +124,9 @@ export class RedisUserGroups implements UserGroupStore {
           break;
         case "replayed":
           if (record["fingerprint"] !== fingerprint) throw new RequestIdReused();
-          return this.#group(record, environment);
+          return this.#group(record, environment, providedId);
         case "done": {
-          const group = this.#group(record, environment);
+          const group = this.#group(record, environment, providedId);
           if (record["token_link"] !== undefined) this.#settleLater(environment, prefix, record);
           return group;
         }
@@ -150,8 +152,8 @@ export class RedisUserGroups implements UserGroupStore {
     await Promise.all(this.#settling);
   }
 
-  #group(record: GroupRecord, environment: Environment): UserGroup {
-    return groupFromRecord(record, environment, this.#cipher);
+  #group(record: GroupRecord, environment: Environment, providedId?: string): UserGroup {
+    return groupFromRecord(record, environment, this.#cipher, providedId);
   }
 
   async #newRecord(environment: Environment, group: NewUserGroup, token: string): Promise<GroupRecord> {

@@ -1,0 +1,41 @@
+import { describe, expect, it } from "vitest";
+import { environmentPath, MAX_PARTITIONS, parseEnvironmentName } from "./environment.ts";
+
+describe("the name of an environment", () => {
+  it.each([
+    ["acme", { name: "acme", tag: undefined }, "acme/"],
+    ["acme/Customer", { name: "acme", tag: "Customer" }, "acme/Customer"],
+    ["acme/Testing", { name: "acme", tag: "Testing" }, "acme/Testing"],
+    ["A.b_c-9", { name: "A.b_c-9", tag: undefined }, "A.b_c-9/"],
+    ["x".repeat(64), { name: "x".repeat(64), tag: undefined }, `${"x".repeat(64)}/`],
+  ] as const)("may be %s", (text, name, path) => {
+    expect(parseEnvironmentName(text)).toEqual(name);
+    expect(environmentPath(name)).toBe(path);
+  });
+
+  it.each([
+    "",
+    "/",
+    "/Customer",
+    "acme/",
+    "acme/customer",
+    "acme/CUSTOMER",
+    "acme/Production",
+    "acme/Customer/",
+    "acme/Customer/x",
+    "acme /Customer",
+    "acme\n",
+    "acme/Customer\n",
+    "ac{me}",
+    "ümlaut",
+    "x".repeat(65),
+  ])("may not be %j", (text) => expect(parseEnvironmentName(text)).toBeUndefined());
+
+  it("gives every name and tag a path of its own", () => {
+    const texts = ["a", "a/Customer", "a/Testing", "a.Customer", "aCustomer", "A"];
+    const paths = texts.map((text) => environmentPath(parseEnvironmentName(text) ?? { name: "", tag: undefined }));
+    expect(new Set(paths).size).toBe(texts.length);
+  });
+});
+
+it("numbers at most as many partitions as a token can carry", () => expect(MAX_PARTITIONS).toBe(3844));

@@ -1,0 +1,86 @@
+import { crc32 } from "node:zlib";
+import { describe, expect, it } from "vitest";
+import { MAX_PARTITIONS } from "./environment.ts";
+import {
+  looksLikeUserGroupToken,
+  newApiToken,
+  newUserGroupToken,
+  partitionLabel,
+  userGroupTokenShape,
+} from "./token.ts";
+
+const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/** The checksum as the documentation describes it, by other means than the code's. */
+function checksum(body: string): string {
+  let rest = BigInt(crc32(body));
+  let text = "";
+  for (; rest > 0n; rest /= 62n) text = BASE62.charAt(Number(rest % 62n)) + text;
+  return text.padStart(6, "0");
+}
+
+describe("a user group token", () => {
+  it.each([0, 1, 61, 62, 63, MAX_PARTITIONS - 1])("carries partition %i and an intact checksum", (partition) => {
+    const token = newUserGroupToken(partition);
+    expect(token).toMatch(/^ugt_[0-9A-Za-z]{38}$/);
+    expect(token.slice(4, 6)).toBe(partitionLabel(partition));
+    expect(token.slice(36)).toBe(checksum(token.slice(4, 36)));
+    expect(userGroupTokenShape(token)).toEqual({ kind: "ours", partition });
+  });
+
+  it("is another one each time, of all 62 characters", () => {
+    const bodies = Array.from({ length: 2000 }, () => newUserGroupToken(5).slice(6, 36));
+    expect(new Set(bodies).size).toBe(2000);
+    expect([...new Set(bodies.join(""))].sort().join("")).toBe(BASE62);
+  });
+
+  it("is malformed with any one character changed, dropped, doubled or swapped", () => {
+    const token = newUserGroupToken(17);
+    for (let i = 4; i < token.length; i++) {
+      const other = token.charAt(i) === "x" ? "y" : "x";
+      const variants = [
+        token.slice(0, i) + other + token.slice(i + 1),
+        token.slice(0, i) + token.slice(i + 1),
+        token.slice(0, i) + token.charAt(i) + token.slice(i),
+      ];
+      const swapped = token.slice(0, i) + token.charAt(i + 1) + token.charAt(i) + token.slice(i + 2);
+      if (swapped !== token && i + 1 < token.length) variants.push(swapped);
+      for (const variant of variants) expect(userGroupTokenShape(variant), variant).toEqual({ kind: "malformed" });
+    }
+  });
+
+  it.each(["ugt_", "ugt_short", `${newUserGroupToken(1)}\n`, ` ${newUserGroupToken(1)}`.slice(1, -1), newApiToken()])(
+    "is not %j",
+    (text) => expect(userGroupTokenShape(text)).toEqual({ kind: "malformed" }),
+  );
+
+  it.each(["", "abc", "UGT_x", ` ${newUserGroupToken(1)}`, "0123-imported-token"])("of another shape is %j", (text) =>
+    expect(userGroupTokenShape(text)).toEqual({ kind: "foreign" }),
+  );
+
+  it("is told by its prefix", () => {
+    expect(looksLikeUserGroupToken(newUserGroupToken(0))).toBe(true);
+    expect(looksLikeUserGroupToken(newApiToken())).toBe(false);
+  });
+});
+
+describe("an API token", () => {
+  it("has its own prefix, 32 random characters and their checksum", () => {
+    const token = newApiToken();
+    expect(token).toMatch(/^ugk_[0-9A-Za-z]{38}$/);
+    expect(token.slice(36)).toBe(checksum(token.slice(4, 36)));
+    expect(new Set(Array.from({ length: 500 }, newApiToken)).size).toBe(500);
+  });
+});
+
+it("numbers partitions in two base62 characters", () => {
+  expect([0, 9, 10, 36, 61, 62, MAX_PARTITIONS - 1].map(partitionLabel)).toEqual([
+    "00",
+    "09",
+    "0A",
+    "0a",
+    "0z",
+    "10",
+    "zz",
+  ]);
+});

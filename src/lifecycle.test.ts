@@ -1,0 +1,66 @@
+import { describe, expect, it } from "vitest";
+import { Lifecycle } from "./lifecycle.ts";
+
+/** Never settles. */
+const hang = () => new Promise<void>(() => {});
+
+describe("the lifecycle", () => {
+  it("closes what was opened last first, each after the one before", async () => {
+    const lifecycle = new Lifecycle();
+    const seen: string[] = [];
+    lifecycle.onClose("a", () => seen.push("a"));
+    lifecycle.onClose("b", async () => {
+      seen.push("b begins");
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      seen.push("b ends");
+    });
+    lifecycle.onClose("c", () => seen.push("c"));
+    expect(await lifecycle.close(10_000)).toEqual([]);
+    expect(seen).toEqual(["c", "b begins", "b ends", "a"]);
+  });
+
+  it("closes once, however often it is asked to", async () => {
+    const lifecycle = new Lifecycle();
+    let closed = 0;
+    lifecycle.onClose("a", () => closed++);
+    await Promise.all([lifecycle.close(10_000), lifecycle.close(10_000)]);
+    await lifecycle.close(10_000);
+    expect(closed).toBe(1);
+  });
+
+  it("says from the first moment on that it is closing", () => {
+    const lifecycle = new Lifecycle();
+    let seen: boolean | undefined;
+    lifecycle.onClose("a", () => {
+      seen = lifecycle.isClosing;
+    });
+    expect(lifecycle.isClosing).toBe(false);
+    const closing = lifecycle.close(10_000);
+    expect(lifecycle.isClosing).toBe(true);
+    return closing.then(() => expect(seen).toBe(true));
+  });
+
+  it("names what fails to close, and closes the others", async () => {
+    const lifecycle = new Lifecycle();
+    const seen: string[] = [];
+    lifecycle.onClose("first", () => seen.push("first"));
+    lifecycle.onClose("throws", () => {
+      throw new Error("no");
+    });
+    lifecycle.onClose("rejects", () => Promise.reject(new Error("no")));
+    expect(await lifecycle.close(10_000)).toEqual(["rejects", "throws"]);
+    expect(seen).toEqual(["first"]);
+  });
+
+  it("gives up what hangs at the one deadline, and still asks the others to close", async () => {
+    const lifecycle = new Lifecycle();
+    const seen: string[] = [];
+    lifecycle.onClose("first", () => seen.push("first"));
+    lifecycle.onClose("hangs too", hang);
+    lifecycle.onClose("hangs", hang);
+    expect(await lifecycle.close(20)).toEqual(["hangs", "hangs too"]);
+    expect(seen).toEqual(["first"]);
+  });
+
+  it("closes nothing when nothing is open", async () => expect(await new Lifecycle().close(0)).toEqual([]));
+});

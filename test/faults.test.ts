@@ -1,0 +1,180 @@
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { afterEach, describe, expect, inject, it } from "vitest";
+import { Health, HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
+import { openRedis, type StoreClient } from "../src/store/client.ts";
+import { startRedis, type TestRedis } from "./support/redis.ts";
+import { openRedisProxy } from "./support/redis-proxy.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
+import { launch, RUNTIMES, type Runtime, startServer, type TestServer, TOKEN_KEYS } from "./support/server.ts";
+import { freePort, waitFor } from "./support/wait.ts";
+
+/** What `REDIS_TIMEOUT` is set to, and how much later than that an answer may come on a busy machine. */
+const TIMEOUT_MS = 500;
+const SLACK_MS = 4000;
+const UNAVAILABLE = { code: "Unavailable", reason: "STORE_UNAVAILABLE" };
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+/** Starts a Redis that the end of the test stops. */
+async function newRedis(args: readonly string[] = []): Promise<TestRedis> {
+  const redis = await startRedis(args);
+  closers.push(() => redis.stop());
+  return redis;
+}
+
+/** Starts a server that the end of the test stops. */
+async function newServer(runtime: Runtime, redisUrl: string, env: { [name: string]: string } = {}) {
+  const server = await startServer({ runtime, redisUrl, env: { REDIS_TIMEOUT: `${TIMEOUT_MS}ms`, ...env } });
+  closers.push(() => server.stop());
+  return server;
+}
+
+function healthOf({ url }: TestServer) {
+  const health = createClient(Health, createGrpcTransport({ baseUrl: url }));
+  return {
+    check: async () => (await health.check({ service: "" })).status,
+    status: async (path: string) => (await fetch(`${url}${path}`)).status,
+  };
+}
+
+/** Asserts that the service says of itself that it cannot work, and refuses every call in time. */
+async function expectOutage(server: TestServer, token: string): Promise<void> {
+  const { groups, viewers } = grpcClients(server);
+  const { check, status } = healthOf(server);
+  const calls = [
+    () => groups.getUserGroup({ userGroupId: "a" }),
+    () => groups.getUserGroup({ userGroupId: "new" }),
+    () => groups.updateUserGroup({ userGroupId: "a", name: "N" }),
+    () => groups.rotateUserGroupToken({ group: { case: "currentToken", value: token } }),
+    () => groups.rotateUserGroupToken({ group: { case: "userGroupId", value: "a" }, requestId: "r" }),
+    () => viewers.resolveViewer({ token }),
+  ];
+  // One after the other and all at once: a call must not wait for those before it.
+  for (const call of calls) await expectInTime(call);
+  await Promise.all(calls.map(expectInTime));
+  const headers = { Authorization: `Token ${server.tokens.customer}` };
+  const rest = await fetch(`${server.url}/api/user?user_group_id=a`, { headers });
+  expect(rest.status).toBe(503);
+  expect(await rest.json()).toMatchObject({ success: 0, error: { reason: "STORE_UNAVAILABLE" } });
+  expect(await status("/readyz")).toBe(503);
+  expect(await status("/healthz")).toBe(200);
+  expect(await status("/metrics")).toBe(200);
+  expect(await check()).toBe(Status.NOT_SERVING);
+}
+
+async function expectInTime(call: () => Promise<unknown>): Promise<void> {
+  const started = performance.now();
+  expect(await failureOf(call())).toEqual(UNAVAILABLE);
+  expect(performance.now() - started).toBeLessThan(TIMEOUT_MS + SLACK_MS);
+}
+
+async function expectRecovery(server: TestServer): Promise<void> {
+  const { check, status } = healthOf(server);
+  await waitFor("the service is ready again", async () => (await status("/readyz")) === 200);
+  expect(await check()).toBe(Status.SERVING);
+  const { groups, viewers } = grpcClients(server);
+  const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
+  expect((await viewers.resolveViewer({ token: userGroup?.token ?? "" })).providedId).toBe("a");
+  // Answered by the worker that was there all along.
+  expect(() => process.kill(server.pid, 0)).not.toThrow();
+  expect(server.log().filter(({ msg }) => msg === "listening")).toHaveLength(1);
+}
+
+const withoutRedis = inject("redisUrl") === undefined;
+
+describe.skipIf(withoutRedis).each(RUNTIMES)("a server on %s", (runtime) => {
+  it("refuses calls while Redis is down, and recovers when it is back", async () => {
+    const redis = await newRedis();
+    const server = await newServer(runtime, redis.url);
+    const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
+    for (let round = 0; round < 2; round++) {
+      await redis.kill();
+      await expectOutage(server, userGroup?.token ?? "");
+      await redis.restart();
+      await expectRecovery(server);
+    }
+  });
+
+  it("refuses calls while Redis is frozen, and recovers when it is thawed", async () => {
+    const redis = await newRedis();
+    const server = await newServer(runtime, redis.url);
+    const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
+    for (let round = 0; round < 2; round++) {
+      redis.freeze();
+      await expectOutage(server, userGroup?.token ?? "");
+      redis.thaw();
+      await expectRecovery(server);
+    }
+  });
+
+  it("tells a watcher of its health of an outage and of its end", async () => {
+    const redis = await newRedis();
+    const server = await newServer(runtime, redis.url);
+    const abort = new AbortController();
+    closers.push(() => abort.abort());
+    const health = createClient(Health, createGrpcTransport({ baseUrl: server.url }));
+    const seen: Status[] = [];
+    const watching = (async () => {
+      for await (const { status } of health.watch({}, { signal: abort.signal })) seen.push(status);
+    })().catch(() => {});
+    await waitFor("the watcher sees SERVING", () => seen.at(-1) === Status.SERVING);
+    await redis.kill();
+    await waitFor("the watcher sees NOT_SERVING", () => seen.at(-1) === Status.NOT_SERVING);
+    await redis.restart();
+    await waitFor("the watcher sees SERVING again", () => seen.at(-1) === Status.SERVING);
+    expect(seen).toEqual([Status.SERVING, Status.NOT_SERVING, Status.SERVING]);
+    abort.abort();
+    await watching;
+  });
+
+  it("says that Redis is absent at its start, and ends with 1", async () => {
+    const port = await freePort();
+    const env = { PORT: "0", REDIS_URL: `redis://127.0.0.1:${port}`, TOKEN_KEYS, REDIS_TIMEOUT: "200ms" };
+    const server = launch({ runtime }, env);
+    closers.push(() => server.stop());
+    expect(await server.exited()).toBe(1);
+    expect(server.output()).toMatch(/cannot use Redis: .*ECONNREFUSED.*check REDIS_URL and that Redis runs/);
+    expect(server.output()).not.toMatch(/\n\s+at /);
+    expect(server.log().some(({ msg }) => msg === "listening")).toBe(false);
+  });
+
+  it.each([
+    ["without a request id", undefined],
+    ["under a request id", "r"],
+  ])("does not make a rotation twice whose answer was cut off, %s", async (_, requestId) => {
+    const redis = await newRedis();
+    const proxy = await openRedisProxy(redis.port);
+    closers.push(() => proxy.close());
+    const server = await newServer(runtime, proxy.url, { REDIS_TIMEOUT: "5s" });
+    const { groups, viewers } = grpcClients(server);
+    const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
+    const token = userGroup?.token ?? "";
+    const direct = await openRedis(redis.url, { timeoutMs: 10_000 });
+    closers.push(() => direct.close());
+    const before = await scriptsRun(direct);
+    const rotate = () => groups.rotateUserGroupToken({ group: { case: "currentToken", value: token }, requestId });
+    // Under a request id the first reply is that of its claim.
+    proxy.cutReply(requestId === undefined ? 1 : 2);
+    expect(await failureOf(rotate())).toEqual(UNAVAILABLE);
+    await waitFor("the service is ready again", async () => (await healthOf(server).status("/readyz")) === 200);
+    expect(await scriptsRun(direct)).toBe(before + 1);
+    // It was made once: the old token has ended, and the group has another.
+    expect(await failureOf(viewers.resolveViewer({ token }))).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
+    const { userGroup: after } = await groups.getUserGroup({ userGroupId: "a" });
+    expect(after?.token).not.toBe(token);
+    expect((await viewers.resolveViewer({ token: after?.token ?? "" })).providedId).toBe("a");
+    // Whoever may retry gets the answer that was lost.
+    if (requestId === undefined) expect(await failureOf(rotate())).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
+    else expect((await rotate()).userGroup?.token).toBe(after?.token);
+  });
+});
+
+/** How many scripts a Redis has run. */
+async function scriptsRun(client: StoreClient): Promise<number> {
+  const stats = await client.redis.info("commandstats");
+  return [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)].reduce((sum, [, calls]) => sum + Number(calls), 0);
+}

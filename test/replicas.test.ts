@@ -1,0 +1,132 @@
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from "vitest";
+import { openRedis, type StoreClient } from "../src/store/client.ts";
+import { startRedis, type TestRedis } from "./support/redis.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
+import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+const TOO_FEW = { code: "Unavailable", reason: "TOO_FEW_REPLICAS" };
+
+describe.skipIf(inject("redisUrl") === undefined)("with MIN_REPLICAS_ACK=1", () => {
+  let primary: TestRedis;
+  let replica: TestRedis;
+  let direct: StoreClient;
+
+  beforeAll(async () => {
+    primary = await startRedis(["--repl-diskless-sync-delay", "0"]);
+    replica = await startRedis(["--replicaof", "127.0.0.1", String(primary.port)]);
+    direct = await openRedis(primary.url, { timeoutMs: 10_000 });
+    await connected();
+  });
+  afterEach(async () => {
+    replica.thaw();
+    await connected();
+  });
+  afterAll(async () => {
+    direct.close();
+    await replica.stop();
+    await primary.stop();
+  });
+
+  /** Waits until the replica has everything. */
+  async function connected(): Promise<void> {
+    await waitFor("the replica is up to date", async () => {
+      await direct.redis.set("probe", "x");
+      return (await direct.redis.wait(1, 500)) === 1;
+    });
+  }
+
+  describe.each(RUNTIMES)("a server on %s", (runtime) => {
+    let server: TestServer;
+    const start = async (env: { [name: string]: string } = {}) => {
+      server = await startServer({
+        runtime,
+        redisUrl: primary.url,
+        env: { MIN_REPLICAS_ACK: "1", REDIS_TIMEOUT: "2s", ...env },
+      });
+      return grpcClients(server);
+    };
+    afterEach(() => server.stop());
+
+    it("acknowledges changes that the replica has", async () => {
+      const { groups } = await start();
+      const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
+      await groups.updateUserGroup({ userGroupId: "a", name: "N" });
+      const group = { case: "currentToken", value: userGroup?.token ?? "" } as const;
+      const { userGroup: rotated } = await groups.rotateUserGroupToken({ group });
+      await groups.rotateUserGroupToken({
+        group: { case: "currentToken", value: rotated?.token ?? "" },
+        requestId: "r",
+      });
+      const offsets = await Promise.all([direct.redis.info("replication"), replicaInfo(replica)]);
+      const [ofPrimary, ofReplica] = offsets.map((info) =>
+        Number(/(?:master|slave)_repl_offset:(\d+)/.exec(info)?.[1]),
+      );
+      expect(ofReplica).toBeGreaterThan(0);
+      expect(ofReplica).toBeGreaterThanOrEqual(ofPrimary ?? Number.NaN);
+    });
+
+    it("does not acknowledge changes while the replica is frozen, and still answers reads", async () => {
+      const { groups, viewers } = await start();
+      const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
+      const token = userGroup?.token ?? "";
+      replica.freeze();
+      expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toEqual(TOO_FEW);
+      expect(await failureOf(groups.getUserGroup({ userGroupId: "new" }))).toEqual(TOO_FEW);
+      expect((await viewers.resolveViewer({ token })).name).toBe("N");
+      expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(false);
+      const group = { case: "currentToken", value: token } as const;
+      expect(await failureOf(groups.rotateUserGroupToken({ group }))).toEqual(TOO_FEW);
+      // What the error says holds: the change was made.
+      expect(await failureOf(viewers.resolveViewer({ token }))).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
+      replica.thaw();
+      await connected();
+      const { userGroup: after } = await groups.updateUserGroup({ userGroupId: "a", name: "M" });
+      expect((await viewers.resolveViewer({ token: after?.token ?? "" })).name).toBe("M");
+    });
+
+    // WAIT blocks the one connection that everything shares, so the read waits too.
+    it.fails("answers a read while a change waits for the frozen replica", async () => {
+      const { groups, viewers } = await start({ REDIS_TIMEOUT: "5s" });
+      const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
+      replica.freeze();
+      let waiting = true;
+      const change = failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" })).finally(() => {
+        waiting = false;
+      });
+      await waitFor("the change is made", async () => {
+        const keys = await direct.redis.keys(`ug:{${server.environment}/*:group:a`);
+        return (await direct.redis.hget(keys[0] ?? "", "name")) === "N";
+      });
+      expect((await viewers.resolveViewer({ token: userGroup?.token ?? "" })).name).toBe("N");
+      expect(waiting).toBe(true);
+      expect(await change).toEqual(TOO_FEW);
+    });
+
+    it("refuses each of several changes that wait at once, and recovers", async () => {
+      const { groups } = await start();
+      const ids = ["a", "b", "c", "d"];
+      for (const userGroupId of ids) await groups.getUserGroup({ userGroupId });
+      replica.freeze();
+      const failures = ids.map((userGroupId) => failureOf(groups.updateUserGroup({ userGroupId, name: "N" })));
+      for (const { code } of await Promise.all(failures)) expect(code).toBe("Unavailable");
+      replica.thaw();
+      await connected();
+      await waitFor("changes are acknowledged again", () =>
+        groups.updateUserGroup({ userGroupId: "a", name: "M" }).then(
+          () => true,
+          () => false,
+        ),
+      );
+    });
+  });
+});
+
+async function replicaInfo(replica: TestRedis): Promise<string> {
+  const client = await openRedis(replica.url, { timeoutMs: 10_000 });
+  try {
+    return await client.redis.info("replication");
+  } finally {
+    client.close();
+  }
+}

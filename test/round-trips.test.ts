@@ -1,0 +1,119 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { StoreUnavailable } from "../src/domain/errors.ts";
+import type { UserGroup } from "../src/domain/user-group.ts";
+import { openRedis, type StoreClient } from "../src/store/client.ts";
+import { TokenCipher } from "../src/store/encryption.ts";
+import { TeamIds } from "../src/store/team-ids.ts";
+import { RedisUserGroups } from "../src/store/user-groups.ts";
+import { byId, byToken, fails, keysOf, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
+import { startRedis, type TestRedis } from "./support/redis.ts";
+import { openRedisProxy, type RedisProxy } from "./support/redis-proxy.ts";
+import { waitFor } from "./support/wait.ts";
+
+// A proxy lets so many round trips pass and holds back the requests of further
+// ones, so that a call that needs another never answers.
+describe.skipIf(inject("redisUrl") === undefined)("round trips to a real Redis", () => {
+  const environment = newEnvironment({ tag: "Customer" });
+  let redis: TestRedis;
+  let proxy: RedisProxy;
+  let client: StoreClient;
+  /** Goes past the proxy. */
+  let direct: StoreClient;
+  let store: RedisUserGroups;
+  let group: UserGroup;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    proxy = await openRedisProxy(redis.port);
+    client = await openRedis(proxy.url, { timeoutMs: 2000 });
+    direct = await openRedis(redis.url, { timeoutMs: 10_000 });
+    const teamIds = new TeamIds(client);
+    await teamIds.prepare();
+    store = new RedisUserGroups({ client, teamIds, cipher: new TokenCipher(RING) });
+  });
+  afterAll(async () => {
+    client.close();
+    direct.close();
+    await proxy.close();
+    await redis.stop();
+  });
+
+  /** Runs a call while only so many round trips pass, and counts those that it began. */
+  async function within(trips: number, call: () => Promise<unknown>): Promise<number> {
+    await store.drain();
+    proxy.allow(trips);
+    try {
+      await call();
+      return proxy.trips();
+    } finally {
+      proxy.allow(Number.POSITIVE_INFINITY);
+      await store.drain();
+      // A call that got no answer costs the connection.
+      await waitFor("the connection is back", () =>
+        client
+          .ping()
+          .then(() => true)
+          .catch(() => false),
+      );
+    }
+  }
+
+  const create = async () => {
+    ({ group } = await store.getOrCreate(environment, newGroup("a")));
+  };
+
+  it.each<[string, () => Promise<unknown>]>([
+    ["Get of an existing group", () => store.getOrCreate(environment, newGroup("a"))],
+    ["Update", () => store.update(environment, "a", { name: "N", properties: null })],
+    ["Update under an etag", () => store.update(environment, "a", { name: "M" }, group.etag)],
+    ["Rotate by id", () => store.rotate(environment, byId("a"))],
+    ["Rotate by id with grace", () => store.rotate(environment, byId("a", { graceMs: 60_000 }))],
+    ["Rotate by token", () => store.rotate(environment, byToken(group.token))],
+    ["Rotate by token with grace", () => store.rotate(environment, byToken(group.token, { graceMs: 60_000 }))],
+    ["Resolve", () => store.resolve(environment, group.token)],
+    ["a ping", () => client.ping()],
+  ])("%s needs exactly one", async (_, call) => {
+    await create();
+    expect(await within(1, call)).toBe(1);
+  });
+
+  it("nothing answers without one", async () => {
+    await create();
+    await fails(
+      within(0, () => store.getOrCreate(environment, newGroup("a"))),
+      StoreUnavailable,
+    );
+  });
+
+  it("a rotation by token is settled in a second one, behind its answer", async () => {
+    await create();
+    const { group: key } = keysOf(environment, "a");
+    proxy.allow(1);
+    const rotated = await store.rotate(environment, byToken(group.token));
+    expect(await direct.redis.hexists(key, "token_link")).toBe(1);
+    proxy.allow(1);
+    await store.drain();
+    expect(await direct.redis.hexists(key, "token_link")).toBe(0);
+    proxy.allow(Number.POSITIVE_INFINITY);
+    expect((await store.getOrCreate(environment, newGroup("a"))).group).toEqual(rotated);
+  });
+
+  it("creating takes two: one that finds nothing, one that creates", async () => {
+    expect(await within(2, () => store.getOrCreate(environment, newGroup("new 1")))).toBe(2);
+    await fails(
+      within(1, () => store.getOrCreate(environment, newGroup("new 2"))),
+      StoreUnavailable,
+    );
+  });
+
+  it("a rotation under a request id takes two: one that claims the id, one that rotates", async () => {
+    await create();
+    expect(await within(2, () => store.rotate(environment, byToken(group.token, { requestId: "r1" })))).toBe(2);
+  });
+
+  it("many calls at once share one", async () => {
+    await create();
+    const calls = () => Array.from({ length: 50 }, () => store.getOrCreate(environment, newGroup("a")));
+    expect(await within(1, () => Promise.all(calls()))).toBe(1);
+  });
+});

@@ -1,0 +1,172 @@
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { newApiToken } from "../src/domain/token.ts";
+import { startRedis, type TestRedis } from "./support/redis.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
+import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("after a busy run on %s", (runtime) => {
+  const issued = newApiToken();
+  /** Every credential that was used or handed out. */
+  const secrets = new Set<string>([issued]);
+  /** All that was sent to Redis. */
+  const commands: string[] = [];
+  let redis: TestRedis;
+  let inspector: Redis;
+  let server: TestServer;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    inspector = new Redis(redis.url);
+    inspector.on("error", () => {});
+    const monitor = await inspector.monitor();
+    monitor.on("monitor", (_: string, args: string[]) => commands.push(args.join(" ")));
+    const env = { LOG_LEVEL: "trace", ADMIN_TOKEN: "admin-token-of-the-test-0001" };
+    const like = {
+      environment: "busy",
+      tokens: { customer: issued, testing: newApiToken(), untagged: "untagged-0123456789abcdef" },
+    };
+    for (const secret of [env.ADMIN_TOKEN, ...Object.values(like.tokens)]) secrets.add(secret);
+    server = await startServer({ runtime, redisUrl: redis.url, env, like });
+    await busyRun(server, secrets);
+    await server.stop();
+    await waitFor("the monitor has seen the run", () => commands.some((command) => command.includes("settled-last")));
+    monitor.disconnect();
+  });
+  afterAll(async () => {
+    inspector?.disconnect();
+    await redis?.stop();
+  });
+
+  it("there is much to look through", async () => {
+    expect(secrets.size).toBeGreaterThan(60);
+    expect(await dump(inspector)).toContain("token_digest");
+    expect(server.log().filter(({ level }) => level === "debug").length).toBeGreaterThan(50);
+    expect(server.log().some(({ msg }) => msg === "call refused")).toBe(true);
+    expect(commands.some((command) => /^(eval|evalsha) /i.test(command))).toBe(true);
+  });
+
+  it("Redis holds no usable token, and a token that is planted is found", async () => {
+    expect(found(await dump(inspector), secrets)).toEqual([]);
+    const [first = "", second = "", third = ""] = secrets;
+    await inspector.set("planted:1", `x${first}x`);
+    await inspector.hset("planted:2", second, "x");
+    await inspector.zadd("planted:3", 1, Buffer.from(third).toString("base64"));
+    expect(found(await dump(inspector), secrets).sort()).toEqual([first, second, third].sort());
+    await inspector.del("planted:1", "planted:2", "planted:3");
+  });
+
+  it("nothing sent to Redis held a usable token", () => {
+    const text = commands.join("\n");
+    expect(found(text, secrets)).toEqual([]);
+    const [first = ""] = secrets;
+    expect(found(`${text} ${first}`, secrets)).toEqual([first]);
+  });
+
+  it("the log holds no usable token, and one that is planted is found", () => {
+    expect(found(server.output(), secrets)).toEqual([]);
+    const [first = ""] = secrets;
+    expect(found(`${server.output()}{"msg":"${first}"}`, secrets)).toEqual([first]);
+  });
+});
+
+/** Creates, updates, rotates, resolves and fails in many ways; adds every token it meets to `secrets`. */
+async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> {
+  const { groups, viewers } = grpcClients(server);
+  const rotate = async (userGroupId: string, request: Parameters<typeof groups.rotateUserGroupToken>[0]) => {
+    const { userGroup } = await groups.rotateUserGroupToken(request);
+    secrets.add(userGroup?.token ?? "");
+    expect(userGroup?.providedId).toBe(userGroupId);
+    return userGroup?.token ?? "";
+  };
+  for (let i = 0; i < 12; i++) {
+    const userGroupId = `group ${i}`;
+    const { userGroup } = await groups.getUserGroup({ userGroupId, mapping: { s: "d" }, properties: { p: i } });
+    const first = userGroup?.token ?? "";
+    secrets.add(first);
+    await groups.updateUserGroup({ userGroupId, name: "N" });
+    const previousTokenTtl = { seconds: 3600n };
+    const second = await rotate(userGroupId, { group: { case: "currentToken", value: first }, previousTokenTtl });
+    const third = await rotate(userGroupId, {
+      group: { case: "currentToken", value: second },
+      previousTokenTtl,
+      requestId: `request-${i}`,
+    });
+    await viewers.resolveViewer({ token: third });
+    await viewers.resolveViewer({ token: second });
+    await rotate(userGroupId, { group: { case: "userGroupId", value: userGroupId }, requestId: `by-id-${i}` });
+    const fifth = await rotate(userGroupId, { group: { case: "userGroupId", value: userGroupId }, previousTokenTtl });
+    await rotate(userGroupId, { group: { case: "currentToken", value: fifth } });
+    await failures(server, { first, third, fifth });
+    await rest(server, userGroupId, secrets);
+  }
+  await groups.getUserGroup({ userGroupId: "settled-last" });
+}
+
+/** Calls that are refused, with tokens in places that a log might repeat. */
+async function failures(server: TestServer, tokens: { first: string; third: string; fifth: string }): Promise<void> {
+  const { groups, viewers } = grpcClients(server);
+  const current = (value: string) => ({ group: { case: "currentToken", value } as const });
+  expect(await failureOf(groups.rotateUserGroupToken(current(tokens.first)))).toMatchObject({ code: "NotFound" });
+  expect(await failureOf(viewers.resolveViewer({ token: tokens.first.slice(0, -1) }))).toMatchObject({
+    code: "NotFound",
+  });
+  await failureOf(viewers.resolveViewer({ token: server.tokens.customer }));
+  await failureOf(viewers.resolveViewer({ token: tokens.third.repeat(30) }));
+  // A user group token is no API token.
+  const wrong = grpcClients(server, tokens.fifth).groups;
+  expect(await failureOf(wrong.getUserGroup({ userGroupId: "a" }))).toMatchObject({ code: "Unauthenticated" });
+  const headers = { "X-Request-Id": tokens.third };
+  await failureOf(groups.updateUserGroup({ userGroupId: "missing", name: "N" }, { headers }));
+  await failureOf(
+    groups.updateUserGroup({ userGroupId: "missing" }, { headers: { "X-Request-Id": server.tokens.customer } }),
+  );
+}
+
+/** The same over REST, with tokens that are malformed JSON, in a path and in a query. */
+async function rest(server: TestServer, userGroupId: string, secrets: Set<string>): Promise<void> {
+  const headers = { Authorization: `Token ${server.tokens.customer}`, "Content-Type": "application/json" };
+  const url = `${server.url}/api/user`;
+  const got = await fetch(`${url}?user_group_id=${encodeURIComponent(userGroupId)}`, { headers });
+  const { user_group } = (await got.json()) as { user_group: { token: string } };
+  secrets.add(user_group.token);
+  const body = JSON.stringify({ current_token: user_group.token, previous_token_ttl: "60s" });
+  const rotated = await fetch(url, { method: "POST", headers, body });
+  expect(rotated.status).toBe(200);
+  secrets.add(((await rotated.json()) as typeof got & { user_group: { token: string } }).user_group.token);
+  expect((await fetch(url, { method: "POST", headers, body })).status).toBe(404);
+  expect((await fetch(url, { method: "POST", headers, body: body.slice(0, -2) })).status).toBe(400);
+  expect((await fetch(`${server.url}/${user_group.token}`, { headers })).status).toBe(404);
+  expect((await fetch(`${url}?token=${user_group.token}`, { method: "DELETE", headers })).status).toBe(405);
+}
+
+/** Everything in Redis: keys, values by their type, and each key's DUMP. */
+async function dump(redis: Redis): Promise<string> {
+  const parts: string[] = [];
+  for await (const keys of redis.scanStream({ count: 1000 }) as AsyncIterable<string[]>) {
+    for (const key of keys) {
+      parts.push(key, ((await redis.dumpBuffer(key)) ?? Buffer.alloc(0)).toString("latin1"));
+      parts.push(JSON.stringify(await readKey(redis, key)));
+    }
+  }
+  return parts.join("\n");
+}
+
+async function readKey(redis: Redis, key: string): Promise<unknown> {
+  const type = await redis.type(key);
+  if (type === "hash") return redis.hgetall(key);
+  if (type === "string") return redis.get(key);
+  if (type === "zset") return redis.zrange(key, 0, -1);
+  throw new Error(`the dump cannot read a ${type}`);
+}
+
+/** Those secrets that a text holds, as they are or encoded. */
+function found(text: string, secrets: ReadonlySet<string>): string[] {
+  return [...secrets].filter((secret) => {
+    const bytes = Buffer.from(secret);
+    // The last characters of base64 depend on what follows.
+    const forms = [secret, encodeURIComponent(secret), bytes.toString("hex"), bytes.toString("base64").slice(0, 40)];
+    return forms.some((form) => text.includes(form));
+  });
+}

@@ -1,0 +1,108 @@
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeAll, expect } from "vitest";
+import type { Environment, EnvironmentTag } from "../../../src/domain/environment.ts";
+import { StoreUnavailable } from "../../../src/domain/errors.ts";
+import { partitionOf } from "../../../src/domain/partition.ts";
+import type { NewUserGroup, Rotation } from "../../../src/domain/user-group.ts";
+import "../../../src/hardening.ts";
+import { type ScriptedRedis, StoreClient } from "../../../src/store/client.ts";
+import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
+import { groupKey, partitionPrefix } from "../../../src/store/keys.ts";
+import { TeamIds } from "../../../src/store/team-ids.ts";
+import { RedisUserGroups } from "../../../src/store/user-groups.ts";
+
+/** Opens connections, at least one, to one set of data; they are closed by whoever opens them. */
+export type OpenClients = () => Promise<readonly StoreClient[]>;
+
+/** The ring of the contract's stores. */
+export const RING: readonly RingKey[] = [{ id: "k1", secret: new Uint8Array(32).fill(1) }];
+
+/** What the parts of the contract share. */
+export interface ContractContext {
+  /** The store of one worker; `worker` picks its connection. */
+  store(options?: { worker?: number; ring?: readonly RingKey[] }): RedisUserGroups;
+  /** A store whose settlements fail, as if its worker died right after each rotation. */
+  dyingStore(): RedisUserGroups;
+  /** The connections, for those who look beneath the store. */
+  clients(): readonly StoreClient[];
+  /** The first connection itself. */
+  redis(): ScriptedRedis;
+}
+
+/** Opens the connections before the tests and closes them after. */
+export function contractContext(open: OpenClients): ContractContext {
+  let clients: readonly StoreClient[] = [];
+  let teamIds: readonly TeamIds[] = [];
+  beforeAll(async () => {
+    clients = await open();
+    teamIds = clients.map((client) => new TeamIds(client));
+  });
+  afterAll(() => {
+    for (const client of clients) client.close();
+  });
+  const at = <T>(list: readonly T[], worker: number): T => {
+    const found = list[worker % list.length];
+    if (found === undefined) throw new Error("no connection is open");
+    return found;
+  };
+  const store: ContractContext["store"] = ({ worker = 0, ring = RING } = {}) =>
+    new RedisUserGroups({ client: at(clients, worker), teamIds: at(teamIds, worker), cipher: new TokenCipher(ring) });
+  return {
+    store,
+    dyingStore: () => {
+      const client = new DyingClient(at(clients, 0).redis, { timeoutMs: 10_000 });
+      return new RedisUserGroups({ client, teamIds: at(teamIds, 0), cipher: new TokenCipher(RING) });
+    },
+    clients: () => clients,
+    redis: () => at(clients, 0).redis,
+  };
+}
+
+class DyingClient extends StoreClient {
+  override change<T>(operation: string, command: (redis: ScriptedRedis) => Promise<T>): Promise<T> {
+    if (operation === "settle") return Promise.reject(new StoreUnavailable());
+    return super.change(operation, command);
+  }
+}
+
+/** An environment that nothing else uses. */
+export function newEnvironment(given: { name?: string; tag?: EnvironmentTag; partitions?: number } = {}): Environment {
+  const { name = `e${randomBytes(8).toString("hex")}`, tag, partitions = 64 } = given;
+  return { name, tag, partitions };
+}
+
+/** A group to create. */
+export function newGroup(providedId: string, given: Partial<NewUserGroup> = {}): NewUserGroup {
+  return { providedId, name: providedId, mapping: {}, properties: undefined, ...given };
+}
+
+/** A rotation by token. */
+export function byToken(token: string, given: Partial<Rotation> = {}): Rotation {
+  return { target: { by: "token", token }, graceMs: 0, requestId: undefined, ...given };
+}
+
+/** A rotation by id. */
+export function byId(providedId: string, given: Partial<Rotation> = {}): Rotation {
+  return { target: { by: "id", providedId }, graceMs: 0, requestId: undefined, ...given };
+}
+
+/** Where a group is stored, and what its partition's keys begin with. */
+export function keysOf(environment: Environment, providedId: string): { group: string; prefix: string } {
+  const prefix = partitionPrefix(environment, partitionOf(environment, providedId));
+  return { group: groupKey(prefix, providedId), prefix };
+}
+
+/** Everything that is stored of an environment, by key. */
+export async function contents(redis: ScriptedRedis, { name, tag }: Environment): Promise<Record<string, unknown>> {
+  const keys = (await redis.keys("*")).filter((key) => key.startsWith(`ug:{${name}/${tag ?? ""}/`));
+  const entries = keys.sort().map(async (key) => {
+    const isHash = (await redis.type(key)) === "hash";
+    return [key, isHash ? await redis.hgetall(key) : await redis.get(key)] as const;
+  });
+  return Object.fromEntries(await Promise.all(entries));
+}
+
+/** Asserts that a call fails with an error of a class. */
+export async function fails(call: Promise<unknown>, error: abstract new (...args: never[]) => Error): Promise<void> {
+  await expect(call).rejects.toBeInstanceOf(error);
+}

@@ -1,0 +1,62 @@
+import { describe, expect, it } from "vitest";
+import { type ContractContext, contents, newEnvironment, newGroup } from "./context.ts";
+
+/** `getOrCreate`. */
+export function getContract({ store, redis }: ContractContext): void {
+  describe("getOrCreate", () => {
+    it("creates a group of what is given", async () => {
+      const environment = newEnvironment({ tag: "Customer" });
+      const before = Date.now();
+      const given = newGroup("a", { name: "Acme", mapping: { s: "d" }, properties: { x: [1, null, { y: "z" }] } });
+      const { group, created } = await store().getOrCreate(environment, given);
+      expect(created).toBe(true);
+      expect(group).toEqual({
+        ...given,
+        teamId: expect.any(Number),
+        token: expect.stringMatching(/^ugt_[0-9A-Za-z]{38}$/),
+        environmentTag: "Customer",
+        etag: expect.stringMatching(/^.{8,}$/),
+        createTime: expect.any(Number),
+        updateTime: group.createTime,
+        tokenCreateTime: group.createTime,
+      });
+      expect(group.createTime).toBeGreaterThanOrEqual(before);
+      expect(group.createTime).toBeLessThanOrEqual(Date.now());
+    });
+
+    it("gives an existing group as it is stored, and writes nothing", async () => {
+      const environment = newEnvironment();
+      const first = await store().getOrCreate(environment, newGroup("a", { properties: { p: 1 } }));
+      const before = await contents(redis(), environment);
+      expect(Object.keys(before)).toHaveLength(2);
+      const other = newGroup("a", { name: "Other", mapping: { x: "y" }, properties: { q: 2 } });
+      for (const worker of [0, 1]) {
+        expect(await store({ worker }).getOrCreate(environment, other)).toEqual({ group: first.group, created: false });
+      }
+      expect(await contents(redis(), environment)).toEqual(before);
+    });
+
+    it("creates once for concurrent creators, who all get the same group", async () => {
+      const environment = newEnvironment();
+      const calls = Array.from({ length: 100 }, (_, worker) =>
+        store({ worker }).getOrCreate(environment, newGroup("a", { name: `creator ${worker}` })),
+      );
+      const answers = await Promise.all(calls);
+      expect(answers.filter(({ created }) => created)).toHaveLength(1);
+      const winner = answers.find(({ created }) => created);
+      for (const { group } of answers) expect(group).toEqual(winner?.group);
+      // One group and one token in its index, and nothing that a loser left.
+      const stored = await contents(redis(), environment);
+      expect(Object.values(stored).map((value) => Object.keys(value as object).length)).toEqual([10, 1]);
+    });
+
+    it("tells empty properties from none", async () => {
+      const environment = newEnvironment();
+      await store().getOrCreate(environment, newGroup("none"));
+      await store().getOrCreate(environment, newGroup("empty", { name: "", properties: {} }));
+      const get = async (id: string) => (await store().getOrCreate(environment, newGroup(id))).group;
+      expect((await get("none")).properties).toBeUndefined();
+      expect(await get("empty")).toMatchObject({ name: "", properties: {} });
+    });
+  });
+}

@@ -1,0 +1,115 @@
+import { describe, expect, it } from "vitest";
+import { RequestIdReused, TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
+import { partitionOf } from "../../../src/domain/partition.ts";
+import { byId, byToken, type ContractContext, contents, fails, newEnvironment, newGroup } from "./context.ts";
+
+const DAY_MS = 86_400_000;
+
+/** Retries of a rotation under its request id. */
+export function requestIdContract({ store, redis }: ContractContext): void {
+  const create = async () => {
+    const environment = newEnvironment();
+    const { group } = await store().getOrCreate(environment, newGroup("a"));
+    return { environment, group };
+  };
+
+  describe("rotate under a request id", () => {
+    it.each(["r1", "__proto__", "{}", ":*?[", "x".repeat(128)])(
+      "answers a retry under %.9s as the first time",
+      async (requestId) => {
+        const { environment, group } = await create();
+        for (const rotation of [byToken(group.token, { requestId }), byId("a", { requestId: `${requestId}-id` })]) {
+          const first = await store().rotate(environment, rotation);
+          await store().drain();
+          const before = await contents(redis(), environment);
+          for (const worker of [0, 1]) expect(await store({ worker }).rotate(environment, rotation)).toEqual(first);
+          expect(await contents(redis(), environment)).toEqual(before);
+        }
+      },
+    );
+
+    it("rotates once when the same request comes many times at once", async () => {
+      const { environment, group } = await create();
+      const rotation = byToken(group.token, { requestId: "r", graceMs: 60_000 });
+      const calls = Array.from({ length: 50 }, (_, worker) => store({ worker }).rotate(environment, rotation));
+      const [first, ...others] = await Promise.all(calls);
+      for (const other of others) expect(other).toEqual(first);
+      expect((await store().resolve(environment, first?.token ?? "")).tokenExpireTime).toBeUndefined();
+    });
+
+    it("gives the first answer again after further changes", async () => {
+      const { environment, group } = await create();
+      const rotation = byToken(group.token, { requestId: "r", graceMs: 60_000 });
+      const first = await store().rotate(environment, rotation);
+      const renamed = await store().update(environment, "a", { name: "Later", properties: { p: 1 } });
+      const second = await store().rotate(environment, byToken(first.token));
+      const third = await store().rotate(environment, byId("a"));
+      expect(await store().rotate(environment, rotation)).toEqual(first);
+      const { group: now } = await store().getOrCreate(environment, newGroup("a"));
+      expect(now).toEqual(third);
+      expect(now.name).toBe(renamed.name);
+      for (const { token } of [group, first, second]) await fails(store().resolve(environment, token), TokenNotFound);
+    });
+
+    it("refuses the same id with other parameters", async () => {
+      const { environment, group } = await create();
+      const requestId = "r";
+      const first = await store().rotate(environment, byToken(group.token, { requestId }));
+      await store().drain();
+      const before = await contents(redis(), environment);
+      for (const other of [
+        byToken(group.token, { requestId, graceMs: 1 }),
+        byToken(first.token, { requestId }),
+        byId("a", { requestId }),
+        byId("missing", { requestId }),
+      ]) {
+        await fails(store().rotate(environment, other), RequestIdReused);
+      }
+      expect(await contents(redis(), environment)).toEqual(before);
+    });
+
+    it("refuses the same id for another group, of the same partition and of another", async () => {
+      const { environment } = await create();
+      const ids = Array.from({ length: 500 }, (_, i) => `g${i}`);
+      const home = partitionOf(environment, "a");
+      const same = ids.find((id) => partitionOf(environment, id) === home);
+      const apart = ids.find((id) => partitionOf(environment, id) !== home);
+      await store().rotate(environment, byId("a", { requestId: "r" }));
+      for (const id of [same, apart]) {
+        if (id === undefined) throw new Error("no such id among those tried");
+        const { group } = await store().getOrCreate(environment, newGroup(id));
+        await fails(store().rotate(environment, byId(id, { requestId: "r" })), RequestIdReused);
+        await fails(store().rotate(environment, byToken(group.token, { requestId: "r" })), RequestIdReused);
+        expect((await store().resolve(environment, group.token)).providedId).toBe(id);
+      }
+    });
+
+    it("keeps request ids apart by environment", async () => {
+      const [one, two] = [await create(), await create()];
+      const first = await store().rotate(one.environment, byToken(one.group.token, { requestId: "r" }));
+      const second = await store().rotate(two.environment, byToken(two.group.token, { requestId: "r" }));
+      expect(second.token).not.toBe(first.token);
+    });
+
+    it("does not turn a refusal into an answer", async () => {
+      const { environment, group } = await create();
+      await store().rotate(environment, byToken(group.token));
+      for (let tries = 0; tries < 2; tries++) {
+        await fails(store().rotate(environment, byId("missing", { requestId: "r1" })), UserGroupNotFound);
+        await fails(store().rotate(environment, byToken(group.token, { requestId: "r2" })), TokenNotFound);
+      }
+    });
+
+    it("keeps what it needs for 24 hours", async () => {
+      const { environment, group } = await create();
+      await store().rotate(environment, byToken(group.token, { requestId: "r" }));
+      const keys = Object.keys(await contents(redis(), environment)).filter((key) => key.includes(":request"));
+      expect(keys).toHaveLength(2);
+      for (const key of keys) {
+        const left = await redis().pttl(key);
+        expect(left).toBeLessThanOrEqual(DAY_MS);
+        expect(left).toBeGreaterThan(DAY_MS - 60_000);
+      }
+    });
+  });
+}

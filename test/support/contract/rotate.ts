@@ -1,0 +1,167 @@
+import { describe, expect, it } from "vitest";
+import { TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
+import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
+import { waitFor } from "../wait.ts";
+import { byId, byToken, type ContractContext, contents, fails, newEnvironment, newGroup } from "./context.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** `rotate` without request ids, and `resolve`. */
+export function rotateContract(context: ContractContext): void {
+  describe.each(["token", "id"] as const)("rotate by %s", (by) => eachWay(context, by));
+  describe("rotate", () => {
+    races(context);
+    refusals(context);
+  });
+}
+
+function eachWay({ store, redis }: ContractContext, by: "token" | "id"): void {
+  const rotation = (token: string, graceMs = 0) =>
+    by === "token" ? byToken(token, { graceMs }) : byId("a", { graceMs });
+  const create = async () => {
+    const environment = newEnvironment({ tag: "Testing" });
+    const given = newGroup("a", { name: "Acme", mapping: { s: "d" }, properties: { p: 1 } });
+    const { group } = await store().getOrCreate(environment, given);
+    await waitFor("the clock moves on", () => Date.now() > group.createTime);
+    return { environment, group };
+  };
+
+  it("gives a new token and keeps the rest", async () => {
+    const { environment, group } = await create();
+    const rotated = await store().rotate(environment, rotation(group.token));
+    const { token, etag, updateTime, tokenCreateTime } = rotated;
+    expect(rotated).toEqual({ ...group, token, etag, updateTime, tokenCreateTime });
+    expect(token).toMatch(/^ugt_[0-9A-Za-z]{38}$/);
+    expect(token).not.toBe(group.token);
+    expect(token.slice(4, 6)).toBe(group.token.slice(4, 6));
+    expect(etag).not.toBe(group.etag);
+    expect(tokenCreateTime).toBeGreaterThan(group.tokenCreateTime);
+    expect(updateTime).toBe(tokenCreateTime);
+    expect((await store({ worker: 1 }).getOrCreate(environment, newGroup("a"))).group).toEqual(rotated);
+  });
+
+  it("ends the old token at once, on every worker", async () => {
+    const { environment, group } = await create();
+    expect(await store().resolve(environment, group.token)).toMatchObject({ providedId: "a" });
+    const { token } = await store().rotate(environment, rotation(group.token));
+    for (const worker of [0, 1]) {
+      await fails(store({ worker }).resolve(environment, group.token), TokenNotFound);
+      expect((await store({ worker }).resolve(environment, token)).tokenExpireTime).toBeUndefined();
+    }
+  });
+
+  it("leaves the old token its grace, and no longer", async () => {
+    const { environment, group } = await create();
+    const before = Date.now();
+    const { token, tokenCreateTime } = await store().rotate(environment, rotation(group.token, 400));
+    const graced = await store().resolve(environment, group.token);
+    expect(graced.tokenExpireTime).toBe(tokenCreateTime + 400);
+    expect(tokenCreateTime).toBeGreaterThanOrEqual(before);
+    await waitFor("the grace ends", () =>
+      store()
+        .resolve(environment, group.token)
+        .then(
+          () => false,
+          (error) => error instanceof TokenNotFound,
+        ),
+    );
+    expect(Date.now()).toBeGreaterThanOrEqual(tokenCreateTime + 400 - 1);
+    expect((await store().resolve(environment, token)).tokenExpireTime).toBeUndefined();
+  });
+
+  it("leaves at most one token on its grace, and a rotation without grace leaves none", async () => {
+    const { environment, group } = await create();
+    const second = await store().rotate(environment, rotation(group.token, HOUR_MS));
+    const third = await store().rotate(environment, rotation(second.token, HOUR_MS));
+    await fails(store().resolve(environment, group.token), TokenNotFound);
+    expect((await store().resolve(environment, second.token)).tokenExpireTime).toBeGreaterThan(Date.now());
+    const fourth = await store().rotate(environment, rotation(third.token));
+    for (const { token } of [group, second, third]) await fails(store().resolve(environment, token), TokenNotFound);
+    expect((await store().resolve(environment, fourth.token)).providedId).toBe("a");
+    await store().drain();
+    const left = Object.keys(await contents(redis(), environment)).filter((key) => key.includes(":grace:"));
+    expect(left).toEqual([]);
+  });
+
+  it("shows changes made after it to the bearers of both tokens", async () => {
+    const { environment, group } = await create();
+    const { token } = await store().rotate(environment, rotation(group.token, HOUR_MS));
+    await store().update(environment, "a", { name: "Later", properties: null });
+    for (const bearer of [token, group.token]) {
+      expect(await store().resolve(environment, bearer)).toMatchObject({ name: "Later", properties: undefined });
+    }
+  });
+}
+
+function races({ store, redis }: ContractContext): void {
+  it("lets one of 100 concurrent rotations of one token win, with and without grace", async () => {
+    for (const graceMs of [0, HOUR_MS]) {
+      const environment = newEnvironment();
+      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const stores = [store({ worker: 0 }), store({ worker: 1 })];
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: 100 }, (_, i) => stores[i % 2]?.rotate(environment, byToken(group.token, { graceMs }))),
+      );
+      const won = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
+      const lost = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
+      expect(won).toHaveLength(1);
+      for (const error of lost) expect(error).toBeInstanceOf(TokenNotFound);
+      await Promise.all(stores.map((each) => each.drain()));
+      expect((await store().getOrCreate(environment, newGroup("a"))).group).toEqual(won[0]);
+    }
+  });
+
+  it("makes every one of concurrent rotations by id, and the last one counts", async () => {
+    const environment = newEnvironment();
+    await store().getOrCreate(environment, newGroup("a"));
+    const rotated = await Promise.all(
+      Array.from({ length: 20 }, (_, worker) => store({ worker }).rotate(environment, byId("a"))),
+    );
+    const { group } = await store().getOrCreate(environment, newGroup("a"));
+    const tokens = rotated.map(({ token }) => token);
+    expect(new Set(tokens).size).toBe(20);
+    expect(tokens).toContain(group.token);
+    for (const token of tokens) {
+      if (token !== group.token) await fails(store().resolve(environment, token), TokenNotFound);
+    }
+    const index = Object.entries(await contents(redis(), environment)).find(([key]) => key.endsWith(":tokens"));
+    expect(Object.keys(index?.[1] as object)).toHaveLength(1);
+  });
+}
+
+function refusals({ store, redis }: ContractContext): void {
+  it("refuses a token on its grace and leaves both as they are", async () => {
+    const environment = newEnvironment();
+    const { group } = await store().getOrCreate(environment, newGroup("a"));
+    const current = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
+    await store().drain();
+    const before = await contents(redis(), environment);
+    await fails(store().rotate(environment, byToken(group.token)), TokenNotFound);
+    expect(await contents(redis(), environment)).toEqual(before);
+    expect((await store().resolve(environment, current.token)).providedId).toBe("a");
+    expect((await store().resolve(environment, group.token)).providedId).toBe("a");
+  });
+
+  it.each([
+    ["unknown", newUserGroupToken(3)],
+    ["of a partition that the environment has not", newUserGroupToken(64)],
+    ["cut", newUserGroupToken(3).slice(0, -1)],
+    ["an API token", newApiToken()],
+    ["of another shape", "imported-token-0001"],
+    ["empty", ""],
+    ["__proto__", "__proto__"],
+  ])("refuses, as resolve does, a token that is %s", async (_, token) => {
+    const environment = newEnvironment();
+    await store().getOrCreate(environment, newGroup("a"));
+    const before = await contents(redis(), environment);
+    await fails(store().rotate(environment, byToken(token)), TokenNotFound);
+    await fails(store().resolve(environment, token), TokenNotFound);
+    expect(await contents(redis(), environment)).toEqual(before);
+  });
+
+  it("refuses an id that is missing, and never creates", async () => {
+    const environment = newEnvironment();
+    await fails(store().rotate(environment, byId("a")), UserGroupNotFound);
+    expect(await contents(redis(), environment)).toEqual({});
+  });
+}

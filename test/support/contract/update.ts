@@ -1,0 +1,85 @@
+import { describe, expect, it } from "vitest";
+import { EtagMismatch, UserGroupNotFound } from "../../../src/domain/errors.ts";
+import { waitFor } from "../wait.ts";
+import { type ContractContext, contents, fails, newEnvironment, newGroup } from "./context.ts";
+
+const GIVEN = { name: "Acme", mapping: { s: "d" }, properties: { p: 1 } };
+
+/** `update`. */
+export function updateContract({ store, redis }: ContractContext): void {
+  const create = async () => {
+    const environment = newEnvironment();
+    const { group } = await store().getOrCreate(environment, newGroup("a", GIVEN));
+    // Times are in milliseconds: a later change must be able to show a later one.
+    await waitFor("the clock moves on", () => Date.now() > group.createTime);
+    return { environment, group };
+  };
+
+  describe("update", () => {
+    it.each([
+      ["the name", { name: "New" }, { name: "New" }],
+      ["the mapping, whole", { mapping: { t: "e" } }, { mapping: { t: "e" } }],
+      ["the properties, whole", { properties: { q: 2 } }, { properties: { q: 2 } }],
+      ["several", { name: "", mapping: {}, properties: {} }, { name: "", mapping: {}, properties: {} }],
+      ["properties to none", { properties: null }, { properties: undefined }],
+      ["some, and properties to none", { name: "N", properties: null }, { name: "N", properties: undefined }],
+    ])("changes %s and leaves the rest", async (_, change, changed) => {
+      const { environment, group } = await create();
+      const updated = await store().update(environment, "a", change);
+      expect(updated).toEqual({ ...group, ...changed, etag: updated.etag, updateTime: updated.updateTime });
+      expect(updated.etag).not.toBe(group.etag);
+      expect(updated.updateTime).toBeGreaterThan(group.updateTime);
+      const again = await store({ worker: 1 }).getOrCreate(environment, newGroup("a"));
+      expect(again).toEqual({ group: updated, created: false });
+    });
+
+    it("changes nothing when nothing is given", async () => {
+      const { environment, group } = await create();
+      const before = await contents(redis(), environment);
+      expect(await store().update(environment, "a", {})).toEqual(group);
+      expect(await store().update(environment, "a", {}, group.etag)).toEqual(group);
+      expect(await contents(redis(), environment)).toEqual(before);
+    });
+
+    it("clears properties that are not there", async () => {
+      const { environment } = await create();
+      await store().update(environment, "a", { properties: null });
+      expect((await store().update(environment, "a", { properties: null })).properties).toBeUndefined();
+    });
+
+    it("takes the etag that the group has, and no other", async () => {
+      const { environment, group } = await create();
+      const second = await store().update(environment, "a", { name: "second" }, group.etag);
+      const before = await contents(redis(), environment);
+      for (const stale of [group.etag, "x", `${second.etag} `]) {
+        await fails(store().update(environment, "a", { name: "third" }, stale), EtagMismatch);
+        await fails(store().update(environment, "a", {}, stale), EtagMismatch);
+      }
+      expect(await contents(redis(), environment)).toEqual(before);
+      expect((await store().update(environment, "a", { name: "third" }, second.etag)).name).toBe("third");
+    });
+
+    it("lets one of many concurrent changes under one etag through", async () => {
+      const { environment, group } = await create();
+      const calls = Array.from({ length: 50 }, (_, worker) =>
+        store({ worker }).update(environment, "a", { name: `writer ${worker}` }, group.etag),
+      );
+      const outcomes = await Promise.allSettled(calls);
+      const won = outcomes.filter((outcome) => outcome.status === "fulfilled");
+      expect(won).toHaveLength(1);
+      for (const outcome of outcomes) {
+        if (outcome.status === "rejected") expect(outcome.reason).toBeInstanceOf(EtagMismatch);
+      }
+      expect((await store().getOrCreate(environment, newGroup("a"))).group).toEqual(won[0]?.value);
+    });
+
+    it("never creates", async () => {
+      const environment = newEnvironment();
+      for (const change of [{ name: "x" }, {}, { properties: null }]) {
+        await fails(store().update(environment, "a", change), UserGroupNotFound);
+        await fails(store().update(environment, "a", change, "etag"), UserGroupNotFound);
+      }
+      expect(await contents(redis(), environment)).toEqual({});
+    });
+  });
+}

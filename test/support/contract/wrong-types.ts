@@ -1,0 +1,48 @@
+import { describe, expect, it } from "vitest";
+import { RecordUnreadable } from "../../../src/domain/errors.ts";
+import { byId, byToken, type ContractContext, contents, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
+
+/** Keys that hold another type than the store's. Not for the embedded store, whose Redis tells no types apart. */
+export function wrongTypeContract({ store, redis }: ContractContext): void {
+  describe("a key of another type", () => {
+    it("in a group's place answers nobody, and stays", async () => {
+      const environment = newEnvironment();
+      const { group: key } = keysOf(environment, "a");
+      await redis().set(key, "x");
+      await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
+      await fails(store().update(environment, "a", { name: "x" }), RecordUnreadable);
+      await fails(store().rotate(environment, byId("a")), RecordUnreadable);
+      expect(await contents(redis(), environment)).toEqual({ [key]: "x" });
+    });
+
+    it("in the token index's place answers nobody, and leaves nothing half made", async () => {
+      const environment = newEnvironment({ partitions: 1 });
+      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      await redis().set(`${keysOf(environment, "a").prefix}tokens`, "x");
+      const before = await contents(redis(), environment);
+      await fails(store().getOrCreate(environment, newGroup("new")), RecordUnreadable);
+      await fails(store().rotate(environment, byToken(group.token)), RecordUnreadable);
+      await fails(store().rotate(environment, byId("a")), RecordUnreadable);
+      await fails(store().resolve(environment, group.token), RecordUnreadable);
+      expect(await contents(redis(), environment)).toEqual(before);
+    });
+
+    it("in a request's or a grace's place answers nobody", async () => {
+      const environment = newEnvironment({ partitions: 1 });
+      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const { prefix } = keysOf(environment, "a");
+      await redis().set(`${prefix}request:r1`, "x");
+      await fails(store().rotate(environment, byId("a", { requestId: "r1" })), RecordUnreadable);
+      await redis().hset(`${prefix}request-claim:r2`, "x", "y");
+      await fails(store().rotate(environment, byId("a", { requestId: "r2" })), RecordUnreadable);
+      expect((await store().getOrCreate(environment, newGroup("a"))).group).toEqual(group);
+
+      const { token } = await store().rotate(environment, byId("a", { graceMs: 60_000 }));
+      const grace = (await redis().keys("*")).find((key) => key.startsWith(`${prefix}grace:`)) ?? "";
+      await redis().del(grace);
+      await redis().hset(grace, "x", "y");
+      await fails(store().resolve(environment, group.token), RecordUnreadable);
+      expect((await store().resolve(environment, token)).providedId).toBe("a");
+    });
+  });
+}

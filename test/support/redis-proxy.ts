@@ -1,0 +1,67 @@
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+
+/** Stands between one client and Redis, and decides what passes. */
+export interface RedisProxy {
+  readonly url: string;
+  /** Round trips begun since `allow`: requests that follow a reply, or come first. */
+  trips(): number;
+  /** From now on this many round trips pass; the requests of further ones are held back. */
+  allow(trips: number): void;
+  /** Requests pass, but the reply that comes `nth` from now does not: the connection breaks instead. */
+  cutReply(nth: number): void;
+  close(): Promise<void>;
+}
+
+/** Opens a proxy on a free port of 127.0.0.1 to a port of it. */
+export async function openRedisProxy(port: number): Promise<RedisProxy> {
+  const sockets = new Set<Socket>();
+  const held: (() => void)[] = [];
+  let allowed = Number.POSITIVE_INFINITY;
+  let trips = 0;
+  let replied = true;
+  let untilCut = 0;
+  const server = createServer((client) => {
+    const redis = connect(port, "127.0.0.1");
+    for (const [one, other] of [
+      [client, redis],
+      [redis, client],
+    ] as const) {
+      sockets.add(one);
+      one.on("error", () => {});
+      one.on("close", () => {
+        sockets.delete(one);
+        other.destroy();
+      });
+    }
+    client.on("data", (request) => {
+      if (replied) trips++;
+      replied = false;
+      if (trips <= allowed) redis.write(request);
+      else held.push(() => redis.write(request));
+    });
+    redis.on("data", (reply) => {
+      replied = true;
+      if (untilCut > 0 && --untilCut === 0) client.destroy();
+      else client.write(reply);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    trips: () => trips,
+    allow: (limit) => {
+      trips = 0;
+      replied = true;
+      allowed = limit;
+      for (const send of held.splice(0)) send();
+    },
+    cutReply: (nth) => {
+      untilCut = nth;
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        for (const socket of sockets) socket.destroy();
+      }),
+  };
+}

@@ -1,0 +1,30 @@
+import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { expect } from "vitest";
+import { ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
+import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
+import type { TestServer } from "./server.ts";
+
+/** gRPC clients of a server, with the API token of one of its environments. */
+export function grpcClients({ url, tokens }: Pick<TestServer, "url" | "tokens">, token = tokens.customer) {
+  const transport = createGrpcTransport({
+    baseUrl: url,
+    interceptors: [
+      (next) => (req) => {
+        req.header.set("Authorization", `Token ${token}`);
+        return next(req);
+      },
+    ],
+  });
+  return { groups: createClient(UserGroupService, transport), viewers: createClient(ViewerService, transport) };
+}
+
+/** The error that a call fails with. @throws when it does not fail */
+export async function failureOf(call: Promise<unknown>): Promise<{ code: string; reason: string | undefined }> {
+  const error = await call.then(
+    () => expect.fail("the call was answered"),
+    (thrown: unknown) => ConnectError.from(thrown),
+  );
+  return { code: Code[error.code] ?? String(error.code), reason: error.findDetails(ErrorInfoSchema)[0]?.reason };
+}
