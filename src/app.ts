@@ -163,7 +163,7 @@ function withCors({ isTooLong, serve }: Route, cors: Cors, headers: HeaderRecord
     isTooLong,
     serve: async (request) => {
       const response = await serve(request);
-      return { ...response, headers: { ...response.headers, ...(allowed ?? { vary: "origin" }) } };
+      return { ...response, headers: { ...response.headers, ...allowed } };
     },
   };
 }
