@@ -43,7 +43,10 @@ export interface App {
   readonly fallback: (req: IncomingMessage, res: ServerResponse) => void;
   readonly cors: Cors;
   /** Routes and options, for other adapters of Connect. */
-  readonly connect: ConnectRouterOptions & { readonly routes: ReturnType<typeof routes> };
+  readonly connect: ConnectRouterOptions & {
+    readonly routes: ReturnType<typeof routes>;
+    readonly contextValues: (request: { readonly headers: HeaderRecord }) => ContextValues;
+  };
 }
 
 /** The decoder of JSON requests: bytes that are not UTF-8 are refused, not replaced. */
@@ -134,7 +137,11 @@ export function createApp(parts: AppParts): App {
   }) as App["fallback"];
 
   return {
-    connect,
+    connect: {
+      ...connect,
+      shutdownSignal: parts.shutdownSignal,
+      contextValues: ({ headers }) => protocolContext(headers),
+    },
     cors,
     fallback,
     find: (httpMethod, target, headers) => {
@@ -163,7 +170,7 @@ function withCors({ isTooLong, serve }: Route, cors: Cors, headers: HeaderRecord
     isTooLong,
     serve: async (request) => {
       const response = await serve(request);
-      return { ...response, headers: { ...response.headers, ...(allowed ?? { vary: "origin" }) } };
+      return { ...response, headers: { ...response.headers, ...allowed } };
     },
   };
 }

@@ -1,8 +1,8 @@
 import cluster from "node:cluster";
 import { once } from "node:events";
-import { ConfigError, loadConfig } from "./config/config.ts";
-import { StoreUnavailable } from "./domain/errors.ts";
+import { loadConfig } from "./config/config.ts";
 import { run, supervise } from "./run.ts";
+import { explainStartFailure } from "./start-failure.ts";
 
 try {
   const config = loadConfig(process.env);
@@ -11,14 +11,7 @@ try {
   await service.close();
 } catch (error) {
   process.exitCode = 1;
-  console.error(explain(error));
+  console.error(explainStartFailure(error));
 }
 // Should anything still keep the process, it ends all the same.
 setTimeout(() => process.exit(), 1000).unref();
-
-function explain(error: unknown): string {
-  if (error instanceof ConfigError) return error.message;
-  if (error instanceof StoreUnavailable)
-    return `cannot use Redis: ${(error.cause as Error)?.message}; check REDIS_URL and that Redis runs`;
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
-}

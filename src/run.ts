@@ -78,7 +78,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
   const lifecycle = new Lifecycle();
   const madeTokens = config.redisUrl === undefined && config.apiTokens.length === 0 ? developmentTokens() : [];
   const apiTokens = [...config.apiTokens, ...madeTokens];
-  const secrets = config.apiTokens.map(({ token }) => token);
+  const secrets = [...config.apiTokens.map(({ token }) => token), config.adminToken ?? []].flat();
   const log = await openLog({ level: config.logLevel, secrets, ...options });
   const metrics = new Metrics();
   try {

@@ -1,7 +1,6 @@
-import { readFileSync } from "node:fs";
-import { createSecureContext } from "node:tls";
 import type { EnvironmentName } from "../domain/environment.ts";
 import * as parse from "./parse.ts";
+import { readTls } from "./tls.ts";
 
 /** How much the log says, from most to least. */
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal" | "silent";
@@ -153,43 +152,4 @@ export function loadConfig(environ: Environ): Readonly<Config> {
   };
   if (faults.length > 0) throw new ConfigError(faults);
   return Object.freeze(config);
-}
-
-function readTls(given: (name: Setting) => string, faults: string[]): TlsConfig | undefined {
-  const readFile = (name: Setting): string | undefined => {
-    const path = given(name);
-    if (path === "") return undefined;
-    try {
-      return readFileSync(path, "utf8");
-    } catch (error) {
-      faults.push(`${name} cannot be read: ${(error as { code?: string }).code ?? "unknown error"} at ${path}`);
-      return undefined;
-    }
-  };
-  const before = faults.length;
-  const cert = readFile("TLS_CERT_FILE");
-  const key = readFile("TLS_KEY_FILE");
-  const clientCa = readFile("TLS_CLIENT_CA_FILE");
-  if (faults.length > before) return undefined;
-  if (cert === undefined && key === undefined) {
-    if (clientCa !== undefined)
-      faults.push(
-        "TLS_CLIENT_CA_FILE needs TLS_CERT_FILE and TLS_KEY_FILE: without TLS nobody is asked for a certificate",
-      );
-    return undefined;
-  }
-  if (cert === undefined || key === undefined) {
-    faults.push(
-      `${cert === undefined ? "TLS_CERT_FILE" : "TLS_KEY_FILE"} is missing: a certificate and its key go together`,
-    );
-    return undefined;
-  }
-  try {
-    createSecureContext({ cert, key, ...(clientCa === undefined ? {} : { ca: clientCa }) });
-  } catch {
-    faults.push(
-      "TLS_CERT_FILE and TLS_KEY_FILE must be a certificate and its key in PEM, and TLS_CLIENT_CA_FILE certificates in PEM",
-    );
-  }
-  return { cert, key, clientCa };
 }

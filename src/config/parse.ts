@@ -35,7 +35,8 @@ export function redisUrl(text: string): string {
     );
   }
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (!url || (url.protocol !== "redis:" && url.protocol !== "rediss:") || url.hostname === "") {
+  const isRedis = url !== undefined && (url.protocol === "redis:" || url.protocol === "rediss:");
+  if (!isRedis || url.hostname === "" || !/^(?:\/\d{0,5})?$/.test(url.pathname)) {
     throw new SettingError("must be redis://HOST:PORT/DB or rediss://HOST:PORT/DB; unset it for the embedded store");
   }
   return text;
@@ -92,7 +93,8 @@ export function origins(text: string): "*" | string[] {
   if (text === "*") return "*";
   return text.split(",").map((raw) => {
     const origin = raw.trim();
-    if (!URL.canParse(origin) || new URL(origin).origin !== origin) {
+    // An origin with a * in it would match nothing.
+    if (origin.includes("*") || !URL.canParse(origin) || new URL(origin).origin !== origin) {
       throw new SettingError("must be * or a comma list of origins such as https://app.example.com, without a path");
     }
     return origin;

@@ -25,12 +25,16 @@ export class Cors {
     this.#exposeHeaders = [...cors.exposedHeaders, ...options.responseHeaders].join(", ");
   }
 
-  /** The fields that let the request's origin read the answer; undefined when it asks for none or is not listed. */
+  /**
+   * The fields of an answer to a request that names its origin: they let a
+   * listed one read it. Undefined for a request without an origin.
+   */
   headersFor(request: HeaderRecord): HeaderRecord | undefined {
     const { origin } = request;
     if (typeof origin !== "string") return undefined;
     const { origins } = this.#options;
-    if (origins !== "*" && !origins.includes(origin)) return undefined;
+    // A cache must not give this answer to an origin that is listed.
+    if (origins !== "*" && !origins.includes(origin)) return { vary: "origin" };
     return {
       "access-control-allow-origin": origins === "*" ? "*" : origin,
       "access-control-expose-headers": this.#exposeHeaders,
@@ -42,7 +46,7 @@ export class Cors {
   preflight(httpMethod: string, request: HeaderRecord): HeaderRecord | undefined {
     if (httpMethod !== "OPTIONS" || request["access-control-request-method"] === undefined) return undefined;
     const allowed = this.headersFor(request);
-    if (!allowed) return { vary: "origin" };
+    if (allowed?.["access-control-allow-origin"] === undefined) return { vary: "origin" };
     return {
       ...allowed,
       "access-control-allow-methods": cors.allowedMethods.join(", "),

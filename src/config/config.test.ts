@@ -1,0 +1,292 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, describe, expect, it } from "vitest";
+import { newUserGroupToken } from "../domain/token.ts";
+import { type Config, ConfigError, DEFAULTS, type Environ, loadConfig, type Setting } from "./config.ts";
+
+const DAY = 86_400_000;
+const KEY = Buffer.alloc(32, 1).toString("base64");
+const OTHER_KEY = Buffer.alloc(32, 2).toString("base64");
+const TOKEN = "0123456789abcdef";
+
+const fixture = (name: string) => fileURLToPath(new URL(`../../test/fixtures/tls/${name}`, import.meta.url));
+const CERT = fixture("cert.pem");
+const CERT_KEY = fixture("key.pem");
+const OTHER_CERT_KEY = fixture("other-key.pem");
+
+const folder = mkdtempSync(join(tmpdir(), "ugs-config-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** A file with a text. */
+function file(name: string, text: string): string {
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  return path;
+}
+
+/** The faults of settings; none when they are good. */
+function faultsOf(environ: Environ): readonly string[] {
+  try {
+    loadConfig(environ);
+    return [];
+  } catch (error) {
+    if (error instanceof ConfigError) return error.faults;
+    throw error;
+  }
+}
+
+describe("the defaults", () => {
+  const defaults: Config = {
+    host: "127.0.0.1",
+    port: 8080,
+    redisUrl: undefined,
+    tokenKeys: [],
+    apiTokens: [],
+    adminToken: undefined,
+    rotationGraceMs: 0,
+    apiTokenCacheMs: 5000,
+    minReplicasAck: 0,
+    corsOrigins: [],
+    tls: undefined,
+    logLevel: "info",
+    shutdownTimeoutMs: 10_000,
+    redisTimeoutMs: 1000,
+  };
+
+  it("hold when nothing is set", () => {
+    expect(loadConfig({})).toEqual(defaults);
+  });
+
+  it("hold when every variable is empty", () => {
+    expect(loadConfig(Object.fromEntries(Object.keys(DEFAULTS).map((name) => [name, ""])))).toEqual(defaults);
+  });
+
+  it("mean the same when they are written out", () => {
+    expect(loadConfig(DEFAULTS)).toEqual(defaults);
+  });
+
+  it("are not touched by variables of others", () => {
+    expect(loadConfig({ PATH: "/bin", port: "1", REDIS: "redis://h", constructor: "x" })).toEqual(defaults);
+  });
+});
+
+it("cannot be changed once loaded", () => {
+  expect(Object.isFrozen(loadConfig({}))).toBe(true);
+});
+
+/** What a setting needs beside it. */
+const BESIDE: { readonly [name in Setting]?: Environ } = {
+  REDIS_URL: { TOKEN_KEYS: `k:${KEY}` },
+  MIN_REPLICAS_ACK: { REDIS_URL: "redis://h", TOKEN_KEYS: `k:${KEY}` },
+};
+
+type Good = readonly [setting: Setting, text: string, field: keyof Config, value: unknown];
+
+const key = (id: string, byte: number) => ({ id, secret: Buffer.alloc(32, byte) });
+const GOOD: readonly Good[] = [
+  ["HOST", "0.0.0.0", "host", "0.0.0.0"],
+  ["HOST", "::1", "host", "::1"],
+  ["HOST", "my-host.example", "host", "my-host.example"],
+  ["PORT", "0", "port", 0],
+  ["PORT", "65535", "port", 65_535],
+  ["REDIS_URL", "redis://127.0.0.1", "redisUrl", "redis://127.0.0.1"],
+  ["REDIS_URL", "rediss://user:p%40ss@h.example:6380/3", "redisUrl", "rediss://user:p%40ss@h.example:6380/3"],
+  ["TOKEN_KEYS", `k-1_A:${KEY}`, "tokenKeys", [key("k-1_A", 1)]],
+  ["TOKEN_KEYS", `new:${OTHER_KEY}, old:${KEY}`, "tokenKeys", [key("new", 2), key("old", 1)]],
+  ["API_TOKENS", `acme=${TOKEN}`, "apiTokens", [{ environment: { name: "acme", tag: undefined }, token: TOKEN }]],
+  [
+    "API_TOKENS",
+    `acme/Customer=${TOKEN}=, acme/Testing=${TOKEN}-2,acme/Testing=${TOKEN}-3`,
+    "apiTokens",
+    [
+      { environment: { name: "acme", tag: "Customer" }, token: `${TOKEN}=` },
+      { environment: { name: "acme", tag: "Testing" }, token: `${TOKEN}-2` },
+      { environment: { name: "acme", tag: "Testing" }, token: `${TOKEN}-3` },
+    ],
+  ],
+  ["ADMIN_TOKEN", TOKEN, "adminToken", TOKEN],
+  ["ADMIN_TOKEN", "x".repeat(512), "adminToken", "x".repeat(512)],
+  ["ROTATION_GRACE", "0s", "rotationGraceMs", 0],
+  ["ROTATION_GRACE", "30d", "rotationGraceMs", 30 * DAY],
+  ["ROTATION_GRACE", "1.5m", "rotationGraceMs", 90_000],
+  ["API_TOKEN_CACHE", "0ms", "apiTokenCacheMs", 0],
+  ["API_TOKEN_CACHE", "24h", "apiTokenCacheMs", DAY],
+  ["MIN_REPLICAS_ACK", "2", "minReplicasAck", 2],
+  ["CORS_ORIGINS", "*", "corsOrigins", "*"],
+  [
+    "CORS_ORIGINS",
+    "https://a.example, http://127.0.0.1:3000",
+    "corsOrigins",
+    ["https://a.example", "http://127.0.0.1:3000"],
+  ],
+  ["LOG_LEVEL", "silent", "logLevel", "silent"],
+  ["LOG_LEVEL", "trace", "logLevel", "trace"],
+  ["SHUTDOWN_TIMEOUT", "0s", "shutdownTimeoutMs", 0],
+  ["SHUTDOWN_TIMEOUT", "2m", "shutdownTimeoutMs", 120_000],
+  ["REDIS_TIMEOUT", "10ms", "redisTimeoutMs", 10],
+  ["REDIS_TIMEOUT", "1m", "redisTimeoutMs", 60_000],
+];
+
+describe.each(GOOD)("%s=%s", (setting, text, field, value) => {
+  it("is taken", () => {
+    expect(loadConfig({ ...BESIDE[setting], [setting]: text })[field]).toEqual(value);
+  });
+});
+
+const DURATIONS = ["5", "s", "-1s", "5 s", "5S", "1e3s", "infinity", "9".repeat(400).concat("s"), " 5s"];
+
+/** Texts that are refused. Each holds something that nobody else would write, to look for in the message. */
+const BAD: { readonly [name in Setting]: readonly string[] } = {
+  HOST: ["[::1]", "a b", "http://h", "h/", "é"],
+  PORT: ["65536", "-1", "8080.5", "0x50", "1e3", " 80", "eighty", "99999999999999999999"],
+  REDIS_URL: [
+    "127.0.0.1:6379",
+    "http://h",
+    "redis://",
+    "redis://h:99999",
+    "redis://h/zero",
+    "redis://h/0/1",
+    "redis-sentinel://h:1/0#master",
+    "redis-cluster://h:1,h:2",
+  ],
+  TOKEN_KEYS: [
+    KEY,
+    `k:${KEY.slice(4)}`,
+    `k:${KEY}AAAA`,
+    `:${KEY}`,
+    `k k:${KEY}`,
+    `k:${KEY},k:${OTHER_KEY}`,
+    `k:${KEY},`,
+    "k:",
+  ],
+  API_TOKENS: [
+    TOKEN,
+    `=${TOKEN}`,
+    "acme=short",
+    `acme/Production=${TOKEN}`,
+    `acme/customer=${TOKEN}`,
+    `a b=${TOKEN}`,
+    `${"n".repeat(65)}=${TOKEN}`,
+    `acme=with space in it`,
+    `acme=${"x".repeat(513)}`,
+    `acme=${TOKEN}é`,
+    `acme/Customer=${TOKEN},acme/Testing=${TOKEN}`,
+    `acme=${TOKEN},`,
+    `acme=${newUserGroupToken(1)}`,
+  ],
+  ADMIN_TOKEN: ["fifteen-letters", "x".repeat(513), "with space inside", newUserGroupToken(1)],
+  ROTATION_GRACE: [...DURATIONS, "31d"],
+  API_TOKEN_CACHE: [...DURATIONS, "25h"],
+  MIN_REPLICAS_ACK: ["-1", "101", "one", "1.5"],
+  CORS_ORIGINS: [
+    "app.example.com",
+    "https://app.example.com/",
+    "https://app.example.com/path",
+    "https://APP.example.com",
+    "https://app.example.com:443",
+    "https://*.example.com",
+    "*, https://a.example",
+    "https://a.example,",
+    "null",
+  ],
+  TLS_CERT_FILE: [join(folder, "missing"), folder],
+  TLS_KEY_FILE: [join(folder, "missing"), folder],
+  TLS_CLIENT_CA_FILE: [join(folder, "missing"), folder],
+  LOG_LEVEL: ["INFO", "verbose", " info", "toString"],
+  SHUTDOWN_TIMEOUT: [...DURATIONS, "25h"],
+  REDIS_TIMEOUT: [...DURATIONS, "9ms", "61s"],
+};
+
+describe.each(Object.entries(BAD) as [Setting, readonly string[]][])("%s", (setting, texts) => {
+  it.each(texts)("is not taken as %j", (text) => {
+    const faults = faultsOf({ ...BESIDE[setting], [setting]: text });
+    expect(faults).toHaveLength(1);
+    expect(faults[0]?.split(" ")[0]).toBe(setting);
+  });
+});
+
+describe("a fault's message", () => {
+  const SECRETS: readonly (readonly [Setting, string, string])[] = [
+    ["TOKEN_KEYS", `k:${KEY}!`, KEY],
+    ["TOKEN_KEYS", `k:${KEY},k:${OTHER_KEY}`, OTHER_KEY],
+    ["API_TOKENS", "acme=sec ret", "sec ret"],
+    ["API_TOKENS", `acme/Wrong=${TOKEN}`, TOKEN],
+    ["API_TOKENS", `a=${TOKEN},b=${TOKEN}`, TOKEN],
+    ["API_TOKENS", `acme=${newUserGroupToken(1)}`, "ugt_0"],
+    ["ADMIN_TOKEN", "hunter2", "hunter2"],
+    ["REDIS_URL", "redis:/user:hunter2@", "hunter2"],
+    ["REDIS_URL", "redis://user:hunter2@h/x", "hunter2"],
+    ["REDIS_URL", "redis-cluster://:hunter2@h:1", "hunter2"],
+    ["TLS_KEY_FILE", "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----", "hunter2"],
+  ];
+
+  it.each(SECRETS)("of %s=%j does not repeat the secret", (setting, text, secret) => {
+    const environ = { ...BESIDE[setting], [setting]: text };
+    expect(faultsOf(environ)).not.toEqual([]);
+    expect(() => loadConfig(environ)).toThrow(ConfigError);
+    expect(faultsOf(environ).join("\n")).not.toContain(secret);
+  });
+
+  it("says how to make a key", () => {
+    expect(faultsOf({ REDIS_URL: "redis://h" })).toEqual([expect.stringContaining("openssl rand -base64 32")]);
+  });
+
+  it("names every fault at once, and each once", () => {
+    const environ = Object.fromEntries(Object.entries(BAD).map(([name, [text]]) => [name, text]));
+    const faults = faultsOf(environ);
+    const named = faults.map((fault) => fault.split(" ")[0]);
+    expect([...named].sort()).toEqual(Object.keys(DEFAULTS).sort());
+    expect(() => loadConfig(environ)).toThrow(faults.join("\n  "));
+  });
+});
+
+describe("an insecure half of a configuration", () => {
+  const CASES: readonly (readonly [string, Environ, Setting])[] = [
+    ["a real Redis without keys", { REDIS_URL: "redis://h" }, "TOKEN_KEYS"],
+    ["replicas of the embedded store", { MIN_REPLICAS_ACK: "1" }, "MIN_REPLICAS_ACK"],
+    ["a certificate without its key", { TLS_CERT_FILE: CERT }, "TLS_KEY_FILE"],
+    ["a key without its certificate", { TLS_KEY_FILE: CERT_KEY }, "TLS_CERT_FILE"],
+    ["client certificates without TLS", { TLS_CLIENT_CA_FILE: CERT }, "TLS_CLIENT_CA_FILE"],
+    ["client certificates with half of TLS", { TLS_CLIENT_CA_FILE: CERT, TLS_CERT_FILE: CERT }, "TLS_KEY_FILE"],
+  ];
+  it.each(CASES)("is refused: %s", (_name, environ, setting) => {
+    const faults = faultsOf(environ);
+    expect(faults).toHaveLength(1);
+    expect(faults[0]?.split(" ")[0]).toBe(setting);
+  });
+});
+
+describe("the TLS files", () => {
+  const faultsWith = (environ: Environ) => faultsOf({ TLS_CERT_FILE: CERT, TLS_KEY_FILE: CERT_KEY, ...environ });
+
+  it("are read", () => {
+    const { tls } = loadConfig({ TLS_CERT_FILE: CERT, TLS_KEY_FILE: CERT_KEY });
+    expect(tls?.cert).toContain("-----BEGIN CERTIFICATE-----");
+    expect(tls?.key).toContain("-----BEGIN PRIVATE KEY-----");
+    expect(tls?.clientCa).toBeUndefined();
+  });
+
+  it("may ask for client certificates", () => {
+    const config = loadConfig({ TLS_CERT_FILE: CERT, TLS_KEY_FILE: CERT_KEY, TLS_CLIENT_CA_FILE: CERT });
+    expect(config.tls?.clientCa).toContain("-----BEGIN CERTIFICATE-----");
+  });
+
+  it.each<[string, Environ, string]>([
+    ["the key of another certificate", { TLS_KEY_FILE: OTHER_CERT_KEY }, "TLS_KEY_FILE is not the key"],
+    ["no certificate", { TLS_CERT_FILE: file("no-cert", "garbage") }, "TLS_CERT_FILE must hold"],
+    ["a key for a certificate", { TLS_CERT_FILE: CERT_KEY }, "TLS_CERT_FILE must hold"],
+    ["no key", { TLS_KEY_FILE: file("no-key", "garbage") }, "TLS_KEY_FILE must hold"],
+    ["a certificate for a key", { TLS_KEY_FILE: CERT }, "TLS_KEY_FILE must hold"],
+    [
+      "an authority that is no certificate",
+      { TLS_CLIENT_CA_FILE: file("no-ca", "garbage") },
+      "TLS_CLIENT_CA_FILE must",
+    ],
+    ["a key for an authority", { TLS_CLIENT_CA_FILE: CERT_KEY }, "TLS_CLIENT_CA_FILE must"],
+    ["no authority at all", { TLS_CLIENT_CA_FILE: file("empty", "") }, "TLS_CLIENT_CA_FILE must"],
+  ])("are refused with %s", (_name, environ, text) => {
+    expect(faultsWith(environ)).toEqual([expect.stringContaining(text)]);
+  });
+});

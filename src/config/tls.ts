@@ -1,0 +1,90 @@
+import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { createSecureContext } from "node:tls";
+import type { Setting, TlsConfig } from "./config.ts";
+
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+/**
+ * Reads the files that the TLS settings name.
+ *
+ * @param given the text of a setting; empty when it is not set
+ * @param faults where to add what is wrong
+ * @returns undefined without TLS, and when something is wrong
+ */
+export function readTls(given: (name: Setting) => string, faults: string[]): TlsConfig | undefined {
+  const before = faults.length;
+  const cert = readPem(given, "TLS_CERT_FILE", faults);
+  const key = readPem(given, "TLS_KEY_FILE", faults);
+  const clientCa = readPem(given, "TLS_CLIENT_CA_FILE", faults);
+  if (faults.length > before) return undefined;
+  if (cert === undefined && key === undefined) {
+    if (clientCa !== undefined)
+      faults.push(
+        "TLS_CLIENT_CA_FILE needs TLS_CERT_FILE and TLS_KEY_FILE: without TLS nobody is asked for a certificate",
+      );
+    return undefined;
+  }
+  if (cert === undefined || key === undefined) {
+    faults.push(
+      `${cert === undefined ? "TLS_CERT_FILE" : "TLS_KEY_FILE"} is missing: a certificate and its key go together`,
+    );
+    return undefined;
+  }
+  faults.push(...faultsOf({ cert, key, clientCa }));
+  return faults.length > before ? undefined : { cert, key, clientCa };
+}
+
+function readPem(given: (name: Setting) => string, name: Setting, faults: string[]): string | undefined {
+  const path = given(name);
+  if (path === "") return undefined;
+  if (path.includes("-----BEGIN")) {
+    // A path is repeated to whoever reads the fault; a key must not be.
+    faults.push(`${name} holds the text of a file; give the path of the file`);
+    return undefined;
+  }
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    faults.push(`${name} cannot be read: ${(error as { code?: string }).code ?? "unknown error"} at ${path}`);
+    return undefined;
+  }
+}
+
+/** What a TLS server would not do with these files, or would do without a word on one of the runtimes. */
+function faultsOf({ cert, key, clientCa }: TlsConfig): string[] {
+  const faults: string[] = [];
+  const [certificate] = certificatesOf(cert);
+  const privateKey = privateKeyOf(key);
+  if (!certificate) faults.push("TLS_CERT_FILE must hold a certificate in PEM");
+  if (!privateKey) faults.push("TLS_KEY_FILE must hold a private key in PEM without a passphrase");
+  if (certificate && privateKey && !certificate.checkPrivateKey(privateKey))
+    faults.push("TLS_KEY_FILE is not the key of the certificate in TLS_CERT_FILE");
+  // Of an empty file Node would make the authorities that the system trusts: everybody's clients.
+  if (clientCa !== undefined && certificatesOf(clientCa).length === 0)
+    faults.push("TLS_CLIENT_CA_FILE must hold one or more certificates in PEM");
+  if (faults.length > 0) return faults;
+  try {
+    createSecureContext({ cert, key, ...(clientCa === undefined ? {} : { ca: clientCa }) });
+    return [];
+  } catch (error) {
+    return [`TLS_CERT_FILE and TLS_KEY_FILE cannot be used: ${(error as { code?: string }).code ?? "unknown error"}`];
+  }
+}
+
+/** The certificates of a PEM text; none when one of them is no certificate. */
+function certificatesOf(pem: string): X509Certificate[] {
+  try {
+    return (pem.match(CERTIFICATE) ?? []).map((block) => new X509Certificate(block));
+  } catch {
+    return [];
+  }
+}
+
+function privateKeyOf(pem: string): KeyObject | undefined {
+  try {
+    return createPrivateKey(pem);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,49 @@
+import { once } from "node:events";
+import { type Config, ConfigError, loadConfig } from "./config/config.ts";
+import { open } from "./run.ts";
+import { explainStartFailure } from "./start-failure.ts";
+import { fetchDispatch } from "./transport/fetch-dispatch.ts";
+
+/*
+ * Entry for `deno serve --parallel`, which listens, on an address of its own
+ * flags, and runs this module once on each of its threads: Connect, gRPC-Web
+ * and REST, but no gRPC and no TLS.
+ */
+
+/** What would be passed over without a word. @throws ConfigError */
+function requireServable({ redisUrl, tls }: Config): void {
+  const faults: string[] = [];
+  if (redisUrl === undefined)
+    faults.push("REDIS_URL is missing: the threads of deno serve share no memory, so there is no embedded store");
+  if (tls) faults.push("TLS_CERT_FILE has no effect: deno serve has no TLS; use main.ts, or a proxy in front");
+  if (faults.length > 0) throw new ConfigError(faults);
+}
+
+async function start() {
+  const config = loadConfig(process.env);
+  requireServable(config);
+  const { app, log, lifecycle, endStreams } = await open(config);
+  const { fetch, drain } = fetchDispatch(
+    { ...app, fallbackHeaders: (headers) => app.cors.headersFor(headers) },
+    app.connect,
+  );
+  lifecycle.onClose("requests under way", drain);
+  lifecycle.onClose("streams", endStreams);
+  // On a signal deno serve itself stops listening and finishes what is under way.
+  Promise.race([once(process, "SIGTERM"), once(process, "SIGINT")]).then(async () => {
+    log.logger.info("shutting down");
+    const failed = await lifecycle.close(config.shutdownTimeoutMs);
+    if (failed.length > 0) log.logger.warn({ failed }, "not closed in time");
+    else log.logger.info("closed");
+    // Should anything still keep the process, it ends all the same.
+    setTimeout(() => process.exit(), 1000).unref();
+  });
+  log.logger.info("ready");
+  return fetch;
+}
+
+const fetch = await start().catch((error: unknown) => {
+  throw new Error(explainStartFailure(error));
+});
+
+export default { fetch };

@@ -1,0 +1,10 @@
+import { ConfigError } from "./config/config.ts";
+import { StoreUnavailable } from "./domain/errors.ts";
+
+/** Why the service does not start, for whoever started it. */
+export function explainStartFailure(error: unknown): string {
+  if (error instanceof ConfigError) return error.message;
+  if (error instanceof StoreUnavailable)
+    return `cannot use Redis: ${(error.cause as Error)?.message}; check REDIS_URL and that Redis runs`;
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

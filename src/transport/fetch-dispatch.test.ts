@@ -1,0 +1,166 @@
+import { createContextValues } from "@connectrpc/connect";
+import { describe, expect, it } from "vitest";
+import type { Route } from "./dispatch.ts";
+import { fetchDispatch } from "./fetch-dispatch.ts";
+import type { WireRequest, WireResponse } from "./wire.ts";
+
+const URL_OF = "http://h.example/path?a=1&b=%20";
+
+function serverOf(serve: Route["serve"], isTooLong: Route["isTooLong"] = () => false) {
+  return fetchDispatch(
+    { find: (_method, target) => (target.startsWith("/path") ? { isTooLong, serve } : undefined), fallbackHeaders },
+    {
+      routes: () => {},
+      contextValues: () => createContextValues(),
+    },
+  );
+}
+
+const fallbackHeaders = () => ({ "x-added": "yes" });
+const ok = (response: Partial<WireResponse> = {}): WireResponse => ({
+  status: 200,
+  headers: {},
+  body: new Uint8Array(0),
+  ...response,
+});
+
+/** A body in pieces of 10 bytes, without end; `taken` counts the pieces that were asked for. */
+function endless() {
+  const state = { taken: 0, canceled: false };
+  const body = new ReadableStream<Uint8Array>({
+    pull: (controller) => {
+      state.taken++;
+      controller.enqueue(new Uint8Array(10).fill(state.taken));
+    },
+    cancel: () => {
+      state.canceled = true;
+    },
+  });
+  return { body, state };
+}
+
+describe("a request", () => {
+  it("becomes one of the wire", async () => {
+    let seen: WireRequest | undefined;
+    const { fetch } = serverOf(async (request) => {
+      seen = request;
+      return ok();
+    });
+    const headers = { "X-One": "1", Accept: "text/plain" };
+    await fetch(new Request(URL_OF, { method: "POST", headers, body: "text" }));
+    expect(seen).toMatchObject({ httpMethod: "POST", target: "/path?a=1&b=%20" });
+    expect(seen?.headers).toMatchObject({ "x-one": "1", accept: "text/plain" });
+    expect(Buffer.from(seen?.body ?? []).toString()).toBe("text");
+    expect(seen?.url()).toBe(URL_OF);
+  });
+
+  it("without a body has an empty one", async () => {
+    let bytes = -1;
+    const { fetch } = serverOf(async ({ body }) => {
+      bytes = body.byteLength;
+      return ok();
+    });
+    await fetch(new Request(URL_OF));
+    expect(bytes).toBe(0);
+  });
+
+  it("is read no further than it can succeed", async () => {
+    const { body, state } = endless();
+    let seen: WireRequest | undefined;
+    const heads: number[] = [];
+    const { fetch } = serverOf(
+      async (request) => {
+        seen = request;
+        return ok({ status: 413 });
+      },
+      (head, total) => {
+        heads.push(head[0] ?? -1);
+        return total > 25;
+      },
+    );
+    const init = { method: "POST", body, duplex: "half" };
+    expect((await fetch(new Request(URL_OF, init))).status).toBe(413);
+    expect(seen?.body.byteLength).toBe(30);
+    expect(heads).toEqual([1, 1, 1]);
+    expect(state.canceled).toBe(true);
+    expect(state.taken).toBeLessThan(6);
+  });
+
+  it("hears when its caller goes", async () => {
+    const caller = new AbortController();
+    let aborted = false;
+    const { fetch } = serverOf(async (request) => {
+      const signal = request.requestSignal();
+      caller.abort();
+      aborted = signal.aborted;
+      return ok();
+    });
+    await fetch(new Request(URL_OF, { signal: caller.signal }));
+    expect(aborted).toBe(true);
+  });
+});
+
+describe("an answer", () => {
+  it("keeps its status, its fields and its body", async () => {
+    const headers = { "x-a": "1", "set-cookie": ["a=1", "b=2"], "x-none": undefined, "content-length": 3 };
+    const { fetch } = serverOf(async () => ok({ status: 404, headers, body: Buffer.from("abc") }));
+    const response = await fetch(new Request(URL_OF));
+    expect([response.status, await response.text()]).toEqual([404, "abc"]);
+    expect(response.headers.getSetCookie()).toEqual(["a=1", "b=2"]);
+    expect([...response.headers.keys()].sort()).toEqual(["content-length", "set-cookie", "set-cookie", "x-a"]);
+  });
+
+  it.each([
+    ["HEAD", 200],
+    ["GET", 204],
+    ["GET", 304],
+  ])("to %s with status %i has no body", async (method, status) => {
+    const headers = { "content-length": "3" };
+    const { fetch } = serverOf(async () => ok({ status, headers, body: Buffer.from("abc") }));
+    const response = await fetch(new Request(URL_OF, { method }));
+    expect([response.status, response.body, response.headers.get("content-length")]).toEqual([status, null, "3"]);
+  });
+
+  it("tells nothing of what nobody foresaw", async () => {
+    const { fetch } = serverOf(async () => {
+      throw new Error("inner thoughts");
+    });
+    const response = await fetch(new Request(URL_OF));
+    expect([response.status, await response.text()]).toEqual([500, ""]);
+  });
+
+  it.each(["application/grpc", "application/grpc+proto", "application/grpc+json", "application/grpc;x=y"])(
+    "to %s says that gRPC is not served",
+    async (type) => {
+      const { fetch } = serverOf(async () => ok());
+      const response = await fetch(new Request(URL_OF, { method: "POST", headers: { "content-type": type } }));
+      expect([response.status, response.headers.get("grpc-status")]).toEqual([200, "12"]);
+      expect(decodeURIComponent(response.headers.get("grpc-message") ?? "")).toContain("use gRPC-Web or Connect");
+    },
+  );
+});
+
+it("answers 404, with further fields, where nobody serves", async () => {
+  const { fetch } = serverOf(async () => ok());
+  const response = await fetch(new Request("http://h/nowhere"));
+  expect([response.status, response.headers.get("x-added")]).toEqual([404, "yes"]);
+});
+
+it("drains once every request has its answer", async () => {
+  const answers: (() => void)[] = [];
+  const { fetch, drain } = serverOf(() => new Promise((resolve) => answers.push(() => resolve(ok()))));
+  const first = fetch(new Request(URL_OF));
+  const second = fetch(new Request(URL_OF));
+  await Promise.resolve();
+  let drained = false;
+  const draining = drain().then(() => {
+    drained = true;
+  });
+  answers[0]?.();
+  await first;
+  expect(drained).toBe(false);
+  answers[1]?.();
+  await second;
+  await draining;
+  await drain();
+});

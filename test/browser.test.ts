@@ -1,0 +1,130 @@
+import { fileURLToPath } from "node:url";
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { HealthCheckResponse_ServingStatus } from "../gen/grpc/health/v1/health_pb.ts";
+import type { PageCalls, PageTask } from "./browser/page.ts";
+import { bundleForBrowser } from "./support/bundle.ts";
+import { type PageServer, servePage, startChromium, type TestBrowser } from "./support/chromium.ts";
+import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+const chromiumPath = inject("chromiumPath");
+const PROTOCOLS: readonly PageTask["protocol"][] = ["connect", "connect-binary", "grpc-web"];
+
+describe.skipIf(chromiumPath === undefined)("a page in Chromium", () => {
+  let browser: TestBrowser;
+  let listed: PageServer;
+  let unlisted: PageServer;
+
+  beforeAll(async () => {
+    const script = await bundleForBrowser(fileURLToPath(new URL("browser/page.ts", import.meta.url)));
+    listed = await servePage(script);
+    unlisted = await servePage(script);
+    browser = await startChromium(chromiumPath ?? "");
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await listed?.close();
+    await unlisted?.close();
+  });
+
+  describe.each(RUNTIMES)("calls the service on %s", (runtime) => {
+    let server: TestServer;
+    let page: Page;
+    let foreign: Page;
+
+    beforeAll(async () => {
+      server = await startServer({ runtime, env: { CORS_ORIGINS: `https://app.example.com,${listed.origin}` } });
+      page = await open(browser, listed);
+      foreign = await open(browser, unlisted);
+    });
+    afterAll(async () => {
+      await server?.stop();
+    });
+
+    const task = (protocol: PageTask["protocol"], userGroupId: string): PageTask => ({
+      baseUrl: server.url,
+      apiToken: server.tokens.customer,
+      protocol,
+      userGroupId,
+    });
+
+    describe.each(PROTOCOLS)("over %s", (protocol) => {
+      it("gets, updates, rotates and resolves, and reads its request ids", async () => {
+        const id = `all-${protocol}`;
+        expect(await run(page, "everyCall", task(protocol, id))).toEqual({
+          created: true,
+          again: false,
+          name: "Grüße 🎉",
+          properties: { plan: "gold", seats: 3 },
+          rotated: true,
+          viewer: id,
+          requestIds: Array(5).fill(`browser-${id}`),
+        });
+      });
+
+      it("reads the code, the reason and the request id of an error", async () => {
+        const failure = await run(page, "unknownToken", task(protocol, "unused"));
+        expect(failure).toMatchObject({ code: "NotFound", reason: "TOKEN_NOT_FOUND", fields: [] });
+        expect(failure.requestId).toMatch(/^[0-9a-f-]{36}$/);
+      });
+
+      it("reads the fields at fault", async () => {
+        const failure = await run(page, "withoutId", task(protocol, "unused"));
+        expect(failure).toMatchObject({
+          code: "InvalidArgument",
+          reason: "VALIDATION_FAILED",
+          fields: ["user_group_id"],
+        });
+      });
+
+      it("reads why it is not authenticated", async () => {
+        const failure = await run(page, "failingGet", {
+          ...task(protocol, "unused"),
+          apiToken: "test-nobody-has-this",
+        });
+        expect(failure).toMatchObject({ code: "Unauthenticated", reason: "API_TOKEN_UNKNOWN" });
+      });
+
+      it("reads a stream", async () => {
+        expect(await run(page, "watchHealth", task(protocol, "unused"))).toBe(
+          HealthCheckResponse_ServingStatus.SERVING,
+        );
+      });
+
+      it("is refused on an origin that is not listed, before anything is done", async () => {
+        const id = `foreign-${protocol}`;
+        const failure = await run(foreign, "failingGet", task(protocol, id));
+        // The browser tells a script no more than this.
+        expect(failure).toMatchObject({ message: "Failed to fetch", reason: undefined, requestId: null });
+        expect(await run(page, "isNew", task(protocol, id))).toBe(true);
+      });
+    });
+  });
+});
+
+/** Opens the page and waits for its script. */
+async function open(browser: TestBrowser, { origin }: PageServer): Promise<Page> {
+  const page = await browser.context.newPage();
+  const errors: string[] = [];
+  page.on("pageerror", (error) => errors.push(error.message));
+  await page.goto(origin);
+  await waitFor("the script of the page runs", () => {
+    if (errors.length > 0) throw new Error(`the script of the page failed: ${errors.join("; ")}`);
+    return page.evaluate(() => "calls" in globalThis);
+  });
+  return page;
+}
+
+/** Has the script of the page make a call. */
+function run<K extends keyof PageCalls>(
+  page: Page,
+  name: K,
+  task: PageTask,
+): Promise<Awaited<ReturnType<PageCalls[K]>>> {
+  return page.evaluate(
+    ([call, given]) =>
+      (globalThis as unknown as { calls: Record<string, (given: unknown) => unknown> }).calls[call as string]?.(given),
+    [name, task] as const,
+  ) as Promise<Awaited<ReturnType<PageCalls[K]>>>;
+}

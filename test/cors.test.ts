@@ -1,0 +1,277 @@
+import { request as http1Request, type IncomingHttpHeaders } from "node:http";
+import { connect as http2Connect } from "node:http2";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { encodeEnvelope } from "@connectrpc/connect/protocol";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+
+const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
+const WATCH_PATH = "/grpc.health.v1.Health/Watch";
+const REFLECTION_PATH = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+const LISTED = "https://app.example.com";
+const LISTED_TOO = "http://127.0.0.1:3000";
+
+const ALLOWED_METHODS = ["POST", "GET"];
+const ALLOWED_HEADERS = [
+  "content-type",
+  "connect-protocol-version",
+  "connect-timeout-ms",
+  "connect-content-encoding",
+  "connect-accept-encoding",
+  "content-encoding",
+  "accept-encoding",
+  "grpc-message-type",
+  "x-grpc-web",
+  "x-user-agent",
+  "grpc-timeout",
+  "authorization",
+  "explo-authorization",
+  "x-request-id",
+];
+const EXPOSED_HEADERS = [
+  "grpc-status",
+  "grpc-message",
+  "grpc-status-details-bin",
+  "content-encoding",
+  "connect-content-encoding",
+  "x-request-id",
+];
+
+/** Origins that are not listed, some of which look like one that is. */
+const UNLISTED = [
+  "https://elsewhere.example.com",
+  "https://app.example.com.evil.example",
+  "http://app.example.com",
+  "https://app.example.com:8443",
+  "https://APP.example.com",
+  "null",
+];
+
+interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  /** The first piece of the body. */
+  readonly head: string;
+}
+
+interface Call {
+  readonly method?: string;
+  readonly path: string;
+  readonly headers?: { readonly [name: string]: string };
+  readonly body?: Uint8Array | string;
+}
+
+const group = create(GetUserGroupRequestSchema, { userGroupId: "a" });
+const enveloped = encodeEnvelope(0, toBinary(GetUserGroupRequestSchema, group));
+const empty = encodeEnvelope(0, new Uint8Array(0));
+const emptyJson = encodeEnvelope(0, new TextEncoder().encode("{}"));
+
+/** One call per way in which an answer comes about. `TOKEN` stands for an API token. */
+const CALLS: readonly (Call & { readonly name: string; readonly status: number; readonly trailer?: string })[] = [
+  { name: "Connect, JSON", status: 200, ...unary("application/json", '{"userGroupId":"a"}') },
+  { name: "Connect, binary", status: 200, ...unary("application/proto", toBinary(GetUserGroupRequestSchema, group)) },
+  { name: "gRPC-Web", status: 200, ...unary("application/grpc-web+proto", enveloped) },
+  {
+    name: "gRPC-Web, text",
+    status: 200,
+    ...unary("application/grpc-web-text+proto", Buffer.from(enveloped).toString("base64")),
+  },
+  { name: "Connect, refused", status: 401, ...unary("application/json", "{}", {}) },
+  { name: "Connect, malformed", status: 400, ...unary("application/json", "{") },
+  { name: "Connect, too large", status: 429, ...unary("application/json", Buffer.alloc(1024 * 1024 + 1, 0x20)) },
+  {
+    name: "gRPC-Web, refused",
+    status: 200,
+    trailer: "grpc-status: 16",
+    ...unary("application/grpc-web+proto", enveloped, {}),
+  },
+  { name: "another content type", status: 415, ...unary("text/plain", "{}") },
+  { name: "another HTTP method", status: 405, method: "PUT", path: GET_PATH },
+  { name: "a stream over Connect", status: 200, ...stream("application/connect+json", emptyJson) },
+  { name: "a stream over gRPC-Web", status: 200, ...stream("application/grpc-web+proto", empty) },
+  { name: "a stream of another content type", status: 415, ...stream("text/plain", "") },
+];
+
+function unary(
+  contentType: string,
+  body: Uint8Array | string,
+  headers: Call["headers"] = { authorization: "TOKEN" },
+): Call {
+  return { method: "POST", path: GET_PATH, headers: { "content-type": contentType, ...headers }, body };
+}
+
+function stream(contentType: string, body: Uint8Array | string): Call {
+  return { method: "POST", path: WATCH_PATH, headers: { "content-type": contentType }, body };
+}
+
+function preflight(path: string, method = "POST"): Call {
+  return {
+    method: "OPTIONS",
+    path,
+    headers: {
+      "access-control-request-method": method,
+      "access-control-request-headers": "authorization,connect-protocol-version,content-type,x-request-id",
+    },
+  };
+}
+
+/** Makes a call from an origin; resolves with the first piece of the body, for streams do not end. */
+function ask(server: TestServer, call: Call, origin: string | undefined): Promise<Answer> {
+  const headers: { [name: string]: string } = { ...call.headers, ...(origin !== undefined && { origin }) };
+  if (headers["authorization"] === "TOKEN") headers["authorization"] = `Token ${server.tokens.customer}`;
+  return new Promise((resolve, reject) => {
+    const req = http1Request(server.url + call.path, { method: call.method ?? "GET", headers, agent: false }, (res) => {
+      res.on("error", () => {});
+      const answered = (head: string) => {
+        resolve({ status: res.statusCode ?? 0, headers: res.headers, head });
+        res.destroy();
+      };
+      res.once("data", (chunk: Buffer) => answered(chunk.toString("latin1")));
+      res.once("end", () => answered(""));
+    });
+    req.on("error", reject);
+    req.end(call.body);
+  });
+}
+
+/** As `ask`, over HTTP/2. */
+async function askHttp2(server: TestServer, call: Call, origin: string): Promise<Answer> {
+  const session = http2Connect(server.url);
+  try {
+    return await new Promise<Answer>((resolve, reject) => {
+      session.on("error", reject);
+      const req = session.request({ ":method": call.method ?? "GET", ":path": call.path, ...call.headers, origin });
+      req.on("error", reject);
+      req.on("response", (headers) => resolve({ status: headers[":status"] ?? 0, headers, head: "" }));
+      req.end();
+    });
+  } finally {
+    session.destroy();
+  }
+}
+
+/** What the answer says to a browser of other origins. */
+function corsOf({ headers }: Answer) {
+  const list = (name: string) => (headers[name] as string | undefined)?.split(",").map((item) => item.trim());
+  return {
+    origin: headers["access-control-allow-origin"],
+    methods: list("access-control-allow-methods"),
+    // Field names have no case.
+    headers: list("access-control-allow-headers")?.map((name) => name.toLowerCase()),
+    exposed: list("access-control-expose-headers")?.map((name) => name.toLowerCase()),
+    others: Object.keys(headers).filter(
+      (name) =>
+        /^access-control-/.test(name) && !/-(allow-(origin|methods|headers)|expose-headers|max-age)$/.test(name),
+    ),
+    maxAge: headers["access-control-max-age"],
+  };
+}
+
+const NOTHING = {
+  origin: undefined,
+  methods: undefined,
+  headers: undefined,
+  exposed: undefined,
+  others: [],
+  maxAge: undefined,
+};
+const READABLE_BY = (origin: string) => ({ ...NOTHING, origin, exposed: EXPOSED_HEADERS });
+const MAY_ASK = (origin: string) => ({
+  ...READABLE_BY(origin),
+  methods: ALLOWED_METHODS,
+  headers: ALLOWED_HEADERS,
+  maxAge: "7200",
+});
+
+function variesByOrigin({ headers }: Answer): boolean {
+  return (headers.vary ?? "").split(",").some((name) => name.trim().toLowerCase() === "origin");
+}
+
+describe.each(RUNTIMES)("on %s", (runtime) => {
+  const started: { [origins: string]: TestServer } = {};
+  const serverWith = (origins: "none" | "list" | "any") => started[origins] as TestServer;
+
+  beforeAll(async () => {
+    const [none, list, any] = await Promise.all([
+      startServer({ runtime }),
+      startServer({ runtime, env: { CORS_ORIGINS: `${LISTED}, ${LISTED_TOO}` } }),
+      startServer({ runtime, env: { CORS_ORIGINS: "*" } }),
+    ]);
+    Object.assign(started, { none, list, any });
+  });
+  afterAll(() => Promise.all(Object.values(started).map((server) => server.stop())));
+
+  describe.each(CALLS)("$name", (call) => {
+    it.each([LISTED, LISTED_TOO])("lets %s, which is listed, read the answer", async (origin) => {
+      const answer = await ask(serverWith("list"), call, origin);
+      expect(answer.status).toBe(call.status);
+      if (call.trailer !== undefined) expect(answer.head).toContain(call.trailer);
+      expect(corsOf(answer)).toEqual(READABLE_BY(origin));
+      expect(variesByOrigin(answer)).toBe(true);
+    });
+
+    it.each(UNLISTED)("does not let %s read the answer", async (origin) => {
+      const answer = await ask(serverWith("list"), call, origin);
+      expect(answer.status).toBe(call.status);
+      expect(corsOf(answer)).toEqual(NOTHING);
+      expect(variesByOrigin(answer)).toBe(true);
+    });
+
+    it("says nothing of origins to who names none", async () => {
+      const answer = await ask(serverWith("list"), call, undefined);
+      expect(answer.status).toBe(call.status);
+      expect(corsOf(answer)).toEqual(NOTHING);
+    });
+
+    it("lets everybody read the answer where every origin is allowed", async () => {
+      expect(corsOf(await ask(serverWith("any"), call, "https://elsewhere.example.com"))).toEqual(READABLE_BY("*"));
+    });
+
+    it("lets nobody read the answer by default", async () => {
+      expect(corsOf(await ask(serverWith("none"), call, LISTED))).toEqual(NOTHING);
+    });
+  });
+
+  describe.each([GET_PATH, WATCH_PATH, REFLECTION_PATH])("preflight of %s", (path) => {
+    it.each([LISTED, LISTED_TOO])("allows %s, which is listed", async (origin) => {
+      const answer = await ask(serverWith("list"), preflight(path), origin);
+      expect(answer.status).toBe(204);
+      expect(corsOf(answer)).toEqual(MAY_ASK(origin));
+      expect(variesByOrigin(answer)).toBe(true);
+    });
+
+    it.each(UNLISTED)("does not allow %s", async (origin) => {
+      const answer = await ask(serverWith("list"), preflight(path), origin);
+      expect(answer.status).toBe(204);
+      expect(corsOf(answer)).toEqual(NOTHING);
+      expect(variesByOrigin(answer)).toBe(true);
+    });
+
+    it("allows everybody where every origin is allowed", async () => {
+      expect(corsOf(await ask(serverWith("any"), preflight(path), "null"))).toEqual(MAY_ASK("*"));
+    });
+
+    it("allows nobody by default", async () => {
+      const answer = await ask(serverWith("none"), preflight(path), LISTED);
+      expect(answer.status).toBe(204);
+      expect(corsOf(answer)).toEqual(NOTHING);
+    });
+
+    it("is answered alike over HTTP/2", async () => {
+      const allowed = await askHttp2(serverWith("list"), preflight(path), LISTED);
+      expect([allowed.status, corsOf(allowed)]).toEqual([204, MAY_ASK(LISTED)]);
+      const refused = await askHttp2(serverWith("list"), preflight(path), "https://elsewhere.example.com");
+      expect([refused.status, corsOf(refused)]).toEqual([204, NOTHING]);
+    });
+  });
+
+  it.each([["/api/user"], ["/metrics"], ["/healthz"], ["/nowhere"]])("keeps %s from other origins", async (path) => {
+    for (const method of ["GET", "PUT", "POST"]) {
+      const answer = await ask(serverWith("any"), preflight(path, method), LISTED);
+      expect(answer.status).toBeGreaterThanOrEqual(404);
+      expect(corsOf(answer)).toEqual(NOTHING);
+    }
+    expect(corsOf(await ask(serverWith("any"), { path }, LISTED))).toEqual(NOTHING);
+  });
+});

@@ -1,0 +1,17 @@
+import { build } from "esbuild";
+
+/** Bundles a TypeScript module for a browser. */
+export async function bundleForBrowser(entry: string): Promise<string> {
+  const { outputFiles } = await build({
+    entryPoints: [entry],
+    bundle: true,
+    write: false,
+    platform: "browser",
+    target: "es2022",
+    format: "esm",
+    logLevel: "warning",
+  });
+  const [file] = outputFiles;
+  if (!file) throw new Error(`nothing was made of ${entry}`);
+  return file.text;
+}

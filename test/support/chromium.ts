@@ -1,0 +1,70 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type BrowserContext, chromium } from "playwright-core";
+
+/** A browser with an empty profile. */
+export interface TestBrowser {
+  readonly context: BrowserContext;
+  /** Ends it and removes its profile. */
+  close(): Promise<void>;
+}
+
+/** Starts Chromium without a window; it can reach 127.0.0.1 alone. */
+export async function startChromium(executablePath: string): Promise<TestBrowser> {
+  const profile = mkdtempSync(join(tmpdir(), "ugs-chromium-"));
+  const context = await chromium.launchPersistentContext(profile, {
+    executablePath,
+    args: [
+      "--headless",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+      "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    ],
+  });
+  return {
+    context,
+    close: async () => {
+      await context.close();
+      rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+    },
+  };
+}
+
+/** A page on an origin of its own. */
+export interface PageServer {
+  /** Such as `http://127.0.0.1:1234`. */
+  readonly origin: string;
+  close(): Promise<void>;
+}
+
+/** Serves one page whose script is `script`. */
+export async function servePage(script: string): Promise<PageServer> {
+  const server = createServer((req, res) => {
+    if (req.url === "/script.js") {
+      res.writeHead(200, { "content-type": "text/javascript; charset=utf-8" }).end(script);
+    } else if (req.url === "/") {
+      const page =
+        '<!doctype html><meta charset="utf-8"><title>test</title><script type="module" src="/script.js"></script>';
+      res.writeHead(200, { "content-type": "text/html; charset=utf-8" }).end(page);
+    } else {
+      res.writeHead(404).end();
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
