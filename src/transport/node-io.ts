@@ -11,6 +11,11 @@ export type IsTooLong = (head: Uint8Array, total: number) => boolean;
 /** What answers a request whose body has been read. */
 export type Serve = (request: WireRequest) => Promise<WireResponse>;
 
+const WAIT_FOR_TRAILERS = { waitForTrailers: true };
+
+/** How much of a request that is answered already is read to keep its HTTP/1.1 connection. */
+const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
+
 const NEVER = new AbortController().signal;
 
 /** Reads an HTTP/2 request, has it served and writes the answer. */
@@ -84,11 +89,15 @@ function readBody(source: Readable, isTooLong: IsTooLong, done: (body: Uint8Arra
 function writeHttp2(stream: ServerHttp2Stream, { status, headers, body, trailers }: WireResponse): void {
   if (stream.destroyed || stream.closed) return;
   headers[":status"] = status;
-  // Whatever is still coming of the request is not wanted.
-  if (!stream.readableEnded) stream.once("finish", () => stream.close(constants.NGHTTP2_NO_ERROR));
-  if (trailers) {
-    stream.respond(headers, { waitForTrailers: true });
-    stream.once("wantTrailers", () => stream.sendTrailers(trailers));
+  const isEarly = !stream.readableEnded;
+  if (trailers || isEarly) {
+    stream.respond(headers, WAIT_FOR_TRAILERS);
+    stream.once("wantTrailers", () => {
+      stream.sendTrailers(trailers ?? {});
+      // Whatever is still coming of the request is not wanted (RFC 9113, 8.1). Closing before the
+      // last frame is sent would lose it, and node:http2 fails the process when it wants trailers then.
+      if (isEarly) setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR));
+    });
   } else {
     stream.respond(headers);
   }
@@ -101,8 +110,6 @@ function writeHttp1(
   { status, headers, body, trailers }: WireResponse,
 ): void {
   if (res.destroyed) return;
-  // What is left of a request that was not read to its end cannot be told from the next one.
-  if (!req.readableEnded) headers["connection"] = "close";
   res.writeHead(status, headers);
   if (trailers) {
     res.write(body);
@@ -111,6 +118,17 @@ function writeHttp1(
   } else {
     res.end(body);
   }
+  if (!req.readableEnded) discardRest(req);
+}
+
+/** Reads on past what is wanted: closing a connection with bytes unread may lose the answer on its way. */
+function discardRest(req: IncomingMessage): void {
+  let left = MAX_DISCARDED_BYTES;
+  req.on("data", (chunk: Uint8Array) => {
+    left -= chunk.byteLength;
+    if (left < 0) req.destroy();
+  });
+  req.resume();
 }
 
 /** A signal that aborts when a stream closes before it was finished. */
