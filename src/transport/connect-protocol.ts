@@ -98,7 +98,11 @@ async function finish(
   }
   const headers = recordOf(call.responseHeader);
   const trailers = recordOf(call.responseTrailer);
-  for (const name in trailers) headers[`trailer-${name}`] = trailers[name];
+  for (const name in trailers) {
+    const known = headers[`trailer-${name}`];
+    const values = known === undefined ? [trailers[name]] : [known, trailers[name]];
+    headers[`trailer-${name}`] = values.flat().join(", ");
+  }
   headers["content-length"] = String(bytes.byteLength);
   return { status, headers, body: bytes };
 }
