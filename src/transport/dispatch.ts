@@ -40,9 +40,15 @@ export function dispatch({ find, fallback, fallbackHeaders }: DispatchOptions): 
     },
     onHttp2: (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags, rawHeaders) => {
       if (!hosts.isUsable(headers[":authority"] ?? headers.host)) headers[":authority"] = "localhost";
-      const route = find(headers[":method"] ?? "", headers[":path"] ?? "/", headers as HeaderRecord);
-      if (route) exchangeHttp2(stream, headers, route.isTooLong, route.serve);
-      else asRequest(stream, headers, flags, rawHeaders);
+      // Any other expectation than this is refused by node:http2, where it makes a request of the stream.
+      const { expect } = headers;
+      const route =
+        expect === undefined || expect === "100-continue"
+          ? find(headers[":method"] ?? "", headers[":path"] ?? "/", headers as HeaderRecord)
+          : undefined;
+      if (!route) return asRequest(stream, headers, flags, rawHeaders);
+      if (expect !== undefined) stream.additionalHeaders({ ":status": 100 });
+      exchangeHttp2(stream, headers, route.isTooLong, route.serve);
     },
   };
 }
