@@ -51,7 +51,7 @@ export async function serveConnect(
         if (options.requireConnectProtocolHeader) requireVersion(query, field(headers, "connect-protocol-version"));
         if (compression.error) throw compression.error;
         if (timeout.error) throw timeout.error;
-        const bytes = query ? messageFromQuery(query) : request.body;
+        const bytes = query ? messageFromQuery(query) : messageFromBody(request, options.readMaxBytes);
         if (compression.request === null) return parse(bytes);
         return compression.request.decompress(bytes as Uint8Array<ArrayBuffer>, options.readMaxBytes).then(parse);
       },
@@ -71,7 +71,7 @@ export async function serveConnect(
   let status = 200;
   if (error || !body) {
     error ??= new ConnectError("internal error", Code.Internal);
-    call.end(error);
+    call.end(result.error ? result.reason : error);
     status = codeToHttpStatus(error.code);
     call.responseHeader.set("content-type", contentTypeUnaryJson);
     error.metadata.forEach((value, name) => {
@@ -105,6 +105,14 @@ async function finish(
   }
   headers["content-length"] = String(bytes.byteLength);
   return { status, headers, body: bytes };
+}
+
+/** A body that is too long has not been read to its end, so its length is what was told, if it was. */
+function messageFromBody({ headers, body }: WireRequest, maxBytes: number): Uint8Array {
+  if (body.byteLength <= maxBytes) return body;
+  const told = Number(headers["content-length"]);
+  const size = Number.isSafeInteger(told) ? `message size ${told}` : "message size";
+  throw new ConnectError(`${size} is larger than configured readMaxBytes ${maxBytes}`, Code.ResourceExhausted);
 }
 
 function messageFromQuery(query: URLSearchParams): Uint8Array {

@@ -16,8 +16,6 @@ const WAIT_FOR_TRAILERS = { waitForTrailers: true };
 /** How much of a request that is answered already is read to keep its HTTP/1.1 connection. */
 const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 
-const NEVER = new AbortController().signal;
-
 /** Reads an HTTP/2 request, has it served and writes the answer. */
 export function exchangeHttp2(
   stream: ServerHttp2Stream,
@@ -25,27 +23,31 @@ export function exchangeHttp2(
   isTooLong: IsTooLong,
   serve: Serve,
 ): void {
+  const arrived = Date.now();
   // A stream that is reset emits an error, which is no fault of ours.
   stream.on("error", () => {});
   readBody(stream, isTooLong, (body) => {
-    const { ":scheme": scheme = "http", ":authority": authority, ":path": path = "/" } = headers;
+    // A stream that is reset ends as if its body were complete.
+    if (stream.aborted) return;
+    const { ":authority": authority = headers.host, ":path": path = "/" } = headers;
     const request: WireRequest = {
       httpMethod: headers[":method"] ?? "",
       target: path,
       headers: headers as HeaderRecord,
       body,
-      url: () => absoluteUrl(path, scheme, authority ?? headers.host),
-      requestSignal: () => closeSignal(stream, () => stream.rstCode === constants.NGHTTP2_NO_ERROR),
+      arrived,
+      url: () => absoluteUrl(path, stream.session?.encrypted === true, authority),
+      requestSignal: () => closeSignal(stream),
     };
-    serve(request).then(
-      (response) => writeHttp2(stream, response),
-      () => stream.close(constants.NGHTTP2_INTERNAL_ERROR),
-    );
+    serve(request)
+      .then((response) => writeHttp2(stream, response))
+      .catch(() => stream.close(constants.NGHTTP2_INTERNAL_ERROR));
   });
 }
 
 /** Reads an HTTP/1.1 request, has it served and writes the answer. */
 export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, isTooLong: IsTooLong, serve: Serve): void {
+  const arrived = Date.now();
   req.on("error", () => {});
   res.on("error", () => {});
   readBody(req, isTooLong, (body) => {
@@ -55,13 +57,13 @@ export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, isTooLo
       target,
       headers: req.headers as HeaderRecord,
       body,
-      url: () => absoluteUrl(target, "encrypted" in req.socket ? "https" : "http", req.headers.host),
-      requestSignal: () => closeSignal(res, () => res.writableFinished),
+      arrived,
+      url: () => absoluteUrl(target, "encrypted" in req.socket, req.headers.host),
+      requestSignal: () => closeSignal(res),
     };
-    serve(request).then(
-      (response) => writeHttp1(req, res, response),
-      () => res.destroy(),
-    );
+    serve(request)
+      .then((response) => writeHttp1(req, res, response))
+      .catch(() => res.destroy());
   });
 }
 
@@ -131,18 +133,17 @@ function discardRest(req: IncomingMessage): void {
   req.resume();
 }
 
-/** A signal that aborts when a stream closes before it was finished. */
-function closeSignal(stream: Readable | ServerResponse | ServerHttp2Stream, isFinished: () => boolean): AbortSignal {
-  if (stream.destroyed && isFinished()) return NEVER;
+/** A signal that aborts when a response's stream closes before it is answered. */
+function closeSignal(stream: ServerResponse | ServerHttp2Stream): AbortSignal {
   const controller = new AbortController();
   const onClose = () => {
-    if (!isFinished()) controller.abort(new ConnectError("the caller is gone", Code.Canceled));
+    if (!stream.headersSent) controller.abort(new ConnectError("the caller is gone", Code.Canceled));
   };
   if (stream.destroyed) onClose();
   else stream.once("close", onClose);
   return controller.signal;
 }
 
-function absoluteUrl(target: string, scheme: string, authority: string | undefined): string {
-  return new URL(target, `${scheme}://${authority ?? "localhost"}`).toString();
+function absoluteUrl(target: string, encrypted: boolean, authority: string | undefined): string {
+  return new URL(target, `${encrypted ? "https" : "http"}://${authority ?? "localhost"}`).toString();
 }
