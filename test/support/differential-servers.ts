@@ -12,10 +12,14 @@ export const MAX_BYTES = 4096;
 /** The longest deadline that the test service takes. */
 export const MAX_TIMEOUT_MS = 3_600_000;
 
+/** node:http2 ends a connection on which many streams were reset, which mutated requests do. */
+const REQUESTS_PER_SESSION = 200;
+
 /** A server under comparison. */
 export interface Candidate {
   readonly url: string;
-  readonly session: ClientHttp2Session;
+  /** An HTTP/2 connection; a new one where the last was ended. */
+  session(): ClientHttp2Session;
   /** What its service noted since the last exchange. */
   readonly effects: Effects;
   close(): Promise<void>;
@@ -75,14 +79,23 @@ async function openCandidate(
       fallbackHeaders: () => undefined,
     }),
   );
-  const session = connect(port.url);
-  session.on("error", () => {});
+  let session: ClientHttp2Session | undefined;
+  let requests = 0;
   return {
     url: port.url,
-    session,
+    session: () => {
+      if (session === undefined || session.destroyed || session.closed || requests === REQUESTS_PER_SESSION) {
+        session?.close();
+        requests = 0;
+        session = connect(port.url);
+        session.on("error", () => {});
+      }
+      requests++;
+      return session;
+    },
     effects,
     close: async () => {
-      session.close();
+      session?.close();
       port.destroy();
       await port.drain();
     },
@@ -93,6 +106,6 @@ async function openCandidate(
 export async function send(candidate: Candidate, request: RawRequest): Promise<Outcome> {
   candidate.effects.length = 0;
   const answer =
-    request.http === 1 ? await sendHttp1(candidate.url, request) : await sendHttp2(candidate.session, request);
+    request.http === 1 ? await sendHttp1(candidate.url, request) : await sendHttp2(candidate.session(), request);
   return { ...answer, effects: candidate.effects.splice(0) };
 }
