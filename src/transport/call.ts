@@ -28,6 +28,8 @@ export interface CallInit {
   readonly requestSignal: () => AbortSignal;
   /** From the caller's deadline header, in milliseconds. */
   readonly timeoutMs?: number | undefined;
+  /** When the deadline began to run, in milliseconds of Unix time. Default: now. */
+  readonly arrived?: number | undefined;
   /** What the answer's header and trailer hold at first. */
   readonly responseHeader: HeaderRecord;
   readonly responseTrailer: HeaderRecord;
@@ -54,7 +56,7 @@ export class UnaryCall {
   constructor(init: CallInit) {
     this.#init = init;
     this.#values = init.contextValues ?? createContextValues();
-    this.#deadline = init.timeoutMs === undefined ? undefined : Date.now() + init.timeoutMs;
+    this.#deadline = init.timeoutMs === undefined ? undefined : (init.arrived ?? Date.now()) + init.timeoutMs;
     this.responseHeader = new LeanHeaders(init.responseHeader, true);
     this.responseTrailer = new LeanHeaders(init.responseTrailer, true);
   }

@@ -52,7 +52,7 @@ export async function serveConnect(
         if (options.requireConnectProtocolHeader) requireVersion(query, field(headers, "connect-protocol-version"));
         if (compression.error) throw compression.error;
         if (timeout.error) throw timeout.error;
-        const bytes = query ? messageFromQuery(query) : request.body;
+        const bytes = query ? messageFromQuery(query) : messageFromBody(request, options.readMaxBytes);
         if (compression.request === null) return parse(bytes);
         return compression.request.decompress(bytes as Uint8Array<ArrayBuffer>, options.readMaxBytes).then(parse);
       },
@@ -72,7 +72,7 @@ export async function serveConnect(
   let status = 200;
   if (error || !body) {
     error ??= new ConnectError("internal error", Code.Internal);
-    call.end(error);
+    call.end(result.error ? result.reason : error);
     status = codeToHttpStatus(error.code);
     call.responseHeader.set("content-type", contentTypeUnaryJson);
     error.metadata.forEach((value, name) => {
@@ -99,9 +99,21 @@ async function finish(
   }
   const headers = recordOf(call.responseHeader);
   const trailers = recordOf(call.responseTrailer);
-  for (const name in trailers) headers[`trailer-${name}`] = trailers[name];
+  for (const name in trailers) {
+    const known = headers[`trailer-${name}`];
+    const values = known === undefined ? [trailers[name]] : [known, trailers[name]];
+    headers[`trailer-${name}`] = values.flat().join(", ");
+  }
   headers["content-length"] = String(bytes.byteLength);
   return { status, headers, body: bytes };
+}
+
+/** A body that is too long has not been read to its end, so its length is what was told, if it was. */
+function messageFromBody({ headers, body }: WireRequest, maxBytes: number): Uint8Array {
+  if (body.byteLength <= maxBytes) return body;
+  const told = Number(headers["content-length"]);
+  const size = Number.isSafeInteger(told) ? `message size ${told}` : "message size";
+  throw new ConnectError(`${size} is larger than configured readMaxBytes ${maxBytes}`, Code.ResourceExhausted);
 }
 
 function messageFromQuery(query: URLSearchParams): Uint8Array {

@@ -23,28 +23,47 @@ export interface DispatchOptions {
 
 /** Sends each request of a port to what serves it. */
 export function dispatch({ find, fallback, fallbackHeaders }: DispatchOptions): PortHandlers {
-  const guarded = (req: IncomingMessage, res: ServerResponse) => {
-    // Connect's adapter throws where it cannot make a URL of these.
-    const host = req.headers.host;
-    if (host === undefined || !URL.canParse(`http://${host}`)) req.headers.host = "localhost";
+  const hosts = new Hosts();
+  const fallBack = (req: IncomingMessage, res: ServerResponse) => {
     for (const [name, value] of Object.entries(fallbackHeaders(req.headers as HeaderRecord) ?? {})) {
       if (value !== undefined) res.setHeader(name, value);
     }
     fallback(req, res);
   };
-  const asRequest = streamsAsRequests(guarded as never);
+  const asRequest = streamsAsRequests(fallBack as never);
   return {
     onHttp1: (req, res) => {
+      if (!hosts.isUsable(req.headers.host)) req.headers.host = "localhost";
       const route = find(req.method ?? "", req.url ?? "/", req.headers as HeaderRecord);
       if (route) exchangeHttp1(req, res, route.isTooLong, route.serve);
-      else guarded(req, res);
+      else fallBack(req, res);
     },
     onHttp2: (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags, rawHeaders) => {
-      const authority = headers[":authority"] ?? headers.host;
-      if (authority === undefined || !URL.canParse(`http://${authority}`)) headers[":authority"] = "localhost";
-      const route = find(headers[":method"] ?? "", headers[":path"] ?? "/", headers as HeaderRecord);
-      if (route) exchangeHttp2(stream, headers, route.isTooLong, route.serve);
-      else asRequest(stream, headers, flags, rawHeaders);
+      if (!hosts.isUsable(headers[":authority"] ?? headers.host)) headers[":authority"] = "localhost";
+      // Any other expectation than this is refused by node:http2, where it makes a request of the stream.
+      const { expect } = headers;
+      const route =
+        expect === undefined || expect === "100-continue"
+          ? find(headers[":method"] ?? "", headers[":path"] ?? "/", headers as HeaderRecord)
+          : undefined;
+      if (!route) return asRequest(stream, headers, flags, rawHeaders);
+      if (expect !== undefined) stream.additionalHeaders({ ":status": 100 });
+      exchangeHttp2(stream, headers, route.isTooLong, route.serve);
     },
   };
+}
+
+/** Tells which hosts a URL can be made of: Connect's adapter throws, and so fails the process, where it cannot. */
+class Hosts {
+  // Most requests name the same host as the one before.
+  #lastUsable: string | undefined;
+
+  isUsable(host: string | undefined): boolean {
+    if (host === undefined) return false;
+    if (host !== this.#lastUsable) {
+      if (!URL.canParse(`http://${host}`)) return false;
+      this.#lastUsable = host;
+    }
+    return true;
+  }
 }

@@ -84,7 +84,7 @@ export async function serveGrpc(
       error = ConnectError.from(reason, Code.Internal);
     }
   }
-  call.end(error);
+  call.end(result.error ? result.reason : error);
   if (error) grpc.setTrailerStatus(call.responseTrailer, error);
   const status = 200;
   if (!type.web) {
@@ -139,7 +139,7 @@ class EnvelopeReader {
   next(): { readonly flags: number; readonly data: Uint8Array | Promise<Uint8Array> } | undefined {
     const left = this.#bytes.byteLength - this.#at;
     if (left === 0) return undefined;
-    if (left < HEADER_BYTES) throw incomplete();
+    if (left < HEADER_BYTES) throw this.#incomplete();
     const flags = this.#bytes[this.#at] as number;
     const length = envelopeLength(this.#bytes, this.#at);
     const { readMaxBytes } = this.#options;
@@ -147,7 +147,7 @@ class EnvelopeReader {
       const message = `message size ${length} is larger than configured readMaxBytes ${readMaxBytes}`;
       throw new ConnectError(message, Code.ResourceExhausted);
     }
-    if (left < HEADER_BYTES + length) throw incomplete();
+    if (left < HEADER_BYTES + length) throw this.#incomplete();
     const start = this.#at + HEADER_BYTES;
     this.#at = start + length;
     const data = this.#bytes.subarray(start, this.#at);
@@ -159,6 +159,15 @@ class EnvelopeReader {
       flags: flags ^ compressedFlag,
       data: this.#compression.decompress(data as Uint8Array<ArrayBuffer>, readMaxBytes),
     };
+  }
+
+  #incomplete(): ConnectError {
+    const { readMaxBytes } = this.#options;
+    if (exceedsEnvelope(this.#bytes, this.#bytes.byteLength, readMaxBytes)) {
+      const message = `request is larger than one message of configured readMaxBytes ${readMaxBytes}`;
+      return new ConnectError(message, Code.ResourceExhausted);
+    }
+    return new ConnectError("protocol error: incomplete envelope", Code.InvalidArgument);
   }
 }
 
@@ -201,10 +210,6 @@ async function allMessages(
 
 function isTrailer(flags: number, type: GrpcType): boolean {
   return type.web && (flags & grpcWeb.trailerFlag) === grpcWeb.trailerFlag;
-}
-
-function incomplete(): ConnectError {
-  return new ConnectError("protocol error: incomplete envelope", Code.InvalidArgument);
 }
 
 async function envelope(

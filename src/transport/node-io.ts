@@ -11,7 +11,10 @@ export type IsTooLong = (head: Uint8Array, total: number) => boolean;
 /** What answers a request whose body has been read. */
 export type Serve = (request: WireRequest) => Promise<WireResponse>;
 
-const NEVER = new AbortController().signal;
+const WAIT_FOR_TRAILERS = { waitForTrailers: true };
+
+/** How much of a request that is answered already is read to keep its HTTP/1.1 connection. */
+const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 
 /** Reads an HTTP/2 request, has it served and writes the answer. */
 export function exchangeHttp2(
@@ -20,27 +23,31 @@ export function exchangeHttp2(
   isTooLong: IsTooLong,
   serve: Serve,
 ): void {
+  const arrived = Date.now();
   // A stream that is reset emits an error, which is no fault of ours.
   stream.on("error", () => {});
   readBody(stream, isTooLong, (body) => {
-    const { ":scheme": scheme = "http", ":authority": authority, ":path": path = "/" } = headers;
+    // A stream that is reset ends as if its body were complete.
+    if (stream.aborted) return;
+    const { ":authority": authority = headers.host, ":path": path = "/" } = headers;
     const request: WireRequest = {
       httpMethod: headers[":method"] ?? "",
       target: path,
       headers: headers as HeaderRecord,
       body,
-      url: () => absoluteUrl(path, scheme, authority ?? headers.host),
-      requestSignal: () => closeSignal(stream, () => stream.rstCode === constants.NGHTTP2_NO_ERROR),
+      arrived,
+      url: () => absoluteUrl(path, stream.session?.encrypted === true, authority),
+      requestSignal: () => closeSignal(stream),
     };
-    serve(request).then(
-      (response) => writeHttp2(stream, response),
-      () => stream.close(constants.NGHTTP2_INTERNAL_ERROR),
-    );
+    serve(request)
+      .then((response) => writeHttp2(stream, response))
+      .catch(() => stream.close(constants.NGHTTP2_INTERNAL_ERROR));
   });
 }
 
 /** Reads an HTTP/1.1 request, has it served and writes the answer. */
 export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, isTooLong: IsTooLong, serve: Serve): void {
+  const arrived = Date.now();
   req.on("error", () => {});
   res.on("error", () => {});
   readBody(req, isTooLong, (body) => {
@@ -50,13 +57,13 @@ export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, isTooLo
       target,
       headers: req.headers as HeaderRecord,
       body,
-      url: () => absoluteUrl(target, "encrypted" in req.socket ? "https" : "http", req.headers.host),
-      requestSignal: () => closeSignal(res, () => res.writableFinished),
+      arrived,
+      url: () => absoluteUrl(target, "encrypted" in req.socket, req.headers.host),
+      requestSignal: () => closeSignal(res),
     };
-    serve(request).then(
-      (response) => writeHttp1(req, res, response),
-      () => res.destroy(),
-    );
+    serve(request)
+      .then((response) => writeHttp1(req, res, response))
+      .catch(() => res.destroy());
   });
 }
 
@@ -84,11 +91,15 @@ function readBody(source: Readable, isTooLong: IsTooLong, done: (body: Uint8Arra
 function writeHttp2(stream: ServerHttp2Stream, { status, headers, body, trailers }: WireResponse): void {
   if (stream.destroyed || stream.closed) return;
   headers[":status"] = status;
-  // Whatever is still coming of the request is not wanted.
-  if (!stream.readableEnded) stream.once("finish", () => stream.close(constants.NGHTTP2_NO_ERROR));
-  if (trailers) {
-    stream.respond(headers, { waitForTrailers: true });
-    stream.once("wantTrailers", () => stream.sendTrailers(trailers));
+  const isEarly = !stream.readableEnded;
+  if (trailers || isEarly) {
+    stream.respond(headers, WAIT_FOR_TRAILERS);
+    stream.once("wantTrailers", () => {
+      stream.sendTrailers(trailers ?? {});
+      // Whatever is still coming of the request is not wanted (RFC 9113, 8.1). Closing before the
+      // last frame is sent would lose it, and node:http2 fails the process when it wants trailers then.
+      if (isEarly) setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR));
+    });
   } else {
     stream.respond(headers);
   }
@@ -101,8 +112,6 @@ function writeHttp1(
   { status, headers, body, trailers }: WireResponse,
 ): void {
   if (res.destroyed) return;
-  // What is left of a request that was not read to its end cannot be told from the next one.
-  if (!req.readableEnded) headers["connection"] = "close";
   res.writeHead(status, headers);
   if (trailers) {
     res.write(body);
@@ -111,20 +120,30 @@ function writeHttp1(
   } else {
     res.end(body);
   }
+  if (!req.readableEnded) discardRest(req);
 }
 
-/** A signal that aborts when a stream closes before it was finished. */
-function closeSignal(stream: Readable | ServerResponse | ServerHttp2Stream, isFinished: () => boolean): AbortSignal {
-  if (stream.destroyed && isFinished()) return NEVER;
+/** Reads on past what is wanted: closing a connection with bytes unread may lose the answer on its way. */
+function discardRest(req: IncomingMessage): void {
+  let left = MAX_DISCARDED_BYTES;
+  req.on("data", (chunk: Uint8Array) => {
+    left -= chunk.byteLength;
+    if (left < 0) req.destroy();
+  });
+  req.resume();
+}
+
+/** A signal that aborts when a response's stream closes before it is answered. */
+function closeSignal(stream: ServerResponse | ServerHttp2Stream): AbortSignal {
   const controller = new AbortController();
   const onClose = () => {
-    if (!isFinished()) controller.abort(new ConnectError("the caller is gone", Code.Canceled));
+    if (!stream.headersSent) controller.abort(new ConnectError("the caller is gone", Code.Canceled));
   };
   if (stream.destroyed) onClose();
   else stream.once("close", onClose);
   return controller.signal;
 }
 
-function absoluteUrl(target: string, scheme: string, authority: string | undefined): string {
-  return new URL(target, `${scheme}://${authority ?? "localhost"}`).toString();
+function absoluteUrl(target: string, encrypted: boolean, authority: string | undefined): string {
+  return new URL(target, `${encrypted ? "https" : "http"}://${authority ?? "localhost"}`).toString();
 }

@@ -19,6 +19,8 @@ import type { OnRefused, WireRequest, WireResponse } from "./wire.ts";
 /** Options of the unary transport: those of Connect's router, and what the transport adds. */
 export interface UnaryTransportOptions extends ConnectRouterOptions {
   readonly routes: (router: ConnectRouter) => void;
+  /** What the paths of all methods begin with. Default: nothing. */
+  readonly requestPathPrefix?: string;
   /** The context values of a request, by its headers. Default: none. */
   readonly contextValues?: (request: { readonly headers: HeaderRecord }) => ContextValues;
   /** Replaces the error of a request that cannot be decoded. Default: Connect's error as it is. */
@@ -71,7 +73,7 @@ export class UnaryTransport {
   constructor(options: UnaryTransportOptions) {
     this.#options = options;
     for (const method of unaryMethods(options.routes, options)) {
-      this.#methods.set(method.path, method);
+      this.#methods.set((options.requestPathPrefix ?? "") + method.path, method);
       this.#byDesc.set(method.desc, method);
     }
   }

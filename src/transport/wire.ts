@@ -14,6 +14,8 @@ export interface WireRequest {
   readonly headers: HeaderRecord;
   readonly body: Uint8Array;
   readonly contextValues?: ContextValues | undefined;
+  /** When its header arrived, in milliseconds of Unix time. Default: when it is served. */
+  readonly arrived?: number | undefined;
   /** The absolute URL. */
   readonly url: () => string;
   /** Aborts when the caller is gone. */
@@ -49,7 +51,7 @@ export interface Decoded {
   readonly message: () => Message | Promise<Message>;
 }
 
-/** Runs the call that a request decodes to. What goes wrong comes back as the call's error. */
+/** Runs the call that a request decodes to. What goes wrong comes back as the call's error, and as it was thrown. */
 export async function run(
   method: UnaryMethod,
   protocolName: string,
@@ -58,7 +60,7 @@ export async function run(
   onRefused: OnRefused | undefined,
 ): Promise<
   | { readonly call: UnaryCall; readonly body: Message; readonly error?: undefined }
-  | { readonly call: UnaryCall; readonly error: ConnectError }
+  | { readonly call: UnaryCall; readonly error: ConnectError; readonly reason: unknown }
 > {
   const requestHeader = new LeanHeaders(request.headers);
   const init: CallInit = {
@@ -70,6 +72,7 @@ export async function run(
     url: request.url,
     requestSignal: request.requestSignal,
     timeoutMs: decoded.timeoutMs,
+    arrived: request.arrived,
     responseHeader: decoded.responseHeader,
     responseTrailer: decoded.responseTrailer,
   };
@@ -84,12 +87,13 @@ export async function run(
     return {
       call,
       error: onRefused?.(error, { method: method.desc, protocolName, requestHeader, contextValues }) ?? error,
+      reason,
     };
   }
   try {
     return { call, body: await call.invoke(input, method.options.interceptors) };
   } catch (reason) {
-    return { call, error: asConnectError(reason) };
+    return { call, error: asConnectError(reason), reason };
   }
 }
 

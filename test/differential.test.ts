@@ -1,0 +1,171 @@
+import { Code } from "@connectrpc/connect";
+import { afterAll, describe, expect, it } from "vitest";
+import { difference } from "./support/differential-compare.ts";
+import { FORMS, type Form, type RequestOptions, requestOf, requestWith } from "./support/differential-requests.ts";
+import { MAX_BYTES, openPair } from "./support/differential-servers.ts";
+import { type Script, type Talk, talk } from "./support/differential-service.ts";
+import type { FieldList, RawRequest } from "./support/differential-wire.ts";
+
+const pair = await openPair();
+afterAll(() => pair.close());
+
+/** Sends a request to both and compares; gives the outcome. */
+async function same(request: RawRequest) {
+  const { lean, connect } = await pair.exchange(request);
+  expect(difference(lean, connect)).toBeUndefined();
+  expect(lean.end).not.toBe("nothing came");
+  return lean;
+}
+
+const MESSAGE = talk({
+  text: "grüße 👋",
+  data: new Uint8Array([0, 255]),
+  number: 9007199254740993n,
+  list: ["", "b"],
+  fields: { a: "1", constructor: "2" },
+  nested: talk({ text: "inner" }),
+});
+
+describe.each(FORMS)("$name", (form) => {
+  const run = (script: Script, options?: RequestOptions) => same(requestOf(form, talk({ script }), options));
+  const send = (options: RequestOptions, message: Talk = MESSAGE) => same(requestOf(form, message, options));
+
+  it("answers", async () => {
+    const { status, effects } = await send({});
+    expect(status).toBe(200);
+    expect(effects.map(({ where }) => where)).toEqual(["interceptor", "implementation", "after"]);
+    await send({ withLength: false });
+    await send({ cuts: [1, 4, 5, 6, 9] });
+    await send({ cuts: [3, 5], withLength: false });
+    await send({}, talk({}));
+    await same(requestWith(form, new Uint8Array(0)));
+  });
+
+  it("fails with each code", async () => {
+    for (const code of Object.values(Code).filter((code) => typeof code === "number")) {
+      for (const failIn of [undefined, "interceptor", "interceptor after"] as const) {
+        await run({ fail: { code, message: `text of ${code}: ü%\n`, details: code % 4 }, failIn });
+      }
+    }
+    await run({ fail: { code: 99, message: "no such code" } });
+    await run({ fail: { message: "a plain error" } });
+    await run({ fail: { message: "a plain error" }, failIn: "interceptor" });
+    await run({ fail: { code: Code.Internal, message: "" } });
+    await run({ answer: "what cannot be serialised" });
+  });
+
+  it("carries header fields and trailers", async () => {
+    const fields: FieldList = [
+      ["x-one", "1"],
+      ["x-two", "a"],
+      ["x-two", "b, c"],
+      ["X-Case", "Kept Value"],
+      ["x-bin", "AAEC/w"],
+      ["x-empty", ""],
+      ["x-latin", "\u00e9\u00ff"],
+      ["x-tab", "a\tb"],
+      ["set-cookie", "a=1; Path=/"],
+    ];
+    await run({ headers: fields, trailers: fields });
+    await run({ headers: [...fields, ["set-cookie", "b=2"]] });
+    await run({ headers: fields, trailers: fields, fail: { code: Code.Aborted, message: "m", metadata: fields } });
+    await run({
+      headers: [
+        ["x-one", "0"],
+        ["trailer-x-two", "0"],
+      ],
+      trailers: fields,
+    });
+    const protocolFields: FieldList = [
+      ["grpc-message", "own"],
+      ["content-type", "text/own"],
+      ["grpc-status", "7"],
+    ];
+    await run({ headers: [["content-type", "text/own"]] });
+    await run({ trailers: protocolFields });
+    await run({ fail: { code: Code.Aborted, message: "m", details: 1, metadata: protocolFields } });
+    await send({
+      headers: [...fields, ["cookie", "a=1"], ["cookie", "b=2"], ["x-constructor", "1"], ["constructor", "2"]],
+    });
+    for (const replace of ["message", "request header", "answer", "answer header"] as const) await run({ replace });
+  });
+
+  it("takes the sizes that are allowed", async () => {
+    const overhead = requestOf(form, talk({ text: "a".repeat(200) })).body.byteLength - 200;
+    const room =
+      form.protocol === "connect-get" ? 4000 : MAX_BYTES - overhead + (form.protocol.startsWith("grpc") ? 5 : 0);
+    const { status, effects } = await send({}, talk({ text: "a".repeat(room) }));
+    expect([status, effects.length]).toEqual([200, 3]);
+    await run({ size: 1022 });
+    await run({ size: 1024 });
+    await run({ size: 300_000 });
+    await run({ size: 300_000 }, { headers: accept(form, "gzip") });
+  });
+
+  it("takes compression", async () => {
+    for (const compression of ["gzip", "br", "identity"] as const) {
+      await send({ compression });
+      await send({ compression, cuts: [2, 7, 11] });
+      await send({ compression }, talk({ text: "a".repeat(4000) }));
+      await send({ compression }, talk({ text: "a".repeat(MAX_BYTES + 1) }));
+      const broken = { ...form };
+      await same(requestWith(broken, Buffer.from("neither"), { compression }));
+      await same(requestWith(broken, new Uint8Array(0), { compression }));
+    }
+    for (const accepted of ["gzip", "br", "gzip, br", "zstd,br", "identity", "", "GZIP", "gzip;q=0.1", "*"]) {
+      await run({ size: 2000 }, { headers: accept(form, accepted) });
+      await run({ size: 2000 }, { headers: accept(form, accepted), compression: "gzip" });
+      await run({ fail: { code: 3, message: "long ".repeat(400), details: 9 } }, { headers: accept(form, accepted) });
+    }
+    for (const unknown of ["zstd", "GZIP", "gzip, br", ""]) {
+      const name = form.protocol.startsWith("grpc") ? "grpc-encoding" : "content-encoding";
+      await send({ headers: [[name, unknown]], query: `?compression=${unknown}` });
+    }
+  });
+
+  it("takes deadlines", async () => {
+    const name = form.protocol.startsWith("grpc") ? "grpc-timeout" : "connect-timeout-ms";
+    const grpcTimes = [
+      "1H",
+      "60M",
+      "1000S",
+      "99999999H",
+      "10S",
+      "10000m",
+      "9000000u",
+      "0S",
+      "1n",
+      "1s",
+      "-1S",
+      "123456789S",
+      "1.5S",
+      "1 S",
+      "S",
+    ];
+    const times = [
+      "1000",
+      "3600000",
+      "3600001",
+      "0",
+      "9999999999",
+      "10000000000",
+      "-1",
+      "1.5",
+      "1e3",
+      "abc",
+      "",
+      "5000, 6000",
+    ];
+    for (const time of [...grpcTimes, ...times]) await send({ headers: [[name, time]] });
+    await send({
+      headers: [
+        [name, "5000"],
+        [name, "6000"],
+      ],
+    });
+  });
+});
+
+function accept(form: Form, value: string): FieldList {
+  return [[form.protocol.startsWith("grpc") ? "grpc-accept-encoding" : "accept-encoding", value]];
+}

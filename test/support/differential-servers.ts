@@ -1,0 +1,111 @@
+import { type ClientHttp2Session, connect } from "node:http2";
+import type { ConnectRouterOptions } from "@connectrpc/connect";
+import { compressionBrotli, compressionGzip, connectNodeAdapter } from "@connectrpc/connect-node";
+import { dispatch } from "../../src/transport/dispatch.ts";
+import { openPort } from "../../src/transport/port.ts";
+import { UnaryTransport } from "../../src/transport/unary.ts";
+import { type Effects, talkInterceptors, talkRoutes } from "./differential-service.ts";
+import { type RawAnswer, type RawRequest, sendHttp1, sendHttp2 } from "./differential-wire.ts";
+
+/** How long a message of the test service may be, in bytes. */
+export const MAX_BYTES = 4096;
+/** The longest deadline that the test service takes. */
+export const MAX_TIMEOUT_MS = 3_600_000;
+
+/** node:http2 ends a connection on which many streams were reset, which mutated requests do. */
+const REQUESTS_PER_SESSION = 200;
+
+/** A server under comparison. */
+export interface Candidate {
+  readonly url: string;
+  /** An HTTP/2 connection; a new one where the last was ended. */
+  session(): ClientHttp2Session;
+  /** What its service noted since the last exchange. */
+  readonly effects: Effects;
+  close(): Promise<void>;
+}
+
+/** What one request did: the answer, and what the service noted. */
+export interface Outcome extends RawAnswer {
+  readonly effects: Effects;
+}
+
+/** Both servers: the same service, options and port; one with the unary transport before Connect's adapter. */
+export interface Pair {
+  readonly lean: Candidate;
+  readonly connect: Candidate;
+  /** Sends the same request to both. */
+  exchange(request: RawRequest): Promise<{ readonly lean: Outcome; readonly connect: Outcome }>;
+  close(): Promise<void>;
+}
+
+/** Opens a pair of servers. */
+export async function openPair(
+  options: ConnectRouterOptions & { readonly requestPathPrefix?: string } = {},
+): Promise<Pair> {
+  const [lean, connectOnly] = await Promise.all([openCandidate(options, true), openCandidate(options, false)]);
+  return {
+    lean,
+    connect: connectOnly,
+    exchange: async (request) => {
+      const [a, b] = await Promise.all([send(lean, request), send(connectOnly, request)]);
+      return { lean: a, connect: b };
+    },
+    close: async () => {
+      await Promise.all([lean.close(), connectOnly.close()]);
+    },
+  };
+}
+
+async function openCandidate(
+  given: ConnectRouterOptions & { readonly requestPathPrefix?: string },
+  lean: boolean,
+): Promise<Candidate> {
+  const effects: Effects = [];
+  const options = {
+    routes: talkRoutes(effects),
+    interceptors: talkInterceptors(effects),
+    acceptCompression: [compressionGzip, compressionBrotli],
+    readMaxBytes: MAX_BYTES,
+    maxTimeoutMs: MAX_TIMEOUT_MS,
+    ...given,
+  };
+  const unary = new UnaryTransport(options);
+  const port = await openPort(
+    { host: "127.0.0.1", port: 0 },
+    dispatch({
+      find: (httpMethod, target, headers) => (lean ? unary.route(httpMethod, target, headers) : undefined),
+      fallback: connectNodeAdapter(options) as never,
+      fallbackHeaders: () => undefined,
+    }),
+  );
+  let session: ClientHttp2Session | undefined;
+  let requests = 0;
+  return {
+    url: port.url,
+    session: () => {
+      if (session === undefined || session.destroyed || session.closed || requests === REQUESTS_PER_SESSION) {
+        session?.close();
+        requests = 0;
+        session = connect(port.url);
+        session.on("error", () => {});
+      }
+      requests++;
+      return session;
+    },
+    effects,
+    close: async () => {
+      session?.close();
+      port.destroy();
+      await port.drain();
+    },
+  };
+}
+
+/** Sends a request to one server. */
+export async function send(candidate: Candidate, request: RawRequest): Promise<Outcome> {
+  candidate.effects.length = 0;
+  const answer =
+    request.http === 1 ? await sendHttp1(candidate.url, request) : await sendHttp2(candidate.session(), request);
+  return { ...answer, effects: candidate.effects.splice(0) };
+}
