@@ -41,6 +41,7 @@ describe("the defaults", () => {
   const defaults: Config = {
     host: "127.0.0.1",
     port: 8080,
+    workers: 1,
     redisUrl: undefined,
     tokenKeys: [],
     apiTokens: [],
@@ -79,6 +80,7 @@ it("cannot be changed once loaded", () => {
 /** What a setting needs beside it. */
 const BESIDE: { readonly [name in Setting]?: Environ } = {
   REDIS_URL: { TOKEN_KEYS: `k:${KEY}` },
+  WORKERS: { REDIS_URL: "redis://h", TOKEN_KEYS: `k:${KEY}` },
   MIN_REPLICAS_ACK: { REDIS_URL: "redis://h", TOKEN_KEYS: `k:${KEY}` },
 };
 
@@ -90,6 +92,7 @@ const GOOD: readonly Good[] = [
   ["HOST", "::1", "host", "::1"],
   ["HOST", "my-host.example", "host", "my-host.example"],
   ["PORT", "0", "port", 0],
+  ["WORKERS", "4", "workers", 4],
   ["PORT", "65535", "port", 65_535],
   ["REDIS_URL", "redis://127.0.0.1", "redisUrl", "redis://127.0.0.1"],
   ["REDIS_URL", "rediss://user:p%40ss@h.example:6380/3", "redisUrl", "rediss://user:p%40ss@h.example:6380/3"],
@@ -141,6 +144,7 @@ const DURATIONS = ["5", "s", "-1s", "5 s", "5S", "1e3s", "infinity", "9".repeat(
 const BAD: { readonly [name in Setting]: readonly string[] } = {
   HOST: ["[::1]", "a b", "http://h", "h/", "é"],
   PORT: ["65536", "-1", "8080.5", "0x50", "1e3", " 80", "eighty", "99999999999999999999"],
+  WORKERS: ["0", "-1", "1.5", "257", "two"],
   REDIS_URL: [
     "127.0.0.1:6379",
     "http://h",
@@ -245,6 +249,7 @@ describe("a fault's message", () => {
 describe("an insecure half of a configuration", () => {
   const CASES: readonly (readonly [string, Environ, Setting])[] = [
     ["a real Redis without keys", { REDIS_URL: "redis://h" }, "TOKEN_KEYS"],
+    ["workers with an embedded store each", { WORKERS: "2" }, "WORKERS"],
     ["replicas of the embedded store", { MIN_REPLICAS_ACK: "1" }, "MIN_REPLICAS_ACK"],
     ["a certificate without its key", { TLS_CERT_FILE: CERT }, "TLS_KEY_FILE"],
     ["a key without its certificate", { TLS_KEY_FILE: CERT_KEY }, "TLS_CERT_FILE"],
