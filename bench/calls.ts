@@ -1,0 +1,142 @@
+import {
+  create,
+  type DescMessage,
+  type DescMethodUnary,
+  fromBinary,
+  type MessageInitShape,
+  toBinary,
+  toJson,
+  toJsonString,
+} from "@bufbuild/protobuf";
+import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
+
+/** The columns of the benchmark. */
+export type CallKey = "grpcGet" | "connectGet" | "restGet" | "create" | "update" | "rotate" | "resolve";
+
+/** An answer as JSON. */
+export type Answer = { [field: string]: unknown };
+
+/** One kind of call: a request that is sent over and over, and what its answer holds. */
+export interface Call {
+  readonly key: CallKey;
+  readonly title: string;
+  /** Version of HTTP. */
+  readonly http: 1 | 2;
+  readonly path: string;
+  readonly headers: { readonly [name: string]: string };
+  /** Undefined: GET. */
+  readonly body: Uint8Array | undefined;
+  /** Reads the body of an answer. @throws when it is none */
+  readonly read: (body: Uint8Array) => Answer;
+  /** Fields of the group that differ from call to call. */
+  readonly volatile: readonly string[];
+}
+
+/** What the calls are about. */
+export interface Subject {
+  readonly apiToken: string;
+  /** A group that is read. */
+  readonly readId: string;
+  /** A group that is updated and rotated. */
+  readonly writtenId: string;
+  /** A token to resolve. */
+  readonly userGroupToken: string;
+}
+
+/** Fields that the groups of the benchmark have, of an ordinary size. */
+export const GROUP_FIELDS = {
+  name: "Acme Incorporated",
+  mapping: { main: "ds_4f1c0a77", events: "ds_90be2d41", billing: "ds_c2a6e813" },
+  properties: { plan: "enterprise", seats: 250, region: "eu-west-1", trial: false, tags: ["gold", "early"] },
+};
+
+/** Every call, in the order of the table. */
+export function calls(subject: Subject): ReadonlyMap<CallKey, Call> {
+  const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
+  const read = { userGroupId: subject.readId };
+  const written = { case: "userGroupId", value: subject.writtenId } as const;
+  const rotating = ["etag", "updateTime", "token", "tokenCreateTime"];
+  const all: Call[] = [
+    grpc(subject, "grpcGet", "gRPC Get", getUserGroup, read),
+    connect(subject, "connectGet", "Connect JSON Get", getUserGroup, read),
+    {
+      key: "restGet",
+      title: "REST GET",
+      http: 1,
+      path: `/api/user?user_group_id=${subject.readId}`,
+      headers: { authorization: `Token ${subject.apiToken}` },
+      body: undefined,
+      read: (body) => JSON.parse(Buffer.from(body).toString()) as Answer,
+      volatile: [],
+    },
+    {
+      ...connect(subject, "create", "create (Connect JSON)", getUserGroup, { userGroupId: "ID", ...GROUP_FIELDS }),
+      volatile: [...rotating, "teamId", "providedId", "createTime"],
+    },
+    grpc(
+      subject,
+      "update",
+      "update (gRPC)",
+      updateUserGroup,
+      { userGroupId: subject.writtenId, name: "Acme Limited" },
+      // The group is rotated in between.
+      rotating,
+    ),
+    grpc(subject, "rotate", "rotate (gRPC)", rotateUserGroupToken, { group: written }, rotating),
+    grpc(subject, "resolve", "resolve (gRPC)", ViewerService.method.resolveViewer, { token: subject.userGroupToken }),
+  ];
+  return new Map(all.map((call) => [call.key, call]));
+}
+
+function grpc<M extends DescMethodUnary>(
+  { apiToken }: Subject,
+  key: CallKey,
+  title: string,
+  method: M,
+  request: MessageInitShape<M["input"]>,
+  volatile: readonly string[] = [],
+): Call {
+  const message = toBinary(method.input as DescMessage, create(method.input as DescMessage, request as never));
+  return {
+    key,
+    title,
+    http: 2,
+    path: pathOf(method),
+    headers: { authorization: `Token ${apiToken}`, "content-type": "application/grpc", te: "trailers" },
+    body: frame(message),
+    read: (body) => toJson(method.output as DescMessage, fromBinary(method.output, body.subarray(5))) as Answer,
+    volatile,
+  };
+}
+
+function connect<M extends DescMethodUnary>(
+  { apiToken }: Subject,
+  key: CallKey,
+  title: string,
+  method: M,
+  request: MessageInitShape<M["input"]>,
+): Call {
+  return {
+    key,
+    title,
+    http: 1,
+    path: pathOf(method),
+    headers: { authorization: `Token ${apiToken}`, "content-type": "application/json" },
+    body: Buffer.from(toJsonString(method.input as DescMessage, create(method.input as DescMessage, request as never))),
+    read: (body) => JSON.parse(Buffer.from(body).toString()) as Answer,
+    volatile: [],
+  };
+}
+
+function pathOf(method: DescMethodUnary): string {
+  return `/${method.parent.typeName}/${method.name}`;
+}
+
+/** A message as gRPC sends it: uncompressed, with its length in front. */
+function frame(message: Uint8Array): Uint8Array {
+  const bytes = Buffer.alloc(5 + message.byteLength);
+  bytes.writeUInt32BE(message.byteLength, 1);
+  bytes.set(message, 5);
+  return bytes;
+}

@@ -1,0 +1,100 @@
+import { writeFileSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import { parseArgs } from "node:util";
+import type { LoadResult } from "./load.ts";
+
+/*
+ * Creates user groups over HTTP/1.1, each with an id of its own. It writes bytes
+ * to sockets and looks for little in the answers, so that it outpaces what it
+ * measures.
+ */
+const { values, positionals } = parseArgs({
+  options: { seconds: { type: "string" }, rate: { type: "string" }, log: { type: "string" } },
+  allowPositionals: true,
+});
+
+interface Request {
+  readonly url: string;
+  readonly path: string;
+  readonly headers: { readonly [name: string]: string };
+  /** JSON with `"ID"` where the id belongs. */
+  readonly body: string;
+}
+
+const CONNECTIONS = 64;
+const request = JSON.parse(positionals[0] as string) as Request;
+const { hostname, port, host } = new URL(request.url);
+const durationMs = Number(values.seconds) * 1000;
+const rate = values.rate === undefined ? Number.POSITIVE_INFINITY : Number(values.rate);
+const run = `${process.pid}-${Date.now()}`;
+const fields = Object.entries({ host, ...request.headers }).map(([name, value]) => `${name}: ${value}\r\n`);
+const head = `POST ${request.path} HTTP/1.1\r\n${fields.join("")}content-length: `;
+
+const log: string[] = [];
+let sent = 0;
+let done = 0;
+let bytes = 0;
+let started = 0;
+const idle: Socket[] = [];
+
+/** Whether one more may be sent at this moment. */
+function isDue(now: number): boolean {
+  return now - started < durationMs && sent < ((now - started) / 1000) * rate;
+}
+
+function send(socket: Socket, now: number): void {
+  const body = request.body.replace('"ID"', `"bench-${run}-${sent++}"`);
+  began.set(socket, now);
+  socket.write(`${head}${Buffer.byteLength(body)}\r\n\r\n${body}`);
+}
+
+const began = new Map<Socket, number>();
+
+async function open(): Promise<void> {
+  const socket = connect(Number(port), hostname).setNoDelay(true);
+  let text = "";
+  socket.on("data", (chunk) => {
+    text += chunk.toString("latin1");
+    const length = bodyLength(text);
+    if (length === undefined) return;
+    if (!text.startsWith("HTTP/1.1 200") || !/"newUserGroup":\s*true/.test(text)) {
+      throw new Error(`a group was not created:\n${text}`);
+    }
+    const now = performance.now();
+    const begin = began.get(socket) ?? now;
+    done++;
+    bytes += length;
+    if (values.log !== undefined) log.push(`${Math.round(begin * 1000)}\t200\t${Math.round((now - begin) * 1000)}`);
+    text = "";
+    if (isDue(now)) send(socket, now);
+    else idle.push(socket);
+  });
+  await new Promise<void>((resolve) => socket.once("connect", () => resolve()));
+  idle.push(socket);
+}
+
+/** Length of an answer's body; undefined while it is not complete. */
+function bodyLength(text: string): number | undefined {
+  const end = text.indexOf("\r\n\r\n");
+  if (end < 0) return undefined;
+  const length = /content-length: *(\d+)/i.exec(text.slice(0, end))?.[1];
+  if (length !== undefined) return text.length < end + 4 + Number(length) ? undefined : Number(length);
+  return text.endsWith("\r\n0\r\n\r\n") ? text.length - end - 4 : undefined;
+}
+
+await Promise.all(Array.from({ length: CONNECTIONS }, open));
+started = performance.now();
+const timer = setInterval(() => {
+  const now = performance.now();
+  while (idle.length > 0 && isDue(now)) send(idle.pop() as Socket, now);
+  if (now - started < durationMs || idle.length < CONNECTIONS) return;
+  clearInterval(timer);
+  for (const socket of idle) socket.destroy();
+  if (values.log !== undefined) writeFileSync(values.log, log.join("\n"));
+  const result: LoadResult = {
+    calls: done,
+    callsPerSecond: done / ((now - started) / 1000),
+    bytesPerCall: bytes / done,
+  };
+  console.log(JSON.stringify(result));
+}, 1);
