@@ -9,7 +9,7 @@ import { errorResponse } from "./rest/errors.ts";
 import { operations } from "./rest/operations.ts";
 import { isUserRoute, pathNotFound, UserRoute } from "./rest/user-route.ts";
 import { kProtocol, type WireProtocol } from "./rpc/context.ts";
-import { authenticationInterceptor, deadlineInterceptor, errorInterceptor } from "./rpc/interceptors.ts";
+import { authenticationInterceptor, deadlineInterceptor } from "./rpc/interceptors.ts";
 import { observeFailure, observeInterceptor, requestIdOf } from "./rpc/observe.ts";
 import { MAX_MESSAGE_BYTES, refusedError } from "./rpc/refused.ts";
 import { isOpenService, routes } from "./rpc/routes.ts";
@@ -59,10 +59,8 @@ export function createApp(parts: AppParts): App {
   const connect = {
     routes: routes(parts),
     interceptors: [
-      // Sees every call and every failure as the caller does.
+      // Sees every call, and makes every failure what the caller sees.
       observeInterceptor(observers),
-      // Makes failures of all that follow fit for callers.
-      errorInterceptor(),
       deadlineInterceptor(),
       // Before validation: who has no token learns nothing of the rules.
       authenticationInterceptor(parts.authenticator, isOpenService),

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { looksLikeUserGroupToken } from "../domain/token.ts";
 import type { Authenticator, Principal } from "./authenticator.ts";
 
@@ -20,5 +20,5 @@ export class StaticTokens implements Authenticator {
 }
 
 function sha256(token: string): string {
-  return createHash("sha256").update(token).digest("hex");
+  return hash("sha256", token, "hex");
 }

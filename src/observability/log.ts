@@ -1,7 +1,7 @@
 import { type Logger as Pino, pino } from "pino";
 
 /** The only logger: whatever it writes is redacted. */
-export type Logger = Pick<Pino, "debug" | "info" | "warn" | "error">;
+export type Logger = Pick<Pino, "debug" | "info" | "warn" | "error" | "isLevelEnabled">;
 
 /** A logger, and the one way past its redaction. */
 export interface Log {

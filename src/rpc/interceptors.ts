@@ -1,19 +1,8 @@
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
-import type { Authenticator } from "../auth/authenticator.ts";
+import type { Authenticator, Principal } from "../auth/authenticator.ts";
 import { CREDENTIAL_HEADERS, tokenFromHeader } from "../auth/credentials.ts";
 import { kPrincipal } from "./context.ts";
-import { callError, toCallError } from "./errors.ts";
-
-/** Makes every failure one that a caller may see. Inside of whatever counts and logs failures. */
-export function errorInterceptor(): Interceptor {
-  return (next) => async (req) => {
-    try {
-      return await next(req);
-    } catch (error) {
-      throw toCallError(error);
-    }
-  };
-}
+import { callError } from "./errors.ts";
 
 /**
  * Answers when the caller's deadline has passed or the caller is gone, rather
@@ -45,17 +34,19 @@ export function authenticationInterceptor(
   authenticator: Authenticator,
   isOpen: (service: string) => boolean,
 ): Interceptor {
-  return (next) => async (req) => {
+  return (next) => (req) => {
     if (isOpen(req.service.typeName)) return next(req);
-    const token = presentedToken(req.header);
-    const found = authenticator.authenticate(token);
-    const principal = found instanceof Promise ? await found : found;
-    if (!principal)
-      throw unauthenticated("API_TOKEN_UNKNOWN", "the API token is unknown or revoked; check that it was copied whole");
-    req.contextValues.set(kPrincipal, principal);
-    return next(req);
+    const admit = (principal: Principal | undefined) => {
+      if (!principal) throw unauthenticated("API_TOKEN_UNKNOWN", UNKNOWN_TOKEN);
+      req.contextValues.set(kPrincipal, principal);
+      return next(req);
+    };
+    const found = authenticator.authenticate(presentedToken(req.header));
+    return found instanceof Promise ? found.then(admit) : admit(found);
   };
 }
+
+const UNKNOWN_TOKEN = "the API token is unknown or revoked; check that it was copied whole";
 
 function presentedToken(header: Headers): string {
   for (const name of CREDENTIAL_HEADERS) {

@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
 import type { DescMethod } from "@bufbuild/protobuf";
-import { Code, ConnectError, type ContextValues, type Interceptor } from "@connectrpc/connect";
+import { Code, type ConnectError, type ContextValues, type Interceptor } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { errorFields, type Logger } from "../observability/log.ts";
 import type { CallObservation } from "../observability/metrics.ts";
 import { kProtocol } from "./context.ts";
+import { toCallError } from "./errors.ts";
 
 /** Carries the id of a request; a caller may send one, and gets it back. */
 export const REQUEST_ID_HEADER = "x-request-id";
@@ -26,7 +27,10 @@ export function requestIdOf(header: { get(name: string): string | null }): strin
   return given !== null && REQUEST_ID.test(given) ? given : randomUUID();
 }
 
-/** Counts, times and logs every call, and gives every answer the id of its request. */
+/**
+ * Counts, times and logs every call, gives every answer the id of its request,
+ * and makes every failure one that the caller may see.
+ */
 export function observeInterceptor(observers: Observers): Interceptor {
   return (next) => async (req) => {
     const started = performance.now();
@@ -58,7 +62,7 @@ export interface ObservedCall {
 
 /** Counts and logs a failed call, and gives its error the id of the request. */
 export function observeFailure(observers: Observers, call: ObservedCall, failure: unknown): ConnectError {
-  const error = ConnectError.from(failure, Code.Internal);
+  const error = toCallError(failure);
   error.metadata.set(REQUEST_ID_HEADER, call.requestId);
   observeEnd(observers, call, error);
   return error;
@@ -75,7 +79,9 @@ function observeEnd(observers: Observers, call: ObservedCall, error: ConnectErro
   };
   observers.observeCall(observation);
   if (!error) {
-    observers.logger.debug({ request_id: requestId, ...observation }, "call");
+    if (observers.logger.isLevelEnabled("debug")) {
+      observers.logger.debug({ request_id: requestId, ...observation }, "call");
+    }
     return;
   }
   const fields = { request_id: requestId, ...observation, ...errorFields(error.cause ?? error) };
@@ -92,7 +98,7 @@ async function* observeStream<T>(
   try {
     yield* messages;
   } catch (failure) {
-    error = ConnectError.from(failure, Code.Internal);
+    error = toCallError(failure);
     throw error;
   } finally {
     observeEnd(observers, call, error);

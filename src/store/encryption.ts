@@ -1,11 +1,4 @@
-import {
-  createCipheriv,
-  createDecipheriv,
-  createHash,
-  createSecretKey,
-  type KeyObject,
-  randomBytes,
-} from "node:crypto";
+import { createCipheriv, createDecipheriv, createSecretKey, hash, type KeyObject, randomBytes } from "node:crypto";
 import { RecordUnreadable } from "../domain/errors.ts";
 
 const ALGORITHM = "aes-256-gcm";
@@ -22,7 +15,7 @@ export interface RingKey {
 
 /** SHA-256 of a credential in base64url: all that an index holds of it. */
 export function digest(credential: string): string {
-  return createHash("sha256").update(credential).digest("base64url");
+  return hash("sha256", credential, "base64url");
 }
 
 /** AES-256-GCM under a ring of keys: the first encrypts, all decrypt. */

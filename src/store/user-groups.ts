@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import type { Environment } from "../domain/environment.ts";
 import { EtagMismatch, RecordUnreadable, RequestIdReused, TokenNotFound, UserGroupNotFound } from "../domain/errors.ts";
 import { partitionOf } from "../domain/partition.ts";
@@ -213,7 +213,7 @@ function tokenPartition(environment: Environment, token: string): number {
 
 function fingerprintOf({ target, graceMs }: Rotation): string {
   const parameters = [target.by, target.by === "id" ? target.providedId : target.token, graceMs];
-  return createHash("sha256").update(JSON.stringify(parameters)).digest("base64url");
+  return digest(JSON.stringify(parameters));
 }
 
 function newEtag(): string {
