@@ -59,7 +59,9 @@ const HTTP1_OPTIONS = {
 export async function openPort(options: PortOptions, handlers: PortHandlers): Promise<Port> {
   const connections = new Set<Socket>();
   const sessions = new Set<ServerHttp2Session>();
-  const server = options.tls ? tlsServer(options, handlers) : plainServer(options, handlers, sessions);
+  /** Connections that have not said what they speak. */
+  const undecided = new Set<Socket>();
+  const server = options.tls ? tlsServer(options, handlers) : plainServer(options, handlers, { sessions, undecided });
   let draining = false;
 
   server.on("connection", (socket: Socket) => {
@@ -97,6 +99,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
           resolve();
         });
         for (const session of sessions) session.close();
+        for (const connection of undecided) connection.destroy();
         closeIdle();
       }),
     destroy: () => {
@@ -111,7 +114,11 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
  * preface to an HTTP/2 server. The HTTP/1.1 server itself listens: on Deno it
  * drops the connections of another listener after one request.
  */
-function plainServer(options: PortOptions, handlers: PortHandlers, sessions: Set<ServerHttp2Session>): HttpServer {
+function plainServer(
+  options: PortOptions,
+  handlers: PortHandlers,
+  { sessions, undecided }: { sessions: Set<ServerHttp2Session>; undecided: Set<Socket> },
+): HttpServer {
   const http1 = createServer(HTTP1_OPTIONS, handlers.onHttp1);
   const http2 = createHttp2Server(HTTP2_OPTIONS);
   http2.on("stream", handlers.onHttp2);
@@ -121,7 +128,10 @@ function plainServer(options: PortOptions, handlers: PortHandlers, sessions: Set
   const http1Listeners = http1.listeners("connection") as ((socket: Socket) => void)[];
   http1.removeAllListeners("connection");
   http1.on("connection", (socket: Socket) => {
+    undecided.add(socket);
+    socket.once("close", () => undecided.delete(socket));
     tellApart(socket, options.firstByteTimeoutMs ?? 10_000, (isHttp2) => {
+      undecided.delete(socket);
       if (isHttp2) http2.emit("connection", socket);
       else for (const listener of http1Listeners) listener.call(http1, socket);
     });

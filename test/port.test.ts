@@ -1,0 +1,168 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { openPort, type Port } from "../src/transport/port.ts";
+import { framesIn, HTTP2_GET, type RawSocket, rawConnect } from "./support/raw-socket.ts";
+import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+const HEADERS_FRAME = 1;
+const HTTP1_GET = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+const opened: RawSocket[] = [];
+afterEach(() => {
+  for (const { socket } of opened.splice(0)) socket.destroy();
+});
+
+async function dial(url: string): Promise<RawSocket> {
+  const raw = await rawConnect(url);
+  opened.push(raw);
+  return raw;
+}
+
+const answeredHttp2 = (raw: RawSocket) =>
+  waitFor("HTTP/2 answers", () =>
+    framesIn(raw.received()).some(({ type, stream }) => type === HEADERS_FRAME && stream === 1),
+  );
+
+const answeredHttp1 = (raw: RawSocket, times = 1) =>
+  waitFor("HTTP/1.1 answers", () => raw.received().toString("latin1").split("HTTP/1.1 ").length > times);
+
+describe.each(RUNTIMES)("one port on %s", (runtime) => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await startServer({ runtime });
+  });
+  afterAll(() => server.stop());
+
+  it("serves HTTP/2 whose preface comes byte by byte", async () => {
+    const raw = await dial(server.url);
+    await raw.sendSlowly(HTTP2_GET);
+    await answeredHttp2(raw);
+  });
+
+  it.each([1, 3, 14, 23, 24, 25, 33])("serves HTTP/2 whose first %i bytes come alone", async (length) => {
+    const raw = await dial(server.url);
+    raw.send(HTTP2_GET.subarray(0, length));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(raw.isClosed()).toBe(false);
+    raw.send(HTTP2_GET.subarray(length));
+    await answeredHttp2(raw);
+  });
+
+  it("serves HTTP/1.1 that comes byte by byte, and keeps the connection", async () => {
+    const raw = await dial(server.url);
+    await raw.sendSlowly(HTTP1_GET);
+    await answeredHttp1(raw);
+    await raw.sendSlowly(HTTP1_GET);
+    await answeredHttp1(raw, 2);
+    expect(raw.isClosed()).toBe(false);
+  });
+
+  it.each(["POST", "PUT", "PRI", "PATCH"])("does not take %s for HTTP/2's preface", async (method) => {
+    const raw = await dial(server.url);
+    raw.send(method.slice(0, 1));
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    raw.send(`${method.slice(1)} / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`);
+    await answeredHttp1(raw);
+  });
+
+  it.each(["\x00\x00\x00", "PRI * HTTP/2.0\r\n\r\nSM\r\nXX", "\x16\x03\x01\x02\x00"])(
+    "survives what is neither, such as %j",
+    async (bytes) => {
+      const raw = await dial(server.url);
+      raw.send(`${bytes}\r\n\r\n`);
+      await waitFor(
+        "it is refused",
+        () => raw.isClosed() || raw.received().toString("latin1").startsWith("HTTP/1.1 400"),
+      );
+      expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
+    },
+  );
+
+  it("survives those who leave in the middle of the preface", async () => {
+    for (const length of [0, 1, 10, 23]) {
+      for (const leave of ["end", "resetAndDestroy"] as const) {
+        const raw = await dial(server.url);
+        if (length > 0) raw.send(HTTP2_GET.subarray(0, length));
+        raw.socket[leave]();
+        await waitFor("it is closed", () => raw.isClosed());
+      }
+    }
+    expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
+  });
+});
+
+describe("a port whose patience is short", () => {
+  let port: Port;
+  beforeAll(async () => {
+    port = await openPort(
+      { host: "127.0.0.1", port: 0, firstByteTimeoutMs: 150 },
+      {
+        onHttp1: (_, res) => void res.end("1"),
+        onHttp2: (stream) => {
+          stream.respond({ ":status": 200 });
+          stream.end("2");
+        },
+      },
+    );
+  });
+  afterAll(() => port.destroy());
+
+  it("closes a connection that says nothing", async () => {
+    const raw = await dial(port.url);
+    await waitFor("it is closed", () => raw.isClosed());
+    expect(raw.received()).toHaveLength(0);
+  });
+
+  it.each([1, 14, 23])("closes a connection that says %i bytes of the preface and no more", async (length) => {
+    const raw = await dial(port.url);
+    raw.send(HTTP2_GET.subarray(0, length));
+    await waitFor("it is closed", () => raw.isClosed());
+  });
+
+  it("closes a connection that trickles its preface for too long", async () => {
+    const raw = await dial(port.url);
+    let sent = 0;
+    const trickle = setInterval(() => raw.send(HTTP2_GET.subarray(sent, ++sent)), 50);
+    await waitFor("it is closed", () => raw.isClosed());
+    clearInterval(trickle);
+    expect(raw.received()).toHaveLength(0);
+  });
+
+  it("leaves those alone that have spoken", async () => {
+    const [one, two] = [await dial(port.url), await dial(port.url)];
+    one.send(HTTP1_GET);
+    two.send(HTTP2_GET);
+    await answeredHttp1(one);
+    await answeredHttp2(two);
+    // Whoever came after them has been closed for its silence; they have not.
+    const silent = await dial(port.url);
+    await waitFor("the silent one is closed", () => silent.isClosed());
+    expect([one.isClosed(), two.isClosed()]).toEqual([false, false]);
+    one.send(HTTP1_GET);
+    await answeredHttp1(one, 2);
+  });
+});
+
+describe("a port that drains", () => {
+  it("does not wait for connections that have not said anything, or only part of the preface", async () => {
+    const port = await openPort(
+      { host: "127.0.0.1", port: 0, firstByteTimeoutMs: 600_000 },
+      { onHttp1: (_, res) => void res.end(), onHttp2: (stream) => stream.close() },
+    );
+    const raws = [await dial(port.url), await dial(port.url), await dial(port.url)];
+    raws[1]?.send("PRI * H");
+    raws[2]?.send(HTTP1_GET);
+    await answeredHttp1(raws[2] as RawSocket);
+    let drained = false;
+    const draining = port.drain().then(() => {
+      drained = true;
+    });
+    try {
+      await waitFor("the port is drained", () => drained, 5000);
+      for (const raw of raws) await waitFor("the connection is closed", () => raw.isClosed());
+    } finally {
+      port.destroy();
+      await draining;
+    }
+  });
+});

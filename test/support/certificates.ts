@@ -1,0 +1,53 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** A certificate with its key: where they are, and what they say in PEM. */
+export interface Certificate {
+  readonly certFile: string;
+  readonly keyFile: string;
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** Certificates that last for the test. */
+export interface Certificates {
+  /** The folder that they are in. */
+  readonly folder: string;
+  /** Signs `server` and `client`. */
+  readonly ca: Certificate;
+  /** For 127.0.0.1. */
+  readonly server: Certificate;
+  readonly client: Certificate;
+  /** Of the same name as `client`, signed by another authority. */
+  readonly stranger: Certificate;
+  remove(): void;
+}
+
+const NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
+
+/** Makes certificates with the openssl command. */
+export function makeCertificates(): Certificates {
+  const folder = mkdtempSync(join(tmpdir(), "ugs-tls-"));
+  const make = (name: string, subject: string, args: readonly string[]): Certificate => {
+    const [certFile, keyFile] = [join(folder, `${name}.pem`), join(folder, `${name}.key`)];
+    const files = ["-out", certFile, "-keyout", keyFile, "-subj", `/CN=${subject}`];
+    execFileSync("openssl", ["req", "-x509", ...NEW_KEY, ...files, ...args], { stdio: "pipe" });
+    return { certFile, keyFile, cert: readFileSync(certFile, "utf8"), key: readFileSync(keyFile, "utf8") };
+  };
+  const signedBy = ({ certFile, keyFile }: Certificate) => [
+    ...["-CA", certFile, "-CAkey", keyFile],
+    ...["-addext", "basicConstraints=critical,CA:FALSE"],
+  ];
+  const ca = make("ca", "authority", []);
+  const other = make("other-ca", "authority", []);
+  return {
+    folder,
+    ca,
+    server: make("server", "server", [...signedBy(ca), "-addext", "subjectAltName=IP:127.0.0.1"]),
+    client: make("client", "client", signedBy(ca)),
+    stranger: make("stranger", "client", signedBy(other)),
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}

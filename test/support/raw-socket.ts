@@ -1,0 +1,57 @@
+import { connect, type Socket } from "node:net";
+import { waitFor } from "./wait.ts";
+
+/** HTTP/2's preface, empty SETTINGS, and on stream 1 the headers of `GET /` (RFC 9113, 3.4, 6.5 and 6.2; RFC 7541). */
+export const HTTP2_GET = Buffer.concat([
+  Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+  Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0]),
+  Buffer.from([0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x41, 1, 0x78]),
+]);
+
+/** A connection of which a test decides every byte. */
+export interface RawSocket {
+  readonly socket: Socket;
+  /** Sends bytes one by one, each in a packet of its own. */
+  sendSlowly(bytes: Uint8Array | string): Promise<void>;
+  send(bytes: Uint8Array | string): void;
+  received(): Buffer;
+  isClosed(): boolean;
+}
+
+/** Connects to where a URL points. */
+export async function rawConnect(url: string): Promise<RawSocket> {
+  const { hostname, port } = new URL(url);
+  const socket = connect({ host: hostname, port: Number(port), noDelay: true });
+  const chunks: Buffer[] = [];
+  let closed = false;
+  socket.on("data", (chunk) => chunks.push(chunk));
+  socket.on("error", () => {});
+  socket.on("close", () => {
+    closed = true;
+  });
+  await waitFor("the connection is made", () => !socket.connecting);
+  return {
+    socket,
+    send: (bytes) => void socket.write(bytes),
+    sendSlowly: async (bytes) => {
+      for (const byte of Buffer.from(bytes)) {
+        await new Promise<void>((resolve) => socket.write(Buffer.of(byte), () => setTimeout(resolve, 1)));
+      }
+    },
+    received: () => Buffer.concat(chunks),
+    isClosed: () => closed,
+  };
+}
+
+/** The frames of HTTP/2 in what was received so far, as type and stream. */
+export function framesIn(bytes: Buffer): { type: number; stream: number; payload: Buffer }[] {
+  const frames = [];
+  for (let at = 0; at + 9 <= bytes.length; ) {
+    const length = bytes.readUIntBE(at, 3);
+    if (at + 9 + length > bytes.length) break;
+    const payload = bytes.subarray(at + 9, at + 9 + length);
+    frames.push({ type: bytes.readUInt8(at + 3), stream: bytes.readUInt32BE(at + 5), payload });
+    at += 9 + length;
+  }
+  return frames;
+}

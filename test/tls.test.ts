@@ -1,0 +1,149 @@
+import { request as plainRequest } from "node:http";
+import { connect as connectHttp2 } from "node:http2";
+import { request } from "node:https";
+import { connect as connectTls, type TLSSocket } from "node:tls";
+import { createClient } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { type Certificates, makeCertificates } from "./support/certificates.ts";
+import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+
+/** What a client brings: what it trusts, and who it says it is. */
+interface Identity {
+  readonly ca: string;
+  readonly cert?: string;
+  readonly key?: string;
+}
+
+describe.each(RUNTIMES)("over TLS on %s", (runtime) => {
+  let certificates: Certificates;
+  let server: TestServer;
+  let strict: TestServer;
+
+  beforeAll(async () => {
+    certificates = makeCertificates();
+    const { server: own, ca, folder } = certificates;
+    const env = { TLS_CERT_FILE: own.certFile, TLS_KEY_FILE: own.keyFile };
+    const denoFlags = [`--allow-read=${folder}`];
+    server = await startServer({ runtime, env, denoFlags });
+    strict = await startServer({ runtime, env: { ...env, TLS_CLIENT_CA_FILE: ca.certFile }, denoFlags });
+  });
+  afterAll(async () => {
+    await server?.stop();
+    await strict?.stop();
+    certificates.remove();
+  });
+
+  const trusting = (): Identity => ({ ca: certificates.ca.cert });
+  const known = (): Identity => ({ ...trusting(), ...pick(certificates.client) });
+  const stranger = (): Identity => ({ ...trusting(), ...pick(certificates.stranger) });
+
+  it("says so in its URL", () => expect(server.url).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/));
+
+  it("speaks the protocol that ALPN settles on", async () => {
+    expect(await http2Status(server, trusting())).toEqual({ alpn: "h2", status: 200 });
+    expect(await http1Status(server, trusting(), ["http/1.1"])).toEqual({ alpn: "http/1.1", status: 200 });
+    expect(await http1Status(server, trusting(), undefined)).toMatchObject({ status: 200 });
+  });
+
+  it("speaks nothing else", async () => {
+    const attempt = negotiate(server, { ...trusting(), ALPNProtocols: ["spdy/3"] });
+    await expect(attempt).rejects.toThrow(/ALPN|alert|ECONNRESET|disconnected/i);
+    await expect(plainStatus(server)).rejects.toThrow();
+  });
+
+  it("is trusted by those alone who trust its authority", async () => {
+    await expect(http1Status(server, { ca: certificates.stranger.cert }, undefined)).rejects.toThrow(/certificate/i);
+  });
+
+  it("serves gRPC, Connect and REST", async () => {
+    await serves(server, trusting());
+  });
+
+  it("with TLS_CLIENT_CA_FILE serves those whose certificate the authority signed", async () => {
+    await serves(strict, known());
+    expect(await http2Status(strict, known())).toEqual({ alpn: "h2", status: 200 });
+  });
+
+  it("with TLS_CLIENT_CA_FILE serves nobody else", async () => {
+    for (const identity of [trusting(), stranger()]) {
+      await expect(http1Status(strict, identity, ["http/1.1"])).rejects.toThrow();
+      await expect(http2Status(strict, identity)).rejects.toThrow();
+    }
+    // They did it no harm.
+    expect(await http1Status(strict, known(), undefined)).toMatchObject({ status: 200 });
+  });
+});
+
+function pick({ cert, key }: { readonly cert: string; readonly key: string }) {
+  return { cert, key };
+}
+
+/** Calls over every protocol. */
+async function serves(server: TestServer, identity: Identity): Promise<void> {
+  const options = { baseUrl: server.url, nodeOptions: identity };
+  const headers = { Authorization: `Token ${server.tokens.customer}` };
+  const transports = [
+    createGrpcTransport(options),
+    createConnectTransport({ ...options, httpVersion: "1.1" }),
+    createConnectTransport({ ...options, httpVersion: "2", useBinaryFormat: false }),
+  ];
+  for (const [i, transport] of transports.entries()) {
+    const client = createClient(UserGroupService, transport);
+    const { userGroup } = await client.getUserGroup({ userGroupId: `tls ${i}` }, { headers });
+    expect(userGroup?.token).toMatch(/^ugt_/);
+  }
+  const rest = await http1Status(server, identity, undefined, { path: "/api/user?user_group_id=a", headers });
+  expect(rest).toMatchObject({ status: 200 });
+}
+
+function http1Status(
+  { url }: TestServer,
+  identity: Identity,
+  ALPNProtocols: string[] | undefined,
+  { path = "/healthz", headers = {} }: { path?: string; headers?: { [name: string]: string } } = {},
+): Promise<{ alpn: string | false | null; status: number | undefined }> {
+  return new Promise((resolve, reject) => {
+    const options = { ...identity, ...(ALPNProtocols && { ALPNProtocols }), headers, agent: false };
+    const req = request(new URL(path, url), options as object, (res) => {
+      const { alpnProtocol } = res.socket as TLSSocket;
+      res.resume().once("end", () => resolve({ alpn: alpnProtocol, status: res.statusCode }));
+    });
+    req.once("error", reject).end();
+  });
+}
+
+function http2Status({ url }: TestServer, identity: Identity): Promise<{ alpn: unknown; status: unknown }> {
+  return new Promise((resolve, reject) => {
+    const session = connectHttp2(url, { ...identity });
+    session.once("error", reject);
+    session.once("close", () => reject(new Error("the session was closed")));
+    const stream = session.request({ ":path": "/healthz" });
+    stream.once("error", reject);
+    stream.once("response", (headers) => {
+      resolve({ alpn: session.alpnProtocol, status: headers[":status"] });
+      session.close();
+    });
+    stream.resume().end();
+  });
+}
+
+/** Resolves with the protocol that a handshake settles on. */
+function negotiate({ url }: TestServer, options: object): Promise<string | false | null> {
+  return new Promise((resolve, reject) => {
+    const { hostname: host, port } = new URL(url);
+    const socket = connectTls({ host, port: Number(port), ...options });
+    socket.once("error", reject);
+    socket.once("secureConnect", () => resolve(socket.alpnProtocol));
+  });
+}
+
+function plainStatus({ url }: TestServer): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    const req = plainRequest(new URL("/healthz", url.replace("https:", "http:")), { agent: false }, (res) =>
+      resolve(res.resume().statusCode),
+    );
+    req.once("error", reject).end();
+  });
+}
