@@ -41,6 +41,7 @@ describe("the defaults", () => {
   const defaults: Config = {
     host: "127.0.0.1",
     port: 8080,
+    workers: 1,
     redisUrl: undefined,
     tokenKeys: [],
     apiTokens: [],
@@ -78,6 +79,7 @@ it("cannot be changed once loaded", () => {
 
 /** What a setting needs beside it. */
 const BESIDE: { readonly [name in Setting]?: Environ } = {
+  WORKERS: { REDIS_URL: "redis://h", TOKEN_KEYS: `k:${KEY}` },
   REDIS_URL: { TOKEN_KEYS: `k:${KEY}` },
   MIN_REPLICAS_ACK: { REDIS_URL: "redis://h", TOKEN_KEYS: `k:${KEY}` },
 };
@@ -91,6 +93,8 @@ const GOOD: readonly Good[] = [
   ["HOST", "my-host.example", "host", "my-host.example"],
   ["PORT", "0", "port", 0],
   ["PORT", "65535", "port", 65_535],
+  ["WORKERS", "1", "workers", 1],
+  ["WORKERS", "256", "workers", 256],
   ["REDIS_URL", "redis://127.0.0.1", "redisUrl", "redis://127.0.0.1"],
   ["REDIS_URL", "rediss://user:p%40ss@h.example:6380/3", "redisUrl", "rediss://user:p%40ss@h.example:6380/3"],
   ["TOKEN_KEYS", `k-1_A:${KEY}`, "tokenKeys", [key("k-1_A", 1)]],
@@ -141,6 +145,7 @@ const DURATIONS = ["5", "s", "-1s", "5 s", "5S", "1e3s", "infinity", "9".repeat(
 const BAD: { readonly [name in Setting]: readonly string[] } = {
   HOST: ["[::1]", "a b", "http://h", "h/", "é"],
   PORT: ["65536", "-1", "8080.5", "0x50", "1e3", " 80", "eighty", "99999999999999999999"],
+  WORKERS: ["0", "257", "1.5", "-1", "auto", "all"],
   REDIS_URL: [
     "127.0.0.1:6379",
     "http://h",
@@ -246,6 +251,7 @@ describe("an insecure half of a configuration", () => {
   const CASES: readonly (readonly [string, Environ, Setting])[] = [
     ["a real Redis without keys", { REDIS_URL: "redis://h" }, "TOKEN_KEYS"],
     ["replicas of the embedded store", { MIN_REPLICAS_ACK: "1" }, "MIN_REPLICAS_ACK"],
+    ["workers that each have a store of their own", { WORKERS: "2" }, "WORKERS"],
     ["a certificate without its key", { TLS_CERT_FILE: CERT }, "TLS_KEY_FILE"],
     ["a key without its certificate", { TLS_KEY_FILE: CERT_KEY }, "TLS_CERT_FILE"],
     ["client certificates without TLS", { TLS_CLIENT_CA_FILE: CERT }, "TLS_CLIENT_CA_FILE"],
