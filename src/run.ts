@@ -66,8 +66,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
 
 /** Starts a supervisor and as many workers as are set. @throws when one cannot start */
 export async function supervise(config: Config): Promise<{ close(): Promise<void> }> {
-  const secrets = config.apiTokens.map(({ token }) => token);
-  const { logger } = await openLog({ level: config.logLevel, secrets });
+  const { logger } = await openLog({ level: config.logLevel, secrets: secretsOf(config) });
   const supervisor = new Supervisor(config, logger);
   await supervisor.start();
   return supervisor;
@@ -78,8 +77,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
   const lifecycle = new Lifecycle();
   const madeTokens = config.redisUrl === undefined && config.apiTokens.length === 0 ? developmentTokens() : [];
   const apiTokens = [...config.apiTokens, ...madeTokens];
-  const secrets = [...config.apiTokens.map(({ token }) => token), config.adminToken ?? []].flat();
-  const log = await openLog({ level: config.logLevel, secrets, ...options });
+  const log = await openLog({ level: config.logLevel, secrets: secretsOf(config), ...options });
   const metrics = new Metrics();
   try {
     const client = await openStore(config, log.logger, metrics);
@@ -106,6 +104,11 @@ export async function open(config: Config, options: { write?: (line: string) => 
     await lifecycle.close(config.shutdownTimeoutMs);
     throw error;
   }
+}
+
+/** The credentials of the settings, which the log must not hold. */
+function secretsOf({ apiTokens, adminToken }: Config): string[] {
+  return [...apiTokens.map(({ token }) => token), ...(adminToken === undefined ? [] : [adminToken])];
 }
 
 async function openStore(config: Config, logger: Logger, metrics: Metrics): Promise<StoreClient> {

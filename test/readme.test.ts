@@ -1,0 +1,98 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { Code } from "@connectrpc/connect";
+import { codeFromString, codeToString } from "@connectrpc/connect/protocol-connect";
+import { describe, expect, it } from "vitest";
+import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
+import { DEFAULTS } from "../src/config/config.ts";
+import * as domainErrors from "../src/domain/errors.ts";
+import { errorResponse } from "../src/rest/errors.ts";
+import { callError, toCallError } from "../src/rpc/errors.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const read = (path: string) => readFileSync(`${ROOT}/${path}`, "utf8");
+const README = read("README.md");
+
+/** The rows of the tables of a section, without their headings; cells without backticks. */
+function rowsOf(section: string): string[][] {
+  const start = README.indexOf(`\n## ${section}\n`);
+  if (start < 0) throw new Error(`the README has no section ${section}`);
+  const end = README.indexOf("\n## ", start + 1);
+  const lines = README.slice(start, end < 0 ? undefined : end).split("\n");
+  return lines
+    .filter((line, i) => line.startsWith("|") && !line.startsWith("|---") && !lines[i + 1]?.startsWith("|---"))
+    .map((line) => line.split("|").slice(1, -1))
+    .map((cells) => cells.map((cell) => cell.trim().replaceAll("`", "")));
+}
+
+describe("the table of settings", () => {
+  it("has every setting with its default, and no other", () => {
+    const documented = rowsOf("Settings").map(([name, value]) => [name, value]);
+    expect(documented).toEqual(Object.entries(DEFAULTS));
+  });
+
+  it("has the variables that Deno may read", () => {
+    const deno = JSON.parse(read("deno.json")) as { permissions: { default: { env: { allow: string[] } } } };
+    expect([...deno.permissions.default.env.allow].sort()).toEqual(Object.keys(DEFAULTS).sort());
+  });
+});
+
+const HTTP_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "OPTIONS"]);
+
+/** Every reason that the sources hold: their texts in capitals that are no HTTP methods. */
+function reasonsInSource(): string[] {
+  const files = ["src/domain/errors.ts"];
+  for (const folder of ["src/rpc", "src/rest", "src/auth"]) {
+    for (const name of readdirSync(`${ROOT}/${folder}`, { recursive: true }) as string[]) {
+      if (name.endsWith(".ts") && !name.endsWith(".test.ts")) files.push(`${folder}/${name}`);
+    }
+  }
+  const found = files.flatMap((file) =>
+    [...read(file).matchAll(/"([A-Z]+(?:_[A-Z]+)*)"/g)].map(([, text]) => text ?? ""),
+  );
+  return [...new Set(found)].filter((text) => !HTTP_METHODS.has(text)).sort();
+}
+
+describe("the table of errors", () => {
+  const rows = rowsOf("Errors");
+
+  it("has every reason, and no other", () => {
+    expect(rows.map(([, reason]) => reason).sort()).toEqual(reasonsInSource());
+  });
+
+  it.each(rows.map(([code = "", reason = "", status = ""]) => [reason, code, status]))(
+    "has the HTTP status of %s (%s)",
+    (reason, name, status) => {
+      const code = codeFromString(name);
+      expect(code).toBeDefined();
+      const error = callError(code as Code, "text", { reason });
+      expect(errorResponse(error, false).status).toBe(Number(/^\d+/.exec(status)?.[0]));
+      const conditional = /\((\d+) with If-Match\)/.exec(status)?.[1] ?? /^\d+/.exec(status)?.[0];
+      expect(errorResponse(error, true).status).toBe(Number(conditional));
+    },
+  );
+
+  const foreseen = Object.entries(domainErrors).filter(([name]) => name !== "DomainError");
+  it.each(foreseen)("has the code of %s", (_name, errorClass) => {
+    const error = toCallError(new (errorClass as new () => domainErrors.DomainError)());
+    const reason = error.findDetails(ErrorInfoSchema)[0]?.reason;
+    expect(rows.find(([, documented]) => documented === reason)?.[0]).toBe(codeToString(error.code));
+  });
+});
+
+it("the tables of dependencies have every package, and no other", () => {
+  const { dependencies, devDependencies } = JSON.parse(read("package.json")) as Record<string, Record<string, string>>;
+  const documented = rowsOf("Dependencies");
+  expect(documented.map(([name]) => name)).toEqual([
+    ...Object.keys(dependencies ?? {}),
+    ...Object.keys(devDependencies ?? {}),
+  ]);
+  for (const [name, purpose] of documented) expect(purpose, name).not.toBe("");
+});
+
+it("the npm scripts that it names are there", () => {
+  const { scripts } = JSON.parse(read("package.json")) as { scripts: Record<string, string> };
+  const named = [...README.matchAll(/npm run ([a-z:]+)/g)].map(([, name]) => name ?? "");
+  expect(named.length).toBeGreaterThan(3);
+  for (const name of named) expect(Object.keys(scripts)).toContain(name);
+});
