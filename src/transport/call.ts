@@ -13,6 +13,9 @@ import { createDeadlineSignal, createLinkedAbortController } from "@connectrpc/c
 import { type HeaderRecord, LeanHeaders } from "./lean-headers.ts";
 import type { UnaryMethod } from "./methods.ts";
 
+/** The longest time that setTimeout can wait: nearly 25 days. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
 /** What one unary call is, whatever it came in as. */
 export interface CallInit {
   readonly method: UnaryMethod;
@@ -135,7 +138,8 @@ export class UnaryCall {
   #signal(): AbortSignal {
     if (this.#controller === undefined) {
       const left = this.#deadline === undefined ? undefined : this.#deadline - Date.now();
-      const timer = createDeadlineSignal(left);
+      // Beyond this a timer would end at once; no call lives that long.
+      const timer = createDeadlineSignal(left !== undefined && left > MAX_TIMER_MS ? undefined : left);
       this.#stopTimer = timer.cleanup;
       this.#controller = createLinkedAbortController(
         timer.signal,

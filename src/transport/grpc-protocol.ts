@@ -125,12 +125,16 @@ function envelopeLength(bytes: Uint8Array, at: number): number {
 /** Takes the envelopes of a body one by one. */
 class EnvelopeReader {
   readonly #bytes: Uint8Array;
+  readonly #isCut: boolean;
   readonly #options: UniversalHandlerOptions;
   readonly #compression: Compression | null;
   #at = 0;
 
   constructor(bytes: Uint8Array, options: UniversalHandlerOptions, compression: Compression | null) {
-    this.#bytes = bytes;
+    // A body that is longer than this is not read to its end; how far it was read must not matter.
+    const limit = options.readMaxBytes + 2 * HEADER_BYTES;
+    this.#isCut = bytes.byteLength > limit;
+    this.#bytes = this.#isCut ? bytes.subarray(0, limit) : bytes;
     this.#options = options;
     this.#compression = compression;
   }
@@ -138,7 +142,7 @@ class EnvelopeReader {
   /** The next envelope; undefined at the end. */
   next(): { readonly flags: number; readonly data: Uint8Array | Promise<Uint8Array> } | undefined {
     const left = this.#bytes.byteLength - this.#at;
-    if (left === 0) return undefined;
+    if (left === 0 && !this.#isCut) return undefined;
     if (left < HEADER_BYTES) throw this.#incomplete();
     const flags = this.#bytes[this.#at] as number;
     const length = envelopeLength(this.#bytes, this.#at);
@@ -162,9 +166,8 @@ class EnvelopeReader {
   }
 
   #incomplete(): ConnectError {
-    const { readMaxBytes } = this.#options;
-    if (exceedsEnvelope(this.#bytes, this.#bytes.byteLength, readMaxBytes)) {
-      const message = `request is larger than one message of configured readMaxBytes ${readMaxBytes}`;
+    if (this.#isCut) {
+      const message = `request is larger than one message of configured readMaxBytes ${this.#options.readMaxBytes}`;
       return new ConnectError(message, Code.ResourceExhausted);
     }
     return new ConnectError("protocol error: incomplete envelope", Code.InvalidArgument);

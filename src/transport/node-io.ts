@@ -91,11 +91,18 @@ function readBody(source: Readable, isTooLong: IsTooLong, done: (body: Uint8Arra
 function writeHttp2(stream: ServerHttp2Stream, { status, headers, body, trailers }: WireResponse): void {
   if (stream.destroyed || stream.closed) return;
   headers[":status"] = status;
+  // node:http2 drops it from answers to requests, and refuses to write it to a stream.
+  if (headers["connection"] !== undefined) headers["connection"] = undefined;
   const isEarly = !stream.readableEnded;
   if (trailers || isEarly) {
     stream.respond(headers, WAIT_FOR_TRAILERS);
     stream.once("wantTrailers", () => {
-      stream.sendTrailers(trailers ?? {});
+      try {
+        stream.sendTrailers(trailers ?? {});
+      } catch {
+        // Fields that HTTP/2 forbids; thrown from here they would end the process.
+        stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+      }
       // Whatever is still coming of the request is not wanted (RFC 9113, 8.1). Closing before the
       // last frame is sent would lose it, and node:http2 fails the process when it wants trailers then.
       if (isEarly) setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR));

@@ -1,0 +1,119 @@
+import { Code } from "@connectrpc/connect";
+import { FORMS, type Form, frame, requestOf } from "./differential-requests.ts";
+import { MAX_BYTES, type Outcome } from "./differential-servers.ts";
+import { talk } from "./differential-service.ts";
+import type { RawRequest } from "./differential-wire.ts";
+
+/** What of an outcome a known difference speaks of. */
+export interface Excerpt {
+  readonly status?: number;
+  readonly end?: Outcome["end"];
+  readonly code?: Code | 0;
+  /** How often the implementation ran. */
+  readonly calls?: number;
+}
+
+/** A request that the unary transport answers otherwise than Connect's adapter, on purpose. */
+export interface KnownDifference {
+  readonly name: string;
+  readonly reason: string;
+  /** Requests that show it. */
+  readonly requests: readonly RawRequest[];
+  /** Whether the difference is to be expected of a request. */
+  readonly covers: (request: RawRequest) => boolean;
+  readonly lean: Excerpt;
+  readonly connect: Excerpt;
+}
+
+const MESSAGE = talk({ text: "hi" });
+const HEADER_BYTES = 5;
+
+/** Every difference in what comes over the wire. */
+export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
+  {
+    name: "gRPC-Web text is served",
+    reason: "Connect has no gRPC-Web text, which browsers' older clients speak; it answers 415.",
+    requests: grpcForms("grpc-web").map((form) => {
+      const request = requestOf(form, MESSAGE);
+      const headers = [["content-type", "application/grpc-web-text"]] as const;
+      return { ...request, headers, body: Buffer.from(Buffer.from(request.body).toString("base64")) };
+    }),
+    covers: ({ method, headers }) => method === "POST" && /^application\/grpc-web-text(\+|$)/i.test(typeOf(headers)),
+    lean: { status: 200 },
+    connect: { status: 415, calls: 0 },
+  },
+  {
+    name: "an envelope without its data is incomplete",
+    reason:
+      "Connect's decoder forgets the header of an envelope whose data never came: half a body passes for a whole one.",
+    requests: grpcForms().map((form) => {
+      const request = requestOf(form, MESSAGE);
+      return { ...request, body: Buffer.concat([request.body, frame(0, new Uint8Array(0), 1)]) };
+    }),
+    covers: (request) => isEnveloped(request) && endsInHeader(request.body),
+    lean: { code: Code.InvalidArgument, calls: 0 },
+    connect: { code: 0, calls: 1 },
+  },
+  {
+    name: "a body longer than one message can be is not read",
+    reason:
+      "Connect reads on, however many envelopes follow the first; ours stops reading, so it knows not what followed.",
+    requests: grpcForms("grpc-web").map((form) => {
+      const trailers = Array.from({ length: 50 }, () => frame(0x80, new Uint8Array(100)));
+      return { ...requestOf(form, MESSAGE), body: Buffer.concat([requestOf(form, MESSAGE).body, ...trailers]) };
+    }),
+    covers: (request) => isEnveloped(request) && request.body.byteLength > MAX_BYTES + 2 * HEADER_BYTES,
+    lean: { code: Code.ResourceExhausted, calls: 0 },
+    connect: { code: 0, calls: 1 },
+  },
+  {
+    name: "a GET is served when it has ended",
+    reason: "Connect does not read the body of a GET, so it makes the call of one whose body breaks its own length.",
+    requests: FORMS.filter(({ http, protocol }) => http === 2 && protocol === "connect-get").map((form) =>
+      requestOf(form, MESSAGE, { headers: [["content-length", "3"]] }),
+    ),
+    covers: ({ http, method, headers, body }) =>
+      http === 2 &&
+      method === "GET" &&
+      headers.some(([name, value]) => name === "content-length" && Number(value) !== body.byteLength),
+    lean: { end: "reset", calls: 0 },
+    connect: { end: "reset", calls: 1 },
+  },
+  {
+    name: "an answer that cannot be written is a reset",
+    reason: "Connect's adapter writes to the console and leaves the caller waiting.",
+    requests: FORMS.map((form) => requestOf(form, talk({ script: { headers: [["x-control", "a\u0001b"]] } }))).filter(
+      ({ http }) => http === 1,
+    ),
+    covers: () => false,
+    lean: { end: "reset", calls: 1 },
+    connect: { end: "nothing came", calls: 1 },
+  },
+];
+
+/** The code that an answer tells, 0 for success; undefined where it tells none. */
+export function codeOf({ trailers, body }: Outcome): number | undefined {
+  const text = [...trailers, body.toString("latin1")].join("\n");
+  const status = /grpc-status: (\d+)/.exec(text)?.[1];
+  return status === undefined ? undefined : Number(status);
+}
+
+function grpcForms(only?: Form["protocol"]): Form[] {
+  return FORMS.filter(({ protocol }) => (only === undefined ? protocol.startsWith("grpc") : protocol === only));
+}
+
+function typeOf(headers: RawRequest["headers"]): string {
+  return headers.find(([name]) => name.toLowerCase() === "content-type")?.[1].trim() ?? "";
+}
+
+function isEnveloped({ method, headers }: RawRequest): boolean {
+  return method === "POST" && typeOf(headers).toLowerCase().startsWith("application/grpc");
+}
+
+/** Whether a body ends right after the header of an envelope that says that there is more. */
+function endsInHeader(body: Uint8Array): boolean {
+  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+  let at = 0;
+  while (at + HEADER_BYTES < body.byteLength) at += HEADER_BYTES + view.getUint32(at + 1);
+  return at + HEADER_BYTES === body.byteLength && view.getUint32(at + 1) > 0;
+}
