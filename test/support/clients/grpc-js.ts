@@ -84,8 +84,12 @@ function call(client: Client, method: string, input: Fields, headers: CallHeader
   return new Promise<{ answer: Fields; requestId: string | undefined }>((resolve, reject) => {
     const unary = (client as unknown as Record<string, UnaryFn>)[method] as UnaryFn;
     const started = unary.call(client, input, metadata, (error, answer) => {
-      if (error) reject(failure(error, requestId));
-      else resolve({ answer: answer ?? {}, requestId });
+      try {
+        if (error) throw failure(error, requestId);
+        resolve({ answer: answer ?? {}, requestId });
+      } catch (failed) {
+        reject(failed);
+      }
     });
     started.on("metadata", (received) => {
       requestId = received.get("x-request-id")[0]?.toString();
@@ -95,7 +99,7 @@ function call(client: Client, method: string, input: Fields, headers: CallHeader
 
 function failure(error: ServiceError, requestId: string | undefined): CallFailure {
   const [bytes] = error.metadata.get("grpc-status-details-bin");
-  const details = bytes === undefined ? [] : detailsOf(bytes as Buffer);
+  const { message, details } = bytes === undefined ? { details: [] } : statusOf(bytes as Buffer);
   const violations = (details.find((detail) => detail["fieldViolations"])?.["fieldViolations"] ?? []) as Fields[];
   const name = status[error.code] ?? "";
   return new CallFailure(
@@ -106,7 +110,7 @@ function failure(error: ServiceError, requestId: string | undefined): CallFailur
         field: String(field),
         description: String(description),
       })),
-      message: error.details,
+      message: message ?? error.details,
     },
     {
       requestId: error.metadata.get("x-request-id")[0]?.toString() ?? requestId,
@@ -115,12 +119,17 @@ function failure(error: ServiceError, requestId: string | undefined): CallFailur
   );
 }
 
-function detailsOf(bytes: Buffer): Fields[] {
-  const { details = [] } = decode(statusDefinition, "google.rpc.Status", bytes) as { details?: Fields[] };
-  return details.map((any) => {
+/** `google.rpc.Status`: its message is as it was written, the one of the trailer is percent-encoded. */
+function statusOf(bytes: Buffer): { message?: string; details: Fields[] } {
+  type Status = { message?: string; details?: Fields[] };
+  const { message, details = [] } = decode(statusDefinition, "google.rpc.Status", bytes) as Status;
+  const known = details.flatMap((any) => {
     const typeUrl = String(any["type_url"] ?? any["typeUrl"]);
-    return decode(definition, typeUrl.slice(typeUrl.lastIndexOf("/") + 1), any["value"] as Buffer);
+    const type = typeUrl.slice(typeUrl.lastIndexOf("/") + 1);
+    // Of what it does not know, such as protovalidate's own detail, a client makes nothing.
+    return definition[type] ? [decode(definition, type, any["value"] as Buffer)] : [];
   });
+  return { message, details: known };
 }
 
 function decode(from: typeof definition, type: string, bytes: Buffer): Fields {
