@@ -1,0 +1,175 @@
+import { describe, expect, it } from "vitest";
+import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
+import { type CallHeaders, failureOf, type ServiceClient } from "./support/clients.ts";
+import { describeMatrix, newId } from "./support/matrix.ts";
+
+/** A call of every RPC. */
+const CALLS: readonly (readonly [string, (client: ServiceClient, headers: CallHeaders) => Promise<unknown>])[] = [
+  ["GetUserGroup", (client, headers) => client.getUserGroup({ userGroupId: "refused" }, headers)],
+  ["UpdateUserGroup", (client, headers) => client.updateUserGroup({ userGroupId: "refused", name: "a" }, headers)],
+  ["RotateUserGroupToken", (client, headers) => client.rotateUserGroupToken({ userGroupId: "refused" }, headers)],
+  ["ResolveViewer", (client, headers) => client.resolveViewer({ token: newUserGroupToken(0) }, headers)],
+];
+
+describeMatrix((place, row) => {
+  describe("without a valid API token", () => {
+    it.each(CALLS)("refuses %s", async (name, call) => {
+      const { client, server, as } = place();
+      const { customer } = server.tokens;
+      const cases: readonly (readonly [CallHeaders, string])[] = [
+        [{}, "MISSING"],
+        [{ authorization: customer }, "MALFORMED"],
+        [{ authorization: `Basic ${customer}` }, "MALFORMED"],
+        [{ authorization: "Token" }, "MALFORMED"],
+        [{ authorization: `Token ${customer} ${customer}` }, "MALFORMED"],
+        [{ authorization: `Token ${customer}x` }, "UNKNOWN"],
+        [{ authorization: `Token ${customer.slice(0, -1)}` }, "UNKNOWN"],
+        [{ authorization: `Token ${newApiToken()}` }, "UNKNOWN"],
+        [{ "explo-authorization": `Token ${newApiToken()}` }, "UNKNOWN"],
+        // The header that is there first counts: a bad one is not made good by the other.
+        [{ authorization: "Token unknown", "explo-authorization": `Token ${customer}` }, "UNKNOWN"],
+      ];
+      for (const [headers, reason] of cases) {
+        const { fields, challenge, status } = await failureOf(call(client, headers));
+        expect(fields, JSON.stringify(headers)).toMatchObject({
+          code: "unauthenticated",
+          reason: `API_TOKEN_${reason}`,
+          violations: [],
+        });
+        expect(fields.message).not.toContain(customer.slice(0, 8));
+        expect(challenge).toBe('Token realm="user-group-service"');
+        if (row.protocol === "rest") expect(status).toBe(401);
+      }
+      if (name === "ResolveViewer") return;
+      const updated = client.updateUserGroup({ userGroupId: "refused", name: "a" }, as.customer);
+      expect((await failureOf(updated)).fields.code).toBe("not_found");
+    });
+
+    it("refuses a user group token as an API token, and an API token as a user group token", async () => {
+      const { client, reference, server, as } = place();
+      const { group } = await reference.getUserGroup({ userGroupId: newId() }, as.customer);
+      for (const [, call] of CALLS) {
+        const { fields } = await failureOf(call(client, { authorization: `Token ${group.token}` }));
+        expect(fields).toMatchObject({ code: "unauthenticated", reason: "API_TOKEN_UNKNOWN" });
+      }
+      const { fields } = await failureOf(client.resolveViewer({ token: server.tokens.customer }, as.customer));
+      expect(fields).toMatchObject({ code: "not_found", reason: "TOKEN_NOT_FOUND" });
+    });
+
+    it("says nothing of what else is wrong with a request", async () => {
+      const { client } = place();
+      const { fields } = await failureOf(client.getUserGroup({ userGroupId: "" }, {}));
+      expect(fields).toMatchObject({ code: "unauthenticated", violations: [] });
+    });
+  });
+
+  it("takes an API token by every scheme and header that clients have", async () => {
+    const { client, server } = place();
+    const userGroupId = newId();
+    const { customer } = server.tokens;
+    const accepted: CallHeaders[] = [
+      { authorization: `Token ${customer}` },
+      { authorization: `token ${customer}` },
+      { authorization: `TOKEN  ${customer}` },
+      { authorization: `Bearer ${customer}` },
+      { authorization: `bEARER ${customer}` },
+      { "explo-authorization": `Token ${customer}` },
+      { "explo-authorization": `Bearer ${customer}` },
+      { authorization: `Token ${customer}`, "explo-authorization": "Token unknown" },
+    ];
+    for (const headers of accepted) {
+      expect((await client.getUserGroup({ userGroupId }, headers)).group.providedId).toBe(userGroupId);
+    }
+  });
+
+  describe("environments", () => {
+    it("share ids, but not groups", async () => {
+      const { client, reference, as } = place();
+      const userGroupId = newId();
+      const tokens = new Set<string>();
+      for (const [headers, name, tag] of [
+        [as.customer, "one", "Customer"],
+        [as.testing, "two", "Testing"],
+        [as.untagged, "three", null],
+      ] as const) {
+        const { group, newUserGroup } = await client.getUserGroup({ userGroupId, name }, headers);
+        expect(newUserGroup).toBe(true);
+        tokens.add(group.token);
+        const { viewer } = await client.resolveViewer({ token: group.token }, headers);
+        expect(viewer).toMatchObject({ name, tag });
+        expect((await client.rotateUserGroupToken({ userGroupId, previousTokenTtl: "60s" }, headers)).group.tag).toBe(
+          tag,
+        );
+        expect((await client.updateUserGroup({ userGroupId, mapping: { name } }, headers)).group.tag).toBe(tag);
+      }
+      expect(tokens.size).toBe(3);
+      const { group } = await reference.getUserGroup({ userGroupId }, as.customer);
+      expect(group).toMatchObject({ name: "one", mapping: { name: "one" } });
+    });
+
+    it("tell nothing of each other's groups and tokens, and change none", async () => {
+      const { client, reference, as } = place();
+      const userGroupId = newId();
+      const { group } = await reference.getUserGroup({ userGroupId, name: "Mine" }, as.customer);
+      const graced = group.token;
+      const rotation = { userGroupId, previousTokenTtl: "600s", requestId: `mine-${graced}` };
+      const current = (await reference.rotateUserGroupToken(rotation, as.customer)).group;
+      for (const headers of [as.testing, as.untagged]) {
+        const foreign = await failureOf(client.updateUserGroup({ userGroupId, name: "Stolen" }, headers));
+        const missing = await failureOf(client.updateUserGroup({ userGroupId: newId(), name: "Stolen" }, headers));
+        expect(foreign.fields).toEqual(missing.fields);
+        const stolen = await failureOf(client.rotateUserGroupToken({ userGroupId }, headers));
+        expect(stolen.fields).toMatchObject({ code: "not_found", reason: "USER_GROUP_NOT_FOUND" });
+        const nobodys = newUserGroupToken(0);
+        for (const token of [current.token, graced]) {
+          const resolved = await failureOf(client.resolveViewer({ token }, headers));
+          expect(resolved.fields).toEqual((await failureOf(client.resolveViewer({ token: nobodys }, headers))).fields);
+          const rotated = await failureOf(client.rotateUserGroupToken({ currentToken: token }, headers));
+          const unknown = await failureOf(client.rotateUserGroupToken({ currentToken: nobodys }, headers));
+          expect(rotated.fields).toEqual(unknown.fields);
+        }
+        // Nor does a request id of another environment answer, or get in the way.
+        const replayed = await failureOf(client.rotateUserGroupToken(rotation, headers));
+        expect(replayed.fields.reason).toBe("USER_GROUP_NOT_FOUND");
+      }
+      expect((await reference.getUserGroup({ userGroupId }, as.customer)).group).toEqual(current);
+      for (const token of [current.token, graced]) await reference.resolveViewer({ token }, as.customer);
+    });
+  });
+
+  it("gives back the request id that a caller sends, and makes one otherwise", async () => {
+    const { client, as } = place();
+    const headers = { ...as.customer, "x-request-id": "caller/1" };
+    expect((await client.getUserGroup({ userGroupId: "a" }, headers)).requestId).toBe("caller/1");
+    for (const [, call] of CALLS.slice(1)) expect((await failureOf(call(client, headers))).requestId).toBe("caller/1");
+    const refused = client.getUserGroup({ userGroupId: "a" }, { "x-request-id": "caller/2" });
+    expect((await failureOf(refused)).requestId).toBe("caller/2");
+    const made = new Set<string | undefined>();
+    for (const sent of [undefined, "two words", "x".repeat(129)]) {
+      const id = sent === undefined ? {} : { "x-request-id": sent };
+      made.add((await client.getUserGroup({ userGroupId: "a" }, { ...as.customer, ...id } as CallHeaders)).requestId);
+    }
+    expect([...made].map((id) => id?.length)).toEqual([36, 36, 36]);
+  });
+
+  const { openGzip } = row;
+  if (openGzip) {
+    it("takes and gives gzip", async () => {
+      const { server, reference, as } = place();
+      const client = openGzip(server.url);
+      const userGroupId = newId();
+      const properties = { text: "compressible ".repeat(4000) };
+      const { group } = await client.getUserGroup({ userGroupId, properties }, as.customer);
+      expect(group.properties).toEqual(properties);
+      const { group: stored } = await reference.getUserGroup({ userGroupId }, as.customer);
+      expect(stored.properties).toEqual(properties);
+      expect((await client.resolveViewer({ token: group.token }, as.customer)).viewer.properties).toEqual(properties);
+      const failure = await failureOf(client.updateUserGroup({ userGroupId, name: "é".repeat(300) }, as.customer));
+      expect(failure.fields.violations.map(({ field }) => field)).toEqual(["name"]);
+      // What is small when it is compressed may still be too large.
+      const bomb = await failureOf(client.updateUserGroup({ userGroupId, name: "n".repeat(2 ** 21) }, as.customer));
+      expect(bomb.fields).toMatchObject({ code: "resource_exhausted", reason: "MESSAGE_TOO_LARGE" });
+      client.close();
+    });
+  }
+});

@@ -1,0 +1,136 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import type { Json, JsonObject } from "../src/domain/user-group.ts";
+import {
+  type CallHeaders,
+  failureOf,
+  type GroupInput,
+  type RotateInput,
+  type ServiceClient,
+  type UpdateInput,
+} from "./support/clients.ts";
+import { describeMatrix, newId } from "./support/matrix.ts";
+
+/** A request that breaks a rule, and the fields that are at fault. */
+type Fault = readonly [title: string, fields: readonly string[], call: Call];
+type Call = (client: ServiceClient, headers: CallHeaders) => Promise<unknown>;
+
+const get =
+  (input: GroupInput): Call =>
+  (client, headers) =>
+    client.getUserGroup(input, headers);
+const update =
+  (input: UpdateInput): Call =>
+  (client, headers) =>
+    client.updateUserGroup(input, headers);
+const rotate =
+  (input: RotateInput): Call =>
+  (client, headers) =>
+    client.rotateUserGroupToken(input, headers);
+const resolve =
+  (token?: string): Call =>
+  (client, headers) =>
+    client.resolveViewer({ token }, headers);
+
+const FAULTS: readonly Fault[] = [
+  ["no id", ["user_group_id"], get({ name: "A" })],
+  ["an empty id", ["user_group_id"], get({ userGroupId: "" })],
+  ["an id of 257 characters", ["user_group_id"], get({ userGroupId: "é".repeat(257) })],
+  ["a line end in an id", ["user_group_id"], get({ userGroupId: "a\nb" })],
+  ["a line end at the end of an id", ["user_group_id"], get({ userGroupId: "a\n" })],
+  ["a NUL in an id", ["user_group_id"], get({ userGroupId: "\0" })],
+  ["a C1 control character in an id", ["user_group_id"], get({ userGroupId: "a\u0085" })],
+  ["a name of 257 characters", ["name"], get({ userGroupId: "a", name: "n".repeat(257) })],
+  ["an empty key of the mapping", ['mapping[""]'], get({ userGroupId: "a", mapping: { "": "x" } })],
+  ["a number that is not kept", ["properties"], get({ userGroupId: "a", properties: { n: [2 ** 53] } })],
+  ["an id and a name", ["user_group_id", "name"], get({ userGroupId: "", name: "n".repeat(257) })],
+  ["no id in an update", ["user_group_id"], update({ name: "A" })],
+  ["an id of control characters in an update", ["user_group_id"], update({ userGroupId: "\u007f" })],
+  ["a long name in an update", ["name"], update({ userGroupId: "a", name: "é".repeat(257) })],
+  ["1,001 entries", ["mapping"], update({ userGroupId: "a", mapping: entries(1001) })],
+  ["a long key", [`mapping["${"k".repeat(257)}"]`], update({ userGroupId: "a", mapping: { ["k".repeat(257)]: "" } })],
+  ["a long value", ['mapping["k"]'], update({ userGroupId: "a", mapping: { k: "v".repeat(1025) } })],
+  ["properties of 64 KiB and a byte", ["properties"], update({ userGroupId: "a", properties: sized(65537) })],
+  ["33 levels of objects", ["properties"], update({ userGroupId: "a", properties: nested(33) })],
+  ["33 levels with arrays", ["properties"], update({ userGroupId: "a", properties: { a: arrays(32) } })],
+  ["a number below what is kept", ["properties"], update({ userGroupId: "a", properties: { n: -(2 ** 60) } })],
+  ["an etag of 65 characters", ["etag"], update({ userGroupId: "a", etag: "e".repeat(65) })],
+  ["no group to rotate", ["group"], rotate({})],
+  ["an empty token", ["current_token"], rotate({ currentToken: "" })],
+  ["a token of 1,025 characters", ["current_token"], rotate({ currentToken: "t".repeat(1025) })],
+  ["an empty id to rotate", ["user_group_id"], rotate({ userGroupId: "" })],
+  ["a control character in an id to rotate", ["user_group_id"], rotate({ userGroupId: "a\t" })],
+  ["a negative grace", ["previous_token_ttl"], rotate({ userGroupId: "a", previousTokenTtl: "-1s" })],
+  ["a grace of over 30 days", ["previous_token_ttl"], rotate({ userGroupId: "a", previousTokenTtl: "2592000.001s" })],
+  ["a request id of 129 characters", ["request_id"], rotate({ userGroupId: "a", requestId: "r".repeat(129) })],
+  ["a request id with a space", ["request_id"], rotate({ userGroupId: "a", requestId: "r r" })],
+  ["a missing token to resolve", ["token"], resolve()],
+  ["an empty token to resolve", ["token"], resolve("")],
+  ["a long token to resolve", ["token"], resolve("t".repeat(1025))],
+];
+
+describeMatrix((place, row) => {
+  describe("refuses, with the same words over every protocol,", () => {
+    it.each(FAULTS)("%s", async (_title, fields, call) => {
+      const { client, reference, as } = place();
+      const { fields: failure } = await failureOf(call(client, as.customer));
+      expect(failure).toMatchObject({ code: "invalid_argument", reason: "VALIDATION_FAILED" });
+      expect(failure.violations.map(({ field }) => field)).toEqual(fields);
+      for (const { description } of failure.violations) expect(description).not.toBe("");
+      expect(failure).toEqual((await failureOf(call(reference, as.customer))).fields);
+    });
+  });
+
+  it("accepts what lies on every limit", async () => {
+    const { client, reference, as } = place();
+    const userGroupId = newId().padEnd(256, "é");
+    const name = "🙂".repeat(256);
+    await client.getUserGroup({ userGroupId, name }, as.customer);
+    const changes: UpdateInput[] = [
+      { mapping: entries(1000) },
+      { mapping: { ["é".repeat(256)]: "é".repeat(1024) } },
+      { properties: sized(65536) },
+      { properties: nested(32) },
+      { properties: { a: arrays(31) } },
+      { properties: { n: [2 ** 53 - 1, -(2 ** 53 - 1), 1e-300, 0.1, -0] } },
+    ];
+    for (const change of changes) {
+      await client.updateUserGroup({ ...change, userGroupId }, as.customer);
+      const { group } = await reference.getUserGroup({ userGroupId }, as.customer);
+      expect(group).toMatchObject({ providedId: userGroupId, name, ...JSON.parse(JSON.stringify(change)) });
+    }
+    const rotation = { userGroupId, previousTokenTtl: "2592000s", requestId: randomUUID().padEnd(128, "r") };
+    expect((await client.rotateUserGroupToken(rotation, as.customer)).group.providedId).toBe(userGroupId);
+  });
+
+  it("refuses a message of more than 1 MiB", async () => {
+    const { client, reference, as } = place();
+    for (const size of [1024 * 1024 + 1, 3 * 1024 * 1024]) {
+      const call = update({ userGroupId: "a", name: "n".repeat(size) });
+      const { fields, status } = await failureOf(call(client, as.customer));
+      expect(fields).toMatchObject({ code: "resource_exhausted", reason: "MESSAGE_TOO_LARGE", violations: [] });
+      expect(fields).toEqual((await failureOf(call(reference, as.customer))).fields);
+      expect(status).toBe(row.protocol === "rest" ? 413 : undefined);
+    }
+    // The connection, or a new one, goes on.
+    await client.getUserGroup({ userGroupId: "after" }, as.customer);
+  });
+});
+
+function entries(count: number): Record<string, string> {
+  return Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, "v"]));
+}
+
+/** An object of so many bytes of JSON. */
+function sized(bytes: number): JsonObject {
+  const overhead = JSON.stringify({ text: "" }).length;
+  return { text: "x".repeat(bytes - overhead) };
+}
+
+function nested(levels: number): JsonObject {
+  return levels === 1 ? { end: true } : { a: nested(levels - 1) };
+}
+
+function arrays(levels: number): Json {
+  return levels === 1 ? [1] : [arrays(levels - 1)];
+}

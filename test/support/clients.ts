@@ -1,0 +1,63 @@
+import { connectClient } from "./clients/connect.ts";
+import { grpcJsClient } from "./clients/grpc-js.ts";
+import { fetchClient, nodeHttpClient } from "./clients/rest.ts";
+import type { ClientProtocol, ServiceClient } from "./clients/types.ts";
+
+export * from "./clients/types.ts";
+
+/** A way to call the service, as a row of the matrix. */
+export interface ClientRow {
+  readonly name: string;
+  readonly protocol: ClientProtocol;
+  /** Whether a GET takes any body; fetch's fields ride in the query, which is short. */
+  readonly longGets: boolean;
+  readonly open: (url: string) => ServiceClient;
+  /** The same, with requests and answers compressed; undefined where the client cannot. */
+  readonly openGzip?: (url: string) => ServiceClient;
+}
+
+/** Every client configuration that the service is proved with. */
+export const CLIENTS: readonly ClientRow[] = [
+  connectRow("gRPC by connect-node", "grpc", "2", true),
+  connectRow("gRPC-Web over HTTP/1.1", "grpc-web", "1.1", true),
+  connectRow("Connect JSON over HTTP/1.1", "connect", "1.1", false),
+  connectRow("Connect binary over HTTP/1.1", "connect", "1.1", true),
+  connectRow("Connect JSON over HTTP/2", "connect", "2", false),
+  connectRow("Connect binary over HTTP/2", "connect", "2", true),
+  {
+    name: "gRPC by grpc-js",
+    protocol: "grpc",
+    longGets: true,
+    open: (url) => grpcJsClient(url),
+    openGzip: (url) => grpcJsClient(url, { gzip: true }),
+  },
+  {
+    name: "REST by node:http",
+    protocol: "rest",
+    longGets: true,
+    open: (url) => nodeHttpClient(url),
+    openGzip: (url) => nodeHttpClient(url, { gzip: true }),
+  },
+  { name: "REST by fetch", protocol: "rest", longGets: false, open: fetchClient },
+];
+
+/** The client whose answers others are compared with: it tells of every field. */
+export function openReference(url: string): ServiceClient {
+  return connectClient(url, { protocol: "connect", httpVersion: "1.1", binary: false });
+}
+
+function connectRow(
+  name: string,
+  protocol: "grpc" | "grpc-web" | "connect",
+  httpVersion: "1.1" | "2",
+  binary: boolean,
+): ClientRow {
+  const options = { protocol, httpVersion, binary };
+  return {
+    name,
+    protocol,
+    longGets: true,
+    open: (url) => connectClient(url, options),
+    openGzip: (url) => connectClient(url, { ...options, gzip: true }),
+  };
+}

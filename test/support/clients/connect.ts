@@ -1,0 +1,138 @@
+import { Agent } from "node:http";
+import { fromJson, type JsonValue } from "@bufbuild/protobuf";
+import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
+import { type CallOptions, ConnectError, createClient, type Transport } from "@connectrpc/connect";
+import { codeToString } from "@connectrpc/connect/protocol-connect";
+import {
+  compressionGzip,
+  createConnectTransport,
+  createGrpcTransport,
+  createGrpcWebTransport,
+  Http2SessionManager,
+} from "@connectrpc/connect-node";
+import { BadRequestSchema, ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
+import { ApiEnvironmentTag, type UserGroup } from "../../../gen/usergroup/v1/user_group_pb.ts";
+import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
+import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
+import type { JsonObject } from "../../../src/domain/user-group.ts";
+import { CallFailure, type CallHeaders, type GroupResult, type ServiceClient } from "./types.ts";
+
+/** How a client of connect-node speaks. */
+export interface ConnectClientOptions {
+  readonly protocol: "grpc" | "grpc-web" | "connect";
+  readonly httpVersion: "1.1" | "2";
+  readonly binary: boolean;
+  /** Sends every request compressed and takes compressed answers alone. */
+  readonly gzip?: boolean;
+}
+
+/** A client of connect-node, by the generated code that the server uses too. */
+export function connectClient(url: string, options: ConnectClientOptions): ServiceClient {
+  const { transport, close } = openTransport(url, options);
+  const groups = createClient(UserGroupService, transport);
+  const viewers = createClient(ViewerService, transport);
+  const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
+  return {
+    getUserGroup: async (input, headers) => {
+      const message = fromJson(getUserGroup.input, input as JsonValue);
+      const { answer, requestId } = await observed(headers, (call) => groups.getUserGroup(message, call));
+      return { group: groupOf(answer.userGroup), newUserGroup: answer.newUserGroup, requestId };
+    },
+    updateUserGroup: async (input, headers) => {
+      const message = fromJson(updateUserGroup.input, input as JsonValue);
+      const { answer, requestId } = await observed(headers, (call) => groups.updateUserGroup(message, call));
+      return { group: groupOf(answer.userGroup), requestId };
+    },
+    rotateUserGroupToken: async (input, headers) => {
+      const message = fromJson(rotateUserGroupToken.input, input as JsonValue);
+      const { answer, requestId } = await observed(headers, (call) => groups.rotateUserGroupToken(message, call));
+      return { group: groupOf(answer.userGroup), requestId };
+    },
+    resolveViewer: async (input, headers) => {
+      const { answer, requestId } = await observed(headers, (call) => viewers.resolveViewer(input, call));
+      const { name, providedId, mapping, apiEnvironmentTag, tokenExpireTime } = answer;
+      const viewer = {
+        teamId: Number(answer.teamId),
+        name,
+        providedId,
+        mapping,
+        properties: (answer.properties as JsonObject | undefined) ?? null,
+        tag: tagOf(apiEnvironmentTag),
+        expireTime: tokenExpireTime && timestampDate(tokenExpireTime).getTime(),
+      };
+      return { viewer, requestId };
+    },
+    close,
+  };
+}
+
+function openTransport(url: string, options: ConnectClientOptions): { transport: Transport; close: () => void } {
+  const { protocol, httpVersion, binary, gzip } = options;
+  const agent = new Agent({ keepAlive: true });
+  const sessionManager = new Http2SessionManager(url);
+  const common = {
+    baseUrl: url,
+    useBinaryFormat: binary,
+    ...(gzip && { sendCompression: compressionGzip, acceptCompression: [compressionGzip], compressMinBytes: 0 }),
+  };
+  const http = httpVersion === "1.1" ? { httpVersion, nodeOptions: { agent } } : { httpVersion, sessionManager };
+  const close = () => {
+    agent.destroy();
+    sessionManager.abort();
+  };
+  if (protocol === "connect") return { transport: createConnectTransport({ ...common, ...http }), close };
+  if (protocol === "grpc-web") return { transport: createGrpcWebTransport({ ...common, ...http }), close };
+  return { transport: createGrpcTransport({ ...common, sessionManager }), close };
+}
+
+async function observed<T>(headers: CallHeaders, call: (options: CallOptions) => Promise<T>) {
+  let requestId: string | undefined;
+  const onHeader = (received: Headers) => {
+    requestId = received.get("x-request-id") ?? undefined;
+  };
+  try {
+    return { answer: await call({ headers, onHeader }), requestId };
+  } catch (error) {
+    if (!(error instanceof ConnectError)) throw error;
+    const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
+    throw new CallFailure(
+      {
+        code: codeToString(error.code),
+        reason: error.findDetails(ErrorInfoSchema)[0]?.reason ?? "",
+        violations: violations.map(({ field, description }) => ({ field, description })),
+        message: error.rawMessage,
+      },
+      {
+        requestId: error.metadata.get("x-request-id") ?? undefined,
+        challenge: error.metadata.get("www-authenticate") ?? undefined,
+      },
+    );
+  }
+}
+
+function groupOf(group: UserGroup | undefined): GroupResult {
+  if (!group) throw new Error("the answer has no user_group");
+  const { token, name, providedId, mapping, properties, apiEnvironmentTag, etag } = group;
+  return {
+    teamId: Number(group.teamId),
+    token,
+    name,
+    providedId,
+    mapping,
+    properties: (properties as JsonObject | undefined) ?? null,
+    tag: tagOf(apiEnvironmentTag),
+    etag,
+    createTime: isoOf(group.createTime),
+    updateTime: isoOf(group.updateTime),
+    tokenCreateTime: isoOf(group.tokenCreateTime),
+  };
+}
+
+function isoOf(time: Timestamp | undefined): string | undefined {
+  return time && timestampDate(time).toISOString();
+}
+
+function tagOf(tag: ApiEnvironmentTag): "Customer" | "Testing" | null {
+  if (tag === ApiEnvironmentTag.CUSTOMER) return "Customer";
+  return tag === ApiEnvironmentTag.TESTING ? "Testing" : null;
+}
