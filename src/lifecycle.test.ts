@@ -55,7 +55,10 @@ describe("the lifecycle", () => {
   it("gives up what hangs at the one deadline, and still asks the others to close", async () => {
     const lifecycle = new Lifecycle();
     const seen: string[] = [];
-    lifecycle.onClose("first", () => seen.push("first"));
+    lifecycle.onClose("first", async () => {
+      await Promise.resolve();
+      seen.push("first");
+    });
     lifecycle.onClose("hangs too", hang);
     lifecycle.onClose("hangs", hang);
     expect(await lifecycle.close(20)).toEqual(["hangs", "hangs too"]);

@@ -27,19 +27,29 @@ export class Lifecycle {
 
   async #closeAll(timeoutMs: number): Promise<readonly string[]> {
     const failed: string[] = [];
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const deadline = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error("deadline")), timeoutMs);
-    });
-    deadline.catch(() => {});
+    const end = performance.now() + timeoutMs;
     for (const { name, close } of this.#closers.reverse()) {
       try {
-        await Promise.race([close(), deadline]);
+        await within(end - performance.now(), close);
       } catch {
         failed.push(name);
       }
     }
-    clearTimeout(timer);
     return failed;
+  }
+}
+
+/** Runs a closer for so many milliseconds at most. One that has little to do gets by when no time is left, too. */
+async function within(ms: number, close: () => unknown): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const deadline = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error("deadline")), Math.max(ms, 0));
+  });
+  try {
+    await Promise.race([close(), deadline]);
+  } finally {
+    clearTimeout(timer);
+    // A closer that threw left nobody to wait for it.
+    deadline.catch(() => {});
   }
 }
