@@ -6,5 +6,7 @@ export function explainStartFailure(error: unknown): string {
   if (error instanceof ConfigError) return error.message;
   if (error instanceof StoreUnavailable)
     return `cannot use Redis: ${(error.cause as Error)?.message}; check REDIS_URL and that Redis runs`;
+  if ((error as { syscall?: unknown })?.syscall === "listen")
+    return `cannot listen: ${(error as Error).message}; check HOST and PORT`;
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
