@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { type Certificates, makeCertificates } from "./support/certificates.ts";
 import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
 
 /** What a client brings: what it trusts, and who it says it is. */
 interface Identity {
@@ -24,7 +25,7 @@ describe.each(RUNTIMES)("over TLS on %s", (runtime) => {
   beforeAll(async () => {
     certificates = makeCertificates();
     const { server: own, ca, folder } = certificates;
-    const env = { TLS_CERT_FILE: own.certFile, TLS_KEY_FILE: own.keyFile };
+    const env = { TLS_CERT_FILE: own.certFile, TLS_KEY_FILE: own.keyFile, SHUTDOWN_TIMEOUT: "1h" };
     const denoFlags = [`--allow-read=${folder}`];
     server = await startServer({ runtime, env, denoFlags });
     strict = await startServer({ runtime, env: { ...env, TLS_CLIENT_CA_FILE: ca.certFile }, denoFlags });
@@ -73,6 +74,28 @@ describe.each(RUNTIMES)("over TLS on %s", (runtime) => {
     }
     // They did it no harm.
     expect(await http1Status(strict, known(), undefined)).toMatchObject({ status: 200 });
+  });
+
+  it("ends without waiting for connections that are kept alive", async () => {
+    const { hostname: host, port } = new URL(server.url);
+    const socket = connectTls({ host, port: Number(port), ...trusting(), ALPNProtocols: ["http/1.1"] });
+    const session = connectHttp2(server.url, trusting());
+    socket.on("error", () => {});
+    session.on("error", () => {});
+    try {
+      let text = "";
+      socket.on("data", (chunk) => {
+        text += chunk;
+      });
+      socket.write("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+      await waitFor("there is an answer", () => text.startsWith("HTTP/1.1 200"));
+      await waitFor("HTTP/2 is connected", () => !session.connecting);
+      server.signal("SIGTERM");
+      expect(await server.exited()).toBe(0);
+    } finally {
+      socket.destroy();
+      session.destroy();
+    }
   });
 });
 
