@@ -29,18 +29,19 @@ export interface StoreClientOptions {
   readonly onReady?: () => void;
 }
 
-/** One connection to the store, with a deadline and one kind of error on every call. */
+/** The store's connections, with a deadline and one kind of error on every call. */
 export class StoreClient {
   readonly redis: ScriptedRedis;
+  readonly #changes: ScriptedRedis;
   readonly #options: StoreClientOptions;
 
-  constructor(redis: Redis, options: StoreClientOptions) {
-    redis.defineCommand("ugCreate", CREATE);
-    redis.defineCommand("ugUpdate", UPDATE);
-    redis.defineCommand("ugRotate", ROTATE);
-    redis.defineCommand("ugSettle", SETTLE);
-    redis.defineCommand("ugResolve", RESOLVE);
-    this.redis = redis as ScriptedRedis;
+  /**
+   * @param changes a connection for changes that wait for replicas, which keeps
+   *   whatever comes after them on it waiting; default: the one for everything
+   */
+  constructor(redis: Redis, options: StoreClientOptions, changes: Redis = redis) {
+    this.redis = withScripts(redis);
+    this.#changes = changes === redis ? this.redis : withScripts(changes);
     this.#options = options;
   }
 
@@ -75,19 +76,19 @@ export class StoreClient {
   }
 
   /**
-   * Runs a change in one round trip, and with `minReplicas` waits until that many replicas have it.
+   * Runs a change in one round trip; with `minReplicas` in two, for it waits
+   * until that many replicas have the change.
    *
    * @throws as `run`, and TooFewReplicas
    */
   change<T>(operation: string, command: (redis: ScriptedRedis) => Promise<T>): Promise<T> {
     const { minReplicas = 0, timeoutMs } = this.#options;
     if (minReplicas === 0) return this.run(operation, command);
-    return this.run(operation, async (redis) => {
-      // Both leave in one pipeline. WAIT answers for what this connection wrote before it.
-      const [value, confirmed] = await Promise.all([
-        command(redis),
-        redis.wait(minReplicas, Math.ceil(timeoutMs * 0.8)),
-      ]);
+    return this.run(operation, async () => {
+      const value = await command(this.#changes);
+      // Not in the same pipeline: it answers for what this connection wrote before it, and a script
+      // that Redis did not know would be sent again behind it.
+      const confirmed = await this.#changes.wait(minReplicas, Math.ceil(timeoutMs * 0.8));
       if (confirmed < minReplicas) throw new TooFewReplicas();
       return value;
     });
@@ -98,9 +99,10 @@ export class StoreClient {
     await this.run("ping", (redis) => redis.ping());
   }
 
-  /** Closes the connection; calls under way fail. */
+  /** Closes the connections; calls under way fail. */
   close(): void {
     this.redis.disconnect();
+    this.#changes.disconnect();
   }
 }
 
@@ -115,16 +117,22 @@ export async function openRedis(
   url: string,
   options: StoreClientOptions & { connectMs?: number },
 ): Promise<StoreClient> {
-  const redis = new Redis(url, redisOptions(options.timeoutMs));
   let lastError: Error | undefined;
-  redis.on("error", (error) => {
-    lastError = error;
-    options.onError?.(error);
-  });
-  redis.on("ready", () => options.onReady?.());
-  const client = new StoreClient(redis, options);
+  const connect = () => {
+    const redis = new Redis(url, redisOptions(options.timeoutMs));
+    redis.on("error", (error) => {
+      lastError = error;
+      options.onError?.(error);
+    });
+    redis.on("ready", () => options.onReady?.());
+    return redis;
+  };
+  const redis = connect();
+  const changes = (options.minReplicas ?? 0) > 0 ? connect() : redis;
+  const client = new StoreClient(redis, options, changes);
   try {
-    await ready(redis, options.connectMs ?? 10_000);
+    const connectMs = options.connectMs ?? 10_000;
+    await Promise.all([...new Set([redis, changes])].map((connection) => ready(connection, connectMs)));
   } catch {
     client.close();
     throw new StoreUnavailable(lastError);
@@ -137,6 +145,15 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   const { default: RedisMock } = await import("ioredis-mock");
   // Instances of one host share their data; a name of its own makes this one new.
   return new StoreClient(new RedisMock({ host: crypto.randomUUID() }), options);
+}
+
+function withScripts(redis: Redis): ScriptedRedis {
+  redis.defineCommand("ugCreate", CREATE);
+  redis.defineCommand("ugUpdate", UPDATE);
+  redis.defineCommand("ugRotate", ROTATE);
+  redis.defineCommand("ugSettle", SETTLE);
+  redis.defineCommand("ugResolve", RESOLVE);
+  return redis as ScriptedRedis;
 }
 
 function redisOptions(timeoutMs: number): RedisOptions {

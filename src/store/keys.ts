@@ -19,9 +19,9 @@ export function tokensKey(prefix: string): string {
   return `${prefix}tokens`;
 }
 
-/** String that expires: the parameters that a request id was first used with. */
-export function requestClaimKey(prefix: string, requestId: string): string {
-  return `${prefix}request-claim:${requestId}`;
+/** String that expires: the parameters that a request id was first used with, by the digest of that id. */
+export function requestClaimKey(prefix: string, requestDigest: string): string {
+  return `${prefix}request-claim:${requestDigest}`;
 }
 
 /** Hash: what is stored of an environment. */

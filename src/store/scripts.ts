@@ -61,7 +61,7 @@ return {'done', spread(redis.call('HGETALL', KEYS[1]))}`,
  *  7 now, in milliseconds since 1970
  *  8 grace of the old token in milliseconds, 0 for none
  *  9 when the grace ends, in milliseconds since 1970
- * 10 request id, or nothing
+ * 10 digest of the request id, or nothing
  * 11 digest of the request's parameters
  * 12 how long to keep the answer, in milliseconds
  * Answers `missing`; `unsettled` and the record when the last rotation still

@@ -81,7 +81,9 @@ export class RedisUserGroups implements UserGroupStore {
   }
 
   async rotate(environment: Environment, rotation: Rotation): Promise<UserGroup> {
-    const { target, requestId = "" } = rotation;
+    const { target } = rotation;
+    // Callers choose it, and what looks like a key name may be a secret.
+    const requestId = rotation.requestId === undefined ? "" : digest(rotation.requestId);
     const providedId = target.by === "id" ? target.providedId : undefined;
     const partition =
       target.by === "id" ? partitionOf(environment, target.providedId) : tokenPartition(environment, target.token);

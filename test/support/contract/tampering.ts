@@ -3,7 +3,7 @@ import type { Environment } from "../../../src/domain/environment.ts";
 import { DomainError, RecordUnreadable } from "../../../src/domain/errors.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import type { UserGroup } from "../../../src/domain/user-group.ts";
-import { TokenCipher } from "../../../src/store/encryption.ts";
+import { digest, TokenCipher } from "../../../src/store/encryption.ts";
 import { idBinding } from "../../../src/store/record.ts";
 import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup, RING } from "./context.ts";
 
@@ -166,7 +166,7 @@ function rotations(context: ContractContext): void {
     const { environment, group } = await twoGroups(context);
     const rotation = byToken(group.token, { requestId: "r" });
     await store().rotate(environment, rotation);
-    const key = `${keysOf(environment, "a").prefix}request:r`;
+    const key = `${keysOf(environment, "a").prefix}request:${digest("r")}`;
     const forged = new TokenCipher(RING).encrypt("ugt_forged", idBinding(environment, "other"));
     for (const [field, value] of [
       ["token_link", forged],

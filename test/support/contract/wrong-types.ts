@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { RecordUnreadable } from "../../../src/domain/errors.ts";
+import { digest } from "../../../src/store/encryption.ts";
 import { byId, byToken, type ContractContext, contents, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
 
 /** Keys that hold another type than the store's. Not for the embedded store, whose Redis tells no types apart. */
@@ -31,9 +32,9 @@ export function wrongTypeContract({ store, redis }: ContractContext): void {
       const environment = newEnvironment({ partitions: 1 });
       const { group } = await store().getOrCreate(environment, newGroup("a"));
       const { prefix } = keysOf(environment, "a");
-      await redis().set(`${prefix}request:r1`, "x");
+      await redis().set(`${prefix}request:${digest("r1")}`, "x");
       await fails(store().rotate(environment, byId("a", { requestId: "r1" })), RecordUnreadable);
-      await redis().hset(`${prefix}request-claim:r2`, "x", "y");
+      await redis().hset(`${prefix}request-claim:${digest("r2")}`, "x", "y");
       await fails(store().rotate(environment, byId("a", { requestId: "r2" })), RecordUnreadable);
       expect((await store().getOrCreate(environment, newGroup("a"))).group).toEqual(group);
 
