@@ -20,6 +20,8 @@ server.on("stream", (stream, headers) => {
       const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
       const request = fromBinary(GetUserGroupRequestSchema, body.subarray(5, 5 + body.readUInt32BE(1)));
       const group = await work.read(headers.authorization, request.userGroupId);
+      // Under load the benchmark ends, and its streams with it.
+      if (stream.destroyed) return;
       const message = toBinary(GetUserGroupResponseSchema, responseMessage(group));
       const frame = Buffer.allocUnsafe(5 + message.byteLength);
       frame[0] = 0;
@@ -29,6 +31,7 @@ server.on("stream", (stream, headers) => {
       stream.once("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
       stream.end(frame);
     } catch {
+      if (stream.destroyed) return;
       stream.respond(
         { ":status": 200, "content-type": "application/grpc+proto", "grpc-status": "13" },
         { endStream: true },
