@@ -24,7 +24,7 @@ export type TypedCall<R extends RestRequest> = <M extends DescMethodUnary>(
   method: M,
   message: MessageShape<M["input"]>,
   request: R,
-) => Promise<{ readonly message: MessageShape<M["output"]>; readonly header: Headers }>;
+) => Promise<{ readonly message: MessageShape<M["output"]>; readonly headers: RestHeaders }>;
 
 /** What the route is made of. */
 export interface UserRouteOptions<R extends RestRequest> {
@@ -82,10 +82,11 @@ export class UserRoute<R extends RestRequest> {
 
   async #answer(verb: Verb, message: Message, verbRequest: VerbRequest, request: R): Promise<RestResponse> {
     const response = await this.#options.call(verb.method, message as never, request);
-    const headers: RestHeaders = { "content-type": "application/json", "cache-control": "no-store" };
-    response.header.forEach((value, name) => {
-      headers[name] = value;
-    });
+    const headers: RestHeaders = {
+      ...response.headers,
+      "content-type": "application/json",
+      "cache-control": "no-store",
+    };
     const { userGroup } = response.message as { userGroup?: { etag: string } };
     if (userGroup) headers["etag"] = `"${userGroup.etag}"`;
     const body = Buffer.from(JSON.stringify(verb.toBody(response.message as never, verbRequest)));

@@ -1,5 +1,5 @@
 import type { HandlerContext } from "@connectrpc/connect";
-import type { GetUserGroupRequest } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import type { GetUserGroupRequest, GetUserGroupResponse } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import { principalOf } from "./context.ts";
 import { userGroupMessage } from "./messages.ts";
@@ -13,6 +13,10 @@ export function getUserGroup(store: UserGroupStore) {
       mapping: request.mapping,
       properties: request.properties,
     });
-    return { userGroup: userGroupMessage(group), newUserGroup: created };
+    return {
+      $typeName: "usergroup.v1.GetUserGroupResponse",
+      userGroup: userGroupMessage(group),
+      newUserGroup: created,
+    } satisfies GetUserGroupResponse;
   };
 }

@@ -1,23 +1,28 @@
-import type { MessageInitShape } from "@bufbuild/protobuf";
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { ApiEnvironmentTag, type UserGroupSchema } from "../../gen/usergroup/v1/user_group_pb.ts";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { ApiEnvironmentTag, type UserGroup as UserGroupMessage } from "../../gen/usergroup/v1/user_group_pb.ts";
 import type { EnvironmentTag } from "../domain/environment.ts";
 import type { UserGroup } from "../domain/user-group.ts";
 
+/*
+ * Messages are written out whole, for `create` would look up every field of
+ * every one; their types see to it that no field is missing.
+ */
+
 /** A user group as its message. */
-export function userGroupMessage(group: UserGroup): MessageInitShape<typeof UserGroupSchema> {
+export function userGroupMessage(group: UserGroup): UserGroupMessage {
   return {
+    $typeName: "usergroup.v1.UserGroup",
     teamId: BigInt(group.teamId),
     token: group.token,
     name: group.name,
     providedId: group.providedId,
     mapping: group.mapping,
-    properties: group.properties,
+    ...(group.properties !== undefined && { properties: group.properties }),
     apiEnvironmentTag: tagMessage(group.environmentTag),
     etag: group.etag,
-    createTime: timestampFromMs(group.createTime),
-    updateTime: timestampFromMs(group.updateTime),
-    tokenCreateTime: timestampFromMs(group.tokenCreateTime),
+    createTime: timestamp(group.createTime),
+    updateTime: timestamp(group.updateTime),
+    tokenCreateTime: timestamp(group.tokenCreateTime),
   };
 }
 
@@ -31,4 +36,10 @@ export function tagMessage(tag: EnvironmentTag | undefined): ApiEnvironmentTag {
     case undefined:
       return ApiEnvironmentTag.UNSPECIFIED;
   }
+}
+
+/** A time in milliseconds since 1970 as its message. */
+export function timestamp(ms: number): Timestamp {
+  const seconds = Math.floor(ms / 1000);
+  return { $typeName: "google.protobuf.Timestamp", seconds: BigInt(seconds), nanos: (ms - seconds * 1000) * 1_000_000 };
 }

@@ -72,7 +72,7 @@ function observeEnd(observers: Observers, call: ObservedCall, error: ConnectErro
   const { method, requestId, started } = call;
   const seconds = (performance.now() - started) / 1000;
   const observation = {
-    method: method ? `${method.parent.typeName}/${method.name}` : "none",
+    method: method ? nameOf(method) : "none",
     protocol: call.contextValues?.get(kProtocol) ?? "rest",
     code: error ? codeToString(error.code) : "ok",
     seconds,
@@ -87,6 +87,18 @@ function observeEnd(observers: Observers, call: ObservedCall, error: ConnectErro
   const fields = { request_id: requestId, ...observation, ...errorFields(error.cause ?? error) };
   if (SERVER_FAULTS.has(error.code)) observers.logger.error(fields, "call failed");
   else observers.logger.debug(fields, "call refused");
+}
+
+const names = new WeakMap<DescMethod, string>();
+
+/** `package.Service/Method`, put together once for each. */
+function nameOf(method: DescMethod): string {
+  let name = names.get(method);
+  if (name === undefined) {
+    name = `${method.parent.typeName}/${method.name}`;
+    names.set(method, name);
+  }
+  return name;
 }
 
 async function* observeStream<T>(

@@ -1,6 +1,9 @@
 import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
 import type { HandlerContext } from "@connectrpc/connect";
-import type { RotateUserGroupTokenRequest } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import type {
+  RotateUserGroupTokenRequest,
+  RotateUserGroupTokenResponse,
+} from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import type { RotationTarget } from "../domain/user-group.ts";
 import { principalOf } from "./context.ts";
@@ -18,7 +21,10 @@ export function rotateUserGroupToken(store: UserGroupStore, defaultGraceMs: numb
       graceMs: graceMs(request.previousTokenTtl, defaultGraceMs),
       requestId: request.requestId || undefined,
     });
-    return { userGroup: userGroupMessage(group) };
+    return {
+      $typeName: "usergroup.v1.RotateUserGroupTokenResponse",
+      userGroup: userGroupMessage(group),
+    } satisfies RotateUserGroupTokenResponse;
   };
 }
 

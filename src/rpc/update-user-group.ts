@@ -1,5 +1,5 @@
 import type { HandlerContext } from "@connectrpc/connect";
-import type { UpdateUserGroupRequest } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import type { UpdateUserGroupRequest, UpdateUserGroupResponse } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { InvalidUpdateMask } from "../domain/errors.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import type { UserGroupChange } from "../domain/user-group.ts";
@@ -19,7 +19,10 @@ export function updateUserGroup(store: UserGroupStore) {
       changeOf(request),
       request.etag,
     );
-    return { userGroup: userGroupMessage(group) };
+    return {
+      $typeName: "usergroup.v1.UpdateUserGroupResponse",
+      userGroup: userGroupMessage(group),
+    } satisfies UpdateUserGroupResponse;
   };
 }
 

@@ -6,6 +6,7 @@ import { createValidateInterceptor } from "@connectrpc/validate";
 import { json as jsonRulesOption } from "../../gen/usergroup/v1/json_rules_pb.ts";
 import type { JsonObject } from "../domain/user-group.ts";
 import { type JsonFault, jsonFault, textFault } from "./json-rules.ts";
+import { compileSureCheck } from "./sure-rules.ts";
 
 /** A field of the request that is at fault; named as in the proto files. */
 export interface FieldViolation {
@@ -30,25 +31,33 @@ export function violationsOfRefusal(cause: unknown): FieldViolation[] | undefine
 
 type FieldCheck = { readonly field: DescField; readonly check: (value: unknown) => JsonFault | undefined };
 
+const VALID = { kind: "valid", error: undefined, violations: undefined } as const;
+
 /** A validator that also knows what protovalidate has no rule for. */
 function withJsonRules(validator: Validator): Validator {
   const checks = new Map<DescMessage, readonly FieldCheck[]>();
+  const sureChecks = new Map<DescMessage, (message: Message) => boolean>();
   return {
     validate(desc, message) {
-      const result = validator.validate(desc, message);
-      if (result.kind === "error") return result;
+      let isSure = sureChecks.get(desc);
+      if (!isSure) {
+        isSure = compileSureCheck(desc, regexMatch);
+        sureChecks.set(desc, isSure);
+      }
+      const result = isSure(message) ? undefined : validator.validate(desc, message);
+      if (result?.kind === "error") return result;
       let fieldChecks = checks.get(desc);
       if (!fieldChecks) {
         fieldChecks = desc.fields.flatMap(checkOf);
         checks.set(desc, fieldChecks);
       }
-      const violations = result.kind === "invalid" ? [...result.violations] : [];
+      const violations = result?.kind === "invalid" ? [...result.violations] : [];
       for (const { field, check } of fieldChecks) {
         const value = (message as Message & Record<string, unknown>)[field.localName];
         const fault = value === undefined ? undefined : check(value);
         if (fault) violations.push(new Violation(fault.message, fault.id, [field], [], false));
       }
-      if (violations.length === 0) return result;
+      if (violations.length === 0) return result ?? { ...VALID, message: message as never };
       return { kind: "invalid", message, error: new ValidationError(violations), violations };
     },
   };
@@ -66,7 +75,8 @@ function checkOf(field: DescField): FieldCheck[] {
 }
 
 function mapFault(map: Record<string, unknown>): JsonFault | undefined {
-  for (const [key, value] of Object.entries(map)) {
+  for (const key of Object.keys(map)) {
+    const value = map[key];
     const fault = textFault(key) ?? (typeof value === "string" ? textFault(value) : undefined);
     if (fault) return fault;
   }
@@ -101,7 +111,7 @@ const compiled = new Map<string, RegExp>();
  * The patterns are constants of the proto files, each one character class
  * between anchors, which the runtime's RegExp matches in linear time.
  */
-function regexMatch(pattern: string, against: string): boolean {
+export function regexMatch(pattern: string, against: string): boolean {
   let regExp = compiled.get(pattern);
   if (!regExp) {
     regExp = new RegExp(pattern, "u");

@@ -14,7 +14,7 @@ import {
 import type { UnaryCall } from "./call.ts";
 import { recordOf } from "./lean-headers.ts";
 import type { UnaryMethod } from "./methods.ts";
-import { compress, field, type OnRefused, run, type WireRequest, type WireResponse, worthCompressing } from "./wire.ts";
+import { compress, field, type Hooks, run, type WireRequest, type WireResponse, worthCompressing } from "./wire.ts";
 
 const PROTOCOL = "connect";
 const ENCODING = "content-encoding";
@@ -28,7 +28,7 @@ export async function serveConnect(
   method: UnaryMethod,
   request: WireRequest,
   binary: boolean,
-  onRefused: OnRefused | undefined,
+  hooks: Hooks,
 ): Promise<WireResponse> {
   const { options } = method;
   const serialization = binary ? method.binary : method.json;
@@ -57,7 +57,7 @@ export async function serveConnect(
         return compression.request.decompress(bytes as Uint8Array<ArrayBuffer>, options.readMaxBytes).then(parse);
       },
     },
-    onRefused,
+    hooks,
   );
   const { call } = result;
   let error = result.error;

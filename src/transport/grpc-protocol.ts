@@ -12,7 +12,7 @@ import * as grpc from "@connectrpc/connect/protocol-grpc";
 import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
 import { recordOf } from "./lean-headers.ts";
 import type { UnaryMethod } from "./methods.ts";
-import { compress, field, type OnRefused, run, type WireRequest, type WireResponse, worthCompressing } from "./wire.ts";
+import { compress, field, type Hooks, run, type WireRequest, type WireResponse, worthCompressing } from "./wire.ts";
 
 const ENCODING = "grpc-encoding";
 const ACCEPT_ENCODING = "grpc-accept-encoding";
@@ -38,7 +38,7 @@ export async function serveGrpc(
   method: UnaryMethod,
   request: WireRequest,
   type: GrpcType,
-  onRefused: OnRefused | undefined,
+  hooks: Hooks,
 ): Promise<WireResponse> {
   const { options } = method;
   const serialization = type.binary ? method.binary : method.json;
@@ -72,14 +72,16 @@ export async function serveGrpc(
         return onlyMessage(reader, type, (bytes) => serialization.parse(bytes));
       },
     },
-    onRefused,
+    hooks,
   );
   const { call } = result;
   let error = result.error;
   let body = EMPTY;
   if (!result.error) {
     try {
-      body = await envelope(0, serialization.serialize(result.body), compression.response, options);
+      const enveloped = envelope(0, serialization.serialize(result.body), compression.response, options);
+      // Most answers are not compressed, and need no promise.
+      body = enveloped instanceof Promise ? await enveloped : enveloped;
     } catch (reason) {
       error = ConnectError.from(reason, Code.Internal);
     }
@@ -215,14 +217,14 @@ function isTrailer(flags: number, type: GrpcType): boolean {
   return type.web && (flags & grpcWeb.trailerFlag) === grpcWeb.trailerFlag;
 }
 
-async function envelope(
+function envelope(
   flags: number,
   data: Uint8Array,
   compression: Compression | null,
   options: UniversalHandlerOptions,
-): Promise<Uint8Array<ArrayBuffer>> {
+): Uint8Array<ArrayBuffer> | Promise<Uint8Array<ArrayBuffer>> {
   if (!worthCompressing(data, compression, options)) return encodeEnvelope(flags, data);
-  return encodeEnvelope(flags | compressedFlag, await compress(data, compression));
+  return compress(data, compression).then((compressed) => encodeEnvelope(flags | compressedFlag, compressed));
 }
 
 /** Base64 that may be several padded pieces after one another. */

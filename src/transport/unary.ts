@@ -1,20 +1,15 @@
 import type { DescMethodUnary, Message, MessageShape } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
-import {
-  type ConnectRouter,
-  type ConnectRouterOptions,
-  type ContextValues,
-  createContextValues,
-} from "@connectrpc/connect";
+import type { ConnectRouter, ConnectRouterOptions, ContextValues } from "@connectrpc/connect";
 import { parseContentType as parseConnectType } from "@connectrpc/connect/protocol-connect";
 import { parseContentType as parseGrpcType } from "@connectrpc/connect/protocol-grpc";
 import { parseContentType as parseGrpcWebType } from "@connectrpc/connect/protocol-grpc-web";
 import { UnaryCall } from "./call.ts";
 import { serveConnect } from "./connect-protocol.ts";
 import { exceedsEnvelope, exceedsText, type GrpcType, serveGrpc } from "./grpc-protocol.ts";
-import type { HeaderRecord } from "./lean-headers.ts";
+import { type HeaderRecord, recordOf } from "./lean-headers.ts";
 import { type UnaryMethod, unaryMethods } from "./methods.ts";
-import type { OnRefused, WireRequest, WireResponse } from "./wire.ts";
+import type { Hooks, WireRequest, WireResponse } from "./wire.ts";
 
 /** Options of the unary transport: those of Connect's router, and what the transport adds. */
 export interface UnaryTransportOptions extends ConnectRouterOptions {
@@ -22,9 +17,9 @@ export interface UnaryTransportOptions extends ConnectRouterOptions {
   /** What the paths of all methods begin with. Default: nothing. */
   readonly requestPathPrefix?: string;
   /** The context values of a request, by its headers. Default: none. */
-  readonly contextValues?: (request: { readonly headers: HeaderRecord }) => ContextValues;
+  readonly contextValues?: Hooks["contextValues"];
   /** Replaces the error of a request that cannot be decoded. Default: Connect's error as it is. */
-  readonly onRefused?: OnRefused;
+  readonly onRefused?: Hooks["onRefused"];
 }
 
 /** A request that the transport serves: how long its body may be, and what answers it. */
@@ -47,7 +42,7 @@ export interface LocalCall {
   readonly requestSignal: () => AbortSignal;
 }
 
-type Serve = (method: UnaryMethod, request: WireRequest, onRefused: OnRefused | undefined) => Promise<WireResponse>;
+type Serve = (method: UnaryMethod, request: WireRequest, hooks: Hooks) => Promise<WireResponse>;
 type IsTooLong = (head: Uint8Array, total: number, maxBytes: number) => boolean;
 type Format = {
   readonly protocol: "grpc" | "grpcWeb" | "connect";
@@ -93,7 +88,7 @@ export class UnaryTransport {
     const { readMaxBytes } = method.options;
     return {
       isTooLong: (head, total) => format.isTooLong(head, total, readMaxBytes),
-      serve: (request) => format.serve(method, this.#withContext(request), this.#options.onRefused),
+      serve: (request) => format.serve(method, request, this.#options),
     };
   }
 
@@ -119,16 +114,11 @@ export class UnaryTransport {
     try {
       const output = await call.invoke(message as Message, method.options.interceptors);
       call.end();
-      return { message: output as MessageShape<I["output"]>, header: call.responseHeader };
+      return { message: output as MessageShape<I["output"]>, headers: recordOf(call.responseHeader) };
     } catch (error) {
       call.end(error);
       throw error;
     }
-  }
-
-  #withContext(request: WireRequest): WireRequest {
-    const contextValues = this.#options.contextValues?.(request) ?? createContextValues();
-    return { ...request, contextValues };
   }
 
   #format(contentType: HeaderRecord[string]): Format | undefined {
@@ -153,7 +143,7 @@ function grpcFormat(type: GrpcType): Format {
   return {
     protocol: type.web ? "grpcWeb" : "grpc",
     isTooLong: type.text ? exceedsText : exceedsEnvelope,
-    serve: (method, request, onRefused) => serveGrpc(method, request, type, onRefused),
+    serve: (method, request, hooks) => serveGrpc(method, request, type, hooks),
   };
 }
 
@@ -161,7 +151,7 @@ function connectFormat(binary: boolean): Format {
   return {
     protocol: "connect",
     isTooLong: (_head, total, maxBytes) => total > maxBytes,
-    serve: (method, request, onRefused) => serveConnect(method, request, binary, onRefused),
+    serve: (method, request, hooks) => serveConnect(method, request, binary, hooks),
   };
 }
 

@@ -13,7 +13,6 @@ export interface WireRequest {
   readonly target: string;
   readonly headers: HeaderRecord;
   readonly body: Uint8Array;
-  readonly contextValues?: ContextValues | undefined;
   /** When its header arrived, in milliseconds of Unix time. Default: when it is served. */
   readonly arrived?: number | undefined;
   /** The absolute URL. */
@@ -42,6 +41,12 @@ export interface RefusedRequest {
 /** Replaces the error of a request that could not be decoded, before it is sent. */
 export type OnRefused = (error: ConnectError, request: RefusedRequest) => ConnectError;
 
+/** What the transport is told to do around a call. */
+export interface Hooks {
+  readonly contextValues?: ((request: { readonly headers: HeaderRecord }) => ContextValues) | undefined;
+  readonly onRefused?: OnRefused | undefined;
+}
+
 /** What a protocol makes of a request before the call: what to call with, or what is wrong. */
 export interface Decoded {
   readonly timeoutMs: number | undefined;
@@ -57,18 +62,19 @@ export async function run(
   protocolName: string,
   request: WireRequest,
   decoded: Decoded,
-  onRefused: OnRefused | undefined,
+  hooks: Hooks,
 ): Promise<
   | { readonly call: UnaryCall; readonly body: Message; readonly error?: undefined }
   | { readonly call: UnaryCall; readonly error: ConnectError; readonly reason: unknown }
 > {
   const requestHeader = new LeanHeaders(request.headers);
+  const contextValues = hooks.contextValues?.(request);
   const init: CallInit = {
     method,
     protocolName,
     requestMethod: request.httpMethod,
     requestHeader,
-    contextValues: request.contextValues,
+    contextValues,
     url: request.url,
     requestSignal: request.requestSignal,
     timeoutMs: decoded.timeoutMs,
@@ -83,10 +89,9 @@ export async function run(
     input = message instanceof Promise ? await message : message;
   } catch (reason) {
     const error = asConnectError(reason);
-    const { contextValues } = request;
     return {
       call,
-      error: onRefused?.(error, { method: method.desc, protocolName, requestHeader, contextValues }) ?? error,
+      error: hooks.onRefused?.(error, { method: method.desc, protocolName, requestHeader, contextValues }) ?? error,
       reason,
     };
   }
