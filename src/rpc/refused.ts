@@ -33,8 +33,9 @@ export function refusedError(error: ConnectError, input: DescMessage): ConnectEr
 /** What a caller is told of JSON that is not a request's message. */
 export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
   const text = cause instanceof Error ? cause.message : "";
-  if (isFieldError(cause)) {
-    const violation = violationOf(cause.field());
+  const fieldError = fieldErrorOf(cause);
+  if (fieldError) {
+    const violation = violationOf(fieldError.field());
     return malformed(`${violation.field}: ${violation.description}`, [violation], cause);
   }
   if (TOO_DEEP.test(text))
@@ -60,6 +61,12 @@ export function tooLarge(): ConnectError {
 /** A request of another form than its type. */
 export function malformed(message: string, violations: readonly FieldViolation[], cause?: unknown): ConnectError {
   return callError(Code.InvalidArgument, message, { reason: "MALFORMED_REQUEST", violations, cause });
+}
+
+/** The error that names the field at fault; protobuf-es hands it on as the cause of another. */
+function fieldErrorOf(error: unknown) {
+  if (isFieldError(error)) return error;
+  return error instanceof Error && isFieldError(error.cause) ? error.cause : undefined;
 }
 
 function violationOf(field: DescField | DescOneof | { readonly name: string }): FieldViolation {
