@@ -7,8 +7,8 @@ import type { FieldViolation } from "./validation.ts";
 /** The largest request message, in bytes, compressed or not. */
 export const MAX_MESSAGE_BYTES = 1024 * 1024;
 
-/** Deeper messages are not decoded: what is in them is refused by lower limits anyway. */
-const TOO_DEEP = /maximum recursion depth/;
+/** Deeper messages are not decoded: what is in them is refused by lower limits anyway. The stack is the last limit. */
+const TOO_DEEP = /maximum (?:recursion depth|call stack)/i;
 
 /**
  * What a caller is told of a request that could not be decoded. The texts of
