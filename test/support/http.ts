@@ -65,24 +65,43 @@ export function http2(url: string, target: string, options: HttpRequest = {}): P
   });
 }
 
-/** Sends bytes over TCP and gives what comes back until the connection ends, or is silent for a second after an answer. */
-export function rawBytes(url: string, bytes: string | Uint8Array): Promise<Buffer> {
+/** What came back over TCP. */
+export interface RawAnswer {
+  readonly bytes: Buffer;
+  /** Whether the server ended the connection. */
+  readonly ended: boolean;
+}
+
+/**
+ * Sends bytes over TCP and gives what comes back, until the server ends the
+ * connection or it is enough.
+ *
+ * @param isEnough looks at all that came so far; default: never
+ * @param patienceMs how long to wait in vain, in milliseconds
+ */
+export function rawBytes(
+  url: string,
+  sent: string | Uint8Array,
+  isEnough: (soFar: Buffer) => boolean = () => false,
+  patienceMs = 20_000,
+): Promise<RawAnswer> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {
     const socket = connectTcp(Number(port), hostname);
-    const chunks: Buffer[] = [];
-    const done = () => {
+    let bytes: Buffer = Buffer.alloc(0);
+    const done = (ended: boolean) => {
+      clearTimeout(timer);
       socket.destroy();
-      resolve(Buffer.concat(chunks));
+      resolve({ bytes, ended });
     };
-    socket.setTimeout(20_000, done);
+    const timer = setTimeout(() => done(false), patienceMs);
     socket.on("data", (chunk: Buffer) => {
-      chunks.push(chunk);
-      socket.setTimeout(1000);
+      bytes = Buffer.concat([bytes, chunk]);
+      if (isEnough(bytes)) done(false);
     });
     socket.on("error", () => {});
-    socket.on("close", done);
-    socket.write(bytes);
+    socket.on("close", () => done(true));
+    if (sent.length > 0) socket.write(sent);
   });
 }
 
