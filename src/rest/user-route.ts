@@ -102,10 +102,9 @@ export class UserRoute<R extends RestRequest> {
       });
     }
     if (request.body.byteLength > MAX_MESSAGE_BYTES) throw tooLarge();
-    const question = target.indexOf("?");
     return {
       body: parseBody(await this.#decompressed(request)),
-      query: new URLSearchParams(question < 0 ? "" : target.slice(question + 1)),
+      query: queryOf(target),
       ifMatch: ifMatch(one(headers, "if-match")),
       idempotencyKey: one(headers, "idempotency-key"),
     };
@@ -167,8 +166,20 @@ function ifMatch(value: string | undefined): string | undefined {
   if (value === undefined || value.trim() === "*") return undefined;
   const match = ETAG.exec(value);
   if (!match) throw malformed('If-Match must be one entity tag, such as "abc", or *', []);
-  // A weak tag never matches here (RFC 9110, 13.1.1), and no stored etag has a slash in front.
-  return match[1] ? `W/${match[2]}` : match[2];
+  // A weak tag never matches here (RFC 9110, 13.1.1), and no stored etag is empty or has a slash in it.
+  return match[1] || !match[2] ? `W/${match[2]}` : match[2];
+}
+
+/** @throws ConnectError InvalidArgument when it is not UTF-8, whose place URLSearchParams would give to other characters */
+function queryOf(target: string): URLSearchParams {
+  const question = target.indexOf("?");
+  const text = question < 0 ? "" : target.slice(question + 1);
+  try {
+    if (text.includes("%")) decodeURIComponent(text);
+  } catch (cause) {
+    throw malformed("the query string is not percent-encoded UTF-8", [], cause);
+  }
+  return new URLSearchParams(text);
 }
 
 function one(headers: RestHeaders, name: string): string | undefined {

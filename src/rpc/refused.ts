@@ -7,8 +7,8 @@ import type { FieldViolation } from "./validation.ts";
 /** The largest request message, in bytes, compressed or not. */
 export const MAX_MESSAGE_BYTES = 1024 * 1024;
 
-/** Deeper messages are not decoded: what is in them is refused by lower limits anyway. */
-const TOO_DEEP = /maximum recursion depth/;
+/** Deeper messages are not decoded: what is in them is refused by lower limits anyway. The stack is the last limit. */
+const TOO_DEEP = /maximum (?:recursion depth|call stack)/i;
 
 /**
  * What a caller is told of a request that could not be decoded. The texts of
@@ -33,8 +33,9 @@ export function refusedError(error: ConnectError, input: DescMessage): ConnectEr
 /** What a caller is told of JSON that is not a request's message. */
 export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
   const text = cause instanceof Error ? cause.message : "";
-  if (isFieldError(cause)) {
-    const violation = violationOf(cause.field());
+  const fieldError = fieldErrorOf(cause);
+  if (fieldError) {
+    const violation = violationOf(fieldError.field());
     return malformed(`${violation.field}: ${violation.description}`, [violation], cause);
   }
   if (TOO_DEEP.test(text))
@@ -60,6 +61,12 @@ export function tooLarge(): ConnectError {
 /** A request of another form than its type. */
 export function malformed(message: string, violations: readonly FieldViolation[], cause?: unknown): ConnectError {
   return callError(Code.InvalidArgument, message, { reason: "MALFORMED_REQUEST", violations, cause });
+}
+
+/** The error that names the field at fault; protobuf-es hands it on as the cause of another. */
+function fieldErrorOf(error: unknown) {
+  if (isFieldError(error)) return error;
+  return error instanceof Error && isFieldError(error.cause) ? error.cause : undefined;
 }
 
 function violationOf(field: DescField | DescOneof | { readonly name: string }): FieldViolation {

@@ -1,0 +1,214 @@
+import { connect as connectHttp2, constants } from "node:http2";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { envelope, http1, http2, rawBytes } from "./support/http.ts";
+import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+
+const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
+const REFLECTION_PATH = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/** A frame of HTTP/2 (RFC 9113, 4.1). */
+function frame(type: number, flags: number, stream: number, payload: Uint8Array = Buffer.alloc(0)): Buffer {
+  const head = Buffer.alloc(9);
+  head.writeUIntBE(payload.byteLength, 0, 3);
+  head.writeUInt8(type, 3);
+  head.writeUInt8(flags, 4);
+  head.writeUInt32BE(stream, 5);
+  return Buffer.concat([head, payload]);
+}
+
+/** A field of HPACK, literal without indexing, its name and value below 127 bytes (RFC 7541, 6.2.2). */
+function field(name: string, value: string): Buffer {
+  const text = (part: string) => [Buffer.from([part.length]), Buffer.from(part, "latin1")];
+  return Buffer.concat([Buffer.from([0]), ...text(name), ...text(value)]);
+}
+
+describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await startServer({ runtime });
+  });
+  afterEach(async () => {
+    // Whatever came, the same process still serves.
+    const headers = { authorization: `Token ${server.tokens.customer}` };
+    expect((await http1(server.url, "/api/user?user_group_id=alive", { headers })).status).toBe(200);
+    expect((await http2(server.url, "/healthz")).status).toBe(200);
+  });
+  afterAll(async () => {
+    expect(server.output()).not.toMatch(/uncaught|unhandled/i);
+    expect(await server.stop()).toBe(0);
+  });
+
+  describe("without a usable host", () => {
+    const paths = [
+      "/healthz",
+      "/api/user?user_group_id=host",
+      GET_PATH,
+      REFLECTION_PATH,
+      "/grpc.health.v1.Health/Watch",
+      "/x",
+    ];
+
+    it.each(paths)("HTTP/1.0 at %s", async (path) => {
+      const authorization = `Authorization: Token ${server.tokens.customer}\r\n`;
+      const heads = [
+        ["GET", ""],
+        ["POST", "Content-Type: application/json\r\n"],
+        ["POST", "Content-Type: application/connect+json\r\n"],
+        ["POST", "Content-Type: application/grpc-web\r\n"],
+      ];
+      const hosts = ["", "Host: \r\n", "Host: a b\r\n", "Host: [::\r\n", "Host: :99999\r\n", "Host: ///\r\n"];
+      const requests = hosts.flatMap((host) =>
+        heads.map(
+          ([method, type]) => `${method} ${path} HTTP/1.0\r\n${host}${type}${authorization}Content-Length: 2\r\n\r\n{}`,
+        ),
+      );
+      const answers = await Promise.all(requests.map((request) => rawBytes(server.url, request)));
+      // 505 is Connect's answer to a stream that needs HTTP/2.
+      for (const { bytes } of answers) expect(bytes.toString()).toMatch(/^HTTP\/1\.1 (?:[2-4]\d\d|505) /);
+    });
+
+    it("HTTP/1.1 is a bad request, and a broken one is served", async () => {
+      const none = await rawBytes(server.url, "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n");
+      expect(none.bytes.toString()).toMatch(/^HTTP\/1\.1 (400|200) /);
+      const broken = await rawBytes(server.url, "GET /healthz HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n");
+      expect(broken.bytes.toString()).toMatch(/^HTTP\/1\.1 200 /);
+    });
+
+    it.each(paths)("HTTP/2 at %s", async (path) => {
+      const requests = [undefined, "", "a b", "[::", ":99999"].flatMap((authority) =>
+        ["application/grpc", "application/json", "application/connect+json"].map((type) => {
+          const fields = [
+            field(":method", "POST"),
+            field(":scheme", "http"),
+            field(":path", path),
+            ...(authority === undefined ? [] : [field(":authority", authority)]),
+            field("content-type", type),
+          ];
+          const frames = [
+            frame(4, 0, 0),
+            frame(1, 4, 1, Buffer.concat(fields)),
+            frame(0, 1, 1, envelope(Buffer.alloc(0))),
+          ];
+          return Buffer.concat([Buffer.from(PREFACE), ...frames]);
+        }),
+      );
+      const answers = await Promise.all(requests.map((request) => rawBytes(server.url, request, isAnswered)));
+      expect(answers.map(({ bytes }) => isAnswered(bytes))).not.toContain(false);
+    });
+  });
+
+  it.each([
+    ["no HTTP", "hello\r\n\r\n"],
+    ["a version that is unknown", "GET / HTTP/9.9\r\n\r\n"],
+    ["a header without a colon", "GET / HTTP/1.1\r\nHost: x\r\nbad\r\n\r\n"],
+    ["a length that is no number", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n"],
+    ["two lengths", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"],
+    [
+      "a length and chunks",
+      "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ],
+    ["a chunk size that is none", "POST /api/user HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"],
+    ["fields that are too large", `GET / HTTP/1.1\r\nHost: x\r\nX: ${"x".repeat(100_000)}\r\n\r\n`],
+    ["TLS", Buffer.from("16030100c8010000c40303", "hex")],
+    ["NULs", Buffer.alloc(1000)],
+  ])("of HTTP/1.1: %s", async (_title, bytes) => {
+    const { bytes: received, ended } = await rawBytes(server.url, bytes);
+    const answer = received.toString("latin1");
+    expect(ended).toBe(true);
+    expect(answer).toMatch(/^(HTTP\/1\.1 4\d\d |$)/);
+    expect(answer).not.toMatch(/\bat |node:|Error:/);
+  });
+
+  it.each([
+    ["no settings", [frame(1, 5, 1, Buffer.from([0x82, 0x86, 0x84]))]],
+    ["fields that are no HPACK", [frame(4, 0, 0), frame(1, 5, 1, Buffer.alloc(40, 0xff))]],
+    ["a frame that is too large", [frame(4, 0, 0), frame(0, 0, 1, Buffer.alloc(100_000))]],
+    ["data on a stream that is not open", [frame(4, 0, 0), frame(0, 0, 7, Buffer.alloc(3))]],
+    ["an even stream", [frame(4, 0, 0), frame(1, 5, 2, Buffer.from([0x82, 0x86, 0x84]))]],
+    ["settings of a wrong length", [frame(4, 0, 0, Buffer.alloc(5))]],
+    ["a window of nothing", [frame(4, 0, 0), frame(8, 0, 0, Buffer.alloc(4))]],
+    [
+      "frames of unknown types",
+      [frame(4, 0, 0), frame(0xee, 0xff, 0, Buffer.alloc(9)), frame(7, 0, 0, Buffer.alloc(8))],
+    ],
+    ["no method and no path", [frame(4, 0, 0), frame(1, 5, 1, field("content-type", "application/grpc"))]],
+  ])("of HTTP/2: %s", async (_title, frames) => {
+    // What is passed over leaves the connection as it is: a PING is answered then.
+    const sent = Buffer.concat([Buffer.from(PREFACE), ...frames, frame(6, 0, 0, Buffer.alloc(8))]);
+    const { bytes } = await rawBytes(server.url, sent, (soFar) => isAnswered(soFar) || isPonged(soFar));
+    expect(isAnswered(bytes) || isPonged(bytes)).toBe(true);
+    expect(bytes.toString("latin1")).not.toMatch(/\bat |node:|Error:/);
+  });
+
+  it("that stop within the preface, or never begin: the connection is ended", async () => {
+    const begun = [PREFACE.slice(0, 12), PREFACE.slice(0, 3), ""];
+    const answers = await Promise.all(begun.map((bytes) => rawBytes(server.url, bytes)));
+    expect(answers).toEqual(begun.map(() => ({ bytes: Buffer.alloc(0), ended: true })));
+  });
+
+  it.each([
+    ["a header that is cut", Buffer.from([0, 0, 0]), "3"],
+    ["a message that is cut", envelope(Buffer.from("\n\u0001a")).subarray(0, 6), "3"],
+    ["no message", Buffer.alloc(0), "12"],
+    ["two messages", Buffer.concat([envelope(Buffer.from("\n\u0001a")), envelope(Buffer.from("\n\u0001a"))]), "12"],
+    ["a message that is no protobuf", envelope(Buffer.from([0xff, 0xff, 0xff])), "3"],
+    ["a field of another type", envelope(Buffer.from([8, 1])), "3"],
+    ["text that is not UTF-8", envelope(Buffer.from([10, 1, 0xff])), "3"],
+    ["a length of 4 GiB", Buffer.from([0, 255, 255, 255, 255, 1, 2, 3]), "8"],
+    ["compression that was not named", envelope(Buffer.from("x"), 1), "13"],
+  ])("of gRPC: %s", async (_title, body, code) => {
+    const headers = {
+      authorization: `Token ${server.tokens.customer}`,
+      "content-type": "application/grpc",
+      te: "trailers",
+    };
+    const answer = await http2(server.url, GET_PATH, { method: "POST", headers, body });
+    const status = { ...answer.headers, ...answer.trailers };
+    expect(status["grpc-status"]).toBe(code);
+    expect(decodeURIComponent(String(status["grpc-message"]))).not.toMatch(
+      /\bat \w+ \(|node:|\.js|RangeError|TypeError|undefined/,
+    );
+  });
+
+  it("of gRPC that are reset and dropped while they come and while they are answered", async () => {
+    const headers = {
+      ":method": "POST",
+      ":path": GET_PATH,
+      "content-type": "application/grpc",
+      authorization: `Token ${server.tokens.customer}`,
+    };
+    for (let turn = 0; turn < 20; turn++) {
+      const session = connectHttp2(server.url);
+      session.on("error", () => {});
+      for (let i = 0; i < 5; i++) {
+        const stream = session.request(headers);
+        stream.on("error", () => {});
+        stream.write(envelope(Buffer.from("\n\u0001a")).subarray(0, i + 3));
+        if (i % 2 === 0) stream.close(constants.NGHTTP2_CANCEL);
+        else stream.end();
+      }
+      await new Promise((resolve) => session.ping(resolve));
+      session.destroy();
+    }
+  });
+});
+
+/** Whether stream 1 got HEADERS or RST_STREAM, or the connection GOAWAY. */
+function isAnswered(bytes: Buffer): boolean {
+  return framesOf(bytes).some(({ type, stream }) => type === 7 || (stream === 1 && (type === 1 || type === 3)));
+}
+
+/** Whether a PING was answered. */
+function isPonged(bytes: Buffer): boolean {
+  return framesOf(bytes).some(({ type, flags }) => type === 6 && flags === 1);
+}
+
+/** The frames that bytes of HTTP/2 hold. */
+function framesOf(bytes: Buffer): { type: number; flags: number; stream: number }[] {
+  const frames: { type: number; flags: number; stream: number }[] = [];
+  for (let at = 0; at + 9 <= bytes.byteLength; at += 9 + bytes.readUIntBE(at, 3)) {
+    frames.push({ type: bytes.readUInt8(at + 3), flags: bytes.readUInt8(at + 4), stream: bytes.readUInt32BE(at + 5) });
+  }
+  return frames;
+}

@@ -1,0 +1,185 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type HttpAnswer, http1 } from "./support/http.ts";
+import { newId } from "./support/matrix.ts";
+import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
+import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+
+const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
+
+/** A body, and the reason and fields of its refusal. */
+type Refusal = readonly [title: string, body: string | Buffer, reason: string, fields?: readonly string[]];
+
+const REFUSED: readonly Refusal[] = [
+  ["text that is no JSON", "user_group_id=a", "MALFORMED_REQUEST"],
+  ["a JSON text that is cut", '{"user_group_id":"a"', "MALFORMED_REQUEST"],
+  ["two JSON texts", '{"user_group_id":"a"}{}', "MALFORMED_REQUEST"],
+  ["an array", '["a"]', "MALFORMED_REQUEST"],
+  ["a string", '"a"', "MALFORMED_REQUEST"],
+  ["null", "null", "MALFORMED_REQUEST"],
+  ["a NUL", '{"user_group_id":"a"}\0', "MALFORMED_REQUEST"],
+  ["bytes that are not UTF-8", Buffer.from('{"user_group_id":"a\xff"}', "latin1"), "MALFORMED_REQUEST"],
+  ["UTF-8 that is cut", Buffer.from('{"user_group_id":"a\xc3"}', "latin1"), "MALFORMED_REQUEST"],
+  ["UTF-8 of a surrogate", Buffer.from('{"user_group_id":"\xed\xa0\x80"}', "latin1"), "MALFORMED_REQUEST"],
+  ["UTF-16", Buffer.from('{"user_group_id":"a"}', "utf16le"), "MALFORMED_REQUEST"],
+  ["a key twice", '{"user_group_id":"a","user_group_id":"b"}', "MALFORMED_REQUEST"],
+  ["a key twice, once escaped", '{"user_group_id":"a","user_group\\u005fid":"b"}', "MALFORMED_REQUEST"],
+  ["a key twice in properties", '{"user_group_id":"a","properties":{"x":1,"x":1}}', "MALFORMED_REQUEST"],
+  [
+    "a key twice deep in properties",
+    '{"user_group_id":"a","properties":{"x":[{"y":1,"z":2,"y":1}]}}',
+    "MALFORMED_REQUEST",
+  ],
+  ["a key twice in the mapping", '{"user_group_id":"a","mapping":{"x":"1","x":"2"}}', "MALFORMED_REQUEST"],
+  ["__proto__ twice", '{"user_group_id":"a","properties":{"__proto__":1,"__proto__":2}}', "MALFORMED_REQUEST"],
+  ["a number that is too large", '{"user_group_id":"a","properties":{"n":1e400}}', "VALIDATION_FAILED", ["properties"]],
+  [
+    "a number that is too small",
+    '{"user_group_id":"a","properties":{"n":[-1e400]}}',
+    "VALIDATION_FAILED",
+    ["properties"],
+  ],
+  ["2^53 + 1", '{"user_group_id":"a","properties":{"n":9007199254740993}}', "VALIDATION_FAILED", ["properties"]],
+  ["NaN", '{"user_group_id":"a","properties":{"n":NaN}}', "MALFORMED_REQUEST"],
+  ["half of a surrogate pair in the id", '{"user_group_id":"\\ud800"}', "MALFORMED_REQUEST", ["user_group_id"]],
+  [
+    "half of a pair in properties",
+    '{"user_group_id":"a","properties":{"x":["\\udc00"]}}',
+    "VALIDATION_FAILED",
+    ["properties"],
+  ],
+  ["half of a pair in a key", '{"user_group_id":"a","properties":{"\\ud800x":1}}', "VALIDATION_FAILED", ["properties"]],
+  [
+    "half of a pair in the mapping",
+    '{"user_group_id":"a","mapping":{"x":"\\ud800"}}',
+    "MALFORMED_REQUEST",
+    ["mapping"],
+  ],
+  [
+    "33 levels",
+    `{"user_group_id":"a","properties":${'{"a":'.repeat(33)}1${"}".repeat(33)}}`,
+    "VALIDATION_FAILED",
+    ["properties"],
+  ],
+];
+
+/** Bodies that nest so deeply that it is no longer told which field is at fault. */
+const DEEP: readonly (readonly [title: string, body: string])[] = [
+  ["1,000 levels of objects", `{"user_group_id":"a","properties":${'{"a":'.repeat(1000)}1${"}".repeat(1000)}}`],
+  ["400,000 levels of arrays", `{"user_group_id":"a","properties":{"a":${"[".repeat(400_000)}${"]".repeat(400_000)}}}`],
+  ["900,000 brackets that stay open", `{"user_group_id":"a","properties":${"[".repeat(900_000)}`],
+];
+
+/** Deep nesting where nobody looks: it may be passed over, or refused. */
+const DEEP_ELSEWHERE: typeof DEEP = [
+  [
+    "150,000 levels of objects with spaces",
+    `{"user_group_id":"a","x": ${'{"a":'.repeat(150_000)}1${"}".repeat(150_000)}}`,
+  ],
+  ["400,000 levels in an unknown field", `{"user_group_id":"a","x":${"[".repeat(400_000)}${"]".repeat(400_000)}}`],
+];
+
+/** Properties that are kept exactly. */
+const KEPT: readonly string[] = [
+  '{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}},"toString":1,"hasOwnProperty":null}',
+  '{"a":{"__proto__":[{"__proto__":"x"}]}}',
+  '{"n":[9007199254740991,-9007199254740991,0.1,1e-7,123456.789]}',
+  '{"":"","é":"\u{1f642}","\\u0000":"\\u0000\\u001f\u007f\u2028","\\"":"\\\\"}',
+  '{"b":1,"a":2,"c":{"z":[],"y":{}}}',
+  '{"true":true,"null":null,"false":false}',
+];
+
+describe.each(RUNTIMES)("JSON on %s", (runtime) => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await startServer({ runtime });
+  });
+  afterAll(async () => {
+    // Whatever came, it was the same process all the time, and nobody's prototype was reached.
+    expect(server.output()).not.toMatch(/uncaught|unhandled/i);
+    expect(await server.stop()).toBe(0);
+  });
+
+  const headers = () => ({ authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" });
+  const rest = (body: string | Buffer) => http1(server.url, "/api/user", { headers: headers(), body });
+  const connect = (body: string | Buffer) => http1(server.url, GET_PATH, { method: "POST", headers: headers(), body });
+
+  it.each(REFUSED.map((refusal) => [refusal[0], refusal] as const))("refuses %s", async (_title, refusal) => {
+    const [, body, reason, fields = []] = refusal;
+    const expected = { status: 400, code: "invalid_argument", reason };
+    expectRestError(await rest(body), { ...expected, fields });
+    expectConnectError(await connect(body), "invalid_argument", reason);
+  });
+
+  it.each(DEEP)("refuses %s", async (_title, body) => {
+    for (const answer of [await rest(body), await connect(body)]) {
+      expect(answer.status, answer.body.toString().slice(0, 300)).toBe(400);
+      expect(answer.body.toString()).not.toMatch(/RangeError|stack|recursion/i);
+      expect(answer.body.toString()).toContain("invalid_argument");
+    }
+  });
+
+  it.each(DEEP_ELSEWHERE)("passes over or refuses %s", async (_title, body) => {
+    for (const answer of [await rest(body), await connect(body)]) {
+      expect([200, 400], answer.body.toString().slice(0, 300)).toContain(answer.status);
+      expect(answer.body.toString()).not.toMatch(/RangeError|stack|recursion/i);
+    }
+  });
+
+  it.each(KEPT)("keeps %s", async (text) => {
+    const body = (id: string) => `{"user_group_id":${JSON.stringify(id)},"properties":${text}}`;
+    const [first, second] = [newId(), newId()];
+    for (const [send, id, other] of [
+      [rest, first, connect],
+      [connect, second, rest],
+    ] as const) {
+      const created = propertiesIn(await send(body(id)));
+      const read = propertiesIn(await other(`{"user_group_id":${JSON.stringify(id)}}`));
+      // Compared as text: an object of the test would hide what happens to __proto__.
+      expect(created).toBe(canonical(text));
+      expect(read).toBe(canonical(text));
+    }
+  });
+
+  it("keeps a mapping with keys that objects have anyway", async () => {
+    const id = JSON.stringify(newId());
+    const mapping = '{"__proto__":"a","constructor":"b","toString":"c"}';
+    expect((await rest(`{"user_group_id":${id},"mapping":${mapping}}`)).status).toBe(200);
+    const answer = (await connect(`{"userGroupId":${id}}`)).body.toString();
+    for (const entry of ['"__proto__":"a"', '"constructor":"b"', '"toString":"c"']) expect(answer).toContain(entry);
+  });
+
+  it("keeps ids that objects have anyway apart", async () => {
+    const tokens = new Set<string>();
+    for (const id of ["__proto__", "constructor", "toString", "__defineGetter__"]) {
+      for (const send of [rest, connect]) {
+        const answer = await send(`{"user_group_id":"${id}"}`);
+        expect(answer.status).toBe(200);
+        tokens.add(/ugt_\w+/.exec(answer.body.toString())?.[0] ?? "none");
+      }
+    }
+    expect(tokens.size).toBe(4);
+  });
+});
+
+/** The JSON text of the properties in an answer. */
+function propertiesIn({ status, body }: HttpAnswer): string {
+  const text = body.toString();
+  expect(status, text).toBe(200);
+  const start = text.indexOf('"properties":') + '"properties":'.length;
+  let depth = 0;
+  let inString = false;
+  for (let i = start; i < text.length; i++) {
+    const character = text[i];
+    if (inString && character === "\\") i++;
+    else if (character === '"') inString = !inString;
+    else if (!inString && character === "{") depth++;
+    else if (!inString && character === "}" && --depth === 0) return text.slice(start, i + 1);
+  }
+  throw new Error(`no properties in ${text}`);
+}
+
+/** The text as JSON.stringify writes it, `__proto__` included. */
+function canonical(text: string): string {
+  const stand = "proto-stand-in";
+  return JSON.stringify(JSON.parse(text.replaceAll("__proto__", stand))).replaceAll(stand, "__proto__");
+}

@@ -1,0 +1,196 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Health, HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
+import { envelope, type HttpAnswer, http1, http2 } from "./support/http.ts";
+import { expectRestError } from "./support/rest-shape.ts";
+import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+
+const run = promisify(execFile);
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+
+const SERVICES = [
+  "grpc.health.v1.Health",
+  "grpc.reflection.v1.ServerReflection",
+  "grpc.reflection.v1alpha.ServerReflection",
+  "usergroup.v1.UserGroupService",
+  "usergroup.v1.ViewerService",
+];
+
+describe.each(RUNTIMES)("operations on %s", (runtime) => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await startServer({ runtime });
+  });
+  afterAll(async () => {
+    expect(await server.stop()).toBe(0);
+  });
+
+  describe("endpoints for operators", () => {
+    it.each(["/healthz", "/readyz", "/healthz?x=1"])("%s answers without an API token", async (path) => {
+      for (const send of [http1, http2]) {
+        const answer = await send(server.url, path);
+        expect({ status: answer.status, body: answer.body.toString() }).toEqual({ status: 200, body: "ok\n" });
+        expect(answer.headers["content-type"]).toMatch(/^text\/plain/);
+      }
+      const head = await http1(server.url, path, { method: "HEAD" });
+      expect(head).toMatchObject({ status: 200, body: Buffer.alloc(0) });
+      expectRestError(await http1(server.url, path, { method: "POST", body: "{}" }), {
+        status: 404,
+        code: "not_found",
+        reason: "PATH_NOT_FOUND",
+      });
+    });
+
+    it("/metrics counts calls by method, protocol and code, and times them and the store", async () => {
+      const headers = { authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" };
+      const counted = async () => {
+        const { body } = await http1(server.url, "/metrics");
+        const line = (labels: string) =>
+          new RegExp(`^ugs_calls_total\\{${labels}\\} (\\d+)$`, "m").exec(body.toString());
+        const method = "usergroup.v1.UserGroupService/GetUserGroup";
+        return [
+          line(`method="${method}",protocol="rest",code="ok"`),
+          line(`method="${method}",protocol="connect",code="unauthenticated"`),
+          line(`method="${method}",protocol="rest",code="invalid_argument"`),
+          line('method="none",protocol="rest",code="not_found"'),
+        ].map((match) => Number(match?.[1] ?? 0));
+      };
+      const before = await counted();
+      await http1(server.url, "/api/user", { headers, body: '{"user_group_id":"metrics"}' });
+      const path = "/usergroup.v1.UserGroupService/GetUserGroup";
+      await http1(server.url, path, { method: "POST", headers: { "content-type": "application/json" }, body: "{}" });
+      await http1(server.url, "/api/user", { headers, body: "{}" });
+      await http1(server.url, "/nowhere");
+      expect(await counted()).toEqual(before.map((count) => count + 1));
+      const answer = await http1(server.url, "/metrics");
+      expect(answer.headers["content-type"]).toMatch(/^text\/plain; version=0\.0\.4/);
+      const text = answer.body.toString();
+      for (const name of [
+        'ugs_call_duration_seconds_bucket\\{.*le="0\\.005".*protocol="rest"',
+        'ugs_redis_duration_seconds_count\\{operation="(get|create)"\\}',
+        "process_resident_memory_bytes",
+        "nodejs_eventloop_lag_seconds",
+      ]) {
+        expect(text).toMatch(new RegExp(`^${name}.* [\\d.e+-]+$`, "m"));
+      }
+      expect(text).not.toContain(server.tokens.customer);
+      expect(text).not.toMatch(/ugt_|"metrics"/);
+    });
+  });
+
+  describe("grpc.health.v1", () => {
+    const open = () => {
+      const sessionManager = new Http2SessionManager(server.url);
+      const health = createClient(Health, createGrpcTransport({ baseUrl: server.url, sessionManager }));
+      return { health, close: () => sessionManager.abort() };
+    };
+
+    it("checks and lists every service", async () => {
+      const { health, close } = open();
+      for (const service of ["", "usergroup.v1.UserGroupService", "usergroup.v1.ViewerService"]) {
+        expect((await health.check({ service })).status).toBe(Status.SERVING);
+      }
+      await expect(health.check({ service: "usergroup.v1.None" })).rejects.toMatchObject({ code: 5 });
+      const { statuses } = await health.list({});
+      expect(Object.keys(statuses).sort()).toEqual(["", "usergroup.v1.UserGroupService", "usergroup.v1.ViewerService"]);
+      for (const { status } of Object.values(statuses)) expect(status).toBe(Status.SERVING);
+      close();
+    });
+
+    it("lets them be watched", async () => {
+      const { health, close } = open();
+      for (const [service, expected] of [
+        ["", Status.SERVING],
+        ["usergroup.v1.None", Status.SERVICE_UNKNOWN],
+      ] as const) {
+        const controller = new AbortController();
+        for await (const { status } of health.watch({ service }, { signal: controller.signal })) {
+          expect(status).toBe(expected);
+          break;
+        }
+        controller.abort();
+      }
+      close();
+    });
+  });
+
+  describe("reflection", () => {
+    const buf = async (...args: string[]) => {
+      const { stdout } = await run("node_modules/.bin/buf", ["curl", "--http2-prior-knowledge", ...args], {
+        cwd: ROOT,
+      });
+      return stdout;
+    };
+
+    it.each(["grpc-v1", "grpc-v1alpha"])("by %s lists and describes every method", async (protocol) => {
+      const list = await buf("--reflect", "--reflect-protocol", protocol, "--list-methods", server.url);
+      const services = new Set(
+        list
+          .trim()
+          .split("\n")
+          .map((line) => line.slice(0, line.indexOf("/"))),
+      );
+      expect([...services].sort()).toEqual(SERVICES);
+      expect(list).toContain("usergroup.v1.UserGroupService/RotateUserGroupToken");
+    });
+
+    it("lets a client call that knows nothing of the service", async () => {
+      const url = `${server.url}/usergroup.v1.UserGroupService/GetUserGroup`;
+      const header = `Authorization: Token ${server.tokens.customer}`;
+      const data = '{"userGroupId":"reflected","properties":{"a":[1]}}';
+      const answer = await buf("--protocol", "grpc", "-H", header, "-d", data, url);
+      expect(JSON.parse(answer)).toMatchObject({
+        newUserGroup: true,
+        userGroup: {
+          providedId: "reflected",
+          properties: { a: [1] },
+          apiEnvironmentTag: "API_ENVIRONMENT_TAG_CUSTOMER",
+        },
+      });
+    });
+  });
+
+  describe("a path that nobody serves", () => {
+    const statusOf = ({ headers, trailers, body }: HttpAnswer) =>
+      String(trailers["grpc-status"] ?? headers["grpc-status"] ?? /grpc-status: *(\d+)/i.exec(body.toString())?.[1]);
+
+    it.each(["/usergroup.v1.UserGroupService/None", "/none.Service/None", "/x"])(
+      "%s, by every protocol",
+      async (path) => {
+        const post = (type: string, body: string | Buffer) => ({
+          method: "POST",
+          headers: { "content-type": type },
+          body,
+        });
+        const grpc = await http2(server.url, path, post("application/grpc", envelope(Buffer.alloc(0))));
+        expect([grpc.status, statusOf(grpc)]).toEqual([200, "12"]);
+        const web = await http1(server.url, path, post("application/grpc-web+proto", envelope(Buffer.alloc(0))));
+        expect([web.status, statusOf(web)]).toEqual([200, "12"]);
+        for (const send of [http1, http2]) {
+          for (const answer of [
+            await send(server.url, path, post("application/json", "{}")),
+            await send(server.url, path, post("application/proto", "")),
+            await send(server.url, path),
+          ]) {
+            expectRestError(answer, { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" });
+          }
+        }
+      },
+    );
+
+    it("and the wrong HTTP method or content type of one that is served", async () => {
+      const path = "/usergroup.v1.UserGroupService/GetUserGroup";
+      for (const send of [http1, http2]) {
+        // GetUserGroup creates, so it is not to be had by GET, where a token would ride in the URL.
+        expect((await send(server.url, `${path}?encoding=json&message=%7B%7D&connect=v1`)).status).toBe(405);
+        expect((await send(server.url, path, { method: "PUT", body: "{}" })).status).toBe(405);
+        const headers = { "content-type": "text/plain" };
+        expect((await send(server.url, path, { method: "POST", headers, body: "x" })).status).toBe(415);
+      }
+    });
+  });
+});

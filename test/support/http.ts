@@ -1,0 +1,127 @@
+import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from "node:http";
+import { connect as connectHttp2, constants } from "node:http2";
+import { connect as connectTcp } from "node:net";
+
+/** A request as it is written. */
+export interface HttpRequest {
+  readonly method?: string;
+  readonly headers?: OutgoingHttpHeaders;
+  readonly body?: string | Uint8Array;
+}
+
+/** What came back. */
+export interface HttpAnswer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly trailers: { readonly [name: string]: unknown };
+  readonly body: Buffer;
+  /** The body as JSON. @throws when it is none */
+  json<T>(): T;
+}
+
+/** Sends a request over HTTP/1.1; a body goes with every method. */
+export function http1(url: string, target: string, options: HttpRequest = {}): Promise<HttpAnswer> {
+  const { method = "GET", headers = {}, body } = options;
+  return new Promise((resolve, reject) => {
+    const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
+    const { hostname, port } = new URL(url);
+    // The target is sent as it is: a URL would be put in order first.
+    const options1 = { agent: false, hostname, port, path: target, method, headers: { ...length, ...headers } };
+    const req = request(options1, (res) => {
+      const chunks: Buffer[] = [];
+      res.on("data", (chunk: Buffer) => chunks.push(chunk));
+      res.on("error", reject);
+      res.on("end", () => resolve(answer(res.statusCode, res.headers, res.trailers, chunks)));
+    });
+    req.on("error", reject);
+    req.end(body);
+  });
+}
+
+/** Sends a request over a new HTTP/2 connection. */
+export function http2(url: string, target: string, options: HttpRequest = {}): Promise<HttpAnswer> {
+  const { method = "GET", headers = {}, body } = options;
+  return new Promise((resolve, reject) => {
+    const session = connectHttp2(url);
+    session.on("error", reject);
+    const stream = session.request({ ":method": method, ":path": target, ...headers }, { endStream: false });
+    const chunks: Buffer[] = [];
+    let head: IncomingHttpHeaders & { ":status"?: number } = {};
+    let trailers = {};
+    stream.on("response", (received) => {
+      head = received;
+    });
+    stream.on("trailers", (received) => {
+      trailers = received;
+    });
+    stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+    stream.on("error", reject);
+    stream.on("close", () => {
+      session.close();
+      if (head[":status"] === undefined) reject(new Error(`reset with ${stream.rstCode}`));
+      else resolve(answer(head[":status"], head, trailers, chunks));
+    });
+    stream.end(body);
+  });
+}
+
+/** What came back over TCP. */
+export interface RawAnswer {
+  readonly bytes: Buffer;
+  /** Whether the server ended the connection. */
+  readonly ended: boolean;
+}
+
+/**
+ * Sends bytes over TCP and gives what comes back, until the server ends the
+ * connection or it is enough.
+ *
+ * @param isEnough looks at all that came so far; default: never
+ * @param patienceMs how long to wait in vain, in milliseconds
+ */
+export function rawBytes(
+  url: string,
+  sent: string | Uint8Array,
+  isEnough: (soFar: Buffer) => boolean = () => false,
+  patienceMs = 20_000,
+): Promise<RawAnswer> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve) => {
+    const socket = connectTcp(Number(port), hostname);
+    let bytes: Buffer = Buffer.alloc(0);
+    const done = (ended: boolean) => {
+      clearTimeout(timer);
+      socket.destroy();
+      resolve({ bytes, ended });
+    };
+    const timer = setTimeout(() => done(false), patienceMs);
+    socket.on("data", (chunk: Buffer) => {
+      bytes = Buffer.concat([bytes, chunk]);
+      if (isEnough(bytes)) done(false);
+    });
+    socket.on("error", () => {});
+    socket.on("close", () => done(true));
+    if (sent.length > 0) socket.write(sent);
+  });
+}
+
+/** A message as gRPC frames it. */
+export function envelope(message: Uint8Array, flags = 0): Buffer {
+  const head = Buffer.alloc(5);
+  head.writeUInt8(flags);
+  head.writeUInt32BE(message.byteLength, 1);
+  return Buffer.concat([head, message]);
+}
+
+/** The error codes of HTTP/2. */
+export const HTTP2 = constants;
+
+function answer(
+  status: number | undefined,
+  headers: IncomingHttpHeaders,
+  trailers: { readonly [name: string]: unknown },
+  chunks: readonly Buffer[],
+): HttpAnswer {
+  const body = Buffer.concat(chunks);
+  return { status: status ?? 0, headers, trailers, body, json: () => JSON.parse(body.toString("utf8")) };
+}
