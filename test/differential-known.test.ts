@@ -9,6 +9,7 @@ function excerpt(outcome: Outcome, like: Excerpt): Excerpt {
     status: outcome.status,
     end: outcome.end,
     code: codeOf(outcome),
+    headers: outcome.headers.find((line) => line.startsWith("x-")),
     calls: outcome.effects.filter(({ where }) => where === "implementation").length,
   };
   return Object.fromEntries(Object.entries(all).filter(([what]) => what in like));

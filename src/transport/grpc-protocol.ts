@@ -87,7 +87,7 @@ export async function serveGrpc(
     }
   }
   call.end(result.error ? result.reason : error);
-  if (error) grpc.setTrailerStatus(call.responseTrailer, error);
+  if (error) grpc.setTrailerStatus(call.responseTrailer, wellFormed(error));
   const status = 200;
   if (!type.web) {
     return { status, headers: recordOf(call.responseHeader), body, trailers: recordOf(call.responseTrailer) };
@@ -215,6 +215,15 @@ async function allMessages(
 
 function isTrailer(flags: number, type: GrpcType): boolean {
   return type.web && (flags & grpcWeb.trailerFlag) === grpcWeb.trailerFlag;
+}
+
+/** The error with a text that can be percent-encoded: what callers send may be quoted in it, cut anywhere. */
+function wellFormed(error: ConnectError): ConnectError {
+  const { rawMessage, code, metadata, details } = error;
+  if (rawMessage.isWellFormed()) return error;
+  const copy = new ConnectError(rawMessage.toWellFormed(), code, metadata);
+  copy.details = details;
+  return copy;
 }
 
 function envelope(

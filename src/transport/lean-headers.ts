@@ -1,6 +1,8 @@
 /** Header fields as node:http and node:http2 give and take them, by lower-case name. */
 export type HeaderRecord = { [name: string]: string | string[] | number | undefined };
 
+/** What an empty value that was appended leaves; HTTP/2 drops a field that has it. */
+const SPACE_AT_ENDS = /^[\t ]+|[\t ]+$/g;
 const PLAIN_NAME = /^[a-z0-9-]+$/;
 const PLAIN_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 
@@ -107,7 +109,8 @@ export function recordOf(headers: Headers): HeaderRecord {
   const record: HeaderRecord = {};
   headers.forEach((value, name) => {
     const known = record[name];
-    record[name] = known === undefined ? value : [known as string, value].flat();
+    const field = value.replace(SPACE_AT_ENDS, "");
+    record[name] = known === undefined ? field : [known as string, field].flat();
   });
   return record;
 }

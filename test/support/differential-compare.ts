@@ -1,10 +1,13 @@
-import type { Outcome } from "./differential-servers.ts";
+import { printable } from "./differential-requests.ts";
+import type { Outcome, Pair } from "./differential-servers.ts";
+import type { RawRequest } from "./differential-wire.ts";
+import { KNOWN_DIFFERENCES } from "./known-differences.ts";
 
 /** Deadlines are measured from when a server got to it; no more than this may lie between two servers. */
 const TIMEOUT_TOLERANCE_MS = 1000;
 
 /** What of two outcomes is not the same; undefined when nothing is. */
-export function difference(lean: Outcome, connect: Outcome): { readonly [what: string]: unknown } | undefined {
+function difference(lean: Outcome, connect: Outcome): { readonly [what: string]: unknown } | undefined {
   const found: { [what: string]: unknown } = {};
   const check = (what: string, a: unknown, b: unknown) => {
     if (JSON.stringify(a) !== JSON.stringify(b)) found[what] = { lean: a, connect: b };
@@ -28,4 +31,19 @@ function comparable(effect: Outcome["effects"][number]): unknown {
   const { timeout, url, ...rest } = effect;
   // The two servers listen on ports of their own.
   return { ...rest, url: typeof url === "string" ? url.replace(/127\.0\.0\.1:\d+/, "SERVER") : url };
+}
+
+/**
+ * Sends a request to both servers and gives what the unary transport made of it.
+ *
+ * @throws when Connect's adapter made something else of it, and that is no known difference
+ */
+export async function exchangeAlike(pair: Pair, request: RawRequest): Promise<Outcome> {
+  const { lean, connect } = await pair.exchange(request);
+  const found = difference(lean, connect);
+  if (found && !KNOWN_DIFFERENCES.some(({ covers }) => covers(request, { lean, connect }))) {
+    throw new Error(JSON.stringify({ found, request: printable(request) }, undefined, 2));
+  }
+  if (lean.end === "nothing came") throw new Error(`no answer to ${JSON.stringify(printable(request))}`);
+  return lean;
 }

@@ -87,7 +87,8 @@ async function openCandidate(
       if (session === undefined || session.destroyed || session.closed || requests === REQUESTS_PER_SESSION) {
         session?.close();
         requests = 0;
-        session = connect(port.url);
+        // What was written and never read counts towards the memory of a connection.
+        session = connect(port.url, { maxSessionMemory: 1000 });
         session.on("error", () => {});
       }
       requests++;

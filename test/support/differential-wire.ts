@@ -37,7 +37,7 @@ export interface RawAnswer {
 const PATIENCE_MS = 5_000;
 
 /** How long a stream may stay open after the answer. */
-const AFTER_ANSWER_MS = 100;
+const AFTER_ANSWER_MS = 20;
 
 /** Sends a request over a new HTTP/1.1 connection. */
 export function sendHttp1(url: string, request: RawRequest): Promise<RawAnswer> {

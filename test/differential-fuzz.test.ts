@@ -1,0 +1,33 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { requests } from "./support/differential-arbitraries.ts";
+import { exchangeAlike } from "./support/differential-compare.ts";
+import { openPair } from "./support/differential-servers.ts";
+
+/** Set FUZZ_SEED to look elsewhere, FUZZ_RUNS to look longer. */
+const seed = Number(process.env["FUZZ_SEED"] ?? 3);
+const numRuns = Number(process.env["FUZZ_RUNS"] ?? 4000);
+
+const pair = await openPair();
+beforeAll(() => {
+  // Connect's adapter writes there that a caller is gone.
+  vi.spyOn(console, "error").mockReturnValue();
+});
+afterAll(() => pair.close());
+
+it(`answers ${numRuns} generated and mutated requests as Connect does (seed ${seed})`, {
+  timeout: 600_000,
+}, async () => {
+  let [served, refused] = [0, 0];
+  await fc.assert(
+    fc.asyncProperty(requests, async (request) => {
+      const { effects } = await exchangeAlike(pair, request);
+      if (effects.length > 0) served++;
+      else refused++;
+    }),
+    { seed, numRuns, endOnFailure: false },
+  );
+  // Both sides of the line are tried.
+  expect(served).toBeGreaterThan(numRuns / 5);
+  expect(refused).toBeGreaterThan(numRuns / 5);
+});
