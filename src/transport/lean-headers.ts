@@ -106,7 +106,7 @@ export class LeanHeaders implements Headers {
 /** The fields of Headers as a record; several cookies as an array. */
 export function recordOf(headers: Headers): HeaderRecord {
   if (headers instanceof LeanHeaders) return headers.toRecord();
-  const record: HeaderRecord = {};
+  const record: HeaderRecord = Object.create(null);
   headers.forEach((value, name) => {
     const known = record[name];
     const field = value.replace(SPACE_AT_ENDS, "");
