@@ -1,7 +1,8 @@
 import type { DescMethodUnary, Message, MessageShape } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Compression } from "@connectrpc/connect/protocol";
-import { callError } from "../rpc/errors.ts";
+import type { JsonObject } from "../domain/user-group.ts";
+import { callError, toCallError } from "../rpc/errors.ts";
 import { MAX_MESSAGE_BYTES, malformed, tooLarge } from "../rpc/refused.ts";
 import { errorResponse, type RestResponse } from "./errors.ts";
 import { parseBody } from "./json-body.ts";
@@ -60,65 +61,66 @@ export class UserRoute<R extends RestRequest> {
   }
 
   async serve(request: R): Promise<RestResponse> {
-    let error: ConnectError;
+    let verb: Verb;
+    let verbRequest: VerbRequest;
+    let message: Message;
     try {
-      const verb = VERBS.get(request.httpMethod);
-      if (!verb) throw methodNotAllowed(request.httpMethod);
-      const verbRequest = await this.#read(request);
-      const message = verb.toRequest(verbRequest);
-      try {
-        return await this.#answer(verb, message, verbRequest, request);
-      } catch (failure) {
-        return errorResponse(ConnectError.from(failure, Code.Internal), verbRequest.ifMatch !== undefined);
-      }
+      verb = verbOf(request.httpMethod);
+      requireJson(request.headers);
+      const body = this.#bodyOf(request);
+      verbRequest = read(request, body instanceof Promise ? await body : body);
+      message = verb.toRequest(verbRequest);
     } catch (failure) {
-      error =
-        failure instanceof ConnectError
-          ? failure
-          : callError(Code.Internal, "internal error", { reason: "INTERNAL", cause: failure });
+      return errorResponse(this.#options.onRefused(toCallError(failure), request), false);
     }
-    return errorResponse(this.#options.onRefused(error, request), false);
+    try {
+      const response = await this.#options.call(verb.method, message as never, request);
+      return this.#answer(verb.toBody(response.message as never, verbRequest), response, request);
+    } catch (failure) {
+      return errorResponse(toCallError(failure), verbRequest.ifMatch !== undefined);
+    }
   }
 
-  async #answer(verb: Verb, message: Message, verbRequest: VerbRequest, request: R): Promise<RestResponse> {
-    const response = await this.#options.call(verb.method, message as never, request);
-    const headers: RestHeaders = {
-      ...response.headers,
-      "content-type": "application/json",
-      "cache-control": "no-store",
-    };
-    const { userGroup } = response.message as { userGroup?: { etag: string } };
+  #answer(
+    json: JsonObject,
+    { message, headers }: { readonly message: Message; readonly headers: RestHeaders },
+    request: R,
+  ): RestResponse | Promise<RestResponse> {
+    headers["content-type"] = "application/json";
+    headers["cache-control"] = "no-store";
+    headers["vary"] = "accept-encoding";
+    const { userGroup } = message as { userGroup?: { etag: string } };
     if (userGroup) headers["etag"] = `"${userGroup.etag}"`;
-    const body = Buffer.from(JSON.stringify(verb.toBody(response.message as never, verbRequest)));
-    return this.#compressed({ status: 200, headers, body }, request);
+    const body = Buffer.from(JSON.stringify(json));
+    const compression =
+      body.byteLength < COMPRESS_MIN_BYTES ? undefined : this.#accepted(one(request.headers, "accept-encoding"));
+    if (!compression) return withLength({ status: 200, headers, body });
+    headers["content-encoding"] = compression.name;
+    return compression.compress(body).then((bytes) => withLength({ status: 200, headers, body: bytes }));
   }
 
-  async #read(request: R): Promise<VerbRequest> {
-    const { headers, target } = request;
-    const contentType = one(headers, "content-type");
-    if (contentType !== undefined && !JSON_TYPE.test(contentType)) {
-      throw callError(Code.InvalidArgument, "the Content-Type must be application/json", {
-        reason: "UNSUPPORTED_MEDIA_TYPE",
-      });
-    }
-    if (request.body.byteLength > MAX_MESSAGE_BYTES) throw tooLarge();
-    return {
-      body: parseBody(await this.#decompressed(request)),
-      query: queryOf(target),
-      ifMatch: ifMatch(one(headers, "if-match")),
-      idempotencyKey: one(headers, "idempotency-key"),
-    };
+  /** The first of our encodings that the caller accepts. */
+  #accepted(accepted: string | undefined): Compression | undefined {
+    const names = accepted
+      ?.split(",")
+      .filter((item) => !/; *q=0(?:\.0*)? *$/.test(item))
+      .map((item) => item.split(";")[0]?.trim());
+    return this.#options.compressions.find(({ name }) => names?.includes(name));
   }
 
-  async #decompressed({ headers, body }: R): Promise<Uint8Array> {
+  #bodyOf({ headers, body }: R): Uint8Array | Promise<Uint8Array> {
+    if (body.byteLength > MAX_MESSAGE_BYTES) throw tooLarge();
     const encoding = one(headers, "content-encoding");
-    if (encoding === undefined || encoding === "identity" || body.byteLength === 0) return body;
+    return encoding === undefined || encoding === "identity" || body.byteLength === 0
+      ? body
+      : this.#decompressed(body, encoding);
+  }
+
+  async #decompressed(body: Uint8Array, encoding: string): Promise<Uint8Array> {
     const compression = this.#options.compressions.find(({ name }) => name === encoding);
     if (!compression) {
       const known = this.#options.compressions.map(({ name }) => name).join(", ");
-      throw callError(Code.InvalidArgument, `the Content-Encoding must be one of ${known}`, {
-        reason: "UNSUPPORTED_MEDIA_TYPE",
-      });
+      throw unsupported(`the Content-Encoding must be one of ${known}`);
     }
     try {
       return await compression.decompress(body as Uint8Array<ArrayBuffer>, MAX_MESSAGE_BYTES);
@@ -127,38 +129,43 @@ export class UserRoute<R extends RestRequest> {
       throw malformed(`the body is not valid ${encoding}`, [], cause);
     }
   }
-
-  async #compressed(response: RestResponse, request: R): Promise<RestResponse> {
-    const accepted = one(request.headers, "accept-encoding");
-    response.headers["vary"] = "accept-encoding";
-    if (accepted !== undefined && response.body.byteLength >= COMPRESS_MIN_BYTES) {
-      const names = accepted
-        .split(",")
-        .filter((item) => !/; *q=0(?:\.0*)? *$/.test(item))
-        .map((item) => item.split(";")[0]?.trim());
-      const compression = this.#options.compressions.find(({ name }) => names.includes(name));
-      if (compression) {
-        response.headers["content-encoding"] = compression.name;
-        const body = await compression.compress(response.body as Uint8Array<ArrayBuffer>);
-        return withLength({ ...response, body });
-      }
-    }
-    return withLength(response);
-  }
 }
 
-function withLength(response: RestResponse): RestResponse {
-  response.headers["content-length"] = String(response.body.byteLength);
-  return response;
-}
-
-function methodNotAllowed(httpMethod: string): ConnectError {
+/** @throws ConnectError when the path has no such method */
+function verbOf(httpMethod: string): Verb {
+  const verb = VERBS.get(httpMethod);
+  if (verb) return verb;
   const allowed = [...VERBS.keys()].join(", ");
   const error = callError(Code.Unimplemented, `${httpMethod} is not a method of this path; it has ${allowed}`, {
     reason: "METHOD_NOT_ALLOWED",
   });
   error.metadata.set("allow", allowed);
-  return error;
+  throw error;
+}
+
+function requireJson(headers: RestHeaders): void {
+  const contentType = one(headers, "content-type");
+  if (contentType !== undefined && !JSON_TYPE.test(contentType)) {
+    throw unsupported("the Content-Type must be application/json");
+  }
+}
+
+function unsupported(message: string): ConnectError {
+  return callError(Code.InvalidArgument, message, { reason: "UNSUPPORTED_MEDIA_TYPE" });
+}
+
+function read({ headers, target }: RestRequest, body: Uint8Array): VerbRequest {
+  return {
+    body: parseBody(body),
+    query: queryOf(target),
+    ifMatch: ifMatch(one(headers, "if-match")),
+    idempotencyKey: one(headers, "idempotency-key"),
+  };
+}
+
+function withLength(response: RestResponse): RestResponse {
+  response.headers["content-length"] = String(response.body.byteLength);
+  return response;
 }
 
 /** @throws ConnectError InvalidArgument when it is not one entity tag or `*` */
