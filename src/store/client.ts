@@ -54,7 +54,11 @@ export class StoreClient {
     const { timeoutMs, observe } = this.#options;
     const started = performance.now();
     return new Promise<T>((resolve, reject) => {
+      let isSettled = false;
       const settle = (failed: boolean) => {
+        // What comes after the timeout has been counted as a failure already.
+        if (isSettled) return;
+        isSettled = true;
         clearTimeout(timer);
         observe?.({ operation, seconds: (performance.now() - started) / 1000, failed });
       };
