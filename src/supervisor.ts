@@ -2,7 +2,7 @@ import cluster, { type Worker } from "node:cluster";
 import { once } from "node:events";
 import { AggregatorRegistry } from "prom-client";
 import type { Config } from "./config/config.ts";
-import type { Logger } from "./observability/log.ts";
+import { errorFields, type Logger } from "./observability/log.ts";
 import type { MetricsMessage } from "./observability/metrics.ts";
 
 /** A worker that ends sooner than this after its start is not restarted at once, in milliseconds. */
@@ -54,7 +54,8 @@ export class Supervisor {
   async close(): Promise<void> {
     this.#closing = true;
     for (const timer of this.#timers) clearTimeout(timer);
-    const workers = Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined);
+    // One that has ended is listed until its channel is closed, too, and would be waited for in vain.
+    const workers = Object.values(cluster.workers ?? {}).filter((worker) => worker && !worker.isDead()) as Worker[];
     const ended = Promise.all(workers.map((worker) => once(worker, "exit")));
     for (const worker of workers) worker.process.kill("SIGTERM");
     const timer = setTimeout(() => {
@@ -67,6 +68,8 @@ export class Supervisor {
 
   #fork(): Worker {
     const worker = cluster.fork();
+    // A message to a worker that has just died, or a process that cannot be made: unheard, it would end them all.
+    worker.on("error", (error) => this.#logger.warn(errorFields(error), "a worker cannot be reached"));
     const started = performance.now();
     worker.on("message", (message: MetricsMessage) => {
       if (message?.kind === "metrics") void this.#sendMetrics(worker, message.id);
