@@ -18,12 +18,12 @@ export class TeamIds {
     this.#client = client;
   }
 
-  /** Fetches the first block. @throws StoreUnavailable */
+  /** Fetches the first block. @throws StoreUnavailable, TooFewReplicas */
   async prepare(): Promise<void> {
     await this.#fetch();
   }
 
-  /** The next id, from 1. @throws StoreUnavailable */
+  /** The next id, from 1. @throws StoreUnavailable, TooFewReplicas */
   async next(): Promise<number> {
     while (this.#next > this.#end) {
       const block = this.#fetch();
@@ -40,10 +40,10 @@ export class TeamIds {
     return id;
   }
 
-  /** The last id of the block after this one. */
+  /** The last id of the block after this one. A block that a failover forgot would be handed out again. */
   #fetch(): Promise<number> {
     this.#spare ??= this.#client
-      .run("team-id", (redis) => redis.incrby(TEAM_ID_KEY, BLOCK))
+      .change("team-id", (redis) => redis.incrby(TEAM_ID_KEY, BLOCK))
       .catch((error: unknown) => {
         this.#spare = undefined;
         throw error;
