@@ -7,8 +7,8 @@ export type Logger = Pick<Pino, "debug" | "info" | "warn" | "error" | "isLevelEn
 export interface Log {
   readonly logger: Logger;
   /**
-   * Logs at level info without redaction: for credentials that were made for
-   * whoever reads the log.
+   * Logs at level info without redaction, whatever the level of the log is: for
+   * credentials that were made for whoever reads the log, and stand nowhere else.
    */
   readonly announce: (fields: object, message: string) => void;
 }
@@ -35,7 +35,7 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
     formatters: { level: (label: string) => ({ level: label }) },
   };
   const logger = pino(options, { write: (line: string) => output(redact(line)) });
-  const plain = pino(options, { write: output });
+  const plain = pino({ ...options, level: "info" }, { write: output });
   return { logger, announce: (fields, message) => plain.info(fields, message) };
 }
 
