@@ -1,9 +1,10 @@
-import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
+import { Code, type ConnectError, type HandlerContext } from "@connectrpc/connect";
 import {
   type HealthCheckRequest,
   HealthCheckResponse_ServingStatus as Status,
 } from "../../gen/grpc/health/v1/health_pb.ts";
 import type { StoreProbe } from "../domain/store.ts";
+import { callError } from "./errors.ts";
 
 /** How often the state is looked at for those who watch it, in milliseconds. */
 const WATCH_INTERVAL_MS = 1000;
@@ -23,7 +24,7 @@ export class HealthService {
   }
 
   async check({ service }: HealthCheckRequest) {
-    if (!this.#services.includes(service)) throw new ConnectError("this server has no such service", Code.NotFound);
+    if (!this.#services.includes(service)) throw serviceNotFound();
     return { status: await this.#status() };
   }
 
@@ -50,6 +51,10 @@ export class HealthService {
       return Status.NOT_SERVING;
     }
   }
+}
+
+function serviceNotFound(): ConnectError {
+  return callError(Code.NotFound, "this server has no such service", { reason: "SERVICE_NOT_FOUND" });
 }
 
 /** Waits, or less when the signal aborts. */
