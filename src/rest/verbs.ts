@@ -24,7 +24,7 @@ export interface VerbRequest {
 /** One verb of `/api/user`: which RPC it is, and how its JSON becomes the RPC's messages and back. */
 export interface Verb<M extends DescMethodUnary = DescMethodUnary> {
   readonly method: M;
-  /** The fields of the body that are at fault when they are not what the message wants. */
+  /** @throws ConnectError InvalidArgument, naming the field, when one is not what the message wants */
   readonly toRequest: (request: VerbRequest) => MessageShape<M["input"]>;
   readonly toBody: (response: MessageShape<M["output"]>, request: VerbRequest) => JsonObject;
 }

@@ -66,7 +66,7 @@ export function groupFromRecord(
 /**
  * The viewer that a record shows to the bearer of a token.
  *
- * @param tokenDigest of the token that found the record; it must be the one the record names
+ * @param token how it was found, `current` or `graced`, and its digest, which must be the one that the record names
  * @throws RecordUnreadable
  */
 export function viewerFromRecord(
