@@ -19,10 +19,13 @@ export interface DispatchOptions {
   readonly fallback: (req: IncomingMessage, res: ServerResponse) => void;
   /** Fields to add to the fallback's answer. */
   readonly fallbackHeaders: (headers: HeaderRecord) => HeaderRecord | undefined;
+  /** How long the body of an HTTP/2 request may take to arrive, in milliseconds. Default 30 s, as over HTTP/1.1. */
+  readonly arrivalTimeoutMs?: number;
 }
 
 /** Sends each request of a port to what serves it. */
-export function dispatch({ find, fallback, fallbackHeaders }: DispatchOptions): PortHandlers {
+export function dispatch(options: DispatchOptions): PortHandlers {
+  const { find, fallback, fallbackHeaders, arrivalTimeoutMs = 30_000 } = options;
   const hosts = new Hosts();
   const fallBack = (req: IncomingMessage, res: ServerResponse) => {
     for (const [name, value] of Object.entries(fallbackHeaders(req.headers as HeaderRecord) ?? {})) {
@@ -48,7 +51,7 @@ export function dispatch({ find, fallback, fallbackHeaders }: DispatchOptions): 
           : undefined;
       if (!route) return asRequest(stream, headers, flags, rawHeaders);
       if (expect !== undefined) stream.additionalHeaders({ ":status": 100 });
-      exchangeHttp2(stream, headers, route.isTooLong, route.serve);
+      exchangeHttp2(stream, headers, route.isTooLong, route.serve, arrivalTimeoutMs);
     },
   };
 }

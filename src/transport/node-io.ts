@@ -16,17 +16,23 @@ const WAIT_FOR_TRAILERS = { waitForTrailers: true };
 /** How much of a request that is answered already is read to keep its HTTP/1.1 connection. */
 const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 
-/** Reads an HTTP/2 request, has it served and writes the answer. */
+/**
+ * Reads an HTTP/2 request, has it served and writes the answer.
+ *
+ * @param arrivalTimeoutMs how long a body of several pieces may take to arrive, in milliseconds; then the stream is
+ *   reset, for one connection could keep a thousand half bodies in memory. Over HTTP/1.1 node:http sees to it
+ */
 export function exchangeHttp2(
   stream: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
   isTooLong: IsTooLong,
   serve: Serve,
+  arrivalTimeoutMs: number,
 ): void {
   const arrived = Date.now();
   // A stream that is reset emits an error, which is no fault of ours.
   stream.on("error", () => {});
-  readBody(stream, isTooLong, (body) => {
+  const onBody = (body: Uint8Array) => {
     // A stream that is reset ends as if its body were complete.
     if (stream.aborted) return;
     const { ":authority": authority = headers.host, ":path": path = "/" } = headers;
@@ -42,6 +48,10 @@ export function exchangeHttp2(
     serve(request)
       .then((response) => writeHttp2(stream, response))
       .catch(() => stream.close(constants.NGHTTP2_INTERNAL_ERROR));
+  };
+  readBody(stream, isTooLong, onBody, {
+    ms: arrivalTimeoutMs,
+    onTimeout: () => stream.close(constants.NGHTTP2_CANCEL),
   });
 }
 
@@ -67,12 +77,22 @@ export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, isTooLo
   });
 }
 
-function readBody(source: Readable, isTooLong: IsTooLong, done: (body: Uint8Array) => void): void {
+function readBody(
+  source: Readable,
+  isTooLong: IsTooLong,
+  done: (body: Uint8Array) => void,
+  limit?: { readonly ms: number; readonly onTimeout: () => void },
+): void {
   const chunks: Uint8Array[] = [];
   let total = 0;
-  const finish = () => {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const stop = () => {
+    clearTimeout(timer);
     source.off("data", onData);
     source.off("end", finish);
+  };
+  const finish = () => {
+    stop();
     const [first] = chunks;
     done(chunks.length === 1 && first ? first : Buffer.concat(chunks, total));
   };
@@ -82,6 +102,13 @@ function readBody(source: Readable, isTooLong: IsTooLong, done: (body: Uint8Arra
     if (isTooLong(chunks[0] as Uint8Array, total)) {
       source.pause();
       finish();
+    } else if (limit && chunks.length === 2) {
+      // Nearly all bodies are one piece, and need no timer.
+      timer = setTimeout(() => {
+        stop();
+        limit.onTimeout();
+      }, limit.ms);
+      source.once("close", stop);
     }
   };
   source.on("data", onData);
