@@ -79,6 +79,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
   const apiTokens = [...config.apiTokens, ...madeTokens];
   const log = await openLog({ level: config.logLevel, secrets: secretsOf(config), ...options });
   const metrics = new Metrics();
+  if (apiTokens.length === 0)
+    log.logger.warn("API_TOKENS is not set: nobody can call UserGroupService or ViewerService");
   try {
     const client = await openStore(config, log.logger, metrics);
     lifecycle.onClose("store", () => client.close());
