@@ -79,7 +79,8 @@ export function createApp(parts: AppParts): App {
     ...connect,
     contextValues: ({ headers }) => protocolContext(headers),
     onRefused: (error, { method, requestHeader, contextValues }) => {
-      const call = { method, contextValues, requestId: requestIdOf(requestHeader), started: performance.now() };
+      const requestId = requestIdOf(requestHeader);
+      const call = { method, contextValues, requestId, started: performance.now(), isRefused: true };
       return observeFailure(observers, call, refusedError(error, method.input));
     },
   });

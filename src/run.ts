@@ -109,8 +109,11 @@ export async function open(config: Config, options: { write?: (line: string) => 
 }
 
 /** The credentials of the settings, which the log must not hold. */
-function secretsOf({ apiTokens, adminToken }: Config): string[] {
-  return [...apiTokens.map(({ token }) => token), ...(adminToken === undefined ? [] : [adminToken])];
+function secretsOf({ apiTokens, adminToken, redisUrl }: Config): string[] {
+  const password = redisUrl === undefined ? "" : new URL(redisUrl).password;
+  // As the URL has it, and as it is sent.
+  const passwords = /%(?![0-9a-f]{2})/i.test(password) ? [password] : [password, decodeURIComponent(password)];
+  return [...apiTokens.map(({ token }) => token), adminToken ?? "", ...passwords].filter((secret) => secret !== "");
 }
 
 async function openStore(config: Config, logger: Logger, metrics: Metrics): Promise<StoreClient> {

@@ -75,9 +75,12 @@ export class UserRoute<R extends RestRequest> {
     }
     try {
       const response = await this.#options.call(verb.method, message as never, request);
-      return this.#answer(verb.toBody(response.message as never, verbRequest), response, request);
+      const answer = this.#answer(verb.toBody(response.message as never, verbRequest), response, request);
+      return answer instanceof Promise ? await answer : answer;
     } catch (failure) {
-      return errorResponse(toCallError(failure), verbRequest.ifMatch !== undefined);
+      // What the call did not raise has not been counted and logged.
+      const error = failure instanceof ConnectError ? failure : this.#options.onRefused(toCallError(failure), request);
+      return errorResponse(error, verbRequest.ifMatch !== undefined);
     }
   }
 
@@ -87,7 +90,6 @@ export class UserRoute<R extends RestRequest> {
     request: R,
   ): RestResponse | Promise<RestResponse> {
     headers["content-type"] = "application/json";
-    headers["cache-control"] = "no-store";
     headers["vary"] = "accept-encoding";
     const { userGroup } = message as { userGroup?: { etag: string } };
     if (userGroup) headers["etag"] = `"${userGroup.etag}"`;
@@ -110,7 +112,7 @@ export class UserRoute<R extends RestRequest> {
 
   #bodyOf({ headers, body }: R): Uint8Array | Promise<Uint8Array> {
     if (body.byteLength > MAX_MESSAGE_BYTES) throw tooLarge();
-    const encoding = one(headers, "content-encoding");
+    const encoding = one(headers, "content-encoding")?.toLowerCase();
     return encoding === undefined || encoding === "identity" || body.byteLength === 0
       ? body
       : this.#decompressed(body, encoding);
@@ -159,13 +161,21 @@ function read({ headers, target }: RestRequest, body: Uint8Array): VerbRequest {
     body: parseBody(body),
     query: queryOf(target),
     ifMatch: ifMatch(one(headers, "if-match")),
-    idempotencyKey: one(headers, "idempotency-key"),
+    idempotencyKey: idempotencyKey(one(headers, "idempotency-key")),
   };
 }
 
 function withLength(response: RestResponse): RestResponse {
   response.headers["content-length"] = String(response.body.byteLength);
   return response;
+}
+
+/** @throws ConnectError InvalidArgument when it is empty, for its sender believes that a retry is safe */
+function idempotencyKey(value: string | undefined): string | undefined {
+  if (value !== "") return value;
+  throw malformed("the Idempotency-Key is empty; send a value, or leave the header out", [
+    { field: "request_id", description: "must not be empty" },
+  ]);
 }
 
 /** @throws ConnectError InvalidArgument when it is not one entity tag or `*` */

@@ -66,6 +66,15 @@ export function reasonOfCode(code: Code): string {
   return REASONS[code] ?? "INTERNAL";
 }
 
+/** The refusal of the validator, in words of this service; protovalidate's own detail stays with it. */
+function validationError({ details, cause }: ConnectError, violations: readonly FieldViolation[]): ConnectError {
+  const message = violations.map(({ field, description }) => `${field}: ${description}`).join("; ");
+  const error = new ConnectError(message, Code.InvalidArgument, undefined, undefined, cause);
+  error.details = details;
+  addDetail(error, { reason: "VALIDATION_FAILED", violations });
+  return error;
+}
+
 /**
  * What a caller is told of a failure. What nobody foresaw is Internal with a
  * fixed text; it stays on `cause`, which is never sent.
@@ -81,7 +90,8 @@ export function toCallError(error: unknown): ConnectError {
   if (error instanceof ConnectError) {
     if (error.findDetails(ErrorInfoSchema).length === 0) {
       const violations = violationsOfRefusal(error.cause);
-      addDetail(error, violations ? { reason: "VALIDATION_FAILED", violations } : { reason: reasonOfCode(error.code) });
+      if (violations) return validationError(error, violations);
+      addDetail(error, { reason: reasonOfCode(error.code) });
     }
     return error;
   }

@@ -39,6 +39,8 @@ export function observeInterceptor(observers: Observers): Interceptor {
     try {
       const response = await next(req);
       response.header.set(REQUEST_ID_HEADER, requestId);
+      // Most answers hold a token, and none is of use later.
+      response.header.set("cache-control", "no-store");
       if (!response.stream) {
         observeEnd(observers, call, undefined);
         return response;
@@ -58,6 +60,8 @@ export interface ObservedCall {
   readonly requestId: string;
   /** `performance.now()` when it began. */
   readonly started: number;
+  /** Whether the request itself was at fault, whatever the code; default: the code tells. */
+  readonly isRefused?: boolean;
 }
 
 /** Counts and logs a failed call, and gives its error the id of the request. */
@@ -85,7 +89,7 @@ function observeEnd(observers: Observers, call: ObservedCall, error: ConnectErro
     return;
   }
   const fields = { request_id: requestId, ...observation, ...errorFields(error.cause ?? error) };
-  if (SERVER_FAULTS.has(error.code)) observers.logger.error(fields, "call failed");
+  if (SERVER_FAULTS.has(error.code) && !call.isRefused) observers.logger.error(fields, "call failed");
   else observers.logger.debug(fields, "call refused");
 }
 

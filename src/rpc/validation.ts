@@ -17,7 +17,7 @@ export interface FieldViolation {
 /**
  * Refuses requests that break a rule of the proto files: those of
  * protovalidate, the `json` rules of this service, and that every text is
- * well-formed Unicode and every number is kept exactly.
+ * well-formed Unicode.
  */
 export function validationInterceptor(): Interceptor {
   return createValidateInterceptor({ validator: withJsonRules(createValidator({ regexMatch })) });
@@ -26,7 +26,19 @@ export function validationInterceptor(): Interceptor {
 /** The fields at fault that a refusal of the interceptor above names, by the names of the proto files. */
 export function violationsOfRefusal(cause: unknown): FieldViolation[] | undefined {
   if (!(cause instanceof ValidationError)) return undefined;
-  return cause.violations.map(({ field, message }) => ({ field: fieldPath(field), description: message }));
+  return cause.violations.map((violation) => ({ field: fieldPath(violation.field), description: describe(violation) }));
+}
+
+/** What each pattern of the proto files asks for. */
+const PATTERN_TEXTS: readonly (readonly [pattern: string, text: string])[] = [
+  ["^[^\\x00-\\x1f\\x7f-\\x9f]*$", "must not hold control characters"],
+  ["^[\\x21-\\x7e]*$", "must hold visible ASCII characters only, and no spaces"],
+];
+
+function describe({ ruleId, message }: Violation): string {
+  if (ruleId === "string.min_len") return "must not be empty";
+  if (ruleId !== "string.pattern") return message;
+  return PATTERN_TEXTS.find(([pattern]) => message.includes(pattern))?.[1] ?? "holds characters that it must not";
 }
 
 type FieldCheck = { readonly field: DescField; readonly check: (value: unknown) => JsonFault | undefined };

@@ -35,13 +35,14 @@ return {}`,
  * Changes a group.
  * KEYS: the group. ARGV: the etag it must have or nothing, how many fields to
  * set, these fields with their values, then the fields to remove.
- * Answers `missing`, `stale`, or `done` and the record.
+ * Answers `missing`, `unreadable` when the record is not whole, `stale`, or
+ * `done` and the record.
  */
 export const UPDATE: Script = {
   numberOfKeys: 1,
   lua: `${UNPACK}
 local etag = redis.call('HGET', KEYS[1], 'etag')
-if not etag then return {'missing'} end
+if not etag then return {redis.call('EXISTS', KEYS[1]) == 1 and 'unreadable' or 'missing'} end
 if ARGV[1] ~= '' and ARGV[1] ~= etag then return {'stale'} end
 local set = 2 * tonumber(ARGV[2])
 if set > 0 then redis.call('HSET', KEYS[1], spread(ARGV, 3, 2 + set)) end
@@ -64,7 +65,7 @@ return {'done', spread(redis.call('HGETALL', KEYS[1]))}`,
  * 10 digest of the request id, or nothing
  * 11 digest of the request's parameters
  * 12 how long to keep the answer, in milliseconds
- * Answers `missing`; `unsettled` and the record when the last rotation still
+ * Answers `missing`; `unreadable` when a record is not whole; `unsettled` and the record when the last rotation still
  * waits for its settlement; `replayed` and the answer that is kept; or `done`
  * and the record.
  */
@@ -85,7 +86,7 @@ if by_token then
 end
 local key = prefix .. 'group:' .. id
 local old = redis.call('HGET', key, 'token_digest')
-if not old then return {'missing'} end
+if not old then return {(by_token or redis.call('EXISTS', key) == 1) and 'unreadable' or 'missing'} end
 if by_token then
   if old ~= ARGV[2] then return {'missing'} end
   if redis.call('HEXISTS', key, 'token_link') == 1 then

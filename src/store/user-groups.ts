@@ -77,6 +77,7 @@ export class RedisUserGroups implements UserGroupStore {
     );
     if (outcome === "missing") throw new UserGroupNotFound();
     if (outcome === "stale") throw new EtagMismatch();
+    if (outcome !== "done") throw new RecordUnreadable(new Error(`update: ${outcome}`));
     return this.#group(recordFromFlat(flat, 0), environment, providedId);
   }
 
@@ -133,7 +134,7 @@ export class RedisUserGroups implements UserGroupStore {
           return group;
         }
         default:
-          throw new RecordUnreadable(new Error(`rotate: unknown outcome ${outcome}`));
+          throw new RecordUnreadable(new Error(`rotate: ${outcome}`));
       }
     }
     throw new TokenNotFound();

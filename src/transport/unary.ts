@@ -63,7 +63,7 @@ export class UnaryTransport {
   readonly #methods = new Map<string, UnaryMethod>();
   readonly #byDesc = new Map<DescMethodUnary, UnaryMethod>();
   readonly #options: UnaryTransportOptions;
-  readonly #formats = new Map<string, Format | undefined>();
+  readonly #formats = new Map<string, Format>();
 
   constructor(options: UnaryTransportOptions) {
     this.#options = options;
@@ -123,9 +123,11 @@ export class UnaryTransport {
 
   #format(contentType: HeaderRecord[string]): Format | undefined {
     if (typeof contentType !== "string") return undefined;
-    if (this.#formats.has(contentType)) return this.#formats.get(contentType);
+    const known = this.#formats.get(contentType);
+    if (known) return known;
     const format = formatOf(contentType);
-    if (this.#formats.size < MAX_KNOWN_TYPES) this.#formats.set(contentType, format);
+    // Strangers must not fill the table with types that are none.
+    if (format && this.#formats.size < MAX_KNOWN_TYPES) this.#formats.set(contentType, format);
     return format;
   }
 }

@@ -1,0 +1,65 @@
+import { create } from "@bufbuild/protobuf";
+import { Code, ConnectError, type UnaryRequest } from "@connectrpc/connect";
+import { describe, expect, it } from "vitest";
+import { BadRequestSchema } from "../../gen/google/rpc/error_details_pb.ts";
+import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import { toCallError } from "./errors.ts";
+import { validationInterceptor } from "./validation.ts";
+
+const { getUserGroup, rotateUserGroupToken } = UserGroupService.method;
+
+/** The error that a request is refused with; undefined when it is let pass. */
+async function refusal(method: typeof getUserGroup | typeof rotateUserGroupToken, init: object) {
+  const request = { stream: false, method, message: create(method.input, init as never) } as unknown as UnaryRequest;
+  try {
+    await validationInterceptor()(async () => ({}) as never)(request);
+    return undefined;
+  } catch (error) {
+    return toCallError(error);
+  }
+}
+
+describe("a request that breaks a rule", () => {
+  it.each([
+    [getUserGroup, { userGroupId: "a\nb" }, "user_group_id", "must not hold control characters"],
+    [getUserGroup, { userGroupId: "" }, "user_group_id", "must not be empty"],
+    [getUserGroup, { userGroupId: "x".repeat(257) }, "user_group_id", "must be at most 256 characters"],
+    [
+      getUserGroup,
+      { userGroupId: "a", name: "\ud800" },
+      "name",
+      "must be well-formed Unicode, but holds half of a surrogate pair",
+    ],
+    [
+      getUserGroup,
+      { userGroupId: "a", properties: { n: 2 ** 53 } },
+      "properties",
+      /^must hold numbers from -9007199254740991/,
+    ],
+    [
+      getUserGroup,
+      { userGroupId: "a", mapping: { a: "x".repeat(1025) } },
+      'mapping["a"]',
+      "must be at most 1024 characters",
+    ],
+    [
+      rotateUserGroupToken,
+      { group: { case: "userGroupId", value: "a" }, requestId: "a b" },
+      "request_id",
+      "must hold visible ASCII characters only, and no spaces",
+    ],
+  ] as const)("is told so in words: %#", async (method, init, field, description) => {
+    const error = await refusal(method, init);
+    expect(error).toBeInstanceOf(ConnectError);
+    expect(error?.code).toBe(Code.InvalidArgument);
+    const violations = error?.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
+    expect(violations).toHaveLength(1);
+    expect(violations[0]?.field).toBe(field);
+    expect(violations[0]?.description).toMatch(description);
+    expect(error?.rawMessage).toBe(`${field}: ${violations[0]?.description}`);
+  });
+});
+
+it("lets a request pass that breaks none", async () => {
+  expect(await refusal(getUserGroup, { userGroupId: "a", properties: { deep: [{ n: 1.5 }] } })).toBeUndefined();
+});
