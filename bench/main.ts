@@ -111,7 +111,7 @@ async function measureRound(
         console.error(
           `round ${plan.round}, ${spec.title}, ${call.title}: ${Math.round(result.callsPerSecond)} calls/s, ` +
             `p99 ${result.paced.p99.toFixed(2)} ms, ${result.cpuMicros.toFixed(1)} µs, ` +
-            `server ${Math.round(result.serverBusy * 100)} %, load ${Math.round(result.loadBusy * 100)} %`,
+            `server ${Math.round(result.serverBusy * 100)} %, load ${Math.round(result.loadBusy * 100)} %, others ${Math.round(result.othersBusy * 100)} %`,
         );
       }
     } finally {
