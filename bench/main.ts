@@ -19,8 +19,8 @@ const USAGE = `Usage: npm run bench -- [options]
 const PAGE = "docs/performance.md";
 const API_TOKEN = "bench-c2VjcmV0LXRva2VuLW9mLXRoZS1iZW5jaA";
 const STARTS = 5;
-const FULL: Durations = { warmUp: 4, peak: 5, paced: 5 };
-const QUICK: Durations = { warmUp: 2, peak: 2, paced: 2 };
+const FULL: Durations = { warmUp: 6, peak: 4, paced: 4 };
+const QUICK: Durations = { warmUp: 3, peak: 2, paced: 2 };
 
 /** What every server is given. */
 type Env = { readonly [name: string]: string };
@@ -111,7 +111,7 @@ async function measureRound(
         console.error(
           `round ${plan.round}, ${spec.title}, ${call.title}: ${Math.round(result.callsPerSecond)} calls/s, ` +
             `p99 ${result.paced.p99.toFixed(2)} ms, ${result.cpuMicros.toFixed(1)} µs, ` +
-            `server ${Math.round(result.serverBusy * 100)} %, load ${Math.round(result.loadBusy * 100)} %`,
+            `server ${Math.round(result.serverBusy * 100)} %, load ${Math.round(result.loadBusy * 100)} %, others ${Math.round(result.othersBusy * 100)} %`,
         );
       }
     } finally {

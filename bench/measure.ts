@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { ask, requireAlike } from "./ask.ts";
 import type { Answer, Call, CallKey } from "./calls.ts";
 import { type Latency, type LoadTarget, loadPaced, loadPeak } from "./load.ts";
-import { type BenchServer, LOAD_CORE, type ServerSpec } from "./servers.ts";
+import { type BenchServer, LOAD_CORE, SERVER_CORE, type ServerSpec } from "./servers.ts";
 
 /** How long each part of a measurement takes, in seconds. */
 export interface Durations {
@@ -24,6 +24,8 @@ export interface Measurement {
   readonly serverBusy: number;
   /** Share of the other core that was used at the peak: near 1 the load generator is what limits. */
   readonly loadBusy: number;
+  /** Share of the server's core that other processes took at the peak: a figure for how quiet the machine was. */
+  readonly othersBusy: number;
   readonly peakMiB: number;
   /** At half of the peak rate. */
   readonly paced: Latency & { readonly callsPerSecond: number };
@@ -54,11 +56,12 @@ export async function measure(server: BenchServer, options: MeasureOptions): Pro
   server.forgetPeak();
   const started = performance.now();
   const cpuBefore = server.cpuSeconds();
-  const loadBefore = coreTimes(LOAD_CORE);
+  const before = coreTimes();
   const peak = await loadPeak(target, durations.peak);
   const cpuSeconds = server.cpuSeconds() - cpuBefore;
-  const loadAfter = coreTimes(LOAD_CORE);
   const seconds = (performance.now() - started) / 1000;
+  const serverBusy = cpuSeconds / seconds;
+  const busy = busyShares(before, coreTimes());
   const peakMiB = server.peakMiB();
 
   const bytes = await checkAnswer(server, options);
@@ -75,8 +78,9 @@ export async function measure(server: BenchServer, options: MeasureOptions): Pro
     call: call.key,
     callsPerSecond: peak.callsPerSecond,
     cpuMicros: (cpuSeconds * 1e6) / peak.calls,
-    serverBusy: cpuSeconds / seconds,
-    loadBusy: 1 - (loadAfter.idle - loadBefore.idle) / (loadAfter.total - loadBefore.total),
+    serverBusy,
+    loadBusy: busy[LOAD_CORE],
+    othersBusy: Math.max(0, busy[SERVER_CORE] - serverBusy),
     peakMiB,
     paced: await pacedAt(peak.callsPerSecond / 2),
     ...(peersRate !== undefined && { atPeersRate: await pacedAt(peersRate) }),
@@ -97,10 +101,20 @@ export function newGroup(call: Call, round: number): Uint8Array {
   return Buffer.from(String(call.body).replace('"ID"', `"checked-${process.pid}-${round}-${created++}"`));
 }
 
-function coreTimes(core: string): { readonly idle: number; readonly total: number } {
-  const line = readFileSync("/proc/stat", "utf8")
-    .split("\n")
-    .find((text) => text.startsWith(`cpu${core} `));
-  const times = (line ?? "").split(/\s+/).slice(1, 9).map(Number);
-  return { idle: (times[3] ?? 0) + (times[4] ?? 0), total: times.reduce((sum, time) => sum + time, 0) };
+type CoreTimes = { readonly [core in typeof SERVER_CORE | typeof LOAD_CORE]: { idle: number; total: number } };
+
+/** What the kernel has counted of both cores. */
+function coreTimes(): CoreTimes {
+  const stat = readFileSync("/proc/stat", "utf8").split("\n");
+  const timesOf = (core: string) => {
+    const line = stat.find((text) => text.startsWith(`cpu${core} `)) ?? "";
+    const times = line.split(/\s+/).slice(1, 9).map(Number);
+    return { idle: (times[3] ?? 0) + (times[4] ?? 0), total: times.reduce((sum, time) => sum + time, 0) };
+  };
+  return { [SERVER_CORE]: timesOf(SERVER_CORE), [LOAD_CORE]: timesOf(LOAD_CORE) };
+}
+
+function busyShares(from: CoreTimes, to: CoreTimes) {
+  const share = (core: keyof CoreTimes) => 1 - (to[core].idle - from[core].idle) / (to[core].total - from[core].total);
+  return { [SERVER_CORE]: share(SERVER_CORE), [LOAD_CORE]: share(LOAD_CORE) };
 }

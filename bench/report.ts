@@ -47,11 +47,13 @@ export function insertReport(page: string, runtime: Runtime, text: string): stri
   return `${page.slice(0, from + begin.length)}\n\n${text}\n\n${page.slice(to)}`;
 }
 
-function describe({ machine, rounds }: Results): string {
+function describe({ machine, rounds, measurements }: Results): string {
   const { cpu, cores, memoryGiB, kernel, runtime, redis, h2load, date } = machine;
   return (
     `${date}; ${cpu}, ${cores} cores, ${memoryGiB} GiB; Linux ${kernel}; ${runtime}; Redis ${redis}; ${h2load}. ` +
-    `Medians of ${rounds} ${rounds === 1 ? "round" : "rounds"}, smallest and largest in brackets.`
+    `Medians of ${rounds} ${rounds === 1 ? "round" : "rounds"}, smallest and largest in brackets. ` +
+    `Other processes took ${Math.round(100 * median(measurements.map(({ othersBusy }) => othersBusy)))} % of the ` +
+    `servers' core, at most ${Math.round(100 * Math.max(...measurements.map(({ othersBusy }) => othersBusy)))} %.`
   );
 }
 
@@ -65,7 +67,7 @@ function table({ measurements }: Results): string {
       const rows = of(measurements, key, call);
       if (rows.length === 0) continue;
       const rates = rows.map(({ callsPerSecond }) => callsPerSecond);
-      // Where the server's core had time left, the load generator was the limit.
+      // Where the server did not use its core up, something else was the limit.
       const bound = median(rows.map(({ serverBusy }) => serverBusy)) < 0.9 ? " ≥" : "";
       const ratios = RIVALS.map((rival) => ratioText(measurements, key, call, rival));
       const figure = (pick: (row: Measurement) => number, digits: number) => median(rows.map(pick)).toFixed(digits);

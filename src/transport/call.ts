@@ -1,8 +1,7 @@
-import { create, isMessage, type Message } from "@bufbuild/protobuf";
+import { create, type DescMethodUnary, type DescService, isMessage, type Message } from "@bufbuild/protobuf";
 import {
   type ContextValues,
   createContextValues,
-  type HandlerContext,
   type Interceptor,
   type StreamRequest,
   type StreamResponse,
@@ -70,37 +69,27 @@ export class UnaryCall {
    * @throws whatever an interceptor or the implementation throws
    */
   async invoke(input: Message, interceptors: readonly Interceptor[]): Promise<Message> {
-    const call = this;
-    const { method, requestMethod, requestHeader } = this.#init;
+    const { method, protocolName, requestMethod, requestHeader } = this.#init;
     const { desc } = method;
     const terminal: AnyFn = async (req) => {
-      const output = await method.impl(req.message as never, call.#context(req) as never);
+      const context = new CallContext(this, req, desc, requestMethod, protocolName);
+      const output = await method.impl(req.message as never, context as never);
       return {
         stream: false,
         service: desc.parent,
         method: desc,
-        header: call.responseHeader,
-        trailer: call.responseTrailer,
+        header: this.responseHeader,
+        trailer: this.responseTrailer,
         message: isMessage(output, desc.output) ? output : create(desc.output, output as Record<string, unknown>),
       };
     };
-    let next = terminal;
-    for (let i = interceptors.length - 1; i >= 0; i--) next = (interceptors[i] as Interceptor)(next);
-    const response = await next({
-      stream: false,
-      service: desc.parent,
-      method: desc,
-      requestMethod,
-      header: requestHeader,
-      contextValues: this.#values,
-      message: input,
-      get url() {
-        return call.#init.url();
-      },
-      get signal() {
-        return call.#signal();
-      },
-    } as UnaryRequest);
+    let next: AnyFn = terminal;
+    for (let i = interceptors.length - 1; i >= 0; i--) {
+      const inner = next;
+      next = (interceptors[i] as Interceptor)((req) => inner(whole(this, req)));
+    }
+    const request = new CallRequest(this, desc, requestMethod, requestHeader, this.#values, input);
+    const response = await next(request as UnaryRequest);
     copyHeaders(response.header, this.responseHeader);
     copyHeaders(response.trailer, this.responseTrailer);
     return response.message as Message;
@@ -113,31 +102,20 @@ export class UnaryCall {
     this.#controller?.abort(reason);
   }
 
-  #context(req: UnaryRequest | StreamRequest): HandlerContext {
-    const call = this;
-    const { method, protocolName, requestMethod } = this.#init;
-    return {
-      service: req.service,
-      method: method.desc,
-      requestMethod,
-      protocolName,
-      requestHeader: req.header,
-      responseHeader: this.responseHeader,
-      responseTrailer: this.responseTrailer,
-      values: req.contextValues,
-      timeoutMs: () => (call.#deadline === undefined ? undefined : call.#deadline - Date.now()),
-      get url() {
-        return call.#init.url();
-      },
-      get signal() {
-        return req.signal;
-      },
-    } as HandlerContext;
+  /** The absolute URL of the request. */
+  url(): string {
+    return this.#init.url();
   }
 
-  #signal(): AbortSignal {
+  /** What is left until the caller's deadline, in milliseconds; undefined without one. */
+  timeoutMs(): number | undefined {
+    return this.#deadline === undefined ? undefined : this.#deadline - Date.now();
+  }
+
+  /** Aborts when the caller is gone, when the deadline has passed, and when the call has ended. */
+  signal(): AbortSignal {
     if (this.#controller === undefined) {
-      const left = this.#deadline === undefined ? undefined : this.#deadline - Date.now();
+      const left = this.timeoutMs();
       // Beyond this a timer would end at once; no call lives that long.
       const timer = createDeadlineSignal(left !== undefined && left > MAX_TIMER_MS ? undefined : left);
       this.#stopTimer = timer.cleanup;
@@ -149,6 +127,100 @@ export class UnaryCall {
       if (this.#ended) this.end(this.#ended.reason);
     }
     return this.#controller.signal;
+  }
+}
+
+/*
+ * What interceptors and implementations are given. These are classes because
+ * an object literal with accessors takes as long to make as the rest of a call:
+ * those of a prototype cost nothing until they are looked at.
+ */
+
+/** The request of a call. */
+class CallRequest {
+  readonly stream = false;
+  readonly service: DescService;
+  readonly method: DescMethodUnary;
+  readonly requestMethod: string;
+  readonly header: Headers;
+  readonly contextValues: ContextValues;
+  readonly message: Message;
+  readonly #call: UnaryCall;
+
+  constructor(
+    call: UnaryCall,
+    method: DescMethodUnary,
+    requestMethod: string,
+    header: Headers,
+    contextValues: ContextValues,
+    message: Message,
+  ) {
+    this.service = method.parent;
+    this.method = method;
+    this.requestMethod = requestMethod;
+    this.header = header;
+    this.contextValues = contextValues;
+    this.message = message;
+    this.#call = call;
+  }
+
+  get url(): string {
+    return this.#call.url();
+  }
+
+  get signal(): AbortSignal {
+    return this.#call.signal();
+  }
+}
+
+/** A request as an interceptor passed it on: a copy of ours lacks what ours has from its prototype. */
+function whole(call: UnaryCall, req: UnaryRequest | StreamRequest): UnaryRequest | StreamRequest {
+  if (req instanceof CallRequest || ("url" in req && "signal" in req)) return req;
+  const { url = call.url(), signal = call.signal() } = req as Partial<UnaryRequest>;
+  return { ...(req as UnaryRequest), url, signal };
+}
+
+/** The handler context of a call. */
+class CallContext {
+  readonly service: DescService;
+  readonly method: DescMethodUnary;
+  readonly requestMethod: string;
+  readonly protocolName: string;
+  readonly requestHeader: Headers;
+  readonly responseHeader: Headers;
+  readonly responseTrailer: Headers;
+  readonly values: ContextValues;
+  /** As Connect's own it may be called without its object. */
+  readonly timeoutMs: () => number | undefined;
+  readonly #call: UnaryCall;
+  readonly #request: UnaryRequest | StreamRequest;
+
+  constructor(
+    call: UnaryCall,
+    request: UnaryRequest | StreamRequest,
+    method: DescMethodUnary,
+    requestMethod: string,
+    protocolName: string,
+  ) {
+    this.service = request.service;
+    this.method = method;
+    this.requestMethod = requestMethod;
+    this.protocolName = protocolName;
+    this.requestHeader = request.header;
+    this.responseHeader = call.responseHeader;
+    this.responseTrailer = call.responseTrailer;
+    this.values = request.contextValues;
+    this.timeoutMs = () => call.timeoutMs();
+    this.#call = call;
+    this.#request = request;
+  }
+
+  get url(): string {
+    return this.#call.url();
+  }
+
+  get signal(): AbortSignal {
+    return this.#request.signal;
   }
 }
 

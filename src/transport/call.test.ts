@@ -1,0 +1,61 @@
+import { create } from "@bufbuild/protobuf";
+import { createContextValues, type HandlerContext, type Interceptor } from "@connectrpc/connect";
+import { describe, expect, it } from "vitest";
+import { Health, HealthCheckRequestSchema } from "../../gen/grpc/health/v1/health_pb.ts";
+import { UnaryTransport } from "./unary.ts";
+
+const URL_OF_CALL = "http://localhost/grpc.health.v1.Health/Check";
+
+/** Calls through the interceptors; what the implementation saw. */
+async function call(interceptors: Interceptor[]): Promise<HandlerContext> {
+  let seen: HandlerContext | undefined;
+  const transport = new UnaryTransport({
+    routes: (router) =>
+      router.rpc(Health.method.check, (_request, context) => {
+        seen = context;
+        expect(context.signal.aborted).toBe(false);
+        return {};
+      }),
+    interceptors,
+  });
+  await transport.call(Health.method.check, create(HealthCheckRequestSchema), {
+    requestMethod: "POST",
+    header: new Headers(),
+    contextValues: createContextValues(),
+    protocolName: "grpc",
+    url: () => URL_OF_CALL,
+    requestSignal: () => new AbortController().signal,
+  });
+  return seen as HandlerContext;
+}
+
+describe("a call", () => {
+  it("tells the implementation all that Connect's context has", async () => {
+    const context = await call([]);
+    expect(context).toMatchObject({ url: URL_OF_CALL, requestMethod: "POST", protocolName: "grpc" });
+    expect(context.service).toBe(Health);
+    const { timeoutMs } = context;
+    expect(timeoutMs()).toBeUndefined();
+    expect(context.signal.aborted).toBe(true);
+  });
+
+  it("stays whole when an interceptor passes on a copy", async () => {
+    const seen: unknown[] = [];
+    const copying: Interceptor = (next) => (req) => next({ ...req, header: new Headers({ "x-copy": "1" }) } as never);
+    const looking: Interceptor = (next) => (req) => {
+      seen.push(req.url, req.signal.aborted, req.header.get("x-copy"));
+      return next(req);
+    };
+    const context = await call([copying, looking]);
+    expect(seen).toEqual([URL_OF_CALL, false, "1"]);
+    expect(context.requestHeader.get("x-copy")).toBe("1");
+    expect(context.url).toBe(URL_OF_CALL);
+  });
+
+  it("leaves a signal that an interceptor replaced as it is", async () => {
+    const controller = new AbortController();
+    const replacing: Interceptor = (next) => (req) => next({ ...req, signal: controller.signal } as never);
+    const context = await call([replacing]);
+    expect(context.signal).toBe(controller.signal);
+  });
+});
