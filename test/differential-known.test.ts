@@ -1,6 +1,13 @@
+import { Code } from "@connectrpc/connect";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { type Outcome, openPair } from "./support/differential-servers.ts";
+import { LeanHeaders } from "../src/transport/lean-headers.ts";
+import { resetUpload } from "./support/differential-frames.ts";
+import { FORMS, type Form, requestOf } from "./support/differential-requests.ts";
+import { type Candidate, type Outcome, openPair, send } from "./support/differential-servers.ts";
+import { talk } from "./support/differential-service.ts";
+import { writeTo } from "./support/differential-wire.ts";
 import { codeOf, type Excerpt, KNOWN_DIFFERENCES } from "./support/known-differences.ts";
+import { waitFor } from "./support/wait.ts";
 
 afterEach(() => vi.restoreAllMocks());
 
@@ -33,3 +40,76 @@ describe.each(KNOWN_DIFFERENCES)("$name", ({ requests, lean, connect, reason }) 
     }
   });
 });
+
+describe("what one exchange does not show", () => {
+  const form = FORMS.find(({ name }) => name === "connect binary over HTTP/2") as Form;
+
+  it("an upload that is reset is no call: Connect's adapter makes one of an empty message", async () => {
+    const pair = await openPair();
+    const request = requestOf(form, talk({ text: "lost" }), { withLength: false });
+    for (const { url } of [pair.lean, pair.connect]) await writeTo(url, resetUpload(request, 0, 8));
+    await waitFor("Connect has made its call", () => calls(pair.connect) > 0);
+    expect([calls(pair.lean), calls(pair.connect)]).toEqual([0, 1]);
+    await pair.close();
+  });
+
+  it("a deadline beyond setTimeout's reach is none: Connect's passes at once", async () => {
+    const pair = await openPair({ maxTimeoutMs: Number.MAX_SAFE_INTEGER });
+    const headers = [["connect-timeout-ms", "9999999999"]] as const;
+    const request = requestOf(form, talk({ script: { wait: true } }), { headers });
+    const connect = await send(pair.connect, request);
+    expect(connect.effects).toContainEqual({ where: "aborted", code: Code.DeadlineExceeded, name: "ConnectError" });
+    const lean = send(pair.lean, request);
+    await waitFor("it is called", () => calls(pair.lean) > 0);
+    // A call that was made later, with a deadline of its own, is over before this one.
+    const later = requestOf(form, talk({ script: { wait: true } }), { headers: [["connect-timeout-ms", "50"]] });
+    await send({ ...pair.lean, effects: [] }, later);
+    expect(pair.lean.effects.filter(({ where }) => where === "aborted").length).toBe(1);
+    pair.lean.session().destroy();
+    await lean;
+    await pair.close();
+  });
+
+  it("an answer's header is replaced whole: Connect's leaves every other old field, and one cookie of several", async () => {
+    const pair = await openPair();
+    const headers = [
+      ["set-cookie", "a=1"],
+      ["set-cookie", "b=2"],
+    ] as const;
+    const request = requestOf(form, talk({ script: { headers, replace: "answer header" } }));
+    const { lean, connect } = await pair.exchange(request);
+    expect(lean.headers).toEqual(expect.arrayContaining(["set-cookie: a=1", "set-cookie: b=2", "x-new: 1"]));
+    expect(connect.headers).not.toEqual(lean.headers);
+    await pair.close();
+  });
+
+  it("an answer before the upload's end resets the stream: Connect leaves it open", async () => {
+    const pair = await openPair();
+    const large = requestOf(form, talk({ text: "a".repeat(200_000) }), { withLength: false });
+    for (const [name, isClosed] of [
+      ["lean", true],
+      ["connect", false],
+    ] as const) {
+      const stream = pair[name]
+        .session()
+        .request({ ":method": "POST", ":path": large.target, "content-type": "application/proto" });
+      stream.on("error", () => {});
+      stream.write(large.body);
+      stream.resume();
+      await new Promise((resolve) => stream.once("end", resolve));
+      await send(pair[name], requestOf(form, talk({})));
+      expect([name, stream.closed]).toEqual([name, isClosed]);
+    }
+    await pair.close();
+  });
+
+  it("the headers that a call sees are no instance of Headers, but make one", () => {
+    const lean = new LeanHeaders({ a: "1" });
+    expect(lean).not.toBeInstanceOf(Headers);
+    expect([...new Headers(lean)]).toEqual([["a", "1"]]);
+  });
+});
+
+function calls({ effects }: Candidate): number {
+  return effects.filter(({ where }) => where === "implementation").length;
+}

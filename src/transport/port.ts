@@ -132,8 +132,11 @@ function plainServer(
     socket.once("close", () => undecided.delete(socket));
     tellApart(socket, options.firstByteTimeoutMs ?? 10_000, (isHttp2) => {
       undecided.delete(socket);
-      if (isHttp2) http2.emit("connection", socket);
-      else for (const listener of http1Listeners) listener.call(http1, socket);
+      if (isHttp2) {
+        // An HTTP/1.1 server's sockets stay open when the other end is closed; an HTTP/2 session would outlive its client.
+        socket.allowHalfOpen = false;
+        http2.emit("connection", socket);
+      } else for (const listener of http1Listeners) listener.call(http1, socket);
     });
   });
   return http1;

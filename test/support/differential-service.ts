@@ -39,6 +39,8 @@ export interface Script {
   };
   /** Where it fails. Default: in the implementation. */
   readonly failIn?: "interceptor" | "interceptor after";
+  /** Whether it waits until its signal aborts, and fails with the signal's reason. */
+  readonly wait?: true;
   readonly headers?: Fields;
   readonly trailers?: Fields;
   /** Length of the answer's text. */
@@ -122,7 +124,7 @@ export function talk(init: Partial<Omit<Talk, "script">> & { readonly script?: S
 
 /** The test service's implementation, which notes what it saw. */
 export function talkRoutes(effects: Effects): (router: ConnectRouter) => void {
-  const say = (message: Talk, context: HandlerContext) => {
+  const say = async (message: Talk, context: HandlerContext) => {
     const { signal, timeoutMs, protocolName, requestMethod, url, requestHeader } = context;
     const timeout = timeoutMs();
     effects.push({
@@ -140,6 +142,15 @@ export function talkRoutes(effects: Effects): (router: ConnectRouter) => void {
     const script = scriptOf(message);
     for (const [name, value] of script.headers ?? []) context.responseHeader.append(name, value);
     for (const [name, value] of script.trailers ?? []) context.responseTrailer.append(name, value);
+    if (script.wait) {
+      await new Promise((resolve) => {
+        if (signal.aborted) resolve(undefined);
+        else signal.addEventListener("abort", resolve);
+      });
+      const { code, name } = signal.reason as ConnectError;
+      effects.push({ where: "aborted", code, name });
+      throw signal.reason;
+    }
     if (script.fail && script.failIn === undefined) throw errorOf(script.fail);
     return answerOf(message, script);
   };

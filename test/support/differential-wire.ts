@@ -207,3 +207,14 @@ function linesOf(fields: IncomingHttpHeaders): string[] {
     .flatMap(([name, value]) => [value].flat().map((one) => `${name}: ${one}`))
     .sort();
 }
+
+/** Writes bytes to a connection of their own, and waits until the server has seen that no more follow. */
+export function writeTo(url: string, bytes: Uint8Array): Promise<void> {
+  return new Promise((resolve) => {
+    const socket = connectTcp(Number(new URL(url).port), "127.0.0.1");
+    socket.on("error", () => {});
+    socket.once("close", () => resolve());
+    socket.resume();
+    socket.end(bytes);
+  });
+}

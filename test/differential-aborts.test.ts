@@ -1,0 +1,188 @@
+import { constants } from "node:http2";
+import { connect as connectTcp } from "node:net";
+import { Code } from "@connectrpc/connect";
+import fc from "fast-check";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { exchangeAlike } from "./support/differential-compare.ts";
+import { resetUpload, wholeUpload } from "./support/differential-frames.ts";
+import { FORMS, type Form, requestOf } from "./support/differential-requests.ts";
+import { type Candidate, openPair, send } from "./support/differential-servers.ts";
+import { talk } from "./support/differential-service.ts";
+import { http1Pieces, type RawRequest, writeTo } from "./support/differential-wire.ts";
+import { waitFor } from "./support/wait.ts";
+
+const pair = await openPair({ readMaxBytes: 1_000_000 });
+afterAll(() => pair.close());
+beforeEach(() => {
+  // Connect's adapter writes there that a caller is gone.
+  vi.spyOn(console, "error").mockReturnValue();
+});
+afterEach(async () => {
+  vi.restoreAllMocks();
+  for (const form of FORMS)
+    expect((await exchangeAlike(pair, requestOf(form, talk({ text: "well?" })))).status).toBe(200);
+});
+
+const CANDIDATES = ["lean", "connect"] as const;
+const HTTP2 = FORMS.filter(({ http }) => http === 2);
+const where = (candidate: Candidate) => candidate.effects.map((effect) => effect["where"]);
+
+/** A request under way that can be given up. */
+interface Sent {
+  /** Resolves with the first bytes of the answer. */
+  readonly answered: Promise<unknown>;
+  /** Gives up: a reset with this code over HTTP/2, the end of the connection over HTTP/1.1. */
+  giveUp(code: number): Promise<void>;
+}
+
+/** Sends the first bytes of a request, all of them by default, and leaves it at that. */
+function start({ url, session }: Candidate, request: RawRequest, length = request.body.byteLength): Sent {
+  if (request.http === 1) {
+    const socket = connectTcp(Number(new URL(url).port), "127.0.0.1");
+    socket.on("error", () => {});
+    const [head = Buffer.alloc(0), ...data] = http1Pieces(request);
+    const left = request.body.byteLength - length;
+    const body = Buffer.concat(data);
+    socket.write(Buffer.concat([head, body.subarray(0, body.byteLength - left)]));
+    return {
+      answered: new Promise((resolve) => socket.once("data", resolve)),
+      giveUp: () =>
+        new Promise((resolve) => {
+          socket.once("close", () => resolve());
+          socket.destroy();
+        }),
+    };
+  }
+  const headers = Object.fromEntries([...request.headers, [":method", request.method], [":path", request.target]]);
+  const stream = session().request(headers, { endStream: false });
+  stream.on("error", () => {});
+  stream.write(request.body.subarray(0, length));
+  if (length === request.body.byteLength) stream.end();
+  return {
+    answered: new Promise((resolve) => stream.once("data", resolve)),
+    giveUp: (code) =>
+      new Promise((resolve) => {
+        if (stream.destroyed) return resolve();
+        stream.once("close", () => resolve());
+        stream.resume();
+        stream.close(code);
+      }),
+  };
+}
+
+describe.each(FORMS)("a caller that is gone: $name", (form) => {
+  const { NGHTTP2_CANCEL, NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR } = constants;
+  it.each([NGHTTP2_CANCEL, NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR])("aborts the signal (reset %i)", async (code) => {
+    for (const name of CANDIDATES) {
+      const { effects } = pair[name];
+      effects.length = 0;
+      const sent = start(pair[name], requestOf(form, talk({ script: { wait: true } })));
+      await waitFor("it is called", () => where(pair[name]).includes("implementation"));
+      await sent.giveUp(code);
+      await waitFor("it is told", () => where(pair[name]).includes("failure"));
+      expect(where(pair[name])).toEqual(["interceptor", "implementation", "aborted", "failure"]);
+    }
+    // One code for whoever is gone, where Connect has Canceled, Aborted, Internal and none.
+    expect(pair.lean.effects[2]).toEqual({ where: "aborted", code: Code.Canceled, name: "ConnectError" });
+  });
+});
+
+describe.each(FORMS)("a deadline: $name", (form) => {
+  it("aborts the signal", async () => {
+    const headers = form.protocol.startsWith("grpc")
+      ? [["grpc-timeout", "20m"] as const]
+      : [["connect-timeout-ms", "20"] as const];
+    const { effects } = await exchangeAlike(pair, requestOf(form, talk({ script: { wait: true } }), { headers }));
+    expect(effects).toContainEqual({ where: "aborted", code: Code.DeadlineExceeded, name: "ConnectError" });
+  });
+});
+
+describe.each(FORMS)("a shutdown: $name", (form) => {
+  it("aborts the signal", async () => {
+    const stop = new AbortController();
+    const own = await openPair({ shutdownSignal: stop.signal });
+    const answers = CANDIDATES.map((name) => send(own[name], requestOf(form, talk({ script: { wait: true } }))));
+    await waitFor("both are called", () => CANDIDATES.every((name) => where(own[name]).includes("implementation")));
+    stop.abort(new Error("closing"));
+    const [lean, connect] = await Promise.all(answers);
+    expect(lean?.effects.map(({ where: what, code, name }) => [what, code, name])).toContainEqual([
+      "aborted",
+      undefined,
+      "Error",
+    ]);
+    expect(lean?.body).toEqual(connect?.body);
+    expect([lean?.status, lean?.trailers]).toEqual([connect?.status, connect?.trailers]);
+    await own.close();
+  });
+});
+
+const UPLOADS = FORMS.filter(({ protocol }) => protocol !== "connect-get");
+const uploadOf = (form: Form) => requestOf(form, talk({ text: "a".repeat(1000), list: ["b"] }), { withLength: false });
+
+describe.each(UPLOADS)("an upload given up: $name", (form) => {
+  it("is no call", async () => {
+    const request = uploadOf(form);
+    const { effects, url } = pair.lean;
+    for (const length of [0, 1, 5, 100, request.body.byteLength - 3, request.body.byteLength]) {
+      for (const code of [constants.NGHTTP2_CANCEL, constants.NGHTTP2_NO_ERROR]) {
+        effects.length = 0;
+        if (form.http === 2) await writeTo(url, resetUpload(request, length, code));
+        else await start(pair.lean, request, Math.min(length, request.body.byteLength - 1)).giveUp(code);
+        await settled(url);
+        expect([length, code, effects]).toEqual([length, code, []]);
+      }
+    }
+    const whole = form.http === 2 ? wholeUpload(request) : Buffer.concat(http1Pieces(request));
+    await writeTo(url, whole);
+    await waitFor("the whole one is a call", () => where(pair.lean).includes("implementation"));
+  });
+});
+
+/** Waits until what the server was sent before has been taken in. */
+async function settled(url: string): Promise<void> {
+  for (let i = 0; i < 3; i++) await writeTo(url, Buffer.from("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+}
+
+describe.each(FORMS)("an answer given up: $name", (form) => {
+  it("leaves the server well", async () => {
+    for (const name of CANDIDATES) {
+      // node:http2 counts what was given up towards a connection's memory, and refuses streams beyond 10 MB.
+      for (let i = 0; i < 4; i++) {
+        const sent = start(pair[name], requestOf(form, talk({ script: { size: 300_000 } })));
+        await sent.answered;
+        await sent.giveUp(constants.NGHTTP2_CANCEL);
+      }
+    }
+  });
+});
+
+it("holds out when requests are given up anywhere", async () => {
+  const script = fc.constantFrom(undefined, { size: 100_000 }, { wait: true } as const);
+  const cases = fc.tuple(
+    fc.constantFrom(...FORMS),
+    script,
+    fc.double({ min: 0, max: 1, noNaN: true }),
+    fc.constantFrom(constants.NGHTTP2_CANCEL, constants.NGHTTP2_NO_ERROR, constants.NGHTTP2_FLOW_CONTROL_ERROR),
+  );
+  await fc.assert(
+    fc.asyncProperty(cases, async ([form, given, part, code]) => {
+      const request = requestOf(form, talk({ text: "abc", script: given ?? {} }));
+      const length = Math.floor(part * request.body.byteLength);
+      await Promise.all(CANDIDATES.map((name) => start(pair[name], request, length).giveUp(code)));
+    }),
+    { seed: 3, numRuns: 300 },
+  );
+});
+
+it("holds out when connections end with calls under way", async () => {
+  for (const name of CANDIDATES) {
+    const candidate = pair[name];
+    candidate.effects.length = 0;
+    for (const form of HTTP2) start(candidate, requestOf(form, talk({ script: { wait: true } })));
+    const called = () => where(candidate).filter((what) => what === "implementation").length === HTTP2.length;
+    await waitFor("all are called", called);
+    candidate.session().destroy();
+    const told = () => where(candidate).filter((what) => what === "aborted").length === HTTP2.length;
+    await waitFor("all are told", told);
+  }
+});

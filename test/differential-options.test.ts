@@ -1,0 +1,62 @@
+import { compressionGzip } from "@connectrpc/connect-node";
+import { describe, expect, it } from "vitest";
+import { exchangeAlike } from "./support/differential-compare.ts";
+import { FORMS, requestOf } from "./support/differential-requests.ts";
+import { openPair } from "./support/differential-servers.ts";
+import { talk } from "./support/differential-service.ts";
+
+const VERSIONS = [[], [["connect-protocol-version", "1"]], [["connect-protocol-version", "2"]]] as const;
+
+describe.each(FORMS)("options of $name", (form) => {
+  const message = talk({ text: "hi", script: { size: 3000 } });
+
+  it("may require the protocol's version", async () => {
+    const pair = await openPair({ requireConnectProtocolHeader: true });
+    for (const headers of VERSIONS) await exchangeAlike(pair, requestOf(form, message, { headers }));
+    const request = requestOf(form, message);
+    for (const version of ["connect=v2", "connect=", ""]) {
+      await exchangeAlike(pair, { ...request, target: request.target.replace("connect=v1", version) });
+    }
+    await pair.close();
+  });
+
+  it("may begin paths with a prefix", async () => {
+    const pair = await openPair({ requestPathPrefix: "/api" });
+    const request = requestOf(form, message);
+    expect((await exchangeAlike(pair, request)).status).toBe(404);
+    const { status, effects } = await exchangeAlike(pair, { ...request, target: `/api${request.target}` });
+    expect([status, effects.length]).toEqual([200, 3]);
+    await pair.close();
+  });
+
+  it("may limit protocols, compressions and what is written", async () => {
+    for (const options of [
+      { grpc: false },
+      { grpcWeb: false },
+      { connect: false },
+      { grpc: false, grpcWeb: false },
+      { acceptCompression: [] },
+      { acceptCompression: [compressionGzip], compressMinBytes: 0 },
+      { writeMaxBytes: 100 },
+      { jsonOptions: { ignoreUnknownFields: false, alwaysEmitImplicit: true } },
+      { binaryOptions: { readUnknownFields: false, writeUnknownFields: false } },
+      { maxTimeoutMs: 1 },
+    ]) {
+      const pair = await openPair(options);
+      const headers = [
+        ["grpc-accept-encoding", "br,gzip"],
+        ["accept-encoding", "br,gzip"],
+        ["grpc-timeout", "10S"],
+        ["connect-timeout-ms", "10000"],
+      ] as const;
+      await exchangeAlike(pair, requestOf(form, message));
+      await exchangeAlike(pair, requestOf(form, message, { headers }));
+      await exchangeAlike(pair, requestOf(form, message, { compression: "gzip" }));
+      await exchangeAlike(pair, { ...requestOf(form, message), headers: [] });
+      if (!form.binary && form.protocol === "connect") {
+        await exchangeAlike(pair, { ...requestOf(form, message), body: Buffer.from('{"unknown":1}') });
+      }
+      await pair.close();
+    }
+  });
+});
