@@ -75,7 +75,7 @@ export class UserRoute<R extends RestRequest> {
     }
     try {
       const response = await this.#options.call(verb.method, message as never, request);
-      const answer = this.#answer(verb.toBody(response.message as never, verbRequest), response, request);
+      const answer = this.#answer(verb.toBody(response.message as never, message as never), response, request);
       return answer instanceof Promise ? await answer : answer;
     } catch (failure) {
       // What the call did not raise has not been counted and logged.

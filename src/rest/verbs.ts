@@ -6,7 +6,11 @@ import {
   type MessageShape,
 } from "@bufbuild/protobuf";
 import { ApiEnvironmentTag, type UserGroup } from "../../gen/usergroup/v1/user_group_pb.ts";
-import { type GetUserGroupResponse, UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import {
+  type GetUserGroupRequest,
+  type GetUserGroupResponse,
+  UserGroupService,
+} from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
 import { malformed, refusedJson } from "../rpc/refused.ts";
 import { parseObject } from "./json-body.ts";
@@ -26,19 +30,23 @@ export interface Verb<M extends DescMethodUnary = DescMethodUnary> {
   readonly method: M;
   /** @throws ConnectError InvalidArgument, naming the field, when one is not what the message wants */
   readonly toRequest: (request: VerbRequest) => MessageShape<M["input"]>;
-  readonly toBody: (response: MessageShape<M["output"]>, request: VerbRequest) => JsonObject;
+  readonly toBody: (response: MessageShape<M["output"]>, request: MessageShape<M["input"]>) => JsonObject;
 }
 
 const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
+
+const GET_FIELDS = ["user_group_id", "name", "mapping", "properties"] as const;
 
 const MASKABLE = ["name", "mapping", "properties"] as const;
 
 const GET: Verb<typeof getUserGroup> = {
   method: getUserGroup,
-  toRequest: (request) => message(getUserGroup.input, getFields(request)),
-  toBody: (response: GetUserGroupResponse, request) => {
+  toRequest: (request) => {
+    const fields = getFields(request);
+    return plainGet(fields) ?? message(getUserGroup.input, fields);
+  },
+  toBody: (response: GetUserGroupResponse, { name, properties }) => {
     const group = required(response.userGroup);
-    const { name, properties } = getFields(request);
     return {
       success: 1,
       new_user_group: response.newUserGroup,
@@ -46,7 +54,7 @@ const GET: Verb<typeof getUserGroup> = {
         ...common(group),
         // The interface promises the request's values back, though an existing group keeps its own.
         name: name ?? group.name,
-        properties: properties ?? propertiesOf(group),
+        properties: (properties as JsonObject | undefined) ?? propertiesOf(group),
       },
     };
   },
@@ -93,15 +101,17 @@ export const VERBS: ReadonlyMap<string, Verb> = new Map<string, Verb>([
 
 /** The fields of a GET: those of the body, else those of the query. */
 function getFields({ body, query }: VerbRequest): JsonObject {
-  const fields: JsonObject = {};
-  for (const name of ["user_group_id", "name", "mapping", "properties"]) {
+  const fields = pick(body, GET_FIELDS);
+  if (query.size === 0) return fields;
+  for (const name of GET_FIELDS) {
     const values = query.getAll(name);
     if (values.length > 1) throw malformed(`${name}: give it once`, [{ field: name, description: "give it once" }]);
     const [value] = values;
-    if (value !== undefined)
-      fields[name] = name === "mapping" || name === "properties" ? queryObject(name, value) : value;
+    if (value === undefined) continue;
+    const isJson = name === "mapping" || name === "properties";
+    fields[name] ??= isJson ? queryObject(name, value) : value;
   }
-  return { ...fields, ...pick(body, ["user_group_id", "name", "mapping", "properties"]) };
+  return fields;
 }
 
 function queryObject(name: string, text: string): JsonObject {
@@ -121,6 +131,22 @@ function pick(body: JsonObject, names: readonly string[]): JsonObject {
     if (value !== null && value !== undefined) picked[name] = value;
   }
   return picked;
+}
+
+/** The request of a GET with an id and perhaps a name, as most are: it needs no decoder. Undefined for any other. */
+function plainGet({ user_group_id, name, mapping, properties }: JsonObject): GetUserGroupRequest | undefined {
+  if (!isText(user_group_id) || mapping !== undefined || properties !== undefined) return undefined;
+  const request: GetUserGroupRequest = {
+    $typeName: "usergroup.v1.GetUserGroupRequest",
+    userGroupId: user_group_id,
+    mapping: {},
+  };
+  if (name === undefined) return request;
+  return isText(name) ? { ...request, name } : undefined;
+}
+
+function isText(value: Json | undefined): value is string {
+  return typeof value === "string" && value.isWellFormed();
 }
 
 function message<D extends DescMessage>(desc: D, fields: JsonObject): MessageShape<D> {
