@@ -125,6 +125,8 @@ function settings(redisUrl: string): Env {
     REDIS_URL: redisUrl,
     TOKEN_KEYS: `bench:${Buffer.alloc(32, 7).toString("base64")}`,
     API_TOKENS: `bench/Customer=${API_TOKEN}`,
+    // The peers wait as long as it takes: a busy machine is not to fail the service's calls alone.
+    REDIS_TIMEOUT: "10s",
   };
 }
 

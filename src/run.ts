@@ -1,5 +1,6 @@
 import cluster from "node:cluster";
 import { randomBytes } from "node:crypto";
+import { setMaxListeners } from "node:events";
 import { type App, createApp } from "./app.ts";
 import { StaticTokens } from "./auth/static-tokens.ts";
 import type { ApiTokenSetting, Config } from "./config/config.ts";
@@ -91,6 +92,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
     await teamIds.prepare();
     const authenticator = new StaticTokens(await principals(apiTokens, new RedisEnvironments(client)));
     const shutdown = new AbortController();
+    // Every stream that is open listens to it.
+    setMaxListeners(0, shutdown.signal);
     const app = createApp({
       ...config,
       store,
