@@ -15,10 +15,9 @@ import { MAX_MESSAGE_BYTES, refusedError } from "./rpc/refused.ts";
 import { isOpenService, routes } from "./rpc/routes.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
 import { Cors } from "./transport/cors.ts";
-import type { Route } from "./transport/dispatch.ts";
 import { type HeaderRecord, LeanHeaders } from "./transport/lean-headers.ts";
 import { UnaryTransport } from "./transport/unary.ts";
-import type { WireRequest, WireResponse } from "./transport/wire.ts";
+import type { Route, WireRequest, WireResponse } from "./transport/wire.ts";
 
 /** What the service is made of. */
 export interface AppParts {
