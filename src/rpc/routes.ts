@@ -9,6 +9,7 @@ import type { StoreProbe, UserGroupStore } from "../domain/store.ts";
 import { getUserGroup } from "./get-user-group.ts";
 import { HealthService } from "./health.ts";
 import { reflection } from "./reflection.ts";
+import { MAX_OPEN_MESSAGE_BYTES } from "./refused.ts";
 import { resolveViewer } from "./resolve-viewer.ts";
 import { rotateUserGroupToken } from "./rotate-user-group-token.ts";
 import { updateUserGroup } from "./update-user-group.ts";
@@ -26,6 +27,9 @@ const GUARDED: readonly DescService[] = [UserGroupService, ViewerService];
 
 /** The services that do not: they tell nothing of any group. */
 const OPEN: readonly DescService[] = [Health, ReflectionV1, ReflectionV1Alpha];
+
+/** Half messages on many streams must not take much memory from somebody without a token. */
+const OPEN_OPTIONS = { readMaxBytes: MAX_OPEN_MESSAGE_BYTES };
 
 const OPEN_NAMES: ReadonlySet<string> = new Set(OPEN.map(({ typeName }) => typeName));
 
@@ -48,8 +52,8 @@ export function routes({ store, probe, rotationGraceMs }: RouteParts): (router: 
       rotateUserGroupToken: rotateUserGroupToken(store, rotationGraceMs),
     });
     router.service(ViewerService, { resolveViewer: resolveViewer(store) });
-    router.service(Health, health);
-    router.service(ReflectionV1, reflectionOfAll as never);
-    router.service(ReflectionV1Alpha, reflectionOfAll as never);
+    router.service(Health, health, OPEN_OPTIONS);
+    router.service(ReflectionV1, reflectionOfAll as never, OPEN_OPTIONS);
+    router.service(ReflectionV1Alpha, reflectionOfAll as never, OPEN_OPTIONS);
   };
 }
