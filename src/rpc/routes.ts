@@ -5,9 +5,9 @@ import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/r
 import { ServerReflection as ReflectionV1Alpha } from "../../gen/grpc/reflection/v1alpha/reflection_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
-import type { StoreProbe, UserGroupStore } from "../domain/store.ts";
+import type { UserGroupStore } from "../domain/store.ts";
 import { getUserGroup } from "./get-user-group.ts";
-import { HealthService } from "./health.ts";
+import { type HealthParts, HealthService } from "./health.ts";
 import { reflection } from "./reflection.ts";
 import { MAX_OPEN_MESSAGE_BYTES } from "./refused.ts";
 import { resolveViewer } from "./resolve-viewer.ts";
@@ -15,9 +15,8 @@ import { rotateUserGroupToken } from "./rotate-user-group-token.ts";
 import { updateUserGroup } from "./update-user-group.ts";
 
 /** What the RPCs are made of. */
-export interface RouteParts {
+export interface RouteParts extends HealthParts {
   readonly store: UserGroupStore;
-  readonly probe: StoreProbe;
   /** How long a rotated token stays valid by default, in milliseconds. */
   readonly rotationGraceMs: number;
 }
@@ -39,9 +38,10 @@ export function isOpenService(typeName: string): boolean {
 }
 
 /** Registers every RPC. */
-export function routes({ store, probe, rotationGraceMs }: RouteParts): (router: ConnectRouter) => void {
+export function routes(parts: RouteParts): (router: ConnectRouter) => void {
+  const { store, rotationGraceMs } = parts;
   const health = new HealthService(
-    probe,
+    parts,
     GUARDED.map(({ typeName }) => typeName),
   );
   const reflectionOfAll = reflection([...GUARDED, ...OPEN]);
