@@ -13,12 +13,12 @@ import { authenticationInterceptor, deadlineInterceptor } from "./rpc/intercepto
 import { observeFailure, observeInterceptor, requestIdOf } from "./rpc/observe.ts";
 import { MAX_MESSAGE_BYTES, refusedError } from "./rpc/refused.ts";
 import { isOpenService, routes } from "./rpc/routes.ts";
+import { SharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
 import { Cors } from "./transport/cors.ts";
-import type { Route } from "./transport/dispatch.ts";
 import { type HeaderRecord, LeanHeaders } from "./transport/lean-headers.ts";
 import { UnaryTransport } from "./transport/unary.ts";
-import type { WireRequest, WireResponse } from "./transport/wire.ts";
+import type { Route, WireRequest, WireResponse } from "./transport/wire.ts";
 
 /** What the service is made of. */
 export interface AppParts {
@@ -56,8 +56,9 @@ const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: tr
 export function createApp(parts: AppParts): App {
   const { logger, metrics } = parts;
   const observers = { logger, observeCall: (call: Parameters<Metrics["observeCall"]>[0]) => metrics.observeCall(call) };
+  const probe = new SharedProbe(parts.probe);
   const connect = {
-    routes: routes(parts),
+    routes: routes({ ...parts, probe }),
     interceptors: [
       // Sees every call, and makes every failure what the caller sees.
       observeInterceptor(observers),
@@ -101,7 +102,7 @@ export function createApp(parts: AppParts): App {
     isTooLong: (_head, total) => userRoute.isTooLong(total),
     serve: (request) => userRoute.serve(request),
   };
-  const endpoints = operations({ ...parts, metrics: () => metrics.expose() });
+  const endpoints = operations({ ...parts, probe, metrics: () => metrics.expose() });
 
   function refuse(error: Parameters<typeof errorResponse>[0], headers: HeaderRecord) {
     const requestId = requestIdOf(new LeanHeaders(headers));

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { AggregatorRegistry } from "prom-client";
 import type { Config } from "./config/config.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
-import type { MetricsMessage } from "./observability/metrics.ts";
+import type { MetricsMessage } from "./observability/worker-metrics.ts";
 
 /** A worker that ends sooner than this after its start is not restarted at once, in milliseconds. */
 const RESTART_DELAY_MS = 1000;

@@ -60,7 +60,8 @@ async function expectOutage(server: TestServer, token: string): Promise<void> {
   const rest = await fetch(`${server.url}/api/user?user_group_id=a`, { headers });
   expect(rest.status).toBe(503);
   expect(await rest.json()).toMatchObject({ success: 0, error: { reason: "STORE_UNAVAILABLE" } });
-  expect(await status("/readyz")).toBe(503);
+  // An answer from before the outage may hold for a moment.
+  await waitFor("the service is not ready", async () => (await status("/readyz")) === 503);
   expect(await status("/healthz")).toBe(200);
   expect(await status("/metrics")).toBe(200);
   expect(await check()).toBe(Status.NOT_SERVING);

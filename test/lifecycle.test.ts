@@ -4,7 +4,7 @@ import { connect as connectHttp2 } from "node:http2";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { afterEach, describe, expect, inject, it } from "vitest";
-import { Health } from "../gen/grpc/health/v1/health_pb.ts";
+import { Health, HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
 import { framesIn, HTTP2_GET, rawConnect } from "./support/raw-socket.ts";
 import { startRedis } from "./support/redis.ts";
 import { openRedisProxy, type RedisProxy } from "./support/redis-proxy.ts";
@@ -122,22 +122,23 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
     expect(frames.map(({ type }) => type)).toContain(GOAWAY_FRAME);
   });
 
-  it("ends the stream of whoever watches its health", async () => {
+  it("tells whoever watches its health that it ends, and ends the stream", async () => {
     const server = await newServer(runtime, { SHUTDOWN_TIMEOUT: "1h" });
     const health = createClient(Health, createGrpcTransport({ baseUrl: server.url }));
-    let seen = 0;
+    const seen: Status[] = [];
     let ended = false;
     const watching = (async () => {
-      for await (const _ of health.watch({})) seen++;
+      for await (const { status } of health.watch({})) seen.push(status);
     })()
       .catch(() => {})
       .finally(() => {
         ended = true;
       });
-    await waitFor("the watcher has a first answer", () => seen > 0);
+    await waitFor("the watcher has a first answer", () => seen.length > 0);
     expect(ended).toBe(false);
     server.signal("SIGTERM");
     await watching;
+    expect(seen).toEqual([Status.SERVING, Status.NOT_SERVING]);
     expect(await server.exited()).toBe(0);
     expect(says(server, "not closed in time")).toBe(false);
   });

@@ -118,6 +118,32 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
     });
   });
 
+  describe("what needs no API token", () => {
+    const tooMuch = Buffer.concat([Buffer.from([10, 0x80, 0x28]), Buffer.alloc(5120, "x")]);
+
+    it.each([
+      "/grpc.health.v1.Health/Check",
+      "/grpc.health.v1.Health/Watch",
+      "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+      "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    ])("takes little at %s", async (path) => {
+      const headers = { "content-type": "application/grpc", te: "trailers" };
+      const answer = await http2(server.url, path, { method: "POST", headers, body: envelope(tooMuch) });
+      const status = { ...answer.headers, ...answer.trailers };
+      expect(status["grpc-status"]).toBe("8");
+      expect(decodeURIComponent(String(status["grpc-message"]))).toMatch(/larger than .*\b4096\b/);
+    });
+
+    it("takes less than what needs one", async () => {
+      const headers = { "content-type": "application/proto", authorization: `Token ${server.tokens.customer}` };
+      const post = { method: "POST", headers, body: tooMuch };
+      const check = await http1(server.url, "/grpc.health.v1.Health/Check", post);
+      expect(check.json()).toMatchObject({ code: "resource_exhausted", message: expect.stringContaining("4096") });
+      const get = await http1(server.url, "/usergroup.v1.UserGroupService/GetUserGroup", post);
+      expect(get.json()).toMatchObject({ code: "invalid_argument" });
+    });
+  });
+
   describe("reflection", () => {
     const buf = async (...args: string[]) => {
       const { stdout } = await run("node_modules/.bin/buf", ["curl", "--http2-prior-knowledge", ...args], {

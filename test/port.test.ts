@@ -5,6 +5,7 @@ import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 const HEADERS_FRAME = 1;
+const GOAWAY_FRAME = 7;
 const HTTP1_GET = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
 const opened: RawSocket[] = [];
@@ -140,6 +141,24 @@ describe("a port whose patience is short", () => {
     expect([one.isClosed(), two.isClosed()]).toEqual([false, false]);
     one.send(HTTP1_GET);
     await answeredHttp1(one, 2);
+  });
+});
+
+describe("a port that waits shortly for streams", () => {
+  let port: Port;
+  beforeAll(async () => {
+    port = await openPort(
+      { host: "127.0.0.1", port: 0, idleTimeoutMs: 150, stallTimeoutMs: 150 },
+      { onHttp1: (_, res) => void res.end(), onHttp2: (stream) => void stream.on("error", () => {}) },
+    );
+  });
+  afterAll(() => port.destroy());
+
+  it("says that it takes no more to a connection that is silent, and then ends its streams", async () => {
+    const raw = await dial(port.url);
+    raw.send(HTTP2_GET);
+    await waitFor("it is closed", () => raw.isClosed());
+    expect(framesIn(raw.received()).map(({ type }) => type)).toContain(GOAWAY_FRAME);
   });
 });
 

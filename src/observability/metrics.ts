@@ -1,5 +1,6 @@
 import cluster from "node:cluster";
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client";
+import { metricsOfAllWorkers } from "./worker-metrics.ts";
 
 /** A call that has ended. */
 export interface CallObservation {
@@ -16,29 +17,6 @@ export interface StoreObservation {
   readonly operation: string;
   readonly seconds: number;
   readonly failed: boolean;
-}
-
-/** What a worker asks of the supervisor, and is answered. */
-export interface MetricsMessage {
-  readonly kind: "metrics";
-  readonly id: number;
-  /** Of the answer; absent when they could not be collected. */
-  readonly text?: string;
-}
-
-let questions = 0;
-
-function metricsOfAllWorkers(): Promise<string | undefined> {
-  const id = ++questions;
-  return new Promise((resolve) => {
-    const onMessage = (message: MetricsMessage) => {
-      if (message?.kind !== "metrics" || message.id !== id) return;
-      process.off("message", onMessage);
-      resolve(message.text);
-    };
-    process.on("message", onMessage);
-    process.send?.({ kind: "metrics", id } satisfies MetricsMessage);
-  });
 }
 
 const CALL_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
@@ -75,6 +53,7 @@ export class Metrics {
   /** Label sets are few; looking one up costs less than prom-client's hashing of it. */
   readonly #callChildren = new Map<string, (seconds: number) => void>();
   readonly #storeChildren = new Map<string, (seconds: number) => void>();
+  #exposing: Promise<{ contentType: string; text: string }> | undefined;
 
   constructor() {
     collectDefaultMetrics({ register: this.#registry });
@@ -112,8 +91,16 @@ export class Metrics {
   }
 
   /** All of it, and that of the other workers, in Prometheus' text format, with its content type. */
-  async expose(): Promise<{ contentType: string; text: string }> {
-    const ofAll = cluster.isWorker ? await metricsOfAllWorkers() : undefined;
+  expose(): Promise<{ contentType: string; text: string }> {
+    // Anybody may ask, and collecting is work for every worker: it is done once for all who ask meanwhile.
+    this.#exposing ??= this.#collect().finally(() => {
+      this.#exposing = undefined;
+    });
+    return this.#exposing;
+  }
+
+  async #collect(): Promise<{ contentType: string; text: string }> {
+    const ofAll = cluster.isWorker ? await metricsOfAllWorkers(process) : undefined;
     const text = ofAll ?? (await this.#registry.metrics());
     return { contentType: this.#registry.contentType, text };
   }

@@ -6,20 +6,27 @@ import {
 import type { StoreProbe } from "../domain/store.ts";
 import { callError } from "./errors.ts";
 
+/** What health depends on. */
+export interface HealthParts {
+  readonly probe: StoreProbe;
+  /** Whether the process is about to end. */
+  readonly isClosing: () => boolean;
+}
+
 /** How often the state is looked at for those who watch it, in milliseconds. */
 const WATCH_INTERVAL_MS = 1000;
 
 /**
  * grpc.health.v1.Health (https://github.com/grpc/grpc/blob/master/doc/health-checking.md).
- * Every service is as well as the store is.
+ * Every service is as well as the store is, and serves no more once the process is about to end.
  */
 export class HealthService {
-  readonly #probe: StoreProbe;
+  readonly #parts: HealthParts;
   readonly #services: readonly string[];
 
   /** @param services the names of the services; the server as a whole is `""` */
-  constructor(probe: StoreProbe, services: readonly string[]) {
-    this.#probe = probe;
+  constructor(parts: HealthParts, services: readonly string[]) {
+    this.#parts = parts;
     this.#services = ["", ...services];
   }
 
@@ -35,17 +42,21 @@ export class HealthService {
 
   async *watch({ service }: HealthCheckRequest, { signal }: HandlerContext) {
     let last: Status | undefined;
-    while (!signal.aborted) {
+    for (let isLast = false; !isLast; ) {
+      // Looked at before the state is, so that whoever watches until the process ends is told that it does.
+      isLast = signal.aborted;
       const status = this.#services.includes(service) ? await this.#status() : Status.SERVICE_UNKNOWN;
       if (status !== last) yield { status };
       last = status;
-      await delay(WATCH_INTERVAL_MS, signal);
+      if (!isLast) await delay(WATCH_INTERVAL_MS, signal);
     }
   }
 
   async #status(): Promise<Status> {
+    const { probe, isClosing } = this.#parts;
+    if (isClosing()) return Status.NOT_SERVING;
     try {
-      await this.#probe.ping();
+      await probe.ping();
       return Status.SERVING;
     } catch {
       return Status.NOT_SERVING;

@@ -7,6 +7,12 @@ import type { FieldViolation } from "./validation.ts";
 /** The largest request message, in bytes, compressed or not. */
 export const MAX_MESSAGE_BYTES = 1024 * 1024;
 
+/** The same of what anybody may send: names alone. */
+export const MAX_OPEN_MESSAGE_BYTES = 4096;
+
+/** Where the transport names the limit that a message is over. */
+const LIMIT = /\breadMaxBytes (\d+)/;
+
 /** Deeper messages are not decoded: what is in them is refused by lower limits anyway. The stack is the last limit. */
 const TOO_DEEP = /maximum (?:recursion depth|call stack)/i;
 
@@ -18,7 +24,7 @@ const TOO_DEEP = /maximum (?:recursion depth|call stack)/i;
  * @param input the request's message type
  */
 export function refusedError(error: ConnectError, input: DescMessage): ConnectError {
-  if (error.code === Code.ResourceExhausted) return tooLarge();
+  if (error.code === Code.ResourceExhausted) return tooLarge(limitOf(error.rawMessage));
   if (error.rawMessage.startsWith("parse binary: ")) {
     return malformed(`the body is not a valid ${input.typeName} in protobuf's binary format`, [], error);
   }
@@ -52,9 +58,9 @@ export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
   return malformed("the body is not valid JSON in UTF-8", [], cause);
 }
 
-/** What a caller is told of a message over the limit. */
-export function tooLarge(): ConnectError {
-  const message = `the request is larger than ${MAX_MESSAGE_BYTES} bytes; send less`;
+/** What a caller is told of a message over the limit, in bytes. */
+export function tooLarge(limit: number = MAX_MESSAGE_BYTES): ConnectError {
+  const message = `the request is larger than ${limit} bytes; send less`;
   return callError(Code.ResourceExhausted, message, { reason: "MESSAGE_TOO_LARGE" });
 }
 
@@ -67,6 +73,11 @@ export function malformed(message: string, violations: readonly FieldViolation[]
 function fieldErrorOf(error: unknown) {
   if (isFieldError(error)) return error;
   return error instanceof Error && isFieldError(error.cause) ? error.cause : undefined;
+}
+
+function limitOf(text: string): number | undefined {
+  const limit = LIMIT.exec(text)?.[1];
+  return limit === undefined ? undefined : Number(limit);
 }
 
 function violationOf(field: DescField | DescOneof | { readonly name: string }): FieldViolation {

@@ -5,18 +5,18 @@ import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/r
 import { ServerReflection as ReflectionV1Alpha } from "../../gen/grpc/reflection/v1alpha/reflection_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
-import type { StoreProbe, UserGroupStore } from "../domain/store.ts";
+import type { UserGroupStore } from "../domain/store.ts";
 import { getUserGroup } from "./get-user-group.ts";
-import { HealthService } from "./health.ts";
+import { type HealthParts, HealthService } from "./health.ts";
 import { reflection } from "./reflection.ts";
+import { MAX_OPEN_MESSAGE_BYTES } from "./refused.ts";
 import { resolveViewer } from "./resolve-viewer.ts";
 import { rotateUserGroupToken } from "./rotate-user-group-token.ts";
 import { updateUserGroup } from "./update-user-group.ts";
 
 /** What the RPCs are made of. */
-export interface RouteParts {
+export interface RouteParts extends HealthParts {
   readonly store: UserGroupStore;
-  readonly probe: StoreProbe;
   /** How long a rotated token stays valid by default, in milliseconds. */
   readonly rotationGraceMs: number;
 }
@@ -27,6 +27,9 @@ const GUARDED: readonly DescService[] = [UserGroupService, ViewerService];
 /** The services that do not: they tell nothing of any group. */
 const OPEN: readonly DescService[] = [Health, ReflectionV1, ReflectionV1Alpha];
 
+/** Half messages on many streams must not take much memory from somebody without a token. */
+const OPEN_OPTIONS = { readMaxBytes: MAX_OPEN_MESSAGE_BYTES };
+
 const OPEN_NAMES: ReadonlySet<string> = new Set(OPEN.map(({ typeName }) => typeName));
 
 /** Whether a service may be called without an API token. */
@@ -35,9 +38,10 @@ export function isOpenService(typeName: string): boolean {
 }
 
 /** Registers every RPC. */
-export function routes({ store, probe, rotationGraceMs }: RouteParts): (router: ConnectRouter) => void {
+export function routes(parts: RouteParts): (router: ConnectRouter) => void {
+  const { store, rotationGraceMs } = parts;
   const health = new HealthService(
-    probe,
+    parts,
     GUARDED.map(({ typeName }) => typeName),
   );
   const reflectionOfAll = reflection([...GUARDED, ...OPEN]);
@@ -48,8 +52,8 @@ export function routes({ store, probe, rotationGraceMs }: RouteParts): (router: 
       rotateUserGroupToken: rotateUserGroupToken(store, rotationGraceMs),
     });
     router.service(ViewerService, { resolveViewer: resolveViewer(store) });
-    router.service(Health, health);
-    router.service(ReflectionV1, reflectionOfAll as never);
-    router.service(ReflectionV1Alpha, reflectionOfAll as never);
+    router.service(Health, health, OPEN_OPTIONS);
+    router.service(ReflectionV1, reflectionOfAll as never, OPEN_OPTIONS);
+    router.service(ReflectionV1Alpha, reflectionOfAll as never, OPEN_OPTIONS);
   };
 }

@@ -1,15 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import type { HeaderRecord } from "./lean-headers.ts";
-import { exchangeHttp1, exchangeHttp2, type IsTooLong } from "./node-io.ts";
+import { exchangeHttp1, exchangeHttp2 } from "./node-io.ts";
 import { type PortHandlers, streamsAsRequests } from "./port.ts";
-import type { WireRequest, WireResponse } from "./wire.ts";
-
-/** What serves a request once its body is read. */
-export interface Route {
-  readonly isTooLong: IsTooLong;
-  readonly serve: (request: WireRequest) => Promise<WireResponse>;
-}
+import type { Route } from "./wire.ts";
 
 /** Where requests go. */
 export interface DispatchOptions {
@@ -38,7 +32,7 @@ export function dispatch(options: DispatchOptions): PortHandlers {
     onHttp1: (req, res) => {
       if (!hosts.isUsable(req.headers.host)) req.headers.host = "localhost";
       const route = find(req.method ?? "", req.url ?? "/", req.headers as HeaderRecord);
-      if (route) exchangeHttp1(req, res, route.isTooLong, route.serve);
+      if (route) exchangeHttp1(req, res, route);
       else fallBack(req, res);
     },
     onHttp2: (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags, rawHeaders) => {
@@ -51,7 +45,7 @@ export function dispatch(options: DispatchOptions): PortHandlers {
           : undefined;
       if (!route) return asRequest(stream, headers, flags, rawHeaders);
       if (expect !== undefined) stream.additionalHeaders({ ":status": 100 });
-      exchangeHttp2(stream, headers, route.isTooLong, route.serve, arrivalTimeoutMs);
+      exchangeHttp2(stream, headers, route, arrivalTimeoutMs);
     },
   };
 }

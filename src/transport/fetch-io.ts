@@ -1,6 +1,5 @@
-import type { Route } from "./dispatch.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
-import type { WireRequest, WireResponse } from "./wire.ts";
+import type { Route, WireRequest, WireResponse } from "./wire.ts";
 
 /** Answers that have no body by their status (https://fetch.spec.whatwg.org/#null-body-status). */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);

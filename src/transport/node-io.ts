@@ -3,13 +3,7 @@ import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "nod
 import type { Readable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { HeaderRecord } from "./lean-headers.ts";
-import type { WireRequest, WireResponse } from "./wire.ts";
-
-/** How much of a request's body is read: all of it, unless this says that it is too long already. */
-export type IsTooLong = (head: Uint8Array, total: number) => boolean;
-
-/** What answers a request whose body has been read. */
-export type Serve = (request: WireRequest) => Promise<WireResponse>;
+import type { IsTooLong, Route, WireRequest, WireResponse } from "./wire.ts";
 
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
 
@@ -25,8 +19,7 @@ const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 export function exchangeHttp2(
   stream: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
-  isTooLong: IsTooLong,
-  serve: Serve,
+  { isTooLong, serve }: Route,
   arrivalTimeoutMs: number,
 ): void {
   const arrived = Date.now();
@@ -56,7 +49,7 @@ export function exchangeHttp2(
 }
 
 /** Reads an HTTP/1.1 request, has it served and writes the answer. */
-export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, isTooLong: IsTooLong, serve: Serve): void {
+export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, { isTooLong, serve }: Route): void {
   const arrived = Date.now();
   req.on("error", () => {});
   res.on("error", () => {});

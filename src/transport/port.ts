@@ -30,8 +30,13 @@ export interface PortOptions {
   readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa: string | undefined } | undefined;
   /** How long a connection may say nothing before its first request, in milliseconds. Default 10 s. */
   readonly firstByteTimeoutMs?: number;
-  /** How long an HTTP/2 connection may be without a stream, in milliseconds. Default 10 minutes. */
+  /**
+   * How long nothing may come or go on an HTTP/2 connection, a PING included, before it takes no new streams, in
+   * milliseconds. Those that it has may end. Default 10 minutes.
+   */
   readonly idleTimeoutMs?: number;
+  /** How long after that its streams may go on saying nothing before they are ended, in milliseconds. Default 30 s. */
+  readonly stallTimeoutMs?: number;
 }
 
 /** A port that is listened on. */
@@ -47,7 +52,7 @@ export interface Port {
 const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 
 /** Limits that keep one connection from taking much of the process. */
-const HTTP2_OPTIONS = { settings: { maxConcurrentStreams: 1000, maxHeaderListSize: 32 * 1024 } };
+const HTTP2_OPTIONS = { settings: { maxConcurrentStreams: 250, maxHeaderListSize: 32 * 1024 } };
 const HTTP1_OPTIONS = {
   maxHeaderSize: 32 * 1024,
   requestTimeout: 30_000,
@@ -76,7 +81,11 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     sessions.add(session);
     session.on("error", () => {});
     session.once("close", () => sessions.delete(session));
-    session.setTimeout(options.idleTimeoutMs ?? 600_000, () => session.close());
+    session.setTimeout(options.idleTimeoutMs ?? 600_000, () => {
+      session.close();
+      // Streams that stall would keep it, and what they hold, for as long as the caller likes.
+      session.setTimeout(options.stallTimeoutMs ?? 30_000, () => session.destroy());
+    });
   }
 
   await new Promise<void>((resolve, reject) => {

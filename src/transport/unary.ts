@@ -9,7 +9,7 @@ import { serveConnect } from "./connect-protocol.ts";
 import { exceedsEnvelope, exceedsText, type GrpcType, serveGrpc } from "./grpc-protocol.ts";
 import { type HeaderRecord, recordOf } from "./lean-headers.ts";
 import { type UnaryMethod, unaryMethods } from "./methods.ts";
-import type { Hooks, WireRequest, WireResponse } from "./wire.ts";
+import type { Hooks, Route, WireRequest, WireResponse } from "./wire.ts";
 
 /** Options of the unary transport: those of Connect's router, and what the transport adds. */
 export interface UnaryTransportOptions extends ConnectRouterOptions {
@@ -20,16 +20,6 @@ export interface UnaryTransportOptions extends ConnectRouterOptions {
   readonly contextValues?: Hooks["contextValues"];
   /** Replaces the error of a request that cannot be decoded. Default: Connect's error as it is. */
   readonly onRefused?: Hooks["onRefused"];
-}
-
-/** A request that the transport serves: how long its body may be, and what answers it. */
-export interface UnaryRoute {
-  /**
-   * Whether the body that was read so far, of `total` bytes, is too long to
-   * succeed, so that the rest need not be read.
-   */
-  readonly isTooLong: (head: Uint8Array, total: number) => boolean;
-  readonly serve: (request: WireRequest) => Promise<WireResponse>;
 }
 
 /** A call from inside of the process. */
@@ -43,10 +33,9 @@ export interface LocalCall {
 }
 
 type Serve = (method: UnaryMethod, request: WireRequest, hooks: Hooks) => Promise<WireResponse>;
-type IsTooLong = (head: Uint8Array, total: number, maxBytes: number) => boolean;
 type Format = {
   readonly protocol: "grpc" | "grpcWeb" | "connect";
-  readonly isTooLong: IsTooLong;
+  readonly isTooLong: (head: Uint8Array, total: number, maxBytes: number) => boolean;
   readonly serve: Serve;
 };
 
@@ -78,7 +67,7 @@ export class UnaryTransport {
    *
    * @param target path and query
    */
-  route(httpMethod: string, target: string, headers: HeaderRecord): UnaryRoute | undefined {
+  route(httpMethod: string, target: string, headers: HeaderRecord): Route | undefined {
     const question = target.indexOf("?");
     const method = this.#methods.get(question < 0 ? target : target.slice(0, question));
     if (!method) return undefined;

@@ -30,6 +30,15 @@ export interface WireResponse {
   readonly trailers?: HeaderRecord;
 }
 
+/** Whether the body that was read so far, of `total` bytes, is too long to succeed, so that the rest need not be read. */
+export type IsTooLong = (head: Uint8Array, total: number) => boolean;
+
+/** What serves a request once its body is read. */
+export interface Route {
+  readonly isTooLong: IsTooLong;
+  readonly serve: (request: WireRequest) => Promise<WireResponse>;
+}
+
 /** A request that failed before it became a call. */
 export interface RefusedRequest {
   readonly method: UnaryMethod["desc"];

@@ -1,0 +1,40 @@
+import type { HandlerContext } from "@connectrpc/connect";
+import { expect, it } from "vitest";
+import {
+  type HealthCheckRequest,
+  HealthCheckResponse_ServingStatus as Status,
+} from "../../gen/grpc/health/v1/health_pb.ts";
+import { HealthService } from "./health.ts";
+
+const of = (service: string) => ({ service }) as HealthCheckRequest;
+
+/** Health of a store that answers, in a process that closes when the test says so. */
+function open() {
+  const shutdown = new AbortController();
+  const probe = { ping: async () => {} };
+  const health = new HealthService({ probe, isClosing: () => shutdown.signal.aborted }, ["a.Service"]);
+  return { health, shutdown, context: { signal: shutdown.signal } as HandlerContext };
+}
+
+it("does not serve while the process closes", async () => {
+  const { health, shutdown } = open();
+  expect(await health.check(of("a.Service"))).toEqual({ status: Status.SERVING });
+  shutdown.abort();
+  expect(await health.check(of("a.Service"))).toEqual({ status: Status.NOT_SERVING });
+  expect(await health.check(of(""))).toEqual({ status: Status.NOT_SERVING });
+  const status = Status.NOT_SERVING;
+  expect(await health.list()).toEqual({ statuses: { "": { status }, "a.Service": { status } } });
+});
+
+it.each([
+  ["a.Service", [Status.SERVING, Status.NOT_SERVING]],
+  ["another.Service", [Status.SERVICE_UNKNOWN]],
+])("tells who watches %s how it ends", async (service, expected) => {
+  const { health, shutdown, context } = open();
+  const seen: Status[] = [];
+  for await (const { status } of health.watch(of(service), context)) {
+    seen.push(status);
+    shutdown.abort();
+  }
+  expect(seen).toEqual(expected);
+});
