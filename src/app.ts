@@ -6,6 +6,7 @@ import type { StoreProbe, UserGroupStore } from "./domain/store.ts";
 import type { Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import { errorResponse } from "./rest/errors.ts";
+import { httpError } from "./rest/http-errors.ts";
 import { operations } from "./rest/operations.ts";
 import { isUserRoute, pathNotFound, UserRoute } from "./rest/user-route.ts";
 import { kProtocol, type WireProtocol } from "./rpc/context.ts";
@@ -16,6 +17,7 @@ import { isOpenService, routes } from "./rpc/routes.ts";
 import { SharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
 import { Cors } from "./transport/cors.ts";
+import type { OnHttpError } from "./transport/http-errors.ts";
 import { type HeaderRecord, LeanHeaders } from "./transport/lean-headers.ts";
 import { UnaryTransport } from "./transport/unary.ts";
 import type { Route, WireRequest, WireResponse } from "./transport/wire.ts";
@@ -41,6 +43,8 @@ export interface App {
   readonly find: (httpMethod: string, target: string, headers: HeaderRecord) => Route | undefined;
   /** Connect's adapter, for streams and for what the unary transport does not know. */
   readonly fallback: (req: IncomingMessage, res: ServerResponse) => void;
+  /** The answer to what is refused before it is a request, by its HTTP status. */
+  readonly onHttpError: OnHttpError;
   readonly cors: Cors;
   /** Routes and options, for other adapters of Connect. */
   readonly connect: ConnectRouterOptions & {
@@ -144,6 +148,7 @@ export function createApp(parts: AppParts): App {
     },
     cors,
     fallback,
+    onHttpError: (status, headers) => errorResponse(refuse(httpError(status), headers), false),
     find: (httpMethod, target, headers) => {
       const route = unary.route(httpMethod, target, headers);
       if (route) return headers["origin"] === undefined ? route : withCors(route, cors, headers);

@@ -14,8 +14,11 @@ export interface RestResponse {
 const STATUS: { readonly [reason: string]: number } = {
   PATH_NOT_FOUND: 404,
   METHOD_NOT_ALLOWED: 405,
+  REQUEST_TIMEOUT: 408,
   MESSAGE_TOO_LARGE: 413,
   UNSUPPORTED_MEDIA_TYPE: 415,
+  EXPECTATION_FAILED: 417,
+  HEADER_TOO_LARGE: 431,
 };
 
 /**

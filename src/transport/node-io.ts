@@ -108,7 +108,8 @@ function readBody(
   source.once("end", finish);
 }
 
-function writeHttp2(stream: ServerHttp2Stream, { status, headers, body, trailers }: WireResponse): void {
+/** Writes the answer to an HTTP/2 request. */
+export function writeHttp2(stream: ServerHttp2Stream, { status, headers, body, trailers }: WireResponse): void {
   if (stream.destroyed || stream.closed) return;
   headers[":status"] = status;
   // node:http2 drops it from answers to requests, and refuses to write it to a stream.
@@ -133,7 +134,8 @@ function writeHttp2(stream: ServerHttp2Stream, { status, headers, body, trailers
   stream.end(body);
 }
 
-function writeHttp1(
+/** Writes the answer to an HTTP/1.1 request, and reads what is left of it. */
+export function writeHttp1(
   req: IncomingMessage,
   res: ServerResponse,
   { status, headers, body, trailers }: WireResponse,

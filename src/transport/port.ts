@@ -9,6 +9,7 @@ import {
   type ServerHttp2Stream,
 } from "node:http2";
 import type { AddressInfo, Socket } from "node:net";
+import { answerHttp1Errors, type OnHttpError, refuseHttp1 } from "./http-errors.ts";
 
 /** What a port passes on. */
 export interface PortHandlers {
@@ -19,6 +20,8 @@ export interface PortHandlers {
     flags: number,
     rawHeaders: string[],
   ) => void;
+  /** Answers what node:http refuses over HTTP/1.1. Default: node:http does, with a status alone. */
+  readonly onHttpError?: OnHttpError | undefined;
 }
 
 /** Options of a port. */
@@ -58,6 +61,8 @@ const HTTP1_OPTIONS = {
   requestTimeout: 30_000,
   headersTimeout: 15_000,
   keepAliveTimeout: 75_000,
+  /** How often the timeouts are looked at. */
+  connectionsCheckingInterval: 5000,
 };
 
 /** Listens on one port for HTTP/1.1 and HTTP/2; over TLS when there is a certificate. */
@@ -128,7 +133,8 @@ function plainServer(
   handlers: PortHandlers,
   { sessions, undecided }: { sessions: Set<ServerHttp2Session>; undecided: Set<Socket> },
 ): HttpServer {
-  const http1 = createServer(HTTP1_OPTIONS, handlers.onHttp1);
+  const http1 = createServer({ ...HTTP1_OPTIONS, requireHostHeader: !handlers.onHttpError });
+  serveHttp1(http1, handlers);
   const http2 = createHttp2Server(HTTP2_OPTIONS);
   http2.on("stream", handlers.onHttp2);
   http2.on("sessionError", () => {});
@@ -187,18 +193,30 @@ function tlsServer(options: PortOptions, handlers: PortHandlers): Http2SecureSer
   const server = createSecureServer({
     ...HTTP2_OPTIONS,
     ...HTTP1_OPTIONS,
+    ...{ requireHostHeader: !handlers.onHttpError },
     allowHTTP1: true,
     handshakeTimeout: options.firstByteTimeoutMs ?? 10_000,
     ...(tls && { cert: tls.cert, key: tls.key }),
     ...(tls?.clientCa !== undefined && { ca: tls.clientCa, requestCert: true, rejectUnauthorized: true }),
   });
-  server.on("request", handlers.onHttp1 as never);
+  serveHttp1(server, handlers);
   // Listening for requests made node:http2 turn every stream into one; streams are served as they are.
   server.removeAllListeners("stream");
   server.on("stream", handlers.onHttp2);
   server.on("sessionError", () => {});
   server.on("tlsClientError", () => {});
   return server;
+}
+
+function serveHttp1(server: HttpServer | Http2SecureServer, { onHttp1, onHttpError }: PortHandlers): void {
+  if (onHttpError) answerHttp1Errors(server, onHttpError);
+  const serve: PortHandlers["onHttp1"] = (req, res) => {
+    // RFC 9112, 3.2; node:http would see to it, and answer with a status alone.
+    const isRefused = req.headers.host === undefined && req.httpVersion !== "1.0";
+    if (onHttpError && isRefused) refuseHttp1(req, res, { status: 400, onHttpError });
+    else onHttp1(req, res);
+  };
+  server.on("request", serve as never);
 }
 
 /** A listener of streams that gives them to a request listener, as node:http2 does it. */
