@@ -32,8 +32,11 @@ const run = promisify(execFile);
 /** Connections times calls on each of them. */
 const PEAK = { 1: ["-c", "64"], 2: ["-c", "8", "-m", "8"] } as const;
 
-/** Connections of a paced load. They begin a millisecond apart, for h2load would else send all calls of 10 ms at once. */
-const PACED_CLIENTS = 64;
+/** Connections of a paced load: as many as at the peak, for a call on a connection of its own is dearer. */
+const PACED_CLIENTS = { 1: 64, 2: 8 } as const;
+
+/** They begin a millisecond apart: h2load paces them in steps of 10 ms, and they would else send all at once. */
+const STAGGER = ["-r", "1", "--rate-period=1ms"];
 
 /** Calls as fast as they are answered, with 64 under way. @throws when a call fails */
 export async function loadPeak({ url, call, folder }: LoadTarget, seconds: number): Promise<LoadResult> {
@@ -49,10 +52,11 @@ export async function loadPaced(target: LoadTarget, seconds: number, callsPerSec
   if (call.key === "create") {
     await create(url, call, ["--seconds", String(seconds), "--rate", String(callsPerSecond), "--log", log]);
   } else {
-    const calls = Math.ceil((callsPerSecond * seconds) / PACED_CLIENTS) * PACED_CLIENTS;
-    const streams = call.http === 2 ? ["-m", "16"] : [];
-    const pace = ["-r", "1", "--rate-period=1ms", "--rps", String(callsPerSecond / PACED_CLIENTS)];
-    await h2load(target, ["-n", String(calls), "-c", String(PACED_CLIENTS), ...streams, ...pace, `--log-file=${log}`]);
+    const clients = PACED_CLIENTS[call.http];
+    const calls = Math.ceil((callsPerSecond * seconds) / clients) * clients;
+    const streams = call.http === 2 ? ["-m", "32"] : [];
+    const pace = ["-n", String(calls), "-c", String(clients), "--rps", String(callsPerSecond / clients)];
+    await h2load(target, [...pace, ...STAGGER, ...streams, `--log-file=${log}`]);
   }
   return latencyOf(readFileSync(log, "utf8"));
 }

@@ -53,7 +53,9 @@ async function main(): Promise<void> {
   const runtime = RUNTIMES.find((name) => name === values.runtime);
   const rounds = Number(values.rounds ?? (quick ? 1 : 5));
   if (!runtime || !(rounds >= 1)) throw new Error(USAGE);
-  const specs = SERVERS.filter(({ key, runtimes }) => runtimes.includes(runtime) && (!only || only.includes(key)));
+  const specs = SERVERS.filter(
+    ({ key, runtimes }) => runtimes.includes(runtime) && (!only || only.split(",").includes(key)),
+  );
   requireTools();
   pinToLoadCore();
 
