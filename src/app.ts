@@ -7,7 +7,7 @@ import type { Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import { errorResponse } from "./rest/errors.ts";
 import { httpError } from "./rest/http-errors.ts";
-import { operations } from "./rest/operations.ts";
+import { isOperationMethod, operationNotAllowed, operations } from "./rest/operations.ts";
 import { isUserRoute, pathNotFound, UserRoute } from "./rest/user-route.ts";
 import { kProtocol, type WireProtocol } from "./rpc/context.ts";
 import { authenticationInterceptor, deadlineInterceptor } from "./rpc/interceptors.ts";
@@ -128,6 +128,10 @@ export function createApp(parts: AppParts): App {
       return { status: 200, headers: status, body: new Uint8Array(0) };
     },
   };
+  const notAllowed: Route = {
+    isTooLong: () => true,
+    serve: async ({ headers }) => errorResponse(refuse(operationNotAllowed(), headers), false),
+  };
   const connectPaths = new Set<string>();
   const fallback = connectNodeAdapter({
     ...connect,
@@ -156,7 +160,7 @@ export function createApp(parts: AppParts): App {
       const path = question < 0 ? target : target.slice(0, question);
       if (isUserRoute(path)) return rest;
       const endpoint = endpoints.get(path);
-      if (endpoint && (httpMethod === "GET" || httpMethod === "HEAD")) return plain(endpoint);
+      if (endpoint) return isOperationMethod(httpMethod) ? plain(endpoint) : notAllowed;
       if (!connectPaths.has(path)) return nowhere;
       const preflight = cors.preflight(httpMethod, headers);
       return preflight && plain(async () => ({ status: 204, headers: preflight, body: new Uint8Array(0) }));

@@ -38,11 +38,16 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       }
       const head = await http1(server.url, path, { method: "HEAD" });
       expect(head).toMatchObject({ status: 200, body: Buffer.alloc(0) });
-      expectRestError(await http1(server.url, path, { method: "POST", body: "{}" }), {
-        status: 404,
-        code: "not_found",
-        reason: "PATH_NOT_FOUND",
-      });
+    });
+
+    it.each(["/healthz", "/readyz", "/metrics"])("%s has no other methods than GET and HEAD", async (path) => {
+      for (const send of [http1, http2]) {
+        for (const method of ["POST", "PUT", "DELETE", "OPTIONS"]) {
+          const answer = await send(server.url, path, { method, body: "{}" });
+          expectRestError(answer, { status: 405, code: "unimplemented", reason: "METHOD_NOT_ALLOWED" });
+          expect(answer.headers["allow"]).toBe("GET, HEAD");
+        }
+      }
     });
 
     it("/metrics counts calls by method, protocol and code, and times them and the store", async () => {

@@ -1,4 +1,6 @@
+import { Code, type ConnectError } from "@connectrpc/connect";
 import type { StoreProbe } from "../domain/store.ts";
+import { callError } from "../rpc/errors.ts";
 import type { RestResponse } from "./errors.ts";
 
 /** What the endpoints for operators are made of. */
@@ -35,6 +37,18 @@ export function operations({ probe, isClosing, metrics }: OperationsParts): Read
       },
     ],
   ]);
+}
+
+/** Whether the endpoints for operators have an HTTP method. */
+export function isOperationMethod(httpMethod: string): boolean {
+  return httpMethod === "GET" || httpMethod === "HEAD";
+}
+
+/** What a caller is told of another HTTP method. */
+export function operationNotAllowed(): ConnectError {
+  const error = callError(Code.Unimplemented, "use GET or HEAD here", { reason: "METHOD_NOT_ALLOWED" });
+  error.metadata.set("allow", "GET, HEAD");
+  return error;
 }
 
 function text(status: number, content: string, contentType = "text/plain; charset=utf-8"): RestResponse {
