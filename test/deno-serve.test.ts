@@ -189,7 +189,7 @@ describe.skipIf(redisUrl === undefined)("deno serve --parallel", () => {
       }
     })();
     await watching.catch(() => {});
-    expect(states).toEqual([Status.SERVING]);
+    expect(states).toEqual([Status.SERVING, Status.NOT_SERVING]);
     expect(await other.exited()).toBe(0);
     expect(other.output()).toContain('"msg":"closed"');
   });
