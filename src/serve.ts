@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { type Config, ConfigError, loadConfig } from "./config/config.ts";
+import { errorFields } from "./observability/log.ts";
 import { open } from "./run.ts";
 import { explainStartFailure } from "./start-failure.ts";
 import { fetchDispatch } from "./transport/fetch-dispatch.ts";
@@ -24,7 +25,11 @@ async function start() {
   requireServable(config);
   const { app, log, lifecycle, endStreams } = await open(config);
   const { fetch, drain } = fetchDispatch(
-    { ...app, fallbackHeaders: (headers) => app.cors.headersFor(headers) },
+    {
+      ...app,
+      fallbackHeaders: (headers) => app.cors.headersFor(headers),
+      onError: (error) => log.logger.error(errorFields(error), "request failed"),
+    },
     app.connect,
   );
   lifecycle.onClose("requests under way", drain);

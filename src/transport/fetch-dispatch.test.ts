@@ -5,9 +5,14 @@ import type { Route, WireRequest, WireResponse } from "./wire.ts";
 
 const URL_OF = "http://h.example/path?a=1&b=%20";
 
-function serverOf(serve: Route["serve"], isTooLong: Route["isTooLong"] = () => false) {
+const noErrors = (error: unknown): void => {
+  throw error;
+};
+
+function serverOf(serve: Route["serve"], isTooLong: Route["isTooLong"] = () => false, onError = noErrors) {
+  const find = (_method: string, target: string) => (target.startsWith("/path") ? { isTooLong, serve } : undefined);
   return fetchDispatch(
-    { find: (_method, target) => (target.startsWith("/path") ? { isTooLong, serve } : undefined), fallbackHeaders },
+    { find, fallbackHeaders, onError },
     {
       routes: () => {},
       contextValues: () => createContextValues(),
@@ -120,12 +125,26 @@ describe("an answer", () => {
     expect([response.status, response.body, response.headers.get("content-length")]).toEqual([status, null, "3"]);
   });
 
-  it("tells nothing of what nobody foresaw", async () => {
-    const { fetch } = serverOf(async () => {
-      throw new Error("inner thoughts");
-    });
+  it("tells nothing of what nobody foresaw, but the log does", async () => {
+    const heard: unknown[] = [];
+    const failure = new Error("inner thoughts");
+    const { fetch } = serverOf(
+      () => Promise.reject(failure),
+      () => false,
+      (error) => void heard.push(error),
+    );
     const response = await fetch(new Request(URL_OF));
     expect([response.status, await response.text()]).toEqual([500, ""]);
+    expect(heard).toEqual([failure]);
+  });
+
+  it("to a caller that is gone is no failure", async () => {
+    const caller = new AbortController();
+    const { fetch } = serverOf(async () => {
+      caller.abort();
+      throw new Error("nobody reads this");
+    });
+    expect((await fetch(new Request(URL_OF, { signal: caller.signal }))).status).toBe(499);
   });
 
   it.each(["application/grpc", "application/grpc+proto", "application/grpc+json", "application/grpc;x=y"])(

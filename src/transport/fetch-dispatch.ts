@@ -19,7 +19,13 @@ export interface FetchConnectOptions extends ConnectRouterOptions {
   readonly contextValues: (request: { readonly headers: HeaderRecord }) => ContextValues;
 }
 
-/** Where requests go, and what is under way. */
+/** Where requests go. */
+export interface FetchOptions extends Pick<DispatchOptions, "find" | "fallbackHeaders"> {
+  /** Hears of a failure that nobody foresaw; its caller is told nothing of it. */
+  readonly onError: (error: unknown) => void;
+}
+
+/** What serves requests, and what is under way. */
 export interface FetchDispatch {
   readonly fetch: FetchHandler;
   /** Resolves once nothing is under way any more; new requests are served all the same. */
@@ -31,10 +37,7 @@ export interface FetchDispatch {
  * a port. gRPC is answered with an error: it needs HTTP trailers, which the
  * fetch API lacks.
  */
-export function fetchDispatch(
-  options: Pick<DispatchOptions, "find" | "fallbackHeaders">,
-  connect: FetchConnectOptions,
-): FetchDispatch {
+export function fetchDispatch(options: FetchOptions, connect: FetchConnectOptions): FetchDispatch {
   const handlers = connectHandlers(connect);
   const underWay = new Set<Promise<unknown>>();
 
@@ -55,8 +58,12 @@ export function fetchDispatch(
   return {
     fetch: (request) => {
       const answer = serve(request)
-        // Nobody is left to read this, or nobody foresaw it: either way nothing is to be told.
-        .catch(() => new Response(null, { status: request.signal.aborted ? 499 : 500 }))
+        .catch((error: unknown) => {
+          // Nobody is left to read an answer.
+          if (request.signal.aborted) return new Response(null, { status: 499 });
+          options.onError(error);
+          return new Response(null, { status: 500 });
+        })
         .finally(() => underWay.delete(answer));
       underWay.add(answer);
       return answer;
