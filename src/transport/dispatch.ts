@@ -42,7 +42,7 @@ export function dispatch(options: DispatchOptions): PortHandlers {
     onHttp2: (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags, rawHeaders) => {
       if (!hosts.isUsable(headers[":authority"] ?? headers.host)) headers[":authority"] = "localhost";
       const { expect } = headers;
-      const isExpected = expect === undefined || expect.toLowerCase() === "100-continue";
+      const isExpected = expect === undefined || expect === "100-continue";
       if (!isExpected && onHttpError) {
         stream.on("error", () => {});
         return writeHttp2(stream, onHttpError(417, headers as HeaderRecord));
