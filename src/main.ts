@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { loadConfig } from "./config/config.ts";
 import { run, supervise } from "./run.ts";
 import { explainStartFailure } from "./start-failure.ts";
+import "./heap.ts";
 
 try {
   const config = loadConfig(process.env);

@@ -27,6 +27,8 @@ const TOKEN = /ug([tk])_[0-9A-Za-z]{8,}/g;
 /** Opens the log: JSON lines. */
 export async function openLog({ level, secrets, write }: LogOptions): Promise<Log> {
   const output = write ?? (process.stdout.isTTY ? await prettyOutput() : (line: string) => process.stdout.write(line));
+  // Whoever read the log is gone; the service goes on.
+  if (write === undefined) process.stdout.on("error", () => {});
   const redact = redactor(secrets);
   const options = {
     level,

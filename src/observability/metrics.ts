@@ -1,5 +1,6 @@
 import cluster from "node:cluster";
-import { AggregatorRegistry, Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client";
+import { AggregatorRegistry, Counter, collectDefaultMetrics, Registry } from "prom-client";
+import { LeanHistogram } from "./lean-histogram.ts";
 import { metricsOfAllWorkers } from "./worker-metrics.ts";
 
 /** A call that has ended. */
@@ -30,20 +31,24 @@ export class Metrics {
     labelNames: ["method", "protocol", "code"],
     registers: [this.#registry],
   });
-  readonly #callSeconds = new Histogram({
-    name: "ugs_call_duration_seconds",
-    help: "How long calls took, by method and protocol",
-    labelNames: ["method", "protocol"],
-    buckets: CALL_BUCKETS,
-    registers: [this.#registry],
-  });
-  readonly #storeSeconds = new Histogram({
-    name: "ugs_redis_duration_seconds",
-    help: "How long round trips to Redis took, by operation",
-    labelNames: ["operation"],
-    buckets: CALL_BUCKETS,
-    registers: [this.#registry],
-  });
+  readonly #callSeconds = new LeanHistogram(
+    {
+      name: "ugs_call_duration_seconds",
+      help: "How long calls took, by method and protocol",
+      labelNames: ["method", "protocol"],
+      buckets: CALL_BUCKETS,
+    },
+    this.#registry,
+  );
+  readonly #storeSeconds = new LeanHistogram(
+    {
+      name: "ugs_redis_duration_seconds",
+      help: "How long round trips to Redis took, by operation",
+      labelNames: ["operation"],
+      buckets: CALL_BUCKETS,
+    },
+    this.#registry,
+  );
   readonly #storeErrors = new Counter({
     name: "ugs_redis_errors_total",
     help: "Round trips to Redis that failed, by operation",
@@ -69,10 +74,10 @@ export class Metrics {
     let observe = this.#callChildren.get(key);
     if (!observe) {
       const counter = this.#calls.labels(method, protocol, code);
-      const histogram = this.#callSeconds.labels(method, protocol);
+      const observeSeconds = this.#callSeconds.labels(method, protocol);
       observe = (value) => {
         counter.inc();
-        histogram.observe(value);
+        observeSeconds(value);
       };
       this.#callChildren.set(key, observe);
     }
@@ -83,8 +88,7 @@ export class Metrics {
     if (failed) this.#storeErrors.inc({ operation });
     let observe = this.#storeChildren.get(operation);
     if (!observe) {
-      const histogram = this.#storeSeconds.labels(operation);
-      observe = (value) => histogram.observe(value);
+      observe = this.#storeSeconds.labels(operation);
       this.#storeChildren.set(operation, observe);
     }
     observe(seconds);

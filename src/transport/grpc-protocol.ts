@@ -5,7 +5,6 @@ import {
   type Compression,
   compressedFlag,
   compressionNegotiate,
-  encodeEnvelope,
   type UniversalHandlerOptions,
 } from "@connectrpc/connect/protocol";
 import * as grpc from "@connectrpc/connect/protocol-grpc";
@@ -232,8 +231,17 @@ function envelope(
   compression: Compression | null,
   options: UniversalHandlerOptions,
 ): Uint8Array<ArrayBuffer> | Promise<Uint8Array<ArrayBuffer>> {
-  if (!worthCompressing(data, compression, options)) return encodeEnvelope(flags, data);
-  return compress(data, compression).then((compressed) => encodeEnvelope(flags | compressedFlag, compressed));
+  if (!worthCompressing(data, compression, options)) return frame(flags, data);
+  return compress(data, compression).then((compressed) => frame(flags | compressedFlag, compressed));
+}
+
+/** A message behind its flags and its length. */
+function frame(flags: number, data: Uint8Array): Uint8Array<ArrayBuffer> {
+  const bytes = Buffer.allocUnsafe(HEADER_BYTES + data.byteLength);
+  bytes[0] = flags;
+  bytes.writeUInt32BE(data.byteLength, 1);
+  bytes.set(data, HEADER_BYTES);
+  return bytes;
 }
 
 /** Base64 that may be several padded pieces after one another. */

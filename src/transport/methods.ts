@@ -16,8 +16,6 @@ import {
 import { compileBinaryEncoder } from "./fast-binary.ts";
 import { compileJsonEncoder } from "./fast-json.ts";
 
-const textEncoder = new TextEncoder();
-
 /** Turns the messages of a method into bytes and back; throws ConnectErrors. */
 export interface Serialization {
   readonly parse: (bytes: Uint8Array) => Message;
@@ -71,7 +69,7 @@ function unaryMethod(desc: DescMethodUnary, impl: UnaryMethod["impl"], given: Co
   const lookup = createMethodSerializationLookup(desc, binaryOptions, jsonOptions, options);
   const fastBinary = binaryOptions?.writeUnknownFields === false ? undefined : compileBinaryEncoder(desc.output);
   const toJson = hasWriteOptions(jsonOptions) ? undefined : compileJsonEncoder(desc.output);
-  const fastJson = toJson && ((message: Message) => textEncoder.encode(toJson(message)));
+  const fastJson = toJson && ((message: Message) => Buffer.from(toJson(message)));
   return {
     desc,
     impl,

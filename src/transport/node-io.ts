@@ -7,6 +7,14 @@ import type { IsTooLong, Route, WireRequest, WireResponse } from "./wire.ts";
 
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
 
+const EMPTY = new Uint8Array(0);
+
+/** Whether node:http joins a header and a text; Deno's does not. */
+const JOINS_TEXT = !("Deno" in globalThis);
+
+/** Longer answers cost more to make a text of than a second write costs, in bytes. */
+const MAX_JOINED_BYTES = 4096;
+
 /** How much of a request that is answered already is read to keep its HTTP/1.1 connection. */
 const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 
@@ -53,7 +61,7 @@ export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, { isToo
   const arrived = Date.now();
   req.on("error", () => {});
   res.on("error", () => {});
-  readBody(req, isTooLong, (body) => {
+  const onBody = (body: Uint8Array) => {
     const target = req.url ?? "/";
     const request: WireRequest = {
       httpMethod: req.method ?? "",
@@ -67,7 +75,14 @@ export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, { isToo
     serve(request)
       .then((response) => writeHttp1(req, res, response))
       .catch(() => res.destroy());
-  });
+  };
+  if (hasBody(req)) readBody(req, isTooLong, onBody);
+  else onBody(EMPTY);
+}
+
+/** Whether a request has a body (RFC 9112, 6.3); one that has none need not be waited for. */
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) !== 0;
 }
 
 function readBody(
@@ -146,10 +161,13 @@ export function writeHttp1(
     res.write(body);
     res.addTrailers(trailers as { [name: string]: string });
     res.end();
+  } else if (body.byteLength <= MAX_JOINED_BYTES && JOINS_TEXT) {
+    // As a text it leaves in one write with the header; in this encoding every byte is a character.
+    res.end(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("latin1"), "latin1");
   } else {
     res.end(body);
   }
-  if (!req.readableEnded) discardRest(req);
+  if (!req.readableEnded && hasBody(req)) discardRest(req);
 }
 
 /** Reads on past what is wanted: closing a connection with bytes unread may lose the answer on its way. */
