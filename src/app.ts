@@ -20,7 +20,7 @@ import { Cors } from "./transport/cors.ts";
 import type { OnHttpError } from "./transport/http-errors.ts";
 import { type HeaderRecord, LeanHeaders } from "./transport/lean-headers.ts";
 import { UnaryTransport } from "./transport/unary.ts";
-import type { Route, WireRequest, WireResponse } from "./transport/wire.ts";
+import { pathOf, type Route, type WireRequest } from "./transport/wire.ts";
 
 /** What the service is made of. */
 export interface AppParts {
@@ -82,7 +82,7 @@ export function createApp(parts: AppParts): App {
   });
   const unary = new UnaryTransport({
     ...connect,
-    contextValues: ({ headers }) => protocolContext(headers),
+    contextValues: protocolContext,
     onRefused: (error, { method, requestHeader, contextValues }) => {
       const requestId = requestIdOf(requestHeader);
       const call = { method, contextValues, requestId, started: performance.now(), isRefused: true };
@@ -118,20 +118,14 @@ export function createApp(parts: AppParts): App {
   }
 
   /** The answer to a path that nothing serves, in the caller's protocol. */
-  const nowhere: Route = {
-    isTooLong: () => true,
-    serve: async ({ headers }) => {
-      const error = refuse(pathNotFound(), headers);
-      const contentType = String(headers["content-type"] ?? "");
-      if (!contentType.startsWith("application/grpc")) return errorResponse(error, false);
-      const status = { "content-type": contentType, "grpc-status": "12", "grpc-message": "unknown%20method" };
-      return { status: 200, headers: status, body: new Uint8Array(0) };
-    },
-  };
-  const notAllowed: Route = {
-    isTooLong: () => true,
-    serve: async ({ headers }) => errorResponse(refuse(operationNotAllowed(), headers), false),
-  };
+  const nowhere = plain(async ({ headers }) => {
+    const error = refuse(pathNotFound(), headers);
+    const contentType = String(headers["content-type"] ?? "");
+    if (!contentType.startsWith("application/grpc")) return errorResponse(error, false);
+    const status = { "content-type": contentType, "grpc-status": "12", "grpc-message": "unknown%20method" };
+    return { status: 200, headers: status, body: new Uint8Array(0) };
+  });
+  const notAllowed = plain(async ({ headers }) => errorResponse(refuse(operationNotAllowed(), headers), false));
   const connectPaths = new Set<string>();
   const fallback = connectNodeAdapter({
     ...connect,
@@ -141,14 +135,14 @@ export function createApp(parts: AppParts): App {
       connect.routes(router);
       for (const { requestPath } of router.handlers) connectPaths.add(requestPath);
     },
-    contextValues: (req) => protocolContext(req.headers as HeaderRecord),
+    contextValues: ({ headers }) => protocolContext({ headers: headers as HeaderRecord }),
   }) as App["fallback"];
 
   return {
     connect: {
       ...connect,
       shutdownSignal: parts.shutdownSignal,
-      contextValues: ({ headers }) => protocolContext(headers),
+      contextValues: protocolContext,
     },
     cors,
     fallback,
@@ -156,8 +150,7 @@ export function createApp(parts: AppParts): App {
     find: (httpMethod, target, headers) => {
       const route = unary.route(httpMethod, target, headers);
       if (route) return headers["origin"] === undefined ? route : withCors(route, cors, headers);
-      const question = target.indexOf("?");
-      const path = question < 0 ? target : target.slice(0, question);
+      const path = pathOf(target);
       if (isUserRoute(path)) return rest;
       const endpoint = endpoints.get(path);
       if (endpoint) return isOperationMethod(httpMethod) ? plain(endpoint) : notAllowed;
@@ -169,7 +162,7 @@ export function createApp(parts: AppParts): App {
 }
 
 /** A route whose answer does not depend on the body. */
-function plain(serve: () => Promise<WireResponse>): Route {
+function plain(serve: Route["serve"]): Route {
   return { isTooLong: () => true, serve };
 }
 
@@ -184,7 +177,7 @@ function withCors({ isTooLong, serve }: Route, cors: Cors, headers: HeaderRecord
   };
 }
 
-function protocolContext(headers: HeaderRecord): ContextValues {
+function protocolContext({ headers }: { readonly headers: HeaderRecord }): ContextValues {
   const values = createContextValues();
   const protocol = protocolOf(String(headers["content-type"] ?? ""));
   return protocol === "connect" ? values : values.set(kProtocol, protocol);

@@ -4,6 +4,7 @@ import { AggregatorRegistry } from "prom-client";
 import type { Config } from "./config/config.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { MetricsMessage } from "./observability/worker-metrics.ts";
+import { urlOf } from "./transport/port.ts";
 
 /** A worker that ends sooner than this after its start is not restarted at once, in milliseconds. */
 const RESTART_DELAY_MS = 1000;
@@ -45,9 +46,9 @@ export class Supervisor {
       }),
     );
     this.#listening = true;
-    const scheme = this.#config.tls ? "https" : "http";
-    const host = this.#config.host.includes(":") ? `[${this.#config.host}]` : this.#config.host;
-    this.#logger.info({ url: `${scheme}://${host}:${addresses[0]?.port}`, workers: workers.length }, "listening");
+    const { host: address, tls } = this.#config;
+    const url = urlOf({ address, port: addresses[0]?.port ?? 0 }, tls !== undefined);
+    this.#logger.info({ url, workers: workers.length }, "listening");
   }
 
   /** Has every worker finish what is under way and end; ends those that do not in time. */
@@ -89,7 +90,7 @@ export class Supervisor {
 
   async #sendMetrics(worker: Worker, id: number): Promise<void> {
     const text = await this.#registry.clusterMetrics().catch((error: unknown) => {
-      this.#logger.warn({ error: String(error) }, "the metrics of all workers could not be collected");
+      this.#logger.warn(errorFields(error), "the metrics of all workers could not be collected");
       return undefined;
     });
     if (worker.isConnected()) worker.send({ kind: "metrics", id, text } satisfies MetricsMessage);

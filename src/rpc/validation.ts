@@ -43,26 +43,28 @@ function describe({ ruleId, message }: Violation): string {
 
 type FieldCheck = { readonly field: DescField; readonly check: (value: unknown) => JsonFault | undefined };
 
+/** What is made once of the annotations of a message type. */
+interface MessageChecks {
+  /** Whether protovalidate need not look at a message. */
+  readonly isSure: (message: Message) => boolean;
+  readonly fieldChecks: readonly FieldCheck[];
+}
+
 const VALID = { kind: "valid", error: undefined, violations: undefined } as const;
 
 /** A validator that also knows what protovalidate has no rule for. */
 function withJsonRules(validator: Validator): Validator {
-  const checks = new Map<DescMessage, readonly FieldCheck[]>();
-  const sureChecks = new Map<DescMessage, (message: Message) => boolean>();
+  const known = new Map<DescMessage, MessageChecks>();
   return {
     validate(desc, message) {
-      let isSure = sureChecks.get(desc);
-      if (!isSure) {
-        isSure = compileSureCheck(desc, regexMatch);
-        sureChecks.set(desc, isSure);
+      let checks = known.get(desc);
+      if (!checks) {
+        checks = { isSure: compileSureCheck(desc, regexMatch), fieldChecks: desc.fields.flatMap(checkOf) };
+        known.set(desc, checks);
       }
+      const { isSure, fieldChecks } = checks;
       const result = isSure(message) ? undefined : validator.validate(desc, message);
       if (result?.kind === "error") return result;
-      let fieldChecks = checks.get(desc);
-      if (!fieldChecks) {
-        fieldChecks = desc.fields.flatMap(checkOf);
-        checks.set(desc, fieldChecks);
-      }
       const violations = result?.kind === "invalid" ? [...result.violations] : [];
       for (const { field, check } of fieldChecks) {
         const value = (message as Message & Record<string, unknown>)[field.localName];

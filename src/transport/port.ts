@@ -225,7 +225,8 @@ export function streamsAsRequests(listener: (req: never, res: never) => void): P
   return (stream, headers, flags, rawHeaders) => http2.emit("stream", stream, headers, flags, rawHeaders);
 }
 
-function urlOf({ address, family, port }: AddressInfo, secure: boolean): string {
-  const host = family === "IPv6" || String(family) === "6" ? `[${address}]` : address;
+/** The URL of what listens at an address. */
+export function urlOf({ address, port }: Pick<AddressInfo, "address" | "port">, secure: boolean): string {
+  const host = address.includes(":") ? `[${address}]` : address;
   return `${secure ? "https" : "http"}://${host}:${port}`;
 }

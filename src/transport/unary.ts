@@ -9,7 +9,7 @@ import { serveConnect } from "./connect-protocol.ts";
 import { exceedsEnvelope, exceedsText, type GrpcType, serveGrpc } from "./grpc-protocol.ts";
 import { type HeaderRecord, recordOf } from "./lean-headers.ts";
 import { type UnaryMethod, unaryMethods } from "./methods.ts";
-import type { Hooks, Route, WireRequest, WireResponse } from "./wire.ts";
+import { type Hooks, pathOf, type Route, type WireRequest, type WireResponse } from "./wire.ts";
 
 /** Options of the unary transport: those of Connect's router, and what the transport adds. */
 export interface UnaryTransportOptions extends ConnectRouterOptions {
@@ -68,8 +68,7 @@ export class UnaryTransport {
    * @param target path and query
    */
   route(httpMethod: string, target: string, headers: HeaderRecord): Route | undefined {
-    const question = target.indexOf("?");
-    const method = this.#methods.get(question < 0 ? target : target.slice(0, question));
+    const method = this.#methods.get(pathOf(target));
     if (!method) return undefined;
     const format =
       httpMethod === "POST" ? this.#format(headers["content-type"]) : getFormat(method, httpMethod, target, headers);

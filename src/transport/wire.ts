@@ -124,8 +124,14 @@ export function field(headers: HeaderRecord, name: string): string | null {
   return Array.isArray(value) ? value.join(", ") : String(value);
 }
 
+/** The path of a request target, without its query. */
+export function pathOf(target: string): string {
+  const question = target.indexOf("?");
+  return question < 0 ? target : target.slice(0, question);
+}
+
 /** Compresses an answer that is worth it. */
-export async function compress(body: Uint8Array, compression: Compression): Promise<Uint8Array> {
+export function compress(body: Uint8Array, compression: Compression): Promise<Uint8Array> {
   return compression.compress(body as Uint8Array<ArrayBuffer>);
 }
 
