@@ -135,7 +135,7 @@ function commandOf({ key, entry }: ServerSpec, runtime: Runtime): string[] {
     const permissions = key === "service" ? "-P" : "-A";
     return [denoBinary(), "run", "--no-prompt", permissions, `${entry}.ts`];
   }
-  if (key === "service") return [process.execPath, "--enable-source-maps", "dist/main.js"];
+  if (key === "service") return [process.execPath, "dist/main.js"];
   return [process.execPath, `dist-bench/${entry}.js`];
 }
 

@@ -1,5 +1,6 @@
-import { Redis, type RedisOptions } from "ioredis";
+import type { Redis, RedisOptions } from "ioredis";
 import { DomainError, RecordUnreadable, StoreUnavailable, TooFewReplicas } from "../domain/errors.ts";
+import { BatchingRedis } from "./batching-redis.ts";
 import { CREATE, RESOLVE, ROTATE, SETTLE, UPDATE } from "./scripts.ts";
 
 type ScriptCall = (key: string, ...args: string[]) => Promise<string[]>;
@@ -29,6 +30,45 @@ export interface StoreClientOptions {
   readonly onReady?: () => void;
 }
 
+/** A call to the store that is under way. */
+class RoundTrip {
+  readonly #operation: string;
+  readonly #observe: StoreObserver | undefined;
+  readonly #reject: (error: StoreUnavailable) => void;
+  readonly #started = performance.now();
+  readonly #timer: ReturnType<typeof setTimeout>;
+  #isEnded = false;
+
+  constructor(
+    operation: string,
+    observe: StoreObserver | undefined,
+    reject: (error: StoreUnavailable) => void,
+    timeoutMs: number,
+  ) {
+    this.#operation = operation;
+    this.#observe = observe;
+    this.#reject = reject;
+    this.#timer = setTimeout(RoundTrip.#expire, timeoutMs, this, timeoutMs);
+  }
+
+  static #expire(roundTrip: RoundTrip, timeoutMs: number): void {
+    roundTrip.end(true);
+    roundTrip.#reject(new StoreUnavailable(new Error(`${roundTrip.#operation}: no answer within ${timeoutMs} ms`)));
+  }
+
+  end(failed: boolean): void {
+    // What comes after the timeout has been counted as a failure already.
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    clearTimeout(this.#timer);
+    this.#observe?.({
+      operation: this.#operation,
+      seconds: (performance.now() - this.#started) / 1000,
+      failed,
+    });
+  }
+}
+
 /** The store's connections, with a deadline and one kind of error on every call. */
 export class StoreClient {
   readonly redis: ScriptedRedis;
@@ -52,27 +92,15 @@ export class StoreClient {
    */
   run<T>(operation: string, command: (redis: ScriptedRedis) => Promise<T>): Promise<T> {
     const { timeoutMs, observe } = this.#options;
-    const started = performance.now();
     return new Promise<T>((resolve, reject) => {
-      let isSettled = false;
-      const settle = (failed: boolean) => {
-        // What comes after the timeout has been counted as a failure already.
-        if (isSettled) return;
-        isSettled = true;
-        clearTimeout(timer);
-        observe?.({ operation, seconds: (performance.now() - started) / 1000, failed });
-      };
-      const timer = setTimeout(() => {
-        settle(true);
-        reject(new StoreUnavailable(new Error(`${operation}: no answer within ${timeoutMs} ms`)));
-      }, timeoutMs);
+      const roundTrip = new RoundTrip(operation, observe, reject, timeoutMs);
       command(this.redis).then(
         (value) => {
-          settle(false);
+          roundTrip.end(false);
           resolve(value);
         },
         (error: unknown) => {
-          settle(true);
+          roundTrip.end(true);
           reject(storeError(error));
         },
       );
@@ -123,7 +151,7 @@ export async function openRedis(
 ): Promise<StoreClient> {
   let lastError: Error | undefined;
   const connect = () => {
-    const redis = new Redis(url, redisOptions(options.timeoutMs));
+    const redis = new BatchingRedis(url, redisOptions(options.timeoutMs));
     redis.on("error", (error) => {
       lastError = error;
       options.onError?.(error);
@@ -162,7 +190,6 @@ function withScripts(redis: Redis): ScriptedRedis {
 
 function redisOptions(timeoutMs: number): RedisOptions {
   return {
-    enableAutoPipelining: true,
     // While Redis is away a call fails at once instead of waiting for it.
     enableOfflineQueue: false,
     // A change that was cut off must not be made a second time.

@@ -57,7 +57,10 @@ export class TokenCipher {
     decipher.setAAD(Buffer.from(binding));
     decipher.setAuthTag(bytes.subarray(end));
     try {
-      return decipher.update(bytes.subarray(IV_BYTES, end), undefined, "utf8") + decipher.final("utf8");
+      const credential = decipher.update(bytes.subarray(IV_BYTES, end));
+      // Throws when the tag does not match; the text itself is whole by now.
+      decipher.final();
+      return credential.toString();
     } catch (cause) {
       throw new RecordUnreadable(cause);
     }

@@ -6,8 +6,21 @@ import { partitionLabel } from "../domain/token.ts";
  * hash tag: all keys of a partition share a slot, so a script may touch any.
  */
 export function partitionPrefix(environment: Environment, partition: number): string {
-  return `ug:{${environmentPath(environment)}/${partitionLabel(partition)}}:`;
+  let ofEnvironment = prefixes.get(environment);
+  if (!ofEnvironment) {
+    ofEnvironment = new Array<string>(environment.partitions).fill("");
+    prefixes.set(environment, ofEnvironment);
+  }
+  let prefix = ofEnvironment[partition] || "";
+  if (prefix === "") {
+    prefix = `ug:{${environmentPath(environment)}/${partitionLabel(partition)}}:`;
+    ofEnvironment[partition] = prefix;
+  }
+  return prefix;
 }
+
+/** The prefixes that were asked for; every call asks for one, and they never change. */
+const prefixes = new WeakMap<Environment, string[]>();
 
 /** Hash: one user group, a field per attribute. */
 export function groupKey(prefix: string, providedId: string): string {

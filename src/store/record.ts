@@ -47,14 +47,13 @@ export function groupFromRecord(
   if (providedId !== undefined && text(record, "provided_id") !== providedId) {
     throw new RecordUnreadable(new Error("a record is not of the group that it is stored for"));
   }
-  const { teamId, name, providedId: storedId, mapping, properties, environmentTag } = viewerFields(record, environment);
   return {
-    teamId,
-    name,
-    providedId: storedId,
-    mapping,
-    properties,
-    environmentTag,
+    teamId: integer(record, "team_id"),
+    name: text(record, "name"),
+    providedId: text(record, "provided_id"),
+    mapping: json(record, "mapping") as { [schemaId: string]: string },
+    properties: properties(record),
+    environmentTag: environment.tag,
     token: tokenFromRecord(record, environment, cipher),
     etag: text(record, "etag"),
     createTime: integer(record, "create_time"),
@@ -79,20 +78,18 @@ export function viewerFromRecord(
     throw new RecordUnreadable(new Error("a token index and its group disagree"));
   }
   return {
-    ...viewerFields(record, environment),
-    tokenExpireTime: graced ? integer(record, "grace_until") : undefined,
-  };
-}
-
-function viewerFields(record: GroupRecord, environment: Environment) {
-  return {
     teamId: integer(record, "team_id"),
     name: text(record, "name"),
     providedId: text(record, "provided_id"),
     mapping: json(record, "mapping") as { [schemaId: string]: string },
-    properties: record["properties"] === undefined ? undefined : json(record, "properties"),
+    properties: properties(record),
     environmentTag: environment.tag,
+    tokenExpireTime: graced ? integer(record, "grace_until") : undefined,
   };
+}
+
+function properties(record: GroupRecord): JsonObject | undefined {
+  return record["properties"] === undefined ? undefined : json(record, "properties");
 }
 
 function tokenFromRecord(record: GroupRecord, environment: Environment, cipher: TokenCipher): string {

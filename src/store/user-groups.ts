@@ -44,23 +44,17 @@ export class RedisUserGroups implements UserGroupStore {
     this.#teamIds = parts.teamIds;
   }
 
-  async getOrCreate(environment: Environment, group: NewUserGroup): Promise<{ group: UserGroup; created: boolean }> {
+  getOrCreate(environment: Environment, group: NewUserGroup): Promise<{ group: UserGroup; created: boolean }> {
     const partition = partitionOf(environment, group.providedId);
     const prefix = partitionPrefix(environment, partition);
     const key = groupKey(prefix, group.providedId);
-    const record = await this.#client.run("get", (redis) => redis.hgetall(key));
-    if (Object.keys(record).length > 0) {
-      return { group: this.#group(record, environment, group.providedId), created: false };
-    }
-    const token = newUserGroupToken(partition);
-    const fresh = await this.#newRecord(environment, group, token);
-    const args = Object.entries(fresh).flatMap(([field, value]) => (value === undefined ? [] : [field, value]));
-    const existing = await this.#client.change("create", (redis) =>
-      redis.ugCreate(key, tokensKey(prefix), digest(token), group.providedId, ...args),
-    );
-    const created = existing.length === 0;
-    const stored = created ? fresh : recordFromFlat(existing, 0);
-    return { group: this.#group(stored, environment, group.providedId), created };
+    return this.#client
+      .run("get", (redis) => redis.hgetall(key))
+      .then((record) =>
+        isEmpty(record)
+          ? this.#create(environment, group, partition)
+          : { group: this.#group(record, environment, group.providedId), created: false },
+      );
   }
 
   async update(environment: Environment, providedId: string, change: UserGroupChange, etag = ""): Promise<UserGroup> {
@@ -155,6 +149,20 @@ export class RedisUserGroups implements UserGroupStore {
     await Promise.all(this.#settling);
   }
 
+  /** Creates a group, unless another caller has done so meanwhile. */
+  async #create(environment: Environment, group: NewUserGroup, partition: number) {
+    const prefix = partitionPrefix(environment, partition);
+    const token = newUserGroupToken(partition);
+    const fresh = await this.#newRecord(environment, group, token);
+    const args = Object.entries(fresh).flatMap(([field, value]) => (value === undefined ? [] : [field, value]));
+    const existing = await this.#client.change("create", (redis) =>
+      redis.ugCreate(groupKey(prefix, group.providedId), tokensKey(prefix), digest(token), group.providedId, ...args),
+    );
+    const created = existing.length === 0;
+    const stored = created ? fresh : recordFromFlat(existing, 0);
+    return { group: this.#group(stored, environment, group.providedId), created };
+  }
+
   #group(record: GroupRecord, environment: Environment, providedId?: string): UserGroup {
     return groupFromRecord(record, environment, this.#cipher, providedId);
   }
@@ -204,6 +212,11 @@ export class RedisUserGroups implements UserGroupStore {
       .finally(() => this.#settling.delete(settling));
     this.#settling.add(settling);
   }
+}
+
+function isEmpty(record: GroupRecord): boolean {
+  for (const _field in record) return false;
+  return true;
 }
 
 /** @throws TokenNotFound when no group of the environment can have the token */

@@ -105,7 +105,7 @@ export function launch(options: ServerOptions, env: { readonly [name: string]: s
 }
 
 function commandOf({ runtime = "node", denoFlags = [] }: ServerOptions): [string, string[]] {
-  if (runtime === "node") return [process.execPath, ["--enable-source-maps", "dist/main.js"]];
+  if (runtime === "node") return [process.execPath, ["dist/main.js"]];
   return [denoBinary(), ["run", "--no-prompt", "-P", ...denoFlags, "src/main.ts"]];
 }
 

@@ -1,0 +1,67 @@
+import { once } from "node:events";
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
+import { BatchingRedis } from "../src/store/batching-redis.ts";
+import { startRedis, type TestRedis } from "./support/redis.ts";
+
+describe.skipIf(inject("redisUrl") === undefined)("the commands of one turn of the event loop", () => {
+  let redis: TestRedis;
+  let client: BatchingRedis;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    client = new BatchingRedis(redis.url, {
+      enableOfflineQueue: false,
+      autoResendUnfulfilledCommands: false,
+      maxRetriesPerRequest: 0,
+      retryStrategy: () => 10,
+    });
+    client.on("error", () => {});
+    client.defineCommand("echoTwice", { numberOfKeys: 0, lua: "return { ARGV[1], ARGV[1] }" });
+    await once(client, "ready");
+  });
+  afterAll(async () => {
+    client.disconnect();
+    await redis.stop();
+  });
+
+  it("leave in one write, and are answered each by its own", async () => {
+    const write = vi.spyOn(client.stream as unknown as { _writev(): void }, "_writev");
+    const names = Array.from({ length: 50 }, (_, i) => `name-${i}`);
+    const answers = await Promise.all(names.map((name) => client.echo(name)));
+    expect(answers).toEqual(names);
+    expect(write).toHaveBeenCalledTimes(1);
+    write.mockRestore();
+  });
+
+  it("may be scripts, binary, or in a pipeline of their own", async () => {
+    const scripted = client as BatchingRedis & { echoTwice(text: string): Promise<string[]> };
+    const binary = Buffer.from([0, 0xff, 13, 10]);
+    const [twice, , bytes, piped] = await Promise.all([
+      // Redis does not know it at first.
+      scripted.echoTwice("a"),
+      client.set("binary", binary),
+      client.getBuffer("binary"),
+      client.pipeline().set("piped", "1").get("piped").exec(),
+    ]);
+    expect(twice).toEqual(["a", "a"]);
+    expect(bytes).toEqual(binary);
+    expect(piped).toEqual([
+      [null, "OK"],
+      [null, "1"],
+    ]);
+  });
+
+  it("fail with their connection, and are not sent on the next", async () => {
+    const lost = client.set("lost", "1");
+    client.stream.destroy();
+    await expect(lost).rejects.toThrow();
+    await once(client, "ready");
+    expect(await client.get("lost")).toBeNull();
+    // An orderly end sends what was written before it.
+    const counted = client.incr("count");
+    client.disconnect(true);
+    expect(await counted).toBe(1);
+    await once(client, "ready");
+    expect(await client.incr("count")).toBe(2);
+  });
+});
