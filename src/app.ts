@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type ConnectRouterOptions, type ContextValues, createContextValues } from "@connectrpc/connect";
+import type { ConnectRouterOptions, ContextValues } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip, connectNodeAdapter } from "@connectrpc/connect-node";
 import type { Authenticator } from "./auth/authenticator.ts";
 import type { StoreProbe, UserGroupStore } from "./domain/store.ts";
@@ -18,6 +18,7 @@ import { SharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
 import { Cors } from "./transport/cors.ts";
 import type { OnHttpError } from "./transport/http-errors.ts";
+import { LeanContextValues } from "./transport/lean-context-values.ts";
 import { type HeaderRecord, LeanHeaders } from "./transport/lean-headers.ts";
 import { UnaryTransport } from "./transport/unary.ts";
 import { pathOf, type Route, type WireRequest } from "./transport/wire.ts";
@@ -93,11 +94,9 @@ export function createApp(parts: AppParts): App {
     call: (method, message, request) =>
       unary.call(method, message, {
         protocolName: "rest",
-        requestMethod: request.httpMethod,
+        source: request,
         header: new LeanHeaders(request.headers),
-        contextValues: createContextValues().set(kProtocol, "rest"),
-        url: request.url,
-        requestSignal: request.requestSignal,
+        contextValues: new LeanContextValues().set(kProtocol, "rest"),
       }),
     onRefused: (error, { headers }) => refuse(error, headers),
     compressions: connect.acceptCompression,
@@ -178,7 +177,7 @@ function withCors({ isTooLong, serve }: Route, cors: Cors, headers: HeaderRecord
 }
 
 function protocolContext({ headers }: { readonly headers: HeaderRecord }): ContextValues {
-  const values = createContextValues();
+  const values = new LeanContextValues();
   const protocol = protocolOf(String(headers["content-type"] ?? ""));
   return protocol === "connect" ? values : values.set(kProtocol, protocol);
 }

@@ -56,7 +56,7 @@ export class Metrics {
     registers: [this.#registry],
   });
   /** Label sets are few; looking one up costs less than prom-client's hashing of it. */
-  readonly #callChildren = new Map<string, (seconds: number) => void>();
+  readonly #callChildren = new Map<string, Map<string, Map<string, (seconds: number) => void>>>();
   readonly #storeChildren = new Map<string, (seconds: number) => void>();
   #exposing: Promise<{ contentType: string; text: string }> | undefined;
 
@@ -70,18 +70,22 @@ export class Metrics {
   }
 
   observeCall({ method, protocol, code, seconds }: CallObservation): void {
-    const key = `${method} ${protocol} ${code}`;
-    let observe = this.#callChildren.get(key);
-    if (!observe) {
-      const counter = this.#calls.labels(method, protocol, code);
-      const observeSeconds = this.#callSeconds.labels(method, protocol);
-      observe = (value) => {
-        counter.inc();
-        observeSeconds(value);
-      };
-      this.#callChildren.set(key, observe);
-    }
-    observe(seconds);
+    const observe = this.#callChildren.get(method)?.get(protocol)?.get(code);
+    if (observe) observe(seconds);
+    else this.#newCallChild(method, protocol, code)(seconds);
+  }
+
+  #newCallChild(method: string, protocol: string, code: string): (seconds: number) => void {
+    const counter = this.#calls.labels(method, protocol, code);
+    const observeSeconds = this.#callSeconds.labels(method, protocol);
+    const child = (seconds: number) => {
+      counter.inc();
+      observeSeconds(seconds);
+    };
+    const ofMethod = this.#callChildren.get(method) ?? new Map();
+    const ofProtocol = ofMethod.get(protocol) ?? new Map();
+    this.#callChildren.set(method, ofMethod.set(protocol, ofProtocol.set(code, child)));
+    return child;
   }
 
   observeStore({ operation, seconds, failed }: StoreObservation): void {

@@ -7,7 +7,8 @@ import { reasonOfCode } from "../rpc/errors.ts";
 export interface RestResponse {
   readonly status: number;
   readonly headers: { [name: string]: string | string[] | number | undefined };
-  readonly body: Uint8Array;
+  /** Texts are sent in UTF-8. */
+  readonly body: Uint8Array | string;
 }
 
 /** Reasons whose HTTP status says more than their code's. */

@@ -1,7 +1,7 @@
+import { type ParsedUrlQuery, parse as parseQuery } from "node:querystring";
 import type { DescMethodUnary, Message, MessageShape } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Compression } from "@connectrpc/connect/protocol";
-import type { JsonObject } from "../domain/user-group.ts";
 import { callError, toCallError } from "../rpc/errors.ts";
 import { MAX_MESSAGE_BYTES, malformed, tooLarge } from "../rpc/refused.ts";
 import { errorResponse, type RestResponse } from "./errors.ts";
@@ -20,7 +20,7 @@ export interface RestRequest {
   readonly body: Uint8Array;
 }
 
-/** Makes a typed call through the interceptors; rejects with what they make of a failure. */
+/** Makes a typed call through the interceptors; rejects with the ConnectError that they make of a failure. */
 export type TypedCall<R extends RestRequest> = <M extends DescMethodUnary>(
   method: M,
   message: MessageShape<M["input"]>,
@@ -60,32 +60,41 @@ export class UserRoute<R extends RestRequest> {
     return total > MAX_MESSAGE_BYTES;
   }
 
-  async serve(request: R): Promise<RestResponse> {
-    let verb: Verb;
-    let verbRequest: VerbRequest;
-    let message: Message;
+  serve(request: R): Promise<RestResponse> {
     try {
-      verb = verbOf(request.httpMethod);
+      const verb = verbOf(request.httpMethod);
       requireJson(request.headers);
       const body = this.#bodyOf(request);
-      verbRequest = read(request, body instanceof Promise ? await body : body);
-      message = verb.toRequest(verbRequest);
+      // Most bodies are not compressed, and need no promise.
+      return body instanceof Promise
+        ? body.then((bytes) => this.#call(verb, request, bytes)).catch((failure) => this.#refuse(failure, request))
+        : this.#call(verb, request, body);
     } catch (failure) {
-      return errorResponse(this.#options.onRefused(toCallError(failure), request), false);
-    }
-    try {
-      const response = await this.#options.call(verb.method, message as never, request);
-      const answer = this.#answer(verb.toBody(response.message as never, message as never), response, request);
-      return answer instanceof Promise ? await answer : answer;
-    } catch (failure) {
-      // What the call did not raise has not been counted and logged.
-      const error = failure instanceof ConnectError ? failure : this.#options.onRefused(toCallError(failure), request);
-      return errorResponse(error, verbRequest.ifMatch !== undefined);
+      return Promise.resolve(this.#refuse(failure, request));
     }
   }
 
+  #refuse(failure: unknown, request: R): RestResponse {
+    return errorResponse(this.#options.onRefused(toCallError(failure), request), false);
+  }
+
+  /** Never rejects. @throws what is wrong with the request */
+  #call(verb: Verb, request: R, body: Uint8Array): Promise<RestResponse> {
+    const verbRequest = read(request, body);
+    const message: Message = verb.toRequest(verbRequest);
+    const fail = (error: ConnectError) => errorResponse(error, verbRequest.ifMatch !== undefined);
+    return this.#options.call(verb.method, message as never, request).then((response) => {
+      try {
+        return this.#answer(verb.toText(response.message as never, message as never), response, request);
+      } catch (failure) {
+        // What the call did not raise has not been counted and logged.
+        return fail(this.#options.onRefused(toCallError(failure), request));
+      }
+    }, fail);
+  }
+
   #answer(
-    json: JsonObject,
+    text: string,
     { message, headers }: { readonly message: Message; readonly headers: RestHeaders },
     request: R,
   ): RestResponse | Promise<RestResponse> {
@@ -93,12 +102,18 @@ export class UserRoute<R extends RestRequest> {
     headers["vary"] = "accept-encoding";
     const { userGroup } = message as { userGroup?: { etag: string } };
     if (userGroup) headers["etag"] = `"${userGroup.etag}"`;
-    const body = Buffer.from(JSON.stringify(json));
+    const bytes = Buffer.byteLength(text);
     const compression =
-      body.byteLength < COMPRESS_MIN_BYTES ? undefined : this.#accepted(one(request.headers, "accept-encoding"));
-    if (!compression) return withLength({ status: 200, headers, body });
-    headers["content-encoding"] = compression.name;
-    return compression.compress(body).then((bytes) => withLength({ status: 200, headers, body: bytes }));
+      bytes < COMPRESS_MIN_BYTES ? undefined : this.#accepted(one(request.headers, "accept-encoding"));
+    if (!compression) {
+      headers["content-length"] = String(bytes);
+      return { status: 200, headers, body: text };
+    }
+    return compression.compress(Buffer.from(text)).then((body) => {
+      headers["content-encoding"] = compression.name;
+      headers["content-length"] = String(body.byteLength);
+      return { status: 200, headers, body };
+    });
   }
 
   /** The first of our encodings that the caller accepts. */
@@ -165,11 +180,6 @@ function read({ headers, target }: RestRequest, body: Uint8Array): VerbRequest {
   };
 }
 
-function withLength(response: RestResponse): RestResponse {
-  response.headers["content-length"] = String(response.body.byteLength);
-  return response;
-}
-
 /** @throws ConnectError InvalidArgument when it is empty, for its sender believes that a retry is safe */
 function idempotencyKey(value: string | undefined): string | undefined {
   if (value !== "") return value;
@@ -187,17 +197,20 @@ function ifMatch(value: string | undefined): string | undefined {
   return match[1] || !match[2] ? `W/${match[2]}` : match[2];
 }
 
-/** @throws ConnectError InvalidArgument when it is not UTF-8, whose place URLSearchParams would give to other characters */
-function queryOf(target: string): URLSearchParams {
+/** @throws ConnectError InvalidArgument when it is not UTF-8, whose place the parser would give to other characters */
+function queryOf(target: string): ParsedUrlQuery | undefined {
   const question = target.indexOf("?");
-  const text = question < 0 ? "" : target.slice(question + 1);
+  if (question < 0) return undefined;
+  const text = target.slice(question + 1);
   try {
     if (text.includes("%")) decodeURIComponent(text);
   } catch (cause) {
     throw malformed("the query string is not percent-encoded UTF-8", [], cause);
   }
-  return new URLSearchParams(text);
+  return parseQuery(text, "&", "=", ANY_NUMBER);
 }
+
+const ANY_NUMBER = { maxKeys: 0 };
 
 function one(headers: RestHeaders, name: string): string | undefined {
   const value = headers[name];

@@ -1,3 +1,4 @@
+import type { ParsedUrlQuery } from "node:querystring";
 import {
   type DescMessage,
   type DescMethodUnary,
@@ -18,7 +19,8 @@ import { parseObject } from "./json-body.ts";
 /** What a verb of `/api/user` is given. */
 export interface VerbRequest {
   readonly body: JsonObject;
-  readonly query: URLSearchParams;
+  /** Undefined: there is none. */
+  readonly query: ParsedUrlQuery | undefined;
   /** The etag of `If-Match`; undefined when any will do. */
   readonly ifMatch: string | undefined;
   /** `Idempotency-Key`. */
@@ -30,7 +32,8 @@ export interface Verb<M extends DescMethodUnary = DescMethodUnary> {
   readonly method: M;
   /** @throws ConnectError InvalidArgument, naming the field, when one is not what the message wants */
   readonly toRequest: (request: VerbRequest) => MessageShape<M["input"]>;
-  readonly toBody: (response: MessageShape<M["output"]>, request: MessageShape<M["input"]>) => JsonObject;
+  /** The answer's body. It is put together here, for a JSON.stringify of the whole would make an object of it first. */
+  readonly toText: (response: MessageShape<M["output"]>, request: MessageShape<M["input"]>) => string;
 }
 
 const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
@@ -45,18 +48,11 @@ const GET: Verb<typeof getUserGroup> = {
     const fields = getFields(request);
     return plainGet(fields) ?? message(getUserGroup.input, fields);
   },
-  toBody: (response: GetUserGroupResponse, { name, properties }) => {
+  toText: (response: GetUserGroupResponse, { name, properties }) => {
     const group = required(response.userGroup);
-    return {
-      success: 1,
-      new_user_group: response.newUserGroup,
-      user_group: {
-        ...common(group),
-        // The interface promises the request's values back, though an existing group keeps its own.
-        name: name ?? group.name,
-        properties: (properties as JsonObject | undefined) ?? propertiesOf(group),
-      },
-    };
+    // The interface promises the request's values back, though an existing group keeps its own.
+    const fields = `${common(group, name)},"properties":${jsonOf(properties ?? group.properties)}`;
+    return `{"success":1,"new_user_group":${response.newUserGroup},"user_group":{${fields}}}`;
   },
 };
 
@@ -70,12 +66,10 @@ const PUT: Verb<typeof updateUserGroup> = {
       ...(ifMatch !== undefined && { etag: ifMatch }),
     });
   },
-  toBody: ({ userGroup }) => {
+  toText: ({ userGroup }) => {
     const group = required(userGroup);
-    return {
-      success: 1,
-      user_group: { ...common(group), properties: propertiesOf(group), api_environment_tag: tagOf(group) },
-    };
+    const fields = `${common(group)},"properties":${jsonOf(group.properties)},"api_environment_tag":${tagOf(group)}`;
+    return `{"success":1,"user_group":{${fields}}}`;
   },
 };
 
@@ -86,9 +80,9 @@ const POST: Verb<typeof rotateUserGroupToken> = {
       ...pick(body, ["current_token", "user_group_id", "previous_token_ttl"]),
       ...(idempotencyKey !== undefined && { request_id: idempotencyKey }),
     }),
-  toBody: ({ userGroup }) => {
+  toText: ({ userGroup }) => {
     const group = required(userGroup);
-    return { success: 1, user_group: { ...common(group), api_environment_tag: tagOf(group) } };
+    return `{"success":1,"user_group":{${common(group)},"api_environment_tag":${tagOf(group)}}}`;
   },
 };
 
@@ -102,12 +96,12 @@ export const VERBS: ReadonlyMap<string, Verb> = new Map<string, Verb>([
 /** The fields of a GET: those of the body, else those of the query. */
 function getFields({ body, query }: VerbRequest): JsonObject {
   const fields = pick(body, GET_FIELDS);
-  if (query.size === 0) return fields;
+  if (query === undefined) return fields;
   for (const name of GET_FIELDS) {
-    const values = query.getAll(name);
-    if (values.length > 1) throw malformed(`${name}: give it once`, [{ field: name, description: "give it once" }]);
-    const [value] = values;
+    const value = query[name];
     if (value === undefined) continue;
+    if (typeof value !== "string")
+      throw malformed(`${name}: give it once`, [{ field: name, description: "give it once" }]);
     const isJson = name === "mapping" || name === "properties";
     fields[name] ??= isJson ? queryObject(name, value) : value;
   }
@@ -157,22 +151,19 @@ function message<D extends DescMessage>(desc: D, fields: JsonObject): MessageSha
   }
 }
 
-function common(group: UserGroup): JsonObject {
-  return {
-    team_id: Number(group.teamId),
-    token: group.token,
-    name: group.name,
-    provided_id: group.providedId,
-  };
+/** The fields that every answer has; the name may be another than the group's. */
+function common({ teamId, token, name, providedId }: UserGroup, shownName = name): string {
+  return `"team_id":${teamId},"token":${jsonOf(token)},"name":${jsonOf(shownName)},"provided_id":${jsonOf(providedId)}`;
 }
 
-function propertiesOf(group: UserGroup): Json {
-  return (group.properties as JsonObject | undefined) ?? null;
+/** The JSON text of a value; of none, `null`. */
+function jsonOf(value: unknown): string {
+  return value === undefined ? "null" : JSON.stringify(value);
 }
 
-function tagOf({ apiEnvironmentTag }: UserGroup): Json {
-  if (apiEnvironmentTag === ApiEnvironmentTag.CUSTOMER) return "Customer";
-  return apiEnvironmentTag === ApiEnvironmentTag.TESTING ? "Testing" : null;
+function tagOf({ apiEnvironmentTag }: UserGroup): string {
+  if (apiEnvironmentTag === ApiEnvironmentTag.CUSTOMER) return '"Customer"';
+  return apiEnvironmentTag === ApiEnvironmentTag.TESTING ? '"Testing"' : "null";
 }
 
 function required(group: UserGroup | undefined): UserGroup {

@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { randomInt, randomUUID } from "node:crypto";
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, type ConnectError, type ContextValues, type Interceptor } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
@@ -24,7 +24,18 @@ const SERVER_FAULTS: ReadonlySet<Code> = new Set([Code.Unknown, Code.Internal, C
 /** The id that the caller sent, or a new one when there is none that can be sent back. */
 export function requestIdOf(header: { get(name: string): string | null }): string {
   const given = header.get(REQUEST_ID_HEADER);
-  return given !== null && REQUEST_ID.test(given) ? given : randomUUID();
+  return given !== null && REQUEST_ID.test(given) ? given : newRequestId();
+}
+
+/** Random for each process. */
+const ID_PREFIX = randomUUID().slice(0, 24);
+/** From 2^47 on numbers have twelve hexadecimal digits, for longer than any process lives. */
+let lastId = 2 ** 47 + randomInt(2 ** 40);
+
+/** A new id, in the form of a UUID: a random one for every request would cost more than all its other headers. */
+function newRequestId(): string {
+  lastId++;
+  return ID_PREFIX + lastId.toString(16);
 }
 
 /**
@@ -32,22 +43,24 @@ export function requestIdOf(header: { get(name: string): string | null }): strin
  * and makes every failure one that the caller may see.
  */
 export function observeInterceptor(observers: Observers): Interceptor {
-  return (next) => async (req) => {
+  return (next) => (req) => {
     const started = performance.now();
     const requestId = requestIdOf(req.header);
     const call = { method: req.method, contextValues: req.contextValues, requestId, started };
+    const fail = (failure: unknown): never => {
+      throw observeFailure(observers, call, failure);
+    };
     try {
-      const response = await next(req);
-      response.header.set(REQUEST_ID_HEADER, requestId);
-      // Most answers hold a token, and none is of use later.
-      response.header.set("cache-control", "no-store");
-      if (!response.stream) {
+      return next(req).then((response) => {
+        response.header.set(REQUEST_ID_HEADER, requestId);
+        // Most answers hold a token, and none is of use later.
+        response.header.set("cache-control", "no-store");
+        if (response.stream) return { ...response, message: observeStream(observers, call, response.message) };
         observeEnd(observers, call, undefined);
         return response;
-      }
-      return { ...response, message: observeStream(observers, call, response.message) };
-    } catch (error) {
-      throw observeFailure(observers, call, error);
+      }, fail);
+    } catch (failure) {
+      return Promise.reject(observeFailure(observers, call, failure));
     }
   };
 }

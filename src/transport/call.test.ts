@@ -19,12 +19,10 @@ async function call(interceptors: Interceptor[]): Promise<HandlerContext> {
     interceptors,
   });
   await transport.call(Health.method.check, create(HealthCheckRequestSchema), {
-    requestMethod: "POST",
+    source: { httpMethod: "POST", url: () => URL_OF_CALL, requestSignal: () => new AbortController().signal },
     header: new Headers(),
     contextValues: createContextValues(),
     protocolName: "grpc",
-    url: () => URL_OF_CALL,
-    requestSignal: () => new AbortController().signal,
   });
   return seen as HandlerContext;
 }

@@ -1,37 +1,42 @@
 import { create, type DescMethodUnary, type DescService, isMessage, type Message } from "@bufbuild/protobuf";
-import {
-  type ContextValues,
-  createContextValues,
-  type Interceptor,
-  type StreamRequest,
-  type StreamResponse,
-  type UnaryRequest,
-  type UnaryResponse,
+import type {
+  ContextValues,
+  HandlerContext,
+  Interceptor,
+  StreamRequest,
+  StreamResponse,
+  UnaryRequest,
+  UnaryResponse,
 } from "@connectrpc/connect";
 import { createDeadlineSignal, createLinkedAbortController } from "@connectrpc/connect/protocol";
+import { LeanContextValues } from "./lean-context-values.ts";
 import { type HeaderRecord, LeanHeaders } from "./lean-headers.ts";
 import type { UnaryMethod } from "./methods.ts";
 
 /** The longest time that setTimeout can wait: nearly 25 days. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
+/** Where a call comes from. */
+export interface CallSource {
+  readonly httpMethod: string;
+  /** When the deadline began to run, in milliseconds of Unix time. Default: when the call is made. */
+  readonly arrived?: number | undefined;
+  /** The absolute URL; asked for only if somebody looks at it. */
+  url(): string;
+  /** Aborts when the caller is gone; asked for only if somebody listens. */
+  requestSignal(): AbortSignal;
+}
+
 /** What one unary call is, whatever it came in as. */
 export interface CallInit {
   readonly method: UnaryMethod;
   /** `grpc`, `grpc-web`, `connect`, or what else decoded it. */
   readonly protocolName: string;
-  /** The HTTP method. */
-  readonly requestMethod: string;
+  readonly source: CallSource;
   readonly requestHeader: Headers;
-  readonly contextValues?: ContextValues | undefined;
-  /** The absolute URL; asked for only if somebody looks at it. */
-  readonly url: () => string;
-  /** Aborts when the caller is gone; asked for only if somebody listens. */
-  readonly requestSignal: () => AbortSignal;
+  readonly contextValues: ContextValues | undefined;
   /** From the caller's deadline header, in milliseconds. */
-  readonly timeoutMs?: number | undefined;
-  /** When the deadline began to run, in milliseconds of Unix time. Default: now. */
-  readonly arrived?: number | undefined;
+  readonly timeoutMs: number | undefined;
   /** What the answer's header and trailer hold at first. */
   readonly responseHeader: HeaderRecord;
   readonly responseTrailer: HeaderRecord;
@@ -42,57 +47,58 @@ type AnyFn = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | Stre
 
 /**
  * One unary call on its way through the interceptors to the implementation and
- * back. It has all that Connect's handler context has; what few calls look at,
- * the signal, the deadline's timer, the URL, is made when it is looked at.
+ * back: their request and its handler context at once, with all that Connect's
+ * have. What few calls look at, the signal, the deadline's timer, the URL, is
+ * made when it is looked at; on the prototype it costs nothing until then.
  */
 export class UnaryCall {
-  readonly #init: CallInit;
-  readonly #values: ContextValues;
-  readonly #deadline: number | undefined;
+  readonly stream = false;
+  readonly service: DescService;
+  readonly method: DescMethodUnary;
+  readonly requestMethod: string;
+  readonly protocolName: string;
+  readonly header: Headers;
+  readonly contextValues: ContextValues;
+  message: Message | undefined;
   readonly responseHeader: Headers;
   readonly responseTrailer: Headers;
+  readonly #method: UnaryMethod;
+  readonly #source: CallSource;
+  readonly #deadline: number | undefined;
   #controller: AbortController | undefined;
   #stopTimer: (() => void) | undefined;
   #ended: { readonly reason: unknown } | undefined;
 
   constructor(init: CallInit) {
-    this.#init = init;
-    this.#values = init.contextValues ?? createContextValues();
-    this.#deadline = init.timeoutMs === undefined ? undefined : (init.arrived ?? Date.now()) + init.timeoutMs;
+    const { method, source, timeoutMs } = init;
+    this.service = method.desc.parent;
+    this.method = method.desc;
+    this.requestMethod = source.httpMethod;
+    this.protocolName = init.protocolName;
+    this.header = init.requestHeader;
+    this.contextValues = init.contextValues ?? new LeanContextValues();
+    this.message = undefined;
     this.responseHeader = new LeanHeaders(init.responseHeader, true);
     this.responseTrailer = new LeanHeaders(init.responseTrailer, true);
+    this.#method = method;
+    this.#source = source;
+    this.#deadline = timeoutMs === undefined ? undefined : (source.arrived ?? Date.now()) + timeoutMs;
   }
 
-  /**
-   * Passes the message through the interceptors to the implementation.
-   *
-   * @throws whatever an interceptor or the implementation throws
-   */
-  async invoke(input: Message, interceptors: readonly Interceptor[]): Promise<Message> {
-    const { method, protocolName, requestMethod, requestHeader } = this.#init;
-    const { desc } = method;
-    const terminal: AnyFn = async (req) => {
-      const context = new CallContext(this, req, desc, requestMethod, protocolName);
-      const output = await method.impl(req.message as never, context as never);
-      return {
-        stream: false,
-        service: desc.parent,
-        method: desc,
-        header: this.responseHeader,
-        trailer: this.responseTrailer,
-        message: isMessage(output, desc.output) ? output : create(desc.output, output as Record<string, unknown>),
-      };
-    };
-    let next: AnyFn = terminal;
+  /** Passes the message through the interceptors to the implementation; rejects with whatever one of them throws. */
+  invoke(input: Message): Promise<Message> {
+    this.message = input;
+    let next: AnyFn = (req) => this.#implement(req);
+    const { interceptors } = this.#method.options;
     for (let i = interceptors.length - 1; i >= 0; i--) {
       const inner = next;
-      next = (interceptors[i] as Interceptor)((req) => inner(whole(this, req)));
+      next = (interceptors[i] as Interceptor)((req) => inner(this.#whole(req)));
     }
-    const request = new CallRequest(this, desc, requestMethod, requestHeader, this.#values, input);
-    const response = await next(request as UnaryRequest);
-    copyHeaders(response.header, this.responseHeader);
-    copyHeaders(response.trailer, this.responseTrailer);
-    return response.message as Message;
+    try {
+      return next(this as unknown as UnaryRequest).then((response) => this.#take(response));
+    } catch (reason) {
+      return Promise.reject(reason);
+    }
   }
 
   /** Ends the call: whoever listens to its signal is told, with the reason if it failed. */
@@ -103,124 +109,94 @@ export class UnaryCall {
   }
 
   /** The absolute URL of the request. */
-  url(): string {
-    return this.#init.url();
-  }
-
-  /** What is left until the caller's deadline, in milliseconds; undefined without one. */
-  timeoutMs(): number | undefined {
-    return this.#deadline === undefined ? undefined : this.#deadline - Date.now();
+  get url(): string {
+    return this.#source.url();
   }
 
   /** Aborts when the caller is gone, when the deadline has passed, and when the call has ended. */
-  signal(): AbortSignal {
+  get signal(): AbortSignal {
     if (this.#controller === undefined) {
-      const left = this.timeoutMs();
+      const left = this.#timeLeft();
       // Beyond this a timer would end at once; no call lives that long.
       const timer = createDeadlineSignal(left !== undefined && left > MAX_TIMER_MS ? undefined : left);
       this.#stopTimer = timer.cleanup;
       this.#controller = createLinkedAbortController(
         timer.signal,
-        this.#init.requestSignal(),
-        this.#init.method.options.shutdownSignal,
+        this.#source.requestSignal(),
+        this.#method.options.shutdownSignal,
       );
       if (this.#ended) this.end(this.#ended.reason);
     }
     return this.#controller.signal;
   }
+
+  get requestHeader(): Headers {
+    return this.header;
+  }
+
+  get values(): ContextValues {
+    return this.contextValues;
+  }
+
+  /** What is left until the caller's deadline, in milliseconds; undefined without one. It may be called without its object. */
+  get timeoutMs(): () => number | undefined {
+    return () => this.#timeLeft();
+  }
+
+  #timeLeft(): number | undefined {
+    return this.#deadline === undefined ? undefined : this.#deadline - Date.now();
+  }
+
+  /** A request as an interceptor passed it on: a copy of this lacks what it has from its prototype. */
+  #whole(req: UnaryRequest | StreamRequest): UnaryRequest | StreamRequest {
+    if ((req as unknown) === this || ("url" in req && "signal" in req)) return req;
+    const { url = this.url, signal = this.signal } = req as Partial<UnaryRequest>;
+    return { ...(req as UnaryRequest), url, signal };
+  }
+
+  #implement(req: UnaryRequest | StreamRequest): Promise<UnaryResponse> {
+    const context = (req as unknown) === this ? this : this.#contextOf(req);
+    try {
+      const output = this.#method.impl(req.message as never, context as never);
+      return Promise.resolve(output).then((message) => new CallResponse(this, message));
+    } catch (reason) {
+      // Interceptors wait for what they pass on; they need not expect it to throw.
+      return Promise.reject(reason);
+    }
+  }
+
+  /** The handler context of a request that an interceptor replaced. */
+  #contextOf(req: UnaryRequest | StreamRequest): HandlerContext {
+    const { service, header, contextValues, signal } = req;
+    const { method, requestMethod, protocolName, url, responseHeader, responseTrailer, timeoutMs } = this;
+    const own = { method, requestMethod, protocolName, url, responseHeader, responseTrailer, timeoutMs };
+    return { ...own, service, requestHeader: header, values: contextValues, signal };
+  }
+
+  #take(response: UnaryResponse | StreamResponse): Message {
+    copyHeaders(response.header, this.responseHeader);
+    copyHeaders(response.trailer, this.responseTrailer);
+    return response.message as Message;
+  }
 }
 
-/*
- * What interceptors and implementations are given. These are classes because
- * an object literal with accessors takes as long to make as the rest of a call:
- * those of a prototype cost nothing until they are looked at.
- */
-
-/** The request of a call. */
-class CallRequest {
+/** What the implementation answered, as interceptors see it. */
+class CallResponse implements UnaryResponse {
   readonly stream = false;
   readonly service: DescService;
   readonly method: DescMethodUnary;
-  readonly requestMethod: string;
   readonly header: Headers;
-  readonly contextValues: ContextValues;
+  readonly trailer: Headers;
   readonly message: Message;
-  readonly #call: UnaryCall;
 
-  constructor(
-    call: UnaryCall,
-    method: DescMethodUnary,
-    requestMethod: string,
-    header: Headers,
-    contextValues: ContextValues,
-    message: Message,
-  ) {
-    this.service = method.parent;
+  constructor({ service, method, responseHeader, responseTrailer }: UnaryCall, output: unknown) {
+    this.service = service;
     this.method = method;
-    this.requestMethod = requestMethod;
-    this.header = header;
-    this.contextValues = contextValues;
-    this.message = message;
-    this.#call = call;
-  }
-
-  get url(): string {
-    return this.#call.url();
-  }
-
-  get signal(): AbortSignal {
-    return this.#call.signal();
-  }
-}
-
-/** A request as an interceptor passed it on: a copy of ours lacks what ours has from its prototype. */
-function whole(call: UnaryCall, req: UnaryRequest | StreamRequest): UnaryRequest | StreamRequest {
-  if (req instanceof CallRequest || ("url" in req && "signal" in req)) return req;
-  const { url = call.url(), signal = call.signal() } = req as Partial<UnaryRequest>;
-  return { ...(req as UnaryRequest), url, signal };
-}
-
-/** The handler context of a call. */
-class CallContext {
-  readonly service: DescService;
-  readonly method: DescMethodUnary;
-  readonly requestMethod: string;
-  readonly protocolName: string;
-  readonly requestHeader: Headers;
-  readonly responseHeader: Headers;
-  readonly responseTrailer: Headers;
-  readonly values: ContextValues;
-  /** As Connect's own it may be called without its object. */
-  readonly timeoutMs: () => number | undefined;
-  readonly #call: UnaryCall;
-  readonly #request: UnaryRequest | StreamRequest;
-
-  constructor(
-    call: UnaryCall,
-    request: UnaryRequest | StreamRequest,
-    method: DescMethodUnary,
-    requestMethod: string,
-    protocolName: string,
-  ) {
-    this.service = request.service;
-    this.method = method;
-    this.requestMethod = requestMethod;
-    this.protocolName = protocolName;
-    this.requestHeader = request.header;
-    this.responseHeader = call.responseHeader;
-    this.responseTrailer = call.responseTrailer;
-    this.values = request.contextValues;
-    this.timeoutMs = () => call.timeoutMs();
-    this.#call = call;
-    this.#request = request;
-  }
-
-  get url(): string {
-    return this.#call.url();
-  }
-
-  get signal(): AbortSignal {
-    return this.#request.signal;
+    this.header = responseHeader;
+    this.trailer = responseTrailer;
+    this.message = isMessage(output, method.output)
+      ? output
+      : create(method.output, output as { readonly [field: string]: unknown });
   }
 }
 

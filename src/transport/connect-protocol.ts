@@ -1,4 +1,3 @@
-import type { Message } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { type Compression, compressionNegotiate } from "@connectrpc/connect/protocol";
@@ -14,7 +13,18 @@ import {
 import type { UnaryCall } from "./call.ts";
 import { recordOf } from "./lean-headers.ts";
 import type { UnaryMethod } from "./methods.ts";
-import { compress, field, type Hooks, run, type WireRequest, type WireResponse, worthCompressing } from "./wire.ts";
+import {
+  asConnectError,
+  bodyBytes,
+  compress,
+  field,
+  type Hooks,
+  makeCall,
+  openCall,
+  type WireRequest,
+  type WireResponse,
+  worthCompressing,
+} from "./wire.ts";
 
 const PROTOCOL = "connect";
 const ENCODING = "content-encoding";
@@ -24,7 +34,7 @@ const ACCEPT_ENCODING = "accept-encoding";
  * Serves a unary request of the Connect protocol
  * (https://connectrpc.com/docs/protocol#unary-request).
  */
-export async function serveConnect(
+export function serveConnect(
   method: UnaryMethod,
   request: WireRequest,
   binary: boolean,
@@ -38,65 +48,66 @@ export async function serveConnect(
   const requested = query ? query.get("compression") : field(headers, ENCODING);
   const accepted = field(headers, ACCEPT_ENCODING);
   const compression = compressionNegotiate(options.acceptCompression, requested, accepted, ACCEPT_ENCODING);
-  const parse = (bytes: Uint8Array): Message => serialization.parse(bytes);
-
-  const result = await run(
+  const opening = {
     method,
-    PROTOCOL,
-    request,
-    {
-      timeoutMs: timeout.timeoutMs,
-      responseHeader: { "content-type": binary ? contentTypeUnaryProto : contentTypeUnaryJson },
-      responseTrailer: {},
-      message: () => {
-        if (options.requireConnectProtocolHeader) requireVersion(query, field(headers, "connect-protocol-version"));
-        if (compression.error) throw compression.error;
-        if (timeout.error) throw timeout.error;
-        const bytes = query ? messageFromQuery(query) : messageFromBody(request, options.readMaxBytes);
-        if (compression.request === null) return parse(bytes);
-        return compression.request.decompress(bytes as Uint8Array<ArrayBuffer>, options.readMaxBytes).then(parse);
-      },
-    },
-    hooks,
-  );
-  const { call } = result;
-  let error = result.error;
-  let body: Uint8Array | undefined;
-  if (!result.error) {
-    try {
-      body = serialization.serialize(result.body);
-    } catch (reason) {
-      error = ConnectError.from(reason, Code.Internal);
-    }
-  }
-  let status = 200;
-  if (error || !body) {
-    error ??= new ConnectError("internal error", Code.Internal);
-    call.end(result.error ? result.reason : error);
-    status = codeToHttpStatus(error.code);
+    protocolName: PROTOCOL,
+    timeoutMs: timeout.timeoutMs,
+    responseHeader: { "content-type": binary ? contentTypeUnaryProto : contentTypeUnaryJson },
+    responseTrailer: {},
+  };
+  const decode = () => {
+    if (options.requireConnectProtocolHeader) requireVersion(query, field(headers, "connect-protocol-version"));
+    if (compression.error) throw compression.error;
+    if (timeout.error) throw timeout.error;
+    const bytes = query ? messageFromQuery(query) : messageFromBody(request, options.readMaxBytes);
+    if (compression.request === null) return serialization.parse(bytes);
+    return compression.request
+      .decompress(bytes as Uint8Array<ArrayBuffer>, options.readMaxBytes)
+      .then((message) => serialization.parse(message));
+  };
+
+  const call = openCall(request, opening, hooks);
+  const fail = (reason: unknown, error: ConnectError) => {
+    call.end(reason);
     call.responseHeader.set("content-type", contentTypeUnaryJson);
     error.metadata.forEach((value, name) => {
       call.responseHeader.set(name, value);
     });
-    body = errorToJsonBytes(error, options.jsonOptions);
-  } else {
-    call.end();
-  }
-  return finish(call, status, body, compression.response, method);
+    const body = errorToJsonBytes(error, options.jsonOptions);
+    return finish(call, codeToHttpStatus(error.code), body, compression.response, method);
+  };
+  return makeCall(call, decode, hooks).then(
+    (message) => {
+      let body: WireResponse["body"];
+      try {
+        body = serialization.serialize(message);
+      } catch (reason) {
+        const error = ConnectError.from(reason, Code.Internal);
+        return fail(error, error);
+      }
+      call.end();
+      return finish(call, 200, body, compression.response, method);
+    },
+    (reason) => fail(reason, asConnectError(reason)),
+  );
 }
 
-async function finish(
+function finish(
   call: UnaryCall,
   status: number,
-  body: Uint8Array,
+  body: WireResponse["body"],
   compression: Compression | null,
-  method: UnaryMethod,
-): Promise<WireResponse> {
-  let bytes = body;
-  if (worthCompressing(body, compression, method.options)) {
-    bytes = await compress(body, compression);
+  { options }: UnaryMethod,
+): WireResponse | Promise<WireResponse> {
+  const bytes = Buffer.byteLength(body);
+  if (!worthCompressing(bytes, compression, options)) return response(call, status, body, bytes);
+  return compress(bodyBytes(body), compression).then((compressed) => {
     call.responseHeader.set(ENCODING, compression.name);
-  }
+    return response(call, status, compressed, compressed.byteLength);
+  });
+}
+
+function response(call: UnaryCall, status: number, body: WireResponse["body"], bytes: number): WireResponse {
   const headers = recordOf(call.responseHeader);
   const trailers = recordOf(call.responseTrailer);
   for (const name in trailers) {
@@ -104,8 +115,8 @@ async function finish(
     const values = known === undefined ? [trailers[name]] : [known, trailers[name]];
     headers[`trailer-${name}`] = values.flat().join(", ");
   }
-  headers["content-length"] = String(bytes.byteLength);
-  return { status, headers, body: bytes };
+  headers["content-length"] = String(bytes);
+  return { status, headers, body };
 }
 
 /** A body that is too long has not been read to its end, so its length is what was told, if it was. */

@@ -117,6 +117,23 @@ const MAX_MS = Date.parse("9999-12-31T23:59:59Z");
 function timestamp({ seconds, nanos }: { readonly seconds: bigint; readonly nanos: number }): string {
   const ms = Number(seconds) * 1000 + nanos / 1e6;
   if (nanos < 0 || nanos % 1e6 !== 0 || !(ms >= MIN_MS && ms <= MAX_MS)) throw new RangeError("rare");
-  const iso = new Date(ms).toISOString();
-  return `"${nanos === 0 ? iso.replace(".000Z", "Z") : iso}"`;
+  const day = Math.floor(ms / DAY_MS);
+  if (day !== lastDay) {
+    lastDay = day;
+    lastDate = new Date(day * DAY_MS).toISOString().slice(0, 11);
+  }
+  const inDay = ms - day * DAY_MS;
+  const time = `${digits(inDay / 3_600_000)}:${digits((inDay / 60_000) % 60)}:${digits((inDay / 1000) % 60)}`;
+  if (nanos === 0) return `"${lastDate}${time}Z"`;
+  return `"${lastDate}${time}.${String(1000 + (inDay % 1000)).slice(1)}Z"`;
+}
+
+const DAY_MS = 86_400_000;
+/** The day that was written last, since 1970, and its date: most times are of a few days. */
+let lastDay = Number.NaN;
+let lastDate = "";
+
+function digits(value: number): string {
+  const whole = Math.floor(value);
+  return whole < 10 ? `0${whole}` : String(whole);
 }

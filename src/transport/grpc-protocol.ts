@@ -9,9 +9,21 @@ import {
 } from "@connectrpc/connect/protocol";
 import * as grpc from "@connectrpc/connect/protocol-grpc";
 import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
-import { recordOf } from "./lean-headers.ts";
+import type { UnaryCall } from "./call.ts";
+import { type HeaderRecord, recordOf } from "./lean-headers.ts";
 import type { UnaryMethod } from "./methods.ts";
-import { compress, field, type Hooks, run, type WireRequest, type WireResponse, worthCompressing } from "./wire.ts";
+import {
+  asConnectError,
+  bodyBytes,
+  compress,
+  field,
+  type Hooks,
+  makeCall,
+  openCall,
+  type WireRequest,
+  type WireResponse,
+  worthCompressing,
+} from "./wire.ts";
 
 const ENCODING = "grpc-encoding";
 const ACCEPT_ENCODING = "grpc-accept-encoding";
@@ -33,7 +45,7 @@ export interface GrpcType {
  * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md) or of
  * gRPC-Web (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-WEB.md).
  */
-export async function serveGrpc(
+export function serveGrpc(
   method: UnaryMethod,
   request: WireRequest,
   type: GrpcType,
@@ -51,52 +63,68 @@ export async function serveGrpc(
   );
   const responseHeader: WireResponse["headers"] = { "content-type": contentType(type) };
   if (compression.response) responseHeader[ENCODING] = compression.response.name;
-
-  const result = await run(
+  const opening = {
     method,
-    type.web ? "grpc-web" : "grpc",
-    request,
-    {
-      timeoutMs: timeout.timeoutMs,
-      responseHeader,
-      responseTrailer: { "grpc-status": grpc.grpcStatusOk },
-      message: () => {
-        if (compression.error) throw compression.error;
-        if (timeout.error) throw timeout.error;
-        const reader = new EnvelopeReader(
-          type.text ? decodeText(request.body) : request.body,
-          options,
-          compression.request,
-        );
-        return onlyMessage(reader, type, (bytes) => serialization.parse(bytes));
-      },
+    protocolName: type.web ? "grpc-web" : "grpc",
+    timeoutMs: timeout.timeoutMs,
+    responseHeader,
+    responseTrailer: { "grpc-status": grpc.grpcStatusOk },
+  };
+  const decode = () => {
+    if (compression.error) throw compression.error;
+    if (timeout.error) throw timeout.error;
+    const body = type.text ? decodeText(request.body) : request.body;
+    const reader = new EnvelopeReader(body, options, compression.request);
+    return onlyMessage(reader, type, serialization.parse);
+  };
+
+  const call = openCall(request, opening, hooks);
+  const finish = type.web
+    ? (body: Uint8Array) => finishWeb(call, type, body, compression.response, options)
+    : (body: Uint8Array) => response(call, body, recordOf(call.responseTrailer));
+  const fail = (reason: unknown, error: ConnectError) => {
+    call.end(reason);
+    grpc.setTrailerStatus(call.responseTrailer, wellFormed(error));
+    return finish(EMPTY);
+  };
+  const failToSend = (reason: unknown) => {
+    const error = ConnectError.from(reason, Code.Internal);
+    return fail(error, error);
+  };
+  const send = (body: Uint8Array) => {
+    call.end();
+    return finish(body);
+  };
+  return makeCall(call, decode, hooks).then(
+    (message) => {
+      try {
+        const body = envelope(0, bodyBytes(serialization.serialize(message)), compression.response, options);
+        // Most answers are not compressed, and need no promise.
+        return body instanceof Promise ? body.then(send, failToSend) : send(body);
+      } catch (reason) {
+        return failToSend(reason);
+      }
     },
-    hooks,
+    (reason) => fail(reason, asConnectError(reason)),
   );
-  const { call } = result;
-  let error = result.error;
-  let body = EMPTY;
-  if (!result.error) {
-    try {
-      const enveloped = envelope(0, serialization.serialize(result.body), compression.response, options);
-      // Most answers are not compressed, and need no promise.
-      body = enveloped instanceof Promise ? await enveloped : enveloped;
-    } catch (reason) {
-      error = ConnectError.from(reason, Code.Internal);
-    }
-  }
-  call.end(result.error ? result.reason : error);
-  if (error) grpc.setTrailerStatus(call.responseTrailer, wellFormed(error));
-  const status = 200;
-  if (!type.web) {
-    return { status, headers: recordOf(call.responseHeader), body, trailers: recordOf(call.responseTrailer) };
-  }
+}
+
+function response(call: UnaryCall, body: Uint8Array, trailers?: HeaderRecord): WireResponse {
+  return { status: 200, headers: recordOf(call.responseHeader), body, ...(trailers && { trailers }) };
+}
+
+/** gRPC-Web has its trailers in the body. */
+async function finishWeb(
+  call: UnaryCall,
+  type: GrpcType,
+  body: Uint8Array,
+  compression: Compression | null,
+  options: UniversalHandlerOptions,
+): Promise<WireResponse> {
   const trailer = grpcWeb.trailerSerialize(call.responseTrailer);
-  const last = await envelope(grpcWeb.trailerFlag, trailer, compression.response, options);
-  const bytes = type.text
-    ? Buffer.from(Buffer.from(body).toString("base64") + Buffer.from(last).toString("base64"))
-    : Buffer.concat([body, last]);
-  return { status, headers: recordOf(call.responseHeader), body: bytes };
+  const last = await envelope(grpcWeb.trailerFlag, trailer, compression, options);
+  if (!type.text) return response(call, Buffer.concat([body, last]));
+  return response(call, Buffer.from(Buffer.from(body).toString("base64") + Buffer.from(last).toString("base64")));
 }
 
 /**
@@ -231,7 +259,7 @@ function envelope(
   compression: Compression | null,
   options: UniversalHandlerOptions,
 ): Uint8Array<ArrayBuffer> | Promise<Uint8Array<ArrayBuffer>> {
-  if (!worthCompressing(data, compression, options)) return frame(flags, data);
+  if (!worthCompressing(data.byteLength, compression, options)) return frame(flags, data);
   return compress(data, compression).then((compressed) => frame(flags | compressedFlag, compressed));
 }
 

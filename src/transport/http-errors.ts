@@ -3,7 +3,7 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:ht
 import type { Socket } from "node:net";
 import type { HeaderRecord } from "./lean-headers.ts";
 import { writeHttp1 } from "./node-io.ts";
-import type { WireResponse } from "./wire.ts";
+import { bodyBytes, type WireResponse } from "./wire.ts";
 
 /**
  * Makes the answer to a request that is refused before anything serves it: 400
@@ -61,5 +61,5 @@ function bytesOf({ status, headers, body }: WireResponse): Uint8Array {
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${name}: ${String(value)}\r\n`);
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${fields.join("")}\r\n`;
-  return Buffer.concat([Buffer.from(head, "latin1"), body]);
+  return Buffer.concat([Buffer.from(head, "latin1"), bodyBytes(body)]);
 }

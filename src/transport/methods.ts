@@ -19,7 +19,8 @@ import { compileJsonEncoder } from "./fast-json.ts";
 /** Turns the messages of a method into bytes and back; throws ConnectErrors. */
 export interface Serialization {
   readonly parse: (bytes: Uint8Array) => Message;
-  readonly serialize: (message: Message) => Uint8Array;
+  /** Texts stand for their UTF-8. */
+  readonly serialize: (message: Message) => Uint8Array | string;
 }
 
 /** A unary method with its implementation and the options it is served with. */
@@ -68,8 +69,7 @@ function unaryMethod(desc: DescMethodUnary, impl: UnaryMethod["impl"], given: Co
   const { binaryOptions, jsonOptions } = options;
   const lookup = createMethodSerializationLookup(desc, binaryOptions, jsonOptions, options);
   const fastBinary = binaryOptions?.writeUnknownFields === false ? undefined : compileBinaryEncoder(desc.output);
-  const toJson = hasWriteOptions(jsonOptions) ? undefined : compileJsonEncoder(desc.output);
-  const fastJson = toJson && ((message: Message) => Buffer.from(toJson(message)));
+  const fastJson = hasWriteOptions(jsonOptions) ? undefined : compileJsonEncoder(desc.output);
   return {
     desc,
     impl,
@@ -92,8 +92,8 @@ function serialization(
     parse: (bytes) => input.parse(bytes),
     serialize: (message) => {
       try {
-        const bytes = fast?.(message);
-        if (bytes && bytes.byteLength <= maxBytes) return bytes;
+        const body = fast?.(message);
+        if (body !== undefined && Buffer.byteLength(body) <= maxBytes) return body;
       } catch {
         // Connect's own encoder knows what is wrong with it, or how it is done.
       }

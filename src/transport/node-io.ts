@@ -3,7 +3,7 @@ import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "nod
 import type { Readable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { HeaderRecord } from "./lean-headers.ts";
-import type { IsTooLong, Route, WireRequest, WireResponse } from "./wire.ts";
+import { bodyBytes, type IsTooLong, type Route, type WireRequest, type WireResponse } from "./wire.ts";
 
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
 
@@ -30,25 +30,19 @@ export function exchangeHttp2(
   { isTooLong, serve }: Route,
   arrivalTimeoutMs: number,
 ): void {
-  const arrived = Date.now();
+  const request = new Http2Request(stream, headers);
   // A stream that is reset emits an error, which is no fault of ours.
-  stream.on("error", () => {});
+  stream.on("error", ignore);
   const onBody = (body: Uint8Array) => {
     // A stream that is reset ends as if its body were complete.
     if (stream.aborted) return;
-    const { ":authority": authority = headers.host, ":path": path = "/" } = headers;
-    const request: WireRequest = {
-      httpMethod: headers[":method"] ?? "",
-      target: path,
-      headers: headers as HeaderRecord,
-      body,
-      arrived,
-      url: () => absoluteUrl(path, stream.session?.encrypted === true, authority),
-      requestSignal: () => closeSignal(stream),
-    };
-    serve(request)
-      .then((response) => writeHttp2(stream, response))
-      .catch(() => stream.close(constants.NGHTTP2_INTERNAL_ERROR));
+    request.body = body;
+    answer(
+      serve,
+      request,
+      (response) => writeHttp2(stream, response),
+      () => stream.close(constants.NGHTTP2_INTERNAL_ERROR),
+    );
   };
   readBody(stream, isTooLong, onBody, {
     ms: arrivalTimeoutMs,
@@ -58,26 +52,96 @@ export function exchangeHttp2(
 
 /** Reads an HTTP/1.1 request, has it served and writes the answer. */
 export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, { isTooLong, serve }: Route): void {
-  const arrived = Date.now();
-  req.on("error", () => {});
-  res.on("error", () => {});
+  const request = new Http1Request(req, res);
+  req.on("error", ignore);
+  res.on("error", ignore);
   const onBody = (body: Uint8Array) => {
-    const target = req.url ?? "/";
-    const request: WireRequest = {
-      httpMethod: req.method ?? "",
-      target,
-      headers: req.headers as HeaderRecord,
-      body,
-      arrived,
-      url: () => absoluteUrl(target, "encrypted" in req.socket, req.headers.host),
-      requestSignal: () => closeSignal(res),
-    };
-    serve(request)
-      .then((response) => writeHttp1(req, res, response))
-      .catch(() => res.destroy());
+    request.body = body;
+    answer(
+      serve,
+      request,
+      (response) => writeHttp1(req, res, response),
+      () => res.destroy(),
+    );
   };
   if (hasBody(req)) readBody(req, isTooLong, onBody);
   else onBody(EMPTY);
+}
+
+function ignore(): void {}
+
+/** Has a request served and its answer written; what cannot be written fails the request alone. */
+function answer(
+  serve: Route["serve"],
+  request: WireRequest,
+  write: (response: WireResponse) => void,
+  fail: () => void,
+): void {
+  const tryWrite = (response: WireResponse) => {
+    try {
+      write(response);
+    } catch {
+      fail();
+    }
+  };
+  try {
+    serve(request).then(tryWrite, fail);
+  } catch {
+    fail();
+  }
+}
+
+/** A request of node:http2. */
+class Http2Request implements WireRequest {
+  readonly httpMethod: string;
+  readonly target: string;
+  readonly headers: HeaderRecord;
+  readonly arrived = Date.now();
+  body: Uint8Array = EMPTY;
+  readonly #stream: ServerHttp2Stream;
+
+  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders) {
+    this.httpMethod = headers[":method"] ?? "";
+    this.target = headers[":path"] ?? "/";
+    this.headers = headers as HeaderRecord;
+    this.#stream = stream;
+  }
+
+  url(): string {
+    const authority = this.headers[":authority"] ?? this.headers["host"];
+    return absoluteUrl(this.target, this.#stream.session?.encrypted === true, authority as string | undefined);
+  }
+
+  requestSignal(): AbortSignal {
+    return closeSignal(this.#stream);
+  }
+}
+
+/** A request of node:http. */
+class Http1Request implements WireRequest {
+  readonly httpMethod: string;
+  readonly target: string;
+  readonly headers: HeaderRecord;
+  readonly arrived = Date.now();
+  body: Uint8Array = EMPTY;
+  readonly #req: IncomingMessage;
+  readonly #res: ServerResponse;
+
+  constructor(req: IncomingMessage, res: ServerResponse) {
+    this.httpMethod = req.method ?? "";
+    this.target = req.url ?? "/";
+    this.headers = req.headers as HeaderRecord;
+    this.#req = req;
+    this.#res = res;
+  }
+
+  url(): string {
+    return absoluteUrl(this.target, "encrypted" in this.#req.socket, this.#req.headers.host);
+  }
+
+  requestSignal(): AbortSignal {
+    return closeSignal(this.#res);
+  }
 }
 
 /** Whether a request has a body (RFC 9112, 6.3); one that has none need not be waited for. */
@@ -146,7 +210,7 @@ export function writeHttp2(stream: ServerHttp2Stream, { status, headers, body, t
   } else {
     stream.respond(headers);
   }
-  stream.end(body);
+  stream.end(bodyBytes(body));
 }
 
 /** Writes the answer to an HTTP/1.1 request, and reads what is left of it. */
@@ -158,16 +222,24 @@ export function writeHttp1(
   if (res.destroyed) return;
   res.writeHead(status, headers);
   if (trailers) {
-    res.write(body);
+    res.write(bodyBytes(body));
     res.addTrailers(trailers as { [name: string]: string });
     res.end();
-  } else if (body.byteLength <= MAX_JOINED_BYTES && JOINS_TEXT) {
+  } else if (body.length <= MAX_JOINED_BYTES && JOINS_TEXT) {
     // As a text it leaves in one write with the header; in this encoding every byte is a character.
-    res.end(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("latin1"), "latin1");
+    res.end(latin1Of(body), "latin1");
   } else {
-    res.end(body);
+    res.end(bodyBytes(body));
   }
   if (!req.readableEnded && hasBody(req)) discardRest(req);
+}
+
+/** A text that is, in latin1, the bytes of a body. */
+function latin1Of(body: Uint8Array | string): string {
+  // A text of ASCII has as many bytes as characters.
+  if (typeof body === "string" && Buffer.byteLength(body) === body.length) return body;
+  const { buffer, byteOffset, byteLength } = bodyBytes(body);
+  return Buffer.from(buffer, byteOffset, byteLength).toString("latin1");
 }
 
 /** Reads on past what is wanted: closing a connection with bytes unread may lose the answer on its way. */

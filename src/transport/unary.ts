@@ -1,10 +1,10 @@
-import type { DescMethodUnary, Message, MessageShape } from "@bufbuild/protobuf";
+import type { DescMethodUnary, MessageShape } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import type { ConnectRouter, ConnectRouterOptions, ContextValues } from "@connectrpc/connect";
 import { parseContentType as parseConnectType } from "@connectrpc/connect/protocol-connect";
 import { parseContentType as parseGrpcType } from "@connectrpc/connect/protocol-grpc";
 import { parseContentType as parseGrpcWebType } from "@connectrpc/connect/protocol-grpc-web";
-import { UnaryCall } from "./call.ts";
+import { type CallSource, UnaryCall } from "./call.ts";
 import { serveConnect } from "./connect-protocol.ts";
 import { exceedsEnvelope, exceedsText, type GrpcType, serveGrpc } from "./grpc-protocol.ts";
 import { type HeaderRecord, recordOf } from "./lean-headers.ts";
@@ -24,12 +24,10 @@ export interface UnaryTransportOptions extends ConnectRouterOptions {
 
 /** A call from inside of the process. */
 export interface LocalCall {
-  readonly requestMethod: string;
+  readonly source: CallSource;
   readonly header: Headers;
   readonly contextValues: ContextValues;
   readonly protocolName: string;
-  readonly url: () => string;
-  readonly requestSignal: () => AbortSignal;
 }
 
 type Serve = (method: UnaryMethod, request: WireRequest, hooks: Hooks) => Promise<WireResponse>;
@@ -83,30 +81,35 @@ export class UnaryTransport {
   /**
    * Calls a method as a request would, through the same interceptors.
    *
-   * @throws whatever the interceptors make of a failure
+   * @throws TypeError when it is not routed; rejects with whatever the interceptors make of a failure
    */
-  async call<I extends DescMethodUnary>(desc: I, message: MessageShape<I["input"]>, init: LocalCall) {
+  call<I extends DescMethodUnary>(
+    desc: I,
+    message: MessageShape<I["input"]>,
+    init: LocalCall,
+  ): Promise<{ readonly message: MessageShape<I["output"]>; readonly headers: HeaderRecord }> {
     const method = this.#byDesc.get(desc);
     if (!method) throw new TypeError(`${desc.name} is not routed`);
     const call = new UnaryCall({
       method,
       protocolName: init.protocolName,
-      requestMethod: init.requestMethod,
+      source: init.source,
       requestHeader: init.header,
       contextValues: init.contextValues,
-      url: init.url,
-      requestSignal: init.requestSignal,
+      timeoutMs: undefined,
       responseHeader: {},
       responseTrailer: {},
     });
-    try {
-      const output = await call.invoke(message as Message, method.options.interceptors);
-      call.end();
-      return { message: output as MessageShape<I["output"]>, headers: recordOf(call.responseHeader) };
-    } catch (error) {
-      call.end(error);
-      throw error;
-    }
+    return call.invoke(message).then(
+      (output) => {
+        call.end();
+        return { message: output as MessageShape<I["output"]>, headers: recordOf(call.responseHeader) };
+      },
+      (error) => {
+        call.end(error);
+        throw error;
+      },
+    );
   }
 
   #format(contentType: HeaderRecord[string]): Format | undefined {

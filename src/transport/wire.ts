@@ -1,31 +1,24 @@
 import type { Message } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ContextValues } from "@connectrpc/connect";
 import type { Compression, UniversalHandlerOptions } from "@connectrpc/connect/protocol";
-import { type CallInit, UnaryCall } from "./call.ts";
+import { type CallSource, UnaryCall } from "./call.ts";
 import { type HeaderRecord, LeanHeaders } from "./lean-headers.ts";
 import type { UnaryMethod } from "./methods.ts";
 
 /** A request whose body has been read. */
-export interface WireRequest {
-  /** The HTTP method. */
-  readonly httpMethod: string;
+export interface WireRequest extends CallSource {
   /** Path and query, as the request line or `:path` has it. */
   readonly target: string;
   readonly headers: HeaderRecord;
   readonly body: Uint8Array;
-  /** When its header arrived, in milliseconds of Unix time. Default: when it is served. */
-  readonly arrived?: number | undefined;
-  /** The absolute URL. */
-  readonly url: () => string;
-  /** Aborts when the caller is gone. */
-  readonly requestSignal: () => AbortSignal;
 }
 
 /** An answer to be written. */
 export interface WireResponse {
   readonly status: number;
   readonly headers: HeaderRecord;
-  readonly body: Uint8Array;
+  /** Texts are sent in UTF-8. */
+  readonly body: Uint8Array | string;
   /** HTTP trailers; undefined where the protocol has none. */
   readonly trailers?: HeaderRecord;
 }
@@ -56,58 +49,48 @@ export interface Hooks {
   readonly onRefused?: OnRefused | undefined;
 }
 
-/** What a protocol makes of a request before the call: what to call with, or what is wrong. */
-export interface Decoded {
+/** What a protocol makes of a request's header. */
+export interface Opening {
+  readonly method: UnaryMethod;
+  readonly protocolName: string;
   readonly timeoutMs: number | undefined;
   readonly responseHeader: HeaderRecord;
   readonly responseTrailer: HeaderRecord;
-  /** The request's message; throws or rejects with what is wrong with it. */
-  readonly message: () => Message | Promise<Message>;
 }
 
-/** Runs the call that a request decodes to. What goes wrong comes back as the call's error, and as it was thrown. */
-export async function run(
-  method: UnaryMethod,
-  protocolName: string,
-  request: WireRequest,
-  decoded: Decoded,
-  hooks: Hooks,
-): Promise<
-  | { readonly call: UnaryCall; readonly body: Message; readonly error?: undefined }
-  | { readonly call: UnaryCall; readonly error: ConnectError; readonly reason: unknown }
-> {
-  const requestHeader = new LeanHeaders(request.headers);
-  const contextValues = hooks.contextValues?.(request);
-  const init: CallInit = {
-    method,
-    protocolName,
-    requestMethod: request.httpMethod,
-    requestHeader,
-    contextValues,
-    url: request.url,
-    requestSignal: request.requestSignal,
-    timeoutMs: decoded.timeoutMs,
-    arrived: request.arrived,
-    responseHeader: decoded.responseHeader,
-    responseTrailer: decoded.responseTrailer,
-  };
-  const call = new UnaryCall(init);
-  let input: Message;
-  try {
-    const message = decoded.message();
-    input = message instanceof Promise ? await message : message;
-  } catch (reason) {
+/** Begins the call that a request is. */
+export function openCall(request: WireRequest, opening: Opening, hooks: Hooks): UnaryCall {
+  return new UnaryCall({
+    method: opening.method,
+    protocolName: opening.protocolName,
+    source: request,
+    requestHeader: new LeanHeaders(request.headers),
+    contextValues: hooks.contextValues?.(request),
+    timeoutMs: opening.timeoutMs,
+    responseHeader: opening.responseHeader,
+    responseTrailer: opening.responseTrailer,
+  });
+}
+
+/**
+ * Makes the call that a request decodes to; rejects with what goes wrong, be it with the request or in the call.
+ *
+ * @param decode the request's message; throws or rejects with what is wrong with it
+ */
+export function makeCall(call: UnaryCall, decode: () => Message | Promise<Message>, hooks: Hooks): Promise<Message> {
+  const refuse = (reason: unknown): never => {
     const error = asConnectError(reason);
-    return {
-      call,
-      error: hooks.onRefused?.(error, { method: method.desc, protocolName, requestHeader, contextValues }) ?? error,
-      reason,
-    };
-  }
+    const { method, protocolName, header, contextValues } = call;
+    throw hooks.onRefused?.(error, { method, protocolName, requestHeader: header, contextValues }) ?? error;
+  };
   try {
-    return { call, body: await call.invoke(input, method.options.interceptors) };
+    const message = decode();
+    // Most requests are decoded at once, and need no promise.
+    return message instanceof Promise
+      ? message.catch(refuse).then((input) => call.invoke(input))
+      : call.invoke(message);
   } catch (reason) {
-    return { call, error: asConnectError(reason), reason };
+    return new Promise(() => refuse(reason));
   }
 }
 
@@ -130,16 +113,21 @@ export function pathOf(target: string): string {
   return question < 0 ? target : target.slice(0, question);
 }
 
+/** The bytes of a body. */
+export function bodyBytes(body: WireResponse["body"]): Uint8Array {
+  return typeof body === "string" ? Buffer.from(body) : body;
+}
+
 /** Compresses an answer that is worth it. */
 export function compress(body: Uint8Array, compression: Compression): Promise<Uint8Array> {
   return compression.compress(body as Uint8Array<ArrayBuffer>);
 }
 
-/** Whether an answer is large enough to be compressed. */
+/** Whether an answer of so many bytes is large enough to be compressed. */
 export function worthCompressing(
-  body: Uint8Array,
+  bytes: number,
   compression: Compression | null,
   options: UniversalHandlerOptions,
 ): compression is Compression {
-  return compression !== null && body.byteLength >= options.compressMinBytes;
+  return compression !== null && bytes >= options.compressMinBytes;
 }
