@@ -1,5 +1,6 @@
 import cluster from "node:cluster";
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Registry } from "prom-client";
+import { LeanCounter } from "./lean-counter.ts";
 import { LeanHistogram } from "./lean-histogram.ts";
 import { metricsOfAllWorkers } from "./worker-metrics.ts";
 
@@ -25,12 +26,14 @@ const CALL_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25
 /** What is counted and timed, for Prometheus. */
 export class Metrics {
   readonly #registry = new Registry();
-  readonly #calls = new Counter({
-    name: "ugs_calls_total",
-    help: "Calls that ended, by method, protocol and code",
-    labelNames: ["method", "protocol", "code"],
-    registers: [this.#registry],
-  });
+  readonly #calls = new LeanCounter(
+    {
+      name: "ugs_calls_total",
+      help: "Calls that ended, by method, protocol and code",
+      labelNames: ["method", "protocol", "code"],
+    },
+    this.#registry,
+  );
   readonly #callSeconds = new LeanHistogram(
     {
       name: "ugs_call_duration_seconds",
@@ -76,10 +79,10 @@ export class Metrics {
   }
 
   #newCallChild(method: string, protocol: string, code: string): (seconds: number) => void {
-    const counter = this.#calls.labels(method, protocol, code);
+    const count = this.#calls.labels(method, protocol, code);
     const observeSeconds = this.#callSeconds.labels(method, protocol);
     const child = (seconds: number) => {
-      counter.inc();
+      count();
       observeSeconds(seconds);
     };
     const ofMethod = this.#callChildren.get(method) ?? new Map();

@@ -6,17 +6,19 @@ import { userGroupMessage } from "./messages.ts";
 
 /** GetUserGroup: an existing group as it is stored, or a new one of what the request gives. */
 export function getUserGroup(store: UserGroupStore) {
-  return async (request: GetUserGroupRequest, { values }: HandlerContext) => {
-    const { group, created } = await store.getOrCreate(principalOf(values).environment, {
-      providedId: request.userGroupId,
-      name: request.name ?? request.userGroupId,
-      mapping: request.mapping,
-      properties: request.properties,
-    });
-    return {
-      $typeName: "usergroup.v1.GetUserGroupResponse",
-      userGroup: userGroupMessage(group),
-      newUserGroup: created,
-    } satisfies GetUserGroupResponse;
-  };
+  return (request: GetUserGroupRequest, { values }: HandlerContext) =>
+    store
+      .getOrCreate(principalOf(values).environment, {
+        providedId: request.userGroupId,
+        name: request.name ?? request.userGroupId,
+        mapping: request.mapping,
+        properties: request.properties,
+      })
+      .then(
+        ({ group, created }): GetUserGroupResponse => ({
+          $typeName: "usergroup.v1.GetUserGroupResponse",
+          userGroup: userGroupMessage(group),
+          newUserGroup: created,
+        }),
+      );
 }

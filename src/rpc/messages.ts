@@ -10,20 +10,21 @@ import type { UserGroup } from "../domain/user-group.ts";
 
 /** A user group as its message. */
 export function userGroupMessage(group: UserGroup): UserGroupMessage {
-  return {
+  const message: UserGroupMessage = {
     $typeName: "usergroup.v1.UserGroup",
     teamId: BigInt(group.teamId),
     token: group.token,
     name: group.name,
     providedId: group.providedId,
     mapping: group.mapping,
-    ...(group.properties !== undefined && { properties: group.properties }),
     apiEnvironmentTag: tagMessage(group.environmentTag),
     etag: group.etag,
     createTime: timestamp(group.createTime),
     updateTime: timestamp(group.updateTime),
     tokenCreateTime: timestamp(group.tokenCreateTime),
   };
+  if (group.properties !== undefined) message.properties = group.properties;
+  return message;
 }
 
 /** An environment's tag as its enum value. */

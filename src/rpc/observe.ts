@@ -1,4 +1,4 @@
-import { randomInt, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, type ConnectError, type ContextValues, type Interceptor } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
@@ -27,15 +27,18 @@ export function requestIdOf(header: { get(name: string): string | null }): strin
   return given !== null && REQUEST_ID.test(given) ? given : newRequestId();
 }
 
-/** Random for each process. */
-const ID_PREFIX = randomUUID().slice(0, 24);
-/** From 2^47 on numbers have twelve hexadecimal digits, for longer than any process lives. */
-let lastId = 2 ** 47 + randomInt(2 ** 40);
+/** The bytes of a number in hexadecimal digits. */
+const HEX: readonly string[] = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+
+let idPrefix = "";
+let lastId = 0;
 
 /** A new id, in the form of a UUID: a random one for every request would cost more than all its other headers. */
 function newRequestId(): string {
-  lastId++;
-  return ID_PREFIX + lastId.toString(16);
+  lastId = (lastId + 1) & 0xffff;
+  // Random as a whole every 65,536 requests, then counted on.
+  if (lastId === 1) idPrefix = randomUUID().slice(0, -4);
+  return idPrefix + HEX[lastId >> 8] + HEX[lastId & 0xff];
 }
 
 /**

@@ -50,8 +50,6 @@ interface MessageChecks {
   readonly fieldChecks: readonly FieldCheck[];
 }
 
-const VALID = { kind: "valid", error: undefined, violations: undefined } as const;
-
 /** A validator that also knows what protovalidate has no rule for. */
 function withJsonRules(validator: Validator): Validator {
   const known = new Map<DescMessage, MessageChecks>();
@@ -71,7 +69,9 @@ function withJsonRules(validator: Validator): Validator {
         const fault = value === undefined ? undefined : check(value);
         if (fault) violations.push(new Violation(fault.message, fault.id, [field], [], false));
       }
-      if (violations.length === 0) return result ?? { ...VALID, message: message as never };
+      if (violations.length === 0) {
+        return result ?? { kind: "valid", message: message as never, error: undefined, violations: undefined };
+      }
       return { kind: "invalid", message, error: new ValidationError(violations), violations };
     },
   };

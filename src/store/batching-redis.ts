@@ -1,4 +1,6 @@
-import { type Command, Redis } from "ioredis";
+import { Command, Redis } from "ioredis";
+
+const UTF8 = { replyEncoding: "utf8" } as const;
 
 type CommandStream = Parameters<Redis["sendCommand"]>[1];
 
@@ -16,6 +18,15 @@ export class BatchingRedis extends Redis {
     // Whatever else is written to the connection keeps its place between the commands.
     this.#cork();
     return super.sendCommand(command, stream);
+  }
+
+  /**
+   * HGETALL, as the flat array of fields and values that Redis sends: making an
+   * object of it costs more than half of what the command costs.
+   */
+  flatHash(key: string): Promise<string[]> {
+    // By this name ioredis does not know it as the command whose answer it makes an object of.
+    return this.sendCommand(new Command("HGETALL", [key], UTF8)) as Promise<string[]>;
   }
 
   #cork(): void {

@@ -3,10 +3,13 @@ import { DomainError, RecordUnreadable, StoreUnavailable, TooFewReplicas } from 
 import { BatchingRedis } from "./batching-redis.ts";
 import { CREATE, RESOLVE, ROTATE, SETTLE, UPDATE } from "./scripts.ts";
 
+type HashRedis = Redis & Pick<ScriptedRedis, "flatHash">;
 type ScriptCall = (key: string, ...args: string[]) => Promise<string[]>;
 
-/** ioredis with the scripts of this service as commands. */
+/** ioredis with what this service asks for as commands. */
 export type ScriptedRedis = Redis & {
+  /** HGETALL, as a flat array of fields and values; empty when there is none. */
+  flatHash(key: string): Promise<string[]>;
   ugCreate: ScriptCall;
   ugUpdate: ScriptCall;
   ugRotate: ScriptCall;
@@ -79,7 +82,7 @@ export class StoreClient {
    * @param changes a connection for changes that wait for replicas, which keeps
    *   whatever comes after them on it waiting; default: the one for everything
    */
-  constructor(redis: Redis, options: StoreClientOptions, changes: Redis = redis) {
+  constructor(redis: HashRedis, options: StoreClientOptions, changes: HashRedis = redis) {
     this.redis = withScripts(redis);
     this.#changes = changes === redis ? this.redis : withScripts(changes);
     this.#options = options;
@@ -176,10 +179,12 @@ export async function openRedis(
 export async function openEmbedded(options: StoreClientOptions): Promise<StoreClient> {
   const { default: RedisMock } = await import("ioredis-mock");
   // Instances of one host share their data; a name of its own makes this one new.
-  return new StoreClient(new RedisMock({ host: crypto.randomUUID() }), options);
+  const redis = new RedisMock({ host: crypto.randomUUID() });
+  const flatHash = async (key: string) => Object.entries(await redis.hgetall(key)).flat();
+  return new StoreClient(Object.assign(redis, { flatHash }), options);
 }
 
-function withScripts(redis: Redis): ScriptedRedis {
+function withScripts(redis: HashRedis): ScriptedRedis {
   redis.defineCommand("ugCreate", CREATE);
   redis.defineCommand("ugUpdate", UPDATE);
   redis.defineCommand("ugRotate", ROTATE);

@@ -49,11 +49,11 @@ export class RedisUserGroups implements UserGroupStore {
     const prefix = partitionPrefix(environment, partition);
     const key = groupKey(prefix, group.providedId);
     return this.#client
-      .run("get", (redis) => redis.hgetall(key))
-      .then((record) =>
-        isEmpty(record)
+      .run("get", (redis) => redis.flatHash(key))
+      .then((flat) =>
+        flat.length === 0
           ? this.#create(environment, group, partition)
-          : { group: this.#group(record, environment, group.providedId), created: false },
+          : { group: this.#group(recordFromFlat(flat, 0), environment, group.providedId), created: false },
       );
   }
 
@@ -212,11 +212,6 @@ export class RedisUserGroups implements UserGroupStore {
       .finally(() => this.#settling.delete(settling));
     this.#settling.add(settling);
   }
-}
-
-function isEmpty(record: GroupRecord): boolean {
-  for (const _field in record) return false;
-  return true;
 }
 
 /** @throws TokenNotFound when no group of the environment can have the token */

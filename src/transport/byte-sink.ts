@@ -1,5 +1,7 @@
 const FIRST_BYTES = 4096;
 const MAX_KEPT_BYTES = 1024 * 1024;
+/** Up to this length a loop over the characters is faster than the runtime's encoder; below 128, so that a length takes one byte. */
+const MAX_LOOPED = 64;
 
 /**
  * Writes protobuf's wire format (https://protobuf.dev/programming-guides/encoding/)
@@ -9,15 +11,21 @@ export class ByteSink {
   #buffer = Buffer.allocUnsafe(FIRST_BYTES);
   #at = 0;
 
-  /** Forgets what was written. */
-  reset(): void {
-    this.#at = 0;
+  /**
+   * Forgets what was written.
+   *
+   * @param front how many bytes to leave free in front of what is written
+   */
+  reset(front = 0): void {
+    this.#at = front;
     if (this.#buffer.byteLength > MAX_KEPT_BYTES) this.#buffer = Buffer.allocUnsafe(FIRST_BYTES);
   }
 
-  /** A copy of what was written. */
-  bytes(): Uint8Array<ArrayBuffer> {
-    return new Uint8Array(this.#buffer.subarray(0, this.#at));
+  /** A copy of what was written; what was left free in front holds anything. */
+  bytes(): Buffer<ArrayBuffer> {
+    const copy = Buffer.allocUnsafe(this.#at) as Buffer<ArrayBuffer>;
+    this.#buffer.copy(copy, 0, 0, this.#at);
+    return copy;
   }
 
   /** An unsigned number below 2^32 as a varint; a field's tag or a length. */
@@ -69,6 +77,7 @@ export class ByteSink {
   string(value: string): void {
     const most = value.length * 3;
     this.#reserve(most + 5);
+    if (value.length <= MAX_LOOPED && this.#ascii(value)) return;
     if (most <= 0x7f) {
       // Its length takes one byte whatever it is, so it can be written after the text.
       const length = this.#buffer.write(value, this.#at + 1, "utf8");
@@ -78,6 +87,21 @@ export class ByteSink {
     }
     this.varint(Buffer.byteLength(value));
     this.#at += this.#buffer.write(value, this.#at, "utf8");
+  }
+
+  /** Writes a short text behind its length if it is ASCII. */
+  #ascii(value: string): boolean {
+    const buffer = this.#buffer;
+    const { length } = value;
+    let at = this.#at;
+    buffer[at++] = length;
+    for (let i = 0; i < length; i++) {
+      const code = value.charCodeAt(i);
+      if (code > 0x7f) return false;
+      buffer[at++] = code;
+    }
+    this.#at = at;
+    return true;
   }
 
   /** Begins what is written behind its length; give the answer to `end`. */

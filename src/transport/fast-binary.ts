@@ -5,6 +5,13 @@ import { type Fields, fieldGetter } from "./fields.ts";
 type Write = (sink: ByteSink, value: never) => void;
 type WriteMessage = (sink: ByteSink, message: Fields) => void;
 
+/**
+ * Encodes a message.
+ *
+ * @param front how many bytes to leave free in front of it, default none; they hold anything
+ */
+export type BinaryEncoder = (message: Message, front?: number) => Buffer<ArrayBuffer>;
+
 const enum_ = ScalarType.INT32;
 const VARINT = 0;
 const FIXED64 = 1;
@@ -24,12 +31,12 @@ const SCALARS: { readonly [type in ScalarType]?: readonly [wireType: number, wri
  * once. Undefined for types that it does not know all of. It throws on messages
  * that it cannot encode, which `toBinary` may still know what to do with.
  */
-export function compileBinaryEncoder(desc: DescMessage): ((message: Message) => Uint8Array<ArrayBuffer>) | undefined {
+export function compileBinaryEncoder(desc: DescMessage): BinaryEncoder | undefined {
   const write = compileMessage(desc, new Map());
   if (!write) return undefined;
   const sink = new ByteSink();
-  return (message) => {
-    sink.reset();
+  return (message, front = 0) => {
+    sink.reset(front);
     write(sink, message as unknown as Fields);
     return sink.bytes();
   };

@@ -86,7 +86,7 @@ describe("the fast encoders write what protobuf-es writes", () => {
     RotateUserGroupTokenResponseSchema,
     ResolveViewerResponseSchema,
   ])("and know every type that the service answers with: $typeName", (desc) => {
-    expect(compileBinaryEncoder(desc)?.(create(desc))).toEqual(new Uint8Array(0));
+    expect(compileBinaryEncoder(desc)?.(create(desc))).toEqual(Buffer.alloc(0));
     expect(compileJsonEncoder(desc)?.(create(desc))).toBe("{}");
   });
 

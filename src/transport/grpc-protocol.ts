@@ -11,7 +11,7 @@ import * as grpc from "@connectrpc/connect/protocol-grpc";
 import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
 import type { UnaryCall } from "./call.ts";
 import { type HeaderRecord, recordOf } from "./lean-headers.ts";
-import type { UnaryMethod } from "./methods.ts";
+import type { Serialization, UnaryMethod } from "./methods.ts";
 import {
   asConnectError,
   bodyBytes,
@@ -98,6 +98,8 @@ export function serveGrpc(
   return makeCall(call, decode, hooks).then(
     (message) => {
       try {
+        const framed = compression.response === null ? frameOf(serialization, message) : undefined;
+        if (framed) return send(framed);
         const body = envelope(0, bodyBytes(serialization.serialize(message)), compression.response, options);
         // Most answers are not compressed, and need no promise.
         return body instanceof Promise ? body.then(send, failToSend) : send(body);
@@ -261,6 +263,15 @@ function envelope(
 ): Uint8Array<ArrayBuffer> | Promise<Uint8Array<ArrayBuffer>> {
   if (!worthCompressing(data.byteLength, compression, options)) return frame(flags, data);
   return compress(data, compression).then((compressed) => frame(flags | compressedFlag, compressed));
+}
+
+/** A message written straight behind its flags and its length; undefined where that is not known how. */
+function frameOf({ serializeBehind }: Serialization, message: Message): Uint8Array | undefined {
+  const bytes = serializeBehind(message, HEADER_BYTES);
+  if (!bytes) return undefined;
+  bytes[0] = 0;
+  bytes.writeUInt32BE(bytes.byteLength - HEADER_BYTES, 1);
+  return bytes;
 }
 
 /** A message behind its flags and its length. */

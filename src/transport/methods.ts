@@ -13,14 +13,17 @@ import {
   type UniversalHandlerOptions,
   validateUniversalHandlerOptions,
 } from "@connectrpc/connect/protocol";
-import { compileBinaryEncoder } from "./fast-binary.ts";
+import { type BinaryEncoder, compileBinaryEncoder } from "./fast-binary.ts";
 import { compileJsonEncoder } from "./fast-json.ts";
+import { compilePlainBinaryDecoder, compilePlainJsonDecoder, type PlainDecoder } from "./fast-requests.ts";
 
 /** Turns the messages of a method into bytes and back; throws ConnectErrors. */
 export interface Serialization {
   readonly parse: (bytes: Uint8Array) => Message;
   /** Texts stand for their UTF-8. */
   readonly serialize: (message: Message) => Uint8Array | string;
+  /** Room in front, and the message behind it; undefined where only `serialize` knows how. */
+  readonly serializeBehind: (message: Message, front: number) => Buffer<ArrayBuffer> | undefined;
 }
 
 /** A unary method with its implementation and the options it is served with. */
@@ -68,37 +71,56 @@ function unaryMethod(desc: DescMethodUnary, impl: UnaryMethod["impl"], given: Co
   const options = validateUniversalHandlerOptions(given);
   const { binaryOptions, jsonOptions } = options;
   const lookup = createMethodSerializationLookup(desc, binaryOptions, jsonOptions, options);
-  const fastBinary = binaryOptions?.writeUnknownFields === false ? undefined : compileBinaryEncoder(desc.output);
-  const fastJson = hasWriteOptions(jsonOptions) ? undefined : compileJsonEncoder(desc.output);
   return {
     desc,
     impl,
     path: createMethodUrl("/", desc),
     options,
-    binary: serialization(lookup.getI(true), lookup.getO(true), fastBinary, options.writeMaxBytes),
-    json: serialization(lookup.getI(false), lookup.getO(false), fastJson, options.writeMaxBytes),
+    binary: serialization(lookup.getI(true), lookup.getO(true), options.writeMaxBytes, {
+      decode: compilePlainBinaryDecoder(desc.input),
+      encode: binaryOptions?.writeUnknownFields === false ? undefined : compileBinaryEncoder(desc.output),
+    }),
+    json: serialization(lookup.getI(false), lookup.getO(false), options.writeMaxBytes, {
+      decode: compilePlainJsonDecoder(desc.input),
+      toText: hasWriteOptions(jsonOptions) ? undefined : compileJsonEncoder(desc.output),
+    }),
     protocols: { grpc: given.grpc !== false, grpcWeb: given.grpcWeb !== false, connect: given.connect !== false },
   };
 }
 
-/** What Connect does, by way of the fast encoder where that knows how and the limit is kept. */
+/** What Connect does, by way of the fast functions where those know how and the limit is kept. */
 function serialization(
   input: Pick<Serialization, "parse">,
-  output: Pick<Serialization, "serialize">,
-  fast: Serialization["serialize"] | undefined,
+  output: { readonly serialize: (message: Message) => Uint8Array },
   maxBytes: number,
+  fast: {
+    readonly decode: PlainDecoder;
+    readonly encode?: BinaryEncoder | undefined;
+    readonly toText?: ((message: Message) => string) | undefined;
+  },
 ): Serialization {
+  const { decode, encode, toText } = fast;
+  const serializeBehind = (message: Message, front: number) => {
+    try {
+      const bytes = encode?.(message, front);
+      return bytes && bytes.byteLength - front <= maxBytes ? bytes : undefined;
+    } catch {
+      // Connect's own encoder knows what is wrong with it, or how it is done.
+      return undefined;
+    }
+  };
+  const serializeText = (message: Message) => {
+    try {
+      const text = toText?.(message);
+      return text !== undefined && Buffer.byteLength(text) <= maxBytes ? text : undefined;
+    } catch {
+      return undefined;
+    }
+  };
   return {
-    parse: (bytes) => input.parse(bytes),
-    serialize: (message) => {
-      try {
-        const body = fast?.(message);
-        if (body !== undefined && Buffer.byteLength(body) <= maxBytes) return body;
-      } catch {
-        // Connect's own encoder knows what is wrong with it, or how it is done.
-      }
-      return output.serialize(message);
-    },
+    parse: (bytes) => decode(bytes) ?? input.parse(bytes),
+    serialize: (message) => serializeBehind(message, 0) ?? serializeText(message) ?? output.serialize(message),
+    serializeBehind,
   };
 }
 

@@ -1,0 +1,124 @@
+import { create, type DescMessage, fromBinary, fromJsonString, type Message, toBinary } from "@bufbuild/protobuf";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { StringRulesSchema } from "../../gen/buf/validate/validate_pb.ts";
+import {
+  GetUserGroupRequestSchema,
+  RotateUserGroupTokenRequestSchema,
+  UpdateUserGroupRequestSchema,
+} from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import { ResolveViewerRequestSchema } from "../../gen/usergroup/v1/viewer_service_pb.ts";
+import { compilePlainBinaryDecoder, compilePlainJsonDecoder, type PlainDecoder } from "./fast-requests.ts";
+
+const SCHEMAS = [
+  GetUserGroupRequestSchema,
+  UpdateUserGroupRequestSchema,
+  RotateUserGroupTokenRequestSchema,
+  ResolveViewerRequestSchema,
+  StringRulesSchema,
+];
+
+const text = fc.oneof(
+  fc.string({ maxLength: 20 }),
+  fc.string({ unit: "binary", maxLength: 6 }),
+  fc.string({ minLength: 120, maxLength: 140 }),
+  fc.constantFrom("", "acme", "a\\b", 'a"b', "é", "__proto__"),
+);
+const key = fc.oneof(
+  { weight: 6, arbitrary: fc.constantFrom(...SCHEMAS.flatMap((desc) => desc.fields.map((field) => field.jsonName))) },
+  fc.constantFrom("user_group_id", "__proto__", "constructor", "x"),
+);
+const value = fc.oneof(
+  { weight: 5, arbitrary: text },
+  fc.constantFrom(null, 1, true, {}, [], { a: "b" }, "2026-01-01T00:00:00Z"),
+);
+const jsonText = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc
+      .array(fc.tuple(key, value), { maxLength: 4 })
+      .map((pairs) => `{${pairs.map(([name, of]) => `${JSON.stringify(name)}:${JSON.stringify(of)}`).join(",")}}`),
+  },
+  fc.constantFrom(
+    '{"userGroupId": "a"}',
+    '{"userGroupId":"\\u0061"}',
+    "",
+    "null",
+    "[]",
+    '"a"',
+    "{",
+    '{"userGroupId":"a"}x',
+  ),
+);
+
+const request = fc.record({ userGroupId: text, name: fc.option(text, { nil: undefined }) });
+const bytes = fc.oneof(
+  request.map((init) => toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, init as never))),
+  request.map(({ userGroupId }) =>
+    toBinary(
+      RotateUserGroupTokenRequestSchema,
+      create(RotateUserGroupTokenRequestSchema, { group: { case: "userGroupId", value: userGroupId } }),
+    ),
+  ),
+  // A tag, a length, and what may be shorter or longer than that.
+  fc
+    .array(fc.tuple(fc.integer({ min: 0, max: 130 }), fc.integer({ min: 0, max: 4 }), fc.uint8Array({ maxLength: 4 })))
+    .map((parts) => new Uint8Array(parts.flatMap(([tag, length, content]) => [tag, length, ...content]))),
+  fc.array(fc.tuple(fc.constantFrom(0x0a, 0x12, 0x1a, 0x22), text)).map((fields) =>
+    Buffer.concat(
+      fields.flatMap(([tag, content]) => {
+        const encoded = Buffer.from(content).subarray(0, 127);
+        return [Buffer.from([tag, encoded.byteLength]), encoded];
+      }),
+    ),
+  ),
+);
+
+/** Decodes as protobuf-es does, or not at all; how often it did. */
+function compare<T>(
+  arbitrary: fc.Arbitrary<T>,
+  decoder: (desc: DescMessage) => (input: T) => Message | undefined,
+  reference: (desc: DescMessage, input: T) => Message,
+): number {
+  let decoded = 0;
+  for (const desc of SCHEMAS) {
+    const decode = decoder(desc);
+    fc.assert(
+      fc.property(arbitrary, (input) => {
+        const message = decode(input);
+        if (message === undefined) return;
+        decoded++;
+        const expected = reference(desc, input);
+        expect(message).toStrictEqual(expected);
+        expect(Object.getPrototypeOf(message)).toBe(Object.getPrototypeOf(expected));
+      }),
+      { numRuns: 3000, seed: 11 },
+    );
+  }
+  return decoded;
+}
+
+describe("the decoders of plain requests read what protobuf-es reads", () => {
+  it("of JSON", () => {
+    const onText = (decode: PlainDecoder) => (input: string) => decode(Buffer.from(input));
+    const decoded = compare(
+      jsonText,
+      (desc) => onText(compilePlainJsonDecoder(desc)),
+      (desc, input) => fromJsonString(desc, input),
+    );
+    expect(decoded).toBeGreaterThan(500);
+  });
+
+  it("of the binary format", () => {
+    const decoded = compare(bytes, compilePlainBinaryDecoder, (desc, input) => fromBinary(desc, input));
+    expect(decoded).toBeGreaterThan(500);
+  });
+
+  it("and know the requests that services send", () => {
+    const plain = { userGroupId: "acme-4711", name: "Acme Incorporated" };
+    const message = create(GetUserGroupRequestSchema, plain);
+    expect(compilePlainJsonDecoder(GetUserGroupRequestSchema)(Buffer.from(JSON.stringify(plain)))).toEqual(message);
+    const encoded = toBinary(GetUserGroupRequestSchema, message);
+    expect(compilePlainBinaryDecoder(GetUserGroupRequestSchema)(encoded)).toEqual(message);
+  });
+});
