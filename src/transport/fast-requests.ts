@@ -10,6 +10,9 @@ type SetText = (message: MutableFields, text: string) => void;
 /** JSON in ASCII without escapes or control characters: its texts are what they look like. */
 const PLAIN_JSON = /^[\x20-\x5b\x5d-\x7e]*$/;
 
+/** Longer JSON is left to protobuf-es. */
+const MAX_JSON_BYTES = 1024;
+
 /** Longer texts of protobuf have a length of more than one byte. */
 const MAX_TEXT_BYTES = 0x7f;
 
@@ -26,6 +29,8 @@ export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
     if (set && !field.oneof) setters.set(field.jsonName, set);
   }
   return (bytes) => {
+    // What is long takes longer to look at in vain, and may be nested as deep as to overflow the stack.
+    if (bytes.byteLength > MAX_JSON_BYTES) return undefined;
     const text = latin1Of(bytes, 0, bytes.byteLength);
     if (!PLAIN_JSON.test(text)) return undefined;
     const value = parse(text);
