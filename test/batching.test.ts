@@ -64,4 +64,30 @@ describe.skipIf(inject("redisUrl") === undefined)("the commands of one turn of t
     await once(client, "ready");
     expect(await client.incr("count")).toBe(2);
   });
+
+  it("are held back while Redis is silent, and dropped with the connection", async () => {
+    await client.set("silent", "0");
+    const failed: Promise<unknown>[] = [];
+    redis.freeze();
+    // The first is written, for nothing was awaited before it.
+    for (let i = 0; i < 10; i++) {
+      failed.push(client.incr("silent").catch((error: unknown) => error));
+      await new Promise((resolve) => setTimeout(resolve, 8));
+    }
+    client.stream.destroy();
+    expect(await Promise.all(failed)).toEqual(Array.from(failed, () => expect.any(Error)));
+    redis.thaw();
+    await once(client, "ready");
+    expect(Number(await client.get("silent"))).toBeLessThanOrEqual(1);
+  });
+
+  it("leave when a Redis that was silent answers again", async () => {
+    await client.set("back", "0");
+    redis.freeze();
+    const first = client.incr("back");
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    const rest = [client.incr("back"), client.incr("back")];
+    redis.thaw();
+    expect(await Promise.all([first, ...rest])).toEqual([1, 2, 3]);
+  });
 });

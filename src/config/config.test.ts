@@ -154,6 +154,7 @@ const BAD: { readonly [name in Setting]: readonly string[] } = {
     "redis://h/0/1",
     "redis-sentinel://h:1/0#master",
     "redis-cluster://h:1,h:2",
+    "redis://h/0?keyPrefix=p",
   ],
   TOKEN_KEYS: [
     KEY,

@@ -39,6 +39,9 @@ export function redisUrl(text: string): string {
   if (!isRedis || url.hostname === "" || !/^(?:\/\d{0,5})?$/.test(url.pathname)) {
     throw new SettingError("must be redis://HOST:PORT/DB or rediss://HOST:PORT/DB; unset it for the embedded store");
   }
+  if (url.searchParams.has("keyPrefix")) {
+    throw new SettingError("must not have a keyPrefix, for the scripts name keys of their own; use a DB of its own");
+  }
   return text;
 }
 

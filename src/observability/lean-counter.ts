@@ -14,7 +14,8 @@ export interface CounterOptions {
  */
 export class LeanCounter {
   readonly #options: CounterOptions;
-  readonly #series: { readonly labels: { readonly [name: string]: string }; value: number }[] = [];
+  /** By the label values. */
+  readonly #series = new Map<string, { readonly labels: { readonly [name: string]: string }; value: number }>();
 
   constructor(options: CounterOptions, registry: Registry) {
     this.#options = options;
@@ -28,8 +29,9 @@ export class LeanCounter {
   /** What counts one under these label values, in the order of the label names; ask for it once and keep it. */
   labels(...values: readonly string[]): () => void {
     const labels = Object.fromEntries(this.#options.labelNames.map((name, i) => [name, values[i] ?? ""]));
-    const series = { labels, value: 0 };
-    this.#series.push(series);
+    const key = JSON.stringify(values);
+    const series = this.#series.get(key) ?? { labels, value: 0 };
+    this.#series.set(key, series);
     return () => {
       series.value++;
     };
@@ -38,7 +40,7 @@ export class LeanCounter {
   /** All of it, as prom-client's registry asks for it. */
   async get() {
     const { name, help } = this.#options;
-    const values = this.#series.map(({ labels, value }) => ({ labels, value }));
+    const values = Array.from(this.#series.values(), ({ labels, value }) => ({ labels, value }));
     return { name, help, type: "counter", values, aggregator: "sum" };
   }
 }

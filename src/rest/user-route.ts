@@ -82,13 +82,17 @@ export class UserRoute<R extends RestRequest> {
   #call(verb: Verb, request: R, body: Uint8Array): Promise<RestResponse> {
     const verbRequest = read(request, body);
     const message: Message = verb.toRequest(verbRequest);
-    const fail = (error: ConnectError) => errorResponse(error, verbRequest.ifMatch !== undefined);
+    const fail = (failure: unknown) => {
+      // What the call did not raise has not been counted and logged.
+      const error = failure instanceof ConnectError ? failure : this.#options.onRefused(toCallError(failure), request);
+      return errorResponse(error, verbRequest.ifMatch !== undefined);
+    };
     return this.#options.call(verb.method, message as never, request).then((response) => {
       try {
-        return this.#answer(verb.toText(response.message as never, message as never), response, request);
+        const answer = this.#answer(verb.toText(response.message as never, message as never), response, request);
+        return answer instanceof Promise ? answer.catch(fail) : answer;
       } catch (failure) {
-        // What the call did not raise has not been counted and logged.
-        return fail(this.#options.onRefused(toCallError(failure), request));
+        return fail(failure);
       }
     }, fail);
   }
@@ -201,7 +205,8 @@ function ifMatch(value: string | undefined): string | undefined {
 function queryOf(target: string): ParsedUrlQuery | undefined {
   const question = target.indexOf("?");
   if (question < 0) return undefined;
-  const text = target.slice(question + 1);
+  // A second question mark is passed over, as URLSearchParams does it.
+  const text = target.slice(target.charAt(question + 1) === "?" ? question + 2 : question + 1);
   try {
     if (text.includes("%")) decodeURIComponent(text);
   } catch (cause) {

@@ -33,7 +33,10 @@ const HEX: readonly string[] = Array.from({ length: 256 }, (_, byte) => byte.toS
 let idPrefix = "";
 let lastId = 0;
 
-/** A new id, in the form of a UUID: a random one for every request would cost more than all its other headers. */
+/**
+ * A new id, in the form of a UUID. It is unique, and no secret: one can be guessed from another, for a random one for
+ * every request would cost more than all its other headers.
+ */
 function newRequestId(): string {
   lastId = (lastId + 1) & 0xffff;
   // Random as a whole every 65,536 requests, then counted on.
@@ -53,15 +56,20 @@ export function observeInterceptor(observers: Observers): Interceptor {
     const fail = (failure: unknown): never => {
       throw observeFailure(observers, call, failure);
     };
-    try {
-      return next(req).then((response) => {
+    const succeed = (response: Awaited<ReturnType<typeof next>>) => {
+      try {
         response.header.set(REQUEST_ID_HEADER, requestId);
         // Most answers hold a token, and none is of use later.
         response.header.set("cache-control", "no-store");
-        if (response.stream) return { ...response, message: observeStream(observers, call, response.message) };
-        observeEnd(observers, call, undefined);
-        return response;
-      }, fail);
+      } catch (failure) {
+        return fail(failure);
+      }
+      if (response.stream) return { ...response, message: observeStream(observers, call, response.message) };
+      observeEnd(observers, call, undefined);
+      return response;
+    };
+    try {
+      return next(req).then(succeed, fail);
     } catch (failure) {
       return Promise.reject(observeFailure(observers, call, failure));
     }

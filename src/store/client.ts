@@ -121,7 +121,7 @@ export class StoreClient {
     if (minReplicas === 0) return this.run(operation, command);
     return this.run(operation, async () => {
       const value = await command(this.#changes);
-      // Not in the same pipeline: it answers for what this connection wrote before it, and a script
+      // Not beside it: it answers for what this connection wrote before it, and a script
       // that Redis did not know would be sent again behind it.
       const confirmed = await this.#changes.wait(minReplicas, Math.ceil(timeoutMs * 0.8));
       if (confirmed < minReplicas) throw new TooFewReplicas();

@@ -8,11 +8,11 @@ import { partitionLabel } from "../domain/token.ts";
 export function partitionPrefix(environment: Environment, partition: number): string {
   let ofEnvironment = prefixes.get(environment);
   if (!ofEnvironment) {
-    ofEnvironment = new Array<string>(environment.partitions).fill("");
+    ofEnvironment = new Array<string | undefined>(environment.partitions).fill(undefined);
     prefixes.set(environment, ofEnvironment);
   }
-  let prefix = ofEnvironment[partition] || "";
-  if (prefix === "") {
+  let prefix = ofEnvironment[partition];
+  if (prefix === undefined) {
     prefix = `ug:{${environmentPath(environment)}/${partitionLabel(partition)}}:`;
     ofEnvironment[partition] = prefix;
   }
@@ -20,7 +20,7 @@ export function partitionPrefix(environment: Environment, partition: number): st
 }
 
 /** The prefixes that were asked for; every call asks for one, and they never change. */
-const prefixes = new WeakMap<Environment, string[]>();
+const prefixes = new WeakMap<Environment, (string | undefined)[]>();
 
 /** Hash: one user group, a field per attribute. */
 export function groupKey(prefix: string, providedId: string): string {

@@ -47,9 +47,10 @@ type AnyFn = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | Stre
 
 /**
  * One unary call on its way through the interceptors to the implementation and
- * back: their request and its handler context at once, with all that Connect's
- * have. What few calls look at, the signal, the deadline's timer, the URL, is
- * made when it is looked at; on the prototype it costs nothing until then.
+ * back: their request and its handler context at once, so that either has what
+ * only the other has with Connect. What few calls look at, the signal, the
+ * deadline's timer, the URL, is made when it is looked at; it is on the
+ * prototype, where it costs nothing until then and no copy has it.
  */
 export class UnaryCall {
   readonly stream = false;
@@ -90,12 +91,12 @@ export class UnaryCall {
     this.message = input;
     let next: AnyFn = (req) => this.#implement(req);
     const { interceptors } = this.#method.options;
-    for (let i = interceptors.length - 1; i >= 0; i--) {
-      const inner = next;
-      next = (interceptors[i] as Interceptor)((req) => inner(this.#whole(req)));
-    }
     try {
-      return next(this as unknown as UnaryRequest).then((response) => this.#take(response));
+      for (let i = interceptors.length - 1; i >= 0; i--) {
+        const inner = next;
+        next = (interceptors[i] as Interceptor)((req) => inner(this.#whole(req)));
+      }
+      return Promise.resolve(next(this as unknown as UnaryRequest)).then((response) => this.#take(response));
     } catch (reason) {
       return Promise.reject(reason);
     }
@@ -155,8 +156,8 @@ export class UnaryCall {
   }
 
   #implement(req: UnaryRequest | StreamRequest): Promise<UnaryResponse> {
-    const context = (req as unknown) === this ? this : this.#contextOf(req);
     try {
+      const context = (req as unknown) === this ? this : this.#contextOf(req);
       const output = this.#method.impl(req.message as never, context as never);
       return Promise.resolve(output).then((message) => new CallResponse(this, message));
     } catch (reason) {

@@ -22,6 +22,8 @@ const MAX_TEXT_BYTES = 0x7f;
  * fields by their JSON names, each a text in ASCII, and nothing twice.
  */
 export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
+  // Their JSON is of a form of its own.
+  if (desc.typeName.startsWith("google.protobuf.")) return () => undefined;
   const setters = new Map<string, SetText>();
   for (const field of desc.fields) {
     const set = textSetter(field);

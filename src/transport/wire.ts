@@ -83,15 +83,14 @@ export function makeCall(call: UnaryCall, decode: () => Message | Promise<Messag
     const { method, protocolName, header, contextValues } = call;
     throw hooks.onRefused?.(error, { method, protocolName, requestHeader: header, contextValues }) ?? error;
   };
+  let message: Message | Promise<Message>;
   try {
-    const message = decode();
-    // Most requests are decoded at once, and need no promise.
-    return message instanceof Promise
-      ? message.catch(refuse).then((input) => call.invoke(input))
-      : call.invoke(message);
+    message = decode();
   } catch (reason) {
     return new Promise(() => refuse(reason));
   }
+  // Most requests are decoded at once, and need no promise.
+  return message instanceof Promise ? message.catch(refuse).then((input) => call.invoke(input)) : call.invoke(message);
 }
 
 /** What a caller is told of anything thrown: Connect tells of its own errors alone. */
