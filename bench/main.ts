@@ -5,7 +5,7 @@ import { parseArgs } from "node:util";
 import { ask } from "./ask.ts";
 import { type Answer, type CallKey, calls, GROUP_FIELDS, type Subject } from "./calls.ts";
 import { describeMachine, freePort, pinToLoadCore, requireTools, startRedis } from "./machine.ts";
-import { type Durations, type Measurement, measure, newGroup } from "./measure.ts";
+import { type Durations, type Measurement, measure, newGroup, type RunningServer } from "./measure.ts";
 import { insertReport, median, type Results, report } from "./report.ts";
 import { RUNTIMES, type Runtime, SERVERS, type ServerSpec, startServer } from "./servers.ts";
 
@@ -91,34 +91,33 @@ interface RoundPlan {
   readonly durations: Durations;
 }
 
-/** Measures each server once, one after the other. */
+/** Starts every server, and measures call after call on all that know it. */
 async function measureRound(
   specs: readonly ServerSpec[],
   { subject, references, ...plan }: RoundPlan,
   measurements: Measurement[],
 ): Promise<void> {
-  for (const spec of specs) {
-    const server = await startServer(spec, plan.runtime, plan.env);
-    try {
-      for (const key of spec.calls) {
-        const call = calls(subject).get(key);
-        const reference = references.get(key);
-        if (!call || !reference) throw new Error(`${key} is no call`);
-        const peer = measurements.find(
-          ({ round, server: name, call: of }) => round === plan.round && name === PEER_OF[key] && of === key,
-        );
-        const peersRate = spec.key === "service" && peer ? peer.paced.callsPerSecond : undefined;
-        const result = await measure(server, { ...plan, spec, call, reference, peersRate });
+  const servers: RunningServer[] = [];
+  try {
+    for (const spec of specs) {
+      const env = { ...plan.env, PORT: String(await freePort()) };
+      servers.push({ spec, server: await startServer(spec, plan.runtime, env) });
+    }
+    for (const [key, call] of calls(subject)) {
+      const reference = references.get(key);
+      if (!reference) throw new Error(`${key} has not been answered`);
+      const those = servers.filter(({ spec }) => spec.calls.includes(key));
+      for (const result of await measure(those, { ...plan, call, reference, peer: PEER_OF[key] })) {
         measurements.push(result);
         console.error(
-          `round ${plan.round}, ${spec.title}, ${call.title}: ${Math.round(result.callsPerSecond)} calls/s, ` +
+          `round ${plan.round}, ${result.server}, ${call.title}: ${Math.round(result.callsPerSecond)} calls/s, ` +
             `p99 ${result.paced.p99.toFixed(2)} ms, ${result.cpuMicros.toFixed(1)} µs, ` +
             `server ${Math.round(result.serverBusy * 100)} %, load ${Math.round(result.loadBusy * 100)} %, others ${Math.round(result.othersBusy * 100)} %`,
         );
       }
-    } finally {
-      await server.stop();
     }
+  } finally {
+    for (const { server } of servers) await server.stop();
   }
 }
 

@@ -33,58 +33,104 @@ export interface Measurement {
   readonly atPeersRate?: Latency & { readonly callsPerSecond: number };
 }
 
-/** What a measurement needs besides the server. */
+/** A server, and which one it is. */
+export interface RunningServer {
+  readonly spec: ServerSpec;
+  readonly server: BenchServer;
+}
+
+/** What a measurement needs besides the servers. */
 export interface MeasureOptions {
   readonly round: number;
-  readonly spec: ServerSpec;
   readonly call: Call;
   /** What the service answered, to which every server is held. */
   readonly reference: Answer;
   readonly durations: Durations;
   readonly folder: string;
-  /** A further rate to measure the latency at. */
-  readonly peersRate: number | undefined;
+  /** The server at half of whose peak rate the service is measured too. */
+  readonly peer: ServerSpec["key"] | undefined;
 }
 
-/** Warms a server up, finds its peak and measures at half of it. @throws when an answer is wrong */
-export async function measure(server: BenchServer, options: MeasureOptions): Promise<Measurement> {
-  const { round, spec, call, durations, folder, peersRate } = options;
-  const target: LoadTarget = { url: server.url, call, folder };
-  await checkAnswer(server, options);
-  await loadPeak(target, durations.warmUp);
+/** The servers take turns at their peak: a machine that is shared is fast for one minute and slow for the next. */
+const TURNS = 4;
 
-  server.forgetPeak();
+/** What the turns of one server add up to. */
+interface Peak {
+  calls: number;
+  /** Of the load. */
+  seconds: number;
+  bytes: number;
+  cpuSeconds: number;
+  /** With the load generator's start. */
+  elapsed: number;
+  othersBusy: number;
+  loadBusy: number;
+}
+
+/** Warms servers up, finds the peak of each and measures each at half of its own. @throws when an answer is wrong */
+export async function measure(servers: readonly RunningServer[], options: MeasureOptions): Promise<Measurement[]> {
+  const { round, call, durations, folder } = options;
+  const subjects = servers.map(({ spec, server }) => ({
+    spec,
+    server,
+    target: { url: server.url, call, folder } satisfies LoadTarget,
+    peak: { calls: 0, seconds: 0, bytes: 0, cpuSeconds: 0, elapsed: 0, othersBusy: 0, loadBusy: 0 } satisfies Peak,
+  }));
+  for (const { server, target } of subjects) {
+    await checkAnswer(server, options);
+    await loadPeak(target, durations.warmUp);
+    server.forgetPeak();
+  }
+  for (let turn = 0; turn < TURNS; turn++) {
+    for (const { server, target, peak } of subjects) await addTurn(server, target, durations.peak / TURNS, peak);
+  }
+  const measurements: Measurement[] = [];
+  for (const { spec, server, target, peak } of subjects) {
+    const bytes = await checkAnswer(server, options);
+    const bytesPerCall = peak.bytes / peak.calls;
+    if (Math.abs(bytesPerCall / bytes - 1) > 0.1) {
+      throw new Error(`${spec.title}, ${call.title}: ${bytesPerCall} bytes a call under load, alone ${bytes}`);
+    }
+    const pacedAt = async (callsPerSecond: number) => ({
+      callsPerSecond,
+      ...(await loadPaced(target, durations.paced, callsPerSecond)),
+    });
+    const callsPerSecond = peak.calls / peak.seconds;
+    const peakMiB = server.peakMiB();
+    const paced = await pacedAt(callsPerSecond / 2);
+    const peersRate = measurements.find(({ server: key }) => key === options.peer)?.paced.callsPerSecond;
+    measurements.push({
+      round,
+      server: spec.key,
+      call: call.key,
+      callsPerSecond,
+      cpuMicros: (peak.cpuSeconds * 1e6) / peak.calls,
+      serverBusy: peak.cpuSeconds / peak.elapsed,
+      loadBusy: peak.loadBusy / TURNS,
+      othersBusy: peak.othersBusy / TURNS,
+      peakMiB,
+      paced,
+      ...(spec.key === "service" && peersRate !== undefined && { atPeersRate: await pacedAt(peersRate) }),
+    });
+  }
+  return measurements;
+}
+
+async function addTurn(server: BenchServer, target: LoadTarget, seconds: number, peak: Peak): Promise<void> {
   const started = performance.now();
   const cpuBefore = server.cpuSeconds();
   const before = coreTimes();
-  const peak = await loadPeak(target, durations.peak);
+  const { calls, callsPerSecond, bytesPerCall } = await loadPeak(target, seconds);
   const cpuSeconds = server.cpuSeconds() - cpuBefore;
-  const seconds = (performance.now() - started) / 1000;
-  const serverBusy = cpuSeconds / seconds;
+  const elapsed = (performance.now() - started) / 1000;
   const busy = busyShares(before, coreTimes());
-  const peakMiB = server.peakMiB();
-
-  const bytes = await checkAnswer(server, options);
-  if (Math.abs(peak.bytesPerCall / bytes - 1) > 0.1) {
-    throw new Error(`${spec.title}, ${call.title}: ${peak.bytesPerCall} bytes a call under load, alone ${bytes}`);
-  }
-  const pacedAt = async (callsPerSecond: number) => ({
-    callsPerSecond,
-    ...(await loadPaced(target, durations.paced, callsPerSecond)),
-  });
-  return {
-    round,
-    server: spec.key,
-    call: call.key,
-    callsPerSecond: peak.callsPerSecond,
-    cpuMicros: (cpuSeconds * 1e6) / peak.calls,
-    serverBusy,
-    loadBusy: busy[LOAD_CORE],
-    othersBusy: Math.max(0, busy[SERVER_CORE] - serverBusy),
-    peakMiB,
-    paced: await pacedAt(peak.callsPerSecond / 2),
-    ...(peersRate !== undefined && { atPeersRate: await pacedAt(peersRate) }),
-  };
+  peak.calls += calls;
+  peak.seconds += calls / callsPerSecond;
+  peak.bytes += bytesPerCall * calls;
+  peak.cpuSeconds += cpuSeconds;
+  peak.elapsed += elapsed;
+  peak.loadBusy += busy[LOAD_CORE];
+  peak.othersBusy += Math.max(0, busy[SERVER_CORE] - cpuSeconds / elapsed);
 }
 
 /** Has a server answer once. @returns the length of the answer's body */
