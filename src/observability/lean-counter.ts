@@ -1,4 +1,5 @@
 import type { Registry } from "prom-client";
+import { LabelledSeries, type Labels } from "./labelled-series.ts";
 
 /** What a counter counts. */
 export interface CounterOptions {
@@ -14,11 +15,11 @@ export interface CounterOptions {
  */
 export class LeanCounter {
   readonly #options: CounterOptions;
-  /** By the label values. */
-  readonly #series = new Map<string, { readonly labels: { readonly [name: string]: string }; value: number }>();
+  readonly #series: LabelledSeries<{ readonly labels: Labels; value: number }>;
 
   constructor(options: CounterOptions, registry: Registry) {
     this.#options = options;
+    this.#series = new LabelledSeries(options.labelNames, (labels) => ({ labels, value: 0 }));
     registry.registerMetric(this as never);
   }
 
@@ -28,10 +29,7 @@ export class LeanCounter {
 
   /** What counts one under these label values, in the order of the label names; ask for it once and keep it. */
   labels(...values: readonly string[]): () => void {
-    const labels = Object.fromEntries(this.#options.labelNames.map((name, i) => [name, values[i] ?? ""]));
-    const key = JSON.stringify(values);
-    const series = this.#series.get(key) ?? { labels, value: 0 };
-    this.#series.set(key, series);
+    const series = this.#series.get(values);
     return () => {
       series.value++;
     };
@@ -40,7 +38,7 @@ export class LeanCounter {
   /** All of it, as prom-client's registry asks for it. */
   async get() {
     const { name, help } = this.#options;
-    const values = Array.from(this.#series.values(), ({ labels, value }) => ({ labels, value }));
+    const values = this.#series.all().map(({ labels, value }) => ({ labels, value }));
     return { name, help, type: "counter", values, aggregator: "sum" };
   }
 }

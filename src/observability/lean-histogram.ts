@@ -1,4 +1,5 @@
 import type { Registry } from "prom-client";
+import { LabelledSeries, type Labels } from "./labelled-series.ts";
 
 /** What a histogram measures. */
 export interface HistogramOptions {
@@ -11,13 +12,13 @@ export interface HistogramOptions {
 
 /** The observations of one set of label values. */
 class Series {
-  readonly labels: { readonly [name: string]: string };
+  readonly labels: Labels;
   /** How many fell into each bucket, and beyond the last. */
   readonly counts: number[];
   sum = 0;
   readonly #bounds: readonly number[];
 
-  constructor(labels: { readonly [name: string]: string }, bounds: readonly number[]) {
+  constructor(labels: Labels, bounds: readonly number[]) {
     this.labels = labels;
     this.#bounds = bounds;
     this.counts = new Array<number>(bounds.length + 1).fill(0);
@@ -39,10 +40,11 @@ class Series {
  */
 export class LeanHistogram {
   readonly #options: HistogramOptions;
-  readonly #series: Series[] = [];
+  readonly #series: LabelledSeries<Series>;
 
   constructor(options: HistogramOptions, registry: Registry) {
     this.#options = options;
+    this.#series = new LabelledSeries(options.labelNames, (labels) => new Series(labels, options.buckets));
     registry.registerMetric(this as never);
   }
 
@@ -52,19 +54,14 @@ export class LeanHistogram {
 
   /** What observes values in seconds under these label values, in the order of the label names; keep it. */
   labels(...values: readonly string[]): (value: number) => void {
-    const labels = Object.fromEntries(this.#options.labelNames.map((name, i) => [name, values[i] ?? ""]));
-    const same = this.#series.find((known) =>
-      values.every((value, i) => known.labels[this.#options.labelNames[i] ?? ""] === value),
-    );
-    const series = same ?? new Series(labels, this.#options.buckets);
-    if (!same) this.#series.push(series);
+    const series = this.#series.get(values);
     return (value) => series.observe(value);
   }
 
   /** All of it, as prom-client's registry asks for it. */
   async get() {
     const { name, help, buckets } = this.#options;
-    const values = this.#series.flatMap(({ labels, counts, sum }) => {
+    const values = this.#series.all().flatMap(({ labels, counts, sum }) => {
       let total = 0;
       const cumulative = counts.map((count, i) => {
         total += count;

@@ -8,6 +8,7 @@ import { createFetchHandler, type UniversalHandler } from "@connectrpc/connect/p
 import type { DispatchOptions } from "./dispatch.ts";
 import { exchangeFetch, recordOfFetch, targetOf } from "./fetch-io.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
+import { pathOf } from "./wire.ts";
 
 /** What serves the requests of the fetch API. */
 export type FetchHandler = (request: Request) => Promise<Response>;
@@ -47,7 +48,7 @@ export function fetchDispatch(options: FetchOptions, connect: FetchConnectOption
     const target = targetOf(request.url);
     const route = options.find(request.method, target, headers);
     if (route) return exchangeFetch(request, headers, route);
-    const handler = handlers.get(target.split("?", 1)[0] ?? "");
+    const handler = handlers.get(pathOf(target));
     const response = handler ? await handler(request) : new Response(null, { status: 404 });
     for (const [name, value] of Object.entries(options.fallbackHeaders(headers) ?? {})) {
       if (value !== undefined) response.headers.set(name, String(value));

@@ -112,7 +112,9 @@ function serialization(
   const serializeText = (message: Message) => {
     try {
       const text = toText?.(message);
-      return text !== undefined && Buffer.byteLength(text) <= maxBytes ? text : undefined;
+      if (text === undefined) return undefined;
+      // A character has at most three bytes, so that few texts need be measured.
+      return text.length * 3 <= maxBytes || Buffer.byteLength(text) <= maxBytes ? text : undefined;
     } catch {
       return undefined;
     }

@@ -1,7 +1,7 @@
 import type { Message } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ContextValues } from "@connectrpc/connect";
 import type { Compression, UniversalHandlerOptions } from "@connectrpc/connect/protocol";
-import { type CallSource, UnaryCall } from "./call.ts";
+import { type CallInit, type CallSource, UnaryCall } from "./call.ts";
 import { type HeaderRecord, LeanHeaders } from "./lean-headers.ts";
 import type { UnaryMethod } from "./methods.ts";
 
@@ -50,13 +50,7 @@ export interface Hooks {
 }
 
 /** What a protocol makes of a request's header. */
-export interface Opening {
-  readonly method: UnaryMethod;
-  readonly protocolName: string;
-  readonly timeoutMs: number | undefined;
-  readonly responseHeader: HeaderRecord;
-  readonly responseTrailer: HeaderRecord;
-}
+export type Opening = Omit<CallInit, "source" | "requestHeader" | "contextValues">;
 
 /** Begins the call that a request is. */
 export function openCall(request: WireRequest, opening: Opening, hooks: Hooks): UnaryCall {
