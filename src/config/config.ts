@@ -42,6 +42,12 @@ export interface Config {
   /** How long an issued API token may be cached; 0 for never. */
   readonly apiTokenCacheMs: number;
   readonly minReplicasAck: number;
+  /** A port of its own for health and metrics over HTTP; undefined: they are served on the port of everything else. */
+  readonly metricsPort: number | undefined;
+  /** Whether server reflection is served. */
+  readonly reflection: boolean;
+  /** How many connections a worker keeps open at once. */
+  readonly maxConnections: number;
   readonly corsOrigins: "*" | readonly string[];
   readonly tls: TlsConfig | undefined;
   readonly logLevel: LogLevel;
@@ -77,6 +83,9 @@ export const DEFAULTS = {
   ROTATION_GRACE: "0s",
   API_TOKEN_CACHE: "5s",
   MIN_REPLICAS_ACK: "0",
+  METRICS_PORT: "",
+  REFLECTION: "on",
+  MAX_CONNECTIONS: "4096",
   CORS_ORIGINS: "",
   TLS_CERT_FILE: "",
   TLS_KEY_FILE: "",
@@ -144,6 +153,9 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     apiTokenCacheMs: read("API_TOKEN_CACHE", (text) => parse.duration(text, { min: 0, max: DAY_MS }), 0),
     rotationGraceMs: read("ROTATION_GRACE", (text) => parse.duration(text, { min: 0, max: 30 * DAY_MS }), 0),
     minReplicasAck,
+    metricsPort: read("METRICS_PORT", (text) => parse.integer(text, { min: 0, max: 65_535 }), undefined),
+    reflection: read("REFLECTION", parse.onOff, true),
+    maxConnections: read("MAX_CONNECTIONS", (text) => parse.integer(text, { min: 1, max: 1_000_000 }), 1),
     corsOrigins: read("CORS_ORIGINS", parse.origins, []),
     tls: readTls(given, faults),
     logLevel: read("LOG_LEVEL", parse.logLevel, "info"),

@@ -104,6 +104,12 @@ export function origins(text: string): "*" | string[] {
   });
 }
 
+/** `on` or `off`. */
+export function onOff(text: string): boolean {
+  if (text !== "on" && text !== "off") throw new SettingError("must be on or off");
+  return text === "on";
+}
+
 const LEVELS: readonly LogLevel[] = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
 
 /** A level of the log. */
