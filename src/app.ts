@@ -20,6 +20,7 @@ import { Cors } from "./transport/cors.ts";
 import type { OnHttpError } from "./transport/http-errors.ts";
 import { LeanContextValues } from "./transport/lean-context-values.ts";
 import { type HeaderRecord, LeanHeaders } from "./transport/lean-headers.ts";
+import { rpcRefusal } from "./transport/refusal.ts";
 import { UnaryTransport } from "./transport/unary.ts";
 import { pathOf, type Route, type WireRequest } from "./transport/wire.ts";
 
@@ -145,7 +146,10 @@ export function createApp(parts: AppParts): App {
     },
     cors,
     fallback,
-    onHttpError: (status, headers) => errorResponse(refuse(httpError(status), headers), false),
+    onHttpError: (status, headers) => {
+      const error = refuse(httpError(status), headers);
+      return rpcRefusal(headers, error) ?? errorResponse(error, false);
+    },
     find: (httpMethod, target, headers) => {
       const route = unary.route(httpMethod, target, headers);
       if (route) return headers["origin"] === undefined ? route : withCors(route, cors, headers);

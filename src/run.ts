@@ -29,6 +29,9 @@ export interface OpenService {
   readonly endStreams: () => void;
 }
 
+/** Bounds of Watch and of reflection, which need no API token; gRPC clients that watch ask again when a stream ends. */
+export const STREAMS = { max: 1000, maxOfConnection: 100, lifetimeMs: 600_000 };
+
 /** A service that listens. */
 export interface RunningService {
   /** Where it listens, such as `http://127.0.0.1:8080`. */
@@ -52,7 +55,12 @@ export async function run(config: Config, options: { write?: (line: string) => v
   try {
     const port = await openPort(
       config,
-      dispatch({ ...app, fallbackHeaders: (headers) => app.cors.headersFor(headers) }),
+      dispatch({
+        ...app,
+        fallbackHeaders: (headers) => app.cors.headersFor(headers),
+        onError: (error) => logger.error(errorFields(error), "request failed"),
+        streams: STREAMS,
+      }),
     );
     lifecycle.onClose("connections", () => port.destroy());
     lifecycle.onClose("requests under way", () => port.drain());

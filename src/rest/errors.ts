@@ -20,6 +20,7 @@ const STATUS: { readonly [reason: string]: number } = {
   UNSUPPORTED_MEDIA_TYPE: 415,
   EXPECTATION_FAILED: 417,
   HEADER_TOO_LARGE: 431,
+  OVERLOADED: 503,
 };
 
 /**

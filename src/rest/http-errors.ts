@@ -30,6 +30,16 @@ const BY_STATUS: { readonly [status: number]: HttpError } = {
     reason: "HEADER_TOO_LARGE",
     message: "the request line and the header fields are larger than 32 KiB; send less, or the fields in a body",
   },
+  429: {
+    code: Code.ResourceExhausted,
+    reason: "TOO_MANY_STREAMS",
+    message: "as many streams are open as this server keeps; try again later",
+  },
+  503: {
+    code: Code.ResourceExhausted,
+    reason: "OVERLOADED",
+    message: "too many requests are waiting for their bodies; try again later",
+  },
 };
 
 /** What a caller is told of a request that is refused before anything serves it. */

@@ -1,8 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
+import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import { dropRestHttp1, dropRestHttp2 } from "./drain.ts";
+import { Holdings } from "./holdings.ts";
 import type { OnHttpError } from "./http-errors.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
-import { exchangeHttp1, exchangeHttp2, writeHttp2 } from "./node-io.ts";
+import { type ExchangeLimits, exchangeHttp1, exchangeHttp2, writeHttp1, writeHttp2 } from "./node-io.ts";
+import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";
 import { type PortHandlers, streamsAsRequests } from "./port.ts";
 import type { Route } from "./wire.ts";
 
@@ -14,48 +17,147 @@ export interface DispatchOptions {
   readonly fallback: (req: IncomingMessage, res: ServerResponse) => void;
   /** Fields to add to the fallback's answer. */
   readonly fallbackHeaders: (headers: HeaderRecord) => HeaderRecord | undefined;
-  /** Answers what is refused before it is a request. Default: the runtime does, with a status alone. */
+  /** Answers what is refused before it is a request, or as one too many. Default: a status alone, or a reset. */
   readonly onHttpError?: OnHttpError;
-  /** How long the body of an HTTP/2 request may take to arrive, in milliseconds. Default 30 s, as over HTTP/1.1. */
+  /** Hears of a failure that nobody foresaw; its request alone is given up. */
+  readonly onError?: (error: unknown) => void;
+  /** How long the body of a request may take to arrive, in milliseconds. Default 30 s, as node:http has it. */
   readonly arrivalTimeoutMs?: number;
+  /** How long a caller may take to read an answer, in milliseconds. Default 60 s. */
+  readonly readTimeoutMs?: number;
+  /** Bounds of what the fallback serves. */
+  readonly streams?: OpenStreamsOptions;
+}
+
+const MIB = 1024 * 1024;
+
+/** The bounds of what the requests of a process hold. */
+export function exchangeLimits({
+  onHttpError,
+  arrivalTimeoutMs = 30_000,
+  readTimeoutMs = 60_000,
+}: Pick<DispatchOptions, "onHttpError" | "arrivalTimeoutMs" | "readTimeoutMs"> = {}): ExchangeLimits {
+  const bounds = { maxBytes: 64 * MIB, maxConnectionBytes: 16 * MIB };
+  return {
+    refuse: onHttpError,
+    bodies: new Holdings({ ...bounds, timeoutMs: arrivalTimeoutMs }),
+    rests: new Holdings({ ...bounds, timeoutMs: arrivalTimeoutMs }),
+    answers: new Holdings({ maxBytes: 128 * MIB, maxConnectionBytes: 16 * MIB, timeoutMs: readTimeoutMs }),
+  };
 }
 
 /** Sends each request of a port to what serves it. */
 export function dispatch(options: DispatchOptions): PortHandlers {
-  const { find, fallback, fallbackHeaders, onHttpError, arrivalTimeoutMs = 30_000 } = options;
+  const { find, onHttpError, onError } = options;
   const hosts = new Hosts();
-  const fallBack = (req: IncomingMessage, res: ServerResponse) => {
-    for (const [name, value] of Object.entries(fallbackHeaders(req.headers as HeaderRecord) ?? {})) {
-      if (value !== undefined) res.setHeader(name, value);
+  const limits = exchangeLimits(options);
+  const fallback = new Fallback(options, limits);
+
+  const http2 = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags: number, rawHeaders: string[]) => {
+    if (!hosts.isUsable(headers[":authority"] ?? headers.host)) headers[":authority"] = "localhost";
+    const { expect } = headers;
+    if (expect !== undefined) {
+      if (expect !== "100-continue" && onHttpError) {
+        return writeHttp2(stream, onHttpError(417, headers as HeaderRecord), limits);
+      }
+      // Where node:http2 makes a request of the stream, it would say so as well, and throw when the stream is closed.
+      if (expect === "100-continue") {
+        delete headers.expect;
+        stream.additionalHeaders({ ":status": 100 });
+      }
     }
-    fallback(req, res);
+    const route = find(headers[":method"] ?? "", headers[":path"] ?? "/", headers as HeaderRecord);
+    if (route) exchangeHttp2(stream, headers, route, limits);
+    else fallback.http2(stream, headers, flags, rawHeaders);
   };
-  const asRequest = streamsAsRequests(fallBack as never);
+
   return {
     onHttpError,
     onHttp1: (req, res) => {
-      if (!hosts.isUsable(req.headers.host)) req.headers.host = "localhost";
-      const route = find(req.method ?? "", req.url ?? "/", req.headers as HeaderRecord);
-      if (route) exchangeHttp1(req, res, route);
-      else fallBack(req, res);
-    },
-    onHttp2: (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags, rawHeaders) => {
-      if (!hosts.isUsable(headers[":authority"] ?? headers.host)) headers[":authority"] = "localhost";
-      const { expect } = headers;
-      const isExpected = expect === undefined || expect === "100-continue";
-      if (!isExpected && onHttpError) {
-        stream.on("error", () => {});
-        return writeHttp2(stream, onHttpError(417, headers as HeaderRecord));
+      try {
+        if (!hosts.isUsable(req.headers.host)) req.headers.host = "localhost";
+        const route = find(req.method ?? "", req.url ?? "/", req.headers as HeaderRecord);
+        if (route) exchangeHttp1(req, res, route, limits);
+        else fallback.http1(req, res);
+      } catch (error) {
+        // Thrown on from here it would end the process.
+        onError?.(error);
+        res.destroy();
       }
-      // Where node:http2 makes a request of the stream, it refuses what else is expected.
-      const route = isExpected
-        ? find(headers[":method"] ?? "", headers[":path"] ?? "/", headers as HeaderRecord)
-        : undefined;
-      if (!route) return asRequest(stream, headers, flags, rawHeaders);
-      if (expect !== undefined) stream.additionalHeaders({ ":status": 100 });
-      exchangeHttp2(stream, headers, route, arrivalTimeoutMs);
+    },
+    onHttp2: (stream, headers, flags, rawHeaders) => {
+      try {
+        stream.on("error", ignore);
+        // What was reset in the packet that it began in is closed before anybody hears of it.
+        if (!stream.destroyed && !stream.closed) http2(stream, headers, flags, rawHeaders);
+      } catch (error) {
+        onError?.(error);
+        stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+      }
     },
   };
+}
+
+function ignore(): void {}
+
+/** Leaves requests to the fallback: streams, which last, and what else the routes do not know. */
+class Fallback {
+  readonly #options: DispatchOptions;
+  readonly #limits: ExchangeLimits;
+  readonly #streams: OpenStreams;
+  readonly #asRequest: PortHandlers["onHttp2"];
+
+  constructor(options: DispatchOptions, limits: ExchangeLimits) {
+    this.#options = options;
+    this.#limits = limits;
+    this.#streams = new OpenStreams(options.streams);
+    this.#asRequest = streamsAsRequests(((req: IncomingMessage, res: ServerResponse) =>
+      this.#serve(req, res)) as never);
+  }
+
+  http1(req: IncomingMessage, res: ServerResponse): void {
+    const { onHttpError } = this.#options;
+    const stream = this.#streams.enter(req.socket, () => res.destroy());
+    if (!stream) {
+      req.on("error", ignore);
+      res.on("error", ignore);
+      if (onHttpError) writeHttp1(req, res, onHttpError(429, req.headers as HeaderRecord), this.#limits);
+      else res.writeHead(429).end();
+      return;
+    }
+    res.once("close", stream.leave);
+    // An answer may be there before its request is; nobody would read what is left, and the next request is behind it.
+    res.once("finish", () => {
+      if (!req.complete || !req.readableEnded) dropRestHttp1(req);
+    });
+    this.#serve(req, res);
+  }
+
+  http2(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags: number, rawHeaders: string[]): void {
+    const { onHttpError } = this.#options;
+    const open = this.#streams.enter(stream.session, () => stream.close(constants.NGHTTP2_CANCEL));
+    if (!open) {
+      if (onHttpError) writeHttp2(stream, onHttpError(429, headers as HeaderRecord), this.#limits);
+      else stream.close(constants.NGHTTP2_REFUSED_STREAM);
+      return;
+    }
+    stream.once("close", open.leave);
+    stream.once("finish", () => dropRestHttp2(stream, this.#limits.rests));
+    this.#asRequest(stream, headers, flags, rawHeaders);
+  }
+
+  #serve(req: IncomingMessage, res: ServerResponse): void {
+    const { fallback, fallbackHeaders } = this.#options;
+    // What these throw where nobody listens ends the process.
+    req.on("error", ignore);
+    res.on("error", ignore);
+    const headers = req.headers as HeaderRecord;
+    for (const [name, value] of Object.entries(fallbackHeaders(headers) ?? {})) {
+      if (value !== undefined) res.setHeader(name, value);
+    }
+    this.#streams.limitDeadline(headers);
+    fallback(req, res);
+  }
 }
 
 /** Tells which hosts a URL can be made of: Connect's adapter throws, and so fails the process, where it cannot. */

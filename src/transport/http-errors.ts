@@ -1,6 +1,7 @@
 import type { EventEmitter } from "node:events";
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
+import { Holdings } from "./holdings.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
 import { writeHttp1 } from "./node-io.ts";
 import { bodyBytes, type WireResponse } from "./wire.ts";
@@ -39,6 +40,8 @@ export function answerHttp1Errors(server: EventEmitter, onHttpError: OnHttpError
   );
 }
 
+const refusals = new Holdings({ timeoutMs: 30_000, maxBytes: 2 ** 24, maxConnectionBytes: 2 ** 20 });
+
 /** Answers an HTTP/1.1 request with an error, without waiting for its body, and ends the connection. */
 export function refuseHttp1(
   req: IncomingMessage,
@@ -48,7 +51,7 @@ export function refuseHttp1(
   req.on("error", () => {});
   res.on("error", () => {});
   const response = onHttpError(status, req.headers as HeaderRecord);
-  writeHttp1(req, res, { ...response, headers: { ...response.headers, connection: "close" } });
+  writeHttp1(req, res, { ...response, headers: { ...response.headers, connection: "close" } }, { answers: refusals });
 }
 
 function statusOf({ code }: NodeJS.ErrnoException): number {

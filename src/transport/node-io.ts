@@ -1,9 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
-import type { Readable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { holdHttp1Answer, holdHttp2Answer } from "./answers.ts";
+import { collectBody } from "./body.ts";
+import { dropRestHttp1, dropRestHttp2 } from "./drain.ts";
+import type { GiveUpReason, Holdings } from "./holdings.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
-import { bodyBytes, type IsTooLong, type Route, type WireRequest, type WireResponse } from "./wire.ts";
+import { bodyBytes, type Route, type WireRequest, type WireResponse } from "./wire.ts";
 
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
 
@@ -15,20 +18,27 @@ const JOINS_TEXT = !("Deno" in globalThis);
 /** Longer answers cost more to make a text of than a second write costs, in bytes. */
 const MAX_JOINED_BYTES = 4096;
 
-/** How much of a request that is answered already is read to keep its HTTP/1.1 connection. */
-const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
+/** Makes the answer to a request that is refused before anything serves it, by its HTTP status. */
+export type Refuse = (status: number, headers: HeaderRecord) => WireResponse;
 
-/**
- * Reads an HTTP/2 request, has it served and writes the answer.
- *
- * @param arrivalTimeoutMs how long a body of several pieces may take to arrive, in milliseconds; then the stream is
- *   reset, for one connection could keep a thousand half bodies in memory. Over HTTP/1.1 node:http sees to it
- */
+/** What exchanges share: the bounds of what they hold. */
+export interface ExchangeLimits {
+  /** Bodies that are arriving. */
+  readonly bodies: Holdings;
+  /** What is still coming of requests that are answered. */
+  readonly rests: Holdings;
+  /** Answers that are being written. */
+  readonly answers: Holdings;
+  /** Answers a request whose body did not arrive in time (408), or for which there is no room (503). Default: none does. */
+  readonly refuse?: Refuse | undefined;
+}
+
+/** Reads an HTTP/2 request, has it served and writes the answer. */
 export function exchangeHttp2(
   stream: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
   { isTooLong, serve }: Route,
-  arrivalTimeoutMs: number,
+  limits: ExchangeLimits,
 ): void {
   const request = new Http2Request(stream, headers);
   // A stream that is reset emits an error, which is no fault of ours.
@@ -40,18 +50,29 @@ export function exchangeHttp2(
     answer(
       serve,
       request,
-      (response) => writeHttp2(stream, response),
+      (response) => writeHttp2(stream, response, limits),
       () => stream.close(constants.NGHTTP2_INTERNAL_ERROR),
     );
   };
-  readBody(stream, isTooLong, onBody, {
-    ms: arrivalTimeoutMs,
-    onTimeout: () => stream.close(constants.NGHTTP2_CANCEL),
-  });
+  const onGivenUp = (reason: GiveUpReason) => {
+    const status = STATUS_OF[reason];
+    if (limits.refuse) writeHttp2(stream, limits.refuse(status, request.headers), limits);
+    else stream.close(constants.NGHTTP2_CANCEL);
+  };
+  collectBody(
+    stream,
+    { isTooLong, bodies: limits.bodies, connection: stream.session ?? stream },
+    { onBody, onGivenUp },
+  );
 }
 
 /** Reads an HTTP/1.1 request, has it served and writes the answer. */
-export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, { isTooLong, serve }: Route): void {
+export function exchangeHttp1(
+  req: IncomingMessage,
+  res: ServerResponse,
+  { isTooLong, serve }: Route,
+  limits: ExchangeLimits,
+): void {
   const request = new Http1Request(req, res);
   req.on("error", ignore);
   res.on("error", ignore);
@@ -60,13 +81,23 @@ export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, { isToo
     answer(
       serve,
       request,
-      (response) => writeHttp1(req, res, response),
+      (response) => writeHttp1(req, res, response, limits),
       () => res.destroy(),
     );
   };
-  if (hasBody(req)) readBody(req, isTooLong, onBody);
-  else onBody(EMPTY);
+  if (!hasBody(req)) {
+    onBody(EMPTY);
+    return;
+  }
+  const onGivenUp = (reason: GiveUpReason) => {
+    const response = limits.refuse?.(STATUS_OF[reason], request.headers);
+    if (!response) res.destroy();
+    else writeHttp1(req, res, { ...response, headers: { ...response.headers, connection: "close" } }, limits);
+  };
+  collectBody(req, { isTooLong, bodies: limits.bodies, connection: req.socket }, { onBody, onGivenUp });
 }
+
+const STATUS_OF: { readonly [reason in GiveUpReason]: number } = { late: 408, crowded: 503 };
 
 function ignore(): void {}
 
@@ -149,77 +180,55 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) !== 0;
 }
 
-function readBody(
-  source: Readable,
-  isTooLong: IsTooLong,
-  done: (body: Uint8Array) => void,
-  limit?: { readonly ms: number; readonly onTimeout: () => void },
+/**
+ * Writes the answer to an HTTP/2 request. It may be called before the request's
+ * body is read: what is still to come is dropped, up to a bound.
+ */
+export function writeHttp2(
+  stream: ServerHttp2Stream,
+  { status, headers, body, trailers }: WireResponse,
+  { answers, rests }: ExchangeLimits,
 ): void {
-  const chunks: Uint8Array[] = [];
-  let total = 0;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const stop = () => {
-    clearTimeout(timer);
-    source.off("data", onData);
-    source.off("end", finish);
-  };
-  const finish = () => {
-    stop();
-    const [first] = chunks;
-    done(chunks.length === 1 && first ? first : Buffer.concat(chunks, total));
-  };
-  const onData = (chunk: Uint8Array) => {
-    chunks.push(chunk);
-    total += chunk.byteLength;
-    if (isTooLong(chunks[0] as Uint8Array, total)) {
-      source.pause();
-      finish();
-    } else if (limit && chunks.length === 2) {
-      // Nearly all bodies are one piece, and need no timer.
-      timer = setTimeout(() => {
-        stop();
-        limit.onTimeout();
-      }, limit.ms);
-      source.once("close", stop);
-    }
-  };
-  source.on("data", onData);
-  source.once("end", finish);
-}
-
-/** Writes the answer to an HTTP/2 request. */
-export function writeHttp2(stream: ServerHttp2Stream, { status, headers, body, trailers }: WireResponse): void {
   if (stream.destroyed || stream.closed) return;
   headers[":status"] = status;
   // node:http2 drops it from answers to requests, and refuses to write it to a stream.
   if (headers["connection"] !== undefined) headers["connection"] = undefined;
-  const isEarly = !stream.readableEnded;
-  if (trailers || isEarly) {
+  if (trailers) {
     stream.respond(headers, WAIT_FOR_TRAILERS);
     stream.once("wantTrailers", () => {
       try {
-        stream.sendTrailers(trailers ?? {});
+        stream.sendTrailers(trailers);
       } catch {
         // Fields that HTTP/2 forbids; thrown from here they would end the process.
         stream.close(constants.NGHTTP2_INTERNAL_ERROR);
       }
-      // Whatever is still coming of the request is not wanted (RFC 9113, 8.1). Closing before the
-      // last frame is sent would lose it, and node:http2 fails the process when it wants trailers then.
-      if (isEarly) setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR));
     });
   } else {
     stream.respond(headers);
   }
-  stream.end(bodyBytes(body));
+  // What answers HEAD, or has a status without a body, is ended by now.
+  if (!stream.writableEnded) {
+    if (body.length > 0) {
+      const bytes = bodyBytes(body);
+      stream.write(bytes, holdHttp2Answer(stream, bytes.byteLength, answers));
+    }
+    stream.end();
+  }
+  if (!stream.readableEnded) dropRestHttp2(stream, rests);
 }
 
-/** Writes the answer to an HTTP/1.1 request, and reads what is left of it. */
+/**
+ * Writes the answer to an HTTP/1.1 request. It may be called before the
+ * request's body is read: what is still to come is dropped, up to a bound.
+ */
 export function writeHttp1(
   req: IncomingMessage,
   res: ServerResponse,
   { status, headers, body, trailers }: WireResponse,
+  { answers }: Pick<ExchangeLimits, "answers">,
 ): void {
   if (res.destroyed) return;
+  const { socket } = req;
   res.writeHead(status, headers);
   if (trailers) {
     res.write(bodyBytes(body));
@@ -231,7 +240,11 @@ export function writeHttp1(
   } else {
     res.end(bodyBytes(body));
   }
-  if (!req.readableEnded && hasBody(req)) discardRest(req);
+  // The system takes most answers at once. One that is behind others in a pipeline has no socket yet.
+  if (res.socket === null || socket.writableLength > 0) {
+    if (!res.writableFinished) holdHttp1Answer(socket, res, body.length, answers);
+  }
+  if (!req.readableEnded && hasBody(req)) dropRestHttp1(req);
 }
 
 /** A text that is, in latin1, the bytes of a body. */
@@ -240,16 +253,6 @@ function latin1Of(body: Uint8Array | string): string {
   if (typeof body === "string" && Buffer.byteLength(body) === body.length) return body;
   const { buffer, byteOffset, byteLength } = bodyBytes(body);
   return Buffer.from(buffer, byteOffset, byteLength).toString("latin1");
-}
-
-/** Reads on past what is wanted: closing a connection with bytes unread may lose the answer on its way. */
-function discardRest(req: IncomingMessage): void {
-  let left = MAX_DISCARDED_BYTES;
-  req.on("data", (chunk: Uint8Array) => {
-    left -= chunk.byteLength;
-    if (left < 0) req.destroy();
-  });
-  req.resume();
 }
 
 /** A signal that aborts when a response's stream closes before it is answered. */

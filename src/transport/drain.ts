@@ -1,0 +1,58 @@
+import type { IncomingMessage } from "node:http";
+import { constants, type ServerHttp2Stream } from "node:http2";
+import type { ConnectionHoldings, GiveUpReason, Held, Holdings } from "./holdings.ts";
+
+/** How much is read of a request that is answered already, in bytes. */
+const MAX_DROPPED_BYTES = 16 * 1024 * 1024;
+
+/**
+ * Reads what is still to come of an HTTP/2 request that is answered, and drops
+ * it. A paused stream would never be destroyed, and its bytes would stay taken
+ * from the connection's window. A stream that is reset at once would keep some
+ * clients from seeing the answer; so it is reset when too much came, or for too
+ * long.
+ */
+export function dropRestHttp2(stream: ServerHttp2Stream, rests: Holdings): void {
+  if (stream.destroyed || stream.readableEnded) return;
+  const rest = new Rest(rests.of(stream.session ?? stream), () => stream.close(constants.NGHTTP2_NO_ERROR));
+  let left = MAX_DROPPED_BYTES;
+  stream.on("data", (chunk: Uint8Array) => {
+    left -= chunk.byteLength;
+    if (left < 0 && rests.remove(rest)) rest.giveUp();
+  });
+  const done = () => rests.remove(rest);
+  stream.once("end", done);
+  stream.once("close", done);
+  rests.add(rest, 0);
+  stream.resume();
+}
+
+/**
+ * Reads what is still to come of an HTTP/1.1 request that is answered, and
+ * drops it: closing the connection with bytes unread may lose the answer on
+ * its way. One that goes on for too long is ended by node:http.
+ */
+export function dropRestHttp1(req: IncomingMessage): void {
+  if (req.destroyed || req.readableEnded) return;
+  // Whoever was reading has lost interest; a listener of this kind would keep what comes from being dropped.
+  req.removeAllListeners("readable");
+  let left = MAX_DROPPED_BYTES;
+  req.on("data", (chunk: Uint8Array) => {
+    left -= chunk.byteLength;
+    if (left < 0) req.destroy();
+  });
+  req.resume();
+}
+
+/** The rest of a request, on its way to nowhere. */
+class Rest implements Held {
+  bytes = 0;
+  since = 0;
+  readonly connection: ConnectionHoldings;
+  readonly giveUp: (reason?: GiveUpReason) => void;
+
+  constructor(connection: ConnectionHoldings, giveUp: () => void) {
+    this.connection = connection;
+    this.giveUp = giveUp;
+  }
+}
