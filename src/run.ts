@@ -54,7 +54,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
   };
   try {
     const port = await openPort(
-      config,
+      { ...config, onError: (error) => logger.error(errorFields(error), "a connection cannot be accepted") },
       dispatch({
         ...app,
         fallbackHeaders: (headers) => app.cors.headersFor(headers),

@@ -1,14 +1,15 @@
 import { createServer, type Server as HttpServer, type IncomingMessage, type ServerResponse } from "node:http";
 import {
   createServer as createHttp2Server,
-  createSecureServer,
-  type Http2SecureServer,
   type Http2Server,
   type IncomingHttpHeaders,
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from "node:http2";
+import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
+import type { TLSSocket } from "node:tls";
+import { Connections, endConnection } from "./connections.ts";
 import { answerHttp1Errors, type OnHttpError, refuseHttp1 } from "./http-errors.ts";
 
 /** What a port passes on. */
@@ -31,6 +32,13 @@ export interface PortOptions {
   readonly port: number;
   /** Certificates in PEM; without them the port speaks HTTP/1.1 and HTTP/2 in the clear. */
   readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa: string | undefined } | undefined;
+  /**
+   * How many connections may be open. One more closes those that have been silent; when there are none it is closed
+   * itself, before anything is read of it. Default: any number.
+   */
+  readonly maxConnections?: number;
+  /** Hears of connections that the system refuses. */
+  readonly onError?: (error: Error) => void;
   /** How long a connection may say nothing before its first request, in milliseconds. Default 10 s. */
   readonly firstByteTimeoutMs?: number;
   /**
@@ -54,6 +62,8 @@ export interface Port {
 /** The first bytes of every HTTP/2 connection (RFC 9113, 3.4). */
 const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 
+const FIRST_BYTE_TIMEOUT_MS = 10_000;
+
 /** Limits that keep one connection from taking much of the process. */
 const HTTP2_OPTIONS = { settings: { maxConcurrentStreams: 250, maxHeaderListSize: 32 * 1024 } };
 const HTTP1_OPTIONS = {
@@ -65,31 +75,47 @@ const HTTP1_OPTIONS = {
   connectionsCheckingInterval: 5000,
 };
 
-/** Listens on one port for HTTP/1.1 and HTTP/2; over TLS when there is a certificate. */
+/**
+ * Listens on one port for HTTP/1.1 and HTTP/2; over TLS when there is a certificate.
+ *
+ * It is an HTTP/1.1 server that listens, and hands the connections that speak
+ * HTTP/2 to a server of that: those that begin with its preface or, over TLS,
+ * whose handshake says so. On Deno an HTTP/1.1 server drops the connections of
+ * another listener after one request; and node:http2's own way of serving both
+ * over TLS passes over the limits of HTTP/1.1.
+ */
 export async function openPort(options: PortOptions, handlers: PortHandlers): Promise<Port> {
-  const connections = new Set<Socket>();
-  const sessions = new Set<ServerHttp2Session>();
-  /** Connections that have not said what they speak. */
-  const undecided = new Set<Socket>();
-  const server = options.tls ? tlsServer(options, handlers) : plainServer(options, handlers, { sessions, undecided });
-  let draining = false;
-
-  server.on("connection", (socket: Socket) => {
-    connections.add(socket);
-    socket.on("error", () => {});
-    socket.once("close", () => connections.delete(socket));
+  const connections = new Connections(options.maxConnections ?? Infinity);
+  const server = listener(options, handlers);
+  let opened: ServerHttp2Session | undefined;
+  const http2 = http2Server(options, handlers);
+  http2.on("session", (session: ServerHttp2Session) => {
+    opened = session;
   });
-  server.on("session", (session: ServerHttp2Session) => watch(session));
-
-  function watch(session: ServerHttp2Session): void {
-    if (draining) session.close();
-    sessions.add(session);
-    session.on("error", () => {});
-    session.once("close", () => sessions.delete(session));
-    session.setTimeout(options.idleTimeoutMs ?? 600_000, () => {
-      session.close();
-      // Streams that stall would keep it, and what they hold, for as long as the caller likes.
-      session.setTimeout(options.stallTimeoutMs ?? 30_000, () => session.destroy());
+  const serveHttp1 = takeListeners(server, options.tls ? "secureConnection" : "connection");
+  const serve = (socket: Socket, isHttp2: boolean) => {
+    if (socket.destroyed) return;
+    if (!isHttp2) {
+      connections.speaksHttp1(socket);
+      serveHttp1(socket);
+      return;
+    }
+    // An HTTP/1.1 server's sockets stay open when the other end is closed; an HTTP/2 session would outlive its client.
+    socket.allowHalfOpen = false;
+    opened = undefined;
+    http2.emit("connection", socket);
+    if (opened) connections.speaksHttp2(socket, opened);
+  };
+  if (options.tls) {
+    const shakeHands = takeListeners(server, "connection");
+    server.on("connection", (socket: Socket) => {
+      if (connections.accept(socket)) shakeHands(socket);
+    });
+    server.on("secureConnection", (socket: TLSSocket) => serve(socket, socket.alpnProtocol === "h2"));
+  } else {
+    server.on("connection", (socket: Socket) => {
+      if (!connections.accept(socket)) return;
+      tellApart(socket, options.firstByteTimeoutMs ?? FIRST_BYTE_TIMEOUT_MS, (isHttp2) => serve(socket, isHttp2));
     });
   }
 
@@ -97,6 +123,8 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     server.once("error", reject);
     server.listen(options.port, options.host, () => {
       server.off("error", reject);
+      // What cannot be accepted, for want of descriptors, must not end the process.
+      server.on("error", (error) => options.onError?.(error));
       resolve();
     });
   });
@@ -104,57 +132,61 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     url: urlOf(server.address() as AddressInfo, options.tls !== undefined),
     drain: () =>
       new Promise((resolve) => {
-        draining = true;
         // Connections that are kept alive become idle one by one.
-        const closeIdle = () => ("closeIdleConnections" in server ? server.closeIdleConnections() : undefined);
-        const timer = setInterval(closeIdle, 50);
+        const timer = setInterval(() => server.closeIdleConnections(), 50);
         server.close(() => {
           clearInterval(timer);
           resolve();
         });
-        for (const session of sessions) session.close();
-        for (const connection of undecided) connection.destroy();
-        closeIdle();
+        connections.drain();
+        server.closeIdleConnections();
       }),
-    destroy: () => {
-      for (const session of sessions) session.destroy();
-      for (const connection of connections) connection.destroy();
-    },
+    destroy: () => connections.destroy(),
   };
 }
 
-/**
- * An HTTP/1.1 server that hands the connections that begin with HTTP/2's
- * preface to an HTTP/2 server. The HTTP/1.1 server itself listens: on Deno it
- * drops the connections of another listener after one request.
- */
-function plainServer(
-  options: PortOptions,
-  handlers: PortHandlers,
-  { sessions, undecided }: { sessions: Set<ServerHttp2Session>; undecided: Set<Socket> },
-): HttpServer {
-  const http1 = createServer({ ...HTTP1_OPTIONS, requireHostHeader: !handlers.onHttpError });
-  serveHttp1(http1, handlers);
+/** An HTTP/1.1 server that is to listen. */
+function listener({ tls, firstByteTimeoutMs }: PortOptions, handlers: PortHandlers): HttpServer {
+  const options = { ...HTTP1_OPTIONS, requireHostHeader: !handlers.onHttpError };
+  const server = tls
+    ? createSecureServer({
+        ...options,
+        ALPNProtocols: ["h2", "http/1.1"],
+        handshakeTimeout: firstByteTimeoutMs ?? FIRST_BYTE_TIMEOUT_MS,
+        cert: tls.cert,
+        key: tls.key,
+        ...(tls.clientCa !== undefined && { ca: tls.clientCa, requestCert: true, rejectUnauthorized: true }),
+      })
+    : createServer(options);
+  // Else it would be answered as a broken request is.
+  server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket: Socket) => socket.destroy());
+  serveRequests(server, handlers);
+  return server;
+}
+
+/** Serves the connections that it is given. */
+function http2Server(options: PortOptions, handlers: PortHandlers): Http2Server {
   const http2 = createHttp2Server(HTTP2_OPTIONS);
   http2.on("stream", handlers.onHttp2);
   http2.on("sessionError", () => {});
-  http2.on("session", (session: ServerHttp2Session) => http1.emit("session", session));
-  http1.on("close", () => sessions.clear());
-  const http1Listeners = http1.listeners("connection") as ((socket: Socket) => void)[];
-  http1.removeAllListeners("connection");
-  http1.on("connection", (socket: Socket) => {
-    undecided.add(socket);
-    socket.once("close", () => undecided.delete(socket));
-    tellApart(socket, options.firstByteTimeoutMs ?? 10_000, (isHttp2) => {
-      undecided.delete(socket);
-      if (isHttp2) {
-        // An HTTP/1.1 server's sockets stay open when the other end is closed; an HTTP/2 session would outlive its client.
-        socket.allowHalfOpen = false;
-        http2.emit("connection", socket);
-      } else for (const listener of http1Listeners) listener.call(http1, socket);
+  http2.on("session", (session: ServerHttp2Session) => {
+    session.on("error", () => {});
+    session.setTimeout(options.idleTimeoutMs ?? 600_000, () => {
+      session.close();
+      // Streams that stall would keep it, and what they hold, for as long as the caller likes.
+      session.setTimeout(options.stallTimeoutMs ?? 30_000, () => endConnection(session));
     });
   });
-  return http1;
+  return http2;
+}
+
+/** Takes the listeners of an event off, to be called by whoever takes their place. */
+function takeListeners(server: HttpServer, event: "connection" | "secureConnection"): (socket: Socket) => void {
+  const taken = server.listeners(event) as ((socket: Socket) => void)[];
+  server.removeAllListeners(event);
+  return (socket) => {
+    for (const listener of taken) listener.call(server, socket);
+  };
 }
 
 /** Waits for as many bytes as tell HTTP/2 from HTTP/1.1, and puts them back. */
@@ -188,27 +220,7 @@ function tellApart(socket: Socket, timeoutMs: number, decide: (isHttp2: boolean)
   socket.once("end", onEnd);
 }
 
-function tlsServer(options: PortOptions, handlers: PortHandlers): Http2SecureServer {
-  const { tls } = options;
-  const server = createSecureServer({
-    ...HTTP2_OPTIONS,
-    ...HTTP1_OPTIONS,
-    ...{ requireHostHeader: !handlers.onHttpError },
-    allowHTTP1: true,
-    handshakeTimeout: options.firstByteTimeoutMs ?? 10_000,
-    ...(tls && { cert: tls.cert, key: tls.key }),
-    ...(tls?.clientCa !== undefined && { ca: tls.clientCa, requestCert: true, rejectUnauthorized: true }),
-  });
-  serveHttp1(server, handlers);
-  // Listening for requests made node:http2 turn every stream into one; streams are served as they are.
-  server.removeAllListeners("stream");
-  server.on("stream", handlers.onHttp2);
-  server.on("sessionError", () => {});
-  server.on("tlsClientError", () => {});
-  return server;
-}
-
-function serveHttp1(server: HttpServer | Http2SecureServer, { onHttp1, onHttpError }: PortHandlers): void {
+function serveRequests(server: HttpServer, { onHttp1, onHttpError }: PortHandlers): void {
   if (onHttpError) answerHttp1Errors(server, onHttpError);
   const serve: PortHandlers["onHttp1"] = (req, res) => {
     // RFC 9112, 3.2; node:http would see to it, and answer with a status alone.
