@@ -3,9 +3,10 @@ import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "nod
 import type { Readable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { HeaderRecord } from "./lean-headers.ts";
-import { bodyBytes, type IsTooLong, type Route, type WireRequest, type WireResponse } from "./wire.ts";
+import { bodyBytes, type Route, type WireRequest, type WireResponse } from "./wire.ts";
 
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
+const END_STREAM = { endStream: true };
 
 const EMPTY = new Uint8Array(0);
 
@@ -19,7 +20,7 @@ const MAX_JOINED_BYTES = 4096;
 const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 
 /**
- * Reads an HTTP/2 request, has it served and writes the answer.
+ * Reads an HTTP/2 request, where its route wants the body, has it served and writes the answer.
  *
  * @param arrivalTimeoutMs how long a body of several pieces may take to arrive, in milliseconds; then the stream is
  *   reset, for one connection could keep a thousand half bodies in memory. Over HTTP/1.1 node:http sees to it
@@ -27,7 +28,7 @@ const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 export function exchangeHttp2(
   stream: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
-  { isTooLong, serve }: Route,
+  route: Route,
   arrivalTimeoutMs: number,
 ): void {
   const request = new Http2Request(stream, headers);
@@ -38,56 +39,66 @@ export function exchangeHttp2(
     if (stream.aborted) return;
     request.body = body;
     answer(
-      serve,
+      route,
       request,
       (response) => writeHttp2(stream, response),
       () => stream.close(constants.NGHTTP2_INTERNAL_ERROR),
     );
   };
-  readBody(stream, isTooLong, onBody, {
+  if (!route.isTooLong) {
+    onBody(EMPTY);
+    return;
+  }
+  // A request may be given up before it is served.
+  if (route.end) stream.once("close", () => route.end?.());
+  readBody(stream, route, onBody, {
     ms: arrivalTimeoutMs,
     onTimeout: () => stream.close(constants.NGHTTP2_CANCEL),
   });
 }
 
-/** Reads an HTTP/1.1 request, has it served and writes the answer. */
-export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, { isTooLong, serve }: Route): void {
+/** Reads an HTTP/1.1 request, where its route wants the body, has it served and writes the answer. */
+export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, route: Route): void {
   const request = new Http1Request(req, res);
   req.on("error", ignore);
   res.on("error", ignore);
   const onBody = (body: Uint8Array) => {
     request.body = body;
     answer(
-      serve,
+      route,
       request,
       (response) => writeHttp1(req, res, response),
       () => res.destroy(),
     );
   };
-  if (hasBody(req)) readBody(req, isTooLong, onBody);
-  else onBody(EMPTY);
+  if (!route.isTooLong || !hasBody(req)) {
+    onBody(EMPTY);
+    return;
+  }
+  if (route.end) res.once("close", () => route.end?.());
+  readBody(req, route, onBody);
 }
 
 function ignore(): void {}
 
 /** Has a request served and its answer written; what cannot be written fails the request alone. */
-function answer(
-  serve: Route["serve"],
-  request: WireRequest,
-  write: (response: WireResponse) => void,
-  fail: () => void,
-): void {
+function answer(route: Route, request: WireRequest, write: (response: WireResponse) => void, fail: () => void): void {
   const tryWrite = (response: WireResponse) => {
+    route.end?.();
     try {
       write(response);
     } catch {
       fail();
     }
   };
-  try {
-    serve(request).then(tryWrite, fail);
-  } catch {
+  const giveUp = () => {
+    route.end?.();
     fail();
+  };
+  try {
+    route.serve(request).then(tryWrite, giveUp);
+  } catch {
+    giveUp();
   }
 }
 
@@ -151,7 +162,7 @@ function hasBody({ headers }: IncomingMessage): boolean {
 
 function readBody(
   source: Readable,
-  isTooLong: IsTooLong,
+  route: Route,
   done: (body: Uint8Array) => void,
   limit?: { readonly ms: number; readonly onTimeout: () => void },
 ): void {
@@ -171,7 +182,7 @@ function readBody(
   const onData = (chunk: Uint8Array) => {
     chunks.push(chunk);
     total += chunk.byteLength;
-    if (isTooLong(chunks[0] as Uint8Array, total)) {
+    if (route.isTooLong?.(chunks[0] as Uint8Array, total)) {
       source.pause();
       finish();
     } else if (limit && chunks.length === 2) {
@@ -193,7 +204,15 @@ export function writeHttp2(stream: ServerHttp2Stream, { status, headers, body, t
   headers[":status"] = status;
   // node:http2 drops it from answers to requests, and refuses to write it to a stream.
   if (headers["connection"] !== undefined) headers["connection"] = undefined;
-  const isEarly = !stream.readableEnded;
+  const isEarly = !stream.readableEnded && !stream.endAfterHeaders;
+  if (!trailers && body.length === 0) {
+    // A header alone: gRPC knows its status there only if the stream ends with it.
+    stream.respond(headers, END_STREAM);
+    stream.resume();
+    // By then what came with the header has been read, so that most streams have ended by themselves.
+    if (isEarly) setImmediate(() => stream.readableEnded || stream.close(constants.NGHTTP2_NO_ERROR));
+    return;
+  }
   if (trailers || isEarly) {
     stream.respond(headers, WAIT_FOR_TRAILERS);
     stream.once("wantTrailers", () => {
