@@ -1,28 +1,36 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { ConnectRouterOptions, ContextValues } from "@connectrpc/connect";
-import { compressionBrotli, compressionGzip, connectNodeAdapter } from "@connectrpc/connect-node";
+import type { DescMethod } from "@bufbuild/protobuf";
+import { Code, type ConnectError, type ConnectRouterOptions, type ContextValues } from "@connectrpc/connect";
+import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { Authenticator } from "./auth/authenticator.ts";
 import type { StoreProbe, UserGroupStore } from "./domain/store.ts";
-import type { Logger } from "./observability/log.ts";
+import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import { errorResponse } from "./rest/errors.ts";
 import { httpError } from "./rest/http-errors.ts";
 import { isOperationMethod, operationNotAllowed, operations } from "./rest/operations.ts";
-import { isUserRoute, pathNotFound, UserRoute } from "./rest/user-route.ts";
-import { kProtocol, type WireProtocol } from "./rpc/context.ts";
+import { isUserRoute, pathNotFound, UserRoute, verbNotAllowed } from "./rest/user-route.ts";
+import { VERBS } from "./rest/verbs.ts";
+import { admission } from "./rpc/admission.ts";
+import { kProtocol } from "./rpc/context.ts";
+import { callError } from "./rpc/errors.ts";
 import { authenticationInterceptor, deadlineInterceptor } from "./rpc/interceptors.ts";
 import { observeFailure, observeInterceptor, requestIdOf } from "./rpc/observe.ts";
 import { MAX_MESSAGE_BYTES, refusedError } from "./rpc/refused.ts";
 import { isOpenService, routes } from "./rpc/routes.ts";
 import { SharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
+import { ConnectAdapter } from "./transport/adapter.ts";
+import { type Admitted, admitted } from "./transport/admission.ts";
+import { CallLimit } from "./transport/call-limit.ts";
 import { Cors } from "./transport/cors.ts";
+import type { Find } from "./transport/dispatch.ts";
 import type { OnHttpError } from "./transport/http-errors.ts";
 import { LeanContextValues } from "./transport/lean-context-values.ts";
 import { type HeaderRecord, LeanHeaders } from "./transport/lean-headers.ts";
-import { rpcRefusal } from "./transport/refusal.ts";
+import { answerNow, protocolOf, refusalOf } from "./transport/refusals.ts";
 import { UnaryTransport } from "./transport/unary.ts";
-import { pathOf, type Route, type WireRequest } from "./transport/wire.ts";
+import { asConnectError, pathOf, type Route } from "./transport/wire.ts";
 
 /** What the service is made of. */
 export interface AppParts {
@@ -42,8 +50,8 @@ export interface AppParts {
 /** The service without a port: what serves each request. */
 export interface App {
   /** What serves a request; undefined for those of Connect's adapter. */
-  readonly find: (httpMethod: string, target: string, headers: HeaderRecord) => Route | undefined;
-  /** Connect's adapter, for streams and for what the unary transport does not know. */
+  readonly find: Find;
+  /** Connect's adapter, for streams. */
   readonly fallback: (req: IncomingMessage, res: ServerResponse) => void;
   /** The answer to what is refused before it is a request, by its HTTP status. */
   readonly onHttpError: OnHttpError;
@@ -58,11 +66,27 @@ export interface App {
 /** The decoder of JSON requests: bytes that are not UTF-8 are refused, not replaced. */
 const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: true }) };
 
+/**
+ * How many calls may be under way. A worker answers several thousand a second, so that the last of as many is answered
+ * within tenths of a second, well within REDIS_TIMEOUT; and it takes no more to be fully used while Redis takes 0.1 s.
+ */
+const MAX_CALLS = 1024;
+
+/** Targets are visible ASCII (RFC 9112, 3.2); what else comes over HTTP/2 is one thing to one reader and another to the next. */
+const PLAIN_TARGET = /^[\x21-\x7e]+$/;
+
+/** A path that browsers may ask for as an RPC's, be there one or not. */
+const RPC_PATH = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;
+
+/** Content types that are an RPC's and nothing else's. */
+const RPC_TYPE = /^application\/(?:grpc|connect\+)/i;
+
 /** Puts the service together. */
 export function createApp(parts: AppParts): App {
-  const { logger, metrics } = parts;
+  const { logger, metrics, authenticator } = parts;
   const observers = { logger, observeCall: (call: Parameters<Metrics["observeCall"]>[0]) => metrics.observeCall(call) };
   const probe = new SharedProbe(parts.probe);
+  const admit = admission({ authenticator, isOpen: isOpenService, limit: new CallLimit(MAX_CALLS), observers });
   const connect = {
     routes: routes({ ...parts, probe }),
     interceptors: [
@@ -70,7 +94,7 @@ export function createApp(parts: AppParts): App {
       observeInterceptor(observers),
       deadlineInterceptor(),
       // Before validation: who has no token learns nothing of the rules.
-      authenticationInterceptor(parts.authenticator, isOpenService),
+      authenticationInterceptor(authenticator, isOpenService),
       validationInterceptor(),
     ],
     readMaxBytes: MAX_MESSAGE_BYTES,
@@ -80,113 +104,163 @@ export function createApp(parts: AppParts): App {
   const cors = new Cors({
     origins: parts.corsOrigins,
     requestHeaders: ["authorization", "explo-authorization", "x-request-id"],
-    responseHeaders: ["x-request-id"],
+    responseHeaders: ["x-request-id", "retry-after"],
   });
   const unary = new UnaryTransport({
     ...connect,
-    contextValues: protocolContext,
+    admit,
+    contextValues: rpcContext,
     onRefused: (error, { method, requestHeader, contextValues }) => {
       const requestId = requestIdOf(requestHeader);
       const call = { method, contextValues, requestId, started: performance.now(), isRefused: true };
       return observeFailure(observers, call, refusedError(error, method.input));
     },
   });
-  const userRoute = new UserRoute<WireRequest>({
-    call: (method, message, request) =>
-      unary.call(method, message, {
-        protocolName: "rest",
-        source: request,
-        header: new LeanHeaders(request.headers),
-        contextValues: new LeanContextValues().set(kProtocol, "rest"),
-      }),
+  const userRoute = new UserRoute({
     onRefused: (error, { headers }) => refuse(error, headers),
     compressions: connect.acceptCompression,
   });
-  const rest: Route = {
-    isTooLong: (_head, total) => userRoute.isTooLong(total),
-    serve: (request) => userRoute.serve(request),
-  };
   const endpoints = operations({ ...parts, probe, metrics: () => metrics.expose() });
+  const adapter = new ConnectAdapter({
+    ...connect,
+    admit,
+    contextValues: rpcContext,
+    // Calls that are no streams are finished; the unary transport is not told.
+    shutdownSignal: parts.shutdownSignal,
+    onMethod: (allowed, { method }, headers) => refuse(methodNotAllowed(allowed), headers, method),
+    onContentType: ({ method }, headers) => refuse(unsupportedType(), headers, method),
+    onError: (error) => logger.error(errorFields(error), "request failed"),
+  });
 
-  function refuse(error: Parameters<typeof errorResponse>[0], headers: HeaderRecord) {
+  /** Counts and logs a request that is refused before it is a call. */
+  function refuse(failure: ConnectError, headers: HeaderRecord, method?: DescMethod): ConnectError {
     const requestId = requestIdOf(new LeanHeaders(headers));
-    return observeFailure(
-      observers,
-      { method: undefined, contextValues: undefined, requestId, started: performance.now() },
-      error,
-    );
+    const isRpc = method !== undefined || protocolOf(headers) !== "connect";
+    const contextValues = isRpc ? rpcContext({ headers }) : undefined;
+    return observeFailure(observers, { method, contextValues, requestId, started: performance.now() }, failure);
+  }
+
+  /** The REST shim: each verb is one RPC, and is let in as one. */
+  function rest(httpMethod: string, headers: HeaderRecord): Route | Promise<Route> {
+    const verb = VERBS.get(httpMethod);
+    if (!verb) return answerNow(errorResponse(refuse(verbNotAllowed(httpMethod), headers), false));
+    const letIn = (call: Admitted): Route => ({
+      isTooLong: (_head, total) => userRoute.isTooLong(total),
+      serve: (request) =>
+        userRoute.serve(verb, request, (method, message) =>
+          unary.call(method, message, {
+            protocolName: "rest",
+            source: request,
+            header: call.header,
+            contextValues: call.contextValues,
+          }),
+        ),
+      end: () => call.end(),
+    });
+    const refuseCall = (reason: unknown) => answerNow(errorResponse(asConnectError(reason), false));
+    try {
+      const found = admitted(verb.method, "rest", headers, { admit, contextValues: restContext });
+      return found instanceof Promise ? found.then(letIn, refuseCall) : letIn(found);
+    } catch (reason) {
+      return refuseCall(reason);
+    }
   }
 
   /** The answer to a path that nothing serves, in the caller's protocol. */
-  const nowhere = plain(async ({ headers }) => {
-    const error = refuse(pathNotFound(), headers);
-    const contentType = String(headers["content-type"] ?? "");
-    if (!contentType.startsWith("application/grpc")) return errorResponse(error, false);
-    const status = { "content-type": contentType, "grpc-status": "12", "grpc-message": "unknown%20method" };
-    return { status: 200, headers: status, body: new Uint8Array(0) };
-  });
-  const notAllowed = plain(async ({ headers }) => errorResponse(refuse(operationNotAllowed(), headers), false));
-  const connectPaths = new Set<string>();
-  const fallback = connectNodeAdapter({
-    ...connect,
-    // Calls that are no streams are finished; the unary transport is not told.
-    shutdownSignal: parts.shutdownSignal,
-    routes: (router) => {
-      connect.routes(router);
-      for (const { requestPath } of router.handlers) connectPaths.add(requestPath);
-    },
-    contextValues: ({ headers }) => protocolContext({ headers: headers as HeaderRecord }),
-  }) as App["fallback"];
+  function nowhere(headers: HeaderRecord): Route {
+    if (protocolOf(headers) === "connect") return answerNow(errorResponse(refuse(pathNotFound(), headers), false));
+    return answerNow(refusalOf(headers, refuse(unknownMethod(), headers)));
+  }
+
+  const find: Find = (httpMethod, target, headers) => {
+    if (!PLAIN_TARGET.test(target)) return answerNow(onHttpError(400, headers));
+    const route = unary.route(httpMethod, target, headers);
+    if (route) return withCors(route, headers);
+    const path = pathOf(target);
+    if (isUserRoute(path)) return rest(httpMethod, headers);
+    const endpoint = endpoints.get(path);
+    if (endpoint) {
+      if (isOperationMethod(httpMethod)) return { serve: endpoint };
+      return answerNow(errorResponse(refuse(operationNotAllowed(), headers), false));
+    }
+    const preflight = RPC_PATH.test(path) ? cors.preflight(httpMethod, headers) : undefined;
+    if (preflight) return answerNow({ status: 204, headers: preflight, body: new Uint8Array(0) });
+    if (adapter.has(path)) return withCors(adapter.refuse(httpMethod, path, headers), headers);
+    return RPC_PATH.test(path) ? withCors(nowhere(headers), headers) : nowhere(headers);
+  };
+
+  const onHttpError: OnHttpError = (status, headers) => {
+    const error = refuse(httpError(status), headers);
+    return RPC_TYPE.test(String(headers["content-type"])) ? refusalOf(headers, error) : errorResponse(error, false);
+  };
+
+  /** Lets pages of other origins read the answer, where they may. */
+  function withCors<R extends Route | undefined>(found: R | Promise<R>, headers: HeaderRecord): R | Promise<R> {
+    const allowed = cors.headersFor(headers);
+    if (!allowed) return found;
+    const add = (route: R) => (route ? (new CorsRoute(route, allowed) as unknown as R) : route);
+    return found instanceof Promise ? found.then(add) : add(found);
+  }
 
   return {
     connect: {
       ...connect,
       shutdownSignal: parts.shutdownSignal,
-      contextValues: protocolContext,
+      contextValues: ({ headers }) => adapter.contextValues(headers) ?? rpcContext({ headers }),
     },
     cors,
-    fallback,
-    onHttpError: (status, headers) => {
-      const error = refuse(httpError(status), headers);
-      return rpcRefusal(headers, error) ?? errorResponse(error, false);
-    },
-    find: (httpMethod, target, headers) => {
-      const route = unary.route(httpMethod, target, headers);
-      if (route) return headers["origin"] === undefined ? route : withCors(route, cors, headers);
-      const path = pathOf(target);
-      if (isUserRoute(path)) return rest;
-      const endpoint = endpoints.get(path);
-      if (endpoint) return isOperationMethod(httpMethod) ? plain(endpoint) : notAllowed;
-      if (!connectPaths.has(path)) return nowhere;
-      const preflight = cors.preflight(httpMethod, headers);
-      return preflight && plain(async () => ({ status: 204, headers: preflight, body: new Uint8Array(0) }));
-    },
+    fallback: (req, res) => adapter.serve(req, res),
+    onHttpError,
+    find,
   };
 }
 
-/** A route whose answer does not depend on the body. */
-function plain(serve: Route["serve"]): Route {
-  return { isTooLong: () => true, serve };
+/** A route whose answer pages of other origins may read. */
+class CorsRoute implements Route {
+  readonly #route: Route;
+  readonly #allowed: HeaderRecord;
+  readonly isTooLong: Route["isTooLong"];
+
+  constructor(route: Route, allowed: HeaderRecord) {
+    this.#route = route;
+    this.#allowed = allowed;
+    this.isTooLong = route.isTooLong && ((head, total) => route.isTooLong?.(head, total) === true);
+  }
+
+  async serve(request: Parameters<Route["serve"]>[0]) {
+    const response = await this.#route.serve(request);
+    return { ...response, headers: { ...response.headers, ...this.#allowed } };
+  }
+
+  end(): void {
+    this.#route.end?.();
+  }
 }
 
-function withCors({ isTooLong, serve }: Route, cors: Cors, headers: HeaderRecord): Route {
-  const allowed = cors.headersFor(headers);
-  return {
-    isTooLong,
-    serve: async (request) => {
-      const response = await serve(request);
-      return { ...response, headers: { ...response.headers, ...allowed } };
-    },
-  };
+function methodNotAllowed(allowed: readonly string[]): ConnectError {
+  const list = [...new Set(allowed)].sort().join(", ");
+  const error = callError(Code.Unimplemented, `this RPC has the HTTP methods ${list}`, {
+    reason: "METHOD_NOT_ALLOWED",
+  });
+  error.metadata.set("allow", list);
+  return error;
 }
 
-function protocolContext({ headers }: { readonly headers: HeaderRecord }): ContextValues {
+function unsupportedType(): ConnectError {
+  const message = "the Content-Type must be that of Connect, such as application/json, of gRPC or of gRPC-Web";
+  return callError(Code.InvalidArgument, message, { reason: "UNSUPPORTED_MEDIA_TYPE" });
+}
+
+function unknownMethod(): ConnectError {
+  return callError(Code.Unimplemented, "this server has no such method", { reason: "UNIMPLEMENTED" });
+}
+
+function rpcContext({ headers }: { readonly headers: HeaderRecord }): ContextValues {
   const values = new LeanContextValues();
-  const protocol = protocolOf(String(headers["content-type"] ?? ""));
+  const protocol = protocolOf(headers);
   return protocol === "connect" ? values : values.set(kProtocol, protocol);
 }
 
-function protocolOf(contentType: string): WireProtocol {
-  if (contentType.startsWith("application/grpc-web")) return "grpc-web";
-  return contentType.startsWith("application/grpc") ? "grpc" : "connect";
+function restContext(): ContextValues {
+  return new LeanContextValues().set(kProtocol, "rest");
 }

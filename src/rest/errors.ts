@@ -1,4 +1,4 @@
-import { Code, type ConnectError } from "@connectrpc/connect";
+import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToHttpStatus, codeToString } from "@connectrpc/connect/protocol-connect";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { reasonOfCode } from "../rpc/errors.ts";
@@ -22,6 +22,11 @@ const STATUS: { readonly [reason: string]: number } = {
   HEADER_TOO_LARGE: 431,
   OVERLOADED: 503,
 };
+
+/** Whether a call failed because the group has another etag. */
+export function isMismatch(failure: unknown): boolean {
+  return failure instanceof ConnectError && failure.findDetails(ErrorInfoSchema)[0]?.reason === "ETAG_MISMATCH";
+}
 
 /**
  * An error as REST answers it.

@@ -10,7 +10,8 @@ interface HttpError {
 const MALFORMED: HttpError = {
   code: Code.InvalidArgument,
   reason: "MALFORMED_HTTP",
-  message: "this is no well-formed HTTP/1.1: a request line, then fields such as Host: example.com, then the body",
+  message:
+    "this is no well-formed HTTP: percent-encode what is not ASCII in the target; over HTTP/1.1 send a request line, then fields such as Host: example.com, then the body",
 };
 
 const BY_STATUS: { readonly [status: number]: HttpError } = {

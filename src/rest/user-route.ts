@@ -4,7 +4,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { Compression } from "@connectrpc/connect/protocol";
 import { callError, toCallError } from "../rpc/errors.ts";
 import { MAX_MESSAGE_BYTES, malformed, tooLarge } from "../rpc/refused.ts";
-import { errorResponse, type RestResponse } from "./errors.ts";
+import { errorResponse, isMismatch, type RestResponse } from "./errors.ts";
 import { parseBody } from "./json-body.ts";
 import { VERBS, type Verb, type VerbRequest } from "./verbs.ts";
 
@@ -21,17 +21,15 @@ export interface RestRequest {
 }
 
 /** Makes a typed call through the interceptors; rejects with the ConnectError that they make of a failure. */
-export type TypedCall<R extends RestRequest> = <M extends DescMethodUnary>(
+export type TypedCall = <M extends DescMethodUnary>(
   method: M,
   message: MessageShape<M["input"]>,
-  request: R,
 ) => Promise<{ readonly message: MessageShape<M["output"]>; readonly headers: RestHeaders }>;
 
 /** What the route is made of. */
-export interface UserRouteOptions<R extends RestRequest> {
-  readonly call: TypedCall<R>;
+export interface UserRouteOptions {
   /** Told of every request that fails before it is a call, and may add to what is answered. */
-  readonly onRefused: (error: ConnectError, request: R) => ConnectError;
+  readonly onRefused: (error: ConnectError, request: RestRequest) => ConnectError;
   /** Encodings of bodies, most wanted first. */
   readonly compressions: readonly Compression[];
 }
@@ -40,7 +38,11 @@ export interface UserRouteOptions<R extends RestRequest> {
 const COMPRESS_MIN_BYTES = 1024;
 
 const JSON_TYPE = /^application\/json *(?:;|$)/i;
-const ETAG = /^ *(W\/)?"([\x21\x23-\x7e]*)" *$/;
+/** An entity tag of a list, and the comma or the end behind it (RFC 9110, 8.8.3 and 5.6.1). */
+const ETAG = /[\t ,]*(W\/)?"([\x21\x23-\x7e]*)"[\t ]*(?:,[\t ,]*|$)/y;
+
+/** Each entity tag is a call of its own until one matches. */
+const MAX_ETAGS = 10;
 
 /** Whether a path is that of the shim. */
 export function isUserRoute(path: string): boolean {
@@ -48,10 +50,10 @@ export function isUserRoute(path: string): boolean {
 }
 
 /** The REST shim: each verb is one RPC. Never rejects. */
-export class UserRoute<R extends RestRequest> {
-  readonly #options: UserRouteOptions<R>;
+export class UserRoute {
+  readonly #options: UserRouteOptions;
 
-  constructor(options: UserRouteOptions<R>) {
+  constructor(options: UserRouteOptions) {
     this.#options = options;
   }
 
@@ -60,34 +62,37 @@ export class UserRoute<R extends RestRequest> {
     return total > MAX_MESSAGE_BYTES;
   }
 
-  serve(request: R): Promise<RestResponse> {
+  /** @param call makes the request's call */
+  serve(verb: Verb, request: RestRequest, call: TypedCall): Promise<RestResponse> {
     try {
-      const verb = verbOf(request.httpMethod);
       requireJson(request.headers);
       const body = this.#bodyOf(request);
       // Most bodies are not compressed, and need no promise.
       return body instanceof Promise
-        ? body.then((bytes) => this.#call(verb, request, bytes)).catch((failure) => this.#refuse(failure, request))
-        : this.#call(verb, request, body);
+        ? body
+            .then((bytes) => this.#call(verb, { ...request, body: bytes }, call))
+            .catch((failure) => this.#refuse(failure, request))
+        : this.#call(verb, request, call);
     } catch (failure) {
       return Promise.resolve(this.#refuse(failure, request));
     }
   }
 
-  #refuse(failure: unknown, request: R): RestResponse {
+  #refuse(failure: unknown, request: RestRequest): RestResponse {
     return errorResponse(this.#options.onRefused(toCallError(failure), request), false);
   }
 
   /** Never rejects. @throws what is wrong with the request */
-  #call(verb: Verb, request: R, body: Uint8Array): Promise<RestResponse> {
-    const verbRequest = read(request, body);
+  #call(verb: Verb, request: RestRequest, call: TypedCall): Promise<RestResponse> {
+    const verbRequest = read(request);
     const message: Message = verb.toRequest(verbRequest);
     const fail = (failure: unknown) => {
       // What the call did not raise has not been counted and logged.
       const error = failure instanceof ConnectError ? failure : this.#options.onRefused(toCallError(failure), request);
       return errorResponse(error, verbRequest.ifMatch !== undefined);
     };
-    return this.#options.call(verb.method, message as never, request).then((response) => {
+    const [, ...otherTags] = verbRequest.ifMatch ?? [];
+    return callUntilMatch(call, verb, message, otherTags).then((response) => {
       try {
         const answer = this.#answer(verb.toText(response.message as never, message as never), response, request);
         return answer instanceof Promise ? answer.catch(fail) : answer;
@@ -100,7 +105,7 @@ export class UserRoute<R extends RestRequest> {
   #answer(
     text: string,
     { message, headers }: { readonly message: Message; readonly headers: RestHeaders },
-    request: R,
+    request: RestRequest,
   ): RestResponse | Promise<RestResponse> {
     headers["content-type"] = "application/json";
     headers["vary"] = "accept-encoding";
@@ -129,7 +134,7 @@ export class UserRoute<R extends RestRequest> {
     return this.#options.compressions.find(({ name }) => names?.includes(name));
   }
 
-  #bodyOf({ headers, body }: R): Uint8Array | Promise<Uint8Array> {
+  #bodyOf({ headers, body }: RestRequest): Uint8Array | Promise<Uint8Array> {
     if (body.byteLength > MAX_MESSAGE_BYTES) throw tooLarge();
     const encoding = one(headers, "content-encoding")?.toLowerCase();
     return encoding === undefined || encoding === "identity" || body.byteLength === 0
@@ -152,16 +157,32 @@ export class UserRoute<R extends RestRequest> {
   }
 }
 
-/** @throws ConnectError when the path has no such method */
-function verbOf(httpMethod: string): Verb {
-  const verb = VERBS.get(httpMethod);
-  if (verb) return verb;
+/** The error of an HTTP method that the path does not have. */
+export function verbNotAllowed(httpMethod: string): ConnectError {
   const allowed = [...VERBS.keys()].join(", ");
   const error = callError(Code.Unimplemented, `${httpMethod} is not a method of this path; it has ${allowed}`, {
     reason: "METHOD_NOT_ALLOWED",
   });
   error.metadata.set("allow", allowed);
-  throw error;
+  return error;
+}
+
+/**
+ * Makes a call, and again with each of the other etags for as long as the group has none of those before. A group has
+ * one etag at a time, so at most one of the calls changes it.
+ */
+function callUntilMatch(
+  call: TypedCall,
+  verb: Verb,
+  message: Message,
+  [etag, ...others]: readonly string[],
+): ReturnType<TypedCall> {
+  const answer = call(verb.method, message as never);
+  if (etag === undefined) return answer;
+  return answer.catch((failure: unknown) => {
+    if (!isMismatch(failure)) throw failure;
+    return callUntilMatch(call, verb, Object.assign(message, { etag }), others);
+  });
 }
 
 function requireJson(headers: RestHeaders): void {
@@ -175,7 +196,7 @@ function unsupported(message: string): ConnectError {
   return callError(Code.InvalidArgument, message, { reason: "UNSUPPORTED_MEDIA_TYPE" });
 }
 
-function read({ headers, target }: RestRequest, body: Uint8Array): VerbRequest {
+function read({ headers, target, body }: RestRequest): VerbRequest {
   return {
     body: parseBody(body),
     query: queryOf(target),
@@ -192,13 +213,20 @@ function idempotencyKey(value: string | undefined): string | undefined {
   ]);
 }
 
-/** @throws ConnectError InvalidArgument when it is not one entity tag or `*` */
-function ifMatch(value: string | undefined): string | undefined {
+/** @throws ConnectError InvalidArgument when it is no list of entity tags and not `*` */
+function ifMatch(value: string | undefined): string[] | undefined {
   if (value === undefined || value.trim() === "*") return undefined;
-  const match = ETAG.exec(value);
-  if (!match) throw malformed('If-Match must be one entity tag, such as "abc", or *', []);
-  // A weak tag never matches here (RFC 9110, 13.1.1), and no stored etag is empty or has a slash in it.
-  return match[1] || !match[2] ? `W/${match[2]}` : match[2];
+  const etags = new Set<string>();
+  for (ETAG.lastIndex = 0; ETAG.lastIndex < value.length; ) {
+    const match = ETAG.exec(value);
+    if (!match) throw malformed('If-Match must be a list of entity tags, such as "abc", "def", or *', []);
+    const [, weak, etag] = match;
+    // A weak tag never matches here (RFC 9110, 13.1.1), and no stored etag is empty or has a slash in it.
+    etags.add(weak || !etag ? `W/${etag}` : etag);
+  }
+  if (etags.size > MAX_ETAGS) throw malformed(`If-Match may list ${MAX_ETAGS} entity tags at most`, []);
+  if (etags.size === 0) throw malformed("If-Match is empty; name an entity tag, or leave it out", []);
+  return [...etags];
 }
 
 /** @throws ConnectError InvalidArgument when it is not UTF-8, whose place the parser would give to other characters */

@@ -21,8 +21,8 @@ export interface VerbRequest {
   readonly body: JsonObject;
   /** Undefined: there is none. */
   readonly query: ParsedUrlQuery | undefined;
-  /** The etag of `If-Match`; undefined when any will do. */
-  readonly ifMatch: string | undefined;
+  /** The etags of `If-Match`, of which the group must have one; undefined when any will do. */
+  readonly ifMatch: readonly string[] | undefined;
   /** `Idempotency-Key`. */
   readonly idempotencyKey: string | undefined;
 }
@@ -63,7 +63,7 @@ const PUT: Verb<typeof updateUserGroup> = {
     return message(updateUserGroup.input, {
       ...pick(body, ["user_group_id", ...MASKABLE]),
       ...(masked.length > 0 && { update_mask: masked.join(",") }),
-      ...(ifMatch !== undefined && { etag: ifMatch }),
+      ...(ifMatch !== undefined && { etag: ifMatch[0] }),
     });
   },
   toText: ({ userGroup }) => {

@@ -7,7 +7,7 @@ export type WireProtocol = "grpc" | "grpc-web" | "connect" | "rest";
 /** The protocol of the call; set by the transport. */
 export const kProtocol = createContextKey<WireProtocol>("connect", { description: "wire protocol" });
 
-/** Who is calling; set by the authentication interceptor. */
+/** Who is calling; set by admission, or else by the authentication interceptor. */
 export const kPrincipal = createContextKey<Principal | undefined>(undefined, { description: "principal" });
 
 /**

@@ -26,7 +26,8 @@ export function deadlineInterceptor(): Interceptor {
 }
 
 /**
- * Finds out who is calling, before anything else of the request is looked at.
+ * Sees to it that who is calling is known. Admission found it out before the body was read; a call that came
+ * without is authenticated here, so that no way in is open that somebody forgot.
  *
  * @param isOpen whether a service may be called without an API token
  */
@@ -35,15 +36,30 @@ export function authenticationInterceptor(
   isOpen: (service: string) => boolean,
 ): Interceptor {
   return (next) => (req) => {
-    if (isOpen(req.service.typeName)) return next(req);
-    const admit = (principal: Principal | undefined) => {
-      if (!principal) throw unauthenticated("API_TOKEN_UNKNOWN", UNKNOWN_TOKEN);
+    if (req.contextValues.get(kPrincipal) || isOpen(req.service.typeName)) return next(req);
+    const goOn = (principal: Principal) => {
       req.contextValues.set(kPrincipal, principal);
       return next(req);
     };
-    const found = authenticator.authenticate(presentedToken(req.header));
-    return found instanceof Promise ? found.then(admit) : admit(found);
+    const found = authenticate(authenticator, req.header);
+    return found instanceof Promise ? found.then(goOn) : goOn(found);
   };
+}
+
+/**
+ * Who bears the API token of a header.
+ *
+ * @throws ConnectError Unauthenticated, with what to do about it, and StoreUnavailable
+ */
+export function authenticate(authenticator: Authenticator, header: Headers): Principal | Promise<Principal> {
+  const found = authenticator.authenticate(presentedToken(header));
+  return found instanceof Promise ? found.then(known) : known(found);
+}
+
+/** @throws ConnectError Unauthenticated */
+function known(principal: Principal | undefined): Principal {
+  if (!principal) throw unauthenticated("API_TOKEN_UNKNOWN", UNKNOWN_TOKEN);
+  return principal;
 }
 
 const UNKNOWN_TOKEN = "the API token is unknown or revoked; check that it was copied whole";

@@ -1,6 +1,9 @@
 import type { Readable } from "node:stream";
 import type { ConnectionHoldings, GiveUpReason, Held, Holdings } from "./holdings.ts";
-import type { IsTooLong } from "./wire.ts";
+import type { Route } from "./wire.ts";
+
+/** What tells how long a body may be. */
+type BodyLimit = Pick<Route, "isTooLong">;
 
 /** The least that a buffer for several pieces holds, in bytes. */
 const MIN_BUFFER_BYTES = 4096;
@@ -77,10 +80,10 @@ export interface BodyEvents {
 /** Collects the body of a request. */
 export function collectBody(
   source: Readable,
-  { isTooLong, bodies, connection }: { isTooLong: IsTooLong; bodies: Holdings; connection: object },
+  { route, bodies, connection }: { route: BodyLimit; bodies: Holdings; connection: object },
   events: BodyEvents,
 ): void {
-  const body = new Collection(source, isTooLong, bodies, connection, events);
+  const body = new Collection(source, route, bodies, connection, events);
   body.start();
 }
 
@@ -90,15 +93,15 @@ class Collection implements Held {
   since = 0;
   readonly connection: ConnectionHoldings;
   readonly #source: Readable;
-  readonly #isTooLong: IsTooLong;
+  readonly #route: BodyLimit;
   readonly #bodies: Holdings;
   readonly #events: BodyEvents;
   readonly #pieces = new Pieces();
   #kept = 0;
 
-  constructor(source: Readable, isTooLong: IsTooLong, bodies: Holdings, connection: object, events: BodyEvents) {
+  constructor(source: Readable, route: BodyLimit, bodies: Holdings, connection: object, events: BodyEvents) {
     this.#source = source;
-    this.#isTooLong = isTooLong;
+    this.#route = route;
     this.#bodies = bodies;
     this.#events = events;
     this.connection = bodies.of(connection);
@@ -125,7 +128,7 @@ class Collection implements Held {
   readonly #onData = (piece: Uint8Array): void => {
     const pieces = this.#pieces;
     pieces.add(piece);
-    if (this.#isTooLong(pieces.head, pieces.length)) this.#onEnd();
+    if (this.#route.isTooLong?.(pieces.head, pieces.length)) this.#onEnd();
     else this.#account();
   };
 

@@ -10,6 +10,7 @@ import {
   parseTimeout,
   protocolVersion,
 } from "@connectrpc/connect/protocol-connect";
+import type { Admitted } from "./admission.ts";
 import type { UnaryCall } from "./call.ts";
 import { recordOf } from "./lean-headers.ts";
 import type { UnaryMethod } from "./methods.ts";
@@ -38,6 +39,7 @@ export function serveConnect(
   method: UnaryMethod,
   request: WireRequest,
   binary: boolean,
+  admitted: Admitted,
   hooks: Hooks,
 ): Promise<WireResponse> {
   const { options } = method;
@@ -66,7 +68,7 @@ export function serveConnect(
       .then((message) => serialization.parse(message));
   };
 
-  const call = openCall(request, opening, hooks);
+  const call = openCall(request, opening, admitted);
   const fail = (reason: unknown, error: ConnectError) => {
     call.end(reason);
     call.responseHeader.set("content-type", contentTypeUnaryJson);

@@ -9,10 +9,22 @@ import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";
 import { type PortHandlers, streamsAsRequests } from "./port.ts";
 import type { Route } from "./wire.ts";
 
+/**
+ * Finds what serves a request; undefined where nothing of its own does. A promise only where it takes one to tell
+ * whether the request may come in.
+ *
+ * @param target path and query
+ */
+export type Find = (
+  httpMethod: string,
+  target: string,
+  headers: HeaderRecord,
+) => Route | undefined | Promise<Route | undefined>;
+
 /** Where requests go. */
 export interface DispatchOptions {
-  /** What serves a request; undefined leaves it to the fallback. */
-  readonly find: (httpMethod: string, target: string, headers: HeaderRecord) => Route | undefined;
+  /** What serves a request, by its header; undefined leaves it to the fallback. */
+  readonly find: Find;
   /** Serves every other request, and streams. */
   readonly fallback: (req: IncomingMessage, res: ServerResponse) => void;
   /** Fields to add to the fallback's answer. */
@@ -56,33 +68,46 @@ export function dispatch(options: DispatchOptions): PortHandlers {
   const http2 = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags: number, rawHeaders: string[]) => {
     if (!hosts.isUsable(headers[":authority"] ?? headers.host)) headers[":authority"] = "localhost";
     const { expect } = headers;
-    if (expect !== undefined) {
-      if (expect !== "100-continue" && onHttpError) {
-        return writeHttp2(stream, onHttpError(417, headers as HeaderRecord), limits);
-      }
-      // Where node:http2 makes a request of the stream, it would say so as well, and throw when the stream is closed.
-      if (expect === "100-continue") {
-        delete headers.expect;
-        stream.additionalHeaders({ ":status": 100 });
-      }
+    if (expect !== undefined && expect !== "100-continue" && onHttpError) {
+      return writeHttp2(stream, onHttpError(417, headers as HeaderRecord), limits);
     }
-    const route = find(headers[":method"] ?? "", headers[":path"] ?? "/", headers as HeaderRecord);
-    if (route) exchangeHttp2(stream, headers, route, limits);
-    else fallback.http2(stream, headers, flags, rawHeaders);
+    const serve = (route: Route | undefined) => {
+      if (expect === "100-continue") {
+        // Where node:http2 makes a request of the stream, it would say so as well, and throw when the stream is closed.
+        delete headers.expect;
+        // Who is refused need not send the body.
+        if (!route || route.isTooLong) stream.additionalHeaders({ ":status": 100 });
+      }
+      if (route) exchangeHttp2(stream, headers, route, limits);
+      else fallback.http2(stream, headers, flags, rawHeaders);
+    };
+    const found = find(headers[":method"] ?? "", headers[":path"] ?? "/", headers as HeaderRecord);
+    if (!(found instanceof Promise)) return serve(found);
+    whenFound(found, { stream, serve, fail: (error) => failHttp2(stream, error) });
+  };
+  const failHttp1 = (res: ServerResponse, error: unknown) => {
+    onError?.(error);
+    res.destroy();
+  };
+  const failHttp2 = (stream: ServerHttp2Stream, error: unknown) => {
+    onError?.(error);
+    stream.close(constants.NGHTTP2_INTERNAL_ERROR);
   };
 
   return {
     onHttpError,
     onHttp1: (req, res) => {
+      // Thrown on from here it would end the process.
       try {
+        takeAbsoluteForm(req);
         if (!hosts.isUsable(req.headers.host)) req.headers.host = "localhost";
-        const route = find(req.method ?? "", req.url ?? "/", req.headers as HeaderRecord);
-        if (route) exchangeHttp1(req, res, route, limits);
-        else fallback.http1(req, res);
+        const found = find(req.method ?? "", req.url ?? "/", req.headers as HeaderRecord);
+        const serve = (route: Route | undefined) =>
+          route ? exchangeHttp1(req, res, route, limits) : fallback.http1(req, res);
+        if (!(found instanceof Promise)) return serve(found);
+        whenFound(found, { stream: res, serve, fail: (error) => failHttp1(res, error) });
       } catch (error) {
-        // Thrown on from here it would end the process.
-        onError?.(error);
-        res.destroy();
+        failHttp1(res, error);
       }
     },
     onHttp2: (stream, headers, flags, rawHeaders) => {
@@ -91,14 +116,40 @@ export function dispatch(options: DispatchOptions): PortHandlers {
         // What was reset in the packet that it began in is closed before anybody hears of it.
         if (!stream.destroyed && !stream.closed) http2(stream, headers, flags, rawHeaders);
       } catch (error) {
-        onError?.(error);
-        stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+        failHttp2(stream, error);
       }
     },
   };
 }
 
 function ignore(): void {}
+
+/** Serves a request once it is known what serves it, unless its caller is gone by then. */
+function whenFound(
+  found: Promise<Route | undefined>,
+  to: {
+    readonly stream: ServerResponse | ServerHttp2Stream;
+    readonly serve: (route: Route | undefined) => void;
+    readonly fail: (error: unknown) => void;
+  },
+): void {
+  const { stream, serve, fail } = to;
+  stream.on("error", ignore);
+  const serveStill = (route: Route | undefined) => (stream.destroyed ? route?.end?.() : serve(route));
+  found.then(serveStill).catch(fail);
+}
+
+const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)([^#]*)/i;
+
+/** A target with its host, as clients of proxies send it, names the host in place of the field (RFC 9112, 3.2.2). */
+function takeAbsoluteForm(req: IncomingMessage): void {
+  const { url = "/" } = req;
+  if (url.startsWith("/")) return;
+  const [isAbsolute, authority, target = ""] = ABSOLUTE_FORM.exec(url) ?? [];
+  if (isAbsolute === undefined) return;
+  req.headers.host = authority;
+  req.url = target.startsWith("/") ? target : `/${target}`;
+}
 
 /** Leaves requests to the fallback: streams, which last, and what else the routes do not know. */
 class Fallback {

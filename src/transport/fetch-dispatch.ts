@@ -4,10 +4,11 @@ import {
   type ContextValues,
   createConnectRouter,
 } from "@connectrpc/connect";
-import { createFetchHandler, type UniversalHandler } from "@connectrpc/connect/protocol";
+import { universalServerRequestFromFetch, universalServerResponseToFetch } from "@connectrpc/connect/protocol";
 import type { DispatchOptions } from "./dispatch.ts";
 import { exchangeFetch, recordOfFetch, targetOf } from "./fetch-io.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
+import { withWebText } from "./web-text.ts";
 import { pathOf } from "./wire.ts";
 
 /** What serves the requests of the fetch API. */
@@ -16,7 +17,7 @@ export type FetchHandler = (request: Request) => Promise<Response>;
 /** Routes and options of Connect. */
 export interface FetchConnectOptions extends ConnectRouterOptions {
   readonly routes: (router: ConnectRouter) => void;
-  /** The context values of a request, by its headers. */
+  /** The context values of a request, by its headers: the very record that `find` was given. */
   readonly contextValues: (request: { readonly headers: HeaderRecord }) => ContextValues;
 }
 
@@ -46,10 +47,11 @@ export function fetchDispatch(options: FetchOptions, connect: FetchConnectOption
     const headers = recordOfFetch(request.headers);
     if (isGrpc(headers)) return noGrpc();
     const target = targetOf(request.url);
-    const route = options.find(request.method, target, headers);
+    const found = options.find(request.method, target, headers);
+    const route = found instanceof Promise ? await found : found;
     if (route) return exchangeFetch(request, headers, route);
     const handler = handlers.get(pathOf(target));
-    const response = handler ? await handler(request) : new Response(null, { status: 404 });
+    const response = handler ? await handler(request, headers) : new Response(null, { status: 404 });
     for (const [name, value] of Object.entries(options.fallbackHeaders(headers) ?? {})) {
       if (value !== undefined) response.headers.set(name, String(value));
     }
@@ -75,18 +77,23 @@ export function fetchDispatch(options: FetchOptions, connect: FetchConnectOption
   };
 }
 
-/** Connect's own handlers by path, for streams and for what the unary transport leaves to them. */
-function connectHandlers({ routes, contextValues, ...options }: FetchConnectOptions): Map<string, FetchHandler> {
+type HandleFetch = (request: Request, headers: HeaderRecord) => Promise<Response>;
+
+/** Connect's own handlers by path, for streams. */
+function connectHandlers({ routes, contextValues, ...options }: FetchConnectOptions): Map<string, HandleFetch> {
   const router = createConnectRouter({ ...options, grpc: false });
   routes(router);
   return new Map(
-    router.handlers.map((handler) => {
-      const withContext: typeof handler = Object.assign(
-        (request: Parameters<UniversalHandler>[0]) =>
-          handler({ ...request, contextValues: contextValues({ headers: recordOfFetch(request.header) }) }),
-        handler,
-      );
-      return [handler.requestPath, createFetchHandler(withContext)];
+    router.handlers.map((handler): [string, HandleFetch] => {
+      const serve = withWebText(handler);
+      return [
+        handler.requestPath,
+        async (request, headers) => {
+          const universal = universalServerRequestFromFetch(request, {});
+          const response = await serve({ ...universal, contextValues: contextValues({ headers }) });
+          return universalServerResponseToFetch(response);
+        },
+      ];
     }),
   );
 }

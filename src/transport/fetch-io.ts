@@ -20,13 +20,21 @@ export function recordOfFetch(headers: Headers): HeaderRecord {
 }
 
 /**
- * Reads a request of the fetch API, has it served and makes the answer.
+ * Reads a request of the fetch API, where its route wants the body, has it served and makes the answer.
  *
  * @param headers those of the request
  * @throws when the caller goes away before the request is read, or what serving throws
  */
 export async function exchangeFetch(request: Request, headers: HeaderRecord, route: Route): Promise<Response> {
-  const body = await readBody(request.body, route.isTooLong);
+  try {
+    return await exchange(request, headers, route);
+  } finally {
+    route.end?.();
+  }
+}
+
+async function exchange(request: Request, headers: HeaderRecord, route: Route): Promise<Response> {
+  const body = await readBody(request.body, route);
   const wireRequest: WireRequest = {
     httpMethod: request.method,
     target: targetOf(request.url),
@@ -38,15 +46,15 @@ export async function exchangeFetch(request: Request, headers: HeaderRecord, rou
   return responseOf(await route.serve(wireRequest), request.method);
 }
 
-async function readBody(stream: ReadableStream<Uint8Array> | null, isTooLong: Route["isTooLong"]): Promise<Uint8Array> {
-  if (stream === null) return new Uint8Array(0);
+async function readBody(stream: ReadableStream<Uint8Array> | null, route: Route): Promise<Uint8Array> {
+  if (stream === null || !route.isTooLong) return new Uint8Array(0);
   const chunks: Uint8Array[] = [];
   let total = 0;
   // Leaving the loop cancels the stream: what is too long is not read to its end.
   for await (const chunk of stream) {
     chunks.push(chunk);
     total += chunk.byteLength;
-    if (isTooLong(chunks[0] as Uint8Array, total)) break;
+    if (route.isTooLong(chunks[0] as Uint8Array, total)) break;
   }
   const [first] = chunks;
   return chunks.length === 1 && first ? first : Buffer.concat(chunks, total);

@@ -1,5 +1,4 @@
 import type { Message } from "@bufbuild/protobuf";
-import { base64Decode } from "@bufbuild/protobuf/wire";
 import { Code, ConnectError } from "@connectrpc/connect";
 import {
   type Compression,
@@ -9,9 +8,11 @@ import {
 } from "@connectrpc/connect/protocol";
 import * as grpc from "@connectrpc/connect/protocol-grpc";
 import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
+import type { Admitted } from "./admission.ts";
 import type { UnaryCall } from "./call.ts";
-import { type HeaderRecord, recordOf } from "./lean-headers.ts";
+import { type HeaderRecord, LeanHeaders, recordOf } from "./lean-headers.ts";
 import type { Serialization, UnaryMethod } from "./methods.ts";
+import { decodeWebText, webTextType } from "./web-text.ts";
 import {
   asConnectError,
   bodyBytes,
@@ -49,6 +50,7 @@ export function serveGrpc(
   method: UnaryMethod,
   request: WireRequest,
   type: GrpcType,
+  admitted: Admitted,
   hooks: Hooks,
 ): Promise<WireResponse> {
   const { options } = method;
@@ -61,7 +63,7 @@ export function serveGrpc(
     field(headers, ACCEPT_ENCODING),
     ACCEPT_ENCODING,
   );
-  const responseHeader: WireResponse["headers"] = { "content-type": contentType(type) };
+  const responseHeader: WireResponse["headers"] = { "content-type": grpcContentType(type) };
   if (compression.response) responseHeader[ENCODING] = compression.response.name;
   const opening = {
     method,
@@ -73,12 +75,12 @@ export function serveGrpc(
   const decode = () => {
     if (compression.error) throw compression.error;
     if (timeout.error) throw timeout.error;
-    const body = type.text ? decodeText(request.body) : request.body;
+    const body = type.text ? decodeText(request.body, options.readMaxBytes) : request.body;
     const reader = new EnvelopeReader(body, options, compression.request);
     return onlyMessage(reader, type, serialization.parse);
   };
 
-  const call = openCall(request, opening, hooks);
+  const call = openCall(request, opening, admitted);
   const finish = type.web
     ? (body: Uint8Array) => finishWeb(call, type, body, compression.response, options)
     : (body: Uint8Array) => response(call, body, recordOf(call.responseTrailer));
@@ -129,6 +131,20 @@ async function finishWeb(
   return response(call, Buffer.from(Buffer.from(body).toString("base64") + Buffer.from(last).toString("base64")));
 }
 
+/** The trailer of a call that failed, as a record. */
+export function grpcTrailer(error: ConnectError): HeaderRecord {
+  const trailer = new LeanHeaders({}, true);
+  grpc.setTrailerStatus(trailer, wellFormed(error));
+  return recordOf(trailer);
+}
+
+/** The body of an answer of gRPC-Web that is an error alone. */
+export function webTrailer({ text }: GrpcType, error: ConnectError): Uint8Array {
+  const trailer = grpc.setTrailerStatus(new LeanHeaders({}, true), wellFormed(error));
+  const bytes = frame(grpcWeb.trailerFlag, grpcWeb.trailerSerialize(trailer));
+  return text ? Buffer.from(bytes.toString("base64")) : bytes;
+}
+
 /**
  * Whether the body that was read so far cannot be one message of the size
  * allowed, with room for a trailer's or a second message's header.
@@ -139,12 +155,13 @@ export function exceedsEnvelope(bytes: Uint8Array, total: number, maxBytes: numb
 }
 
 /** The same of a gRPC-Web text body. */
-export function exceedsText(_head: Uint8Array, total: number, maxBytes: number): boolean {
+export function exceedsText(_text: Uint8Array, total: number, maxBytes: number): boolean {
   return total > Math.ceil((maxBytes + 2 * HEADER_BYTES) / 3) * 4 + 8;
 }
 
-function contentType({ web, text, binary }: GrpcType): string {
-  if (text) return binary ? "application/grpc-web-text+proto" : "application/grpc-web-text+json";
+/** The content type of an answer. */
+export function grpcContentType({ web, text, binary }: GrpcType): string {
+  if (text) return webTextType(binary);
   const of = web ? grpcWeb : grpc;
   return binary ? of.contentTypeProto : of.contentTypeJson;
 }
@@ -197,10 +214,7 @@ class EnvelopeReader {
   }
 
   #incomplete(): ConnectError {
-    if (this.#isCut) {
-      const message = `request is larger than one message of configured readMaxBytes ${this.#options.readMaxBytes}`;
-      return new ConnectError(message, Code.ResourceExhausted);
-    }
+    if (this.#isCut) return tooLong(this.#options.readMaxBytes);
     return new ConnectError("protocol error: incomplete envelope", Code.InvalidArgument);
   }
 }
@@ -275,7 +289,7 @@ function frameOf({ serializeBehind }: Serialization, message: Message): Uint8Arr
 }
 
 /** A message behind its flags and its length. */
-function frame(flags: number, data: Uint8Array): Uint8Array<ArrayBuffer> {
+export function frame(flags: number, data: Uint8Array): Buffer<ArrayBuffer> {
   const bytes = Buffer.allocUnsafe(HEADER_BYTES + data.byteLength);
   bytes[0] = flags;
   bytes.writeUInt32BE(data.byteLength, 1);
@@ -283,13 +297,13 @@ function frame(flags: number, data: Uint8Array): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Base64 that may be several padded pieces after one another. */
-function decodeText(body: Uint8Array): Uint8Array {
-  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("latin1");
-  const pieces = text.match(/[^=]+={0,2}/g) ?? [];
-  try {
-    return Buffer.concat(pieces.map((piece) => base64Decode(piece)));
-  } catch {
-    throw new ConnectError("protocol error: invalid base64 in grpc-web-text body", Code.InvalidArgument);
-  }
+/** @throws ConnectError ResourceExhausted where the text was too long to be read to its end, for it is cut anywhere */
+function decodeText(body: Uint8Array, maxBytes: number): Uint8Array {
+  if (exceedsText(body, body.byteLength, maxBytes)) throw tooLong(maxBytes);
+  return decodeWebText(body);
+}
+
+function tooLong(maxBytes: number): ConnectError {
+  const message = `request is larger than one message of configured readMaxBytes ${maxBytes}`;
+  return new ConnectError(message, Code.ResourceExhausted);
 }

@@ -9,6 +9,7 @@ import type { HeaderRecord } from "./lean-headers.ts";
 import { bodyBytes, type Route, type WireRequest, type WireResponse } from "./wire.ts";
 
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
+const END_STREAM = { endStream: true };
 
 const EMPTY = new Uint8Array(0);
 
@@ -33,11 +34,11 @@ export interface ExchangeLimits {
   readonly refuse?: Refuse | undefined;
 }
 
-/** Reads an HTTP/2 request, has it served and writes the answer. */
+/** Reads an HTTP/2 request, where its route wants the body, has it served and writes the answer. */
 export function exchangeHttp2(
   stream: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
-  { isTooLong, serve }: Route,
+  route: Route,
   limits: ExchangeLimits,
 ): void {
   const request = new Http2Request(stream, headers);
@@ -48,53 +49,51 @@ export function exchangeHttp2(
     if (stream.aborted) return;
     request.body = body;
     answer(
-      serve,
+      route,
       request,
       (response) => writeHttp2(stream, response, limits),
       () => stream.close(constants.NGHTTP2_INTERNAL_ERROR),
     );
   };
+  if (!route.isTooLong) {
+    onBody(EMPTY);
+    return;
+  }
+  // A request may be given up before it is served.
+  if (route.end) stream.once("close", () => route.end?.());
   const onGivenUp = (reason: GiveUpReason) => {
     const status = STATUS_OF[reason];
     if (limits.refuse) writeHttp2(stream, limits.refuse(status, request.headers), limits);
     else stream.close(constants.NGHTTP2_CANCEL);
   };
-  collectBody(
-    stream,
-    { isTooLong, bodies: limits.bodies, connection: stream.session ?? stream },
-    { onBody, onGivenUp },
-  );
+  collectBody(stream, { route, bodies: limits.bodies, connection: stream.session ?? stream }, { onBody, onGivenUp });
 }
 
-/** Reads an HTTP/1.1 request, has it served and writes the answer. */
-export function exchangeHttp1(
-  req: IncomingMessage,
-  res: ServerResponse,
-  { isTooLong, serve }: Route,
-  limits: ExchangeLimits,
-): void {
+/** Reads an HTTP/1.1 request, where its route wants the body, has it served and writes the answer. */
+export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, route: Route, limits: ExchangeLimits): void {
   const request = new Http1Request(req, res);
   req.on("error", ignore);
   res.on("error", ignore);
   const onBody = (body: Uint8Array) => {
     request.body = body;
     answer(
-      serve,
+      route,
       request,
       (response) => writeHttp1(req, res, response, limits),
       () => res.destroy(),
     );
   };
-  if (!hasBody(req)) {
+  if (!route.isTooLong || !hasBody(req)) {
     onBody(EMPTY);
     return;
   }
+  if (route.end) res.once("close", () => route.end?.());
   const onGivenUp = (reason: GiveUpReason) => {
     const response = limits.refuse?.(STATUS_OF[reason], request.headers);
     if (!response) res.destroy();
     else writeHttp1(req, res, { ...response, headers: { ...response.headers, connection: "close" } }, limits);
   };
-  collectBody(req, { isTooLong, bodies: limits.bodies, connection: req.socket }, { onBody, onGivenUp });
+  collectBody(req, { route, bodies: limits.bodies, connection: req.socket }, { onBody, onGivenUp });
 }
 
 const STATUS_OF: { readonly [reason in GiveUpReason]: number } = { late: 408, crowded: 503 };
@@ -102,23 +101,23 @@ const STATUS_OF: { readonly [reason in GiveUpReason]: number } = { late: 408, cr
 function ignore(): void {}
 
 /** Has a request served and its answer written; what cannot be written fails the request alone. */
-function answer(
-  serve: Route["serve"],
-  request: WireRequest,
-  write: (response: WireResponse) => void,
-  fail: () => void,
-): void {
+function answer(route: Route, request: WireRequest, write: (response: WireResponse) => void, fail: () => void): void {
   const tryWrite = (response: WireResponse) => {
+    route.end?.();
     try {
       write(response);
     } catch {
       fail();
     }
   };
-  try {
-    serve(request).then(tryWrite, fail);
-  } catch {
+  const giveUp = () => {
+    route.end?.();
     fail();
+  };
+  try {
+    route.serve(request).then(tryWrite, giveUp);
+  } catch {
+    giveUp();
   }
 }
 
@@ -193,7 +192,10 @@ export function writeHttp2(
   headers[":status"] = status;
   // node:http2 drops it from answers to requests, and refuses to write it to a stream.
   if (headers["connection"] !== undefined) headers["connection"] = undefined;
-  if (trailers) {
+  if (!trailers && body.length === 0) {
+    // A header alone: gRPC knows its status there only if the stream ends with it.
+    stream.respond(headers, END_STREAM);
+  } else if (trailers) {
     stream.respond(headers, WAIT_FOR_TRAILERS);
     stream.once("wantTrailers", () => {
       try {

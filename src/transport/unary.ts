@@ -1,21 +1,25 @@
 import type { DescMethodUnary, MessageShape } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
-import type { ConnectRouter, ConnectRouterOptions, ContextValues } from "@connectrpc/connect";
+import type { ConnectError, ConnectRouter, ConnectRouterOptions, ContextValues } from "@connectrpc/connect";
 import { parseContentType as parseConnectType } from "@connectrpc/connect/protocol-connect";
 import { parseContentType as parseGrpcType } from "@connectrpc/connect/protocol-grpc";
 import { parseContentType as parseGrpcWebType } from "@connectrpc/connect/protocol-grpc-web";
+import { type Admitted, admitted } from "./admission.ts";
 import { type CallSource, UnaryCall } from "./call.ts";
 import { serveConnect } from "./connect-protocol.ts";
 import { exceedsEnvelope, exceedsText, type GrpcType, serveGrpc } from "./grpc-protocol.ts";
 import { type HeaderRecord, recordOf } from "./lean-headers.ts";
 import { type UnaryMethod, unaryMethods } from "./methods.ts";
-import { type Hooks, pathOf, type Route, type WireRequest, type WireResponse } from "./wire.ts";
+import { answerNow, refuseConnect, refuseGrpc } from "./refusals.ts";
+import { asConnectError, type Hooks, pathOf, type Route, type WireRequest, type WireResponse } from "./wire.ts";
 
 /** Options of the unary transport: those of Connect's router, and what the transport adds. */
 export interface UnaryTransportOptions extends ConnectRouterOptions {
   readonly routes: (router: ConnectRouter) => void;
   /** What the paths of all methods begin with. Default: nothing. */
   readonly requestPathPrefix?: string;
+  /** Lets a call in by its header, before its body is read, or refuses it. Default: all are let in. */
+  readonly admit?: Hooks["admit"];
   /** The context values of a request, by its headers. Default: none. */
   readonly contextValues?: Hooks["contextValues"];
   /** Replaces the error of a request that cannot be decoded. Default: Connect's error as it is. */
@@ -30,11 +34,17 @@ export interface LocalCall {
   readonly protocolName: string;
 }
 
-type Serve = (method: UnaryMethod, request: WireRequest, hooks: Hooks) => Promise<WireResponse>;
 type Format = {
   readonly protocol: "grpc" | "grpcWeb" | "connect";
+  readonly protocolName: "grpc" | "grpc-web" | "connect";
   readonly isTooLong: (head: Uint8Array, total: number, maxBytes: number) => boolean;
-  readonly serve: Serve;
+  readonly serve: (
+    method: UnaryMethod,
+    request: WireRequest,
+    admitted: Admitted,
+    hooks: Hooks,
+  ) => Promise<WireResponse>;
+  readonly refuse: (error: ConnectError) => WireResponse;
 };
 
 /** Content types are few, but callers choose them, so the table of known ones stays this small. */
@@ -61,21 +71,26 @@ export class UnaryTransport {
   }
 
   /**
-   * What serves a request; undefined when Connect's own adapter is to answer it.
+   * What serves a request; undefined when Connect's own adapter is to answer it. A promise only where letting the call
+   * in takes one.
    *
    * @param target path and query
    */
-  route(httpMethod: string, target: string, headers: HeaderRecord): Route | undefined {
+  route(httpMethod: string, target: string, headers: HeaderRecord): Route | Promise<Route> | undefined {
     const method = this.#methods.get(pathOf(target));
     if (!method) return undefined;
     const format =
       httpMethod === "POST" ? this.#format(headers["content-type"]) : getFormat(method, httpMethod, target, headers);
     if (!format || !method.protocols[format.protocol]) return undefined;
-    const { readMaxBytes } = method.options;
-    return {
-      isTooLong: (head, total) => format.isTooLong(head, total, readMaxBytes),
-      serve: (request) => format.serve(method, request, this.#options),
-    };
+    const hooks = this.#options;
+    const refuse = (reason: unknown) => answerNow(format.refuse(asConnectError(reason)));
+    try {
+      const found = admitted(method.desc, format.protocolName, headers, hooks);
+      if (found instanceof Promise) return found.then((late) => new UnaryRoute(method, format, late, hooks), refuse);
+      return new UnaryRoute(method, format, found, hooks);
+    } catch (reason) {
+      return refuse(reason);
+    }
   }
 
   /**
@@ -123,6 +138,33 @@ export class UnaryTransport {
   }
 }
 
+/** A call that was let in, and waits for its body. */
+class UnaryRoute implements Route {
+  readonly #method: UnaryMethod;
+  readonly #format: Format;
+  readonly #admitted: Admitted;
+  readonly #hooks: Hooks;
+
+  constructor(method: UnaryMethod, format: Format, admitted: Admitted, hooks: Hooks) {
+    this.#method = method;
+    this.#format = format;
+    this.#admitted = admitted;
+    this.#hooks = hooks;
+  }
+
+  isTooLong(head: Uint8Array, total: number): boolean {
+    return this.#format.isTooLong(head, total, this.#method.options.readMaxBytes);
+  }
+
+  serve(request: WireRequest): Promise<WireResponse> {
+    return this.#format.serve(this.#method, request, this.#admitted, this.#hooks);
+  }
+
+  end(): void {
+    this.#admitted.end();
+  }
+}
+
 function formatOf(contentType: string): Format | undefined {
   const grpcType = parseGrpcType(contentType);
   if (grpcType) return grpcFormat({ web: false, text: false, binary: grpcType.binary });
@@ -135,16 +177,20 @@ function formatOf(contentType: string): Format | undefined {
 function grpcFormat(type: GrpcType): Format {
   return {
     protocol: type.web ? "grpcWeb" : "grpc",
+    protocolName: type.web ? "grpc-web" : "grpc",
     isTooLong: type.text ? exceedsText : exceedsEnvelope,
-    serve: (method, request, hooks) => serveGrpc(method, request, type, hooks),
+    serve: (method, request, admitted, hooks) => serveGrpc(method, request, type, admitted, hooks),
+    refuse: (error) => refuseGrpc(type, error),
   };
 }
 
 function connectFormat(binary: boolean): Format {
   return {
     protocol: "connect",
+    protocolName: "connect",
     isTooLong: (_head, total, maxBytes) => total > maxBytes,
-    serve: (method, request, hooks) => serveConnect(method, request, binary, hooks),
+    serve: (method, request, admitted, hooks) => serveConnect(method, request, binary, admitted, hooks),
+    refuse: (error) => refuseConnect(error),
   };
 }
 

@@ -1,8 +1,9 @@
 import type { Message } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ContextValues } from "@connectrpc/connect";
 import type { Compression, UniversalHandlerOptions } from "@connectrpc/connect/protocol";
+import type { AdmissionHooks, Admitted } from "./admission.ts";
 import { type CallInit, type CallSource, UnaryCall } from "./call.ts";
-import { type HeaderRecord, LeanHeaders } from "./lean-headers.ts";
+import type { HeaderRecord } from "./lean-headers.ts";
 import type { UnaryMethod } from "./methods.ts";
 
 /** A request whose body has been read. */
@@ -23,13 +24,16 @@ export interface WireResponse {
   readonly trailers?: HeaderRecord;
 }
 
-/** Whether the body that was read so far, of `total` bytes, is too long to succeed, so that the rest need not be read. */
-export type IsTooLong = (head: Uint8Array, total: number) => boolean;
-
-/** What serves a request once its body is read. */
+/** What serves a request, found by its header. */
 export interface Route {
-  readonly isTooLong: IsTooLong;
-  readonly serve: (request: WireRequest) => Promise<WireResponse>;
+  /**
+   * Whether the body that was read so far, of `total` bytes, is too long to succeed, so that the rest need not be read.
+   * Undefined: the body is not wanted, and the request is served at once.
+   */
+  isTooLong?(head: Uint8Array, total: number): boolean;
+  serve(request: WireRequest): Promise<WireResponse>;
+  /** To be called when the request was answered, or given up before it was served; more than once does no harm. */
+  end?(): void;
 }
 
 /** A request that failed before it became a call. */
@@ -44,8 +48,7 @@ export interface RefusedRequest {
 export type OnRefused = (error: ConnectError, request: RefusedRequest) => ConnectError;
 
 /** What the transport is told to do around a call. */
-export interface Hooks {
-  readonly contextValues?: ((request: { readonly headers: HeaderRecord }) => ContextValues) | undefined;
+export interface Hooks extends AdmissionHooks {
   readonly onRefused?: OnRefused | undefined;
 }
 
@@ -53,13 +56,13 @@ export interface Hooks {
 export type Opening = Omit<CallInit, "source" | "requestHeader" | "contextValues">;
 
 /** Begins the call that a request is. */
-export function openCall(request: WireRequest, opening: Opening, hooks: Hooks): UnaryCall {
+export function openCall(request: WireRequest, opening: Opening, admitted: Admitted): UnaryCall {
   return new UnaryCall({
     method: opening.method,
     protocolName: opening.protocolName,
     source: request,
-    requestHeader: new LeanHeaders(request.headers),
-    contextValues: hooks.contextValues?.(request),
+    requestHeader: admitted.header,
+    contextValues: admitted.contextValues,
     timeoutMs: opening.timeoutMs,
     responseHeader: opening.responseHeader,
     responseTrailer: opening.responseTrailer,

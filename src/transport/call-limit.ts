@@ -1,0 +1,22 @@
+/** Bounds how many calls are under way at once. */
+export class CallLimit {
+  readonly #max: number;
+  #underWay = 0;
+
+  /** @param max how many calls may be under way */
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** Takes a place for a call; false when there is none. */
+  tryEnter(): boolean {
+    if (this.#underWay >= this.#max) return false;
+    this.#underWay++;
+    return true;
+  }
+
+  /** Gives the place of a call back. It may be called without its object. */
+  readonly leave = (): void => {
+    this.#underWay--;
+  };
+}

@@ -1,0 +1,119 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
+import { contentTypeJson, contentTypeProto, parseContentType } from "@connectrpc/connect/protocol-grpc-web";
+
+/*
+ * gRPC-Web text: gRPC-Web with its bodies in base64, in padded pieces after one another
+ * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-WEB.md). Connect does not know it.
+ */
+
+const PADDING = 64;
+const SPACE = 65;
+const INVALID = 66;
+
+/** What each byte of a text stands for: six bits, or one of the above. */
+const VALUES = new Uint8Array(256).fill(INVALID);
+for (const [i, letter] of [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"].entries()) {
+  VALUES[letter.charCodeAt(0)] = i;
+}
+VALUES["-".charCodeAt(0)] = 62;
+VALUES["_".charCodeAt(0)] = 63;
+VALUES["=".charCodeAt(0)] = PADDING;
+for (const space of "\t\n\r ") VALUES[space.charCodeAt(0)] = SPACE;
+
+/** Decodes base64 that comes cut anywhere; the work grows with the text alone, however many pieces it has. */
+export class WebTextDecoder {
+  #bits = 0;
+  /** How many characters of a group of four have come. */
+  #count = 0;
+
+  /** @throws ConnectError InvalidArgument */
+  decode(text: Uint8Array): Uint8Array {
+    const bytes = Buffer.allocUnsafe(Math.ceil(((text.byteLength + 3) * 3) / 4));
+    let [bits, count, end] = [this.#bits, this.#count, 0];
+    for (let i = 0; i < text.byteLength; i++) {
+      const value = VALUES[text[i] as number] as number;
+      if (value < PADDING) {
+        bits = (bits << 6) | value;
+        if (++count < 4) continue;
+        bytes[end++] = bits >> 16;
+        bytes[end++] = bits >> 8;
+        bytes[end++] = bits;
+      } else if (value === PADDING) {
+        end = writeRest(bytes, end, { bits, count });
+      } else if (value === SPACE) {
+        continue;
+      } else {
+        throw invalidText();
+      }
+      count = 0;
+      bits = 0;
+    }
+    this.#bits = bits;
+    this.#count = count;
+    return bytes.subarray(0, end);
+  }
+
+  /** What a text without padding holds last. @throws ConnectError InvalidArgument */
+  end(): Uint8Array {
+    const bytes = Buffer.allocUnsafe(2);
+    return bytes.subarray(0, writeRest(bytes, 0, { bits: this.#bits, count: this.#count }));
+  }
+}
+
+/** The bytes of a whole text. @throws ConnectError InvalidArgument */
+export function decodeWebText(text: Uint8Array): Uint8Array {
+  const decoder = new WebTextDecoder();
+  const bytes = decoder.decode(text);
+  const rest = decoder.end();
+  return rest.byteLength === 0 ? bytes : Buffer.concat([bytes, rest]);
+}
+
+/** A handler that serves gRPC-Web text too, where it serves gRPC-Web. */
+export function withWebText(handler: UniversalHandler): UniversalHandler {
+  if (!handler.protocolNames.includes("grpc-web")) return handler;
+  const serve = async (request: UniversalServerRequest) => {
+    const contentType = request.header.get("content-type") ?? "";
+    const type = parseContentType(contentType);
+    if (!type?.text) return handler(request);
+    const header = new Headers(request.header);
+    header.set("content-type", type.binary ? contentTypeProto : contentTypeJson);
+    const response = await handler({ ...request, header, body: decoded(request.body as AsyncIterable<Uint8Array>) });
+    if (response.header?.get("content-type") == null) return response;
+    const answered = new Headers(response.header);
+    answered.set("content-type", webTextType(type.binary));
+    return { ...response, header: answered, ...(response.body && { body: encoded(response.body) }) };
+  };
+  return Object.assign(serve, handler);
+}
+
+/** The content type of an answer in gRPC-Web text. */
+export function webTextType(binary: boolean): string {
+  return binary ? "application/grpc-web-text+proto" : "application/grpc-web-text+json";
+}
+
+async function* decoded(texts: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  const decoder = new WebTextDecoder();
+  for await (const text of texts) yield decoder.decode(text) as Uint8Array<ArrayBuffer>;
+  yield decoder.end() as Uint8Array<ArrayBuffer>;
+}
+
+async function* encoded(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  for await (const { buffer, byteOffset, byteLength } of pieces) {
+    yield Buffer.from(Buffer.from(buffer, byteOffset, byteLength).toString("base64"));
+  }
+}
+
+function writeRest(bytes: Uint8Array, at: number, group: { readonly bits: number; readonly count: number }): number {
+  const { bits, count } = group;
+  if (count === 0) return at;
+  if (count === 1) throw invalidText();
+  bytes[at] = count === 2 ? bits >> 4 : bits >> 10;
+  if (count === 2) return at + 1;
+  bytes[at + 1] = bits >> 2;
+  return at + 2;
+}
+
+function invalidText(): ConnectError {
+  return new ConnectError("protocol error: invalid base64 in grpc-web-text body", Code.InvalidArgument);
+}
