@@ -6,7 +6,7 @@ import type { OnHttpError } from "./http-errors.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
 import { type ExchangeLimits, exchangeHttp1, exchangeHttp2, writeHttp1, writeHttp2 } from "./node-io.ts";
 import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";
-import { type PortHandlers, streamsAsRequests } from "./port.ts";
+import { MAX_HEADER_BYTES, type PortHandlers, streamsAsRequests } from "./port.ts";
 import type { Route } from "./wire.ts";
 
 /**
@@ -114,7 +114,9 @@ export function dispatch(options: DispatchOptions): PortHandlers {
       try {
         stream.on("error", ignore);
         // What was reset in the packet that it began in is closed before anybody hears of it.
-        if (!stream.destroyed && !stream.closed) http2(stream, headers, flags, rawHeaders);
+        if (stream.destroyed || stream.closed) return;
+        if (onHttpError && isTooLarge(rawHeaders)) writeHttp2(stream, onHttpError(431, headers as HeaderRecord), limits);
+        else http2(stream, headers, flags, rawHeaders);
       } catch (error) {
         failHttp2(stream, error);
       }
@@ -149,6 +151,13 @@ function takeAbsoluteForm(req: IncomingMessage): void {
   if (isAbsolute === undefined) return;
   req.headers.host = authority;
   req.url = target.startsWith("/") ? target : `/${target}`;
+}
+
+/** Whether header fields are larger than allowed; node:http2 does not see to it before its settings are acknowledged. */
+function isTooLarge(rawHeaders: readonly string[]): boolean {
+  let bytes = 0;
+  for (const text of rawHeaders) bytes += text.length;
+  return bytes > MAX_HEADER_BYTES;
 }
 
 /** Leaves requests to the fallback: streams, which last, and what else the routes do not know. */

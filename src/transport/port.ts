@@ -64,10 +64,13 @@ const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 
 const FIRST_BYTE_TIMEOUT_MS = 10_000;
 
+/** How large the header fields of a request may be, in bytes. */
+export const MAX_HEADER_BYTES = 32 * 1024;
+
 /** Limits that keep one connection from taking much of the process. */
-const HTTP2_OPTIONS = { settings: { maxConcurrentStreams: 250, maxHeaderListSize: 32 * 1024 } };
+const HTTP2_OPTIONS = { settings: { maxConcurrentStreams: 250, maxHeaderListSize: MAX_HEADER_BYTES } };
 const HTTP1_OPTIONS = {
-  maxHeaderSize: 32 * 1024,
+  maxHeaderSize: MAX_HEADER_BYTES,
   requestTimeout: 30_000,
   headersTimeout: 15_000,
   keepAliveTimeout: 75_000,

@@ -1,4 +1,5 @@
 import { connect, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
 import { waitFor } from "./wait.ts";
 
 /** HTTP/2's preface, empty SETTINGS, and on stream 1 the headers of `GET /` (RFC 9113, 3.4, 6.5 and 6.2; RFC 7541). */
@@ -18,18 +19,29 @@ export interface RawSocket {
   isClosed(): boolean;
 }
 
-/** Connects to where a URL points. */
-export async function rawConnect(url: string): Promise<RawSocket> {
-  const { hostname, port } = new URL(url);
-  const socket = connect({ host: hostname, port: Number(port), noDelay: true });
+/**
+ * Connects to where a URL points; over TLS when it says so, trusting everybody.
+ *
+ * @param alpn the protocol that is asked for over TLS
+ */
+export async function rawConnect(url: string, alpn: "h2" | "http/1.1" = "h2"): Promise<RawSocket> {
+  const { hostname: host, port, protocol } = new URL(url);
+  const isSecure = protocol === "https:";
+  const tcp = connect({ host, port: Number(port), noDelay: true });
+  tcp.on("error", () => {});
+  const socket = isSecure ? connectTls({ socket: tcp, rejectUnauthorized: false, ALPNProtocols: [alpn] }) : tcp;
   const chunks: Buffer[] = [];
   let closed = false;
+  let secured = !isSecure;
+  socket.once("secureConnect", () => {
+    secured = true;
+  });
   socket.on("data", (chunk) => chunks.push(chunk));
   socket.on("error", () => {});
   socket.on("close", () => {
     closed = true;
   });
-  await waitFor("the connection is made", () => !socket.connecting);
+  await waitFor("the connection is made", () => closed || (!tcp.connecting && secured));
   return {
     socket,
     send: (bytes) => void socket.write(bytes),
@@ -44,13 +56,18 @@ export async function rawConnect(url: string): Promise<RawSocket> {
 }
 
 /** The frames of HTTP/2 in what was received so far, as type and stream. */
-export function framesIn(bytes: Buffer): { type: number; stream: number; payload: Buffer }[] {
+export function framesIn(bytes: Buffer): { type: number; flags: number; stream: number; payload: Buffer }[] {
   const frames = [];
   for (let at = 0; at + 9 <= bytes.length; ) {
     const length = bytes.readUIntBE(at, 3);
     if (at + 9 + length > bytes.length) break;
     const payload = bytes.subarray(at + 9, at + 9 + length);
-    frames.push({ type: bytes.readUInt8(at + 3), stream: bytes.readUInt32BE(at + 5), payload });
+    frames.push({
+      type: bytes.readUInt8(at + 3),
+      flags: bytes.readUInt8(at + 4),
+      stream: bytes.readUInt32BE(at + 5),
+      payload,
+    });
     at += 9 + length;
   }
   return frames;

@@ -1,0 +1,110 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { type Certificates, makeCertificates } from "./support/certificates.ts";
+import { FLAG, FRAME, frame, HELLO, requestHeaders, uint32 } from "./support/http2-frames.ts";
+import { framesIn, rawConnect } from "./support/raw-socket.ts";
+import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+const PATHS = [
+  "/usergroup.v1.UserGroupService/GetUserGroup",
+  "/grpc.health.v1.Health/Check",
+  "/grpc.health.v1.Health/Watch",
+  "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+  "/api/user",
+  "/healthz",
+  "/metrics",
+  "/nowhere",
+];
+const TYPES = ["application/grpc", "application/connect+json"];
+const METHODS = ["POST", "HEAD", "CONNECT"];
+const EXPECTATIONS = ["100-continue", "200-ok", undefined];
+const GOAWAY = frame(FRAME.goaway, 0, 0, Buffer.concat([uint32(0), uint32(2)]));
+const ENDS: readonly [string, (stream: number) => Buffer][] = [
+  ["RST_STREAM CANCEL", (stream) => frame(FRAME.reset, 0, stream, uint32(8))],
+  ["RST_STREAM NO_ERROR", (stream) => frame(FRAME.reset, 0, stream, uint32(0))],
+  ["RST_STREAM INTERNAL_ERROR", (stream) => frame(FRAME.reset, 0, stream, uint32(2))],
+  ["a piece and RST_STREAM", (stream) => Buffer.concat([data(stream, 0), frame(FRAME.reset, 0, stream, uint32(8))])],
+  ["an end and RST_STREAM", (stream) => Buffer.concat([data(stream, 1), frame(FRAME.reset, 0, stream, uint32(8))])],
+  ["GOAWAY", () => GOAWAY],
+];
+
+function data(stream: number, flags: number): Buffer {
+  return frame(FRAME.data, flags, stream, Buffer.from([0, 0, 0, 0, 0]));
+}
+
+const variants = RUNTIMES.flatMap((runtime) => [
+  { runtime, secure: false },
+  { runtime, secure: true },
+]);
+
+describe.each(variants)(
+  "requests that are reset in the packet that they begin in ($runtime, TLS $secure)",
+  (variant) => {
+    let certificates: Certificates;
+    let server: TestServer;
+    beforeAll(async () => {
+      certificates = makeCertificates();
+      const { certFile, keyFile } = certificates.server;
+      const env = { ...(variant.secure && { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }) };
+      const denoFlags = [`--allow-read=${certificates.folder}`];
+      server = await startServer({ runtime: variant.runtime, env, denoFlags });
+    });
+    afterEach(async () => {
+      // The same process still serves.
+      const raw = await rawConnect(server.url);
+      raw.send(
+        Buffer.concat([HELLO, requestHeaders(1, { ":method": "GET", ":path": "/healthz" }, { endStream: true })]),
+      );
+      await waitFor("it answers", () => framesIn(raw.received()).some(({ type }) => type === FRAME.headers));
+      raw.socket.destroy();
+    });
+    afterAll(async () => {
+      expect(server.output()).not.toMatch(/uncaught|unhandled|ERR_/i);
+      expect(server.log().filter(({ msg }) => msg === "request failed")).toEqual([]);
+      expect(await server.stop()).toBe(0);
+      certificates.remove();
+    });
+
+    it.each(ENDS)("by %s", async (_title, end) => {
+      for (const isFirst of [true, false]) {
+        const requests = PATHS.flatMap((path) =>
+          TYPES.flatMap((type) =>
+            METHODS.flatMap((method) =>
+              EXPECTATIONS.map((expect) => ({
+                ":method": method,
+                ":path": path,
+                "content-type": type,
+                ...(expect !== undefined && { expect }),
+              })),
+            ),
+          ),
+        );
+        // The first packet of a connection goes another way than those that follow.
+        const perConnection = isFirst ? 12 : 60;
+        const raws = [];
+        for (let at = 0; at < requests.length; at += perConnection) {
+          const raw = await rawConnect(server.url);
+          raws.push(raw);
+          const frames = requests
+            .slice(at, at + perConnection)
+            .flatMap((fields, i) => [requestHeaders(2 * i + 1, fields), end(2 * i + 1)]);
+          if (isFirst) raw.send(Buffer.concat([HELLO, ...frames]));
+          else {
+            raw.send(HELLO);
+            await waitFor("it is greeted", () => raw.received().length > 0 || raw.isClosed());
+            raw.send(Buffer.concat(frames));
+          }
+          raw.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
+        }
+        for (const raw of raws) {
+          await waitFor("it is read", () => raw.isClosed() || framesIn(raw.received()).some(isPong));
+          raw.socket.destroy();
+        }
+      }
+    });
+  },
+);
+
+function isPong({ type, flags }: { type: number; flags: number }): boolean {
+  return type === FRAME.ping && (flags & FLAG.ack) !== 0;
+}

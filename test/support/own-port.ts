@@ -1,0 +1,60 @@
+import { readFileSync } from "node:fs";
+import { dispatch } from "../../src/transport/dispatch.ts";
+import { openPort } from "../../src/transport/port.ts";
+import type { OwnPortOptions } from "./own-ports.ts";
+
+/*
+ * A port in a process of its own, on Node or Deno, whose limits are those of
+ * its first argument. What it serves: `/memory` tells what the process holds,
+ * and anything else answers with as many bytes as the field `x-bytes` says.
+ */
+const { tls, maxConnections, ...limits } = JSON.parse(process.argv[2] ?? "{}") as OwnPortOptions;
+const gc = (globalThis as { gc?: () => void }).gc;
+let served = 0;
+let failures = 0;
+
+const text = (status: number, body: string) => ({
+  status,
+  headers: { "content-type": "text/plain", "content-length": String(Buffer.byteLength(body)) },
+  body: Buffer.from(body),
+});
+const handlers = dispatch({
+  ...limits,
+  onHttpError: (status) => text(status, `status ${status}`),
+  onError: () => {
+    failures++;
+  },
+  find: (_method, target, headers) => {
+    if (target === "/fallback") return undefined;
+    return {
+      isTooLong: (_head, total) => total > 1024 * 1024,
+      serve: async ({ body }) => {
+        if (target === "/memory") {
+          gc?.();
+          const { rss, heapUsed, external } = process.memoryUsage();
+          return text(200, JSON.stringify({ rss, heapUsed, external, served, failures }));
+        }
+        served++;
+        if (body.byteLength > 1024 * 1024) return text(413, "too large");
+        return text(200, "a".repeat(Number(headers["x-bytes"] ?? 2)));
+      },
+    };
+  },
+  // Never answers.
+  fallback: (req) => void req.resume(),
+  fallbackHeaders: () => undefined,
+});
+const port = await openPort(
+  {
+    host: "127.0.0.1",
+    port: 0,
+    ...(maxConnections !== undefined && { maxConnections }),
+    tls: tls && {
+      cert: readFileSync(tls.certFile, "utf8"),
+      key: readFileSync(tls.keyFile, "utf8"),
+      clientCa: undefined,
+    },
+  },
+  handlers,
+);
+console.log(`listening on ${port.url}`);
