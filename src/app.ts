@@ -29,6 +29,7 @@ import type { OnHttpError } from "./transport/http-errors.ts";
 import { LeanContextValues } from "./transport/lean-context-values.ts";
 import { type HeaderRecord, LeanHeaders } from "./transport/lean-headers.ts";
 import { answerNow, protocolOf, refusalOf } from "./transport/refusals.ts";
+import { requireStrictJson } from "./transport/strict-json.ts";
 import { UnaryTransport } from "./transport/unary.ts";
 import { asConnectError, pathOf, type Route } from "./transport/wire.ts";
 
@@ -118,6 +119,7 @@ export function createApp(parts: AppParts): App {
   });
   const userRoute = new UserRoute({
     onRefused: (error, { headers }) => refuse(error, headers),
+    requireStrictJson,
     compressions: connect.acceptCompression,
   });
   const endpoints = operations({ ...parts, probe, metrics: () => metrics.expose() });

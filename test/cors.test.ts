@@ -9,6 +9,8 @@ import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const WATCH_PATH = "/grpc.health.v1.Health/Watch";
 const REFLECTION_PATH = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+/** No RPC is there, which pages can learn only from an answer that they may read. */
+const UNKNOWN_PATHS = ["/usergroup.v1.UserGroupService/Nothing", "/usergroup.v9.Nothing/Nothing"];
 const LISTED = "https://app.example.com";
 const LISTED_TOO = "http://127.0.0.1:3000";
 
@@ -36,6 +38,7 @@ const EXPOSED_HEADERS = [
   "content-encoding",
   "connect-content-encoding",
   "x-request-id",
+  "retry-after",
 ];
 
 /** Origins that are not listed, some of which look like one that is. */
@@ -91,6 +94,19 @@ const CALLS: readonly (Call & { readonly name: string; readonly status: number; 
   { name: "a stream over Connect", status: 200, ...stream("application/connect+json", emptyJson) },
   { name: "a stream over gRPC-Web", status: 200, ...stream("application/grpc-web+proto", empty) },
   { name: "a stream of another content type", status: 415, ...stream("text/plain", "") },
+  {
+    name: "an unknown RPC over Connect",
+    status: 404,
+    ...unary("application/json", "{}"),
+    path: UNKNOWN_PATHS[0] ?? "",
+  },
+  {
+    name: "an unknown RPC over gRPC-Web",
+    status: 200,
+    trailer: "grpc-status: 12",
+    ...unary("application/grpc-web+proto", empty),
+    path: UNKNOWN_PATHS[1] ?? "",
+  },
 ];
 
 function unary(
@@ -233,7 +249,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     });
   });
 
-  describe.each([GET_PATH, WATCH_PATH, REFLECTION_PATH])("preflight of %s", (path) => {
+  describe.each([GET_PATH, WATCH_PATH, REFLECTION_PATH, ...UNKNOWN_PATHS])("preflight of %s", (path) => {
     it.each([LISTED, LISTED_TOO])("allows %s, which is listed", async (origin) => {
       const answer = await ask(serverWith("list"), preflight(path), origin);
       expect(answer.status).toBe(204);

@@ -205,6 +205,25 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       expect(viewer.json()).not.toHaveProperty("mapping");
     });
 
+    it("takes a list of entity tags in If-Match", async () => {
+      const { id } = await created();
+      const put = (ifMatch: string, name: string) =>
+        call("PUT", { user_group_id: id, name }, { headers: { "if-match": ifMatch } });
+      const mismatch = { status: 412, code: "aborted", reason: "ETAG_MISMATCH" };
+      const before = String((await put("*", "A")).headers.etag);
+      for (const [i, list] of [
+        (etag: string) => `${etag}, "x"`,
+        (etag: string) => `"x",${etag}`,
+        (etag: string) => `W/"a", "b" ,, "c,d",\t${etag} ,"e"`,
+      ].entries()) {
+        const etag = String((await put("*", "A")).headers.etag);
+        expectRestError(await put(list(before), "C"), mismatch);
+        expectRestError(await put(list(`W/${etag}`), "C"), mismatch);
+        const answer = await put(list(etag), `N${i}`);
+        expect(answer.json()).toMatchObject({ success: 1, user_group: { name: `N${i}` } });
+      }
+    });
+
     it("gives an ETag and takes it in If-Match", async () => {
       const { id } = await created();
       const put = (ifMatch: string, name: string) =>
@@ -218,7 +237,8 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       const mismatch = { status: 412, code: "aborted", reason: "ETAG_MISMATCH" };
       for (const other of [etag, '"x"', `W/${current}`, '""', 'W/""']) expectRestError(await put(other, "C"), mismatch);
       const malformed = { status: 400, code: "invalid_argument", reason: "MALFORMED_REQUEST" };
-      for (const bad of ["x", '"', `${current}, "x"`, "W/", '"a"b"', ""])
+      const many = Array.from({ length: 11 }, (_, i) => `"${i}"`).join(", ");
+      for (const bad of ["x", '"', `${current}, x`, `*, ${current}`, `${current} "x"`, "W/", '"a"b"', "", ",", many])
         expectRestError(await put(bad, "C"), malformed);
       expect((await put(current, "D")).json()).toMatchObject({ user_group: { name: "D" } });
       const missing = await call("PUT", { user_group_id: newId() }, { headers: { "if-match": "*" } });
@@ -303,6 +323,13 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       ["POST", { current_token: "a", user_group_id: "b" }, "MALFORMED_REQUEST", ["group"]],
       ["POST", { user_group_id: "a", previous_token_ttl: 300 }, "MALFORMED_REQUEST", ["previous_token_ttl"]],
       ["POST", { user_group_id: "a", previous_token_ttl: "5 m" }, "MALFORMED_REQUEST", ["previous_token_ttl"]],
+      [
+        "POST",
+        { user_group_id: "a", previous_token_ttl: "300s of grace" },
+        "MALFORMED_REQUEST",
+        ["previous_token_ttl"],
+      ],
+      ["POST", { user_group_id: "a", previous_token_ttl: "300s\n" }, "MALFORMED_REQUEST", ["previous_token_ttl"]],
       ["POST", { user_group_id: "a", previous_token_ttl: "-1s" }, "VALIDATION_FAILED", ["previous_token_ttl"]],
     ] as const)("%s with %j", async (method, body, reason, fields) => {
       const answer = await call(method, body as unknown as JsonObject);

@@ -1,9 +1,10 @@
 import { type ParsedUrlQuery, parse as parseQuery } from "node:querystring";
-import type { DescMethodUnary, Message, MessageShape } from "@bufbuild/protobuf";
+import type { DescMessage, DescMethodUnary, Message, MessageShape } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Compression } from "@connectrpc/connect/protocol";
+import type { JsonObject } from "../domain/user-group.ts";
 import { callError, toCallError } from "../rpc/errors.ts";
-import { MAX_MESSAGE_BYTES, malformed, tooLarge } from "../rpc/refused.ts";
+import { MAX_MESSAGE_BYTES, malformed, refusedJson, tooLarge } from "../rpc/refused.ts";
 import { errorResponse, isMismatch, type RestResponse } from "./errors.ts";
 import { parseBody } from "./json-body.ts";
 import { VERBS, type Verb, type VerbRequest } from "./verbs.ts";
@@ -30,6 +31,8 @@ export type TypedCall = <M extends DescMethodUnary>(
 export interface UserRouteOptions {
   /** Told of every request that fails before it is a call, and may add to what is answered. */
   readonly onRefused: (error: ConnectError, request: RestRequest) => ConnectError;
+  /** Refuses what protobuf-es takes for the JSON of a message although it is none. @throws Error */
+  readonly requireStrictJson: (desc: DescMessage, json: JsonObject) => void;
   /** Encodings of bodies, most wanted first. */
   readonly compressions: readonly Compression[];
 }
@@ -85,6 +88,7 @@ export class UserRoute {
   /** Never rejects. @throws what is wrong with the request */
   #call(verb: Verb, request: RestRequest, call: TypedCall): Promise<RestResponse> {
     const verbRequest = read(request);
+    this.#requireStrict(verb, verbRequest);
     const message: Message = verb.toRequest(verbRequest);
     const fail = (failure: unknown) => {
       // What the call did not raise has not been counted and logged.
@@ -100,6 +104,14 @@ export class UserRoute {
         return fail(failure);
       }
     }, fail);
+  }
+
+  #requireStrict({ method }: Verb, { body }: VerbRequest): void {
+    try {
+      this.#options.requireStrictJson(method.input, body);
+    } catch (cause) {
+      throw refusedJson(cause, method.input);
+    }
   }
 
   #answer(

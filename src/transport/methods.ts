@@ -1,5 +1,7 @@
 import type { DescMethod, DescMethodUnary, DescService, JsonWriteOptions, Message } from "@bufbuild/protobuf";
 import {
+  Code,
+  ConnectError,
   type ConnectRouter,
   type ConnectRouterOptions,
   createConnectRouter,
@@ -16,6 +18,7 @@ import {
 import { type BinaryEncoder, compileBinaryEncoder } from "./fast-binary.ts";
 import { compileJsonEncoder } from "./fast-json.ts";
 import { compilePlainBinaryDecoder, compilePlainJsonDecoder, type PlainDecoder } from "./fast-requests.ts";
+import { hasLenientJson, requireStrictJson } from "./strict-json.ts";
 
 /** Turns the messages of a method into bytes and back; throws ConnectErrors. */
 export interface Serialization {
@@ -80,11 +83,27 @@ function unaryMethod(desc: DescMethodUnary, impl: UnaryMethod["impl"], given: Co
       decode: compilePlainBinaryDecoder(desc.input),
       encode: binaryOptions?.writeUnknownFields === false ? undefined : compileBinaryEncoder(desc.output),
     }),
-    json: serialization(lookup.getI(false), lookup.getO(false), options.writeMaxBytes, {
+    json: serialization(strictly(desc, lookup.getI(false)), lookup.getO(false), options.writeMaxBytes, {
       decode: compilePlainJsonDecoder(desc.input),
       toText: hasWriteOptions(jsonOptions) ? undefined : compileJsonEncoder(desc.output),
     }),
     protocols: { grpc: given.grpc !== false, grpcWeb: given.grpcWeb !== false, connect: given.connect !== false },
+  };
+}
+
+/** Parses JSON as Connect does, but for what protobuf-es takes for a message although it is none. */
+function strictly({ input: desc }: DescMethodUnary, input: Pick<Serialization, "parse">): Pick<Serialization, "parse"> {
+  if (!hasLenientJson(desc)) return input;
+  return {
+    parse: (bytes) => {
+      const message = input.parse(bytes);
+      try {
+        requireStrictJson(desc, JSON.parse(new TextDecoder().decode(bytes)));
+      } catch (reason) {
+        throw ConnectError.from(reason, Code.InvalidArgument);
+      }
+      return message;
+    },
   };
 }
 

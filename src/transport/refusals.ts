@@ -52,7 +52,11 @@ export function refusalOf(headers: HeaderRecord, error: ConnectError, status = h
 /** As gRPC has it: its status in the only header there is; gRPC-Web's is in the body. */
 export function refuseGrpc(type: GrpcType, error: ConnectError): WireResponse {
   const headers: HeaderRecord = { "content-type": grpcContentType(type) };
-  if (type.web) return { status: 200, headers, body: webTrailer(type, error) };
+  if (type.web) {
+    const body = webTrailer(type, error);
+    headers["content-length"] = String(body.byteLength);
+    return { status: 200, headers, body };
+  }
   return { status: 200, headers: Object.assign(headers, grpcTrailer(error)), body: new Uint8Array(0) };
 }
 

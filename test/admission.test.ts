@@ -1,0 +1,235 @@
+import { connect as connectHttp2, type IncomingHttpHeaders } from "node:http2";
+import { gzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { startDenoServe } from "./support/deno-serve.ts";
+import { envelope, type HttpAnswer, http1, http2, rawBytes } from "./support/http.ts";
+import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
+import { RUNTIMES, startServer, type TestServer, TOKEN_KEYS } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
+const RESOLVE_PATH = "/usergroup.v1.ViewerService/ResolveViewer";
+
+/** A way in, and how it says that the API token is missing. */
+interface WayIn {
+  readonly name: string;
+  readonly method: string;
+  readonly path: string;
+  readonly type: string | undefined;
+  readonly protocol: "rest" | "connect" | "grpc" | "grpc-web";
+  readonly http: readonly (1 | 2)[];
+}
+
+const WAYS: readonly WayIn[] = [
+  ...(["GET", "PUT", "POST"] as const).map((method) => ({
+    ...{ name: `REST ${method}`, method, path: "/api/user", type: "application/json" },
+    ...{ protocol: "rest" as const, http: [1, 2] as const },
+  })),
+  rpc("Connect JSON", "application/json", "connect"),
+  rpc("Connect binary", "application/proto", "connect"),
+  { ...rpc("gRPC", "application/grpc+proto", "grpc"), http: [2] },
+  rpc("gRPC-Web", "application/grpc-web+proto", "grpc-web"),
+  rpc("gRPC-Web text", "application/grpc-web-text", "grpc-web"),
+  // What the RPC does not have is told to those alone who may call it.
+  rpc("another content type", "text/plain", "connect"),
+  rpc("no content type", undefined, "connect"),
+  { ...rpc("gRPC of another kind", "application/grpc+thrift", "grpc"), http: [2] },
+];
+
+function rpc(name: string, type: string | undefined, protocol: "connect" | "grpc" | "grpc-web"): WayIn {
+  return { name, method: "POST", path: GET_PATH, type, protocol, http: [1, 2] };
+}
+
+const CHALLENGE = 'Token realm="user-group-service"';
+
+/** Begins a request that says that much more is to come than comes, and gives the answer. */
+function begin(url: string, way: WayIn, http: 1 | 2, headers: { readonly [name: string]: string } = {}) {
+  const all = { ...(way.type !== undefined && { "content-type": way.type }), ...headers };
+  return http === 1 ? beginHttp1(url, way, all) : beginHttp2(url, way, all);
+}
+
+async function beginHttp1(url: string, { method, path }: WayIn, headers: { readonly [name: string]: string }) {
+  const fields = Object.entries({ host: "x", "content-length": "1000000", ...headers });
+  const head = fields.map(([name, value]) => `${name}: ${value}\r\n`).join("");
+  let length = Number.NaN;
+  const { bytes } = await rawBytes(url, `${method} ${path} HTTP/1.1\r\n${head}\r\n{`, (soFar) => {
+    const [told, body] = soFar.toString("latin1").split("\r\n\r\n", 2);
+    length = Number(/content-length: (\d+)/i.exec(told ?? "")?.[1]);
+    return body !== undefined && (Number.isNaN(length) ? body.endsWith("0\r\n\r\n") : body.length >= length);
+  });
+  const [head1 = "", ...rest] = bytes.toString("latin1").split("\r\n\r\n");
+  const [status = "", ...lines] = head1.split("\r\n");
+  const answered = Object.fromEntries(
+    lines.map((line) => [line.split(": ")[0]?.toLowerCase(), line.split(": ").slice(1).join(": ")]),
+  );
+  return answerOf(Number(status.split(" ")[1]), answered, {}, Buffer.from(rest.join("\r\n\r\n"), "latin1"));
+}
+
+function beginHttp2(url: string, { method, path }: WayIn, headers: { readonly [name: string]: string }) {
+  const session = connectHttp2(url);
+  const stream = session.request({ ":method": method, ":path": path, ...headers }, { endStream: false });
+  stream.write("{");
+  return new Promise<HttpAnswer>((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let head: IncomingHttpHeaders & { ":status"?: number } = {};
+    let trailers = {};
+    session.on("error", reject);
+    stream.on("error", reject);
+    stream.on("response", (received) => {
+      head = received;
+    });
+    stream.on("trailers", (received) => {
+      trailers = received;
+    });
+    stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+    stream.on("end", () => resolve(answerOf(head[":status"], head, trailers, Buffer.concat(chunks))));
+  }).finally(() => session.destroy());
+}
+
+function answerOf(
+  status: number | undefined,
+  headers: IncomingHttpHeaders,
+  trailers: { readonly [name: string]: unknown },
+  body: Buffer,
+): HttpAnswer {
+  return { status: status ?? 0, headers, trailers, body, json: () => JSON.parse(body.toString()) };
+}
+
+function expectRefusal(answer: HttpAnswer, { protocol, type }: WayIn, requestId: string): void {
+  const { status, headers } = answer;
+  if (protocol === "rest") {
+    expectRestError(answer, { status: 401, code: "unauthenticated", reason: "API_TOKEN_MISSING" });
+  } else if (protocol === "connect") {
+    expect(status).toBe(401);
+    expectConnectError(answer, "unauthenticated", "API_TOKEN_MISSING");
+  }
+  const text = type?.includes("-text") ? Buffer.from(String(answer.body), "base64") : answer.body;
+  const told =
+    protocol === "grpc-web"
+      ? Object.fromEntries([...text.toString("latin1").matchAll(/([\w-]+): ([^\r]*)/g)].map(([, k, v]) => [k, v]))
+      : { ...headers };
+  if (protocol === "grpc" || protocol === "grpc-web") {
+    expect(status).toBe(200);
+    expect(told["grpc-status"]).toBe("16");
+    expect(Buffer.from(String(told["grpc-status-details-bin"]), "base64").toString("latin1")).toContain(
+      "API_TOKEN_MISSING",
+    );
+  }
+  expect(told["www-authenticate"]).toBe(CHALLENGE);
+  expect(told["x-request-id"]).toBe(requestId);
+}
+
+describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await startServer({ runtime, env: { LOG_LEVEL: "debug" } });
+  });
+  afterAll(async () => {
+    await server.stop();
+  });
+
+  for (const way of WAYS) {
+    it.each(way.http)(`${way.name} over HTTP/%i is refused before its body is there, and counted`, async (http) => {
+      const requestId = `${way.name.replaceAll(" ", "-")}-${http}`;
+      expectRefusal(await begin(server.url, way, http, { "x-request-id": requestId }), way, requestId);
+      const line = await waitFor("the refusal is logged", () =>
+        server.log().find((found) => found["request_id"] === requestId),
+      );
+      expect(line).toMatchObject({ level: "debug", code: "unauthenticated", protocol: way.protocol });
+      expect(line["method"]).toMatch(/^usergroup\.v1\.UserGroupService\/(Get|Update|Rotate)UserGroup/);
+    });
+  }
+
+  it("nothing is said of what else is wrong with a request", async () => {
+    const bomb = gzipSync(Buffer.alloc(20_000_000));
+    const large = Buffer.alloc(2_000_000, 0x20);
+    const json = { "content-type": "application/json" };
+    for (const [path, headers, body, way] of [
+      ["/api/user", json, large, "rest"],
+      ["/api/user", { "content-type": "text/plain" }, "x", "rest"],
+      ["/api/user", { ...json, "content-encoding": "zip" }, "x", "rest"],
+      ["/api/user", { ...json, "content-encoding": "gzip" }, bomb, "rest"],
+      ["/api/user", json, "{", "rest"],
+      [RESOLVE_PATH, json, large, "connect"],
+      [RESOLVE_PATH, json, "{", "connect"],
+      [RESOLVE_PATH, { ...json, "content-encoding": "gzip" }, bomb, "connect"],
+      [RESOLVE_PATH, { ...json, "connect-timeout-ms": "x" }, "{}", "connect"],
+    ] as const) {
+      const answer = await http1(server.url, path, { method: "POST", headers, body });
+      if (way === "rest") {
+        expectRestError(answer, { status: 401, code: "unauthenticated", reason: "API_TOKEN_MISSING" });
+      } else expectConnectError(answer, "unauthenticated", "API_TOKEN_MISSING");
+    }
+    const grpc = { "content-type": "application/grpc", "grpc-encoding": "gzip" };
+    const { headers } = await http2(server.url, GET_PATH, { method: "POST", headers: grpc, body: envelope(bomb, 1) });
+    expect(headers["grpc-status"]).toBe("16");
+  });
+
+  it("methods that a path does not have are told to everybody", async () => {
+    expectRestError(await http1(server.url, "/api/user", { method: "DELETE" }), {
+      ...{ status: 405, code: "unimplemented", reason: "METHOD_NOT_ALLOWED" },
+    });
+  });
+
+  it("a connection goes on after a refusal whose body was not wanted", async () => {
+    const body = "x".repeat(100_000);
+    const head = `POST ${GET_PATH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n`;
+    const next = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+    const { bytes } = await rawBytes(server.url, head + body + next, (soFar) => soFar.includes("ok\n"));
+    expect(bytes.toString()).toMatch(/^HTTP\/1\.1 401 [\s\S]*HTTP\/1\.1 200 /);
+    const session = connectHttp2(server.url);
+    for (let i = 0; i < 200; i++) {
+      const stream = session.request({ ":method": "POST", ":path": GET_PATH, "content-type": "application/json" });
+      stream.on("error", () => {});
+      stream.end(body);
+      const status = await new Promise((resolve, reject) => {
+        stream.on("response", (headers) => resolve(headers[":status"]));
+        stream.on("close", () => reject(new Error(`closed before it was answered, after ${i} requests`)));
+      });
+      stream.resume();
+      expect(status).toBe(401);
+    }
+    session.destroy();
+  });
+
+  it("who expects 100-continue is told no, and sends nothing", async () => {
+    const session = connectHttp2(server.url);
+    const headers = { ":method": "PUT", ":path": "/api/user", expect: "100-continue" };
+    const stream = session.request(headers, { endStream: false });
+    let continued = false;
+    stream.on("continue", () => {
+      continued = true;
+    });
+    const status = await new Promise((resolve, reject) => {
+      stream.on("error", reject);
+      stream.on("response", (received) => resolve(received[":status"]));
+    });
+    expect([status, continued]).toEqual([401, false]);
+    session.destroy();
+  });
+});
+
+const redisUrl = inject("redisUrl");
+
+describe.skipIf(redisUrl === undefined)("without an API token on deno serve", () => {
+  it("nothing is read of a body", async () => {
+    const served = await startDenoServe({ REDIS_URL: redisUrl ?? "", TOKEN_KEYS });
+    for (const way of WAYS) {
+      if (way.protocol === "grpc") continue;
+      const answer = await begin(served.url, way, 1, { "x-request-id": "served" });
+      expectRefusal(dechunked(answer), way, "served");
+    }
+    served.signal("SIGTERM");
+    await served.exited();
+  });
+});
+
+/** Deno sends some answers in chunks; these are of one. */
+function dechunked(answer: HttpAnswer): HttpAnswer {
+  if (answer.headers["transfer-encoding"] !== "chunked") return answer;
+  const body = Buffer.from(
+    /^[0-9a-f]+\r\n([\s\S]*)\r\n0\r\n\r\n$/.exec(answer.body.toString("latin1"))?.[1] ?? "",
+    "latin1",
+  );
+  return { ...answer, body, json: () => JSON.parse(body.toString()) };
+}

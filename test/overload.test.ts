@@ -1,0 +1,133 @@
+import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { envelope, type HttpAnswer, http1, http2 } from "./support/http.ts";
+import { openRedisProxy, type RedisProxy } from "./support/redis-proxy.ts";
+import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
+import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+const redisUrl = inject("redisUrl");
+const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
+
+/** As many calls as a worker takes at once. */
+const MAX_CALLS = 1024;
+/** Below the limit of streams that a connection has. */
+const STREAMS = 200;
+
+interface Answered {
+  readonly status: number;
+  readonly retryAfter: string | undefined;
+  readonly body: string;
+}
+
+describe.skipIf(redisUrl === undefined).each(RUNTIMES)("with more calls under way than %s takes", (runtime) => {
+  let proxy: RedisProxy;
+  let server: TestServer;
+  const sessions: ClientHttp2Session[] = [];
+
+  beforeAll(async () => {
+    proxy = await openRedisProxy(Number(new URL(redisUrl ?? "").port));
+    server = await startServer({ runtime, redisUrl: proxy.url, env: { REDIS_TIMEOUT: "30s" } });
+    await http1(server.url, "/api/user?user_group_id=a", { headers: { authorization: bearer() } });
+  });
+  afterAll(async () => {
+    for (const session of sessions) session.destroy();
+    await server?.stop();
+    await proxy?.close();
+  });
+
+  const bearer = () => `Token ${server.tokens.customer}`;
+
+  /** Begins calls; those that are answered are in the list. */
+  function begin(count: number, body: string | undefined): Answered[] {
+    const answered: Answered[] = [];
+    for (let i = 0; i < count; i++) {
+      if (i % STREAMS === 0) sessions.push(connectHttp2(server.url).on("error", () => {}));
+      const session = sessions.at(-1) as ClientHttp2Session;
+      const headers = { ":method": "POST", ":path": GET_PATH, "content-type": "application/json" };
+      const stream = session.request({ ...headers, authorization: bearer() }, { endStream: false });
+      let [text, status, retryAfter] = ["", 0, undefined as string | undefined];
+      stream.on("response", (head) => {
+        status = head[":status"] ?? 0;
+        retryAfter = head["retry-after"];
+      });
+      stream.on("data", (chunk: Buffer) => {
+        text += chunk;
+      });
+      stream.on("end", () => answered.push({ status, retryAfter, body: text }));
+      stream.on("error", () => {});
+      if (body !== undefined) stream.end(body);
+    }
+    return answered;
+  }
+
+  function expectRefusals(rest: HttpAnswer, connect: HttpAnswer, grpc: HttpAnswer, web: HttpAnswer): void {
+    expectRestError(rest, { status: 503, code: "resource_exhausted", reason: "OVERLOADED" });
+    expectConnectError(connect, "resource_exhausted", "OVERLOADED");
+    for (const { headers } of [rest, connect, grpc]) expect(headers["retry-after"]).toBe("1");
+    expect([grpc.status, grpc.headers["grpc-status"], grpc.body.byteLength]).toEqual([200, "8", 0]);
+    const details = Buffer.from(String(grpc.headers["grpc-status-details-bin"]), "base64").toString("latin1");
+    expect(details).toContain("OVERLOADED");
+    expect(web.body.toString("latin1")).toMatch(/grpc-status: 8\r\n[\s\S]*/);
+    expect(web.body.toString("latin1")).toContain("retry-after: 1\r\n");
+  }
+
+  it("refuses the rest at once in every protocol, answers what it took, and is itself again", async () => {
+    proxy.allow(0);
+    const answered = begin(MAX_CALLS + 176, '{"userGroupId":"a"}');
+    await waitFor("the rest is refused", () => answered.length === 176);
+    for (const { status, retryAfter, body } of answered) {
+      expect([status, retryAfter]).toEqual([429, "1"]);
+      expect(body).toContain("OVERLOADED");
+    }
+
+    const authorization = bearer();
+    const message = envelope(
+      toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId: "a" })),
+    );
+    const post = (type: string, body: string | Uint8Array) => ({
+      method: "POST",
+      headers: { authorization, "content-type": type },
+      body,
+    });
+    for (const send of [http1, http2]) {
+      expectRefusals(
+        await send(server.url, "/api/user?user_group_id=a", { headers: { authorization } }),
+        await send(server.url, GET_PATH, post("application/json", '{"userGroupId":"a"}')),
+        await http2(server.url, GET_PATH, post("application/grpc", message)),
+        await send(server.url, GET_PATH, post("application/grpc-web", message)),
+      );
+    }
+    expect((await http1(server.url, "/healthz")).status).toBe(200);
+    expect((await http1(server.url, "/metrics")).status).toBe(200);
+    // They ask Redis, and wait for it as what was taken does.
+    const ready = http1(server.url, "/readyz");
+    const checked = http1(server.url, "/grpc.health.v1.Health/Check", post("application/json", "{}"));
+
+    proxy.allow(Number.POSITIVE_INFINITY);
+    await waitFor("what was taken is answered", () => answered.length === MAX_CALLS + 176);
+    expect(answered.slice(176).map(({ status }) => status)).toEqual(Array(MAX_CALLS).fill(200));
+    expect((await ready).status).toBe(200);
+    expect((await checked).json()).toEqual({ status: "SERVING" });
+    const again = begin(MAX_CALLS, '{"userGroupId":"a"}');
+    await waitFor("as many are answered again", () => again.length === MAX_CALLS);
+    expect(new Set(again.map(({ status }) => status))).toEqual(new Set([200]));
+  });
+
+  it("gives places back that callers leave before they sent their bodies", async () => {
+    const before = sessions.length;
+    const answered = begin(MAX_CALLS + 1, undefined);
+    await waitFor("the places are taken", () => answered.length === 1);
+    expect(answered[0]?.status).toBe(429);
+    for (const session of sessions.splice(before)) session.destroy();
+    await waitFor("they are given back", async () => {
+      const { status } = await http1(server.url, "/api/user?user_group_id=a", { headers: { authorization: bearer() } });
+      return status === 200;
+    });
+    const again = begin(MAX_CALLS, '{"userGroupId":"a"}');
+    await waitFor("as many are answered again", () => again.length === MAX_CALLS);
+    expect(new Set(again.map(({ status }) => status))).toEqual(new Set([200]));
+  });
+});
