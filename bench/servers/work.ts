@@ -42,7 +42,10 @@ export interface Work {
 export async function openWork(): Promise<Work> {
   const config = loadConfig(process.env);
   const redis = new Redis(config.redisUrl as string, { enableAutoPipelining: true });
-  const environments = new Map<string, Environment & { readonly path: string; readonly keys: Map<string, KeyObject> }>();
+  const environments = new Map<
+    string,
+    Environment & { readonly path: string; readonly keys: Map<string, KeyObject> }
+  >();
   for (const { environment, token } of config.apiTokens) {
     const { partitions, number } = await redis.hgetall(environmentKey(environment));
     const path = `${environment.name}/${environment.tag ?? ""}`;

@@ -51,7 +51,10 @@ describe("the cipher", () => {
     for (const other of ["", "digesT", "digest ", "other"]) {
       expect(() => cipher.decrypt(HOME, encrypted, other), other).toThrow(RecordUnreadable);
     }
-    for (const environment of [{ ...HOME, name: "f" }, { ...HOME, tag: "Testing" as const }]) {
+    for (const environment of [
+      { ...HOME, name: "f" },
+      { ...HOME, tag: "Testing" as const },
+    ]) {
       expect(() => cipher.decrypt(environment, encrypted, "digest")).toThrow(RecordUnreadable);
     }
   });

@@ -1,4 +1,12 @@
-import { createCipheriv, createDecipheriv, createSecretKey, hash, hkdfSync, type KeyObject, randomBytes } from "node:crypto";
+import {
+  createCipheriv,
+  createDecipheriv,
+  createSecretKey,
+  hash,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+} from "node:crypto";
 import { type EnvironmentName, environmentPath } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
 

@@ -71,7 +71,12 @@ export function wantedNumber(path: string, tries: number): number {
   return 1 + (hash % (ENVIRONMENT_NUMBERS - 1));
 }
 
-function numberOf(name: EnvironmentName, record: Readonly<Record<string, string | undefined>>, field: string, max: number) {
+function numberOf(
+  name: EnvironmentName,
+  record: Readonly<Record<string, string | undefined>>,
+  field: string,
+  max: number,
+) {
   const value = Number(record[field]);
   if (!Number.isInteger(value) || value < 1 || value > max) {
     throw new RecordUnreadable(new Error(`${environmentKey(name)} holds no usable ${field}`));

@@ -54,7 +54,8 @@ export class Replicas {
       let failure: TooFewReplicas | undefined;
       try {
         const confirmed = await this.#wait(this.#count, timeoutMs);
-        if (confirmed < this.#count) failure = new TooFewReplicas(new Error(`${confirmed} of ${this.#count} confirmed`));
+        if (confirmed < this.#count)
+          failure = new TooFewReplicas(new Error(`${confirmed} of ${this.#count} confirmed`));
       } catch (cause) {
         failure = new TooFewReplicas(cause);
       }

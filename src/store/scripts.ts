@@ -103,10 +103,9 @@ if ARGV[9] ~= '' then
   if #answer > 0 then
     local record = redis.call('HGETALL', prefix .. 'group:' .. redis.call('HGET', answer_key, 'provided_id'))
     if #record == 0 then return {'missing', stamp} end
-    local all = {'replayed', stamp}
-    for i = 1, #record do all[#all + 1] = record[i] end
-    for i = 1, #answer do all[#all + 1] = answer[i] end
-    return all
+    local both = {spread(record)}
+    for i = 1, #answer do both[#record + i] = answer[i] end
+    return {'replayed', stamp, spread(both)}
   end
 end
 local id = ARGV[4]

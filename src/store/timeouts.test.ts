@@ -85,6 +85,22 @@ describe("while the process is busy", () => {
     await until(() => expired.length === 1);
   });
 
+  it("at any time of a turn, the time of calls stands still", async () => {
+    for (let round = 0; round < 50; round++) {
+      const timeouts = new Timeouts(100);
+      const expired: string[] = [];
+      const [call] = begin(timeouts, "a", expired);
+      // Before, in or behind the turn in which it is looked for them.
+      await sleep(round % 10);
+      if (round % 2) await new Promise((resolve) => setImmediate(resolve));
+      block(120);
+      await new Promise((resolve) => setImmediate(resolve));
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(expired).toEqual([]);
+      timeouts.remove(call as Call);
+    }
+  });
+
   it("a call whose answer has come meanwhile does not expire", async () => {
     const timeouts = new Timeouts(10);
     const expired: string[] = [];

@@ -29,7 +29,7 @@ export class Timeouts {
   #first: TimedCall | undefined;
   #last: TimedCall | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** `performance.now()` at which the timer should fire. */
+  /** `performance.now()` at which what comes next, the timer or what follows it, should run. */
   #due = 0;
   /** For how long the process has been too busy, in milliseconds. */
   #busyMs = 0;
@@ -70,14 +70,14 @@ export class Timeouts {
   }
 
   readonly #fire = (): void => {
-    const late = performance.now() - this.#due;
-    // A timer that fires a little late says nothing.
-    if (late > this.#lookMs) this.#busyMs += late;
+    this.#passBusyTime();
+    this.#due = performance.now();
     // Behind the reads of this turn: what has come is not late.
     setImmediate(this.#look);
   };
 
   readonly #look = (): void => {
+    this.#passBusyTime();
     const now = performance.now();
     while (this.#first && this.#first.end <= now - this.#busyMs) {
       const call = this.#first;
@@ -87,4 +87,10 @@ export class Timeouts {
     if (this.#first) this.#wait(now);
     else this.#timer = undefined;
   };
+
+  /** A little late says nothing. */
+  #passBusyTime(): void {
+    const late = performance.now() - this.#due;
+    if (late > this.#lookMs) this.#busyMs += late;
+  }
 }

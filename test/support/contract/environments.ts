@@ -16,7 +16,11 @@ export function environmentContract({ clients, redis }: ContractContext): void {
       const customer = { name, tag: "Customer" } as const;
       for (let tries = 0; tries < 2; tries++) {
         for (const made of await ensure(customer)) {
-          expect(made).toEqual({ ...customer, partitions: DEFAULT_PARTITIONS, number: wantedNumber(`${name}/Customer`, 0) });
+          expect(made).toEqual({
+            ...customer,
+            partitions: DEFAULT_PARTITIONS,
+            number: wantedNumber(`${name}/Customer`, 0),
+          });
         }
       }
       const stored = { partitions: "7", create_time: "1", number: "9" };
