@@ -1,3 +1,6 @@
+/** Told of a closer that failed. */
+export type CloseFailure = (name: string, error: unknown) => void;
+
 /** Closes what was opened, last opened first. */
 export class Lifecycle {
   readonly #closers: { readonly name: string; readonly close: () => unknown }[] = [];
@@ -17,22 +20,24 @@ export class Lifecycle {
    * Closes everything once, within one deadline for all.
    *
    * @param timeoutMs in milliseconds; what is not closed by then is given up
+   * @param onFailure told of each closer that fails, and why
    * @returns what failed to close or was given up
    */
-  close(timeoutMs: number): Promise<readonly string[]> {
+  close(timeoutMs: number, onFailure?: CloseFailure): Promise<readonly string[]> {
     // Not before `isClosing` holds: closers may look at it.
-    this.#closing ??= Promise.resolve().then(() => this.#closeAll(timeoutMs));
+    this.#closing ??= Promise.resolve().then(() => this.#closeAll(timeoutMs, onFailure));
     return this.#closing;
   }
 
-  async #closeAll(timeoutMs: number): Promise<readonly string[]> {
+  async #closeAll(timeoutMs: number, onFailure?: CloseFailure): Promise<readonly string[]> {
     const failed: string[] = [];
     const end = performance.now() + timeoutMs;
     for (const { name, close } of this.#closers.reverse()) {
       try {
         await within(end - performance.now(), close);
-      } catch {
+      } catch (error) {
         failed.push(name);
+        onFailure?.(name, error);
       }
     }
     return failed;

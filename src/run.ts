@@ -4,15 +4,18 @@ import { setMaxListeners } from "node:events";
 import { type App, createApp } from "./app.ts";
 import { StaticTokens } from "./auth/static-tokens.ts";
 import type { ApiTokenSetting, Config } from "./config/config.ts";
+import type { StoreProbe } from "./domain/store.ts";
 import { newApiToken } from "./domain/token.ts";
 import "./hardening.ts";
-import { Lifecycle } from "./lifecycle.ts";
+import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
-import { openEmbedded, openRedis, type StoreClient } from "./store/client.ts";
+import { openRedis, type StoreClient } from "./store/client.ts";
+import { durabilityWarnings } from "./store/durability.ts";
+import { openEmbedded } from "./store/embedded.ts";
 import { TokenCipher } from "./store/encryption.ts";
 import { RedisEnvironments } from "./store/environments.ts";
-import { TeamIds } from "./store/team-ids.ts";
+import { checkTokenKeys } from "./store/token-keys.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
 import { Supervisor } from "./supervisor.ts";
 import { dispatch } from "./transport/dispatch.ts";
@@ -42,13 +45,13 @@ export interface RunningService {
   close(): Promise<void>;
 }
 
-/** Opens the service and listens. @throws StoreUnavailable, or what listening throws */
+/** Opens the service and listens. @throws StoreUnavailable, StoreMisconfigured, or what listening throws */
 export async function run(config: Config, options: { write?: (line: string) => void } = {}): Promise<RunningService> {
   const { app, log, lifecycle, madeTokens, endStreams } = await open(config, options);
   const { logger } = log;
   const close = async () => {
     logger.info("shutting down");
-    const failed = await lifecycle.close(config.shutdownTimeoutMs);
+    const failed = await lifecycle.close(config.shutdownTimeoutMs, closeFailure(logger));
     if (failed.length > 0) logger.warn({ failed }, "not closed in time");
     else logger.info("closed");
   };
@@ -81,7 +84,7 @@ export async function supervise(config: Config): Promise<{ close(): Promise<void
   return supervisor;
 }
 
-/** Opens everything but a port. @throws StoreUnavailable */
+/** Opens everything but a port. @throws StoreUnavailable, StoreMisconfigured */
 export async function open(config: Config, options: { write?: (line: string) => void } = {}): Promise<OpenService> {
   const lifecycle = new Lifecycle();
   const madeTokens = config.redisUrl === undefined && config.apiTokens.length === 0 ? developmentTokens() : [];
@@ -94,10 +97,9 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const client = await openStore(config, log.logger, metrics);
     lifecycle.onClose("store", () => client.close());
     const ring = config.tokenKeys.length > 0 ? config.tokenKeys : [{ id: "embedded", secret: randomBytes(32) }];
-    const teamIds = new TeamIds(client);
-    const store = new RedisUserGroups({ client, cipher: new TokenCipher(ring), teamIds });
-    lifecycle.onClose("settlements", () => store.drain());
-    await teamIds.prepare();
+    const store = new RedisUserGroups({ client, cipher: new TokenCipher(ring) });
+    if (config.redisUrl !== undefined) await checkRedis(config, client, log.logger);
+    if (tellsForAll()) warnOfExposure(config, log.logger);
     const authenticator = new StaticTokens(await principals(apiTokens, new RedisEnvironments(client)));
     const shutdown = new AbortController();
     // Every stream that is open listens to it.
@@ -105,7 +107,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const app = createApp({
       ...config,
       store,
-      probe: client,
+      probe: watchedProbe(client, log.logger),
       authenticator,
       logger: log.logger,
       metrics,
@@ -119,12 +121,58 @@ export async function open(config: Config, options: { write?: (line: string) => 
   }
 }
 
-/** The credentials of the settings, which the log must not hold. */
-function secretsOf({ apiTokens, adminToken, redisUrl }: Config): string[] {
-  const password = redisUrl === undefined ? "" : new URL(redisUrl).password;
-  // As the URL has it, and as it is sent.
-  const passwords = /%(?![0-9a-f]{2})/i.test(password) ? [password] : [password, decodeURIComponent(password)];
-  return [...apiTokens.map(({ token }) => token), adminToken ?? "", ...passwords].filter((secret) => secret !== "");
+/** The credentials of the settings that callers send, which the log must not hold. */
+function secretsOf({ apiTokens, adminToken }: Config): string[] {
+  return [...apiTokens.map(({ token }) => token), adminToken ?? ""].filter((secret) => secret !== "");
+}
+
+/** Whether this process is the one that tells what concerns all workers. */
+function tellsForAll(): boolean {
+  return !cluster.isWorker || cluster.worker?.id === 1;
+}
+
+/** Holds Redis against the settings, and says what an operator should change. @throws StoreMisconfigured, StoreUnavailable */
+async function checkRedis({ tokenKeys }: Config, client: StoreClient, logger: Logger): Promise<void> {
+  const lacking = await checkTokenKeys(client, tokenKeys);
+  if (!tellsForAll()) return;
+  if (lacking.length > 0) {
+    logger.warn(
+      { keys: lacking },
+      "TOKEN_KEYS lacks keys that tokens in this Redis may be encrypted under: groups with such a token cannot be read; add the keys behind the others",
+    );
+  }
+  for (const warning of await durabilityWarnings(client)) logger.warn(warning);
+}
+
+function warnOfExposure({ host, tls }: Config, logger: Logger): void {
+  if (tls || /^(?:127\.|::1$|localhost$)/i.test(host)) return;
+  logger.warn(
+    { host },
+    "HOST can be reached from other machines, and without TLS every token can be read on the way: set TLS_CERT_FILE and TLS_KEY_FILE, or let only a proxy with TLS reach this port",
+  );
+}
+
+/** A probe that tells the log when its answer changes, and why. */
+function watchedProbe(probe: StoreProbe, logger: Logger): StoreProbe {
+  let isFailing = false;
+  return {
+    async ping() {
+      try {
+        await probe.ping();
+      } catch (error) {
+        if (!isFailing) logger.error(errorFields(error), "not ready: no change can be made");
+        isFailing = true;
+        throw error;
+      }
+      if (isFailing) logger.info("ready again");
+      isFailing = false;
+    },
+  };
+}
+
+/** Tells the log why something could not be closed. */
+function closeFailure(logger: Logger): CloseFailure {
+  return (name, error) => logger.warn({ name, ...errorFields(error) }, "closing failed");
 }
 
 async function openStore(config: Config, logger: Logger, metrics: Metrics): Promise<StoreClient> {

@@ -1,9 +1,11 @@
 import { ConfigError } from "./config/config.ts";
 import { RecordUnreadable, StoreUnavailable, TooFewReplicas } from "./domain/errors.ts";
+import { StoreMisconfigured } from "./store/misconfigured.ts";
 
 /** Why the service does not start, for whoever started it. */
 export function explainStartFailure(error: unknown): string {
   if (error instanceof ConfigError) return error.message;
+  if (error instanceof StoreMisconfigured) return `cannot use Redis: ${error.message}`;
   if (error instanceof StoreUnavailable)
     return `cannot use Redis: ${(error.cause as Error)?.message}; check REDIS_URL and that Redis runs`;
   if (error instanceof TooFewReplicas)

@@ -1,20 +1,22 @@
 import { once } from "node:events";
+import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
-import { BatchingRedis } from "../src/store/batching-redis.ts";
+import { batchWrites } from "../src/store/batch-writes.ts";
 import { startRedis, type TestRedis } from "./support/redis.ts";
 
 describe.skipIf(inject("redisUrl") === undefined)("the commands of one turn of the event loop", () => {
   let redis: TestRedis;
-  let client: BatchingRedis;
+  let client: Redis;
 
   beforeAll(async () => {
     redis = await startRedis();
-    client = new BatchingRedis(redis.url, {
+    client = new Redis(redis.url, {
       enableOfflineQueue: false,
       autoResendUnfulfilledCommands: false,
       maxRetriesPerRequest: 0,
       retryStrategy: () => 10,
     });
+    batchWrites(client);
     client.on("error", () => {});
     client.defineCommand("echoTwice", { numberOfKeys: 0, lua: "return { ARGV[1], ARGV[1] }" });
     await once(client, "ready");
@@ -34,7 +36,7 @@ describe.skipIf(inject("redisUrl") === undefined)("the commands of one turn of t
   });
 
   it("may be scripts, binary, or in a pipeline of their own", async () => {
-    const scripted = client as BatchingRedis & { echoTwice(text: string): Promise<string[]> };
+    const scripted = client as Redis & { echoTwice(text: string): Promise<string[]> };
     const binary = Buffer.from([0, 0xff, 13, 10]);
     const [twice, , bytes, piped] = await Promise.all([
       // Redis does not know it at first.
@@ -63,31 +65,5 @@ describe.skipIf(inject("redisUrl") === undefined)("the commands of one turn of t
     expect(await counted).toBe(1);
     await once(client, "ready");
     expect(await client.incr("count")).toBe(2);
-  });
-
-  it("are held back while Redis is silent, and dropped with the connection", async () => {
-    await client.set("silent", "0");
-    const failed: Promise<unknown>[] = [];
-    redis.freeze();
-    // The first is written, for nothing was awaited before it.
-    for (let i = 0; i < 10; i++) {
-      failed.push(client.incr("silent").catch((error: unknown) => error));
-      await new Promise((resolve) => setTimeout(resolve, 8));
-    }
-    client.stream.destroy();
-    expect(await Promise.all(failed)).toEqual(Array.from(failed, () => expect.any(Error)));
-    redis.thaw();
-    await once(client, "ready");
-    expect(Number(await client.get("silent"))).toBeLessThanOrEqual(1);
-  });
-
-  it("leave when a Redis that was silent answers again", async () => {
-    await client.set("back", "0");
-    redis.freeze();
-    const first = client.incr("back");
-    await new Promise((resolve) => setTimeout(resolve, 10));
-    const rest = [client.incr("back"), client.incr("back")];
-    redis.thaw();
-    expect(await Promise.all([first, ...rest])).toEqual([1, 2, 3]);
   });
 });

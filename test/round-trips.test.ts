@@ -3,9 +3,8 @@ import { StoreUnavailable } from "../src/domain/errors.ts";
 import type { UserGroup } from "../src/domain/user-group.ts";
 import { openRedis, type StoreClient } from "../src/store/client.ts";
 import { TokenCipher } from "../src/store/encryption.ts";
-import { TeamIds } from "../src/store/team-ids.ts";
 import { RedisUserGroups } from "../src/store/user-groups.ts";
-import { byId, byToken, fails, keysOf, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
+import { byId, byToken, fails, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
 import { startRedis, type TestRedis } from "./support/redis.ts";
 import { openRedisProxy, type RedisProxy } from "./support/redis-proxy.ts";
 import { waitFor } from "./support/wait.ts";
@@ -17,8 +16,6 @@ describe.skipIf(inject("redisUrl") === undefined)("round trips to a real Redis",
   let redis: TestRedis;
   let proxy: RedisProxy;
   let client: StoreClient;
-  /** Goes past the proxy. */
-  let direct: StoreClient;
   let store: RedisUserGroups;
   let group: UserGroup;
 
@@ -26,28 +23,22 @@ describe.skipIf(inject("redisUrl") === undefined)("round trips to a real Redis",
     redis = await startRedis();
     proxy = await openRedisProxy(redis.port);
     client = await openRedis(proxy.url, { timeoutMs: 2000 });
-    direct = await openRedis(redis.url, { timeoutMs: 10_000 });
-    const teamIds = new TeamIds(client);
-    await teamIds.prepare();
-    store = new RedisUserGroups({ client, teamIds, cipher: new TokenCipher(RING) });
+    store = new RedisUserGroups({ client, cipher: new TokenCipher(RING) });
   });
   afterAll(async () => {
     client.close();
-    direct.close();
     await proxy.close();
     await redis.stop();
   });
 
   /** Runs a call while only so many round trips pass, and counts those that it began. */
   async function within(trips: number, call: () => Promise<unknown>): Promise<number> {
-    await store.drain();
     proxy.allow(trips);
     try {
       await call();
       return proxy.trips();
     } finally {
       proxy.allow(Number.POSITIVE_INFINITY);
-      await store.drain();
       // A call that got no answer costs the connection.
       await waitFor("the connection is back", () =>
         client
@@ -83,19 +74,6 @@ describe.skipIf(inject("redisUrl") === undefined)("round trips to a real Redis",
       within(0, () => store.getOrCreate(environment, newGroup("a"))),
       StoreUnavailable,
     );
-  });
-
-  it("a rotation by token is settled in a second one, behind its answer", async () => {
-    await create();
-    const { group: key } = keysOf(environment, "a");
-    proxy.allow(1);
-    const rotated = await store.rotate(environment, byToken(group.token));
-    expect(await direct.redis.hexists(key, "token_link")).toBe(1);
-    proxy.allow(1);
-    await store.drain();
-    expect(await direct.redis.hexists(key, "token_link")).toBe(0);
-    proxy.allow(Number.POSITIVE_INFINITY);
-    expect((await store.getOrCreate(environment, newGroup("a"))).group).toEqual(rotated);
   });
 
   it("creating takes two: one that finds nothing, one that creates", async () => {

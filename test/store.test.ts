@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, inject } from "vitest";
-import { openEmbedded, openRedis } from "../src/store/client.ts";
+import { openRedis } from "../src/store/client.ts";
+import { openEmbedded } from "../src/store/embedded.ts";
 import { startRedis, type TestRedis } from "./support/redis.ts";
 import { storeContract } from "./support/store-contract.ts";
 

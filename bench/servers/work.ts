@@ -1,4 +1,4 @@
-import { createDecipheriv, createHash, createSecretKey } from "node:crypto";
+import { createDecipheriv, createHash, createSecretKey, hkdfSync, type KeyObject } from "node:crypto";
 import { Redis } from "ioredis";
 import { loadConfig } from "../../src/config/config.ts";
 import type { Environment } from "../../src/domain/environment.ts";
@@ -42,14 +42,29 @@ export interface Work {
 export async function openWork(): Promise<Work> {
   const config = loadConfig(process.env);
   const redis = new Redis(config.redisUrl as string, { enableAutoPipelining: true });
-  const keys = new Map(config.tokenKeys.map(({ id, secret }) => [id, createSecretKey(secret)]));
-  const environments = new Map<string, Environment>();
+  const environments = new Map<
+    string,
+    Environment & { readonly path: string; readonly keys: Map<string, KeyObject> }
+  >();
   for (const { environment, token } of config.apiTokens) {
-    const partitions = Number(await redis.hget(environmentKey(environment), "partitions"));
-    environments.set(sha256(token), { ...environment, partitions });
+    const { partitions, number } = await redis.hgetall(environmentKey(environment));
+    const path = `${environment.name}/${environment.tag ?? ""}`;
+    const keys = new Map(
+      config.tokenKeys.map(({ id, secret }) => {
+        const key = hkdfSync("sha256", secret, "", `user-group-token ${path}`, 32);
+        return [id, createSecretKey(Buffer.from(key))];
+      }),
+    );
+    environments.set(sha256(token), {
+      ...environment,
+      partitions: Number(partitions),
+      number: Number(number),
+      path,
+      keys,
+    });
   }
 
-  const decrypt = (encrypted: string, binding: string): string => {
+  const decrypt = (keys: Map<string, KeyObject>, encrypted: string, binding: string): string => {
     const dot = encrypted.indexOf(".");
     const key = keys.get(encrypted.slice(0, dot));
     if (!key) throw new Error("encrypted under an unknown key");
@@ -73,7 +88,7 @@ export async function openWork(): Promise<Work> {
       if (encrypted === undefined) throw new Error("there is no such group");
       return {
         teamId: Number(record["team_id"]),
-        token: decrypt(encrypted, `${environment.name}/${environment.tag ?? ""}\0id\0${id}`),
+        token: decrypt(environment.keys, encrypted, `${environment.path}\0${record["token_digest"]}`),
         name: record["name"] as string,
         providedId: record["provided_id"] as string,
         mapping: JSON.parse(record["mapping"] as string),

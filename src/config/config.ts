@@ -57,6 +57,7 @@ export interface Config {
 
 /** Every fault of the settings at once. */
 export class ConfigError extends Error {
+  override readonly name = "ConfigError";
   readonly faults: readonly string[];
   constructor(faults: readonly string[]) {
     super(

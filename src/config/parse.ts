@@ -3,7 +3,9 @@ import { looksLikeUserGroupToken } from "../domain/token.ts";
 import type { ApiTokenSetting, LogLevel, TokenKeySetting } from "./config.ts";
 
 /** Thrown by the parsers of single settings; the text says what to write instead and never repeats a secret. */
-export class SettingError extends Error {}
+export class SettingError extends Error {
+  override readonly name = "SettingError";
+}
 
 const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -27,7 +29,7 @@ export function integer(text: string, limits: { min: number; max: number }): num
   return value;
 }
 
-/** `redis://` or `rediss://`. */
+/** `redis://` or `rediss://`, with nothing in it that is not used: what is taken here means what it says. */
 export function redisUrl(text: string): string {
   if (/^redis-(sentinel|cluster):\/\//.test(text)) {
     throw new SettingError(
@@ -36,13 +38,35 @@ export function redisUrl(text: string): string {
   }
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const isRedis = url !== undefined && (url.protocol === "redis:" || url.protocol === "rediss:");
-  if (!isRedis || url.hostname === "" || !/^(?:\/\d{0,5})?$/.test(url.pathname)) {
+  if (!isRedis || !REDIS_HOST.test(url.hostname) || !/^(?:\/\d{0,5})?$/.test(url.pathname)) {
     throw new SettingError("must be redis://HOST:PORT/DB or rediss://HOST:PORT/DB; unset it for the embedded store");
   }
-  if (url.searchParams.has("keyPrefix")) {
-    throw new SettingError("must not have a keyPrefix, for the scripts name keys of their own; use a DB of its own");
+  if (text.includes("?") || text.includes("#")) {
+    throw new SettingError(
+      "must end with the database: it takes no query and no fragment; in a password write ? as %3F and # as %23",
+    );
+  }
+  if (!isDecodable(url.username) || !isDecodable(url.password)) {
+    throw new SettingError("holds a % in its user or password that begins no character in UTF-8; write % as %25");
+  }
+  if (url.username !== "" && url.password === "") {
+    throw new SettingError(
+      "names a user without a password; write redis://USER:PASSWORD@HOST, or redis://:PASSWORD@HOST for the default user",
+    );
   }
   return text;
+}
+
+/** A name, an IPv4 address or an IPv6 address in brackets. */
+const REDIS_HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])$/;
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** `ID:BASE64,...`: the first key encrypts, all decrypt. */

@@ -9,6 +9,8 @@ export interface Environment {
   readonly tag: EnvironmentTag | undefined;
   /** How many partitions its groups are spread over; fixed when it is created. */
   readonly partitions: number;
+  /** From 1 to 2^20 - 1 and its own: what its team ids begin with. Fixed when it is created. */
+  readonly number: number;
 }
 
 /** What names an environment, without what is stored of it. */

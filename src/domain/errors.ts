@@ -1,10 +1,16 @@
-/** Something that the domain foresaw can go wrong. `reason` is a stable constant for programs. */
+/**
+ * Something that the domain foresaw can go wrong. `reason` is a stable constant
+ * for programs; `name` is what the log calls it, written out because a bundler
+ * may rename classes.
+ */
 export abstract class DomainError extends Error {
+  abstract override readonly name: string;
   abstract readonly reason: string;
 }
 
 /** No group of the environment has the id. */
 export class UserGroupNotFound extends DomainError {
+  override readonly name = "UserGroupNotFound";
   readonly reason = "USER_GROUP_NOT_FOUND";
   constructor() {
     super("no user group has this user_group_id in the environment of the API token; create it with GetUserGroup");
@@ -13,6 +19,7 @@ export class UserGroupNotFound extends DomainError {
 
 /** The token is not one that a group of the environment has now (or, for a viewer, on its grace). */
 export class TokenNotFound extends DomainError {
+  override readonly name = "TokenNotFound";
   readonly reason = "TOKEN_NOT_FOUND";
   /** @param malformed whether the text alone shows that it cannot be a user group token */
   constructor(malformed = false) {
@@ -26,6 +33,7 @@ export class TokenNotFound extends DomainError {
 
 /** The group was changed since the caller read the etag. */
 export class EtagMismatch extends DomainError {
+  override readonly name = "EtagMismatch";
   readonly reason = "ETAG_MISMATCH";
   constructor() {
     super("the user group was changed since this etag was read; read it again and repeat the change");
@@ -34,6 +42,7 @@ export class EtagMismatch extends DomainError {
 
 /** The request id was used for a rotation with other parameters. */
 export class RequestIdReused extends DomainError {
+  override readonly name = "RequestIdReused";
   readonly reason = "REQUEST_ID_REUSED";
   constructor() {
     super("this request id was used within 24 hours with other parameters; use a new one for a new request");
@@ -42,30 +51,48 @@ export class RequestIdReused extends DomainError {
 
 /** A mask names a field that cannot be updated. */
 export class InvalidUpdateMask extends DomainError {
+  override readonly name = "InvalidUpdateMask";
   readonly reason = "INVALID_UPDATE_MASK";
   constructor() {
     super("update_mask may hold name, mapping and properties, or * alone");
   }
 }
 
-/** The store did not answer in time, or at all. Nothing is known of what it did. */
+/**
+ * The store did not answer in time, or refused. A change may have been made
+ * before this was said, and is not made after it.
+ */
 export class StoreUnavailable extends DomainError {
+  override readonly name = "StoreUnavailable";
   readonly reason = "STORE_UNAVAILABLE";
   constructor(cause?: unknown) {
     super("the store does not answer; try again", { cause });
   }
 }
 
-/** A change is made on the primary, but fewer replicas than demanded confirmed it in time. */
+/** A change was made on the primary, but fewer replicas than demanded confirmed it in time. */
 export class TooFewReplicas extends DomainError {
+  override readonly name = "TooFewReplicas";
   readonly reason = "TOO_FEW_REPLICAS";
+  constructor(cause?: unknown) {
+    super("the change was made but not confirmed by enough replicas, so a failover may lose it; read it again", {
+      cause,
+    });
+  }
+}
+
+/** The environment has handed out all of its team ids, at least in the group's partition. */
+export class EnvironmentFull extends DomainError {
+  override readonly name = "EnvironmentFull";
+  readonly reason = "ENVIRONMENT_FULL";
   constructor() {
-    super("the change was made but not confirmed by enough replicas, so a failover may lose it; read it again");
+    super("the environment has no team id left for another user group; use another environment");
   }
 }
 
 /** What is stored cannot be read: it was tampered with, or its encryption key is missing. */
 export class RecordUnreadable extends DomainError {
+  override readonly name = "RecordUnreadable";
   readonly reason = "RECORD_UNREADABLE";
   constructor(cause?: unknown) {
     super("a stored record cannot be read; ask the operator to check TOKEN_KEYS and the store", { cause });

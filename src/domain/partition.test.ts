@@ -3,7 +3,7 @@ import { DEFAULT_PARTITIONS, type Environment, MAX_PARTITIONS } from "./environm
 import { partitionOf } from "./partition.ts";
 
 function environment(partitions: number): Environment {
-  return { name: "e", tag: undefined, partitions };
+  return { name: "e", tag: undefined, partitions, number: 1 };
 }
 
 describe("the partition of an id", () => {

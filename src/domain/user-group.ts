@@ -63,6 +63,11 @@ export interface Rotation {
   readonly target: RotationTarget;
   /** How long the old token stays valid, in milliseconds; 0 ends it at once. */
   readonly graceMs: number;
-  /** Makes a retry safe: the same id within 24 hours gets the first answer again. */
+  /**
+   * The grace that the caller asked for, in milliseconds; undefined: none, so that `graceMs` is a default. A retry must
+   * ask for the same, and the default may change between the two.
+   */
+  readonly askedGraceMs: number | undefined;
+  /** Makes a retry safe: the same id within 24 hours gets the same token again. */
   readonly requestId: string | undefined;
 }

@@ -1,4 +1,4 @@
-import { type Logger as Pino, pino } from "pino";
+import { type LoggerOptions, type Logger as Pino, pino } from "pino";
 
 /** The only logger: whatever it writes is redacted. */
 export type Logger = Pick<Pino, "debug" | "info" | "warn" | "error" | "isLevelEnabled">;
@@ -23,6 +23,7 @@ export interface LogOptions {
 }
 
 const TOKEN = /ug([tk])_[0-9A-Za-z]{8,}/g;
+const USER_INFO = /([a-z]+:\/\/)[^/@\s]+@/gi;
 
 /** Opens the log: JSON lines. */
 export async function openLog({ level, secrets, write }: LogOptions): Promise<Log> {
@@ -30,13 +31,19 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
   // Whoever read the log is gone; the service goes on.
   if (write === undefined) process.stdout.on("error", () => {});
   const redact = redactor(secrets);
+  // By value, not in the line: a credential that reads like a field's name or a level rewrites neither.
+  const hooks = {
+    logMethod(this: Pino, args: unknown[], method: (...args: unknown[]) => void) {
+      method.apply(this, args.map(redact));
+    },
+  };
   const options = {
     level,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  const logger = pino(options, { write: (line: string) => output(redact(line)) });
+  const logger = pino({ ...options, hooks } as LoggerOptions, { write: output });
   const plain = pino({ ...options, level: "info" }, { write: output });
   return { logger, announce: (fields, message) => plain.info(fields, message) };
 }
@@ -48,14 +55,22 @@ export function errorFields(error: unknown): { error: string; cause?: string } {
   return { error: describe(error), ...(cause !== undefined && { cause: describe(cause) }) };
 }
 
-/** Replaces tokens, and the secrets as they stand in JSON. */
-function redactor(secrets: readonly string[]): (line: string) => string {
-  const inJson = secrets.map((secret) => JSON.stringify(secret).slice(1, -1));
-  return (line) => {
-    let redacted = line.replace(TOKEN, "ug$1_[redacted]");
-    for (const secret of inJson) redacted = redacted.replaceAll(secret, "[redacted]");
+/** Credentials in what is logged: tokens of this service, the user and password of a URL, and the given secrets. */
+function redactor(secrets: readonly string[]): (value: unknown) => unknown {
+  const redactText = (text: string): string => {
+    let redacted = text.replace(TOKEN, "ug$1_[redacted]").replace(USER_INFO, "$1[redacted]@");
+    for (const secret of secrets) redacted = redacted.replaceAll(secret, "[redacted]");
     return redacted;
   };
+  const redact = (value: unknown): unknown => {
+    if (typeof value === "string") return redactText(value);
+    if (Array.isArray(value)) return value.map(redact);
+    if (typeof value !== "object" || value === null) return value;
+    // An error has fields that nobody has looked through; its text is what is told of it.
+    if (value instanceof Error) return redact(errorFields(value));
+    return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, redact(field)]));
+  };
+  return redact;
 }
 
 async function prettyOutput(): Promise<(line: string) => void> {

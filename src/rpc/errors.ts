@@ -40,6 +40,7 @@ function codeOf(error: domain.DomainError): Code {
   if (error instanceof domain.InvalidUpdateMask) return Code.InvalidArgument;
   if (error instanceof domain.StoreUnavailable) return Code.Unavailable;
   if (error instanceof domain.TooFewReplicas) return Code.Unavailable;
+  if (error instanceof domain.EnvironmentFull) return Code.ResourceExhausted;
   if (error instanceof domain.RecordUnreadable) return Code.DataLoss;
   return Code.Internal;
 }

@@ -16,9 +16,11 @@ import { userGroupMessage } from "./messages.ts";
  */
 export function rotateUserGroupToken(store: UserGroupStore, defaultGraceMs: number) {
   return async (request: RotateUserGroupTokenRequest, { values }: HandlerContext) => {
+    const askedGraceMs = graceMs(request.previousTokenTtl);
     const group = await store.rotate(principalOf(values).environment, {
       target: targetOf(request),
-      graceMs: graceMs(request.previousTokenTtl, defaultGraceMs),
+      graceMs: askedGraceMs ?? defaultGraceMs,
+      askedGraceMs,
       requestId: request.requestId || undefined,
     });
     return {
@@ -34,6 +36,6 @@ function targetOf({ group }: RotateUserGroupTokenRequest): RotationTarget {
 }
 
 /** Rounded down to milliseconds, so that a grace never lasts longer than asked for. */
-function graceMs(ttl: Duration | undefined, defaultGraceMs: number): number {
-  return ttl === undefined ? defaultGraceMs : Math.floor(durationMs(ttl));
+function graceMs(ttl: Duration | undefined): number | undefined {
+  return ttl && Math.floor(durationMs(ttl));
 }

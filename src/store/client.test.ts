@@ -1,5 +1,6 @@
 import { afterEach, expect, it } from "vitest";
-import { openEmbedded, type StoreClient, type StoreObserver } from "./client.ts";
+import type { StoreClient, StoreObserver } from "./client.ts";
+import { openEmbedded } from "./embedded.ts";
 
 const clients: StoreClient[] = [];
 afterEach(() => {

@@ -1,21 +1,12 @@
-import type { Redis, RedisOptions } from "ioredis";
 import { DomainError, RecordUnreadable, StoreUnavailable, TooFewReplicas } from "../domain/errors.ts";
-import { BatchingRedis } from "./batching-redis.ts";
-import { CREATE, RESOLVE, ROTATE, SETTLE, UPDATE } from "./scripts.ts";
-
-type HashRedis = Redis & Pick<ScriptedRedis, "flatHash">;
-type ScriptCall = (key: string, ...args: string[]) => Promise<string[]>;
-
-/** ioredis with what this service asks for as commands. */
-export type ScriptedRedis = Redis & {
-  /** HGETALL, as a flat array of fields and values; empty when there is none. */
-  flatHash(key: string): Promise<string[]>;
-  ugCreate: ScriptCall;
-  ugUpdate: ScriptCall;
-  ugRotate: ScriptCall;
-  ugSettle: ScriptCall;
-  ugResolve: ScriptCall;
-};
+import type { StoreProbe } from "../domain/store.ts";
+import { connect, type ScriptedRedis, type StoreConnection } from "./connection.ts";
+import { PROBE_KEY } from "./keys.ts";
+import { StoreMisconfigured } from "./misconfigured.ts";
+import { redisAddress } from "./redis-url.ts";
+import { Replicas } from "./replicas.ts";
+import { MADE } from "./scripts.ts";
+import { TimedCall, Timeouts } from "./timeouts.ts";
 
 /** Told of every round trip to the store. */
 export type StoreObserver = (roundTrip: { operation: string; seconds: number; failed: boolean }) => void;
@@ -33,111 +24,153 @@ export interface StoreClientOptions {
   readonly onReady?: () => void;
 }
 
+/** The share of what is left to a call in which Redis may carry out its change; the rest is for the answer. */
+const CHANGE_SHARE = 0.9;
+
+/** The share of the timeout for which one WAIT may hold up the changes behind it. */
+const WAIT_SHARE = 0.8;
+
+/** How often a change is sent that was too late by Redis' clock, though the call has time left. */
+const TRIES = 3;
+
 /** A call to the store that is under way. */
-class RoundTrip {
-  readonly #operation: string;
-  readonly #observe: StoreObserver | undefined;
-  readonly #reject: (error: StoreUnavailable) => void;
-  readonly #started = performance.now();
-  readonly #timer: ReturnType<typeof setTimeout>;
-  #isEnded = false;
+class RoundTrip extends TimedCall {
+  readonly operation: string;
+  readonly started = performance.now();
+  /** Whether it is known that what it was to change is changed. */
+  isMade = false;
+  isEnded = false;
+  readonly #client: StoreClient;
+  readonly #reject: (error: DomainError) => void;
 
-  constructor(
-    operation: string,
-    observe: StoreObserver | undefined,
-    reject: (error: StoreUnavailable) => void,
-    timeoutMs: number,
-  ) {
-    this.#operation = operation;
-    this.#observe = observe;
+  constructor(client: StoreClient, operation: string, reject: (error: DomainError) => void) {
+    super();
+    this.#client = client;
+    this.operation = operation;
     this.#reject = reject;
-    this.#timer = setTimeout(RoundTrip.#expire, timeoutMs, this, timeoutMs);
   }
 
-  static #expire(roundTrip: RoundTrip, timeoutMs: number): void {
-    roundTrip.end(true);
-    roundTrip.#reject(new StoreUnavailable(new Error(`${roundTrip.#operation}: no answer within ${timeoutMs} ms`)));
-  }
-
-  end(failed: boolean): void {
-    // What comes after the timeout has been counted as a failure already.
-    if (this.#isEnded) return;
-    this.#isEnded = true;
-    clearTimeout(this.#timer);
-    this.#observe?.({
-      operation: this.#operation,
-      seconds: (performance.now() - this.#started) / 1000,
-      failed,
-    });
+  override expire(): void {
+    const cause = new Error(`${this.operation}: no answer in time`);
+    this.#client.end(this, true);
+    this.#reject(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause));
   }
 }
 
 /** The store's connections, with a deadline and one kind of error on every call. */
-export class StoreClient {
+export class StoreClient implements StoreProbe {
   readonly redis: ScriptedRedis;
-  readonly #changes: ScriptedRedis;
-  readonly #options: StoreClientOptions;
+  readonly #changes: StoreConnection;
+  readonly #replicas: Replicas | undefined;
+  readonly #observe: StoreObserver | undefined;
+  readonly #timeoutMs: number;
+  readonly #timeouts: Timeouts;
 
   /**
    * @param changes a connection for changes that wait for replicas, which keeps
    *   whatever comes after them on it waiting; default: the one for everything
    */
-  constructor(redis: HashRedis, options: StoreClientOptions, changes: HashRedis = redis) {
-    this.redis = withScripts(redis);
-    this.#changes = changes === redis ? this.redis : withScripts(changes);
-    this.#options = options;
+  constructor(connection: StoreConnection, options: StoreClientOptions, changes = connection) {
+    const { timeoutMs, minReplicas = 0, observe } = options;
+    this.redis = connection.redis;
+    this.#changes = changes;
+    this.#observe = observe;
+    this.#timeoutMs = timeoutMs;
+    this.#timeouts = new Timeouts(timeoutMs);
+    if (minReplicas > 0) {
+      const wait = (count: number, ms: number) => changes.redis.wait(count, ms);
+      this.#replicas = new Replicas(wait, minReplicas, timeoutMs * WAIT_SHARE);
+    }
   }
 
   /**
-   * Runs one round trip.
+   * Runs one round trip that changes nothing.
    *
    * @throws StoreUnavailable when it fails or takes longer than the timeout, RecordUnreadable when a key holds another type
    */
   run<T>(operation: string, command: (redis: ScriptedRedis) => Promise<T>): Promise<T> {
-    const { timeoutMs, observe } = this.#options;
+    return this.#trip(operation, () => command(this.redis));
+  }
+
+  /**
+   * Makes a change, which is one of the scripts that take a deadline, in one
+   * round trip. It is made before the call fails with StoreUnavailable, or not
+   * at all. With `minReplicas` it waits for the replicas in a second round trip.
+   *
+   * @param command is given the deadline; it may be asked again when it was too late
+   * @throws as `run`; TooFewReplicas when the change was made
+   */
+  change(operation: string, command: (redis: ScriptedRedis, deadline: string) => Promise<string[]>): Promise<string[]> {
+    return this.#trip(operation, async (trip) => {
+      const answer = await this.#send(trip, command);
+      trip.isMade = MADE.has(answer[0]);
+      if (trip.isMade) await this.#replicas?.confirm(this.#timeouts.left(trip));
+      return answer;
+    });
+  }
+
+  /**
+   * Asks whether a change could be made. The command changes nothing, because
+   * the key is never there, and so is neither replicated nor written to disk.
+   * Yet Redis refuses it as any change: when its memory is full, when it cannot
+   * write to disk, when it is a replica or has too few.
+   *
+   * @throws StoreUnavailable
+   */
+  async ping(): Promise<void> {
+    if (!this.#changes.isReady()) throw new StoreUnavailable(new Error("not connected"));
+    await this.run("ping", (redis) => redis.set(PROBE_KEY, "1", "XX"));
+  }
+
+  /** Closes the connections; calls under way fail. */
+  close(): void {
+    this.redis.disconnect();
+    this.#changes.redis.disconnect();
+  }
+
+  /** Ends a round trip, once. @internal */
+  end(trip: RoundTrip, failed: boolean): void {
+    trip.isEnded = true;
+    this.#observe?.({ operation: trip.operation, seconds: (performance.now() - trip.started) / 1000, failed });
+  }
+
+  #trip<T>(operation: string, work: (trip: RoundTrip) => Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const roundTrip = new RoundTrip(operation, observe, reject, timeoutMs);
-      command(this.redis).then(
+      const trip = new RoundTrip(this, operation, reject);
+      this.#timeouts.add(trip, trip.started);
+      work(trip).then(
         (value) => {
-          roundTrip.end(false);
+          if (trip.isEnded) return;
+          this.#timeouts.remove(trip);
+          this.end(trip, false);
           resolve(value);
         },
         (error: unknown) => {
-          roundTrip.end(true);
+          // What comes after the timeout has been counted as a failure already.
+          if (trip.isEnded) return;
+          this.#timeouts.remove(trip);
+          this.end(trip, true);
           reject(storeError(error));
         },
       );
     });
   }
 
-  /**
-   * Runs a change in one round trip; with `minReplicas` in two, for it waits
-   * until that many replicas have the change.
-   *
-   * @throws as `run`, and TooFewReplicas
-   */
-  change<T>(operation: string, command: (redis: ScriptedRedis) => Promise<T>): Promise<T> {
-    const { minReplicas = 0, timeoutMs } = this.#options;
-    if (minReplicas === 0) return this.run(operation, command);
-    return this.run(operation, async () => {
-      const value = await command(this.#changes);
-      // Not beside it: it answers for what this connection wrote before it, and a script
-      // that Redis did not know would be sent again behind it.
-      const confirmed = await this.#changes.wait(minReplicas, Math.ceil(timeoutMs * 0.8));
-      if (confirmed < minReplicas) throw new TooFewReplicas();
-      return value;
-    });
-  }
-
-  /** @throws StoreUnavailable */
-  async ping(): Promise<void> {
-    await this.run("ping", (redis) => redis.ping());
-  }
-
-  /** Closes the connections; calls under way fail. */
-  close(): void {
-    this.redis.disconnect();
-    this.#changes.disconnect();
+  async #send(trip: RoundTrip, command: (redis: ScriptedRedis, deadline: string) => Promise<string[]>) {
+    for (let tries = 1; ; tries++) {
+      const known = this.#changes.clock();
+      const clock = known instanceof Promise ? await known : known;
+      const sent = performance.now();
+      const deadline = clock.at(sent + this.#timeouts.left(trip) * CHANGE_SHARE);
+      const answer = await command(this.#changes.redis, deadline);
+      clock.learn(Number(answer[1]), sent, performance.now());
+      if (answer[0] !== "late") return answer;
+      // With time left, Redis' clock was set, or this process was long in sending; nothing was changed.
+      const hasTime = !trip.isEnded && this.#timeouts.left(trip) > this.#timeoutMs * (1 - CHANGE_SHARE);
+      if (tries === TRIES || !hasTime) {
+        throw new StoreUnavailable(new Error(`${trip.operation}: it reached Redis too late, and was not carried out`));
+      }
+    }
   }
 }
 
@@ -146,79 +179,45 @@ export class StoreClient {
  *
  * @param url `redis://` or `rediss://`
  * @param options with how long to try in `connectMs`, default 10,000 ms
- * @throws StoreUnavailable when it is not ready in time
+ * @throws StoreUnavailable when it is not ready in time; StoreMisconfigured at once when it will never be
  */
 export async function openRedis(
   url: string,
   options: StoreClientOptions & { connectMs?: number },
 ): Promise<StoreClient> {
   let lastError: Error | undefined;
-  const connect = () => {
-    const redis = new BatchingRedis(url, redisOptions(options.timeoutMs));
-    redis.on("error", (error) => {
-      lastError = error;
-      options.onError?.(error);
+  const open = () =>
+    connect(redisAddress(url), {
+      silenceMs: Math.max(options.timeoutMs, 100),
+      onError: (error) => {
+        lastError = error;
+        options.onError?.(error);
+      },
+      onReady: () => options.onReady?.(),
     });
-    redis.on("ready", () => options.onReady?.());
-    return redis;
-  };
-  const redis = connect();
-  const changes = (options.minReplicas ?? 0) > 0 ? connect() : redis;
-  const client = new StoreClient(redis, options, changes);
+  const first = open();
+  const changes = (options.minReplicas ?? 0) > 0 ? open() : first;
+  const client = new StoreClient(first.connection, options, changes.connection);
   try {
-    const connectMs = options.connectMs ?? 10_000;
-    await Promise.all([...new Set([redis, changes])].map((connection) => ready(connection, connectMs)));
-  } catch {
+    await within(options.connectMs ?? 10_000, Promise.all([first.opened, changes.opened]));
+  } catch (error) {
     client.close();
-    throw new StoreUnavailable(lastError);
+    throw error instanceof StoreMisconfigured ? error : new StoreUnavailable(lastError);
   }
   return client;
 }
 
-/** The embedded store: in the memory of this process, empty at first. */
-export async function openEmbedded(options: StoreClientOptions): Promise<StoreClient> {
-  const { default: RedisMock } = await import("ioredis-mock");
-  // Instances of one host share their data; a name of its own makes this one new.
-  const redis = new RedisMock({ host: crypto.randomUUID() });
-  const flatHash = async (key: string) => Object.entries(await redis.hgetall(key)).flat();
-  return new StoreClient(Object.assign(redis, { flatHash }), options);
-}
-
-function withScripts(redis: HashRedis): ScriptedRedis {
-  redis.defineCommand("ugCreate", CREATE);
-  redis.defineCommand("ugUpdate", UPDATE);
-  redis.defineCommand("ugRotate", ROTATE);
-  redis.defineCommand("ugSettle", SETTLE);
-  redis.defineCommand("ugResolve", RESOLVE);
-  return redis as ScriptedRedis;
-}
-
-function redisOptions(timeoutMs: number): RedisOptions {
-  return {
-    // While Redis is away a call fails at once instead of waiting for it.
-    enableOfflineQueue: false,
-    // A change that was cut off must not be made a second time.
-    autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: 0,
-    connectTimeout: 500,
-    // Drops a connection that is open but silent, so that a new one is made.
-    socketTimeout: Math.max(timeoutMs, 100),
-    retryStrategy: (attempt) => Math.min(50 * attempt, 500),
-  };
-}
-
-function ready(redis: Redis, connectMs: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      redis.off("ready", onReady);
-      reject(new Error("timeout"));
-    }, connectMs);
-    const onReady = () => {
-      clearTimeout(timer);
-      resolve();
-    };
-    redis.once("ready", onReady);
+/** Waits for something for so many milliseconds at most. */
+async function within(ms: number, what: Promise<unknown>): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error("timeout")), ms);
   });
+  try {
+    await Promise.race([what, timeout]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 function storeError(error: unknown): DomainError {

@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
+import type { EnvironmentName } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
-import { digest, TokenCipher } from "./encryption.ts";
+import { deriveKey, digest, TokenCipher } from "./encryption.ts";
 
 const OLD = { id: "old", secret: new Uint8Array(32).fill(1) };
 const NEW = { id: "new", secret: new Uint8Array(32).fill(2) };
+const HOME: EnvironmentName = { name: "e", tag: undefined };
 
 describe("a digest", () => {
   it("is SHA-256 in base64url", () => {
@@ -13,15 +15,30 @@ describe("a digest", () => {
   });
 });
 
+describe("a derived key", () => {
+  it("is HKDF of SHA-256", () => {
+    // RFC 5869, A.3: no salt, no info.
+    const okm = "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d";
+    expect(deriveKey(new Uint8Array(22).fill(0x0b), "").toString("hex")).toBe(okm);
+  });
+
+  it("is another for each secret and each purpose", () => {
+    const keys = [OLD, NEW].flatMap(({ secret }) => ["a", "b"].map((purpose) => deriveKey(secret, purpose)));
+    expect(new Set(keys.map((key) => key.toString("hex"))).size).toBe(4);
+  });
+});
+
 describe("the cipher", () => {
   const cipher = new TokenCipher([NEW, OLD]);
 
   it.each(["ugt_secret", "", "é👪\0", "x".repeat(10_000)])("gives back what it encrypted: %.20j", (text) => {
-    expect(cipher.decrypt(cipher.encrypt(text, "b"), "b")).toBe(text);
+    expect(cipher.decrypt(HOME, cipher.encrypt(HOME, text, "d"), "d")).toBe(text);
+    // By what the environment is, not by the object that says so.
+    expect(cipher.decrypt({ ...HOME }, cipher.encrypt(HOME, text, "d"), "d")).toBe(text);
   });
 
   it("names its key, shows nothing of the text and never repeats itself", () => {
-    const encrypted = Array.from({ length: 200 }, () => cipher.encrypt("ugt_secret", "b"));
+    const encrypted = Array.from({ length: 200 }, () => cipher.encrypt(HOME, "ugt_secret", "d"));
     expect(new Set(encrypted.map((text) => text.slice(0, 20))).size).toBe(200);
     for (const text of encrypted) {
       expect(text).toMatch(/^new\.[A-Za-z0-9_-]+$/);
@@ -29,42 +46,51 @@ describe("the cipher", () => {
     }
   });
 
-  it("binds a text to what it belongs to", () => {
-    const encrypted = cipher.encrypt("t", "e/\0id\0a");
-    for (const other of ["", "e/\0id\0b", "e/\0after\0a", "e/Testing\0id\0a", "e/\0id\0a "]) {
-      expect(() => cipher.decrypt(encrypted, other), other).toThrow(RecordUnreadable);
+  it("binds a token to its digest and to its environment", () => {
+    const encrypted = cipher.encrypt(HOME, "t", "digest");
+    for (const other of ["", "digesT", "digest ", "other"]) {
+      expect(() => cipher.decrypt(HOME, encrypted, other), other).toThrow(RecordUnreadable);
+    }
+    for (const environment of [
+      { ...HOME, name: "f" },
+      { ...HOME, tag: "Testing" as const },
+    ]) {
+      expect(() => cipher.decrypt(environment, encrypted, "digest")).toThrow(RecordUnreadable);
     }
   });
 
   it("refuses a text with any byte changed, and any that is cut", () => {
-    const bytes = Buffer.from(cipher.encrypt("ugt_secret", "b").slice(4), "base64url");
+    const bytes = Buffer.from(cipher.encrypt(HOME, "ugt_secret", "d").slice(4), "base64url");
+    const refuse = (text: string, what: string) =>
+      expect(() => cipher.decrypt(HOME, text, "d"), what).toThrow(RecordUnreadable);
     for (let i = 0; i < bytes.length; i++) {
       const changed = Buffer.from(bytes);
       changed[i] = (changed[i] ?? 0) ^ 1;
-      expect(() => cipher.decrypt(`new.${changed.toString("base64url")}`, "b"), `byte ${i}`).toThrow(RecordUnreadable);
-      const cut = bytes.subarray(0, i).toString("base64url");
-      expect(() => cipher.decrypt(`new.${cut}`, "b"), `cut to ${i}`).toThrow(RecordUnreadable);
+      refuse(`new.${changed.toString("base64url")}`, `byte ${i}`);
+      refuse(`new.${bytes.subarray(0, i).toString("base64url")}`, `cut to ${i}`);
     }
   });
 
   it.each(["", ".", "new", "new.", ".AAAA", "ugt_plain", "other.AAAA", "__proto__.AAAA"])("refuses %j", (text) =>
-    expect(() => cipher.decrypt(text, "b")).toThrow(RecordUnreadable),
+    expect(() => cipher.decrypt(HOME, text, "d")).toThrow(RecordUnreadable),
   );
 });
 
 describe("the key ring", () => {
+  const decrypt = (ring: ConstructorParameters<typeof TokenCipher>[0], text: string) =>
+    new TokenCipher(ring).decrypt(HOME, text, "d");
+
   it("decrypts under every key and encrypts under the first", () => {
-    const before = new TokenCipher([OLD]).encrypt("t", "b");
-    const ring = new TokenCipher([NEW, OLD]);
-    expect(ring.decrypt(before, "b")).toBe("t");
-    expect(ring.encrypt("t", "b")).toMatch(/^new\./);
+    const before = new TokenCipher([OLD]).encrypt(HOME, "t", "d");
+    expect(decrypt([NEW, OLD], before)).toBe("t");
+    expect(new TokenCipher([NEW, OLD]).encrypt(HOME, "t", "d")).toMatch(/^new\./);
   });
 
   it("refuses what is encrypted under a key that it does not hold, or holds under another name", () => {
-    const before = new TokenCipher([OLD]).encrypt("t", "b");
-    expect(() => new TokenCipher([NEW]).decrypt(before, "b")).toThrow(RecordUnreadable);
-    expect(() => new TokenCipher([{ ...NEW, id: "old" }]).decrypt(before, "b")).toThrow(RecordUnreadable);
-    expect(() => new TokenCipher([{ ...OLD, id: "renamed" }]).decrypt(before, "b")).toThrow(RecordUnreadable);
+    const before = new TokenCipher([OLD]).encrypt(HOME, "t", "d");
+    expect(() => decrypt([NEW], before)).toThrow(RecordUnreadable);
+    expect(() => decrypt([{ ...NEW, id: "old" }], before)).toThrow(RecordUnreadable);
+    expect(() => decrypt([{ ...OLD, id: "renamed" }], before)).toThrow(RecordUnreadable);
   });
 
   it("is never empty", () => expect(() => new TokenCipher([])).toThrow(TypeError));

@@ -1,7 +1,17 @@
-import { createCipheriv, createDecipheriv, createSecretKey, hash, type KeyObject, randomBytes } from "node:crypto";
+import {
+  createCipheriv,
+  createDecipheriv,
+  createSecretKey,
+  hash,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+} from "node:crypto";
+import { type EnvironmentName, environmentPath } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
 
 const ALGORITHM = "aes-256-gcm";
+const KEY_BYTES = 32;
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
 
@@ -18,51 +28,79 @@ export function digest(credential: string): string {
   return hash("sha256", credential, "base64url");
 }
 
-/** AES-256-GCM under a ring of keys: the first encrypts, all decrypt. */
+/**
+ * A key for one purpose, from which neither the secret nor the key for another
+ * purpose can be found: HKDF (RFC 5869) with SHA-256 and no salt.
+ */
+export function deriveKey(secret: Uint8Array, purpose: string): Buffer {
+  return Buffer.from(hkdfSync("sha256", secret, "", purpose, KEY_BYTES));
+}
+
+/**
+ * AES-256-GCM under a ring of keys: the first encrypts, all decrypt. Each
+ * environment has keys of its own, derived from those of the ring, so that the
+ * random nonces of one key are those of one environment.
+ */
 export class TokenCipher {
-  readonly #keys = new Map<string, KeyObject>();
-  readonly #current: { readonly id: string; readonly key: KeyObject };
+  readonly #ring: readonly RingKey[];
+  readonly #currentId: string;
+  readonly #keys = new WeakMap<EnvironmentName, ReadonlyMap<string, KeyObject>>();
 
   /** @param ring at least one key */
   constructor(ring: readonly RingKey[]) {
-    for (const { id, secret } of ring) this.#keys.set(id, createSecretKey(secret));
-    const first = ring[0];
-    const key = first && this.#keys.get(first.id);
-    if (!first || !key) throw new TypeError("a key ring needs a key");
-    this.#current = { id: first.id, key };
+    if (ring[0] === undefined) throw new TypeError("a key ring needs a key");
+    this.#ring = ring;
+    this.#currentId = ring[0].id;
   }
 
   /**
-   * Encrypts a credential as `KEY_ID.BASE64URL(iv, text, tag)`.
-   *
-   * @param binding what it belongs to: decryption fails with any other
+   * Encrypts a token as `KEY_ID.BASE64URL(nonce, text, tag)`, bound to its
+   * environment and to its own digest: it decrypts for these alone.
    */
-  encrypt(credential: string, binding: string): string {
+  encrypt(environment: EnvironmentName, token: string, tokenDigest: string): string {
     const iv = randomBytes(IV_BYTES);
-    const cipher = createCipheriv(ALGORITHM, this.#current.key, iv);
-    cipher.setAAD(Buffer.from(binding));
-    const text = Buffer.concat([iv, cipher.update(credential, "utf8"), cipher.final(), cipher.getAuthTag()]);
-    return `${this.#current.id}.${text.toString("base64url")}`;
+    const key = this.#keysOf(environment).get(this.#currentId) as KeyObject;
+    const cipher = createCipheriv(ALGORITHM, key, iv);
+    cipher.setAAD(binding(environment, tokenDigest));
+    const text = Buffer.concat([iv, cipher.update(token, "utf8"), cipher.final(), cipher.getAuthTag()]);
+    return `${this.#currentId}.${text.toString("base64url")}`;
   }
 
-  /** @throws RecordUnreadable when the key is not in the ring, or the text or the binding is not the encrypted one */
-  decrypt(encrypted: string, binding: string): string {
+  /**
+   * @param tokenDigest the digest that the token must have
+   * @throws RecordUnreadable when the key is not in the ring, or the text is not that of this token of this environment
+   */
+  decrypt(environment: EnvironmentName, encrypted: string, tokenDigest: string): string {
     const dot = encrypted.indexOf(".");
-    const key = this.#keys.get(encrypted.slice(0, dot));
+    const key = this.#keysOf(environment).get(encrypted.slice(0, dot));
     if (!key) throw new RecordUnreadable(new Error("a token is encrypted under a key that TOKEN_KEYS does not hold"));
     const bytes = Buffer.from(encrypted.slice(dot + 1), "base64url");
     const end = bytes.length - TAG_BYTES;
     if (end < IV_BYTES) throw new RecordUnreadable(new Error("an encrypted token is cut short"));
     const decipher = createDecipheriv(ALGORITHM, key, bytes.subarray(0, IV_BYTES), { authTagLength: TAG_BYTES });
-    decipher.setAAD(Buffer.from(binding));
+    decipher.setAAD(binding(environment, tokenDigest));
     decipher.setAuthTag(bytes.subarray(end));
     try {
-      const credential = decipher.update(bytes.subarray(IV_BYTES, end));
+      const token = decipher.update(bytes.subarray(IV_BYTES, end));
       // Throws when the tag does not match; the text itself is whole by now.
       decipher.final();
-      return credential.toString();
+      return token.toString();
     } catch (cause) {
       throw new RecordUnreadable(cause);
     }
   }
+
+  #keysOf(environment: EnvironmentName): ReadonlyMap<string, KeyObject> {
+    let keys = this.#keys.get(environment);
+    if (!keys) {
+      const purpose = `user-group-token ${environmentPath(environment)}`;
+      keys = new Map(this.#ring.map(({ id, secret }) => [id, createSecretKey(deriveKey(secret, purpose))]));
+      this.#keys.set(environment, keys);
+    }
+    return keys;
+  }
+}
+
+function binding(environment: EnvironmentName, tokenDigest: string): Buffer {
+  return Buffer.from(`${environmentPath(environment)}\0${tokenDigest}`);
 }

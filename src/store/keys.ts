@@ -27,7 +27,7 @@ export function groupKey(prefix: string, providedId: string): string {
   return `${prefix}group:${providedId}`;
 }
 
-/** Hash: SHA-256 of each current token to the id of its group. */
+/** Hash: SHA-256 of each current token to the id of its group. A hint: the group's record decides. */
 export function tokensKey(prefix: string): string {
   return `${prefix}tokens`;
 }
@@ -37,10 +37,23 @@ export function requestClaimKey(prefix: string, requestDigest: string): string {
   return `${prefix}request-claim:${requestDigest}`;
 }
 
+/** String: how many team ids the partition has handed out. */
+export function teamCountKey(prefix: string): string {
+  return `${prefix}team-count`;
+}
+
 /** Hash: what is stored of an environment. */
 export function environmentKey(environment: EnvironmentName): string {
   return `ug:env:${environmentPath(environment)}`;
 }
 
-/** Counter: the last team id handed out to any worker. */
-export const TEAM_ID_KEY = "ug:team-id";
+/** String: the environment, as `ENV/TAG`, that has a number. Never removed, so that no number is given to another. */
+export function environmentNumberKey(number: number): string {
+  return `ug:env-number:${number}`;
+}
+
+/** Hash: the id of each key of `TOKEN_KEYS` that tokens were encrypted under, to what shows which key it was. */
+export const TOKEN_KEYS_KEY = "ug:token-keys";
+
+/** String that is never there: whether it could be changed tells whether anything could. */
+export const PROBE_KEY = "ug:probe";

@@ -1,16 +1,14 @@
-import { type Environment, environmentPath } from "../domain/environment.ts";
+import type { Environment } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
 import type { Json, JsonObject, UserGroup, Viewer } from "../domain/user-group.ts";
-import { digest, type TokenCipher } from "./encryption.ts";
+import type { TokenCipher } from "./encryption.ts";
 
 /**
  * A group as its hash holds it. Numbers are decimal, times milliseconds since
- * 1970, `mapping` and `properties` JSON text.
- *
- * `token` is the encrypted token, bound to the environment and the id. After a
- * rotation by token, until it is settled, `token` is still the old token and
- * `token_link` the new one, bound to the old one's digest: the id is not known
- * when it is encrypted, but what it replaces is, and that is bound to the id.
+ * 1970 by Redis' clock, `mapping` and `properties` JSON text, `token` encrypted.
+ * `token_digest` is the digest of the current token, `grace_digest` and
+ * `grace_until` those of the one that is on its grace. No index is believed
+ * against them.
  */
 export type GroupRecord = Record<string, string | undefined>;
 
@@ -28,7 +26,6 @@ export function recordFromFlat(flat: readonly string[], start: number): GroupRec
     properties: undefined,
     token: undefined,
     token_digest: undefined,
-    token_link: undefined,
     etag: undefined,
     create_time: undefined,
     update_time: undefined,
@@ -45,16 +42,6 @@ const FIELD_NAMES: ReadonlyMap<string, string> = new Map(
   Object.keys(recordFromFlat([], 0)).map((name) => [name, name]),
 );
 
-/** What a token that is bound to its group's id is bound to. */
-export function idBinding(environment: Environment, providedId: string): string {
-  return `${environmentPath(environment)}\0id\0${providedId}`;
-}
-
-/** What a token that is bound to the one it replaces is bound to. */
-export function linkBinding(environment: Environment, replacedDigest: string): string {
-  return `${environmentPath(environment)}\0after\0${replacedDigest}`;
-}
-
 /**
  * The group that a record holds.
  *
@@ -67,7 +54,7 @@ export function groupFromRecord(
   cipher: TokenCipher,
   providedId?: string,
 ): UserGroup {
-  // A record that was put in another's place decrypts, but says whose it is.
+  // A record that came into another's place by mistake decrypts, but says whose it is.
   if (providedId !== undefined && text(record, "provided_id") !== providedId) {
     throw new RecordUnreadable(new Error("a record is not of the group that it is stored for"));
   }
@@ -78,7 +65,7 @@ export function groupFromRecord(
     mapping: json(record, "mapping") as { [schemaId: string]: string },
     properties: properties(record),
     environmentTag: environment.tag,
-    token: tokenFromRecord(record, environment, cipher),
+    token: cipher.decrypt(environment, text(record, "token"), text(record, "token_digest")),
     etag: text(record, "etag"),
     createTime: integer(record, "create_time"),
     updateTime: integer(record, "update_time"),
@@ -87,20 +74,12 @@ export function groupFromRecord(
 }
 
 /**
- * The viewer that a record shows to the bearer of a token.
+ * The viewer that a record shows to the bearer of its token.
  *
- * @param token how it was found, `current` or `graced`, and its digest, which must be the one that the record names
+ * @param graced whether the token is the one on its grace, not the current one
  * @throws RecordUnreadable
  */
-export function viewerFromRecord(
-  record: GroupRecord,
-  environment: Environment,
-  token: { readonly state: string; readonly digest: string },
-): Viewer {
-  const graced = token.state === "graced";
-  if (text(record, graced ? "grace_digest" : "token_digest") !== token.digest) {
-    throw new RecordUnreadable(new Error("a token index and its group disagree"));
-  }
+export function viewerFromRecord(record: GroupRecord, environment: Environment, graced: boolean): Viewer {
   return {
     teamId: integer(record, "team_id"),
     name: text(record, "name"),
@@ -114,17 +93,6 @@ export function viewerFromRecord(
 
 function properties(record: GroupRecord): JsonObject | undefined {
   return record["properties"] === undefined ? undefined : json(record, "properties");
-}
-
-function tokenFromRecord(record: GroupRecord, environment: Environment, cipher: TokenCipher): string {
-  const bound = cipher.decrypt(text(record, "token"), idBinding(environment, text(record, "provided_id")));
-  const link = record["token_link"];
-  const token = link === undefined ? bound : cipher.decrypt(link, linkBinding(environment, digest(bound)));
-  // An earlier token of the group, put back, or one whose link was taken away, decrypts too.
-  if (digest(token) !== text(record, "token_digest")) {
-    throw new RecordUnreadable(new Error("a token and its digest disagree"));
-  }
-  return token;
 }
 
 function text(record: GroupRecord, field: string): string {

@@ -3,150 +3,201 @@
  * keys it touches share its hash tag. They use plain hash and string commands,
  * take and return flat arrays of strings and report outcomes as the first
  * element, because the embedded store's Lua knows no more.
+ *
+ * Every change takes as its first argument when it is too late for it, in
+ * milliseconds since 1970 by Redis' clock, and changes nothing after that: it
+ * may have waited in a socket, or in a Redis that was stopped, until long after
+ * its caller was told that it failed. It answers `late` then. Whatever it
+ * answers, the second element is Redis' clock.
+ *
+ * Before anything is written a script has read what could be of another type,
+ * and its first write is one that Redis refuses when its memory is full: what
+ * fails, fails before it has changed anything.
  */
+
+/** How a script asks for the time; the embedded store puts its own in its place. */
+export const TIME = "redis.call('TIME')";
+
+/** `now` and, as text, `stamp`: Redis' clock. Written with floats, for the embedded store's integers have 32 bits. */
+const CLOCK = `local time = ${TIME}
+local now = (time[1] + 0.0) * 1000.0 + math.floor(time[2] / 1000)
+local stamp = string.format('%.0f', now)
+`;
+
+const CHANGE = `${CLOCK}if now > tonumber(ARGV[1]) then return {'late', stamp} end
+`;
 
 /** Lua 5.1 and 5.3 name it differently. */
 const UNPACK = "local spread = table.unpack or unpack\n";
 
-/** A script as ioredis defines it. */
-export interface Script {
-  readonly numberOfKeys: 1;
-  readonly lua: string;
-}
-
 /**
  * Creates a group unless it exists.
- * KEYS: the group. ARGV: key of the token index, digest of the token, id of the
- * group, then the fields and values of the record.
- * Answers nothing when it created the group, else the record that is there.
- * The index comes first: should it be of another type, nothing is written.
+ * KEYS: the group. ARGV:
+ *  2 key of the token index
+ *  3 digest of the token
+ *  4 key of the count of team ids
+ *  5 the partition's first team id
+ *  6 from one of its team ids to the next
+ *  7 how many it has
+ *  8 id of the group
+ *  9 and further: other fields and values of the record
+ * Answers `created` and the team id; `found` and the record that is there; or `full`.
  */
-export const CREATE: Script = {
-  numberOfKeys: 1,
-  lua: `${UNPACK}
+const CREATE = `${CHANGE}${UNPACK}
 local record = redis.call('HGETALL', KEYS[1])
-if #record > 0 then return record end
-redis.call('HSET', ARGV[1], ARGV[2], ARGV[3])
-redis.call('HSET', KEYS[1], spread(ARGV, 4))
-return {}`,
-};
+if #record > 0 then return {'found', stamp, spread(record)} end
+local count = tonumber(redis.call('GET', ARGV[4]) or '0')
+if count >= tonumber(ARGV[7]) then return {'full', stamp} end
+local team_id = string.format('%.0f', ARGV[5] + (ARGV[6] + 0.0) * count)
+redis.call('HSET', ARGV[2], ARGV[3], ARGV[8])
+redis.call('SET', ARGV[4], string.format('%.0f', count + 1))
+redis.call('HSET', KEYS[1], 'provided_id', ARGV[8], 'team_id', team_id, 'token_digest', ARGV[3],
+  'create_time', stamp, 'update_time', stamp, 'token_create_time', stamp, spread(ARGV, 9))
+return {'created', stamp, team_id}`;
 
 /**
  * Changes a group.
- * KEYS: the group. ARGV: the etag it must have or nothing, how many fields to
- * set, these fields with their values, then the fields to remove.
- * Answers `missing`, `unreadable` when the record is not whole, `stale`, or
- * `done` and the record.
+ * KEYS: the group. ARGV:
+ *  2 the etag it must have, or nothing
+ *  3 the etag that it gets
+ *  4 how many fields to set
+ *  5 and further: these fields with their values, then the fields to remove
+ * Answers `missing`; `unreadable` when the record is not whole; `stale`; `same` and the record when there is nothing
+ * to change; or `done` and the record.
  */
-export const UPDATE: Script = {
-  numberOfKeys: 1,
-  lua: `${UNPACK}
+const UPDATE = `${CHANGE}${UNPACK}
 local etag = redis.call('HGET', KEYS[1], 'etag')
-if not etag then return {redis.call('EXISTS', KEYS[1]) == 1 and 'unreadable' or 'missing'} end
-if ARGV[1] ~= '' and ARGV[1] ~= etag then return {'stale'} end
-local set = 2 * tonumber(ARGV[2])
-if set > 0 then redis.call('HSET', KEYS[1], spread(ARGV, 3, 2 + set)) end
-if #ARGV > 2 + set then redis.call('HDEL', KEYS[1], spread(ARGV, 3 + set)) end
-return {'done', spread(redis.call('HGETALL', KEYS[1]))}`,
-};
+if not etag then return {redis.call('EXISTS', KEYS[1]) == 1 and 'unreadable' or 'missing', stamp} end
+if ARGV[2] ~= '' and ARGV[2] ~= etag then return {'stale', stamp} end
+local outcome = 'same'
+if #ARGV > 4 then
+  outcome = 'done'
+  local last = 4 + 2 * tonumber(ARGV[4])
+  redis.call('HSET', KEYS[1], 'etag', ARGV[3], 'update_time', stamp, spread(ARGV, 5, last))
+  if #ARGV > last then redis.call('HDEL', KEYS[1], spread(ARGV, last + 1)) end
+end
+return {outcome, stamp, spread(redis.call('HGETALL', KEYS[1]))}`;
 
 /**
  * Gives a group a new token.
  * KEYS: the token index. ARGV:
- *  1 prefix of the partition's keys
- *  2 digest of the token to rotate, or nothing to rotate by id
- *  3 id of the group, when it is rotated by id
- *  4 digest of the new token
- *  5 the new token, encrypted
- *  6 new etag
- *  7 now, in milliseconds since 1970
+ *  2 prefix of the partition's keys
+ *  3 digest of the token to rotate, or nothing to rotate by id
+ *  4 id of the group, when it is rotated by id
+ *  5 digest of the new token
+ *  6 the new token, encrypted
+ *  7 new etag
  *  8 grace of the old token in milliseconds, 0 for none
- *  9 when the grace ends, in milliseconds since 1970
- * 10 digest of the request id, or nothing
- * 11 digest of the request's parameters
- * 12 how long to keep the answer, in milliseconds
- * Answers `missing`; `unreadable` when a record is not whole; `unsettled` and the record when the last rotation still
- * waits for its settlement; `replayed` and the answer that is kept; or `done`
- * and the record.
+ *  9 digest of the request id, or nothing
+ * 10 digest of the request's parameters
+ * 11 how long to keep for retries what the rotation made, in milliseconds
+ * Answers `missing`; `unreadable` when the record is not whole; `replayed` and the record as it is, followed by what
+ * the first rotation under the request id made and its parameters; or `done` and the record.
  */
-export const ROTATE: Script = {
-  numberOfKeys: 1,
-  lua: `${UNPACK}
-local prefix = ARGV[1]
-local by_token = ARGV[2] ~= ''
-local answer_key = prefix .. 'request:' .. ARGV[10]
-if ARGV[10] ~= '' then
+const ROTATE = `${CHANGE}${UNPACK}
+local prefix = ARGV[2]
+local by_token = ARGV[3] ~= ''
+local answer_key = prefix .. 'request:' .. ARGV[9]
+if ARGV[9] ~= '' then
   local answer = redis.call('HGETALL', answer_key)
-  if #answer > 0 then return {'replayed', spread(answer)} end
+  if #answer > 0 then
+    local record = redis.call('HGETALL', prefix .. 'group:' .. redis.call('HGET', answer_key, 'provided_id'))
+    if #record == 0 then return {'missing', stamp} end
+    local both = {spread(record)}
+    for i = 1, #answer do both[#record + i] = answer[i] end
+    return {'replayed', stamp, spread(both)}
+  end
 end
-local id = ARGV[3]
+local id = ARGV[4]
 if by_token then
-  id = redis.call('HGET', KEYS[1], ARGV[2])
-  if not id then return {'missing'} end
+  id = redis.call('HGET', KEYS[1], ARGV[3])
+  if not id then return {'missing', stamp} end
 end
 local key = prefix .. 'group:' .. id
 local old = redis.call('HGET', key, 'token_digest')
-if not old then return {(by_token or redis.call('EXISTS', key) == 1) and 'unreadable' or 'missing'} end
-if by_token then
-  if old ~= ARGV[2] then return {'missing'} end
-  if redis.call('HEXISTS', key, 'token_link') == 1 then
-    return {'unsettled', spread(redis.call('HGETALL', key))}
-  end
-end
-redis.call('HDEL', KEYS[1], old)
-redis.call('HSET', KEYS[1], ARGV[4], id)
+if by_token and old ~= ARGV[3] then return {'missing', stamp} end
+if not old then return {redis.call('EXISTS', key) == 1 and 'unreadable' or 'missing', stamp} end
 local graced = redis.call('HGET', key, 'grace_digest')
+redis.call('HSET', KEYS[1], ARGV[5], id)
+redis.call('HDEL', KEYS[1], old)
 if graced then redis.call('DEL', prefix .. 'grace:' .. graced) end
 if ARGV[8] ~= '0' then
   redis.call('SET', prefix .. 'grace:' .. old, id, 'PX', ARGV[8])
-  redis.call('HSET', key, 'grace_digest', old, 'grace_until', ARGV[9])
+  redis.call('HSET', key, 'grace_digest', old, 'grace_until', string.format('%.0f', now + ARGV[8]))
 else
   redis.call('HDEL', key, 'grace_digest', 'grace_until')
 end
-if by_token then
-  redis.call('HSET', key, 'token_link', ARGV[5])
-else
-  redis.call('HDEL', key, 'token_link')
-  redis.call('HSET', key, 'token', ARGV[5])
+redis.call('HSET', key, 'token', ARGV[6], 'token_digest', ARGV[5], 'etag', ARGV[7],
+  'update_time', stamp, 'token_create_time', stamp)
+if ARGV[9] ~= '' then
+  redis.call('HSET', answer_key, 'fingerprint', ARGV[10], 'provided_id', id, 'token', ARGV[6],
+    'token_digest', ARGV[5], 'etag', ARGV[7], 'update_time', stamp, 'token_create_time', stamp)
+  redis.call('PEXPIRE', answer_key, ARGV[11])
 end
-redis.call('HSET', key, 'token_digest', ARGV[4], 'etag', ARGV[6], 'update_time', ARGV[7], 'token_create_time', ARGV[7])
-local record = redis.call('HGETALL', key)
-if ARGV[10] ~= '' then
-  redis.call('HSET', answer_key, 'fingerprint', ARGV[11], spread(record))
-  redis.call('PEXPIRE', answer_key, ARGV[12])
-end
-return {'done', spread(record)}`,
-};
+return {'done', stamp, spread(redis.call('HGETALL', key))}`;
 
 /**
- * Puts the token of a rotation by token where it is bound to its group's id.
- * KEYS: the group. ARGV: digest of that token, the token encrypted for its id.
- * Answers nothing; changes nothing when the token is no longer that one.
+ * Sets a string unless it is there.
+ * KEYS: the string. ARGV: 2 its text, 3 how long it lasts in milliseconds, or 0 for good.
+ * Answers `claimed` and the text that is there now.
  */
-export const SETTLE: Script = {
-  numberOfKeys: 1,
-  lua: `
-if redis.call('HGET', KEYS[1], 'token_digest') == ARGV[1] and redis.call('HEXISTS', KEYS[1], 'token_link') == 1 then
-  redis.call('HSET', KEYS[1], 'token', ARGV[2])
-  redis.call('HDEL', KEYS[1], 'token_link')
+const CLAIM = `${CHANGE}
+local first = redis.call('GET', KEYS[1])
+if not first then
+  first = ARGV[2]
+  if ARGV[3] == '0' then redis.call('SET', KEYS[1], first)
+  else redis.call('SET', KEYS[1], first, 'PX', ARGV[3]) end
 end
-return {}`,
-};
+return {'claimed', stamp, first}`;
 
 /**
- * Finds the group that a token stands for.
- * KEYS: the token index. ARGV: prefix of the partition's keys, digest of the token.
- * Answers nothing, or `current` or `graced` and the record.
+ * Sets those fields of a hash that are missing.
+ * KEYS: the hash. ARGV: 2 and further, fields and values.
+ * Answers `made` when any was missing, else `found`, and the hash.
  */
-export const RESOLVE: Script = {
-  numberOfKeys: 1,
-  lua: `${UNPACK}
-local state = 'current'
+const ADOPT = `${CHANGE}${UNPACK}
+local outcome = 'found'
+for i = 2, #ARGV, 2 do
+  if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 0 then
+    redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
+    outcome = 'made'
+  end
+end
+return {outcome, stamp, spread(redis.call('HGETALL', KEYS[1]))}`;
+
+/**
+ * Finds the group that a token stands for. An index only says where to look:
+ * the record has to name the token, and a grace must not be over.
+ * KEYS: the token index. ARGV: 1 prefix of the partition's keys, 2 digest of the token.
+ * Answers nothing, or `current` or `graced`, Redis' clock and the record.
+ */
+const RESOLVE = `${CLOCK}${UNPACK}
 local id = redis.call('HGET', KEYS[1], ARGV[2])
-if not id then
-  state = 'graced'
-  id = redis.call('GET', ARGV[1] .. 'grace:' .. ARGV[2])
+if id then
+  local key = ARGV[1] .. 'group:' .. id
+  if redis.call('HGET', key, 'token_digest') == ARGV[2] then
+    return {'current', stamp, spread(redis.call('HGETALL', key))}
+  end
 end
-if not id then return {} end
-return {state, spread(redis.call('HGETALL', ARGV[1] .. 'group:' .. id))}`,
-};
+id = redis.call('GET', ARGV[1] .. 'grace:' .. ARGV[2])
+if id then
+  local key = ARGV[1] .. 'group:' .. id
+  if redis.call('HGET', key, 'grace_digest') == ARGV[2]
+    and now < tonumber(redis.call('HGET', key, 'grace_until') or '0') then
+    return {'graced', stamp, spread(redis.call('HGETALL', key))}
+  end
+end
+return {}`;
+
+/** The scripts in Lua, by the names that they have as commands of a client. Each takes one key. */
+export const SCRIPTS = {
+  ugCreate: CREATE,
+  ugUpdate: UPDATE,
+  ugRotate: ROTATE,
+  ugClaim: CLAIM,
+  ugAdopt: ADOPT,
+  ugResolve: RESOLVE,
+} as const;
+
+/** What of these answers says that a change was made, now or, for `replayed`, before. */
+export const MADE: ReadonlySet<string | undefined> = new Set(["created", "done", "made", "replayed"]);

@@ -9,11 +9,14 @@ export interface RedisProxy {
   allow(trips: number): void;
   /** Requests pass, but the reply that comes `nth` from now does not: the connection breaks instead. */
   cutReply(nth: number): void;
+  /** Further connections lead to another port, as after a failover behind one name; those that are open stay. */
+  switchTo(port: number): void;
   close(): Promise<void>;
 }
 
 /** Opens a proxy on a free port of 127.0.0.1 to a port of it. */
 export async function openRedisProxy(port: number): Promise<RedisProxy> {
+  let target = port;
   const sockets = new Set<Socket>();
   const held: (() => void)[] = [];
   let allowed = Number.POSITIVE_INFINITY;
@@ -21,7 +24,7 @@ export async function openRedisProxy(port: number): Promise<RedisProxy> {
   let replied = true;
   let untilCut = 0;
   const server = createServer((client) => {
-    const redis = connect(port, "127.0.0.1");
+    const redis = connect(target, "127.0.0.1");
     for (const [one, other] of [
       [client, redis],
       [redis, client],
@@ -57,6 +60,9 @@ export async function openRedisProxy(port: number): Promise<RedisProxy> {
     },
     cutReply: (nth) => {
       untilCut = nth;
+    },
+    switchTo: (other) => {
+      target = other;
     },
     close: () =>
       new Promise((resolve) => {

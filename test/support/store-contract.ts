@@ -1,13 +1,15 @@
 import { describe } from "vitest";
 import { contractContext, type OpenClients } from "./contract/context.ts";
+import { deadlineContract } from "./contract/deadlines.ts";
 import { environmentContract } from "./contract/environments.ts";
 import { getContract } from "./contract/get.ts";
-import { ringContract, teamIdContract } from "./contract/keys.ts";
+import { hintContract } from "./contract/hints.ts";
+import { ringContract } from "./contract/keys.ts";
 import { namesContract } from "./contract/names.ts";
 import { requestIdContract } from "./contract/request-ids.ts";
 import { rotateContract } from "./contract/rotate.ts";
-import { settlementContract } from "./contract/settlement.ts";
 import { tamperingContract } from "./contract/tampering.ts";
+import { teamIdContract } from "./contract/team-ids.ts";
 import { updateContract } from "./contract/update.ts";
 import { wrongTypeContract } from "./contract/wrong-types.ts";
 
@@ -26,8 +28,9 @@ export function storeContract(name: string, open: OpenClients, { typed = true } 
     rotateContract(context);
     requestIdContract(context);
     namesContract(context);
-    settlementContract(context);
     tamperingContract(context);
+    hintContract(context);
+    deadlineContract(context);
     ringContract(context);
     teamIdContract(context);
     environmentContract(context);

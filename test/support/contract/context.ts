@@ -1,14 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect } from "vitest";
-import type { Environment, EnvironmentTag } from "../../../src/domain/environment.ts";
-import { StoreUnavailable } from "../../../src/domain/errors.ts";
+import type { Environment } from "../../../src/domain/environment.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import type { NewUserGroup, Rotation } from "../../../src/domain/user-group.ts";
 import "../../../src/hardening.ts";
-import { type ScriptedRedis, StoreClient } from "../../../src/store/client.ts";
+import type { StoreClient } from "../../../src/store/client.ts";
+import type { ScriptedRedis } from "../../../src/store/connection.ts";
 import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
 import { groupKey, partitionPrefix } from "../../../src/store/keys.ts";
-import { TeamIds } from "../../../src/store/team-ids.ts";
 import { RedisUserGroups } from "../../../src/store/user-groups.ts";
 
 /** Opens connections, at least one, to one set of data; they are closed by whoever opens them. */
@@ -21,8 +20,6 @@ export const RING: readonly RingKey[] = [{ id: "k1", secret: new Uint8Array(32).
 export interface ContractContext {
   /** The store of one worker; `worker` picks its connection. */
   store(options?: { worker?: number; ring?: readonly RingKey[] }): RedisUserGroups;
-  /** A store whose settlements fail, as if its worker died right after each rotation. */
-  dyingStore(): RedisUserGroups;
   /** The connections, for those who look beneath the store. */
   clients(): readonly StoreClient[];
   /** The first connection itself. */
@@ -32,10 +29,8 @@ export interface ContractContext {
 /** Opens the connections before the tests and closes them after. */
 export function contractContext(open: OpenClients): ContractContext {
   let clients: readonly StoreClient[] = [];
-  let teamIds: readonly TeamIds[] = [];
   beforeAll(async () => {
     clients = await open();
-    teamIds = clients.map((client) => new TeamIds(client));
   });
   afterAll(() => {
     for (const client of clients) client.close();
@@ -46,30 +41,21 @@ export function contractContext(open: OpenClients): ContractContext {
     return found;
   };
   const store: ContractContext["store"] = ({ worker = 0, ring = RING } = {}) =>
-    new RedisUserGroups({ client: at(clients, worker), teamIds: at(teamIds, worker), cipher: new TokenCipher(ring) });
+    new RedisUserGroups({ client: at(clients, worker), cipher: new TokenCipher(ring) });
   return {
     store,
-    dyingStore: () => {
-      const client = new DyingClient(at(clients, 0).redis, { timeoutMs: 10_000 });
-      return new RedisUserGroups({ client, teamIds: at(teamIds, 0), cipher: new TokenCipher(RING) });
-    },
     clients: () => clients,
     redis: () => at(clients, 0).redis,
   };
 }
 
-class DyingClient extends StoreClient {
-  override change<T>(operation: string, command: (redis: ScriptedRedis) => Promise<T>): Promise<T> {
-    if (operation === "settle") return Promise.reject(new StoreUnavailable());
-    return super.change(operation, command);
-  }
+/** An environment that nothing else uses. */
+export function newEnvironment(given: Partial<Environment> = {}): Environment {
+  const { name = `e${randomBytes(8).toString("hex")}`, tag, partitions = 64, number = ++lastNumber } = given;
+  return { name, tag, partitions, number };
 }
 
-/** An environment that nothing else uses. */
-export function newEnvironment(given: { name?: string; tag?: EnvironmentTag; partitions?: number } = {}): Environment {
-  const { name = `e${randomBytes(8).toString("hex")}`, tag, partitions = 64 } = given;
-  return { name, tag, partitions };
-}
+let lastNumber = 0;
 
 /** A group to create. */
 export function newGroup(providedId: string, given: Partial<NewUserGroup> = {}): NewUserGroup {
@@ -78,12 +64,17 @@ export function newGroup(providedId: string, given: Partial<NewUserGroup> = {}):
 
 /** A rotation by token. */
 export function byToken(token: string, given: Partial<Rotation> = {}): Rotation {
-  return { target: { by: "token", token }, graceMs: 0, requestId: undefined, ...given };
+  return { target: { by: "token", token }, ...rotation(given) };
 }
 
 /** A rotation by id. */
 export function byId(providedId: string, given: Partial<Rotation> = {}): Rotation {
-  return { target: { by: "id", providedId }, graceMs: 0, requestId: undefined, ...given };
+  return { target: { by: "id", providedId }, ...rotation(given) };
+}
+
+/** A grace that is given is one that was asked for, unless it is said to be a default. */
+function rotation(given: Partial<Rotation>) {
+  return { graceMs: 0, askedGraceMs: given.graceMs, requestId: undefined, ...given };
 }
 
 /** Where a group is stored, and what its partition's keys begin with. */

@@ -1,14 +1,15 @@
-import { describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { RecordUnreadable } from "../../../src/domain/errors.ts";
 import type { RingKey } from "../../../src/store/encryption.ts";
-import { TEAM_ID_KEY } from "../../../src/store/keys.ts";
-import { TeamIds } from "../../../src/store/team-ids.ts";
+import { TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";
+import { StoreMisconfigured } from "../../../src/store/misconfigured.ts";
+import { checkTokenKeys, checkValue } from "../../../src/store/token-keys.ts";
 import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup, RING } from "./context.ts";
 
 const NEXT: RingKey = { id: "k2", secret: new Uint8Array(32).fill(2) };
 
 /** The ring of encryption keys. */
-export function ringContract({ store, redis }: ContractContext): void {
+export function ringContract({ store, clients, redis }: ContractContext): void {
   describe("the key ring", () => {
     it("reads what was encrypted under an older key, and encrypts under its first", async () => {
       const environment = newEnvironment();
@@ -18,7 +19,6 @@ export function ringContract({ store, redis }: ContractContext): void {
       const turned = store({ ring: [NEXT, ...RING] });
       expect((await turned.getOrCreate(environment, newGroup("a"))).group).toEqual(group);
       const first = await turned.rotate(environment, byToken(group.token));
-      await turned.drain();
       expect(await redis().hget(key, "token")).toMatch(/^k2\./);
       const second = await turned.rotate(environment, byId("a"));
       expect(await redis().hget(key, "token")).toMatch(/^k2\./);
@@ -38,46 +38,54 @@ export function ringContract({ store, redis }: ContractContext): void {
       expect((await without.resolve(environment, group.token)).providedId).toBe("a");
     });
   });
-}
+  describe("the check of the ring", () => {
+    const [OLD] = RING as [RingKey];
+    const WRONG = { ...OLD, secret: new Uint8Array(32).fill(9) };
+    const check = (...ring: RingKey[]) => Promise.all(clients().map((client) => checkTokenKeys(client, ring)));
+    const noted = async () => Object.keys(await redis().hgetall(TOKEN_KEYS_KEY)).sort();
+    beforeEach(() => redis().del(TOKEN_KEYS_KEY));
 
-/** Internal ids. The data must be the contract's alone. */
-export function teamIdContract({ store, clients, redis }: ContractContext): void {
-  describe("team ids", () => {
-    const workers = () => clients().map((client) => new TeamIds(client));
-
-    it("are given from 1 on, one after the other", async () => {
-      await redis().del(TEAM_ID_KEY);
-      const [ids] = workers();
-      await ids?.prepare();
-      const seen = [];
-      for (let i = 0; i < 350; i++) seen.push(await ids?.next());
-      expect(seen).toEqual(Array.from({ length: 350 }, (_, i) => i + 1));
+    it("notes the key that encrypts, in a form that is of no use otherwise, and takes it again", async () => {
+      for (let start = 0; start < 2; start++) {
+        for (const lacking of await check(OLD, NEXT)) expect(lacking).toEqual([]);
+        expect(await redis().hgetall(TOKEN_KEYS_KEY)).toEqual({ k1: checkValue(OLD.secret) });
+      }
+      expect(checkValue(OLD.secret)).toMatch(/^[A-Za-z0-9_-]{43}$/);
+      expect(checkValue(OLD.secret)).not.toBe(Buffer.from(OLD.secret).toString("base64url"));
     });
 
-    it("are unique over workers that take them at once", async () => {
-      await redis().del(TEAM_ID_KEY);
-      const all = [...workers(), ...workers()];
-      const ids = await Promise.all(Array.from({ length: 1000 }, (_, i) => all[i % all.length]?.next()));
-      expect(new Set(ids).size).toBe(1000);
-      expect(Math.min(...ids.map(Number))).toBe(1);
-      // Blocks are not wasted: each worker leaves less than two unused.
-      expect(Math.max(...ids.map(Number))).toBeLessThanOrEqual(1000 + all.length * 200);
+    it("lets keys be changed: behind the old one, in front of it, and without it", async () => {
+      await check(OLD);
+      await check(OLD, NEXT);
+      expect(await noted()).toEqual(["k1"]);
+      await check(NEXT, OLD);
+      expect(await noted()).toEqual(["k1", "k2"]);
+      // A process that does not know the new one yet, and one that has given up the old one, are told.
+      for (const lacking of await check(OLD)) expect(lacking).toEqual(["k2"]);
+      for (const lacking of await check(NEXT)) expect(lacking).toEqual(["k1"]);
     });
 
-    it("go on where an earlier process stopped", async () => {
-      const [before] = workers();
-      const last = await before?.next();
-      const [after] = workers();
-      expect(await after?.next()).toBeGreaterThan(Number(last));
+    it.each([
+      ["another key under the same id", [WRONG], /k1.*HDEL ug:token-keys k1$/],
+      ["another key under the same id, behind a new one", [NEXT, WRONG], /k1.*HDEL ug:token-keys k1$/],
+      ["none of the keys", [NEXT], /none.*\(k1\).*HDEL ug:token-keys k1$/],
+    ] as const)("refuses %s, and says what to do", async (_, ring, text) => {
+      await check(OLD);
+      for (const client of clients()) {
+        const refusal = await checkTokenKeys(client, ring).catch((error: unknown) => error);
+        expect(refusal).toBeInstanceOf(StoreMisconfigured);
+        expect((refusal as Error).message).toMatch(text);
+      }
+      expect(await noted()).toEqual(["k1"]);
     });
 
-    it("go from group to group and never change", async () => {
-      const environment = newEnvironment();
-      const { group: a } = await store().getOrCreate(environment, newGroup("a"));
-      const { group: b } = await store({ worker: 1 }).getOrCreate(environment, newGroup("b"));
-      expect(b.teamId).not.toBe(a.teamId);
-      expect((await store().rotate(environment, byId("a"))).teamId).toBe(a.teamId);
-      expect((await store().update(environment, "a", { name: "N" })).teamId).toBe(a.teamId);
+    it("takes one of two keys that are noted under one id at once", async () => {
+      const outcomes = await Promise.allSettled([check(OLD), check(WRONG)]);
+      expect(outcomes.filter(({ status }) => status === "fulfilled").length).toBeLessThanOrEqual(1);
+      const [first] = Object.values(await redis().hgetall(TOKEN_KEYS_KEY));
+      const winner = first === checkValue(OLD.secret) ? OLD : WRONG;
+      await expect(check(winner)).resolves.toBeDefined();
+      await fails(check(winner === OLD ? WRONG : OLD), StoreMisconfigured);
     });
   });
 }

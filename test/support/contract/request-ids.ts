@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { RequestIdReused, TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
-import { byId, byToken, type ContractContext, contents, fails, newEnvironment, newGroup } from "./context.ts";
+import { byId, byToken, type ContractContext, contents, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -20,7 +20,6 @@ export function requestIdContract({ store, redis }: ContractContext): void {
         const { environment, group } = await create();
         for (const rotation of [byToken(group.token, { requestId }), byId("a", { requestId: `${requestId}-id` })]) {
           const first = await store().rotate(environment, rotation);
-          await store().drain();
           const before = await contents(redis(), environment);
           for (const worker of [0, 1]) expect(await store({ worker }).rotate(environment, rotation)).toEqual(first);
           expect(await contents(redis(), environment)).toEqual(before);
@@ -37,25 +36,59 @@ export function requestIdContract({ store, redis }: ContractContext): void {
       expect((await store().resolve(environment, first?.token ?? "")).tokenExpireTime).toBeUndefined();
     });
 
-    it("gives the first answer again after further changes", async () => {
+    it("gives what the first rotation made again after further changes, and the rest as it is", async () => {
       const { environment, group } = await create();
       const rotation = byToken(group.token, { requestId: "r", graceMs: 60_000 });
       const first = await store().rotate(environment, rotation);
       const renamed = await store().update(environment, "a", { name: "Later", properties: { p: 1 } });
       const second = await store().rotate(environment, byToken(first.token));
       const third = await store().rotate(environment, byId("a"));
-      expect(await store().rotate(environment, rotation)).toEqual(first);
+      const { name, properties } = renamed;
+      expect(await store().rotate(environment, rotation)).toEqual({ ...first, name, properties });
       const { group: now } = await store().getOrCreate(environment, newGroup("a"));
       expect(now).toEqual(third);
       expect(now.name).toBe(renamed.name);
       for (const { token } of [group, first, second]) await fails(store().resolve(environment, token), TokenNotFound);
     });
 
+    it("answers a retry after the default grace was changed, and refuses one that asks for another", async () => {
+      const { environment, group } = await create();
+      const rotation = byToken(group.token, { requestId: "r", graceMs: 60_000, askedGraceMs: undefined });
+      const first = await store().rotate(environment, rotation);
+      expect(await store().rotate(environment, { ...rotation, graceMs: 0 })).toEqual(first);
+      for (const askedGraceMs of [0, 60_000]) {
+        await fails(store().rotate(environment, { ...rotation, askedGraceMs }), RequestIdReused);
+      }
+    });
+
+    it("keeps no more than the rotation made", async () => {
+      const { environment, group } = await create();
+      const mapping = { s: "d".repeat(1000) };
+      const big = { name: "n".repeat(256), mapping, properties: { p: "x".repeat(60_000) } };
+      await store().update(environment, "a", big);
+      const rotation = byToken(group.token, { requestId: "r" });
+      const first = await store().rotate(environment, rotation);
+      expect(first).toMatchObject(big);
+      const kept = Object.entries(await contents(redis(), environment)).filter(([key]) => key.includes(":request"));
+      expect(kept).toHaveLength(2);
+      expect(JSON.stringify(kept).length).toBeLessThan(1000);
+      expect(await store().rotate(environment, rotation)).toEqual(first);
+    });
+
+    it("finds no answer for a group that is gone", async () => {
+      const { environment, group } = await create();
+      const { group: key } = keysOf(environment, "a");
+      const rotations = [byToken(group.token, { requestId: "t" }), byId("a", { requestId: "i" })] as const;
+      for (const rotation of rotations) await store().rotate(environment, rotation);
+      await redis().del(key);
+      await fails(store().rotate(environment, rotations[0]), TokenNotFound);
+      await fails(store().rotate(environment, rotations[1]), UserGroupNotFound);
+    });
+
     it("refuses the same id with other parameters", async () => {
       const { environment, group } = await create();
       const requestId = "r";
       const first = await store().rotate(environment, byToken(group.token, { requestId }));
-      await store().drain();
       const before = await contents(redis(), environment);
       for (const other of [
         byToken(group.token, { requestId, graceMs: 1 }),

@@ -1,11 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { Environment } from "../../../src/domain/environment.ts";
-import { DomainError, RecordUnreadable } from "../../../src/domain/errors.ts";
+import { DomainError, RecordUnreadable, TokenNotFound } from "../../../src/domain/errors.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
-import type { UserGroup } from "../../../src/domain/user-group.ts";
-import { digest, TokenCipher } from "../../../src/store/encryption.ts";
-import { idBinding } from "../../../src/store/record.ts";
-import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup, RING } from "./context.ts";
+import { digest } from "../../../src/store/encryption.ts";
+import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
 
 /** What a group is made of. All but `properties` must be there. */
 const FIELDS = [
@@ -22,11 +19,15 @@ const FIELDS = [
 ];
 
 /** What a viewer is shown needs fewer fields than the group. */
-const VIEWER_FIELDS = ["provided_id", "team_id", "name", "mapping", "token_digest"];
+const VIEWER_FIELDS = ["provided_id", "team_id", "name", "mapping"];
 
-/** Records that were changed by someone else fail closed. */
+/**
+ * Records that are damaged, or stand where they do not belong, fail closed.
+ * Whoever can write to Redis on purpose is trusted: they could change what a
+ * group may see as well.
+ */
 export function tamperingContract(context: ContractContext): void {
-  describe("a record that was tampered with", () => {
+  describe("a record that is damaged", () => {
     fields(context);
     moves(context);
     rotations(context);
@@ -42,17 +43,6 @@ async function twoGroups({ store }: ContractContext) {
   return { environment, group, other, a: keysOf(environment, "a").group, b: keysOf(environment, "b").group };
 }
 
-/** Every call that answers with the group and its token. */
-function answersOf({ store }: ContractContext, environment: Environment, { token }: UserGroup) {
-  return [
-    () => store().getOrCreate(environment, newGroup("a")),
-    () => store().update(environment, "a", {}),
-    () => store().update(environment, "a", { name: "x" }),
-    () => store().rotate(environment, byToken(token, { requestId: "t" })),
-    () => store().rotate(environment, byId("a", { requestId: "i" })),
-  ];
-}
-
 function fields(context: ContractContext): void {
   const { store, redis } = context;
 
@@ -62,6 +52,7 @@ function fields(context: ContractContext): void {
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
     await fails(store().update(environment, "a", {}), DomainError);
     if (VIEWER_FIELDS.includes(field)) await fails(store().resolve(environment, group.token), RecordUnreadable);
+    if (field === "token_digest") await fails(store().resolve(environment, group.token), TokenNotFound);
   });
 
   it.each([
@@ -104,72 +95,46 @@ function moves(context: ContractContext): void {
 
   it.each([
     ["the token", ["token"]],
-    ["the token and its digest", ["token", "token_digest"]],
-    ["the token and the id", ["token", "provided_id"]],
+    ["the digest of the token", ["token_digest"]],
     ["all of it", FIELDS],
-  ])("by moving %s from another group answers nobody", async (_, names) => {
-    const { environment, group, other, a, b } = await twoGroups(context);
+  ])("by %s of another group answers nobody", async (_, names) => {
+    const { environment, other, a, b } = await twoGroups(context);
     await copy(b, a, names);
-    for (const answer of answersOf(context, environment, group).slice(0, 3)) await fails(answer(), RecordUnreadable);
+    await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
+    await fails(store().update(environment, "a", {}), RecordUnreadable);
     // The group that it was taken from is as it was.
     expect((await store().getOrCreate(environment, newGroup("b"))).group).toEqual(other);
+    expect((await store().resolve(environment, other.token)).providedId).toBe("b");
   });
 
-  it("by moving it from an environment of the other tag answers nobody", async () => {
+  it.each(["Testing", undefined] as const)("by what belongs to the environment %s answers nobody", async (tag) => {
     const { environment, a } = await twoGroups(context);
-    const testing = newEnvironment({ name: environment.name, tag: "Testing", partitions: 1 });
-    await store().getOrCreate(testing, newGroup("a"));
-    await copy(keysOf(testing, "a").group, a, FIELDS);
+    const elsewhere = newEnvironment({ name: environment.name, tag, partitions: 1 });
+    await store().getOrCreate(elsewhere, newGroup("a"));
+    await copy(keysOf(elsewhere, "a").group, a, ["token", "token_digest"]);
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
+    await fails(store().update(environment, "a", {}), RecordUnreadable);
   });
 
-  it("by putting an earlier token back answers nobody", async () => {
+  it("by an earlier token answers nobody", async () => {
     const { environment, a } = await twoGroups(context);
     const earlier = (await redis().hget(a, "token")) ?? "";
     await store().rotate(environment, byId("a"));
     await redis().hset(a, "token", earlier);
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
   });
-
-  it("by pointing a token at another group answers nobody", async () => {
-    const { environment, group } = await twoGroups(context);
-    const { prefix } = keysOf(environment, "a");
-    for (const [digest, id] of Object.entries(await redis().hgetall(`${prefix}tokens`))) {
-      await redis().hset(`${prefix}tokens`, digest, id === "a" ? "b" : "a");
-    }
-    await fails(store().resolve(environment, group.token), RecordUnreadable);
-    await fails(store().rotate(environment, byToken(group.token)), DomainError);
-  });
-
-  it("by giving an ended token a grace again answers nobody", async () => {
-    const { environment, group } = await twoGroups(context);
-    const { prefix } = keysOf(environment, "a");
-    const index = Object.entries(await redis().hgetall(`${prefix}tokens`));
-    const ended = index.find(([, id]) => id === "a")?.[0];
-    await store().rotate(environment, byToken(group.token));
-    await redis().set(`${prefix}grace:${ended}`, "a");
-    await fails(store().resolve(environment, group.token), RecordUnreadable);
-  });
-
-  it("by a token that stands for a group that is gone answers nobody", async () => {
-    const { environment, group, a } = await twoGroups(context);
-    await redis().del(a);
-    await fails(store().resolve(environment, group.token), DomainError);
-    await fails(store().rotate(environment, byToken(group.token)), DomainError);
-  });
 }
 
 function rotations(context: ContractContext): void {
   const { store, redis } = context;
 
-  it("by changing the answer that is kept for a request id answers nobody", async () => {
+  it("in what is kept for a request id answers nobody", async () => {
     const { environment, group } = await twoGroups(context);
     const rotation = byToken(group.token, { requestId: "r" });
     await store().rotate(environment, rotation);
     const key = `${keysOf(environment, "a").prefix}request:${digest("r")}`;
-    const forged = new TokenCipher(RING).encrypt("ugt_forged", idBinding(environment, "other"));
     for (const [field, value] of [
-      ["token_link", forged],
+      ["token", "k1.AAAA"],
       ["token_digest", "x"],
       ["fingerprint", "x"],
     ] as const) {

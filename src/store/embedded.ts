@@ -1,0 +1,28 @@
+import { StoreClient, type StoreClientOptions } from "./client.ts";
+import { readClock, type ScriptedRedis } from "./connection.ts";
+import { SCRIPTS, TIME } from "./scripts.ts";
+
+/** The embedded store: in the memory of this process, empty at first. */
+export async function openEmbedded(options: StoreClientOptions): Promise<StoreClient> {
+  const { default: RedisMock } = await import("ioredis-mock");
+  // Instances of one host share their data; a name of its own makes this one new.
+  const redis = new RedisMock({ host: crypto.randomUUID() }) as unknown as ScriptedRedis;
+  // Its own clock counts seconds, rounded, and beside them microseconds of something else.
+  redis.time = async () => time();
+  redis.flatHash = async (key) => Object.entries(await redis.hgetall(key)).flat();
+  const commands: Record<string, (...args: string[]) => Promise<string[]>> = redis as never;
+  for (const [name, lua] of Object.entries(SCRIPTS)) {
+    // The keys that scripts do not look at carry the time.
+    redis.defineCommand(name, { lua: lua.replace(TIME, "{KEYS[2], KEYS[3]}"), numberOfKeys: 3 });
+    const run = commands[name]?.bind(redis);
+    commands[name] = (key = "", ...args) => (run as NonNullable<typeof run>)(key, ...time().map(String), ...args);
+  }
+  const clock = await readClock(redis);
+  return new StoreClient({ redis, clock: () => clock, isReady: () => true }, options);
+}
+
+/** As Redis gives it: seconds since 1970, and microseconds of the next one. */
+function time(): [number, number] {
+  const now = Date.now();
+  return [Math.floor(now / 1000), (now % 1000) * 1000];
+}

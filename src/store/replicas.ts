@@ -1,0 +1,66 @@
+import { TooFewReplicas } from "../domain/errors.ts";
+
+/** Asks Redis to wait until so many replicas have what this connection changed, for so long; answers how many have. */
+type Wait = (replicas: number, timeoutMs: number) => Promise<number>;
+
+interface Waiter {
+  readonly leftMs: number;
+  readonly resolve: () => void;
+  readonly reject: (error: TooFewReplicas) => void;
+}
+
+/**
+ * Waits for the replicas of one connection. Redis looks at no further command
+ * of a connection while a WAIT is under way, so there is one at a time: it
+ * serves all changes that were answered in the turns before it, and those that
+ * are answered meanwhile share the next.
+ */
+export class Replicas {
+  readonly #wait: Wait;
+  readonly #count: number;
+  readonly #longestMs: number;
+  #waiting: Waiter[] = [];
+  #isWaiting = false;
+
+  /** @param longestMs how long one WAIT may hold up the changes behind it, in milliseconds */
+  constructor(wait: Wait, count: number, longestMs: number) {
+    this.#wait = wait;
+    this.#count = count;
+    this.#longestMs = longestMs;
+  }
+
+  /**
+   * Resolves when the replicas have what was changed, and answered, before.
+   *
+   * @param leftMs how long whoever asks can wait, in milliseconds
+   * @throws TooFewReplicas when they have not by then, or it cannot be known
+   */
+  confirm(leftMs: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ leftMs, resolve, reject });
+      if (this.#isWaiting) return;
+      this.#isWaiting = true;
+      setImmediate(() => this.#serve());
+    });
+  }
+
+  async #serve(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const served = this.#waiting;
+      this.#waiting = [];
+      const longest = Math.max(...served.map(({ leftMs }) => leftMs));
+      // For Redis 0 would be without end.
+      const timeoutMs = Math.max(Math.ceil(Math.min(longest, this.#longestMs)), 1);
+      let failure: TooFewReplicas | undefined;
+      try {
+        const confirmed = await this.#wait(this.#count, timeoutMs);
+        if (confirmed < this.#count)
+          failure = new TooFewReplicas(new Error(`${confirmed} of ${this.#count} confirmed`));
+      } catch (cause) {
+        failure = new TooFewReplicas(cause);
+      }
+      for (const { resolve, reject } of served) failure ? reject(failure) : resolve();
+    }
+    this.#isWaiting = false;
+  }
+}

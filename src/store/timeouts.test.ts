@@ -1,0 +1,117 @@
+import { MessageChannel } from "node:worker_threads";
+import { describe, expect, it } from "vitest";
+import { TimedCall, Timeouts } from "./timeouts.ts";
+
+class Call extends TimedCall {
+  readonly name: string;
+  readonly #expired: string[];
+  constructor(name: string, expired: string[]) {
+    super();
+    this.name = name;
+    this.#expired = expired;
+  }
+  expire(): void {
+    this.#expired.push(this.name);
+  }
+}
+
+function begin(timeouts: Timeouts, names: string, expired: string[]): Call[] {
+  return [...names].map((name) => {
+    const call = new Call(name, expired);
+    timeouts.add(call, performance.now());
+    return call;
+  });
+}
+
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+async function until(condition: () => boolean): Promise<void> {
+  for (let tries = 0; !condition() && tries < 1000; tries++) await sleep(10);
+  expect(condition()).toBe(true);
+}
+
+/** Keeps the process from hearing anything. */
+function block(ms: number): void {
+  const end = performance.now() + ms;
+  while (performance.now() < end);
+}
+
+describe("calls that take too long", () => {
+  it("expire in their order, each once, and the others never", async () => {
+    const timeouts = new Timeouts(30);
+    const expired: string[] = [];
+    const calls = begin(timeouts, "abcdefg", expired);
+    // From the middle, the beginning and the end of the list.
+    for (const name of "dag") timeouts.remove(calls.find((call) => call.name === name) as Call);
+    expect(expired).toEqual([]);
+    await until(() => expired.length === 4);
+    await sleep(100);
+    expect(expired.join("")).toBe("bcef");
+  });
+
+  it("are looked for again after there were none", async () => {
+    const timeouts = new Timeouts(20);
+    const expired: string[] = [];
+    for (const name of "ab") {
+      begin(timeouts, name, expired);
+      await until(() => expired.at(-1) === name);
+    }
+  });
+
+  it("do not expire before their time, and tell how much is left", async () => {
+    const timeouts = new Timeouts(200);
+    const expired: string[] = [];
+    const started = performance.now();
+    const [call] = begin(timeouts, "a", expired);
+    const left = timeouts.left(call as Call);
+    expect(left).toBeLessThanOrEqual(200);
+    expect(left).toBeGreaterThan(100);
+    await until(() => expired.length === 1);
+    expect(performance.now() - started).toBeGreaterThanOrEqual(200);
+  });
+});
+
+describe("while the process is busy", () => {
+  it("the time of calls stands still", async () => {
+    const timeouts = new Timeouts(200);
+    const expired: string[] = [];
+    begin(timeouts, "a", expired);
+    for (let turn = 0; turn < 4; turn++) {
+      block(150);
+      await new Promise((resolve) => setImmediate(resolve));
+      await sleep(0);
+    }
+    expect(expired).toEqual([]);
+    await until(() => expired.length === 1);
+  });
+
+  it("at any time of a turn, the time of calls stands still", async () => {
+    for (let round = 0; round < 50; round++) {
+      const timeouts = new Timeouts(100);
+      const expired: string[] = [];
+      const [call] = begin(timeouts, "a", expired);
+      // Before, in or behind the turn in which it is looked for them.
+      await sleep(round % 10);
+      if (round % 2) await new Promise((resolve) => setImmediate(resolve));
+      block(120);
+      await new Promise((resolve) => setImmediate(resolve));
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(expired).toEqual([]);
+      timeouts.remove(call as Call);
+    }
+  });
+
+  it("a call whose answer has come meanwhile does not expire", async () => {
+    const timeouts = new Timeouts(10);
+    const expired: string[] = [];
+    const [call] = begin(timeouts, "a", expired);
+    // Comes with the reads of the turn that follows, behind the timers.
+    const { port1, port2 } = new MessageChannel();
+    port1.once("message", () => timeouts.remove(call as Call));
+    port2.postMessage("answer");
+    block(100);
+    await sleep(100);
+    port1.close();
+    expect(expired).toEqual([]);
+  });
+});

@@ -1,0 +1,96 @@
+/** How many times in the timeout it is looked for calls that took too long; at most every 5 ms, at least every 50. */
+const LOOKS = 20;
+
+/** A call that may take no longer than the timeout. */
+export abstract class TimedCall {
+  /** @internal */
+  previous: TimedCall | undefined;
+  /** @internal */
+  next: TimedCall | undefined;
+  /** When it has taken too long, by the clock of its `Timeouts`. @internal */
+  end = 0;
+
+  /** Called once, when it takes too long. */
+  abstract expire(): void;
+}
+
+/**
+ * Ends calls that take too long. All have the same time, so that they end in the
+ * order of their beginning: a list and one timer serve them, for a fifth of
+ * what a timer for each would cost.
+ *
+ * The clock stands still while the process is too busy to hear of answers: what
+ * waits for this process is not the fault of whom it calls.
+ */
+export class Timeouts {
+  readonly #timeoutMs: number;
+  readonly #lookMs: number;
+  /** Begins and ends the list. */
+  #first: TimedCall | undefined;
+  #last: TimedCall | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** `performance.now()` at which what comes next, the timer or what follows it, should run. */
+  #due = 0;
+  /** For how long the process has been too busy, in milliseconds. */
+  #busyMs = 0;
+
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs;
+    this.#lookMs = Math.min(Math.max(timeoutMs / LOOKS, 5), 50);
+  }
+
+  /** @param now `performance.now()` */
+  add(call: TimedCall, now: number): void {
+    call.end = now - this.#busyMs + this.#timeoutMs;
+    call.previous = this.#last;
+    if (this.#last) this.#last.next = call;
+    else this.#first = call;
+    this.#last = call;
+    if (this.#timer === undefined) this.#wait(now);
+  }
+
+  /** To be called once for each that was added, unless it expired. */
+  remove(call: TimedCall): void {
+    if (call.previous) call.previous.next = call.next;
+    else this.#first = call.next;
+    if (call.next) call.next.previous = call.previous;
+    else this.#last = call.previous;
+    call.previous = undefined;
+    call.next = undefined;
+  }
+
+  /** How long a call that was added may still take, in milliseconds; it may be told later, not earlier. */
+  left(call: TimedCall): number {
+    return call.end - (performance.now() - this.#busyMs);
+  }
+
+  #wait(now: number): void {
+    this.#due = now + this.#lookMs;
+    this.#timer = setTimeout(this.#fire, this.#lookMs);
+  }
+
+  readonly #fire = (): void => {
+    this.#passBusyTime();
+    this.#due = performance.now();
+    // Behind the reads of this turn: what has come is not late.
+    setImmediate(this.#look);
+  };
+
+  readonly #look = (): void => {
+    this.#passBusyTime();
+    const now = performance.now();
+    while (this.#first && this.#first.end <= now - this.#busyMs) {
+      const call = this.#first;
+      this.remove(call);
+      call.expire();
+    }
+    if (this.#first) this.#wait(now);
+    else this.#timer = undefined;
+  };
+
+  /** A little late says nothing. */
+  #passBusyTime(): void {
+    const late = performance.now() - this.#due;
+    if (late > this.#lookMs) this.#busyMs += late;
+  }
+}

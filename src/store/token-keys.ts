@@ -1,0 +1,55 @@
+import type { StoreClient } from "./client.ts";
+import { deriveKey, type RingKey } from "./encryption.ts";
+import { TOKEN_KEYS_KEY } from "./keys.ts";
+import { StoreMisconfigured } from "./misconfigured.ts";
+import { recordFromFlat } from "./record.ts";
+
+/** What shows which key one is, and is of no use otherwise. */
+export function checkValue(secret: Uint8Array): string {
+  return deriveKey(secret, "token-key-check").toString("base64url");
+}
+
+/**
+ * Holds the ring of keys against those that tokens in Redis were encrypted
+ * under, and notes the key that is about to encrypt.
+ *
+ * Redis has a check value for each of those keys. A ring fits when it has one
+ * of them, or when there is none yet.
+ *
+ * @returns the ids of those that the ring lacks, under which tokens may still be encrypted
+ * @throws StoreMisconfigured when the ring does not fit, or a key of it is not the one of that id; StoreUnavailable;
+ *   TooFewReplicas
+ */
+export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey[]): Promise<readonly string[]> {
+  const known = new Map(Object.entries(await client.run("token-keys", (redis) => redis.hgetall(TOKEN_KEYS_KEY))));
+  requireFit(known, ring);
+  const [current] = ring;
+  if (current && !known.has(current.id)) {
+    const answer = await client.change("token-keys", (redis, deadline) =>
+      redis.ugAdopt(TOKEN_KEYS_KEY, deadline, current.id, checkValue(current.secret)),
+    );
+    // Another process may have noted another key under this id meanwhile.
+    const { [current.id]: noted } = recordFromFlat(answer, 2);
+    requireFit(new Map([[current.id, noted ?? ""]]), ring);
+  }
+  const ids = new Set(ring.map(({ id }) => id));
+  return [...known.keys()].filter((id) => !ids.has(id));
+}
+
+function requireFit(known: ReadonlyMap<string, string>, ring: readonly RingKey[]): void {
+  const held = ring.filter(({ id }) => known.has(id));
+  const wrong = held.filter(({ id, secret }) => known.get(id) !== checkValue(secret)).map(({ id }) => id);
+  if (wrong.length > 0) {
+    throw new StoreMisconfigured(
+      `TOKEN_KEYS holds another key ${wrong.join(", ")} than the one that tokens in this Redis are encrypted under; ` +
+        `give it the right one, and a new key an id of its own. If no group here is worth keeping, forget the old key with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${wrong.join(" ")}`,
+    );
+  }
+  if (known.size > 0 && held.length === 0) {
+    const ids = [...known.keys()];
+    throw new StoreMisconfigured(
+      `TOKEN_KEYS holds none of the keys that tokens in this Redis are encrypted under (${ids.join(", ")}); ` +
+        `add them behind the new key, or check REDIS_URL. If no group here is worth keeping, forget them with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${ids.join(" ")}`,
+    );
+  }
+}

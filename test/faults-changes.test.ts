@@ -1,0 +1,142 @@
+import { afterEach, describe, expect, inject, it } from "vitest";
+import { openRedis, type StoreClient } from "../src/store/client.ts";
+import { startRedis, type TestRedis } from "./support/redis.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
+import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+async function newRedis(args: readonly string[] = []): Promise<TestRedis> {
+  const redis = await startRedis(args);
+  closers.push(() => redis.stop());
+  return redis;
+}
+
+async function newServer(options: Parameters<typeof startServer>[0]): Promise<TestServer> {
+  const server = await startServer(options);
+  closers.push(() => server.stop());
+  return server;
+}
+
+async function newClient(redis: TestRedis): Promise<StoreClient> {
+  const client = await openRedis(redis.url, { timeoutMs: 10_000 });
+  closers.push(() => client.close());
+  return client;
+}
+
+/** The names of groups of a server, as Redis has them. */
+function storedNames(direct: StoreClient, { environment }: TestServer) {
+  return async (id: string) => {
+    const [key = ""] = await direct.redis.keys(`ug:{${environment}/Customer/*}:group:${id}`);
+    return direct.redis.hget(key, "name");
+  };
+}
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("what %s said failed", (runtime) => {
+  it("is not made by a Redis that was frozen, when it is thawed", async () => {
+    const redis = await newRedis();
+    const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT: "500ms" } });
+    const { groups } = grpcClients(server);
+    const { userGroup } = await groups.getUserGroup({ userGroupId: "a", name: "before" });
+    for (let round = 0; round < 2; round++) {
+      redis.freeze();
+      const failures: Promise<unknown>[] = [];
+      for (let i = 0; i < 20; i++) {
+        const current = { case: "currentToken", value: userGroup?.token ?? "" } as const;
+        failures.push(
+          failureOf(groups.updateUserGroup({ userGroupId: "a", name: `failed ${i}` })),
+          failureOf(groups.rotateUserGroupToken({ group: current })),
+          failureOf(groups.rotateUserGroupToken({ group: current, requestId: `r${round}-${i}` })),
+          failureOf(groups.getUserGroup({ userGroupId: `new ${i}` })),
+        );
+        await pause(20);
+      }
+      for (const failure of await Promise.all(failures)) expect(failure).toMatchObject({ code: "Unavailable" });
+      redis.thaw();
+      await waitFor("the service is ready again", async () => (await fetch(`${server.url}/readyz`)).status === 200);
+      expect((await groups.getUserGroup({ userGroupId: "a" })).userGroup).toEqual(userGroup);
+      const direct = await newClient(redis);
+      expect(await direct.redis.keys("*:group:new*")).toEqual([]);
+      expect(await direct.redis.keys("*:request*")).toEqual([]);
+    }
+  });
+
+  it("is not made behind changes that wait for a hung replica, and what was said made is", async () => {
+    const primary = await newRedis(["--repl-diskless-sync-delay", "0"]);
+    const replica = await newRedis(["--replicaof", "127.0.0.1", String(primary.port)]);
+    const direct = await newClient(primary);
+    await waitFor("the replica is up to date", async () => {
+      await direct.redis.set("probe", "x");
+      return (await direct.redis.wait(1, 500)) === 1;
+    });
+    const env = { MIN_REPLICAS_ACK: "1", REDIS_TIMEOUT: "600ms" };
+    const server = await newServer({ runtime, redisUrl: primary.url, env });
+    const { groups } = grpcClients(server);
+    const ids = Array.from({ length: 40 }, (_, i) => `group-${i}`);
+    await Promise.all(ids.map((userGroupId) => groups.getUserGroup({ userGroupId, name: "before" })));
+    const nameOf = storedNames(direct, server);
+    replica.freeze();
+    const told = ids.map(async (userGroupId, i) => {
+      await pause(50 * i);
+      const { reason } = await failureOf(groups.updateUserGroup({ userGroupId, name: "after" }));
+      return { userGroupId, reason, name: await nameOf(userGroupId) };
+    });
+    const outcomes = await Promise.all(told);
+    await pause(2000);
+    for (const { userGroupId, reason, name } of outcomes) {
+      expect(["STORE_UNAVAILABLE", "TOO_FEW_REPLICAS"]).toContain(reason);
+      if (reason === "TOO_FEW_REPLICAS") expect(name).toBe("after");
+      expect({ userGroupId, name: await nameOf(userGroupId) }).toEqual({ userGroupId, name });
+    }
+    expect(outcomes.filter(({ reason }) => reason === "TOO_FEW_REPLICAS").length).toBeGreaterThan(0);
+    replica.thaw();
+    await waitFor("changes are acknowledged again", () =>
+      groups.updateUserGroup({ userGroupId: "group-0", name: "M" }).then(
+        () => true,
+        () => false,
+      ),
+    );
+  });
+});
+
+describe.skipIf(inject("redisUrl") === undefined)("a process that is busy", () => {
+  /** Keeps the process from hearing anything. */
+  const block = (ms: number) => {
+    const end = performance.now() + ms;
+    while (performance.now() < end);
+  };
+
+  it("does not blame Redis for it", async () => {
+    const redis = await newRedis();
+    const client = await openRedis(redis.url, { timeoutMs: 200 });
+    closers.push(() => client.close());
+    for (let round = 0; round < 5; round++) {
+      const answers = Array.from({ length: 50 }, () => client.run("get", (each) => each.get("x")));
+      const ping = client.ping();
+      // Written in this turn, answered while the process is busy.
+      setImmediate(() => setImmediate(() => block(500)));
+      expect(new Set(await Promise.all(answers))).toEqual(new Set([null]));
+      await ping;
+    }
+  });
+
+  it("makes a change that it was long in sending", async () => {
+    const redis = await newRedis();
+    const server = await newServer({ redisUrl: redis.url, env: { REDIS_TIMEOUT: "200ms" } });
+    const { groups } = grpcClients(server);
+    await groups.getUserGroup({ userGroupId: "a" });
+    for (let round = 0; round < 3; round++) {
+      server.signal("SIGSTOP");
+      const change = groups.updateUserGroup({ userGroupId: "a", name: `round ${round}` });
+      await pause(500);
+      server.signal("SIGCONT");
+      expect((await change).userGroup?.name).toBe(`round ${round}`);
+    }
+  });
+});

@@ -1,0 +1,198 @@
+import { type AddressInfo, createServer } from "node:net";
+import { Redis } from "ioredis";
+import { afterEach, describe, expect, inject, it } from "vitest";
+import { openRedis, type StoreClient } from "../src/store/client.ts";
+import { startRedis, type TestRedis } from "./support/redis.ts";
+import { openRedisProxy } from "./support/redis-proxy.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
+import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+async function newRedis(args: readonly string[] = []): Promise<TestRedis> {
+  const redis = await startRedis(args);
+  closers.push(() => redis.stop());
+  return redis;
+}
+
+async function newServer(options: Parameters<typeof startServer>[0]): Promise<TestServer> {
+  const server = await startServer(options);
+  closers.push(() => server.stop());
+  return server;
+}
+
+/** A connection of the test's own. */
+function operator(redis: TestRedis): Redis {
+  const connection = new Redis(redis.url);
+  connection.on("error", () => {});
+  closers.push(() => connection.disconnect());
+  return connection;
+}
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+const succeeds = (call: Promise<unknown>) =>
+  call.then(
+    () => true,
+    () => false,
+  );
+const readiness = async ({ url }: TestServer) => (await fetch(`${url}/readyz`)).status;
+
+describe.skipIf(inject("redisUrl") === undefined)("a connection that was lost with answers awaited", () => {
+  it("is an outage once, not again when the new one is well", async () => {
+    const redis = await newRedis();
+    let ready = 0;
+    const client: StoreClient = await openRedis(redis.url, { timeoutMs: 1500, onReady: () => ready++ });
+    closers.push(() => client.close());
+    redis.freeze();
+    const lost = succeeds(client.ping());
+    await pause(100);
+    await redis.kill();
+    await redis.restart();
+    expect(await lost).toBe(false);
+    await waitFor("the connection is ready again", () => ready === 2);
+    // Longer than what ended the old one could have waited.
+    const end = performance.now() + 2500;
+    for (let pings = 0; performance.now() < end; pings++) {
+      await client.ping().catch((error) => expect.fail(`ping ${pings}: ${error.cause?.message}`));
+      await pause(10);
+    }
+    expect(ready).toBe(2);
+  });
+
+  it("is made anew when Redis falls silent, also before it is ready", async () => {
+    const redis = await newRedis();
+    const errors: string[] = [];
+    const client = await openRedis(redis.url, { timeoutMs: 300, onError: ({ message }) => errors.push(message) });
+    closers.push(() => client.close());
+    redis.freeze();
+    expect(await succeeds(client.ping())).toBe(false);
+    // The kernel still accepts connections for a process that is frozen.
+    await waitFor(
+      "two silent connections were given up",
+      () => errors.filter((text) => /300 ms/.test(text)).length > 1,
+    );
+    redis.thaw();
+    await waitFor("it is ready again", () => succeeds(client.ping()));
+  });
+
+  it("is not taken for silent while nothing is asked", async () => {
+    const redis = await newRedis();
+    let ready = 0;
+    const client = await openRedis(redis.url, { timeoutMs: 100, onReady: () => ready++ });
+    closers.push(() => client.close());
+    await pause(700);
+    expect(await succeeds(client.ping())).toBe(true);
+    expect(ready).toBe(1);
+  });
+});
+
+describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("a server on %s", (runtime) => {
+  it("is not ready while Redis' memory is full, still reads, and is ready again when it is not", async () => {
+    const redis = await newRedis();
+    const admin = operator(redis);
+    const server = await newServer({ runtime, redisUrl: redis.url });
+    const { groups, viewers } = grpcClients(server);
+    const { userGroup } = await groups.getUserGroup({ userGroupId: "a", name: "before" });
+    const keys = await admin.dbsize();
+    await admin.config("SET", "maxmemory", "1");
+    await waitFor("it is not ready", async () => (await readiness(server)) === 503);
+    expect(server.log().find(({ msg }) => msg.startsWith("not ready"))?.["cause"]).toMatch(/OOM/);
+    for (const change of [
+      () => groups.updateUserGroup({ userGroupId: "a", name: "after" }),
+      () => groups.getUserGroup({ userGroupId: "new" }),
+      () => groups.rotateUserGroupToken({ group: { case: "currentToken", value: userGroup?.token ?? "" } }),
+      () => groups.rotateUserGroupToken({ group: { case: "userGroupId", value: "a" }, requestId: "r" }),
+    ]) {
+      expect(await failureOf(change())).toMatchObject({ reason: "STORE_UNAVAILABLE" });
+    }
+    expect((await groups.getUserGroup({ userGroupId: "a" })).userGroup).toEqual(userGroup);
+    expect((await viewers.resolveViewer({ token: userGroup?.token ?? "" })).name).toBe("before");
+    await admin.config("SET", "maxmemory", "0");
+    await waitFor("it is ready", async () => (await readiness(server)) === 200);
+    expect((await groups.updateUserGroup({ userGroupId: "a", name: "after" })).userGroup?.name).toBe("after");
+    // Asking whether a change could be made leaves nothing behind.
+    expect(await admin.dbsize()).toBe(keys);
+    expect(await admin.exists("ug:probe")).toBe(0);
+  });
+
+  it("goes to the new primary after a failover behind one address", async () => {
+    const [one, two] = [await newRedis(["--repl-diskless-sync-delay", "0"]), await newRedis()];
+    const [first, second] = [operator(one), operator(two)];
+    await second.replicaof("127.0.0.1", one.port);
+    const proxy = await openRedisProxy(one.port);
+    closers.push(() => proxy.close());
+    const server = await newServer({ runtime, redisUrl: proxy.url });
+    const { groups } = grpcClients(server);
+    await groups.getUserGroup({ userGroupId: "a" });
+    const change = (name: string) => groups.updateUserGroup({ userGroupId: "a", name });
+    const link = async (replica: Redis) => /master_link_status:up/.test(await replica.info("replication"));
+    for (const [primary, replica, port] of [
+      [first, second, two],
+      [second, first, one],
+    ] as const) {
+      await waitFor("the replica has everything", () => link(replica));
+      // Those that are connected stay with the old primary, which tells them that it is one no more.
+      proxy.switchTo(port.port);
+      await primary.call("FAILOVER");
+      await waitFor("the roles have changed", async () => (await replica.role())[0] === "master");
+      await waitFor("changes are made again", () => succeeds(change("N")));
+      await waitFor("it is ready", async () => (await readiness(server)) === 200);
+      for (let i = 0; i < 20; i++) await change(`name ${i}`);
+      expect((await groups.getUserGroup({ userGroupId: "a" })).userGroup?.name).toBe("name 19");
+    }
+  });
+
+  it("is not ready on a replica, still reads, does not hammer it, and is ready when it is promoted", async () => {
+    const [redis, other] = [await newRedis(), await newRedis()];
+    const admin = operator(redis);
+    const server = await newServer({ runtime, redisUrl: redis.url });
+    const { groups } = grpcClients(server);
+    await groups.getUserGroup({ userGroupId: "a" });
+    await other.kill();
+    await admin.replicaof("127.0.0.1", other.port);
+    await waitFor("it is not ready", async () => (await readiness(server)) === 503);
+    const connections = async () =>
+      Number(/total_connections_received:(\d+)/.exec(await admin.info("stats"))?.[1] ?? Number.NaN);
+    const before = await connections();
+    let read = 0;
+    for (let i = 0; i < 60; i++) {
+      expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toMatchObject({
+        reason: "STORE_UNAVAILABLE",
+      });
+      if (await succeeds(groups.getUserGroup({ userGroupId: "a" }))) read++;
+      await pause(50);
+    }
+    expect(read).toBeGreaterThan(30);
+    expect((await connections()) - before).toBeLessThan(10);
+    await admin.replicaof("NO", "ONE");
+    await waitFor("it is ready", async () => (await readiness(server)) === 200);
+    expect(await succeeds(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toBe(true);
+  });
+});
+
+it("a Redis that loads its data is asked again soon, whatever it guesses", async () => {
+  let asked = 0;
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.on("data", (data) => {
+      const words = data.toString().toLowerCase().split("\r\n");
+      for (const [i, word] of words.entries()) {
+        if (!word.startsWith("*")) continue;
+        const info = ++asked < 4 ? "loading:1\r\nloading_eta_seconds:60\r\n" : "loading:0\r\n";
+        if (words[i + 2] === "info") socket.write(`$${info.length}\r\n${info}\r\n`);
+        else socket.write(words[i + 2] === "time" ? "*2\r\n$1\r\n1\r\n$1\r\n0\r\n" : "+OK\r\n");
+        if (words[i + 2] !== "info") asked--;
+      }
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closers.push(() => server.close());
+  const url = `redis://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const client = await openRedis(url, { timeoutMs: 1000, connectMs: 20_000 });
+  client.close();
+  expect(asked).toBe(4);
+});

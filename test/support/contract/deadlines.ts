@@ -1,0 +1,37 @@
+import { describe, expect, it } from "vitest";
+import { digest } from "../../../src/store/encryption.ts";
+import { requestClaimKey, teamCountKey, tokensKey } from "../../../src/store/keys.ts";
+import { type ContractContext, contents, keysOf, newEnvironment, newGroup } from "./context.ts";
+
+/** A change that reaches Redis when its caller was told that it failed. */
+export function deadlineContract({ store, redis }: ContractContext): void {
+  describe("a change after its deadline", () => {
+    const commands = (prefix: string, group: string, token: string) =>
+      ({
+        "an update": (at: string) => redis().ugUpdate(group, at, "", "etag", "1", "name", "late"),
+        "a rotation": (at: string) =>
+          redis().ugRotate(tokensKey(prefix), at, prefix, digest(token), "", "d", "t", "etag", "0", "", "", "0"),
+        "a creation": (at: string) =>
+          redis().ugCreate(`${prefix}group:b`, at, tokensKey(prefix), "d", teamCountKey(prefix), "1", "1", "9", "b"),
+        "a claim": (at: string) => redis().ugClaim(requestClaimKey(prefix, "r"), at, "late", "60000"),
+        "an adoption": (at: string) => redis().ugAdopt(`${prefix}adopted`, at, "field", "late"),
+      }) as const;
+    const names = Object.keys(commands("", "", "")) as (keyof ReturnType<typeof commands>)[];
+
+    it.each(names)("which is %s, is not made, and before it is", async (name) => {
+      const environment = newEnvironment({ partitions: 1 });
+      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const { group: key, prefix } = keysOf(environment, "a");
+      const before = await contents(redis(), environment);
+      const change = commands(prefix, key, group.token)[name];
+      const [outcome, now] = await change(String(Date.now() - 1000));
+      expect(outcome).toBe("late");
+      expect(Math.abs(Number(now) - Date.now())).toBeLessThan(60_000);
+      expect(await contents(redis(), environment)).toEqual(before);
+      const [made, then] = await change(String(Date.now() + 60_000));
+      expect(made).not.toBe("late");
+      expect(Number(then)).toBeGreaterThanOrEqual(Number(now));
+      expect(await contents(redis(), environment)).not.toEqual(before);
+    });
+  });
+}
