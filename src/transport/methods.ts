@@ -16,6 +16,7 @@ import {
 import { type BinaryEncoder, compileBinaryEncoder } from "./fast-binary.ts";
 import { compileJsonEncoder } from "./fast-json.ts";
 import { compilePlainBinaryDecoder, compilePlainJsonDecoder, type PlainDecoder } from "./fast-requests.ts";
+import { structDetour } from "./struct-detour.ts";
 
 /** Turns the messages of a method into bytes and back; throws ConnectErrors. */
 export interface Serialization {
@@ -76,7 +77,7 @@ function unaryMethod(desc: DescMethodUnary, impl: UnaryMethod["impl"], given: Co
     impl,
     path: createMethodUrl("/", desc),
     options,
-    binary: serialization(lookup.getI(true), lookup.getO(true), options.writeMaxBytes, {
+    binary: serialization(binaryInput(desc, options), lookup.getO(true), options.writeMaxBytes, {
       decode: compilePlainBinaryDecoder(desc.input),
       encode: binaryOptions?.writeUnknownFields === false ? undefined : compileBinaryEncoder(desc.output),
     }),
@@ -85,6 +86,21 @@ function unaryMethod(desc: DescMethodUnary, impl: UnaryMethod["impl"], given: Co
       toText: hasWriteOptions(jsonOptions) ? undefined : compileJsonEncoder(desc.output),
     }),
     protocols: { grpc: given.grpc !== false, grpcWeb: given.grpcWeb !== false, connect: given.connect !== false },
+  };
+}
+
+/** How Connect decodes the binary requests of a method, but that repetitions within them cost no more than their bytes. */
+function binaryInput(desc: DescMethodUnary, options: UniversalHandlerOptions): Pick<Serialization, "parse"> {
+  const detour = structDetour(desc.input);
+  const method = detour ? { ...desc, input: detour.desc } : desc;
+  const input = createMethodSerializationLookup(method, options.binaryOptions, undefined, options).getI(true);
+  if (!detour) return input;
+  return {
+    parse: (bytes) => {
+      const message = input.parse(bytes);
+      detour.restore(message);
+      return message;
+    },
   };
 }
 
