@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ConnectRouterOptions, ContextValues } from "@connectrpc/connect";
-import { compressionBrotli, compressionGzip, connectNodeAdapter } from "@connectrpc/connect-node";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { Authenticator } from "./auth/authenticator.ts";
 import type { StoreProbe, UserGroupStore } from "./domain/store.ts";
 import type { Logger } from "./observability/log.ts";
@@ -16,6 +16,7 @@ import { MAX_MESSAGE_BYTES, refusedError } from "./rpc/refused.ts";
 import { isOpenService, routes } from "./rpc/routes.ts";
 import { SharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
+import { COMPRESSIONS } from "./transport/compression.ts";
 import { Cors } from "./transport/cors.ts";
 import type { OnHttpError } from "./transport/http-errors.ts";
 import { LeanContextValues } from "./transport/lean-context-values.ts";
@@ -73,7 +74,7 @@ export function createApp(parts: AppParts): App {
       validationInterceptor(),
     ],
     readMaxBytes: MAX_MESSAGE_BYTES,
-    acceptCompression: [compressionGzip, compressionBrotli],
+    acceptCompression: [...COMPRESSIONS],
     jsonOptions: JSON_OPTIONS,
   };
   const cors = new Cors({
