@@ -4,6 +4,7 @@ import type { OnHttpError } from "./http-errors.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
 import { exchangeHttp1, exchangeHttp2, writeHttp2 } from "./node-io.ts";
 import { type PortHandlers, streamsAsRequests } from "./port.ts";
+import { cutQuotedFields } from "./quoted-fields.ts";
 import type { Route } from "./wire.ts";
 
 /** Where requests go. */
@@ -28,6 +29,13 @@ export function dispatch(options: DispatchOptions): PortHandlers {
     for (const [name, value] of Object.entries(fallbackHeaders(req.headers as HeaderRecord) ?? {})) {
       if (value !== undefined) res.setHeader(name, value);
     }
+    const { headers } = req;
+    cutQuotedFields(
+      (name) => headers[name],
+      (name, value) => {
+        headers[name] = value;
+      },
+    );
     fallback(req, res);
   };
   const asRequest = streamsAsRequests(fallBack as never);

@@ -8,6 +8,7 @@ import { createFetchHandler, type UniversalHandler } from "@connectrpc/connect/p
 import type { DispatchOptions } from "./dispatch.ts";
 import { exchangeFetch, recordOfFetch, targetOf } from "./fetch-io.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
+import { cutQuotedFields } from "./quoted-fields.ts";
 import { pathOf } from "./wire.ts";
 
 /** What serves the requests of the fetch API. */
@@ -81,11 +82,11 @@ function connectHandlers({ routes, contextValues, ...options }: FetchConnectOpti
   routes(router);
   return new Map(
     router.handlers.map((handler) => {
-      const withContext: typeof handler = Object.assign(
-        (request: Parameters<UniversalHandler>[0]) =>
-          handler({ ...request, contextValues: contextValues({ headers: recordOfFetch(request.header) }) }),
-        handler,
-      );
+      const withContext: typeof handler = Object.assign((request: Parameters<UniversalHandler>[0]) => {
+        const header = new Headers(request.header);
+        cutQuotedFields(header.get.bind(header), header.set.bind(header));
+        return handler({ ...request, header, contextValues: contextValues({ headers: recordOfFetch(header) }) });
+      }, handler);
       return [handler.requestPath, createFetchHandler(withContext)];
     }),
   );
