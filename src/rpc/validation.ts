@@ -41,7 +41,7 @@ function withJsonRules(validator: Validator): Validator {
       if (result?.kind === "error") return result;
       const violations = result?.kind === "invalid" ? [...result.violations] : [];
       for (const { field, check } of fieldChecks) {
-        const value = (message as Message & Record<string, unknown>)[field.localName];
+        const value = fieldValue(message, field);
         const fault = value === undefined ? undefined : check(value);
         if (fault) violations.push(new Violation(fault.message, fault.id, [field], [], false));
       }
@@ -60,9 +60,25 @@ function checkOf(field: DescField): FieldCheck[] {
     return [{ field, check: (value) => jsonFault(value as JsonObject, rules) }];
   }
   if (field.fieldKind === "map") return [{ field, check: (value) => mapFault(value as Record<string, unknown>) }];
+  if (field.fieldKind === "list") return [{ field, check: (value) => listFault(value as readonly unknown[]) }];
   if (field.fieldKind === "scalar")
     return [{ field, check: (value) => (typeof value === "string" ? textFault(value) : undefined) }];
   return [];
+}
+
+function fieldValue(message: Message, { localName, oneof }: DescField): unknown {
+  const values = message as Message & Record<string, unknown>;
+  if (!oneof) return values[localName];
+  const { case: chosen, value } = values[oneof.localName] as { readonly case?: string; readonly value?: unknown };
+  return chosen === localName ? value : undefined;
+}
+
+function listFault(list: readonly unknown[]): JsonFault | undefined {
+  for (const value of list) {
+    const fault = typeof value === "string" ? textFault(value) : undefined;
+    if (fault) return fault;
+  }
+  return undefined;
 }
 
 function mapFault(map: Record<string, unknown>): JsonFault | undefined {
