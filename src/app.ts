@@ -3,17 +3,26 @@ import type { ConnectRouterOptions, ContextValues } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { Authenticator } from "./auth/authenticator.ts";
 import type { StoreProbe, UserGroupStore } from "./domain/store.ts";
+import { formatOf } from "./observability/exposition.ts";
 import type { Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import { errorResponse } from "./rest/errors.ts";
 import { httpError } from "./rest/http-errors.ts";
 import { isOperationMethod, operationNotAllowed, operations } from "./rest/operations.ts";
 import { isUserRoute, pathNotFound, UserRoute } from "./rest/user-route.ts";
+import { VERBS } from "./rest/verbs.ts";
 import { kProtocol, type WireProtocol } from "./rpc/context.ts";
 import { authenticationInterceptor, deadlineInterceptor } from "./rpc/interceptors.ts";
-import { observeFailure, observeInterceptor, requestIdOf } from "./rpc/observe.ts";
+import {
+  type Observers,
+  observeFailure,
+  observeInterceptor,
+  prepareSeries,
+  requestIdOf,
+  startOf,
+} from "./rpc/observe.ts";
 import { MAX_MESSAGE_BYTES, refusedError } from "./rpc/refused.ts";
-import { isOpenService, routes } from "./rpc/routes.ts";
+import { isOpenService, routes, servedMethods } from "./rpc/routes.ts";
 import { SharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
 import { COMPRESSIONS } from "./transport/compression.ts";
@@ -60,8 +69,11 @@ const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: tr
 
 /** Puts the service together. */
 export function createApp(parts: AppParts): App {
-  const { logger, metrics } = parts;
-  const observers = { logger, observeCall: (call: Parameters<Metrics["observeCall"]>[0]) => metrics.observeCall(call) };
+  const { logger, metrics, shutdownSignal } = parts;
+  const observers: Observers = { logger, shutdownSignal, calls: (...of) => metrics.calls(...of) };
+  prepareSeries(observers, servedMethods(), ["grpc", "grpc-web", "connect"]);
+  const restMethods = [...VERBS.values()].map(({ method }) => method);
+  prepareSeries(observers, restMethods, ["rest"]);
   const probe = new SharedProbe(parts.probe);
   const connect = {
     routes: routes({ ...parts, probe }),
@@ -85,9 +97,9 @@ export function createApp(parts: AppParts): App {
   const unary = new UnaryTransport({
     ...connect,
     contextValues: protocolContext,
-    onRefused: (error, { method, requestHeader, contextValues }) => {
+    onRefused: (error, { method, requestHeader, contextValues, arrived }) => {
       const requestId = requestIdOf(requestHeader);
-      const call = { method, contextValues, requestId, started: performance.now(), isRefused: true };
+      const call = { method, contextValues, requestId, started: startOf(arrived), isRefused: true };
       return observeFailure(observers, call, refusedError(error, method.input));
     },
   });
@@ -97,30 +109,33 @@ export function createApp(parts: AppParts): App {
         protocolName: "rest",
         source: request,
         header: new LeanHeaders(request.headers),
-        contextValues: new LeanContextValues().set(kProtocol, "rest"),
+        contextValues: restContext(),
       }),
-    onRefused: (error, { headers }) => refuse(error, headers),
+    onRefused: (error, { headers, arrived }) => refuse(error, headers, { contextValues: restContext(), arrived }),
     compressions: connect.acceptCompression,
   });
   const rest: Route = {
     isTooLong: (_head, total) => userRoute.isTooLong(total),
     serve: (request) => userRoute.serve(request),
   };
-  const endpoints = operations({ ...parts, probe, metrics: () => metrics.expose() });
+  const endpoints = operations({ ...parts, probe, metrics: (accept) => metrics.expose(formatOf(accept)) });
 
-  function refuse(error: Parameters<typeof errorResponse>[0], headers: HeaderRecord) {
+  /** Counts and logs a request that is refused before it is a call; without context values it is of no protocol of calls. */
+  function refuse(
+    error: Parameters<typeof errorResponse>[0],
+    headers: HeaderRecord,
+    of: { readonly contextValues?: ContextValues; readonly arrived?: number | undefined } = {},
+  ) {
     const requestId = requestIdOf(new LeanHeaders(headers));
-    return observeFailure(
-      observers,
-      { method: undefined, contextValues: undefined, requestId, started: performance.now() },
-      error,
-    );
+    const call = { method: undefined, contextValues: of.contextValues, requestId, started: startOf(of.arrived) };
+    return observeFailure(observers, call, error);
   }
 
   /** The answer to a path that nothing serves, in the caller's protocol. */
-  const nowhere = plain(async ({ headers }) => {
-    const error = refuse(pathNotFound(), headers);
+  const nowhere = plain(async ({ headers, target, arrived }) => {
     const contentType = String(headers["content-type"] ?? "");
+    const contextValues = isRpcPath(pathOf(target)) ? protocolContext({ headers }) : undefined;
+    const error = refuse(pathNotFound(), headers, { ...(contextValues && { contextValues }), arrived });
     if (!contentType.startsWith("application/grpc")) return errorResponse(error, false);
     const status = { "content-type": contentType, "grpc-status": "12", "grpc-message": "unknown%20method" };
     return { status: 200, headers: status, body: new Uint8Array(0) };
@@ -175,6 +190,15 @@ function withCors({ isTooLong, serve }: Route, cors: Cors, headers: HeaderRecord
       return { ...response, headers: { ...response.headers, ...allowed } };
     },
   };
+}
+
+/** Whether a path looks like that of an RPC, be there one or not. */
+function isRpcPath(path: string): boolean {
+  return /^\/[A-Za-z_][\w.]*\/[A-Za-z_]\w*$/.test(path);
+}
+
+function restContext(): ContextValues {
+  return new LeanContextValues().set(kProtocol, "rest");
 }
 
 function protocolContext({ headers }: { readonly headers: HeaderRecord }): ContextValues {

@@ -116,12 +116,13 @@ function anyMessage(desc: DescMessage, depth: number): fc.Arbitrary<object> {
   return desc.oneofs.reduce<fc.Arbitrary<object>>((all, oneof) => {
     const chosen = fc
       .constantFrom(undefined, ...oneof.fields)
-      .chain((field): fc.Arbitrary<unknown> =>
-        field === undefined
-          ? fc.constant({ case: undefined })
-          : anyValue(field, depth).map((value) =>
-              value === undefined ? { case: undefined } : { case: field.localName, value },
-            ),
+      .chain(
+        (field): fc.Arbitrary<unknown> =>
+          field === undefined
+            ? fc.constant({ case: undefined })
+            : anyValue(field, depth).map((value) =>
+                value === undefined ? { case: undefined } : { case: field.localName, value },
+              ),
       );
     return fc.tuple(all, chosen).map(([others, value]) => ({ ...others, [oneof.localName]: value }));
   }, fields);
