@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, type ConnectError, type ConnectRouterOptions, type ContextValues } from "@connectrpc/connect";
-import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { Authenticator } from "./auth/authenticator.ts";
 import type { StoreProbe, UserGroupStore } from "./domain/store.ts";
+import { formatOf } from "./observability/exposition.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import { errorResponse } from "./rest/errors.ts";
@@ -15,14 +15,23 @@ import { admission } from "./rpc/admission.ts";
 import { kProtocol } from "./rpc/context.ts";
 import { callError } from "./rpc/errors.ts";
 import { authenticationInterceptor, deadlineInterceptor } from "./rpc/interceptors.ts";
-import { observeFailure, observeInterceptor, requestIdOf } from "./rpc/observe.ts";
+import {
+  type ObservedCall,
+  type Observers,
+  observeFailure,
+  observeInterceptor,
+  prepareSeries,
+  requestIdOf,
+  startOf,
+} from "./rpc/observe.ts";
 import { MAX_MESSAGE_BYTES, refusedError } from "./rpc/refused.ts";
-import { isOpenService, routes } from "./rpc/routes.ts";
+import { isOpenService, routes, servedMethods } from "./rpc/routes.ts";
 import { SharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
 import { ConnectAdapter } from "./transport/adapter.ts";
 import { type Admitted, admitted } from "./transport/admission.ts";
 import { CallLimit } from "./transport/call-limit.ts";
+import { COMPRESSIONS } from "./transport/compression.ts";
 import { Cors } from "./transport/cors.ts";
 import type { Find } from "./transport/dispatch.ts";
 import type { OnHttpError } from "./transport/http-errors.ts";
@@ -84,8 +93,11 @@ const RPC_TYPE = /^application\/(?:grpc|connect\+)/i;
 
 /** Puts the service together. */
 export function createApp(parts: AppParts): App {
-  const { logger, metrics, authenticator } = parts;
-  const observers = { logger, observeCall: (call: Parameters<Metrics["observeCall"]>[0]) => metrics.observeCall(call) };
+  const { logger, metrics, authenticator, shutdownSignal } = parts;
+  const observers: Observers = { logger, shutdownSignal, calls: (...of) => metrics.calls(...of) };
+  prepareSeries(observers, servedMethods(), ["grpc", "grpc-web", "connect"]);
+  const restMethods = [...VERBS.values()].map(({ method }) => method);
+  prepareSeries(observers, restMethods, ["rest"]);
   const probe = new SharedProbe(parts.probe);
   const admit = admission({ authenticator, isOpen: isOpenService, limit: new CallLimit(MAX_CALLS), observers });
   const connect = {
@@ -99,7 +111,7 @@ export function createApp(parts: AppParts): App {
       validationInterceptor(),
     ],
     readMaxBytes: MAX_MESSAGE_BYTES,
-    acceptCompression: [compressionGzip, compressionBrotli],
+    acceptCompression: [...COMPRESSIONS],
     jsonOptions: JSON_OPTIONS,
   };
   const cors = new Cors({
@@ -111,41 +123,47 @@ export function createApp(parts: AppParts): App {
     ...connect,
     admit,
     contextValues: rpcContext,
-    onRefused: (error, { method, requestHeader, contextValues }) => {
+    onRefused: (error, { method, requestHeader, contextValues, arrived }) => {
       const requestId = requestIdOf(requestHeader);
-      const call = { method, contextValues, requestId, started: performance.now(), isRefused: true };
+      const call = { method, contextValues, requestId, started: startOf(arrived), isRefused: true };
       return observeFailure(observers, call, refusedError(error, method.input));
     },
   });
   const userRoute = new UserRoute({
-    onRefused: (error, { headers }) => refuse(error, headers),
+    onRefused: (error, { headers, arrived }) => refuse(error, headers, { contextValues: restContext(), arrived }),
     requireStrictJson,
     compressions: connect.acceptCompression,
   });
-  const endpoints = operations({ ...parts, probe, metrics: () => metrics.expose() });
+  const endpoints = operations({ ...parts, probe, metrics: (accept) => metrics.expose(formatOf(accept)) });
   const adapter = new ConnectAdapter({
     ...connect,
     admit,
     contextValues: rpcContext,
     // Calls that are no streams are finished; the unary transport is not told.
-    shutdownSignal: parts.shutdownSignal,
-    onMethod: (allowed, { method }, headers) => refuse(methodNotAllowed(allowed), headers, method),
-    onContentType: ({ method }, headers) => refuse(unsupportedType(), headers, method),
+    shutdownSignal,
+    onMethod: (allowed, { method }, headers) => refuse(methodNotAllowed(allowed), headers, rpcOf(headers, method)),
+    onContentType: ({ method }, headers) => refuse(unsupportedType(), headers, rpcOf(headers, method)),
     onError: (error) => logger.error(errorFields(error), "request failed"),
   });
 
-  /** Counts and logs a request that is refused before it is a call. */
-  function refuse(failure: ConnectError, headers: HeaderRecord, method?: DescMethod): ConnectError {
+  /** Counts and logs a request that is refused before it is a call; without context values it is of no protocol of calls. */
+  function refuse(
+    failure: ConnectError,
+    headers: HeaderRecord,
+    of: Partial<Pick<ObservedCall, "method" | "contextValues">> & { readonly arrived?: number | undefined } = {},
+  ): ConnectError {
+    const { method, contextValues, arrived } = of;
     const requestId = requestIdOf(new LeanHeaders(headers));
-    const isRpc = method !== undefined || protocolOf(headers) !== "connect";
-    const contextValues = isRpc ? rpcContext({ headers }) : undefined;
-    return observeFailure(observers, { method, contextValues, requestId, started: performance.now() }, failure);
+    return observeFailure(observers, { method, contextValues, requestId, started: startOf(arrived) }, failure);
   }
 
   /** The REST shim: each verb is one RPC, and is let in as one. */
   function rest(httpMethod: string, headers: HeaderRecord): Route | Promise<Route> {
     const verb = VERBS.get(httpMethod);
-    if (!verb) return answerNow(errorResponse(refuse(verbNotAllowed(httpMethod), headers), false));
+    if (!verb)
+      return answerNow(
+        errorResponse(refuse(verbNotAllowed(httpMethod), headers, { contextValues: restContext() }), false),
+      );
     const letIn = (call: Admitted): Route => ({
       isTooLong: (_head, total) => userRoute.isTooLong(total),
       serve: (request) =>
@@ -169,15 +187,16 @@ export function createApp(parts: AppParts): App {
   }
 
   /** The answer to a path that nothing serves, in the caller's protocol. */
-  function nowhere(headers: HeaderRecord): Route {
-    if (protocolOf(headers) === "connect") return answerNow(errorResponse(refuse(pathNotFound(), headers), false));
-    return answerNow(refusalOf(headers, refuse(unknownMethod(), headers)));
+  function nowhere(path: string, headers: HeaderRecord): Route {
+    const of = RPC_PATH.test(path) ? rpcOf(headers, undefined) : {};
+    if (protocolOf(headers) === "connect") return answerNow(errorResponse(refuse(pathNotFound(), headers, of), false));
+    return answerNow(refusalOf(headers, refuse(unknownMethod(), headers, of)));
   }
 
   const find: Find = (httpMethod, target, headers) => {
     if (!PLAIN_TARGET.test(target)) return answerNow(onHttpError(400, headers));
-    const route = unary.route(httpMethod, target, headers);
-    if (route) return withCors(route, headers);
+    const call = unary.route(httpMethod, target, headers);
+    if (call) return withCors(call, headers);
     const path = pathOf(target);
     if (isUserRoute(path)) return rest(httpMethod, headers);
     const endpoint = endpoints.get(path);
@@ -188,7 +207,8 @@ export function createApp(parts: AppParts): App {
     const preflight = RPC_PATH.test(path) ? cors.preflight(httpMethod, headers) : undefined;
     if (preflight) return answerNow({ status: 204, headers: preflight, body: new Uint8Array(0) });
     if (adapter.has(path)) return withCors(adapter.refuse(httpMethod, path, headers), headers);
-    return RPC_PATH.test(path) ? withCors(nowhere(headers), headers) : nowhere(headers);
+    const route = nowhere(path, headers);
+    return RPC_PATH.test(path) ? withCors(route, headers) : route;
   };
 
   const onHttpError: OnHttpError = (status, headers) => {
@@ -255,6 +275,11 @@ function unsupportedType(): ConnectError {
 
 function unknownMethod(): ConnectError {
   return callError(Code.Unimplemented, "this server has no such method", { reason: "UNIMPLEMENTED" });
+}
+
+/** What is observed of a request for an RPC that is refused before it is a call. */
+function rpcOf(headers: HeaderRecord, method: DescMethod | undefined) {
+  return { method, contextValues: rpcContext({ headers }) };
 }
 
 function rpcContext({ headers }: { readonly headers: HeaderRecord }): ContextValues {

@@ -7,6 +7,24 @@ import { talk } from "./support/differential-service.ts";
 
 const VERSIONS = [[], [["connect-protocol-version", "1"]], [["connect-protocol-version", "2"]]] as const;
 
+/** Every option that has a default of its own. */
+const UNSET = Object.fromEntries(
+  [
+    "acceptCompression",
+    "binaryOptions",
+    "compressMinBytes",
+    "connect",
+    "grpc",
+    "grpcWeb",
+    "jsonOptions",
+    "maxTimeoutMs",
+    "readMaxBytes",
+    "requireConnectProtocolHeader",
+    "shutdownSignal",
+    "writeMaxBytes",
+  ].map((name) => [name, undefined]),
+);
+
 describe.each(FORMS)("options of $name", (form) => {
   const message = talk({ text: "hi", script: { size: 3000 } });
 
@@ -35,6 +53,12 @@ describe.each(FORMS)("options of $name", (form) => {
       { grpcWeb: false },
       { connect: false },
       { grpc: false, grpcWeb: false },
+      // As if they were not given: both know gzip and Brotli, say, and neither limits what is read.
+      { acceptCompression: undefined as never },
+      UNSET as never,
+      { shutdownSignal: AbortSignal.abort() },
+      { readMaxBytes: 10 },
+      { compressMinBytes: 0 },
       { acceptCompression: [] },
       { acceptCompression: [compressionGzip], compressMinBytes: 0 },
       { writeMaxBytes: 100 },
@@ -52,6 +76,7 @@ describe.each(FORMS)("options of $name", (form) => {
       await exchangeAlike(pair, requestOf(form, message));
       await exchangeAlike(pair, requestOf(form, message, { headers }));
       await exchangeAlike(pair, requestOf(form, message, { compression: "gzip" }));
+      await exchangeAlike(pair, requestOf(form, message, { compression: "br", headers }));
       await exchangeAlike(pair, { ...requestOf(form, message), headers: [] });
       if (!form.binary && form.protocol === "connect") {
         await exchangeAlike(pair, { ...requestOf(form, message), body: Buffer.from('{"unknown":1}') });

@@ -48,7 +48,7 @@ const FAULTS: readonly Fault[] = [
   ["an id of control characters in an update", ["user_group_id"], update({ userGroupId: "\u007f" })],
   ["a long name in an update", ["name"], update({ userGroupId: "a", name: "é".repeat(257) })],
   ["1,001 entries", ["mapping"], update({ userGroupId: "a", mapping: entries(1001) })],
-  ["a long key", [`mapping["${"k".repeat(257)}"]`], update({ userGroupId: "a", mapping: { ["k".repeat(257)]: "" } })],
+  ["a long key", [`mapping["${"k".repeat(64)}…"]`], update({ userGroupId: "a", mapping: { ["k".repeat(257)]: "" } })],
   ["a long value", ['mapping["k"]'], update({ userGroupId: "a", mapping: { k: "v".repeat(1025) } })],
   ["properties of 64 KiB and a byte", ["properties"], update({ userGroupId: "a", properties: sized(65537) })],
   ["33 levels of objects", ["properties"], update({ userGroupId: "a", properties: nested(33) })],

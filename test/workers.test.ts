@@ -27,7 +27,11 @@ describe.skipIf(redisUrl === undefined)("several workers on one port", () => {
     }
     expect(tokens.size).toBe(1);
     const metrics = await (await get(server, "/metrics")).text();
-    expect(metrics).toMatch(/ugs_calls_total\{[^}]*GetUserGroup[^}]*code="ok"\} 10\n/);
+    expect(metrics).toMatch(/grpc_server_handled_total\{[^}]*GetUserGroup[^}]*"rest"[^}]*grpc_code="OK"\} 10\n/);
+    const accept = "application/openmetrics-text; version=1.0.0";
+    const open = await (await fetch(`${server.url}/metrics`, { headers: { accept } })).text();
+    expect(open).toMatch(/grpc_server_handled_total\{[^}]*GetUserGroup[^}]*"rest"[^}]*grpc_code="OK"\} 10\n/);
+    expect(open).toMatch(/# TYPE grpc_server_handled counter\n[\s\S]*# EOF\n$/);
     expect(await server.stop()).toBe(0);
   });
 

@@ -15,10 +15,13 @@ export interface CounterOptions {
  */
 export class LeanCounter {
   readonly #options: CounterOptions;
+  readonly #type: "counter" | "gauge";
   readonly #series: LabelledSeries<{ readonly labels: Labels; value: number }>;
 
-  constructor(options: CounterOptions, registry: Registry) {
+  /** @param type a gauge may count down, too */
+  constructor(options: CounterOptions, registry: Registry, type: "counter" | "gauge" = "counter") {
     this.#options = options;
+    this.#type = type;
     this.#series = new LabelledSeries(options.labelNames, (labels) => ({ labels, value: 0 }));
     registry.registerMetric(this as never);
   }
@@ -27,11 +30,11 @@ export class LeanCounter {
     return this.#options.name;
   }
 
-  /** What counts one under these label values, in the order of the label names; ask for it once and keep it. */
-  labels(...values: readonly string[]): () => void {
+  /** What counts under these label values, in the order of the label names, by default one; ask for it once and keep it. */
+  labels(...values: readonly string[]): (by?: number) => void {
     const series = this.#series.get(values);
-    return () => {
-      series.value++;
+    return (by = 1) => {
+      series.value += by;
     };
   }
 
@@ -39,6 +42,6 @@ export class LeanCounter {
   async get() {
     const { name, help } = this.#options;
     const values = this.#series.all().map(({ labels, value }) => ({ labels, value }));
-    return { name, help, type: "counter", values, aggregator: "sum" };
+    return { name, help, type: this.#type, values, aggregator: "sum" };
   }
 }

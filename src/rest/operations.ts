@@ -8,10 +8,15 @@ export interface OperationsParts {
   readonly probe: StoreProbe;
   /** Whether the process is about to end. */
   readonly isClosing: () => boolean;
-  readonly metrics: () => Promise<{ contentType: string; text: string }>;
+  /** The metrics in the format that an `Accept` field asks for. */
+  readonly metrics: (accept: string | undefined) => Promise<{
+    readonly contentType: string;
+    readonly text: string;
+    readonly gzipped: () => Promise<Uint8Array>;
+  }>;
 }
 
-type Endpoint = () => Promise<RestResponse>;
+type Endpoint = (request: { readonly headers: RestResponse["headers"] }) => Promise<RestResponse>;
 
 /** `/healthz`, `/readyz` and `/metrics`, by path. They need no API token. */
 export function operations({ probe, isClosing, metrics }: OperationsParts): ReadonlyMap<string, Endpoint> {
@@ -29,14 +34,24 @@ export function operations({ probe, isClosing, metrics }: OperationsParts): Read
         }
       },
     ],
-    [
-      "/metrics",
-      async () => {
-        const { contentType, text: body } = await metrics();
-        return text(200, body, contentType);
-      },
-    ],
+    ["/metrics", ({ headers }) => exposed(headers, metrics)],
   ]);
+}
+
+async function exposed(headers: RestResponse["headers"], metrics: OperationsParts["metrics"]): Promise<RestResponse> {
+  const exposition = await metrics(fieldOf(headers, "accept"));
+  const answer = text(200, exposition.text, exposition.contentType);
+  answer.headers["vary"] = "accept, accept-encoding";
+  if (!takesGzip(fieldOf(headers, "accept-encoding"))) return answer;
+  const body = await exposition.gzipped();
+  answer.headers["content-encoding"] = "gzip";
+  answer.headers["content-length"] = String(body.byteLength);
+  return { ...answer, body };
+}
+
+function fieldOf(headers: RestResponse["headers"], name: string): string | undefined {
+  const value = headers[name];
+  return value === undefined ? undefined : String(value);
 }
 
 /** Whether the endpoints for operators have an HTTP method. */
@@ -58,4 +73,11 @@ function text(status: number, content: string, contentType = "text/plain; charse
     headers: { "content-type": contentType, "content-length": String(body.byteLength), "cache-control": "no-store" },
     body,
   };
+}
+
+/** Whether an `Accept-Encoding` field takes gzip. */
+function takesGzip(acceptEncoding: string | undefined): boolean {
+  return (acceptEncoding ?? "")
+    .split(",")
+    .some((item) => /^ *gzip *(?:;|$)/i.test(item) && !/; *q=0(?:\.0*)? *$/i.test(item));
 }

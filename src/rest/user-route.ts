@@ -19,6 +19,8 @@ export interface RestRequest {
   readonly target: string;
   readonly headers: RestHeaders;
   readonly body: Uint8Array;
+  /** In milliseconds of Unix time, where it is known. */
+  readonly arrived?: number | undefined;
 }
 
 /** Makes a typed call through the interceptors; rejects with the ConnectError that they make of a failure. */

@@ -1,7 +1,9 @@
+import { create, toBinary } from "@bufbuild/protobuf";
+import { violationsToProto } from "@bufbuild/protovalidate";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import * as domain from "../domain/errors.ts";
-import { type FieldViolation, violationsOfRefusal } from "./validation.ts";
+import { type FieldViolation, fieldViolations, MAX_VIOLATIONS, RequestInvalid } from "./violations.ts";
 
 /** Who defines the reasons of this service's errors: `google.rpc.ErrorInfo.domain`. */
 export const ERROR_DOMAIN = "user-group-service";
@@ -67,13 +69,51 @@ export function reasonOfCode(code: Code): string {
   return REASONS[code] ?? "INTERNAL";
 }
 
+/**
+ * How large an error may be in the header fields of gRPC, in bytes: many
+ * clients and proxies take 8 KiB of them in all.
+ */
+const MAX_ERROR_BYTES = 7 * 1024;
+
+/** How many violations are listed, and how many in protovalidate's own detail, which is longer: the first that fits. */
+const LISTED = [
+  [MAX_VIOLATIONS, MAX_VIOLATIONS],
+  [MAX_VIOLATIONS, 5],
+  [10, 2],
+  [5, 1],
+  [1, 1],
+] as const;
+
 /** The refusal of the validator, in words of this service; protovalidate's own detail stays with it. */
-function validationError({ details, cause }: ConnectError, violations: readonly FieldViolation[]): ConnectError {
-  const message = violations.map(({ field, description }) => `${field}: ${description}`).join("; ");
-  const error = new ConnectError(message, Code.InvalidArgument, undefined, undefined, cause);
-  error.details = details;
+function validationError(cause: RequestInvalid): ConnectError {
+  let error = new ConnectError("");
+  for (const [listed, detailed] of LISTED) {
+    error = listing(cause, listed, detailed);
+    if (bytesOverGrpc(error) <= MAX_ERROR_BYTES) break;
+  }
+  return error;
+}
+
+function listing(cause: RequestInvalid, listed: number, detailed: number): ConnectError {
+  const violations = fieldViolations(cause.violations.slice(0, listed));
+  const lines = violations.map(({ field, description }) => `${field}: ${description}`);
+  const more = cause.total - violations.length;
+  if (more > 0) lines.push(`and ${more} more`);
+  const error = new ConnectError(lines.join("; "), Code.InvalidArgument, undefined, undefined, cause);
+  const [value, desc] = violationsToProto(cause.violations.slice(0, detailed));
+  error.details.push({ desc, value });
   addDetail(error, { reason: "VALIDATION_FAILED", violations });
   return error;
+}
+
+/** About how many bytes an error takes in `grpc-message` and `grpc-status-details-bin`. */
+function bytesOverGrpc({ rawMessage, details }: ConnectError): number {
+  let bytes = Buffer.byteLength(rawMessage);
+  for (const detail of details) {
+    if ("desc" in detail)
+      bytes += detail.desc.typeName.length + toBinary(detail.desc, create(detail.desc, detail.value)).byteLength + 32;
+  }
+  return encodeURIComponent(rawMessage).length + Math.ceil((bytes * 4) / 3);
 }
 
 /**
@@ -90,8 +130,7 @@ export function toCallError(error: unknown): ConnectError {
   }
   if (error instanceof ConnectError) {
     if (error.findDetails(ErrorInfoSchema).length === 0) {
-      const violations = violationsOfRefusal(error.cause);
-      if (violations) return validationError(error, violations);
+      if (error.cause instanceof RequestInvalid) return validationError(error.cause);
       addDetail(error, { reason: reasonOfCode(error.code) });
     }
     return error;

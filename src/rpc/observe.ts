@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type { DescMethod } from "@bufbuild/protobuf";
-import { Code, type ConnectError, type ContextValues, type Interceptor } from "@connectrpc/connect";
+import { Code, ConnectError, type ContextValues, type Interceptor } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
+import type { CallKind, CallSeries } from "../observability/call-metrics.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
-import type { CallObservation } from "../observability/metrics.ts";
-import { kProtocol } from "./context.ts";
+import { kProtocol, type WireProtocol } from "./context.ts";
 import { toCallError } from "./errors.ts";
 
 /** Carries the id of a request; a caller may send one, and gets it back. */
@@ -13,7 +13,10 @@ export const REQUEST_ID_HEADER = "x-request-id";
 /** Who is told of calls. */
 export interface Observers {
   readonly logger: Logger;
-  readonly observeCall: (observation: CallObservation) => void;
+  /** What is counted of the calls of a kind over a protocol. */
+  readonly calls: (kind: CallKind, protocol: string, codes?: readonly string[]) => CallSeries;
+  /** Aborts when the service begins to close. */
+  readonly shutdownSignal?: AbortSignal;
 }
 
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
@@ -53,8 +56,9 @@ export function observeInterceptor(observers: Observers): Interceptor {
     const started = performance.now();
     const requestId = requestIdOf(req.header);
     const call = { method: req.method, contextValues: req.contextValues, requestId, started };
+    seriesOf(observers, call).start();
     const fail = (failure: unknown): never => {
-      throw observeFailure(observers, call, failure);
+      throw endFailed(observers, call, (req.stream && givenUp(req.signal, failure)) || failure);
     };
     const succeed = (response: Awaited<ReturnType<typeof next>>) => {
       try {
@@ -64,14 +68,19 @@ export function observeInterceptor(observers: Observers): Interceptor {
       } catch (failure) {
         return fail(failure);
       }
-      if (response.stream) return { ...response, message: observeStream(observers, call, response.message) };
+      if (response.stream) {
+        return {
+          ...response,
+          message: observeStream(observers, call, { messages: response.message, signal: req.signal }),
+        };
+      }
       observeEnd(observers, call, undefined);
       return response;
     };
     try {
       return next(req).then(succeed, fail);
     } catch (failure) {
-      return Promise.reject(observeFailure(observers, call, failure));
+      return Promise.reject(endFailed(observers, call, failure));
     }
   };
 }
@@ -80,6 +89,7 @@ export function observeInterceptor(observers: Observers): Interceptor {
 export interface ObservedCall {
   /** Undefined for a request that named none. */
   readonly method: DescMethod | undefined;
+  /** Undefined for a request that is of no protocol of calls. */
   readonly contextValues: ContextValues | undefined;
   readonly requestId: string;
   /** `performance.now()` when it began. */
@@ -88,8 +98,45 @@ export interface ObservedCall {
   readonly isRefused?: boolean;
 }
 
-/** Counts and logs a failed call, and gives its error the id of the request. */
+/** Counts and logs a call that fails before it reaches the interceptors, and gives its error the id of the request. */
 export function observeFailure(observers: Observers, call: ObservedCall, failure: unknown): ConnectError {
+  seriesOf(observers, call).start();
+  return endFailed(observers, call, failure);
+}
+
+/** When a request came, as `performance.now()`. @param arrived in Unix time, in milliseconds; undefined: now */
+export function startOf(arrived: number | undefined): number {
+  return performance.now() - (arrived === undefined ? 0 : Math.max(0, Date.now() - arrived));
+}
+
+/** The codes whose series are there from the start, so that their first increase is seen as one. */
+const CODES: readonly string[] = [
+  "OK",
+  ...[
+    Code.Canceled,
+    Code.InvalidArgument,
+    Code.DeadlineExceeded,
+    Code.NotFound,
+    Code.ResourceExhausted,
+    Code.Aborted,
+    Code.Unimplemented,
+    Code.Internal,
+    Code.Unavailable,
+    Code.DataLoss,
+    Code.Unauthenticated,
+  ].map((code) => Code[code]),
+];
+
+/** Makes the series of the calls of methods over protocols, all of them zero. */
+export function prepareSeries(
+  { calls }: Observers,
+  methods: readonly DescMethod[],
+  protocols: readonly WireProtocol[],
+): void {
+  for (const method of methods) for (const protocol of protocols) calls(kindOf(method), protocol, CODES);
+}
+
+function endFailed(observers: Observers, call: ObservedCall, failure: unknown): ConnectError {
   const error = toCallError(failure);
   error.metadata.set(REQUEST_ID_HEADER, call.requestId);
   observeEnd(observers, call, error);
@@ -99,46 +146,90 @@ export function observeFailure(observers: Observers, call: ObservedCall, failure
 function observeEnd(observers: Observers, call: ObservedCall, error: ConnectError | undefined): void {
   const { method, requestId, started } = call;
   const seconds = (performance.now() - started) / 1000;
-  const observation = {
-    method: method ? nameOf(method) : "none",
-    protocol: call.contextValues?.get(kProtocol) ?? "rest",
+  seriesOf(observers, call).end(error ? (Code[error.code] ?? "Unknown") : "OK", seconds);
+  const { logger } = observers;
+  const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !call.isRefused;
+  if (!isFault && !logger.isLevelEnabled("debug")) return;
+  const fields = {
+    request_id: requestId,
+    method: method ? kindOf(method).name : "none",
+    protocol: protocolOf(call),
     code: error ? codeToString(error.code) : "ok",
     seconds,
+    ...(error && errorFields(error.cause ?? error)),
   };
-  observers.observeCall(observation);
-  if (!error) {
-    if (observers.logger.isLevelEnabled("debug")) {
-      observers.logger.debug({ request_id: requestId, ...observation }, "call");
-    }
-    return;
-  }
-  const fields = { request_id: requestId, ...observation, ...errorFields(error.cause ?? error) };
-  if (SERVER_FAULTS.has(error.code) && !call.isRefused) observers.logger.error(fields, "call failed");
-  else observers.logger.debug(fields, "call refused");
+  if (isFault) logger.error(fields, "call failed");
+  else logger.debug(fields, error ? "call refused" : "call");
 }
 
-const names = new WeakMap<DescMethod, string>();
+function seriesOf(observers: Observers, call: ObservedCall): CallSeries {
+  return observers.calls(call.method ? kindOf(call.method) : UNKNOWN, protocolOf(call));
+}
 
-/** `package.Service/Method`, put together once for each. */
-function nameOf(method: DescMethod): string {
-  let name = names.get(method);
-  if (name === undefined) {
-    name = `${method.parent.typeName}/${method.name}`;
-    names.set(method, name);
+function protocolOf({ contextValues }: ObservedCall): WireProtocol | "none" {
+  return contextValues?.get(kProtocol) ?? "none";
+}
+
+/** A kind with its name as the log has it, `package.Service/Method`. */
+type NamedKind = CallKind & { readonly name: string };
+
+/** Whatever is asked for that is not served: callers must not choose the names of series. */
+const UNKNOWN: CallKind = { type: "unary", service: "unknown", method: "unknown" };
+
+const TYPES = {
+  unary: "unary",
+  client_streaming: "client_stream",
+  server_streaming: "server_stream",
+  bidi_streaming: "bidi_stream",
+} as const;
+
+const kinds = new WeakMap<DescMethod, NamedKind>();
+
+/** What is called, put together once for each. */
+function kindOf(method: DescMethod): NamedKind {
+  let kind = kinds.get(method);
+  if (kind === undefined) {
+    const service = method.parent.typeName;
+    kind = { type: TYPES[method.methodKind], service, method: method.name, name: `${service}/${method.name}` };
+    kinds.set(method, kind);
   }
-  return name;
+  return kind;
+}
+
+/** What a runtime calls it when a caller is gone in the middle of its messages; it may say so before the signal does. */
+const CONNECTION_LOST: ReadonlySet<unknown> = new Set([
+  "ABORT_ERR",
+  "ECONNRESET",
+  "EPIPE",
+  "ERR_HTTP2_INVALID_STREAM",
+  "ERR_HTTP2_STREAM_CANCEL",
+  "ERR_HTTP2_STREAM_ERROR",
+  "ERR_STREAM_DESTROYED",
+  "ERR_STREAM_PREMATURE_CLOSE",
+]);
+
+/** Why a stream was given up: its time is over, or its caller is gone. What breaks by that is no fault. */
+function givenUp({ aborted, reason }: AbortSignal, failure?: unknown): ConnectError | undefined {
+  const { code } =
+    ((failure instanceof ConnectError ? failure.cause : failure) as { code?: unknown } | undefined) ?? {};
+  if (!aborted && !CONNECTION_LOST.has(code)) return undefined;
+  const isOver = reason instanceof ConnectError && reason.code === Code.DeadlineExceeded;
+  return isOver ? reason : new ConnectError("the caller is gone", Code.Canceled);
 }
 
 async function* observeStream<T>(
   observers: Observers,
   call: ObservedCall,
-  messages: AsyncIterable<T>,
+  { messages, signal }: { readonly messages: AsyncIterable<T>; readonly signal: AbortSignal },
 ): AsyncIterable<T> {
-  let error: ConnectError | undefined;
+  // What is not read to its end was given up by whoever read it.
+  let error: ConnectError | undefined = new ConnectError("the caller is gone", Code.Canceled);
   try {
     yield* messages;
+    // When the service closes, streams are told, and end well.
+    error = signal.reason === observers.shutdownSignal?.reason ? undefined : givenUp(signal);
   } catch (failure) {
-    error = toCallError(failure);
+    error = givenUp(signal, failure) ?? toCallError(failure);
     throw error;
   } finally {
     observeEnd(observers, call, error);

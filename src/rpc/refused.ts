@@ -2,13 +2,16 @@ import type { DescField, DescMessage, DescOneof } from "@bufbuild/protobuf";
 import { isFieldError } from "@bufbuild/protobuf/reflect";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { addDetail, callError, reasonOfCode } from "./errors.ts";
-import type { FieldViolation } from "./validation.ts";
+import type { FieldViolation } from "./violations.ts";
 
 /** The largest request message, in bytes, compressed or not. */
 export const MAX_MESSAGE_BYTES = 1024 * 1024;
 
 /** The same of what anybody may send: names alone. */
 export const MAX_OPEN_MESSAGE_BYTES = 4096;
+
+/** The longest text of the transport that is passed on, in UTF-16 units. */
+const MAX_TEXT = 256;
 
 /** Where the transport names the limit that a message is over. */
 const LIMIT = /\breadMaxBytes (\d+)/;
@@ -31,7 +34,9 @@ export function refusedError(error: ConnectError, input: DescMessage): ConnectEr
   if (error.code === Code.InvalidArgument && error.cause !== undefined && !(error.cause instanceof ConnectError)) {
     return refusedJson(error.cause, input);
   }
-  const refused = new ConnectError(error.rawMessage, error.code, error.metadata, undefined, error);
+  // Connect's texts quote header fields whole.
+  const text = error.rawMessage.slice(0, MAX_TEXT).toWellFormed();
+  const refused = new ConnectError(text, error.code, error.metadata, undefined, error);
   addDetail(refused, { reason: reasonOfCode(error.code) });
   return refused;
 }

@@ -1,4 +1,4 @@
-import type { DescService } from "@bufbuild/protobuf";
+import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import type { ConnectRouter } from "@connectrpc/connect";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
@@ -35,6 +35,11 @@ const OPEN_NAMES: ReadonlySet<string> = new Set(OPEN.map(({ typeName }) => typeN
 /** Whether a service may be called without an API token. */
 export function isOpenService(typeName: string): boolean {
   return OPEN_NAMES.has(typeName);
+}
+
+/** The methods of every service. */
+export function servedMethods(): DescMethod[] {
+  return [...GUARDED, ...OPEN].flatMap(({ methods }) => methods);
 }
 
 /** Registers every RPC. */

@@ -1,18 +1,12 @@
 import { type DescField, type DescMessage, getOption, hasOption, type Message } from "@bufbuild/protobuf";
-import type { Path } from "@bufbuild/protobuf/reflect";
-import { createValidator, ValidationError, type Validator, Violation } from "@bufbuild/protovalidate";
+import { createValidator, type Validator, Violation } from "@bufbuild/protovalidate";
 import type { Interceptor } from "@connectrpc/connect";
 import { createValidateInterceptor } from "@connectrpc/validate";
 import { json as jsonRulesOption } from "../../gen/usergroup/v1/json_rules_pb.ts";
 import type { JsonObject } from "../domain/user-group.ts";
 import { type JsonFault, jsonFault, textFault } from "./json-rules.ts";
 import { compileSureCheck } from "./sure-rules.ts";
-
-/** A field of the request that is at fault; named as in the proto files. */
-export interface FieldViolation {
-  readonly field: string;
-  readonly description: string;
-}
+import { RequestInvalid } from "./violations.ts";
 
 /**
  * Refuses requests that break a rule of the proto files: those of
@@ -21,24 +15,6 @@ export interface FieldViolation {
  */
 export function validationInterceptor(): Interceptor {
   return createValidateInterceptor({ validator: withJsonRules(createValidator({ regexMatch })) });
-}
-
-/** The fields at fault that a refusal of the interceptor above names, by the names of the proto files. */
-export function violationsOfRefusal(cause: unknown): FieldViolation[] | undefined {
-  if (!(cause instanceof ValidationError)) return undefined;
-  return cause.violations.map((violation) => ({ field: fieldPath(violation.field), description: describe(violation) }));
-}
-
-/** What each pattern of the proto files asks for. */
-const PATTERN_TEXTS: readonly (readonly [pattern: string, text: string])[] = [
-  ["^[^\\x00-\\x1f\\x7f-\\x9f]*$", "must not hold control characters"],
-  ["^[\\x21-\\x7e]*$", "must hold visible ASCII characters only, and no spaces"],
-];
-
-function describe({ ruleId, message }: Violation): string {
-  if (ruleId === "string.min_len") return "must not be empty";
-  if (ruleId !== "string.pattern") return message;
-  return PATTERN_TEXTS.find(([pattern]) => message.includes(pattern))?.[1] ?? "holds characters that it must not";
 }
 
 type FieldCheck = { readonly field: DescField; readonly check: (value: unknown) => JsonFault | undefined };
@@ -65,14 +41,15 @@ function withJsonRules(validator: Validator): Validator {
       if (result?.kind === "error") return result;
       const violations = result?.kind === "invalid" ? [...result.violations] : [];
       for (const { field, check } of fieldChecks) {
-        const value = (message as Message & Record<string, unknown>)[field.localName];
+        const value = fieldValue(message, field);
         const fault = value === undefined ? undefined : check(value);
         if (fault) violations.push(new Violation(fault.message, fault.id, [field], [], false));
       }
       if (violations.length === 0) {
         return result ?? { kind: "valid", message: message as never, error: undefined, violations: undefined };
       }
-      return { kind: "invalid", message, error: new ValidationError(violations), violations };
+      const error = new RequestInvalid(violations);
+      return { kind: "invalid", message, error, violations: error.violations };
     },
   };
 }
@@ -83,9 +60,25 @@ function checkOf(field: DescField): FieldCheck[] {
     return [{ field, check: (value) => jsonFault(value as JsonObject, rules) }];
   }
   if (field.fieldKind === "map") return [{ field, check: (value) => mapFault(value as Record<string, unknown>) }];
+  if (field.fieldKind === "list") return [{ field, check: (value) => listFault(value as readonly unknown[]) }];
   if (field.fieldKind === "scalar")
     return [{ field, check: (value) => (typeof value === "string" ? textFault(value) : undefined) }];
   return [];
+}
+
+function fieldValue(message: Message, { localName, oneof }: DescField): unknown {
+  const values = message as Message & Record<string, unknown>;
+  if (!oneof) return values[localName];
+  const { case: chosen, value } = values[oneof.localName] as { readonly case?: string; readonly value?: unknown };
+  return chosen === localName ? value : undefined;
+}
+
+function listFault(list: readonly unknown[]): JsonFault | undefined {
+  for (const value of list) {
+    const fault = typeof value === "string" ? textFault(value) : undefined;
+    if (fault) return fault;
+  }
+  return undefined;
 }
 
 function mapFault(map: Record<string, unknown>): JsonFault | undefined {
@@ -95,28 +88,6 @@ function mapFault(map: Record<string, unknown>): JsonFault | undefined {
     if (fault) return fault;
   }
   return undefined;
-}
-
-/** The path of a field as the proto files name it, such as `mapping["a"]`. */
-function fieldPath(path: Path): string {
-  let text = "";
-  for (const part of path) {
-    switch (part.kind) {
-      case "field":
-      case "oneof":
-        text += `${text === "" ? "" : "."}${part.name}`;
-        break;
-      case "list_sub":
-        text += `[${part.index}]`;
-        break;
-      case "map_sub":
-        text += `[${JSON.stringify(part.key)}]`;
-        break;
-      default:
-        break;
-    }
-  }
-  return text;
 }
 
 const compiled = new Map<string, RegExp>();

@@ -131,6 +131,11 @@ export class UnaryCall {
     return this.#controller.signal;
   }
 
+  /** When the request came, in milliseconds of Unix time, where it is known. */
+  get arrived(): number | undefined {
+    return this.#source.arrived;
+  }
+
   get requestHeader(): Headers {
     return this.header;
   }

@@ -7,6 +7,7 @@ import type { HeaderRecord } from "./lean-headers.ts";
 import { type ExchangeLimits, exchangeHttp1, exchangeHttp2, writeHttp1, writeHttp2 } from "./node-io.ts";
 import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";
 import { MAX_HEADER_BYTES, type PortHandlers, streamsAsRequests } from "./port.ts";
+import { cutQuotedFields } from "./quoted-fields.ts";
 import type { Route } from "./wire.ts";
 
 /**
@@ -115,7 +116,8 @@ export function dispatch(options: DispatchOptions): PortHandlers {
         stream.on("error", ignore);
         // What was reset in the packet that it began in is closed before anybody hears of it.
         if (stream.destroyed || stream.closed) return;
-        if (onHttpError && isTooLarge(rawHeaders)) writeHttp2(stream, onHttpError(431, headers as HeaderRecord), limits);
+        if (onHttpError && isTooLarge(rawHeaders))
+          writeHttp2(stream, onHttpError(431, headers as HeaderRecord), limits);
         else http2(stream, headers, flags, rawHeaders);
       } catch (error) {
         failHttp2(stream, error);
@@ -215,6 +217,12 @@ class Fallback {
     for (const [name, value] of Object.entries(fallbackHeaders(headers) ?? {})) {
       if (value !== undefined) res.setHeader(name, value);
     }
+    cutQuotedFields(
+      (name) => headers[name],
+      (name, value) => {
+        headers[name] = value;
+      },
+    );
     this.#streams.limitDeadline(headers);
     fallback(req, res);
   }

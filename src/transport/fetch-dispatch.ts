@@ -8,6 +8,7 @@ import { universalServerRequestFromFetch, universalServerResponseToFetch } from 
 import type { DispatchOptions } from "./dispatch.ts";
 import { exchangeFetch, recordOfFetch, targetOf } from "./fetch-io.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
+import { cutQuotedFields } from "./quoted-fields.ts";
 import { withWebText } from "./web-text.ts";
 import { pathOf } from "./wire.ts";
 
@@ -90,7 +91,9 @@ function connectHandlers({ routes, contextValues, ...options }: FetchConnectOpti
         handler.requestPath,
         async (request, headers) => {
           const universal = universalServerRequestFromFetch(request, {});
-          const response = await serve({ ...universal, contextValues: contextValues({ headers }) });
+          const header = new Headers(universal.header);
+          cutQuotedFields(header.get.bind(header), header.set.bind(header));
+          const response = await serve({ ...universal, header, contextValues: contextValues({ headers }) });
           return universalServerResponseToFetch(response);
         },
       ];

@@ -15,10 +15,12 @@ import {
   type UniversalHandlerOptions,
   validateUniversalHandlerOptions,
 } from "@connectrpc/connect/protocol";
+import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { type BinaryEncoder, compileBinaryEncoder } from "./fast-binary.ts";
 import { compileJsonEncoder } from "./fast-json.ts";
 import { compilePlainBinaryDecoder, compilePlainJsonDecoder, type PlainDecoder } from "./fast-requests.ts";
 import { hasLenientJson, requireStrictJson } from "./strict-json.ts";
+import { structDetour } from "./struct-detour.ts";
 
 /** Turns the messages of a method into bytes and back; throws ConnectErrors. */
 export interface Serialization {
@@ -43,9 +45,11 @@ export interface UnaryMethod {
 
 /**
  * Collects the unary methods that routes register, with the options that
- * Connect's own router would serve them with.
+ * Connect's adapter for Node would serve them with.
  */
-export function unaryMethods(routes: (router: ConnectRouter) => void, base: ConnectRouterOptions): UnaryMethod[] {
+export function unaryMethods(routes: (router: ConnectRouter) => void, given: ConnectRouterOptions): UnaryMethod[] {
+  // The adapter, not the router, knows this default; all others are what the options below are validated to.
+  const base = { ...given, acceptCompression: given.acceptCompression ?? [compressionGzip, compressionBrotli] };
   const methods: UnaryMethod[] = [];
   const add = (spec: MethodImplSpec, options: ConnectRouterOptions | undefined) => {
     if (spec.kind === "unary")
@@ -79,11 +83,11 @@ function unaryMethod(desc: DescMethodUnary, impl: UnaryMethod["impl"], given: Co
     impl,
     path: createMethodUrl("/", desc),
     options,
-    binary: serialization(lookup.getI(true), lookup.getO(true), options.writeMaxBytes, {
+    binary: serialization(binaryInput(desc, options), lookup.getO(true), options, {
       decode: compilePlainBinaryDecoder(desc.input),
       encode: binaryOptions?.writeUnknownFields === false ? undefined : compileBinaryEncoder(desc.output),
     }),
-    json: serialization(strictly(desc, lookup.getI(false)), lookup.getO(false), options.writeMaxBytes, {
+    json: serialization(strictly(desc, lookup.getI(false)), lookup.getO(false), options, {
       decode: compilePlainJsonDecoder(desc.input),
       toText: hasWriteOptions(jsonOptions) ? undefined : compileJsonEncoder(desc.output),
     }),
@@ -107,11 +111,26 @@ function strictly({ input: desc }: DescMethodUnary, input: Pick<Serialization, "
   };
 }
 
-/** What Connect does, by way of the fast functions where those know how and the limit is kept. */
+/** How Connect decodes the binary requests of a method, but that repetitions within them cost no more than their bytes. */
+function binaryInput(desc: DescMethodUnary, options: UniversalHandlerOptions): Pick<Serialization, "parse"> {
+  const detour = structDetour(desc.input);
+  const method = detour ? { ...desc, input: detour.desc } : desc;
+  const input = createMethodSerializationLookup(method, options.binaryOptions, undefined, options).getI(true);
+  if (!detour) return input;
+  return {
+    parse: (bytes) => {
+      const message = input.parse(bytes);
+      detour.restore(message);
+      return message;
+    },
+  };
+}
+
+/** What Connect does, by way of the fast functions where those know how and the limits are kept. */
 function serialization(
   input: Pick<Serialization, "parse">,
   output: { readonly serialize: (message: Message) => Uint8Array },
-  maxBytes: number,
+  { readMaxBytes, writeMaxBytes }: UniversalHandlerOptions,
   fast: {
     readonly decode: PlainDecoder;
     readonly encode?: BinaryEncoder | undefined;
@@ -122,7 +141,7 @@ function serialization(
   const serializeBehind = (message: Message, front: number) => {
     try {
       const bytes = encode?.(message, front);
-      return bytes && bytes.byteLength - front <= maxBytes ? bytes : undefined;
+      return bytes && bytes.byteLength - front <= writeMaxBytes ? bytes : undefined;
     } catch {
       // Connect's own encoder knows what is wrong with it, or how it is done.
       return undefined;
@@ -133,13 +152,13 @@ function serialization(
       const text = toText?.(message);
       if (text === undefined) return undefined;
       // A character has at most three bytes, so that few texts need be measured.
-      return text.length * 3 <= maxBytes || Buffer.byteLength(text) <= maxBytes ? text : undefined;
+      return text.length * 3 <= writeMaxBytes || Buffer.byteLength(text) <= writeMaxBytes ? text : undefined;
     } catch {
       return undefined;
     }
   };
   return {
-    parse: (bytes) => decode(bytes) ?? input.parse(bytes),
+    parse: (bytes) => (bytes.byteLength <= readMaxBytes ? decode(bytes) : undefined) ?? input.parse(bytes),
     serialize: (message) => serializeBehind(message, 0) ?? serializeText(message) ?? output.serialize(message),
     serializeBehind,
   };

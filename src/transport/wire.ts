@@ -42,6 +42,8 @@ export interface RefusedRequest {
   readonly protocolName: string;
   readonly requestHeader: Headers;
   readonly contextValues: ContextValues | undefined;
+  /** In milliseconds of Unix time, where it is known. */
+  readonly arrived: number | undefined;
 }
 
 /** Replaces the error of a request that could not be decoded, before it is sent. */
@@ -77,8 +79,8 @@ export function openCall(request: WireRequest, opening: Opening, admitted: Admit
 export function makeCall(call: UnaryCall, decode: () => Message | Promise<Message>, hooks: Hooks): Promise<Message> {
   const refuse = (reason: unknown): never => {
     const error = asConnectError(reason);
-    const { method, protocolName, header, contextValues } = call;
-    throw hooks.onRefused?.(error, { method, protocolName, requestHeader: header, contextValues }) ?? error;
+    const { method, protocolName, header, contextValues, arrived } = call;
+    throw hooks.onRefused?.(error, { method, protocolName, requestHeader: header, contextValues, arrived }) ?? error;
   };
   let message: Message | Promise<Message>;
   try {

@@ -1,0 +1,215 @@
+import { create, type DescMessage, fromBinary, fromJson, type Message, toBinary } from "@bufbuild/protobuf";
+import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import { StructSchema } from "@bufbuild/protobuf/wkt";
+import fc from "fast-check";
+import { describe, expect, it, vi } from "vitest";
+import {
+  GetUserGroupRequestSchema,
+  RotateUserGroupTokenRequestSchema,
+  UpdateUserGroupRequestSchema,
+  UserGroupService,
+} from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import { compileProto } from "../../test/support/proto.ts";
+import "../hardening.ts";
+import { unaryMethods } from "./methods.ts";
+import { structDetour } from "./struct-detour.ts";
+
+const registry = compileProto(`
+  edition = "2023";
+  package detour.v1;
+  import "google/protobuf/struct.proto";
+  import "google/protobuf/wrappers.proto";
+  message Request {
+    google.protobuf.Struct plain = 1;
+    Inner inner = 2;
+    oneof choice {
+      google.protobuf.Struct chosen = 3;
+      Inner other = 4;
+      string text = 5;
+    }
+    repeated Inner list = 6;
+    map<string, Inner> map = 7;
+    repeated google.protobuf.Struct structs = 8;
+    map<int32, google.protobuf.Struct> struct_map = 9;
+    google.protobuf.Value value = 10;
+    google.protobuf.ListValue list_value = 11;
+    google.protobuf.StringValue wrapped = 12;
+    google.protobuf.Struct group = 13 [features.message_encoding = DELIMITED];
+    Inner inner_group = 14 [features.message_encoding = DELIMITED];
+    repeated int32 packed = 15;
+    Free free = 16;
+    int64 number = 17 [default = 7];
+    Closed closed = 18;
+  }
+  message Inner {
+    google.protobuf.Struct struct = 1;
+    Request request = 2;
+    string name = 3;
+  }
+  message Free {
+    string name = 1;
+    Free free = 2;
+  }
+  enum Closed {
+    option features.enum_type = CLOSED;
+    CLOSED_ONE = 1;
+    CLOSED_TWO = 2;
+  }
+`);
+const Request = registry.getMessage("detour.v1.Request") as DescMessage;
+
+/** The wire format of a message of a type: fields in any order, any number of times, and what is no such field. */
+function wire(desc: DescMessage, depth: number): fc.Arbitrary<Uint8Array> {
+  const field = fc.constantFrom(...desc.fields).chain((of): fc.Arbitrary<Uint8Array> => {
+    const { number } = of;
+    if (of.fieldKind === "map") {
+      const value = depth > 0 && of.message ? wire(of.message, depth - 1) : fc.constant(new Uint8Array());
+      const key = of.mapKey === 9 ? fc.constantFrom("", "a", "b", "__proto__").map(text) : fc.nat(3).map(varint);
+      const isText = of.mapKey === 9;
+      const entry = fc
+        .tuple(key, value, fc.boolean())
+        .map(([k, v, hasKey]) =>
+          Buffer.concat([hasKey ? tagged(1, isText ? 2 : 0, k) : k.subarray(0, 0), tagged(2, 2, v)]),
+        );
+      return entry.map((bytes) => tagged(number, 2, bytes));
+    }
+    if (of.message) {
+      const content = depth > 0 ? wire(of.message, depth - 1) : fc.constant(new Uint8Array());
+      return of.delimitedEncoding
+        ? content.map((bytes) => Buffer.concat([tagged(number, 3, bytes), varint((number << 3) | 4)]))
+        : content.map((bytes) => tagged(number, 2, bytes));
+    }
+    if (of.scalar === 9) return fc.constantFrom("", "x", "é").map((content) => tagged(number, 2, text(content)));
+    if (of.scalar === 1)
+      return fc.double().map((value) => tagged(number, 1, new Uint8Array(new Float64Array([value]).buffer)));
+    return fc.nat(4).map((value) => tagged(number, 0, varint(value)));
+  });
+  const stray = fc.oneof(
+    fc.uint8Array({ maxLength: 4 }),
+    fc.uint8Array({ maxLength: 3 }).map((bytes) => tagged(99, 2, bytes)),
+    fc.nat(300).map((value) => tagged(98, 0, varint(value))),
+    fc.constantFrom(3, 4).map((type) => varint((97 << 3) | type)),
+  );
+  return fc
+    .array(fc.oneof({ weight: 30, arbitrary: field }, { weight: 1, arbitrary: stray }), { maxLength: 5 })
+    .map((parts) => new Uint8Array(Buffer.concat(parts)));
+}
+
+function varint(value: number): Uint8Array {
+  return new BinaryWriter().uint32(value).finish();
+}
+
+function text(value: string): Uint8Array {
+  return Buffer.from(value);
+}
+
+/** A field; its length stands before what has one. */
+function tagged(number: number, type: number, content: Uint8Array): Uint8Array {
+  const length = type === WireType.LengthDelimited ? varint(content.byteLength) : new Uint8Array();
+  return Buffer.concat([varint((number << 3) | type), length, content]);
+}
+
+function outcome(decode: () => Message): unknown {
+  try {
+    return decode();
+  } catch (error) {
+    return { failed: (error as Error).message };
+  }
+}
+
+function decodeByDetour(desc: DescMessage, bytes: Uint8Array): Message {
+  const detour = structDetour(desc);
+  if (!detour) throw new TypeError("no detour");
+  const message = fromBinary(detour.desc, bytes);
+  detour.restore(message);
+  return message;
+}
+
+describe("the detour by messages in place of JSON objects", () => {
+  it("leads to what protobuf-es decodes, or fails as it does", () => {
+    let decoded = 0;
+    let failed = 0;
+    const anyBytes = fc.oneof(
+      { weight: 9, arbitrary: wire(Request, 4) },
+      // Cut off, or with a byte that is another.
+      fc.tuple(wire(Request, 4), fc.nat(), fc.nat(255)).map(([bytes, at, value]) => {
+        const changed = bytes.slice(0, Math.max(1, at % (bytes.byteLength + 8)));
+        if (changed.byteLength > 0) changed[at % changed.byteLength] = value;
+        return changed;
+      }),
+    );
+    fc.assert(
+      fc.property(fc.array(anyBytes, { minLength: 1, maxLength: 3 }), (parts) => {
+        const bytes = new Uint8Array(Buffer.concat(parts));
+        const expected = outcome(() => fromBinary(Request, bytes));
+        const actual = outcome(() => decodeByDetour(Request, bytes));
+        if (Object.hasOwn(expected as object, "failed")) failed++;
+        else decoded++;
+        expect(actual).toStrictEqual(expected);
+      }),
+      { numRuns: 5000, seed: 11 },
+    );
+    expect([decoded > 2000, failed > 200]).toEqual([true, true]);
+  });
+
+  it("is taken where a field holds a JSON object alone", () => {
+    expect(structDetour(Request)).toBeDefined();
+    expect(structDetour(GetUserGroupRequestSchema)).toBeDefined();
+    expect(structDetour(registry.getMessage("detour.v1.Free") as DescMessage)).toBeUndefined();
+    expect(structDetour(RotateUserGroupTokenRequestSchema)).toBeUndefined();
+    expect(structDetour(registry.getMessage("google.protobuf.Struct") as DescMessage)).toBeUndefined();
+  });
+});
+
+const KEYS = 400;
+const TIMES = 500;
+const properties = Object.fromEntries(Array.from({ length: KEYS }, (_, i) => [`k${i}`, i]));
+
+/** How many entries of objects are gone through by `work`. */
+function entriesIn(work: () => void): number {
+  let count = 0;
+  const entries = Object.entries;
+  const spy = vi.spyOn(Object, "entries").mockImplementation((object: object) => {
+    const found = entries(object);
+    count += found.length;
+    return found;
+  });
+  work();
+  spy.mockRestore();
+  return count;
+}
+
+describe("a request that repeats a field which holds a large object", () => {
+  const { getUserGroup, updateUserGroup } = UserGroupService.method;
+  const methods = unaryMethods((router) => router.service(UserGroupService, {}), {});
+
+  it.each([
+    [getUserGroup, toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { properties })), 4],
+    [updateUserGroup, toBinary(UpdateUserGroupRequestSchema, create(UpdateUserGroupRequestSchema, { properties })), 4],
+  ] as const)("costs no more than its bytes: $name", (desc, first, number) => {
+    const parse = methods.find((method) => method.desc === desc)?.binary.parse;
+    const bytes = Buffer.concat([first, ...Array.from({ length: TIMES }, () => tagged(number, 2, new Uint8Array()))]);
+    let message: unknown;
+    const entries = entriesIn(() => {
+      message = parse?.(bytes);
+    });
+    expect(message).toMatchObject({ properties });
+    expect(entries).toBeLessThan(3 * KEYS + TIMES);
+  });
+
+  const struct = toBinary(StructSchema, fromJson(StructSchema, properties));
+  const inner = tagged(2, 2, tagged(2, 2, tagged(1, 2, struct)));
+  const again = tagged(2, 2, tagged(2, 2, tagged(1, 2, new Uint8Array())));
+  const group = (content: Uint8Array) => Buffer.concat([tagged(13, 3, content), varint((13 << 3) | 4)]);
+  it.each([
+    ["within others", inner, again],
+    ["in a oneof", tagged(3, 2, struct), tagged(3, 2, new Uint8Array())],
+    ["as a group", group(struct), group(new Uint8Array())],
+    ["in a list", tagged(6, 2, tagged(1, 2, struct)), tagged(6, 2, tagged(1, 2, new Uint8Array()))],
+  ] as const)("costs no more than its bytes: %s", (_name, first, next) => {
+    const bytes = Buffer.concat([first, ...Array.from({ length: TIMES }, () => next)]);
+    const entries = entriesIn(() => decodeByDetour(Request, bytes));
+    expect(entries).toBeLessThan(3 * KEYS + TIMES);
+    expect(decodeByDetour(Request, bytes)).toStrictEqual(fromBinary(Request, bytes));
+  });
+});

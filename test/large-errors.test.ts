@@ -1,0 +1,150 @@
+import { connect, type IncomingHttpHeaders } from "node:http2";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { BadRequestSchema } from "../gen/google/rpc/error_details_pb.ts";
+import { GetUserGroupRequestSchema, UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { grpcJsClient } from "./support/clients/grpc-js.ts";
+import { failureOf } from "./support/clients/types.ts";
+import { envelope, http1, http2 } from "./support/http.ts";
+import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+
+/** What many clients and proxies take of header fields in all, in bytes. */
+const HEADER_LIMIT = 8 * 1024;
+/** The longest text that is quoted of a key, in characters, with the mark that it was cut. */
+const MAX_QUOTED = 65;
+
+const COUNT = 950;
+
+const GET = "/usergroup.v1.UserGroupService/GetUserGroup";
+
+/** Mappings of which every entry breaks a rule, their keys made of what takes the most room in an error. */
+const MAPPINGS: readonly (readonly [string, { [key: string]: string }])[] = (
+  [
+    ["long keys", "k"],
+    ["keys in three bytes a character", "鍵"],
+    ["keys in surrogate pairs", "👪"],
+    ["keys of quotes", '"'],
+    ["keys of control characters", "\u0001"],
+    ["keys of percent signs", "%"],
+  ] as const
+).map(([name, character]) => [
+  name,
+  Object.fromEntries(Array.from({ length: COUNT }, (_, i) => [`${i}${character.repeat(260)}`, "v"])),
+]);
+
+/** How large header fields are, as HTTP/2 counts them (RFC 9113, 6.5.2). */
+function sizeOf(fields: IncomingHttpHeaders): number {
+  return Object.entries(fields).reduce((sum, [name, value]) => sum + name.length + String(value).length + 32, 0);
+}
+
+describe.each(RUNTIMES)("an error that has much to say on %s", (runtime) => {
+  let server: TestServer;
+  let headers: { authorization: string };
+  beforeAll(async () => {
+    server = await startServer({ runtime });
+    headers = { authorization: `Token ${server.tokens.customer}` };
+  });
+  afterAll(async () => {
+    expect(await server.stop()).toBe(0);
+  });
+
+  describe.each(MAPPINGS)("about %s", (_name, mapping) => {
+    it("reaches grpc-js, whose connection stays", async () => {
+      const client = grpcJsClient(server.url);
+      const { fields } = await failureOf(client.getUserGroup({ userGroupId: "many", mapping }, headers));
+      expect(fields).toMatchObject({ code: "invalid_argument", reason: "VALIDATION_FAILED" });
+      expect(fields.violations.length).toBeGreaterThan(0);
+      expect(fields.violations.length).toBeLessThanOrEqual(20);
+      expect(fields.message).toMatch(new RegExp(`and ${COUNT - fields.violations.length} more$`));
+      for (const { field } of fields.violations) {
+        const key: string = JSON.parse(field.slice("mapping[".length, -1));
+        expect(key.length).toBeLessThanOrEqual(MAX_QUOTED);
+      }
+      expect((await client.getUserGroup({ userGroupId: "after" }, headers)).group.providedId).toBe("after");
+      client.close();
+    });
+
+    it("reaches connect-node, whose connection stays", async () => {
+      const sessionManager = new Http2SessionManager(server.url);
+      const client = createClient(UserGroupService, createGrpcTransport({ baseUrl: server.url, sessionManager }));
+      const error = ConnectError.from(
+        await client.getUserGroup({ userGroupId: "many", mapping }, { headers }).catch((failure: unknown) => failure),
+      );
+      expect(error.code).toBe(Code.InvalidArgument);
+      expect(error.findDetails(BadRequestSchema)[0]?.fieldViolations.length).toBeGreaterThan(0);
+      expect(sessionManager.state()).toBe("open");
+      await client.getUserGroup({ userGroupId: "after" }, { headers });
+      sessionManager.abort();
+    });
+
+    it("fits into the header fields that clients take, and is as short over REST", async () => {
+      const message = create(GetUserGroupRequestSchema, { userGroupId: "many", mapping });
+      const body = envelope(toBinary(GetUserGroupRequestSchema, message));
+      const type = { "content-type": "application/grpc", te: "trailers" };
+      const answer = await http2(server.url, GET, { method: "POST", headers: { ...headers, ...type }, body });
+      const trailers = answer.trailers as IncomingHttpHeaders;
+      expect(trailers["grpc-status"]).toBe("3");
+      expect(sizeOf(trailers) + sizeOf(answer.headers)).toBeLessThan(HEADER_LIMIT);
+      const rest = await http1(server.url, "/api/user", {
+        headers: { ...headers, "content-type": "application/json" },
+        // Escapes make JSON as large as six times the text.
+        body: JSON.stringify({
+          user_group_id: "many",
+          mapping: Object.fromEntries(Object.entries(mapping).slice(0, 600)),
+        }),
+      });
+      expect(rest.status).toBe(400);
+      expect(rest.body.byteLength).toBeLessThan(32 * 1024);
+    });
+  });
+
+  it("says all of it where that is little", async () => {
+    const client = grpcJsClient(server.url);
+    const mapping = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`k${i}`, "v".repeat(1025)]));
+    const { fields } = await failureOf(client.getUserGroup({ userGroupId: "few", mapping }, headers));
+    expect(fields.violations).toHaveLength(20);
+    expect(fields.message).not.toContain("more");
+    client.close();
+  });
+
+  /** Fields that Connect quotes when it refuses them, with more than any error may quote. */
+  const QUOTED = ["grpc-encoding", "grpc-timeout"] as const;
+
+  it.each([GET, "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"])(
+    "quotes little of the header fields of %s",
+    async (path) => {
+      const session = connect(server.url);
+      const ended: string[] = [];
+      session.on("goaway", () => ended.push("goaway"));
+      session.on("error", () => ended.push("error"));
+      for (const name of QUOTED) {
+        const fields = await new Promise<IncomingHttpHeaders>((resolve, reject) => {
+          const stream = session.request({
+            ":method": "POST",
+            ":path": path,
+            "content-type": "application/grpc",
+            te: "trailers",
+            ...headers,
+            // Bytes beyond ASCII take three characters each in grpc-message.
+            [name]: "\u00e9".repeat(20_000),
+          });
+          let all: IncomingHttpHeaders = {};
+          stream.on("response", (received) => Object.assign(all, received));
+          stream.on("trailers", (received) => {
+            all = { ...all, ...received };
+          });
+          stream.on("error", reject);
+          stream.on("close", () => resolve(all));
+          stream.resume();
+          stream.end(envelope(Buffer.alloc(0)));
+        });
+        expect(fields["grpc-status"]).toMatch(/^(?:3|12)$/);
+        expect(sizeOf(fields)).toBeLessThan(HEADER_LIMIT);
+      }
+      expect(ended).toEqual([]);
+      session.close();
+    },
+  );
+});

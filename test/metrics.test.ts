@@ -1,0 +1,226 @@
+import { request } from "node:http";
+import { gunzipSync } from "node:zlib";
+import { createClient } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Health } from "../gen/grpc/health/v1/health_pb.ts";
+import { ServerReflection } from "../gen/grpc/reflection/v1/reflection_pb.ts";
+import { envelope, http1, http2 } from "./support/http.ts";
+import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+const GET = "/usergroup.v1.UserGroupService/GetUserGroup";
+const OPENMETRICS =
+  "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
+
+describe.each(RUNTIMES)("metrics on %s", (runtime) => {
+  let server: TestServer;
+  let headers: { authorization: string; "content-type": string };
+  beforeAll(async () => {
+    server = await startServer({ runtime, env: { LOG_LEVEL: "debug" } });
+    headers = { authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" };
+  });
+  afterAll(async () => {
+    expect(await server.stop()).toBe(0);
+  });
+
+  /** The value of the series of a name that has all of these labels; undefined when there is none. */
+  async function value(name: string, labels: { readonly [label: string]: string }): Promise<number | undefined> {
+    const { body } = await http1(server.url, "/metrics");
+    const lines = body
+      .toString()
+      .split("\n")
+      .filter((line) => line.startsWith(`${name}{`));
+    const found = lines.filter((line) =>
+      Object.entries(labels).every(([label, text]) => line.includes(`${label}="${text}"`)),
+    );
+    expect(found.length).toBeLessThanOrEqual(1);
+    return found[0] === undefined ? undefined : Number(found[0].slice(found[0].lastIndexOf(" ")));
+  }
+
+  const ofGet = { grpc_service: "usergroup.v1.UserGroupService", grpc_method: "GetUserGroup", grpc_type: "unary" };
+  const ofWatch = { grpc_service: "grpc.health.v1.Health", grpc_method: "Watch", protocol: "grpc" };
+  const unknown = { grpc_service: "unknown", grpc_method: "unknown" };
+
+  it("have the series of every method from the start, those of errors at zero", async () => {
+    const fresh = await startServer({ runtime });
+    const { body } = await http1(fresh.url, "/metrics");
+    const text = body.toString();
+    for (const protocol of ["grpc", "grpc-web", "connect", "rest"]) {
+      const labels = `grpc_type="unary",grpc_service="usergroup.v1.UserGroupService",grpc_method="GetUserGroup",protocol="${protocol}"`;
+      expect(text).toContain(`grpc_server_started_total{${labels}} 0\n`);
+      expect(text).toContain(`grpc_server_in_flight{${labels}} 0\n`);
+      expect(text).toContain(`grpc_server_handling_seconds_count{${labels}} 0\n`);
+      for (const code of ["OK", "InvalidArgument", "Unauthenticated", "Internal", "Unavailable", "Canceled"]) {
+        expect(text).toContain(`grpc_server_handled_total{${labels},grpc_code="${code}"} 0\n`);
+      }
+    }
+    expect(text).toContain('grpc_method="ServerReflectionInfo"');
+    await fresh.stop();
+  });
+
+  it("count what begins and what ends, by protocol and code", async () => {
+    const code = (grpc_code: string, protocol: string) =>
+      value("grpc_server_handled_total", { ...ofGet, grpc_code, protocol });
+    const before = [
+      await code("OK", "rest"),
+      await code("Unauthenticated", "grpc"),
+      await code("InvalidArgument", "connect"),
+    ];
+    await http1(server.url, "/api/user", { headers, body: '{"user_group_id":"metrics"}' });
+    const grpc = { "content-type": "application/grpc", te: "trailers" };
+    await http2(server.url, GET, { method: "POST", headers: grpc, body: envelope(Buffer.alloc(0)) });
+    await http1(server.url, GET, { method: "POST", headers, body: "{" });
+    const after = [
+      await code("OK", "rest"),
+      await code("Unauthenticated", "grpc"),
+      await code("InvalidArgument", "connect"),
+    ];
+    expect(after).toEqual(before.map((count) => (count ?? 0) + 1));
+    for (const protocol of ["rest", "grpc", "connect"]) {
+      const started = await value("grpc_server_started_total", { ...ofGet, protocol });
+      expect(await value("grpc_server_handling_seconds_count", { ...ofGet, protocol })).toBe(started);
+      expect(await value("grpc_server_in_flight", { ...ofGet, protocol })).toBe(0);
+    }
+  });
+
+  it("time a refused request from when it came", async () => {
+    const seconds = () => value("grpc_server_handling_seconds_sum", { ...ofGet, protocol: "connect" });
+    const before = (await seconds()) ?? 0;
+    const { hostname, port } = new URL(server.url);
+    await new Promise<void>((resolve, reject) => {
+      const slow = request({ hostname, port, path: GET, method: "POST", headers: { ...headers, "content-length": 4 } });
+      slow.on("response", (res) => res.resume().on("end", resolve));
+      slow.on("error", reject);
+      slow.write("{");
+      setTimeout(() => slow.end("x  "), 400);
+    });
+    expect(((await seconds()) ?? 0) - before).toBeGreaterThan(0.3);
+  });
+
+  it("know what is not served by one name, and its protocol", async () => {
+    const of = (protocol: string) => value("grpc_server_handled_total", { ...unknown, protocol });
+    const rest = await of("rest");
+    const before = [await of("grpc"), await of("connect"), await of("none")].map((count) => count ?? 0);
+    for (let i = 0; i < 20; i++) {
+      const grpc = { "content-type": "application/grpc", te: "trailers" };
+      await http2(server.url, `/none.Service${i}/Method${i}`, {
+        method: "POST",
+        headers: grpc,
+        body: envelope(Buffer.alloc(0)),
+      });
+      await http1(server.url, `/none.Service${i}/Method${i}`, { method: "POST", headers, body: "{}" });
+      await http1(server.url, `/nowhere${i}`);
+    }
+    expect([await of("grpc"), await of("connect"), await of("none")]).toEqual(before.map((count) => count + 20));
+    expect(await of("rest")).toBe(rest);
+    const { body } = await http1(server.url, "/metrics");
+    expect(body.toString()).not.toMatch(/Service1\d|Method1\d|nowhere/);
+  });
+
+  it("count a stream that its caller ends as canceled, and no error is logged", async () => {
+    const handled = (grpc_code: string) => value("grpc_server_handled_total", { ...ofWatch, grpc_code });
+    const ofReflection = { grpc_service: "grpc.reflection.v1.ServerReflection", protocol: "grpc" };
+    const reflected = (grpc_code: string) => value("grpc_server_handled_total", { ...ofReflection, grpc_code });
+    const before = [await handled("Canceled"), await reflected("Canceled")].map(Number);
+    const others = [await handled("Internal"), await reflected("Internal"), await handled("OK"), await reflected("OK")];
+    const sessionManager = new Http2SessionManager(server.url);
+    const transport = createGrpcTransport({ baseUrl: server.url, sessionManager });
+    const controller = new AbortController();
+    const { signal } = controller;
+    const watch = createClient(Health, transport).watch({ service: "" }, { signal })[Symbol.asyncIterator]();
+    await watch.next();
+    const requests = (async function* () {
+      yield { messageRequest: { case: "listServices", value: "" } } as const;
+      // What ends here would be a request that was sent whole.
+      await new Promise(() => {});
+    })();
+    const answers = createClient(ServerReflection, transport).serverReflectionInfo(requests as never, { signal });
+    const reflection = answers[Symbol.asyncIterator]();
+    await reflection.next();
+    expect(await value("grpc_server_in_flight", ofWatch)).toBe(1);
+    controller.abort();
+    await expect(watch.next()).rejects.toThrow();
+    await expect(reflection.next()).rejects.toThrow();
+    await waitFor("both are counted", async () => {
+      const [watches, reflections] = [await handled("Canceled"), await reflected("Canceled")];
+      return Number(watches) === Number(before[0]) + 1 && Number(reflections) === Number(before[1]) + 1;
+    });
+    sessionManager.abort();
+    expect(await value("grpc_server_in_flight", ofWatch)).toBe(0);
+    expect([
+      await handled("Internal"),
+      await reflected("Internal"),
+      await handled("OK"),
+      await reflected("OK"),
+    ]).toEqual(others);
+    // How long somebody watched says nothing of how fast the service is.
+    expect(await value("grpc_server_handling_seconds_count", ofWatch)).toBeUndefined();
+    expect(server.log().filter(({ level }) => level === "error")).toEqual([]);
+  });
+
+  it.each(["grpc", "connect"])("count a stream whose connection is lost as canceled, too: %s", async (protocol) => {
+    const labels = { ...ofWatch, protocol };
+    const handled = (grpc_code: string) => value("grpc_server_handled_total", { ...labels, grpc_code });
+    const before = Number(await handled("Canceled"));
+    const sessionManager = new Http2SessionManager(server.url);
+    const controller = new AbortController();
+    const transport =
+      protocol === "grpc"
+        ? createGrpcTransport({ baseUrl: server.url, sessionManager })
+        : createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" });
+    const options = { signal: controller.signal };
+    const watch = createClient(Health, transport).watch({ service: "" }, options)[Symbol.asyncIterator]();
+    await watch.next();
+    if (protocol === "grpc") sessionManager.abort();
+    else controller.abort();
+    await expect(watch.next()).rejects.toThrow();
+    await waitFor("it is counted", async () => Number(await handled("Canceled")) === before + 1);
+    expect(await value("grpc_server_in_flight", labels)).toBe(0);
+    expect(server.log().filter(({ level }) => level === "error")).toEqual([]);
+  });
+
+  it("are OpenMetrics where that is asked for", async () => {
+    const answer = await http1(server.url, "/metrics", { headers: { accept: OPENMETRICS } });
+    expect(answer.headers["content-type"]).toBe("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    const lines = answer.body.toString().split("\n");
+    expect(lines.slice(-2)).toEqual(["# EOF", ""]);
+    const types = new Map<string, string>();
+    for (const line of lines.slice(0, -2)) {
+      const [, kind, name, rest] = /^# (HELP|TYPE) (\S+) (.+)$/.exec(line) ?? [];
+      if (kind === "TYPE") types.set(String(name), String(rest));
+      if (kind !== undefined) continue;
+      const sample = /^([a-zA-Z_:][\w:]*)(?:\{(?:\w+="(?:[^"\\]|\\.)*",?)*\})? (?:[\d.e+-]+|NaN|[+-]?Inf)$/.exec(line);
+      expect(sample, line).not.toBeNull();
+      const family = String(sample?.[1]).replace(/_(?:total|bucket|sum|count)$/, "");
+      const type = types.get(String(sample?.[1])) ?? types.get(family);
+      expect(type, line).toBeDefined();
+      if (type === "counter") expect(line).toMatch(/^\w+_total[ {]/);
+    }
+    expect(types.get("grpc_server_started")).toBe("counter");
+    expect(types.get("grpc_server_in_flight")).toBe("gauge");
+    for (const accept of [
+      "text/plain",
+      "*/*",
+      "application/openmetrics-text;q=0",
+      "application/openmetrics-text;version=0.0.1",
+    ]) {
+      const { headers: plain } = await http1(server.url, "/metrics", { headers: { accept } });
+      expect(plain["content-type"]).toMatch(/^text\/plain; version=0\.0\.4/);
+    }
+  });
+
+  it("are compressed where that is asked for", async () => {
+    for (const accept of ["text/plain", OPENMETRICS]) {
+      const zipped = await http1(server.url, "/metrics", { headers: { accept, "accept-encoding": "gzip, deflate" } });
+      expect(zipped.headers["content-encoding"]).toBe("gzip");
+      expect(zipped.headers["vary"]).toBe("accept, accept-encoding");
+      expect(gunzipSync(zipped.body).toString()).toContain("grpc_server_started_total{");
+      expect(zipped.body.byteLength).toBe(Number(zipped.headers["content-length"]));
+    }
+    for (const encoding of ["br", "gzip;q=0", "identity"]) {
+      const plain = await http1(server.url, "/metrics", { headers: { "accept-encoding": encoding } });
+      expect(plain.headers["content-encoding"]).toBeUndefined();
+    }
+  });
+});
