@@ -36,12 +36,18 @@ export interface AppParts {
   /** Aborts when the service begins to close: streams end. */
   readonly shutdownSignal: AbortSignal;
   readonly isClosing: () => boolean;
+  /** Whether server reflection is served. */
+  readonly reflection: boolean;
+  /** When it is set, what serves health and metrics listens on that port, and `find` does not know them. */
+  readonly metricsPort: number | undefined;
 }
 
 /** The service without a port: what serves each request. */
 export interface App {
   /** What serves a request; undefined for those of Connect's adapter. */
   readonly find: (httpMethod: string, target: string, headers: HeaderRecord) => Route | undefined;
+  /** What serves a request to the port of health and metrics. */
+  readonly findOperation: (httpMethod: string, target: string) => Route;
   /** Connect's adapter, for streams and for what the unary transport does not know. */
   readonly fallback: (req: IncomingMessage, res: ServerResponse) => void;
   /** The answer to what is refused before it is a request, by its HTTP status. */
@@ -106,6 +112,7 @@ export function createApp(parts: AppParts): App {
     serve: (request) => userRoute.serve(request),
   };
   const endpoints = operations({ ...parts, probe, metrics: () => metrics.expose() });
+  const publicEndpoints: typeof endpoints = parts.metricsPort === undefined ? endpoints : new Map();
 
   function refuse(error: Parameters<typeof errorResponse>[0], headers: HeaderRecord) {
     const requestId = requestIdOf(new LeanHeaders(headers));
@@ -125,6 +132,8 @@ export function createApp(parts: AppParts): App {
     return { status: 200, headers: status, body: new Uint8Array(0) };
   });
   const notAllowed = plain(async ({ headers }) => errorResponse(refuse(operationNotAllowed(), headers), false));
+  const operation = (endpoint: Route["serve"], httpMethod: string) =>
+    isOperationMethod(httpMethod) ? plain(endpoint) : notAllowed;
   const connectPaths = new Set<string>();
   const fallback = connectNodeAdapter({
     ...connect,
@@ -145,14 +154,18 @@ export function createApp(parts: AppParts): App {
     },
     cors,
     fallback,
+    findOperation: (httpMethod, target) => {
+      const endpoint = endpoints.get(pathOf(target));
+      return endpoint ? operation(endpoint, httpMethod) : nowhere;
+    },
     onHttpError: (status, headers) => errorResponse(refuse(httpError(status), headers), false),
     find: (httpMethod, target, headers) => {
       const route = unary.route(httpMethod, target, headers);
       if (route) return headers["origin"] === undefined ? route : withCors(route, cors, headers);
       const path = pathOf(target);
       if (isUserRoute(path)) return rest;
-      const endpoint = endpoints.get(path);
-      if (endpoint) return isOperationMethod(httpMethod) ? plain(endpoint) : notAllowed;
+      const endpoint = publicEndpoints.get(path);
+      if (endpoint) return operation(endpoint, httpMethod);
       if (!connectPaths.has(path)) return nowhere;
       const preflight = cors.preflight(httpMethod, headers);
       return preflight && plain(async () => ({ status: 204, headers: preflight, body: new Uint8Array(0) }));

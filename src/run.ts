@@ -1,6 +1,7 @@
 import cluster from "node:cluster";
 import { randomBytes } from "node:crypto";
 import { setMaxListeners } from "node:events";
+import { announce } from "./announce.ts";
 import { type App, createApp } from "./app.ts";
 import { StaticTokens } from "./auth/static-tokens.ts";
 import type { ApiTokenSetting, Config } from "./config/config.ts";
@@ -14,7 +15,7 @@ import { TokenCipher } from "./store/encryption.ts";
 import { RedisEnvironments } from "./store/environments.ts";
 import { TeamIds } from "./store/team-ids.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
-import { Supervisor } from "./supervisor.ts";
+import { Supervisor, tellSupervisor } from "./supervisor.ts";
 import { dispatch } from "./transport/dispatch.ts";
 import { openPort } from "./transport/port.ts";
 
@@ -33,13 +34,19 @@ export interface OpenService {
 export interface RunningService {
   /** Where it listens, such as `http://127.0.0.1:8080`. */
   readonly url: string;
+  /** Where health and metrics are, when they have a port of their own. */
+  readonly metricsUrl: string | undefined;
   /** The API tokens that were made because none were set. */
   readonly madeTokens: readonly ApiTokenSetting[];
   /** Stops accepting, finishes what is under way and closes everything within the shutdown timeout. */
   close(): Promise<void>;
 }
 
-/** Opens the service and listens. @throws StoreUnavailable, or what listening throws */
+/**
+ * Opens the service and listens. One of several workers leaves it to its supervisor to say so.
+ *
+ * @throws StoreUnavailable, or what listening throws
+ */
 export async function run(config: Config, options: { write?: (line: string) => void } = {}): Promise<RunningService> {
   const { app, log, lifecycle, madeTokens, endStreams } = await open(config, options);
   const { logger } = log;
@@ -50,6 +57,8 @@ export async function run(config: Config, options: { write?: (line: string) => v
     else logger.info("closed");
   };
   try {
+    // Opened first and so closed last: while the service drains, it says so here.
+    const metricsUrl = await openMetricsPort(config, app, lifecycle);
     const port = await openPort(
       config,
       dispatch({ ...app, fallbackHeaders: (headers) => app.cors.headersFor(headers) }),
@@ -57,18 +66,35 @@ export async function run(config: Config, options: { write?: (line: string) => v
     lifecycle.onClose("connections", () => port.destroy());
     lifecycle.onClose("requests under way", () => port.drain());
     lifecycle.onClose("streams", endStreams);
-    announce(log, port.url, madeTokens);
-    return { url: port.url, madeTokens, close };
+    const listening = { url: port.url, metricsUrl, madeTokens };
+    if (cluster.isWorker) {
+      logger.debug({ url: port.url, pid: process.pid }, "worker listening");
+      tellSupervisor({ kind: "listening", url: port.url, metricsUrl });
+    } else announce(log, listening);
+    return { ...listening, close };
   } catch (error) {
     await lifecycle.close(config.shutdownTimeoutMs);
     throw error;
   }
 }
 
-/** Starts a supervisor and as many workers as are set. @throws when one cannot start */
+/** Opens the port of health and metrics, where it is set. @returns its URL */
+async function openMetricsPort(config: Config, app: App, lifecycle: Lifecycle): Promise<string | undefined> {
+  if (config.metricsPort === undefined) return undefined;
+  const { findOperation: find, fallback, onHttpError } = app;
+  const port = await openPort(
+    { ...config, port: config.metricsPort, tls: undefined },
+    dispatch({ find, fallback, onHttpError, fallbackHeaders: () => undefined }),
+  );
+  lifecycle.onClose("connections of METRICS_PORT", () => port.destroy());
+  lifecycle.onClose("requests of METRICS_PORT", () => port.drain());
+  return port.url;
+}
+
+/** Starts a supervisor and as many workers as are set. @throws WorkersFailed */
 export async function supervise(config: Config): Promise<{ close(): Promise<void> }> {
-  const { logger } = await openLog({ level: config.logLevel, secrets: secretsOf(config) });
-  const supervisor = new Supervisor(config, logger);
+  const log = await openLog({ level: config.logLevel, secrets: secretsOf(config) });
+  const supervisor = new Supervisor(config, log);
   await supervisor.start();
   return supervisor;
 }
@@ -159,16 +185,4 @@ async function principals(tokens: readonly ApiTokenSetting[], environments: Redi
       principal: { environment: await environments.ensureEnvironment(environment) },
     })),
   );
-}
-
-function announce({ logger, announce: reveal }: Log, url: string, madeTokens: readonly ApiTokenSetting[]): void {
-  const [first] = madeTokens;
-  if (first) {
-    const tokens = Object.fromEntries(madeTokens.map(({ environment, token }) => [`dev/${environment.tag}`, token]));
-    const insecure = url.startsWith("https:") ? "-k " : "";
-    const command = `curl ${insecure}'${url}/api/user?user_group_id=acme&name=Acme' -H 'Authorization: Token ${first.token}'`;
-    reveal({ api_tokens: tokens, try: command }, "API_TOKENS is not set: made these for development");
-  }
-  if (cluster.isWorker) logger.debug({ url, pid: process.pid }, "worker listening");
-  else logger.info({ url }, "listening");
 }
