@@ -10,6 +10,7 @@ import "./hardening.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
+import { requireListenPermission } from "./permissions.ts";
 import { openEmbedded, openRedis, type StoreClient } from "./store/client.ts";
 import { TokenCipher } from "./store/encryption.ts";
 import { RedisEnvironments } from "./store/environments.ts";
@@ -57,6 +58,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
     else logger.info("closed");
   };
   try {
+    await requireListenPermission(config.host, config.port);
     // Opened first and so closed last: while the service drains, it says so here.
     const metricsUrl = await openMetricsPort(config, app, lifecycle);
     const port = await openPort(
@@ -81,6 +83,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
 /** Opens the port of health and metrics, where it is set. @returns its URL */
 async function openMetricsPort(config: Config, app: App, lifecycle: Lifecycle): Promise<string | undefined> {
   if (config.metricsPort === undefined) return undefined;
+  await requireListenPermission(config.host, config.metricsPort);
   const { findOperation: find, fallback, onHttpError } = app;
   const port = await openPort(
     { ...config, port: config.metricsPort, tls: undefined },
