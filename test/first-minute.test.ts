@@ -124,7 +124,7 @@ describe("npm, ended by a signal to itself alone,", () => {
     const ended = new Promise((resolve) => npm.once("exit", resolve));
     const pids = await waitFor("the build runs", () => {
       const found = descendants(npm.pid ?? 0);
-      return found.length > 0 && found;
+      return found.length > 0 ? found : undefined;
     });
     npm.kill("SIGTERM");
     await ended;
