@@ -55,12 +55,18 @@ export interface AppParts {
   /** Aborts when the service begins to close: streams end. */
   readonly shutdownSignal: AbortSignal;
   readonly isClosing: () => boolean;
+  /** Whether server reflection is served. */
+  readonly reflection: boolean;
+  /** When it is set, what serves health and metrics listens on that port, and `find` does not know them. */
+  readonly metricsPort: number | undefined;
 }
 
 /** The service without a port: what serves each request. */
 export interface App {
   /** What serves a request; undefined for those of Connect's adapter. */
   readonly find: Find;
+  /** What serves a request to the port of health and metrics. */
+  readonly findOperation: (httpMethod: string, target: string, headers: HeaderRecord) => Route;
   /** Connect's adapter, for streams. */
   readonly fallback: (req: IncomingMessage, res: ServerResponse) => void;
   /** The answer to what is refused before it is a request, by its HTTP status. */
@@ -135,6 +141,7 @@ export function createApp(parts: AppParts): App {
     compressions: connect.acceptCompression,
   });
   const endpoints = operations({ ...parts, probe, metrics: (accept) => metrics.expose(formatOf(accept)) });
+  const publicEndpoints: typeof endpoints = parts.metricsPort === undefined ? endpoints : new Map();
   const adapter = new ConnectAdapter({
     ...connect,
     admit,
@@ -193,17 +200,20 @@ export function createApp(parts: AppParts): App {
     return answerNow(refusalOf(headers, refuse(unknownMethod(), headers, of)));
   }
 
+  /** An endpoint for operators. */
+  function operation(endpoint: Route["serve"], httpMethod: string, headers: HeaderRecord): Route {
+    if (isOperationMethod(httpMethod)) return { serve: endpoint };
+    return answerNow(errorResponse(refuse(operationNotAllowed(), headers), false));
+  }
+
   const find: Find = (httpMethod, target, headers) => {
     if (!PLAIN_TARGET.test(target)) return answerNow(onHttpError(400, headers));
     const call = unary.route(httpMethod, target, headers);
     if (call) return withCors(call, headers);
     const path = pathOf(target);
     if (isUserRoute(path)) return rest(httpMethod, headers);
-    const endpoint = endpoints.get(path);
-    if (endpoint) {
-      if (isOperationMethod(httpMethod)) return { serve: endpoint };
-      return answerNow(errorResponse(refuse(operationNotAllowed(), headers), false));
-    }
+    const endpoint = publicEndpoints.get(path);
+    if (endpoint) return operation(endpoint, httpMethod, headers);
     const preflight = RPC_PATH.test(path) ? cors.preflight(httpMethod, headers) : undefined;
     if (preflight) return answerNow({ status: 204, headers: preflight, body: new Uint8Array(0) });
     if (adapter.has(path)) return withCors(adapter.refuse(httpMethod, path, headers), headers);
@@ -234,6 +244,11 @@ export function createApp(parts: AppParts): App {
     fallback: (req, res) => adapter.serve(req, res),
     onHttpError,
     find,
+    findOperation: (httpMethod, target, headers) => {
+      const path = pathOf(target);
+      const endpoint = endpoints.get(path);
+      return endpoint ? operation(endpoint, httpMethod, headers) : nowhere(path, headers);
+    },
   };
 }
 

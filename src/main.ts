@@ -1,18 +1,22 @@
 import cluster from "node:cluster";
-import { once } from "node:events";
 import { loadConfig } from "./config/config.ts";
 import { run, supervise } from "./run.ts";
-import { explainStartFailure } from "./start-failure.ts";
+import { reportStartFailure } from "./start-failure.ts";
 import "./heap.ts";
 
+// Heard from now on and for good: one Ctrl-C is two signals where npm passes on what the terminal sends to all.
+const stopped = new Promise<undefined>((resolve) => {
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => resolve(undefined));
+});
 try {
   const config = loadConfig(process.env);
-  const service = await (cluster.isPrimary && config.workers > 1 ? supervise(config) : run(config));
-  await Promise.race([once(process, "SIGTERM"), once(process, "SIGINT")]);
-  await service.close();
+  const starting = cluster.isPrimary && config.workers > 1 ? supervise(config) : run(config);
+  const service = await Promise.race([starting, stopped]);
+  if (service === undefined) console.error("ended before it served");
+  await stopped;
+  await service?.close();
 } catch (error) {
-  process.exitCode = 1;
-  console.error(explainStartFailure(error));
+  reportStartFailure(error);
 }
 // Should anything still keep the process, it ends all the same.
 setTimeout(() => process.exit(), 1000).unref();

@@ -1,6 +1,7 @@
 import cluster from "node:cluster";
 import { randomBytes } from "node:crypto";
 import { setMaxListeners } from "node:events";
+import { announce } from "./announce.ts";
 import { type App, createApp } from "./app.ts";
 import { StaticTokens } from "./auth/static-tokens.ts";
 import type { ApiTokenSetting, Config } from "./config/config.ts";
@@ -10,6 +11,7 @@ import "./hardening.ts";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
+import { requireListenPermission } from "./permissions.ts";
 import { openRedis, type StoreClient } from "./store/client.ts";
 import { durabilityWarnings } from "./store/durability.ts";
 import { openEmbedded } from "./store/embedded.ts";
@@ -17,7 +19,7 @@ import { TokenCipher } from "./store/encryption.ts";
 import { RedisEnvironments } from "./store/environments.ts";
 import { checkTokenKeys } from "./store/token-keys.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
-import { Supervisor } from "./supervisor.ts";
+import { Supervisor, tellSupervisor } from "./supervisor.ts";
 import { dispatch } from "./transport/dispatch.ts";
 import { openPort } from "./transport/port.ts";
 
@@ -39,13 +41,19 @@ export const STREAMS = { max: 1000, maxOfConnection: 100, lifetimeMs: 600_000 };
 export interface RunningService {
   /** Where it listens, such as `http://127.0.0.1:8080`. */
   readonly url: string;
+  /** Where health and metrics are, when they have a port of their own. */
+  readonly metricsUrl: string | undefined;
   /** The API tokens that were made because none were set. */
   readonly madeTokens: readonly ApiTokenSetting[];
   /** Stops accepting, finishes what is under way and closes everything within the shutdown timeout. */
   close(): Promise<void>;
 }
 
-/** Opens the service and listens. @throws StoreUnavailable, StoreMisconfigured, or what listening throws */
+/**
+ * Opens the service and listens. One of several workers leaves it to its supervisor to say so.
+ *
+ * @throws StoreUnavailable, StoreMisconfigured, or what listening throws
+ */
 export async function run(config: Config, options: { write?: (line: string) => void } = {}): Promise<RunningService> {
   const { app, log, lifecycle, madeTokens, endStreams } = await open(config, options);
   const { logger } = log;
@@ -56,30 +64,55 @@ export async function run(config: Config, options: { write?: (line: string) => v
     else logger.info("closed");
   };
   try {
+    await requireListenPermission(config.host, config.port);
+    // Opened first and so closed last: while the service drains, it says so here.
+    const onError = (error: unknown) => logger.error(errorFields(error), "request failed");
+    const metricsUrl = await openMetricsPort(config, { app, lifecycle, onError });
     const port = await openPort(
       { ...config, onError: (error) => logger.error(errorFields(error), "a connection cannot be accepted") },
       dispatch({
         ...app,
         fallbackHeaders: (headers) => app.cors.headersFor(headers),
-        onError: (error) => logger.error(errorFields(error), "request failed"),
+        onError,
         streams: STREAMS,
       }),
     );
     lifecycle.onClose("connections", () => port.destroy());
     lifecycle.onClose("requests under way", () => port.drain());
     lifecycle.onClose("streams", endStreams);
-    announce(log, port.url, madeTokens);
-    return { url: port.url, madeTokens, close };
+    const listening = { url: port.url, metricsUrl, madeTokens };
+    if (cluster.isWorker) {
+      logger.debug({ url: port.url, pid: process.pid }, "worker listening");
+      tellSupervisor({ kind: "listening", url: port.url, metricsUrl });
+    } else announce(log, listening);
+    return { ...listening, close };
   } catch (error) {
     await lifecycle.close(config.shutdownTimeoutMs);
     throw error;
   }
 }
 
-/** Starts a supervisor and as many workers as are set. @throws when one cannot start */
+/** Opens the port of health and metrics, where it is set. @returns its URL */
+async function openMetricsPort(
+  config: Config,
+  { app, lifecycle, onError }: { app: App; lifecycle: Lifecycle; onError: (error: unknown) => void },
+): Promise<string | undefined> {
+  if (config.metricsPort === undefined) return undefined;
+  await requireListenPermission(config.host, config.metricsPort);
+  const { findOperation: find, fallback, onHttpError } = app;
+  const port = await openPort(
+    { ...config, port: config.metricsPort, tls: undefined },
+    dispatch({ find, fallback, onHttpError, onError, fallbackHeaders: () => undefined }),
+  );
+  lifecycle.onClose("connections of METRICS_PORT", () => port.destroy());
+  lifecycle.onClose("requests of METRICS_PORT", () => port.drain());
+  return port.url;
+}
+
+/** Starts a supervisor and as many workers as are set. @throws WorkersFailed */
 export async function supervise(config: Config): Promise<{ close(): Promise<void> }> {
-  const { logger } = await openLog({ level: config.logLevel, secrets: secretsOf(config) });
-  const supervisor = new Supervisor(config, logger);
+  const log = await openLog({ level: config.logLevel, secrets: secretsOf(config) });
+  const supervisor = new Supervisor(config, log);
   await supervisor.start();
   return supervisor;
 }
@@ -215,16 +248,4 @@ async function principals(tokens: readonly ApiTokenSetting[], environments: Redi
       principal: { environment: await environments.ensureEnvironment(environment) },
     })),
   );
-}
-
-function announce({ logger, announce: reveal }: Log, url: string, madeTokens: readonly ApiTokenSetting[]): void {
-  const [first] = madeTokens;
-  if (first) {
-    const tokens = Object.fromEntries(madeTokens.map(({ environment, token }) => [`dev/${environment.tag}`, token]));
-    const insecure = url.startsWith("https:") ? "-k " : "";
-    const command = `curl ${insecure}'${url}/api/user?user_group_id=acme&name=Acme' -H 'Authorization: Token ${first.token}'`;
-    reveal({ api_tokens: tokens, try: command }, "API_TOKENS is not set: made these for development");
-  }
-  if (cluster.isWorker) logger.debug({ url, pid: process.pid }, "worker listening");
-  else logger.info({ url }, "listening");
 }

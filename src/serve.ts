@@ -12,11 +12,13 @@ import { fetchDispatch } from "./transport/fetch-dispatch.ts";
  */
 
 /** What would be passed over without a word. @throws ConfigError */
-function requireServable({ redisUrl, tls }: Config): void {
+function requireServable({ redisUrl, tls, metricsPort }: Config): void {
   const faults: string[] = [];
   if (redisUrl === undefined)
     faults.push("REDIS_URL is missing: the threads of deno serve share no memory, so there is no embedded store");
   if (tls) faults.push("TLS_CERT_FILE has no effect: deno serve has no TLS; use main.ts, or a proxy in front");
+  if (metricsPort !== undefined)
+    faults.push("METRICS_PORT has no effect: deno serve has one port; use main.ts, or keep /metrics in with a proxy");
   if (faults.length > 0) throw new ConfigError(faults);
 }
 

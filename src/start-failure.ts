@@ -1,17 +1,28 @@
+import cluster from "node:cluster";
 import { ConfigError } from "./config/config.ts";
 import { RecordUnreadable, StoreUnavailable, TooFewReplicas } from "./domain/errors.ts";
 import { StoreMisconfigured } from "./store/misconfigured.ts";
+import { tellSupervisor, WorkersFailed } from "./supervisor.ts";
 
 /** Why the service does not start, for whoever started it. */
 export function explainStartFailure(error: unknown): string {
-  if (error instanceof ConfigError) return error.message;
+  if (error instanceof ConfigError || error instanceof WorkersFailed) return error.message;
   if (error instanceof StoreMisconfigured) return `cannot use Redis: ${error.message}`;
   if (error instanceof StoreUnavailable)
     return `cannot use Redis: ${(error.cause as Error)?.message}; check REDIS_URL and that Redis runs`;
   if (error instanceof TooFewReplicas)
     return "cannot use Redis: too few replicas confirm changes; check MIN_REPLICAS_ACK and the replicas of REDIS_URL";
   if (error instanceof RecordUnreadable) return `cannot use Redis: ${(error.cause as Error)?.message}`;
-  if ((error as { syscall?: unknown })?.syscall === "listen")
-    return `cannot listen: ${(error as Error).message}; check HOST and PORT`;
+  const { syscall } = error as { syscall?: unknown };
+  if (syscall === "listen" || syscall === "bind" || syscall === "getaddrinfo")
+    return `cannot listen: ${(error as Error).message}; check HOST, PORT and METRICS_PORT`;
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+/** Says why the service does not start, and has the process end with 1. A worker leaves the saying to its supervisor. */
+export function reportStartFailure(error: unknown): void {
+  process.exitCode = 1;
+  const reason = explainStartFailure(error);
+  if (cluster.isWorker) tellSupervisor({ kind: "failed", reason });
+  else console.error(reason);
 }

@@ -206,6 +206,7 @@ describe.skipIf(redisUrl === undefined)("deno serve --parallel", () => {
       },
       "TLS_CERT_FILE",
     ],
+    ["with METRICS_PORT", { ...env, METRICS_PORT: "0" }, "METRICS_PORT has no effect"],
     ["with a Redis that is not there", { ...env, REDIS_URL: "redis://127.0.0.1:1" }, "cannot use Redis"],
   ])("does not start %s", async (_name, settings, text) => {
     const failing = await launchDenoServe(settings);

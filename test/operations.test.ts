@@ -133,7 +133,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
 
   describe("reflection", () => {
     const buf = async (...args: string[]) => {
-      const { stdout } = await run("node_modules/.bin/buf", ["curl", "--http2-prior-knowledge", ...args], {
+      const { stdout } = await run("node_modules/.bin/buf", ["curl", ...args], {
         cwd: ROOT,
       });
       return stdout;

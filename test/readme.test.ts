@@ -8,22 +8,10 @@ import { DEFAULTS } from "../src/config/config.ts";
 import * as domainErrors from "../src/domain/errors.ts";
 import { errorResponse } from "../src/rest/errors.ts";
 import { callError, toCallError } from "../src/rpc/errors.ts";
+import { README, rowsOf } from "./support/readme.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const read = (path: string) => readFileSync(`${ROOT}/${path}`, "utf8");
-const README = read("README.md");
-
-/** The rows of the tables of a section, without their headings; cells without backticks. */
-function rowsOf(section: string): string[][] {
-  const start = README.indexOf(`\n## ${section}\n`);
-  if (start < 0) throw new Error(`the README has no section ${section}`);
-  const end = README.indexOf("\n## ", start + 1);
-  const lines = README.slice(start, end < 0 ? undefined : end).split("\n");
-  return lines
-    .filter((line, i) => line.startsWith("|") && !line.startsWith("|---") && !lines[i + 1]?.startsWith("|---"))
-    .map((line) => line.split("|").slice(1, -1))
-    .map((cells) => cells.map((cell) => cell.trim().replaceAll("`", "")));
-}
 
 describe("the table of settings", () => {
   it("has every setting with its default, and no other", () => {

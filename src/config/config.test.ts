@@ -281,6 +281,7 @@ describe("an insecure half of a configuration", () => {
     ["a real Redis without keys", { REDIS_URL: "redis://h" }, "TOKEN_KEYS"],
     ["workers with an embedded store each", { WORKERS: "2" }, "WORKERS"],
     ["replicas of the embedded store", { MIN_REPLICAS_ACK: "1" }, "MIN_REPLICAS_ACK"],
+    ["metrics on the port that they are kept from", { METRICS_PORT: "8080" }, "METRICS_PORT"],
     ["a certificate without its key", { TLS_CERT_FILE: CERT }, "TLS_KEY_FILE"],
     ["a key without its certificate", { TLS_KEY_FILE: CERT_KEY }, "TLS_CERT_FILE"],
     ["client certificates without TLS", { TLS_CLIENT_CA_FILE: CERT }, "TLS_CLIENT_CA_FILE"],

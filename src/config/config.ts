@@ -143,6 +143,10 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     );
   }
 
+  if (given("METRICS_PORT") === given("PORT") && given("PORT") !== "0") {
+    faults.push("METRICS_PORT must be another port than PORT; unset it to serve health and metrics there");
+  }
+
   const config: Config = {
     host: read("HOST", parse.host, DEFAULTS.HOST),
     port: read("PORT", (text) => parse.integer(text, { min: 0, max: 65_535 }), 0),

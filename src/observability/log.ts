@@ -1,4 +1,5 @@
 import { type LoggerOptions, type Logger as Pino, pino } from "pino";
+import { terminalLine } from "./terminal.ts";
 
 /** The only logger: whatever it writes is redacted. */
 export type Logger = Pick<Pino, "debug" | "info" | "warn" | "error" | "isLevelEnabled">;
@@ -11,6 +12,8 @@ export interface Log {
    * credentials that were made for whoever reads the log, and stand nowhere else.
    */
   readonly announce: (fields: object, message: string) => void;
+  /** Writes text for a person, without redaction; undefined where the log is not on a terminal. */
+  readonly print: ((text: string) => void) | undefined;
 }
 
 /** What the log is made of. */
@@ -18,16 +21,18 @@ export interface LogOptions {
   readonly level: string;
   /** Credentials that are no tokens of this service by their looks. */
   readonly secrets: readonly string[];
-  /** Writes a line; default: standard output, pretty on a terminal. */
+  /** Writes a line; default: standard output, as a person reads it where that is a terminal. */
   readonly write?: (line: string) => void;
 }
 
 const TOKEN = /ug([tk])_[0-9A-Za-z]{8,}/g;
 const USER_INFO = /([a-z]+:\/\/)[^/@\s]+@/gi;
 
-/** Opens the log: JSON lines. */
+/** Opens the log: JSON lines, but on a terminal. */
 export async function openLog({ level, secrets, write }: LogOptions): Promise<Log> {
-  const output = write ?? (process.stdout.isTTY ? await prettyOutput() : (line: string) => process.stdout.write(line));
+  const print = (text: string) => void process.stdout.write(text);
+  const isTerminal = write === undefined && process.stdout.isTTY;
+  const output = write ?? (isTerminal ? (line: string) => print(terminalLine(line)) : print);
   // Whoever read the log is gone; the service goes on.
   if (write === undefined) process.stdout.on("error", () => {});
   const redact = redactor(secrets);
@@ -45,7 +50,11 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
   };
   const logger = pino({ ...options, hooks } as LoggerOptions, { write: output });
   const plain = pino({ ...options, level: "info" }, { write: output });
-  return { logger, announce: (fields, message) => plain.info(fields, message) };
+  return {
+    logger,
+    announce: (fields, message) => plain.info(fields, message),
+    print: isTerminal ? print : undefined,
+  };
 }
 
 /** What stays of an error in the log: no stack of a library's, and none of its fields. */
@@ -71,10 +80,4 @@ function redactor(secrets: readonly string[]): (value: unknown) => unknown {
     return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, redact(field)]));
   };
   return redact;
-}
-
-async function prettyOutput(): Promise<(line: string) => void> {
-  const { prettyFactory } = await import("pino-pretty");
-  const pretty = prettyFactory({ colorize: true, translateTime: "SYS:HH:MM:ss.l", singleLine: false });
-  return (line) => process.stdout.write(pretty(line) ?? line);
 }

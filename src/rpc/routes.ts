@@ -19,6 +19,8 @@ export interface RouteParts extends HealthParts {
   readonly store: UserGroupStore;
   /** How long a rotated token stays valid by default, in milliseconds. */
   readonly rotationGraceMs: number;
+  /** Whether the schema is told by server reflection. */
+  readonly reflection: boolean;
 }
 
 /** The services that need an API token. */
@@ -58,6 +60,7 @@ export function routes(parts: RouteParts): (router: ConnectRouter) => void {
     });
     router.service(ViewerService, { resolveViewer: resolveViewer(store) });
     router.service(Health, health, OPEN_OPTIONS);
+    if (!parts.reflection) return;
     router.service(ReflectionV1, reflectionOfAll as never, OPEN_OPTIONS);
     router.service(ReflectionV1Alpha, reflectionOfAll as never, OPEN_OPTIONS);
   };

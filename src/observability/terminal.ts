@@ -1,0 +1,18 @@
+/**
+ * A line of the log as a person reads it on a terminal, without colours: time of
+ * day, level, message, and the fields as JSON, so that whatever a caller sent
+ * cannot move the cursor.
+ *
+ * @param line JSON, as in the log elsewhere
+ */
+export function terminalLine(line: string): string {
+  const { time, level, msg, ...fields } = JSON.parse(line) as { [field: string]: unknown };
+  const shown = Object.entries(fields).map(([name, value]) => ` ${name}=${printable(JSON.stringify(value))}`);
+  const clock = new Date(String(time)).toTimeString().slice(0, 8);
+  return `${clock} ${String(level).toUpperCase().padEnd(5)} ${String(msg)}${shown.join("")}\n`;
+}
+
+/** JSON escapes the control characters of ASCII but DEL; those above are commands to some terminals, too. */
+function printable(json: string): string {
+  return json.replace(/[\u007f-\u009f]/g, (char) => `\\u00${char.charCodeAt(0).toString(16)}`);
+}

@@ -1,0 +1,17 @@
+/** What is used of Deno; undefined on Node. */
+type DenoPermissions = { permissions: { query(of: { name: "net"; host: string }): Promise<{ state: string }> } };
+
+/**
+ * Makes sure that Deno lets the process listen. It would refuse in a callback of its own, which nobody can catch.
+ *
+ * @throws an error of the system call `listen` when it does not
+ */
+export async function requireListenPermission(host: string, port: number): Promise<void> {
+  const deno = (globalThis as { Deno?: DenoPermissions }).Deno;
+  if (!deno) return;
+  const name = host.includes(":") ? `[${host}]` : host;
+  const { state } = await deno.permissions.query({ name: "net", host: `${name}:${port}` });
+  if (state === "granted") return;
+  const message = `Deno does not allow ${name}:${port}; add "${name}" to permissions.default.net in deno.json`;
+  throw Object.assign(new Error(message), { syscall: "listen" });
+}

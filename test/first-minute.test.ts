@@ -1,0 +1,143 @@
+import { execFileSync, spawn } from "node:child_process";
+import { connect } from "node:net";
+import { fileURLToPath } from "node:url";
+import { afterEach, describe, expect, inject, it } from "vitest";
+import { denoBinary, RUNTIMES, type Runtime, startServer, TOKEN_KEYS } from "./support/server.ts";
+import { descendants, openTerminal, waitUntilGone } from "./support/terminal.ts";
+import { freePort, waitFor } from "./support/wait.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const redisUrl = inject("redisUrl");
+const COMMANDS: { readonly [runtime in Runtime]: string } = { node: "npm start", deno: "npm run start:deno" };
+/** The same without npm. */
+const BARE: { readonly [runtime in Runtime]: string } = {
+  node: `${process.execPath} dist/main.js`,
+  deno: `${denoBinary()} run --no-prompt -P src/main.ts`,
+};
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+function terminal(command: string, env: { readonly [name: string]: string } = {}) {
+  const session = openTerminal(command, { env: { PORT: "0", ...env } });
+  closers.push(() => session.close());
+  return session;
+}
+
+const isOpen = (port: number) =>
+  new Promise<boolean>((resolve) => {
+    const socket = connect(port, "127.0.0.1", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", () => resolve(false));
+  });
+
+describe.each(RUNTIMES)("on a terminal, %s", (runtime) => {
+  it("says where it serves and how to try it, and ends at Ctrl-C", async () => {
+    const session = terminal(COMMANDS[runtime]);
+    const command = await waitFor("there is a command to try", () => /^curl .*\n/m.exec(session.screen())?.[0]);
+    const url = /^Serving on (http:\/\/127\.0\.0\.1:\d+)\. Ctrl-C ends it\.$/m.exec(session.screen())?.[1];
+    expect(command).toContain(`'${url}/api/user`);
+    const made = [...session.screen().matchAll(/^ {2}(dev\/\w+) +(ugk_\w+)$/gm)];
+    expect(made.map(([, environment]) => environment)).toEqual(["dev/Customer", "dev/Testing"]);
+    const answer = execFileSync("sh", ["-s"], {
+      input: `${command.trimEnd()} -sS -w '%{http_code}'`,
+      encoding: "utf8",
+    });
+    expect(answer).toMatch(/^\{"success":1,.*\}200$/);
+    const headers = { authorization: `Token ${made[1]?.[2]}` };
+    expect((await fetch(`${url}/api/user?user_group_id=x`, { headers })).status).toBe(200);
+    // Nothing that a person has to read past: no JSON, and of the service no colours.
+    const ours = session.screen().slice(session.screen().indexOf("REDIS_URL is not set"));
+    expect(ours).not.toContain('"msg"');
+    expect(ours).not.toContain("\u001b[");
+    session.type("\x03");
+    expect(await session.exited()).toBe(0);
+    expect(session.screen()).toMatch(/^\d\d:\d\d:\d\d INFO {2}closed$/m);
+  });
+
+  it("says in one sentence why it does not start", async () => {
+    const server = await startServer();
+    closers.push(() => server.stop());
+    const { port } = new URL(server.url);
+    for (const [env, sentence] of [
+      [{ PORT: port }, new RegExp(`^cannot listen: .*${port}.*; check HOST, PORT and METRICS_PORT$`, "m")],
+      [{ METRICS_PORT: port }, new RegExp(`^cannot listen: .*${port}.*; check HOST, PORT and METRICS_PORT$`, "m")],
+      [{ HOST: "name.invalid" }, /^cannot listen: .*name\.invalid.*; check HOST, PORT and METRICS_PORT$/m],
+      [{ HOST: "203.0.113.9" }, /^cannot listen: .*203\.0\.113\.9.*; check HOST, PORT and METRICS_PORT$/m],
+      [{ PORT: "http" }, /^ {2}PORT must be a whole number/m],
+    ] as const) {
+      const session = terminal(BARE[runtime], env);
+      expect(await session.exited()).toBe(1);
+      expect(session.screen()).toMatch(sentence);
+      expect(session.screen()).not.toMatch(/\n\s+at |Uncaught/);
+    }
+  });
+});
+
+it.skipIf(redisUrl === undefined)(
+  "says on a terminal that several workers serve, and ends them at Ctrl-C",
+  async () => {
+    const env = { REDIS_URL: redisUrl ?? "", TOKEN_KEYS, WORKERS: "2", API_TOKENS: "e=0123456789abcdef" };
+    const session = terminal("npm start", env);
+    await waitFor("it serves", () => /^Serving on http\S+ with 2 workers\. Ctrl-C/m.test(session.screen()));
+    session.type("\x03");
+    expect(await session.exited()).toBe(0);
+    expect(session.screen()).toMatch(/INFO {2}closed\n/);
+  },
+);
+
+describe("npm, ended by a signal to itself alone,", () => {
+  const scripts: [string, string[], { [name: string]: string }][] = [
+    ["npm start", ["start"], {}],
+    ["npm run start:deno", ["run", "start:deno"], {}],
+  ];
+  if (redisUrl !== undefined) {
+    const env = { REDIS_URL: redisUrl, TOKEN_KEYS, API_TOKENS: "e=0123456789abcdef", DENO_JOBS: "1" };
+    scripts.push(["npm run serve:deno", ["run", "serve:deno"], env]);
+  }
+
+  it.each(scripts)("leaves nothing of %s behind", async (_name, args, env) => {
+    const port = await freePort();
+    const { PATH = "", HOME = "" } = process.env;
+    const npm = spawn("npm", args, { cwd: ROOT, env: { PATH, HOME, PORT: String(port), ...env }, stdio: "ignore" });
+    const ended = new Promise((resolve) => npm.once("exit", resolve));
+    closers.push(() => npm.kill("SIGKILL"));
+    await waitFor("it listens", () => isOpen(port));
+    const pids = descendants(npm.pid ?? 0);
+    closers.push(() => {
+      for (const pid of pids) tryKill(pid);
+    });
+    expect(pids.length).toBeGreaterThan(0);
+    npm.kill("SIGTERM");
+    await ended;
+    for (const pid of pids) await waitUntilGone(pid);
+    expect(await isOpen(port)).toBe(false);
+  });
+
+  it("while it builds does not start the service", async () => {
+    const port = await freePort();
+    const { PATH = "", HOME = "" } = process.env;
+    const npm = spawn("npm", ["start"], { cwd: ROOT, env: { PATH, HOME, PORT: String(port) }, stdio: "ignore" });
+    const ended = new Promise((resolve) => npm.once("exit", resolve));
+    const pids = await waitFor("the build runs", () => {
+      const found = descendants(npm.pid ?? 0);
+      return found.length > 0 ? found : undefined;
+    });
+    npm.kill("SIGTERM");
+    await ended;
+    for (const pid of pids) await waitUntilGone(pid);
+    expect(await isOpen(port)).toBe(false);
+  });
+});
+
+function tryKill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It is gone.
+  }
+}

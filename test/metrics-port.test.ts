@@ -1,0 +1,73 @@
+import { afterEach, describe, expect, inject, it } from "vitest";
+import { envelope, http1, http2 } from "./support/http.ts";
+import { expectRestError } from "./support/rest-shape.ts";
+import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+
+const redisUrl = inject("redisUrl");
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+async function start(...[options]: Parameters<typeof startServer>): Promise<TestServer> {
+  const server = await startServer(options);
+  closers.push(() => server.stop());
+  return server;
+}
+
+/** Where a server says that its metrics are. */
+const metricsUrlOf = (server: TestServer) =>
+  String(server.log().find(({ msg }) => msg === "listening")?.["metrics_url"]);
+
+const OPERATIONS = ["/healthz", "/readyz", "/metrics"];
+
+describe.each(RUNTIMES)("on %s", (runtime) => {
+  it("METRICS_PORT serves health and metrics, and the other port does not", async () => {
+    const server = await start({ runtime, env: { METRICS_PORT: "0" } });
+    const metricsUrl = metricsUrlOf(server);
+    expect(metricsUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    expect(new URL(metricsUrl).port).not.toBe(new URL(server.url).port);
+    for (const path of OPERATIONS) {
+      expect((await http1(metricsUrl, path)).status).toBe(200);
+      for (const send of [http1, http2]) {
+        expectRestError(await send(server.url, path), { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" });
+      }
+    }
+    const headers = { authorization: `Token ${server.tokens.customer}` };
+    expect((await http1(server.url, "/api/user?user_group_id=a", { headers })).status).toBe(200);
+    expect((await http1(metricsUrl, "/metrics")).body.toString()).toMatch(/^\w+\{.*GetUserGroup.*\} 1$/m);
+    // Nothing else is served there.
+    for (const path of ["/api/user?user_group_id=a", "/usergroup.v1.UserGroupService/GetUserGroup", "/"]) {
+      const answer = await http1(metricsUrl, path, { headers });
+      expectRestError(answer, { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" });
+    }
+    expect((await http1(metricsUrl, "/metrics", { method: "POST", body: "{}" })).status).toBe(405);
+    expect(await server.stop()).toBe(0);
+    await expect(http1(metricsUrl, "/healthz")).rejects.toThrow();
+  });
+
+  it.each([undefined, "off"])("REFLECTION=%s decides whether the schema is told", async (REFLECTION) => {
+    const server = await start({ runtime, env: { ...(REFLECTION && { REFLECTION }) } });
+    for (const version of ["v1", "v1alpha"]) {
+      const path = `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`;
+      const headers = { "content-type": "application/grpc", te: "trailers" };
+      const listServices = envelope(Buffer.from([0x3a, 0]));
+      const answer = await http2(server.url, path, { method: "POST", headers, body: listServices });
+      const status = answer.trailers["grpc-status"] ?? answer.headers["grpc-status"];
+      expect(status).toBe(REFLECTION === "off" ? "12" : "0");
+      expect(answer.body.includes("usergroup.v1.UserGroupService")).toBe(REFLECTION !== "off");
+    }
+    const health = { method: "POST", headers: { "content-type": "application/json" }, body: "{}" };
+    expect((await http1(server.url, "/grpc.health.v1.Health/Check", health)).status).toBe(200);
+  });
+});
+
+it.skipIf(redisUrl === undefined)("one METRICS_PORT serves for all workers", async () => {
+  const server = await start({ redisUrl, env: { METRICS_PORT: "0", WORKERS: "2" } });
+  const headers = { authorization: `Token ${server.tokens.customer}`, connection: "close" };
+  for (let i = 0; i < 4; i++) await http1(server.url, "/api/user?user_group_id=a", { headers });
+  const { body } = await http1(metricsUrlOf(server), "/metrics");
+  expect(body.toString()).toMatch(/^\w+\{.*GetUserGroup.*\} 4$/m);
+  expect((await http1(server.url, "/metrics")).status).toBe(404);
+  expect(await server.stop()).toBe(0);
+});

@@ -1,0 +1,104 @@
+import { execFile, spawn } from "node:child_process";
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { codeOf, rowsOf } from "./support/readme.ts";
+import { startServer, type TestServer } from "./support/server.ts";
+import { descendants } from "./support/terminal.ts";
+import { waitFor } from "./support/wait.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const redisUrl = inject("redisUrl");
+const run = promisify(execFile);
+
+/** The only block of a section that holds a text. */
+function block(section: string, text: string, language = "sh"): string {
+  const found = codeOf(section, language).filter((code) => code.includes(text));
+  if (found.length !== 1) throw new Error(`${found.length} blocks of ${section} hold ${text}`);
+  return found[0] ?? "";
+}
+
+describe("the commands that call the service", () => {
+  let server: TestServer;
+  let folder: string;
+  beforeAll(async () => {
+    server = await startServer();
+    folder = mkdtempSync(join(tmpdir(), "ugs-readme-"));
+    for (const name of ["gen", "node_modules", "package.json"]) symlinkSync(`${ROOT}/${name}`, join(folder, name));
+  });
+  afterAll(async () => {
+    rmSync(folder, { recursive: true, force: true });
+    await server.stop();
+  });
+
+  const here = (code: string) => code.replaceAll("http://127.0.0.1:8080", server.url);
+  /** What a block prints on standard output when it is pasted into a shell. */
+  const paste = async (code: string) => {
+    const { PATH = "", HOME = "" } = process.env;
+    const env = { PATH, HOME, API_TOKEN: server.tokens.customer };
+    return (await run("sh", ["-ec", here(code)], { cwd: folder, env })).stdout;
+  };
+  const get = () => block("Call it", '/api/user?user_group_id=acme&name=Acme"');
+
+  it("create, change and rotate by REST", async () => {
+    expect(JSON.parse(await paste(get()))).toMatchObject({ success: 1, user_group: { name: "Acme" } });
+    const put = JSON.parse(await paste(block("Call it", "-X PUT")));
+    expect(put).toMatchObject({ success: 1, user_group: { name: "Acme", properties: { plan: "gold" } } });
+    const post = JSON.parse(await paste(block("Call it", "-X POST")));
+    expect(post.user_group.token).toMatch(/^ugt_/);
+    expect(post.user_group.token).not.toBe(put.user_group.token);
+    const form = block("Call it", "-X POST").replace('-H "Content-Type: application/json" ', "-w ' %{http_code}' ");
+    expect(await paste(form)).toMatch(/UNSUPPORTED_MEDIA_TYPE.* 415$/);
+  });
+
+  it("resolve a token by Connect", async () => {
+    await paste(get());
+    expect(JSON.parse(await paste(block("Call it", "ResolveViewer")))).toMatchObject({ providedId: "acme" });
+  });
+
+  it("call by gRPC", async () => {
+    const answer = JSON.parse(await paste(block("Call it", "npx buf curl")));
+    expect(answer).toMatchObject({ userGroup: { providedId: "acme" } });
+  });
+
+  it("run the client in TypeScript on this Node", async () => {
+    await paste(get());
+    writeFileSync(join(folder, "client.ts"), here(block("Call it", "createGrpcTransport", "ts")));
+    expect(await paste(block("Call it", "npx esbuild client.ts"))).toMatch(/^false Acme ugt_\w+\n$/);
+  });
+
+  it("and no others are there", () => {
+    expect(codeOf("Call it", "sh")).toHaveLength(6);
+    expect(codeOf("Call it", "ts")).toHaveLength(1);
+  });
+
+  it("the table of metrics has every series of ours, and no other", async () => {
+    await paste(get());
+    const text = await (await fetch(`${server.url}/metrics`)).text();
+    const exposed = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)]
+      .map(([, name = "", type = ""]) => [name, type])
+      .filter(([name]) => !/^(process|nodejs)_/.test(name ?? ""));
+    const documented = rowsOf("Watch it").filter(([, type = ""]) => /^(counter|gauge|histogram)$/.test(type));
+    expect(documented.map(([name, type]) => [name, type]).sort()).toEqual(exposed.sort());
+  });
+});
+
+it.skipIf(redisUrl === undefined)("the commands that start it with a real Redis do", async () => {
+  const { PATH = "", HOME = "" } = process.env;
+  const code = block("Run", "REDIS_URL=").replace("redis://127.0.0.1:6379", redisUrl ?? "");
+  const child = spawn("sh", ["-ec", code], { cwd: ROOT, env: { PATH, HOME, PORT: "0" } });
+  const ended = new Promise((resolve) => child.once("close", resolve));
+  let text = "";
+  child.stdout.on("data", (chunk: Buffer) => {
+    text += chunk;
+  });
+  try {
+    await waitFor("it listens", () => text.includes('"msg":"listening"'));
+  } finally {
+    for (const pid of descendants(child.pid ?? 0)) process.kill(pid, "SIGTERM");
+  }
+  await ended;
+});

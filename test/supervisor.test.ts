@@ -1,0 +1,127 @@
+import cluster, { type Worker } from "node:cluster";
+import { fileURLToPath } from "node:url";
+import { afterEach, describe, expect, inject, it } from "vitest";
+import type { Config } from "../src/config/config.ts";
+import type { Log } from "../src/observability/log.ts";
+import { Supervisor } from "../src/supervisor.ts";
+import { launch, TOKEN_KEYS } from "./support/server.ts";
+import { descendants, waitUntilGone } from "./support/terminal.ts";
+import { waitFor } from "./support/wait.ts";
+
+const redisUrl = inject("redisUrl");
+const WORKER = fileURLToPath(new URL("fixtures/supervisor/worker.js", import.meta.url));
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+describe("a supervisor", () => {
+  const silent = () => {};
+  const logger = { debug: silent, info: silent, warn: silent, error: silent, isLevelEnabled: () => false };
+  const log: Log = { logger, announce: silent, print: undefined };
+  const supervisor = (args: string[]) => {
+    cluster.setupPrimary({ exec: WORKER, args, execArgv: [] });
+    return new Supervisor({ workers: 2, shutdownTimeoutMs: 20_000 } as Config, log);
+  };
+
+  it("drains the other workers when the channel to one closes early", async () => {
+    const supervised = supervisor([]);
+    await supervised.start();
+    const [first, second] = Object.values(cluster.workers ?? {}) as [Worker, Worker];
+    const codes: (number | null)[] = [];
+    for (const worker of [first, second]) worker.once("exit", (code) => codes.push(code));
+    const closing = supervised.close();
+    first.process.disconnect();
+    first.send("to nobody");
+    await closing;
+    // The second was left the time that it takes, and both are gone.
+    expect(codes).toContain(7);
+    expect(codes).toHaveLength(2);
+  });
+
+  it("gives up when workers crash before they listen, again and again", async () => {
+    await expect(supervisor(["crash"]).start()).rejects.toThrow("workers end before they listen (exit code 3)");
+    expect(Object.values(cluster.workers ?? {}).filter((worker) => !worker?.isDead())).toEqual([]);
+  });
+});
+
+describe.skipIf(redisUrl === undefined)("three workers", () => {
+  const env = {
+    PORT: "0",
+    WORKERS: "3",
+    LOG_LEVEL: "debug",
+    API_TOKENS: "e=0123456789abcdef",
+    REDIS_URL: redisUrl ?? "",
+    TOKEN_KEYS,
+  };
+  const start = (settings: { [name: string]: string } = {}) => {
+    const server = launch({}, { ...env, ...settings });
+    closers.push(() => server.stop());
+    const says = (text: string) => server.log().filter(({ msg }) => msg === text);
+    return { ...server, says, workers: () => descendants(server.pid) };
+  };
+
+  it("are three when one is killed before it listens", async () => {
+    const server = start();
+    const [victim = 0] = await waitFor("there is a worker", () => atLeast(1, server.workers()));
+    process.kill(victim, "SIGKILL");
+    await waitFor("they listen", () => server.says("listening").length === 1);
+    expect(server.says("listening")[0]).toMatchObject({ workers: 3, url: expect.stringContaining("http://") });
+    expect(server.says("a worker ended; starting another")[0]).toMatchObject({ pid: victim, signal: "SIGKILL" });
+    expect(server.workers()).toHaveLength(3);
+    server.signal("SIGTERM");
+    expect(await server.exited()).toBe(0);
+  });
+
+  it("are three when one that listens is killed while the others start", async () => {
+    const server = start();
+    const [first = 0, ...others] = await waitFor("there are three", () => atLeast(3, server.workers()));
+    for (const pid of others) process.kill(pid, "SIGSTOP");
+    await waitFor("the first listens", () => server.says("worker listening").some(({ pid }) => pid === first));
+    process.kill(first, "SIGKILL");
+    await waitUntilGone(first);
+    for (const pid of others) process.kill(pid, "SIGCONT");
+    await waitFor("they listen", () => server.says("listening").length === 1);
+    expect(server.workers()).toHaveLength(3);
+    expect(server.workers()).not.toContain(first);
+    server.signal("SIGTERM");
+    expect(await server.exited()).toBe(0);
+  });
+
+  it("end with the others when one is killed while they drain", async () => {
+    const server = start();
+    await waitFor("they listen", () => server.says("listening").length === 1);
+    const pids = server.workers();
+    process.kill(pids[0] as number, "SIGSTOP");
+    server.signal("SIGTERM");
+    await waitFor("they end", () => server.says("closed").length >= 2);
+    process.kill(pids[0] as number, "SIGKILL");
+    expect(await server.exited()).toBe(0);
+    expect(server.says("a worker ended; starting another")).toEqual([]);
+    for (const pid of pids) await waitUntilGone(pid);
+  });
+
+  it("say once why they cannot start, and end", async () => {
+    const server = start({ REDIS_URL: "redis://127.0.0.1:1" });
+    expect(await server.exited()).toBe(1);
+    const sentences = server
+      .output()
+      .split("\n")
+      .filter((line) => line !== "" && !line.startsWith("{"));
+    expect(sentences).toEqual([expect.stringMatching(/^cannot use Redis: /)]);
+  });
+
+  it("end at a signal before they serve", async () => {
+    const server = start({ REDIS_URL: "redis://127.0.0.1:1" });
+    const pids = await waitFor("there are three", () => atLeast(3, server.workers()));
+    await waitFor("one has tried", () => server.says("Redis connection failed").length > 0);
+    server.signal("SIGTERM");
+    expect(await server.exited()).toBe(0);
+    for (const pid of pids) await waitUntilGone(pid);
+  });
+});
+
+function atLeast(count: number, pids: number[]): number[] | undefined {
+  return pids.length >= count ? pids : undefined;
+}
