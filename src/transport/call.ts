@@ -83,7 +83,8 @@ export class UnaryCall {
     this.responseTrailer = new LeanHeaders(init.responseTrailer, true);
     this.#method = method;
     this.#source = source;
-    this.#deadline = timeoutMs === undefined ? undefined : (source.arrived ?? Date.now()) + timeoutMs;
+    // gRPC's deadlines come in nanoseconds too; Connect's context has whole milliseconds left, and handlers rely on it.
+    this.#deadline = timeoutMs === undefined ? undefined : Math.trunc((source.arrived ?? Date.now()) + timeoutMs);
   }
 
   /** Passes the message through the interceptors to the implementation; rejects with whatever one of them throws. */
