@@ -1,0 +1,33 @@
+import type { Certificates } from "../../support/certificates.ts";
+import { collectable } from "../../support/process-usage.ts";
+import { type Runtime, startServer, type TestServer } from "../../support/server.ts";
+
+/** A way to run the service. */
+export interface Place {
+  readonly title: string;
+  readonly runtime: Runtime;
+  readonly tls: boolean;
+}
+
+/** Every place that is attacked, in the order of the table's columns. */
+export const PLACES: readonly Place[] = [
+  { title: "Node, plain", runtime: "node", tls: false },
+  { title: "Node, TLS", runtime: "node", tls: true },
+  { title: "Deno, plain", runtime: "deno", tls: false },
+  { title: "Deno, TLS", runtime: "deno", tls: true },
+];
+
+/** Starts a server with the embedded store, whose garbage can be collected from outside. */
+export function startAt(
+  { runtime, tls }: Place,
+  certificates: Certificates,
+  env: { readonly [name: string]: string } = {},
+): Promise<TestServer> {
+  const { server, folder } = certificates;
+  const { env: collector = {}, denoFlags = [] } = collectable(runtime);
+  return startServer({
+    runtime,
+    env: { ...collector, ...(tls && { TLS_CERT_FILE: server.certFile, TLS_KEY_FILE: server.keyFile }), ...env },
+    denoFlags: [...denoFlags, ...(tls ? [`--allow-read=${folder}`] : [])],
+  });
+}
