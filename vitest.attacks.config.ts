@@ -8,5 +8,7 @@ export default defineConfig({
     testTimeout: 400_000,
     hookTimeout: 60_000,
     maxWorkers: 2,
+    // Of attacks that only wait.
+    maxConcurrency: 16,
   },
 });

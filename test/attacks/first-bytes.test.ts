@@ -1,5 +1,5 @@
-import { FLAG, FRAME, frame, hpackBlock, numberFrame, PREFACE, settings } from "../support/http2-frames.ts";
 import { http1 } from "../support/http.ts";
+import { FLAG, FRAME, frame, hpackBlock, numberFrame, PREFACE, settings } from "../support/http2-frames.ts";
 import { waitFor } from "../support/wait.ts";
 import { describeAttacks } from "./support/attack.ts";
 import { PATHS, post } from "./support/requests.ts";

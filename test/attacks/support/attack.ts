@@ -3,9 +3,10 @@ import { type Certificates, makeCertificates } from "../../support/certificates.
 import { cpuMsOf, heldBytesOf, idle, isRunning } from "../../support/process-usage.ts";
 import type { TestServer } from "../../support/server.ts";
 import { Bystander } from "./bystander.ts";
-import { Http2Wire, type Http2Options } from "./http2-wire.ts";
+import { type Http2Options, Http2Wire } from "./http2-wire.ts";
 import { PLACES, type Place, startAt } from "./place.ts";
 import { addRow } from "./table.ts";
+import { unforeseenIn } from "./unforeseen.ts";
 import { openTcp, openWire, type Wire } from "./wire.ts";
 
 /** Whom an attack is directed at, and with what. */
@@ -71,7 +72,7 @@ export function describeAttacks(title: string, attacks: readonly Attack[], { isC
 }
 
 async function strike(attack: Attack, place: Place, certificates: Certificates): Promise<void> {
-  const server = await startAt(place, certificates, attack.env);
+  const server = await startAt(place, certificates, { ...(attack.env && { env: attack.env }) });
   const bystander = new Bystander(server);
   const wires: Wire[] = [];
   const keep = (wire: Wire): Wire => {
@@ -126,18 +127,6 @@ async function strike(attack: Attack, place: Place, certificates: Certificates):
     server.signal("SIGKILL");
     await server.exited();
   }
-}
-
-/** What a server has written that nobody foresaw. */
-export function unforeseenIn(server: Pick<TestServer, "output">): string[] {
-  return server
-    .output()
-    .split("\n")
-    .filter((line) => {
-      if (line.includes("Permissions in the config file") || line.trim() === "") return false;
-      return !line.startsWith("{") || /"level":"(?:error|fatal)"/.test(line);
-    })
-    .slice(0, 5);
 }
 
 function messageOf(error: unknown): string {

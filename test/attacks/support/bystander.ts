@@ -1,4 +1,4 @@
-import { Agent as PlainAgent, type IncomingMessage, request as plainRequest } from "node:http";
+import { type IncomingMessage, Agent as PlainAgent, request as plainRequest } from "node:http";
 import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import type { TestServer } from "../../support/server.ts";

@@ -1,4 +1,3 @@
-import { waitFor } from "../../support/wait.ts";
 import {
   FLAG,
   FRAME,
@@ -9,6 +8,7 @@ import {
   PREFACE,
   settings,
 } from "../../support/http2-frames.ts";
+import { waitFor } from "../../support/wait.ts";
 import { openWire, type Wire } from "./wire.ts";
 
 /** What is known of a stream. */

@@ -1,6 +1,6 @@
 import type { Certificates } from "../../support/certificates.ts";
 import { collectable } from "../../support/process-usage.ts";
-import { type Runtime, startServer, type TestServer } from "../../support/server.ts";
+import { type Runtime, type ServerOptions, startServer, type TestServer } from "../../support/server.ts";
 
 /** A way to run the service. */
 export interface Place {
@@ -17,15 +17,16 @@ export const PLACES: readonly Place[] = [
   { title: "Deno, TLS", runtime: "deno", tls: true },
 ];
 
-/** Starts a server with the embedded store, whose garbage can be collected from outside. */
+/** Starts a server whose garbage can be collected from outside. Default: with the embedded store. */
 export function startAt(
   { runtime, tls }: Place,
   certificates: Certificates,
-  env: { readonly [name: string]: string } = {},
+  { env, ...options }: Pick<ServerOptions, "env" | "like" | "redisUrl"> = {},
 ): Promise<TestServer> {
   const { server, folder } = certificates;
   const { env: collector = {}, denoFlags = [] } = collectable(runtime);
   return startServer({
+    ...options,
     runtime,
     env: { ...collector, ...(tls && { TLS_CERT_FILE: server.certFile, TLS_KEY_FILE: server.keyFile }), ...env },
     denoFlags: [...denoFlags, ...(tls ? [`--allow-read=${folder}`] : [])],

@@ -27,7 +27,9 @@ export function tableOf(file: string): string | undefined {
   const places = PLACES.map(({ title }) => title).filter((title) => rows.some(({ place }) => place === title));
   const attacks = [...new Set(rows.map(({ attack }) => attack))];
   const lines = attacks.map((attack) => {
-    const cells = places.map((title) => cellOf(rows.find(({ attack: name, place }) => name === attack && place === title)));
+    const cells = places.map((title) =>
+      cellOf(rows.find(({ attack: name, place }) => name === attack && place === title)),
+    );
     return `| ${[attack, ...cells].join(" | ")} |`;
   });
   const head = ["attack", ...places];
