@@ -16,6 +16,7 @@ const USAGE = `Usage: npm run fuzz -- [options]
   --tls           over TLS
   --findings N    ends after so many findings (default 1)
   --out FILE      where a finding goes (default fuzz-finding.json, then fuzz-finding.json.1 and so on)
+  --known REGEX   lines of the log that are no findings
   --replay FILE   plays what was found once more, and nothing else`;
 
 /** Connections at once, and before all is looked at. */
@@ -34,6 +35,7 @@ const options = {
   tls: { type: "boolean", default: false },
   findings: { type: "string", default: "1" },
   out: { type: "string", default: "fuzz-finding.json" },
+  known: { type: "string" },
   replay: { type: "string" },
 } as const;
 
@@ -49,10 +51,11 @@ async function main(): Promise<void> {
   const [seconds, seed, most] = [Number(values.seconds), Number(values.seed), Number(values.findings)];
   const place = PLACES.find(({ runtime, tls }) => runtime === values.runtime && tls === values.tls);
   if (!place || !(seconds > 0) || !Number.isInteger(seed) || !(most > 0)) throw new Error(USAGE);
+  const known = values.known === undefined ? undefined : new RegExp(values.known);
   const certificates = makeCertificates();
   // What is created goes there, and does not look like a leak.
   const redis = findRedisServer() === undefined ? undefined : await startRedis();
-  const start = () => Subject.start(place, certificates, redis?.url);
+  const start = () => Subject.start(place, certificates, { redisUrl: redis?.url, known });
   try {
     console.log(`fuzzing ${place.title} with seed ${seed} for ${seconds} s`);
     const found =

@@ -6,7 +6,8 @@ import { waitFor } from "./wait.ts";
 /** Linux counts CPU time in hundredths of a second, whatever its clock. */
 const TICK_MS = 10;
 
-const COLLECTOR = fileURLToPath(new URL("collect.js", import.meta.url));
+// From the root: the fuzzer is bundled elsewhere.
+const COLLECTOR = fileURLToPath(new URL("../../test/support/collect.js", import.meta.url));
 
 /** How to start a server whose garbage can be collected from outside. */
 export function collectable(runtime: Runtime): Pick<ServerOptions, "env" | "denoFlags"> {
