@@ -18,7 +18,7 @@ const PATHS = [
 const TYPES = ["application/grpc", "application/connect+json"];
 const METHODS = ["POST", "HEAD", "CONNECT"];
 const EXPECTATIONS = ["100-continue", "200-ok", undefined];
-const GOAWAY = frame(FRAME.goaway, 0, 0, Buffer.concat([uint32(0), uint32(2)]));
+const GOAWAY = frame(FRAME.goAway, 0, 0, Buffer.concat([uint32(0), uint32(2)]));
 const ENDS: readonly [string, (stream: number) => Buffer][] = [
   ["RST_STREAM CANCEL", (stream) => frame(FRAME.reset, 0, stream, uint32(8))],
   ["RST_STREAM NO_ERROR", (stream) => frame(FRAME.reset, 0, stream, uint32(0))],

@@ -209,7 +209,7 @@ describe.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
     try {
       // A byte now and then is no progress either.
       const trickle = setInterval(() => {
-        for (const raw of raws) if (!raw.isClosed()) raw.send(frame(FRAME.window, 0, 1, uint32(1)));
+        for (const raw of raws) if (!raw.isClosed()) raw.send(frame(FRAME.windowUpdate, 0, 1, uint32(1)));
       }, 500);
       for (const raw of raws) await waitFor("it is closed", () => raw.isClosed());
       clearInterval(trickle);
@@ -223,7 +223,7 @@ describe.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
     const before = await heldBytes();
     const { served } = await memory();
     const settings = frame(FRAME.settings, 0, 0, setting(4, 2 ** 31 - 1));
-    const window = frame(FRAME.window, 0, 0, uint32(2 ** 30));
+    const window = frame(FRAME.windowUpdate, 0, 0, uint32(2 ** 30));
     const requests = Array.from({ length: 100 }, (_, i) =>
       requestHeaders(2 * i + 1, { "x-bytes": "1000000" }, { endStream: true }),
     );
@@ -299,6 +299,6 @@ describe.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
 /** How much WINDOW_UPDATE frames granted to a stream. */
 function windowOf(frames: ReturnType<typeof framesIn>, stream: number): number {
   return frames
-    .filter((one) => one.type === FRAME.window && one.stream === stream)
+    .filter((one) => one.type === FRAME.windowUpdate && one.stream === stream)
     .reduce((sum, { payload }) => sum + payload.readUInt32BE(), 0);
 }

@@ -1,26 +1,106 @@
-/** Types of HTTP/2 frames (RFC 9113, 6). */
-export const FRAME = { data: 0, headers: 1, reset: 3, settings: 4, ping: 6, goaway: 7, window: 8 } as const;
+/** HTTP/2's preface (RFC 9113, 3.4). */
+export const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 
-/** Flags of HTTP/2 frames. */
-export const FLAG = { ack: 1, endStream: 1, endHeaders: 4 } as const;
+/** Types of frames (RFC 9113, 6). */
+export const FRAME = {
+  data: 0,
+  headers: 1,
+  priority: 2,
+  reset: 3,
+  settings: 4,
+  push: 5,
+  ping: 6,
+  goAway: 7,
+  windowUpdate: 8,
+  continuation: 9,
+} as const;
 
-/** The preface of a connection and empty SETTINGS. */
-export const HELLO = Buffer.concat([Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(FRAME.settings, 0, 0)]);
+/** Flags of frames; END_STREAM and ACK are the same bit. */
+export const FLAG = { endStream: 1, ack: 1, endHeaders: 4, padded: 8, priority: 0x20 } as const;
 
-/** A frame of HTTP/2 (RFC 9113, 4.1). */
+/** A frame (RFC 9113, 4.1). */
 export function frame(type: number, flags: number, stream: number, payload: Uint8Array = Buffer.alloc(0)): Buffer {
   const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.byteLength, 0, 3);
-  head.writeUInt8(type, 3);
-  head.writeUInt8(flags, 4);
-  head.writeUInt32BE(stream, 5);
+  head.writeUIntBE(payload.byteLength & 0xffffff, 0, 3);
+  head.writeUInt8(type & 0xff, 3);
+  head.writeUInt8(flags & 0xff, 4);
+  head.writeUInt32BE(stream >>> 0, 5);
   return Buffer.concat([head, payload]);
 }
 
-/** A field of HPACK, literal without indexing (RFC 7541, 6.2.2). */
-export function field(name: string, value: string): Buffer {
-  return Buffer.concat([Buffer.from([0]), text(name), text(value)]);
+/** A frame whose payload is one 32-bit number: RST_STREAM and WINDOW_UPDATE. */
+export function numberFrame(type: number, stream: number, value: number): Buffer {
+  const payload = Buffer.alloc(4);
+  payload.writeUInt32BE(value >>> 0);
+  return frame(type, 0, stream, payload);
 }
+
+/** SETTINGS of these numbers and values (RFC 9113, 6.5). */
+export function settings(...pairs: readonly (readonly [number, number])[]): Buffer {
+  const payload = Buffer.alloc(pairs.length * 6);
+  pairs.forEach(([name, value], i) => {
+    payload.writeUInt16BE(name, i * 6);
+    payload.writeUInt32BE(value, i * 6 + 2);
+  });
+  return frame(FRAME.settings, 0, 0, payload);
+}
+
+/** A number of HPACK behind a prefix of so many bits (RFC 7541, 5.1). */
+export function hpackNumber(value: number, prefixBits: number, first = 0): Buffer {
+  const most = (1 << prefixBits) - 1;
+  if (value < most) return Buffer.from([first | value]);
+  const bytes = [first | most];
+  let rest = value - most;
+  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) + 128);
+  return Buffer.from([...bytes, rest]);
+}
+
+/** A field of HPACK, literal; indexed for later or not (RFC 7541, 6.2). */
+export function hpackField(name: string, value: string, isIndexed = false): Buffer {
+  const text = (part: string) => [hpackNumber(Buffer.byteLength(part, "latin1"), 7), Buffer.from(part, "latin1")];
+  return Buffer.concat([Buffer.from([isIndexed ? 0x40 : 0]), ...text(name), ...text(value)]);
+}
+
+/** A block of fields. */
+export function hpackBlock(fields: readonly (readonly [string, string])[]): Buffer {
+  return Buffer.concat(fields.map(([name, value]) => hpackField(name, value)));
+}
+
+/** A frame of those that were received. */
+export interface ReceivedFrame {
+  readonly type: number;
+  readonly flags: number;
+  readonly stream: number;
+  readonly payload: Buffer;
+}
+
+/** Cuts what arrives into frames. */
+export class FrameReader {
+  #rest: Buffer = Buffer.alloc(0);
+
+  /** The frames that are whole with what has arrived now. */
+  push(chunk: Buffer): ReceivedFrame[] {
+    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    const frames: ReceivedFrame[] = [];
+    let at = 0;
+    while (at + 9 <= bytes.length) {
+      const end = at + 9 + bytes.readUIntBE(at, 3);
+      if (end > bytes.length) break;
+      frames.push({
+        type: bytes.readUInt8(at + 3),
+        flags: bytes.readUInt8(at + 4),
+        stream: bytes.readUInt32BE(at + 5) & 0x7fffffff,
+        payload: bytes.subarray(at + 9, end),
+      });
+      at = end;
+    }
+    this.#rest = bytes.subarray(at);
+    return frames;
+  }
+}
+
+/** The preface of a connection and empty SETTINGS. */
+export const HELLO = Buffer.concat([PREFACE, settings()]);
 
 /** HEADERS of a request, with the usual pseudo-header fields unless they are given. */
 export function requestHeaders(
@@ -29,9 +109,10 @@ export function requestHeaders(
   options: { readonly endStream?: boolean } = {},
 ): Buffer {
   const all = { ":method": "POST", ":scheme": "http", ":path": "/", ":authority": "x", ...fields };
-  const names = Object.keys(all).sort((one, other) => Number(other.startsWith(":")) - Number(one.startsWith(":")));
-  const block = Buffer.concat(names.map((name) => field(name, (all as { [name: string]: string })[name] ?? "")));
-  return frame(FRAME.headers, FLAG.endHeaders | (options.endStream ? FLAG.endStream : 0), stream, block);
+  const inOrder = Object.entries(all).sort(
+    ([one], [other]) => Number(other.startsWith(":")) - Number(one.startsWith(":")),
+  );
+  return frame(FRAME.headers, FLAG.endHeaders | (options.endStream ? FLAG.endStream : 0), stream, hpackBlock(inOrder));
 }
 
 /** A 32-bit number, as WINDOW_UPDATE and RST_STREAM have it. */
@@ -43,18 +124,5 @@ export function uint32(value: number): Buffer {
 
 /** One setting of SETTINGS (RFC 9113, 6.5.1). */
 export function setting(id: number, value: number): Buffer {
-  const bytes = Buffer.alloc(6);
-  bytes.writeUInt16BE(id);
-  bytes.writeUInt32BE(value, 2);
-  return bytes;
-}
-
-/** A text behind its length, in 7 bits and more (RFC 7541, 5.1 and 5.2). */
-function text(value: string): Buffer {
-  const bytes = Buffer.from(value, "latin1");
-  if (bytes.byteLength < 127) return Buffer.concat([Buffer.from([bytes.byteLength]), bytes]);
-  const length = [127];
-  let left = bytes.byteLength - 127;
-  for (; left >= 128; left >>= 7) length.push((left & 127) | 128);
-  return Buffer.concat([Buffer.from([...length, left]), bytes]);
+  return settings([id, value]).subarray(9);
 }

@@ -1,0 +1,164 @@
+import { type ClientHttp2Session, connect as connectHttp2, type IncomingHttpHeaders } from "node:http2";
+import { envelope } from "../support/http.ts";
+import { waitFor } from "../support/wait.ts";
+import { describeAttacks, type Target } from "./support/attack.ts";
+import { authorization, get, head, PATHS, post, protoField, reflectionRequest } from "./support/requests.ts";
+
+/** An answer as a client of HTTP/2 sees it. */
+interface Answer {
+  readonly headers: IncomingHttpHeaders;
+  readonly trailers: IncomingHttpHeaders;
+  readonly bytes: number;
+}
+
+/** Sends a request over an HTTP/2 client that keeps the protocol's rules. @throws when its stream or connection fails */
+function ask(
+  session: ClientHttp2Session,
+  fields: readonly (readonly [string, string])[],
+  body: Uint8Array,
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const { ":authority": _authority, ...headers } = Object.fromEntries(fields);
+    const stream = session.request(headers, { endStream: false });
+    const answer = { headers: {}, trailers: {}, bytes: 0 };
+    stream.on("response", (received) => {
+      answer.headers = received;
+    });
+    stream.on("trailers", (received) => {
+      answer.trailers = received;
+    });
+    stream.on("data", (chunk: Buffer) => {
+      answer.bytes += chunk.byteLength;
+    });
+    stream.on("error", reject);
+    stream.on("close", () => (stream.rstCode === 0 ? resolve(answer) : reject(new Error(`reset ${stream.rstCode}`))));
+    stream.end(body);
+  });
+}
+
+/** Asks over one HTTP/2 connection. */
+async function over<T>({ server }: Target, use: (session: ClientHttp2Session) => Promise<T>): Promise<T> {
+  const session = connectHttp2(server.url, { rejectUnauthorized: false });
+  session.on("error", () => {});
+  try {
+    return await use(session);
+  } finally {
+    session.destroy();
+  }
+}
+
+/** Asks for the same again and again on one connection. */
+function asking(
+  title: string,
+  times: number,
+  cpuMs: number,
+  fieldsOf: (i: number) => ReturnType<typeof post>,
+  body: Uint8Array = Buffer.alloc(0),
+) {
+  return {
+    title,
+    bounds: { cpuMs },
+    run: (target: Target) =>
+      over(target, async (session) => {
+        for (let i = 0; i < times; i++) await ask(session, fieldsOf(i), body).catch(() => {});
+        return { requests: times, outcome: "answered" };
+      }),
+  };
+}
+
+describeAttacks("dear answers", [
+  asking(
+    "reflection in Brotli",
+    100,
+    8,
+    () => post(PATHS.reflection, "application/grpc", [["grpc-accept-encoding", "br"]]),
+    reflectionRequest(),
+  ),
+  asking(
+    "reflection in gzip",
+    100,
+    8,
+    () => post(PATHS.reflection, "application/grpc", [["grpc-accept-encoding", "gzip"]]),
+    reflectionRequest(),
+  ),
+  asking("metrics", 200, 10, () => get("/metrics", [["accept-encoding", "br, gzip"]])),
+  asking("`readyz`", 300, 5, () => get("/readyz")),
+  asking("calls without a token", 500, 5, () => post(PATHS.get, "application/grpc"), envelope(protoField(1, "a"))),
+  asking("long lists in `Accept-Encoding`", 100, 10, () => [
+    ...post(PATHS.get, "application/json", [["accept-encoding", "gzip;q=0,".repeat(1600)]]),
+  ]),
+  asking("long lists in `If-Match`", 100, 10, () => [
+    [":method", "PUT"],
+    [":path", "/api/user"],
+    ["if-match", '"a",'.repeat(4000)],
+  ]),
+  asking("a content type of many parameters", 100, 10, () => post(PATHS.get, `application/json${"; ".repeat(7000)}`)),
+  asking("a long `grpc-timeout`", 100, 10, () =>
+    post(PATHS.get, "application/grpc", [["grpc-timeout", "9".repeat(14_000)]]),
+  ),
+  asking("a query of 12 KB of nested JSON", 100, 20, () => get(`/api/user?properties=${"%5B".repeat(4000)}`)),
+  asking("a query of many fields", 100, 20, () => get(`/api/user?${"mapping=%7B%7D&".repeat(900)}`)),
+  {
+    title: "1,000 violations (gRPC), token holder",
+    bounds: { cpuMs: 400 },
+    run: (target) =>
+      over(target, async (session) => {
+        const fields = post(PATHS.update, "application/grpc", [authorization(target), ["te", "trailers"]]);
+        const entries = Array.from({ length: 1000 }, (_, i) =>
+          protoField(3, Buffer.concat([protoField(1, `${i}-`.padEnd(300, "k")), protoField(2, "v".repeat(600))])),
+        );
+        const body = envelope(Buffer.concat([protoField(1, "a"), ...entries]));
+        for (let i = 0; i < 5; i++) {
+          const { headers, trailers } = await ask(session, fields, body);
+          const all = { ...headers, ...trailers };
+          if (all["grpc-status"] !== "3") throw new Error(`answered grpc-status ${all["grpc-status"]}`);
+          const bytes = JSON.stringify(all).length;
+          if (bytes > 16_000) throw new Error(`the trailers have ${bytes} bytes`);
+        }
+        return { requests: 5, outcome: "3 INVALID_ARGUMENT" };
+      }),
+  },
+  {
+    title: "paths, methods and services that nobody knows (6,000)",
+    bounds: { cpuMs: 8, heldKiB: 4096 },
+    run: (target) =>
+      over(target, async (session) => {
+        const metricsBytes = async () => (await ask(session, get("/metrics"), Buffer.alloc(0))).bytes;
+        for (let i = 0; i < 20; i++)
+          await ask(session, post(`/warm.up/${i}`, "application/grpc"), Buffer.alloc(0)).catch(() => {});
+        const before = await metricsBytes();
+        for (let i = 0; i < 2000; i++) {
+          const strange = [
+            post(`/a.b${i}.C/D`, "application/grpc"),
+            post(`${PATHS.get}${i}`, "application/json"),
+            get(`/x/${i}`),
+          ];
+          await Promise.all(strange.map((fields) => ask(session, fields, Buffer.alloc(0)).catch(() => {})));
+        }
+        const grown = (await metricsBytes()) - before;
+        if (grown > 4096) throw new Error(`the metrics grew by ${grown} bytes`);
+        return { requests: 6000, connections: 1, outcome: "counted as one" };
+      }),
+  },
+  {
+    title: "log lines for refused calls (500)",
+    bounds: { cpuMs: 20 },
+    run: async (target) => {
+      const before = target.server.output().length;
+      for (let i = 0; i < 500; i++) {
+        const wire = await target.http1();
+        const fields = {
+          "X-Request-Id": "i".repeat(8000),
+          "User-Agent": "u".repeat(8000),
+          Authorization: "Token ugk_x",
+        };
+        await wire.send(head("GET", `/api/user?user_group_id=${"a".repeat(8000)}`, fields));
+        await waitFor("an answer", () => wire.isClosed || wire.receivedBytes > 0);
+        wire.close();
+      }
+      const bytes = (target.server.output().length - before) / 500;
+      if (bytes > 2048) throw new Error(`${Math.round(bytes)} bytes of log a call`);
+      return { requests: 500, outcome: "short" };
+    },
+  },
+]);

@@ -1,0 +1,145 @@
+import { http1 } from "../support/http.ts";
+import { FLAG, FRAME, frame, hpackBlock, numberFrame, PREFACE, settings } from "../support/http2-frames.ts";
+import { waitFor } from "../support/wait.ts";
+import { describeAttacks } from "./support/attack.ts";
+import { PATHS, post } from "./support/requests.ts";
+import { openTcp, openWire, type Wire } from "./support/wire.ts";
+
+/** What is served in different ways. */
+const SERVED = ["/healthz", "/metrics", "/api/user?user_group_id=a", PATHS.get, PATHS.watch, PATHS.reflection, "/x"];
+const TYPES = ["application/grpc", "application/json", "application/connect+json", "application/grpc-web+proto"];
+
+describeAttacks("connections", [
+  {
+    title: "reset in the first packet, behind `expect: 100-continue`",
+    bounds: { cpuMs: 100 },
+    run: async ({ http1: open, server }) => {
+      let count = 0;
+      for (const path of SERVED) {
+        for (const type of TYPES) {
+          const wire = server.url.startsWith("https:") ? await openWire(server.url, "h2") : await open();
+          const block = hpackBlock(post(path, type, [["expect", "100-continue"]]));
+          const reset = numberFrame(FRAME.reset, 1, 8);
+          await wire.send(Buffer.concat([PREFACE, settings(), frame(FRAME.headers, FLAG.endHeaders, 1, block), reset]));
+          // And the same with all of its body there.
+          const data = frame(FRAME.data, FLAG.endStream, 3, Buffer.alloc(5));
+          const second = frame(FRAME.headers, FLAG.endHeaders, 3, block);
+          await wire.send(Buffer.concat([second, data, numberFrame(FRAME.reset, 3, 0), frame(FRAME.goAway, 0, 0)]));
+          await new Promise((resolve) => setTimeout(resolve, 5));
+          wire.close();
+          count += 2;
+        }
+      }
+      return { requests: count, outcome: "reset" };
+    },
+  },
+  {
+    title: "connections that say nothing (1,000)",
+    bounds: { heldKiB: 64, cpuMs: 20 },
+    run: async ({ tcp }) => {
+      for (let i = 0; i < 1000; i++) await tcp();
+      return { requests: 1000, connections: 1000, outcome: "ended in time" };
+    },
+  },
+  {
+    title: "connections past `MAX_CONNECTIONS` (600 where 200 are allowed)",
+    env: { MAX_CONNECTIONS: "200" },
+    bounds: { cpuMs: 20 },
+    run: async ({ tcp }) => {
+      const wires: Wire[] = [];
+      for (let i = 0; i < 600; i++) wires.push(await tcp());
+      const open = () => wires.filter(({ isClosed }) => !isClosed).length;
+      await waitFor("those past the limit are closed", () => open() <= 200, 8000);
+      return { requests: 600, connections: 600, outcome: `${open()} left open` };
+    },
+  },
+  {
+    title: "connections whose other half is closed (300)",
+    bounds: { heldKiB: 128, cpuMs: 20 },
+    run: async ({ http1: open }) => {
+      const wires: Wire[] = [];
+      for (let i = 0; i < 300; i++) {
+        const wire = await open();
+        await wire.send("POST /api/user HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{");
+        wire.socket.end();
+        wires.push(wire);
+      }
+      await waitFor("they are closed", () => wires.every(({ isClosed }) => isClosed), 60_000);
+      return { requests: 300, connections: 300, outcome: "closed" };
+    },
+  },
+  {
+    title: "TLS handshakes that stop, and TCP that is no TLS (300)",
+    bounds: { heldKiB: 128, cpuMs: 20 },
+    run: async ({ tcp }) => {
+      for (let i = 0; i < 300; i++) {
+        const wire = await tcp();
+        // The header of a ClientHello of 512 bytes, and some of it.
+        await wire.send(Buffer.from(`160301020001${i % 2 ? "0001fc0303" : "ffffffffff"}`, "hex"));
+      }
+      return { requests: 300, connections: 300, outcome: "refused" };
+    },
+  },
+  {
+    title: "connections opened and closed at once (500)",
+    bounds: { cpuMs: 40, heldKiB: 64 },
+    run: async ({ server }) => {
+      for (let i = 0; i < 500; i++) {
+        const wire = await openTcp(server.url);
+        if (i % 2) wire.socket.resetAndDestroy();
+        else wire.close();
+      }
+      return { requests: 500, connections: 500, outcome: "closed" };
+    },
+  },
+  {
+    title: "header fields of 24 KiB",
+    bounds: { cpuMs: 40 },
+    run: async ({ server }) => {
+      const wire = await openWire(server.url, "http/1.1");
+      await wire.send(`GET /healthz HTTP/1.1\r\nHost: a\r\nX-Long: ${"x".repeat(24 * 1024)}\r\n\r\n`);
+      await waitFor("an answer", () => wire.isClosed || wire.received().includes("\r\n\r\n"));
+      const status = wire.received().toString("latin1").split(" ")[1];
+      wire.close();
+      if (status !== "200") throw new Error(`24 KiB of header fields are answered ${status}`);
+      return { outcome: "served" };
+    },
+  },
+  {
+    title: "header fields without end (32 MiB)",
+    bounds: { cpuMs: 60, heldKiB: 1024 },
+    run: async ({ http1: open }) => {
+      for (let i = 0; i < 32; i++) {
+        const wire = await open();
+        await wire.send("GET /healthz HTTP/1.1\r\nHost: a\r\n");
+        for (let sent = 0; sent < 64; sent++) {
+          if (!(await wire.send("X-Many: a\r\nY: 1\r\n".repeat(1000)))) break;
+        }
+      }
+      return { requests: 32, connections: 32, outcome: "431" };
+    },
+  },
+  {
+    title: "requests written at once, whose answers nobody reads (HTTP/1.1)",
+    bounds: { heldKiB: 2048 },
+    run: async ({ http1: open, server }) => {
+      // Something to read back.
+      const properties = JSON.stringify({ filler: "x".repeat(50_000) });
+      const headers = { authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" };
+      if (server.url.startsWith("http:")) {
+        const body = `{"user_group_id":"large","properties":${properties}}`;
+        await http1(server.url, "/api/user", { headers, body });
+      }
+      const request = `GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n`;
+      const wires: Wire[] = [];
+      for (let i = 0; i < 20; i++) {
+        const wire = await open();
+        wire.socket.pause();
+        wire.push(request.repeat(2000));
+        wires.push(wire);
+      }
+      await new Promise((resolve) => setTimeout(resolve, 3000));
+      return { requests: 40_000, connections: 20, outcome: "not taken" };
+    },
+  },
+]);

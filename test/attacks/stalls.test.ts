@@ -1,0 +1,176 @@
+import { envelope } from "../support/http.ts";
+import { FLAG, FRAME, frame, hpackBlock, PREFACE, settings } from "../support/http2-frames.ts";
+import { waitFor } from "../support/wait.ts";
+import { type Attack, describeAttacks, type Target } from "./support/attack.ts";
+import type { Http2Wire } from "./support/http2-wire.ts";
+import { authorization, get, head, PATHS, post, protoField } from "./support/requests.ts";
+import type { Wire } from "./support/wire.ts";
+
+/** How long a server may keep what stalls, in milliseconds: its own limits are 10 to 30 s. */
+const PATIENCE_MS = 120_000;
+const TRICKLE_MS = 500;
+
+/** Opens a connection that stalls; gives what it trickles, a piece at a time, and whether the server has ended it. */
+type Stall = (target: Target) => Promise<{ readonly trickle?: () => void; readonly isEnded: () => boolean }>;
+
+/** An attack that only waits: of a server that ends what stalls. */
+function stalling(title: string, open: Stall): Attack {
+  return {
+    title,
+    bounds: { heldKiB: 1024 },
+    run: async (target) => {
+      const stalls = await Promise.all(Array.from({ length: 10 }, () => open(target)));
+      const timer = setInterval(() => {
+        for (const { trickle, isEnded } of stalls) if (!isEnded()) trickle?.();
+      }, TRICKLE_MS);
+      try {
+        const done = () => stalls.every(({ isEnded }) => isEnded());
+        await waitFor("the server ends what stalls", done, PATIENCE_MS);
+      } finally {
+        clearInterval(timer);
+      }
+      return { requests: 10, connections: 10, outcome: "ended" };
+    },
+  };
+}
+
+/** A connection that trickles bytes after its beginning. */
+function trickling(begin: string | Buffer, byte: string | Buffer, open: (target: Target) => Promise<Wire>): Stall {
+  return async (target) => {
+    const wire = await open(target);
+    await wire.send(begin);
+    return { trickle: () => wire.push(byte), isEnded: () => wire.isClosed };
+  };
+}
+
+/** A stream that stalls while its connection goes on sending PINGs. */
+function stream(begin: (http2: Http2Wire, target: Target) => Promise<number>, window?: number): Stall {
+  return async (target) => {
+    const http2 = await target.http2({ ...(window !== undefined && { window, reads: false }) });
+    const started = await begin(http2, target);
+    return {
+      trickle: () => http2.wire.push(frame(FRAME.ping, 0, 0, Buffer.alloc(8))),
+      isEnded: () => http2.isEnded(started) || http2.isGoingAway,
+    };
+  };
+}
+
+const openHttp1 = (target: Target) => target.http1();
+const openHttp2 = async (target: Target) => (await target.http2()).wire;
+const callFields = (target: Target) => post(PATHS.get, "application/grpc", [authorization(target)]);
+
+describeAttacks(
+  "what stalls",
+  [
+    stalling("stalls: nothing is said over TCP", async (target) => {
+      const wire = await target.tcp();
+      return { isEnded: () => wire.isClosed };
+    }),
+    stalling(
+      "stalls: a TLS handshake, a byte at a time",
+      trickling(Buffer.from("16030102000100", "hex"), "a", (t) => t.tcp()),
+    ),
+    stalling(
+      "stalls: header fields, a byte at a time",
+      trickling("GET /healthz HTTP/1.1\r\nHost: a\r\nX: ", "a", openHttp1),
+    ),
+    stalling("stalls: a body, a byte at a time (HTTP/1.1)", async (target) => {
+      const [name, value] = authorization(target);
+      const begin = head("PUT", "/api/user", { [name]: value, "Content-Length": 100_000 });
+      return trickling(begin, " ", openHttp1)(target);
+    }),
+    stalling("stalls: chunks, a byte at a time (HTTP/1.1)", async (target) => {
+      const [name, value] = authorization(target);
+      return trickling(
+        head("PUT", "/api/user", { [name]: value, "Transfer-Encoding": "chunked" }),
+        "1\r\n \r\n",
+        openHttp1,
+      )(target);
+    }),
+    stalling("stalls: HTTP/2's preface", async (target) => {
+      const wire = await target.http1();
+      await wire.send(PREFACE.subarray(0, 10));
+      return { isEnded: () => wire.isClosed };
+    }),
+    stalling(
+      "stalls: fields without their end (HTTP/2)",
+      trickling(
+        Buffer.concat([settings(), frame(FRAME.headers, 0, 1, hpackBlock(get("/healthz")).subarray(0, 10))]),
+        Buffer.alloc(0),
+        openHttp2,
+      ),
+    ),
+    stalling(
+      "stalls: a call without its body (HTTP/2)",
+      stream((http2, target) => http2.request(callFields(target), { isEnd: false })),
+    ),
+    stalling(
+      "stalls: a call with one piece of its body (HTTP/2)",
+      stream(async (http2, target) => {
+        const started = await http2.request(callFields(target), { isEnd: false });
+        await http2.data(started, envelope(Buffer.alloc(5000)).subarray(0, 1000));
+        return started;
+      }),
+    ),
+    stalling("stalls: a call without its body, its byte at a time (HTTP/2)", async (target) => {
+      const http2 = await target.http2();
+      const started = await http2.request(callFields(target), { isEnd: false });
+      return {
+        trickle: () => http2.wire.push(frame(FRAME.data, 0, started, Buffer.alloc(1))),
+        isEnded: () => http2.isEnded(started) || http2.isGoingAway,
+      };
+    }),
+    stalling(
+      "stalls: an answer that nobody reads (HTTP/2)",
+      stream(async (http2) => http2.request(get("/metrics")), 0),
+    ),
+    stalling("stalls: an answer read a byte at a time (HTTP/2)", async (target) => {
+      const http2 = await target.http2({ window: 0, reads: false });
+      const started = await http2.request(get("/metrics"));
+      const more = Buffer.alloc(4);
+      more.writeUInt32BE(1);
+      return {
+        trickle: () => http2.wire.push(frame(FRAME.windowUpdate, 0, started, more)),
+        isEnded: () => http2.isEnded(started) || http2.isGoingAway,
+      };
+    }),
+    stalling("stalls: an answer that nobody reads (HTTP/1.1)", async (target) => {
+      const [name, value] = authorization(target);
+      const maker = await target.http1();
+      const body = JSON.stringify({ user_group_id: "long", properties: { filler: "x".repeat(60_000) } });
+      await maker.send(head("GET", "/api/user", { [name]: value, "Content-Length": body.length }) + body);
+      await waitFor("the group is made", () => maker.isClosed || maker.receivedBytes > 0);
+      maker.close();
+      const wire = await target.http1();
+      wire.socket.pause();
+      // More than the kernel's buffers take.
+      const request = head("GET", "/api/user?user_group_id=long", { [name]: value });
+      for (let i = 0; i < 200; i++) wire.push(request);
+      const isEnded = () => wire.isClosed || !wire.socket.writable;
+      // Only what is read tells of the end: a byte now and then.
+      return { trickle: () => wire.push("\r\n"), isEnded };
+    }),
+    stalling("stalls: `Watch` whose caller is silent (HTTP/2)", async (target) => {
+      const http2 = await target.http2();
+      const started = await http2.request(post(PATHS.watch, "application/grpc"), { isEnd: false });
+      return {
+        trickle: () => http2.wire.push(frame(FRAME.ping, 0, 0, Buffer.alloc(8))),
+        isEnded: () => http2.isEnded(started) || http2.isGoingAway,
+      };
+    }),
+    stalling("stalls: a call that is reset is forgotten (HTTP/2)", async (target) => {
+      const http2 = await target.http2();
+      const started = await http2.request(callFields(target), { isEnd: false });
+      await http2.data(started, protoField(1, "a"));
+      await http2.wire.send(
+        Buffer.concat([
+          frame(FRAME.reset, 0, started, Buffer.from([0, 0, 0, 8])),
+          frame(FRAME.goAway, 0, 0, Buffer.alloc(8)),
+        ]),
+      );
+      http2.wire.socket.end(frame(FRAME.data, FLAG.endStream, started));
+      return { isEnded: () => http2.wire.isClosed };
+    }),
+  ],
+  { isConcurrent: true },
+);

@@ -1,0 +1,228 @@
+import { envelope } from "../support/http.ts";
+import { FLAG, FRAME, frame, hpackBlock, hpackField, numberFrame, settings } from "../support/http2-frames.ts";
+import { waitFor } from "../support/wait.ts";
+import { describeAttacks, type Target } from "./support/attack.ts";
+import type { Http2Wire } from "./support/http2-wire.ts";
+import { authorization, get, PATHS, post, protoField, reflectionRequest } from "./support/requests.ts";
+
+/** Frames of a flood leave together, some at a time. */
+const PER_WRITE = 500;
+
+/** Sends a frame again and again on one connection, until it is closed; gives how often it could be sent. */
+async function flood(http2: Http2Wire, times: number, bytes: (i: number) => Buffer): Promise<number> {
+  let sent = 0;
+  while (sent < times && !http2.isGoingAway) {
+    const some = Array.from({ length: Math.min(PER_WRITE, times - sent) }, (_, i) => bytes(sent + i));
+    if (!(await http2.wire.send(Buffer.concat(some)))) break;
+    sent += some.length;
+  }
+  await http2.flushed();
+  return Math.max(1, sent);
+}
+
+function outcomeOf(http2: Http2Wire): string {
+  return http2.wire.isClosed || http2.isGoingAway ? "the connection is ended" : "passed over";
+}
+
+/** A flood of one kind of frame on a connection. */
+function floodOf(title: string, times: number, cpuMs: number, bytes: (http2: Http2Wire, i: number) => Buffer) {
+  return {
+    title,
+    bounds: { cpuMs, heldKiB: 8192 },
+    run: async (target: Target) => {
+      const http2 = await target.http2();
+      const sent = await flood(http2, times, (i) => bytes(http2, i));
+      return { requests: sent, connections: 1, outcome: outcomeOf(http2) };
+    },
+  };
+}
+
+const health = hpackBlock(get("/healthz"));
+const call = hpackBlock(post(PATHS.get, "application/grpc"));
+
+describeAttacks("floods of frames", [
+  floodOf("streams that are reset at once (30,000)", 30_000, 1, (http2) => {
+    const stream = http2.newStream();
+    const headers = frame(FRAME.headers, FLAG.endHeaders | FLAG.endStream, stream, health);
+    return Buffer.concat([headers, numberFrame(FRAME.reset, stream, 8)]);
+  }),
+  floodOf("calls that are reset before their body (30,000)", 30_000, 1, (http2) => {
+    const stream = http2.newStream();
+    const headers = frame(FRAME.headers, FLAG.endHeaders, stream, call);
+    return Buffer.concat([headers, numberFrame(FRAME.reset, stream, 8)]);
+  }),
+  floodOf("streams that the server has to reset (30,000)", 30_000, 1, (http2) => {
+    const stream = http2.newStream();
+    // A window of nothing is an error of the stream.
+    return Buffer.concat([
+      frame(FRAME.headers, FLAG.endHeaders, stream, call),
+      numberFrame(FRAME.windowUpdate, stream, 0),
+    ]);
+  }),
+  floodOf("SETTINGS (50,000)", 50_000, 0.2, () => settings([4, 65_535])),
+  floodOf("PING (50,000)", 50_000, 0.2, () => frame(FRAME.ping, 0, 0, Buffer.alloc(8))),
+  floodOf("PRIORITY (50,000)", 50_000, 0.2, (_http2, i) =>
+    frame(FRAME.priority, 0, (i * 2 + 1) & 0xffff, Buffer.alloc(5)),
+  ),
+  floodOf("WINDOW_UPDATE (50,000)", 50_000, 0.2, () => numberFrame(FRAME.windowUpdate, 0, 1)),
+  floodOf("frames of unknown types (50,000)", 50_000, 0.2, () => frame(0xee, 0, 0, Buffer.alloc(16))),
+  {
+    title: "PING whose answers nobody reads (2,000,000)",
+    bounds: { heldKiB: 16_384 },
+    run: async (target) => {
+      const http2 = await target.http2();
+      http2.wire.socket.pause();
+      const pings = Buffer.concat(Array.from({ length: 10_000 }, () => frame(FRAME.ping, 0, 0, Buffer.alloc(8))));
+      for (let i = 0; i < 200 && !http2.wire.isClosed; i++) http2.wire.push(pings);
+      await new Promise((resolve) => setTimeout(resolve, 2000));
+      return { outcome: outcomeOf(http2) };
+    },
+  },
+  {
+    title: "CONTINUATION without end (16 MiB)",
+    bounds: { heldKiB: 8192, cpuMs: 1000 },
+    run: async (target) => {
+      const http2 = await target.http2();
+      await http2.wire.send(frame(FRAME.headers, 0, http2.newStream(), call));
+      for (let i = 0; i < 1000 && !http2.isGoingAway; i++) {
+        const block = hpackField("x-many", "y".repeat(16_000));
+        if (!(await http2.wire.send(frame(FRAME.continuation, 0, 1, block)))) break;
+      }
+      return { outcome: outcomeOf(http2) };
+    },
+  },
+  {
+    title: "CONTINUATION of nothing (200,000)",
+    bounds: { heldKiB: 8192, cpuMs: 1000 },
+    run: async (target) => {
+      const http2 = await target.http2();
+      await http2.wire.send(frame(FRAME.headers, 0, http2.newStream(), call));
+      const empty = Buffer.concat(Array.from({ length: 1000 }, () => frame(FRAME.continuation, 0, 1)));
+      for (let i = 0; i < 200 && !http2.isGoingAway; i++) if (!(await http2.wire.send(empty))) break;
+      return { outcome: outcomeOf(http2) };
+    },
+  },
+  {
+    title: "one field of 4 KB named 4,000 times by its index (16 MB a request)",
+    bounds: { heldKiB: 16_384, cpuMs: 100 },
+    run: async (target) => {
+      const http2 = await target.http2();
+      const first = Buffer.concat([health, hpackField("x-large", "x".repeat(3900), true)]);
+      await http2.wire.send(frame(FRAME.headers, FLAG.endHeaders, http2.newStream(), first));
+      let sent = 1;
+      for (; sent < 50 && !http2.isGoingAway; sent++) {
+        // 62 is the first entry of the dynamic table.
+        const block = Buffer.concat([health, Buffer.alloc(4000, 0x80 | 62)]);
+        if (!(await http2.wire.send(frame(FRAME.headers, FLAG.endHeaders, http2.newStream(), block)))) break;
+      }
+      await http2.flushed();
+      return { requests: sent, outcome: outcomeOf(http2) };
+    },
+  },
+  {
+    title: "DATA of nothing (200,000)",
+    bounds: { heldKiB: 8192, cpuMs: 3000 },
+    run: async (target) => {
+      const http2 = await target.http2();
+      const stream = await http2.request(post(PATHS.get, "application/grpc", [authorization(target)]), {
+        isEnd: false,
+      });
+      await flood(http2, 200_000, () => frame(FRAME.data, 0, stream));
+      return { requests: 1, outcome: outcomeOf(http2) };
+    },
+  },
+  {
+    title: "DATA of padding alone (20,000)",
+    bounds: { heldKiB: 8192, cpuMs: 2000 },
+    run: async (target) => {
+      const http2 = await target.http2();
+      const stream = await http2.request(post(PATHS.get, "application/grpc", [authorization(target)]), {
+        isEnd: false,
+      });
+      await flood(http2, 20_000, () => frame(FRAME.data, FLAG.padded, stream, Buffer.alloc(256).fill(255, 0, 1)));
+      return { requests: 1, outcome: outcomeOf(http2) };
+    },
+  },
+]);
+
+describeAttacks("streams", [
+  {
+    title: "`Watch` on 100 streams of each of 80 connections",
+    bounds: { heldKiB: 1200, cpuMs: 8 },
+    run: async (target) => {
+      const connections: Http2Wire[] = [];
+      for (let i = 0; i < 80; i++) {
+        const http2 = await target.http2();
+        for (let n = 0; n < 100; n++) {
+          const stream = await http2.request(post(PATHS.watch, "application/grpc"), { isEnd: false });
+          await http2.data(stream, envelope(Buffer.alloc(0)), { isEnd: true, patienceMs: 1000 });
+        }
+        await http2.flushed();
+        connections.push(http2);
+      }
+      const open = connections.reduce((sum, http2) => sum + http2.openStreams(), 0);
+      return { requests: 8000, connections: 80, outcome: `${open} left open` };
+    },
+  },
+  {
+    title: "reflection streams left open (100 on each of 40 connections)",
+    bounds: { heldKiB: 1200, cpuMs: 20 },
+    run: async (target) => {
+      const connections: Http2Wire[] = [];
+      for (let i = 0; i < 40; i++) {
+        const http2 = await target.http2();
+        for (let n = 0; n < 100; n++) await http2.request(post(PATHS.reflection, "application/grpc"), { isEnd: false });
+        await http2.flushed();
+        connections.push(http2);
+      }
+      const open = connections.reduce((sum, http2) => sum + http2.openStreams(), 0);
+      return { requests: 4000, connections: 40, outcome: `${open} left open` };
+    },
+  },
+  {
+    title: "answers of metrics that nobody reads (100 on each of 20 connections)",
+    bounds: { heldKiB: 2048 },
+    run: (target) => unread(target, (http2) => http2.request(get("/metrics"))),
+  },
+  {
+    title: "answers of reflection that nobody reads (100 on each of 20 connections)",
+    bounds: { heldKiB: 2048 },
+    run: (target) =>
+      unread(target, async (http2) => {
+        const stream = await http2.request(post(PATHS.reflection, "application/grpc"), { isEnd: false });
+        await http2.data(stream, reflectionRequest(), { isEnd: true, patienceMs: 1000 });
+      }),
+  },
+  {
+    title: "answers of 60 KB that nobody reads (100 on each of 20 connections), token holder",
+    bounds: { heldKiB: 4096 },
+    run: async (target) => {
+      const fields = post(PATHS.get, "application/proto", [authorization(target)]);
+      // A group whose properties are long.
+      const text = protoField(3, "x".repeat(60_000));
+      const entry = Buffer.concat([protoField(1, "filler"), protoField(2, text)]);
+      const long = Buffer.concat([protoField(1, "long"), protoField(4, protoField(1, entry))]);
+      const maker = await target.http2();
+      const made = await maker.request(fields, { isEnd: false });
+      await maker.data(made, long, { isEnd: true });
+      await waitFor("the group is made", () => maker.isEnded(made));
+      return unread(target, async (http2) => {
+        const stream = await http2.request(fields, { isEnd: false });
+        await http2.data(stream, protoField(1, "long"), { isEnd: true, patienceMs: 1000 });
+      });
+    },
+  },
+]);
+
+/** Asks for answers with a window of nothing, and goes on sending PINGs. */
+async function unread(target: Target, ask: (http2: Http2Wire) => Promise<unknown>) {
+  const connections: Http2Wire[] = [];
+  for (let i = 0; i < 20; i++) {
+    const http2 = await target.http2({ window: 0, reads: false });
+    for (let n = 0; n < 100; n++) await ask(http2);
+    await http2.flushed();
+    connections.push(http2);
+  }
+  const open = connections.reduce((sum, http2) => sum + http2.openStreams(), 0);
+  return { requests: 2000, connections: 20, outcome: `${open} left open` };
+}

@@ -1,0 +1,135 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { type Certificates, makeCertificates } from "../../support/certificates.ts";
+import { cpuMsOf, heldBytesOf, idle, isRunning } from "../../support/process-usage.ts";
+import type { TestServer } from "../../support/server.ts";
+import { Bystander } from "./bystander.ts";
+import { type Http2Options, Http2Wire } from "./http2-wire.ts";
+import { PLACES, type Place, startAt } from "./place.ts";
+import { addRow } from "./table.ts";
+import { unforeseenIn } from "./unforeseen.ts";
+import { openTcp, openWire, type Wire } from "./wire.ts";
+
+/** Whom an attack is directed at, and with what. */
+export interface Target {
+  readonly place: Place;
+  readonly server: TestServer;
+  /** Opens a connection, which is closed after the attack. */
+  http1(): Promise<Wire>;
+  http2(options?: Http2Options): Promise<Http2Wire>;
+  /** Without TLS, whatever is spoken there. */
+  tcp(): Promise<Wire>;
+}
+
+/** What an attack took. */
+export interface Effort {
+  /** Over how many requests, or whatever else it repeats, its CPU time is spread. Default 1. */
+  readonly requests?: number;
+  /** Over how many connections the memory is spread. Default 1. */
+  readonly connections?: number;
+  /** What became of it, in a few words. */
+  readonly outcome: string;
+}
+
+/** What an attack may cost. Bounds are far above what a sound server needs, so that a busy machine keeps them. */
+export interface Bounds {
+  /** CPU time a request, in milliseconds. */
+  readonly cpuMs?: number;
+  /** Memory a connection once the garbage is collected, in KiB. Of what does not grow: all of it counts as noise. */
+  readonly heldKiB?: number;
+}
+
+/** An attack. */
+export interface Attack {
+  /** Its row in the table. */
+  readonly title: string;
+  readonly bounds: Bounds;
+  /** Further settings of the server. */
+  readonly env?: { readonly [name: string]: string };
+  /** Attacks; connections that it leaves open are measured as they are. */
+  readonly run: (target: Target) => Promise<Effort>;
+}
+
+/** What grows whatever is done: code that is compiled, caches that are filled. In bytes, for all connections together. */
+const NOISE_BYTES = 24 * 1024 * 1024;
+const WARM_UP_CALLS = 60;
+
+/** Runs attacks at every place, each on a server of its own, and holds them to their bounds. */
+export function describeAttacks(title: string, attacks: readonly Attack[], { isConcurrent = false } = {}): void {
+  describe(title, () => {
+    let certificates: Certificates;
+    beforeAll(() => {
+      certificates = makeCertificates();
+    });
+    afterAll(() => certificates.remove());
+    const register = isConcurrent ? it.concurrent : it;
+    for (const attack of attacks) {
+      for (const place of PLACES) {
+        // What only waits can wait together.
+        register(`${attack.title}: ${place.title}`, () => strike(attack, place, certificates));
+      }
+    }
+  });
+}
+
+async function strike(attack: Attack, place: Place, certificates: Certificates): Promise<void> {
+  const server = await startAt(place, certificates, { ...(attack.env && { env: attack.env }) });
+  const bystander = new Bystander(server);
+  const wires: Wire[] = [];
+  const keep = (wire: Wire): Wire => {
+    wires.push(wire);
+    return wire;
+  };
+  const target: Target = {
+    place,
+    server,
+    http1: async () => keep(await openWire(server.url, "http/1.1")),
+    http2: async (options) => {
+      const http2 = await Http2Wire.open(server.url, options);
+      keep(http2.wire);
+      return http2;
+    },
+    tcp: async () => keep(await openTcp(server.url)),
+  };
+  const record = (row: { cpuMs?: number; heldBytes?: number; outcome: string }) =>
+    addRow(inject("attackRows"), { attack: attack.title, place: place.title, ...row });
+  try {
+    for (let i = 0; i < WARM_UP_CALLS; i++) await bystander.call();
+    const before = { held: await heldBytesOf(server), cpu: cpuMsOf(server.pid) };
+    bystander.start();
+    const failed: { error?: unknown } = {};
+    const effort = await attack.run(target).catch((error: unknown) => {
+      failed.error = error;
+      return { outcome: "failed" } as Effort;
+    });
+    if (!isRunning(server.pid)) record({ outcome: "**the process ended**" });
+    expect(isRunning(server.pid), `the process lives\n${server.output().slice(-2000)}`).toBe(true);
+    await idle(server.pid);
+    const { requests = 1, connections = 1, outcome } = effort;
+    const cpuMs = (cpuMsOf(server.pid) - before.cpu) / requests;
+    const heldBytes = Math.max(0, (await heldBytesOf(server)) - before.held - NOISE_BYTES) / connections;
+    await bystander.stop();
+    for (const wire of wires) wire.close();
+    record({ cpuMs, heldBytes, outcome: failed.error ? `**${messageOf(failed.error)}**` : outcome });
+    if (failed.error) throw failed.error;
+    // Calls that were under way while others were attacking, and one when it is over.
+    expect(bystander.failures, "the bystander's calls").toEqual([]);
+    expect(bystander.answered).toBeGreaterThan(0);
+    await bystander.call();
+    expect(unforeseenIn(server)).toEqual([]);
+    if (attack.bounds.cpuMs !== undefined) expect(cpuMs, "CPU ms a request").toBeLessThan(attack.bounds.cpuMs);
+    if (attack.bounds.heldKiB !== undefined) {
+      expect(heldBytes / 1024, "KiB held a connection").toBeLessThan(attack.bounds.heldKiB);
+    }
+  } finally {
+    await bystander.stop();
+    bystander.close();
+    for (const wire of wires) wire.close();
+    server.signal("SIGKILL");
+    await server.exited();
+  }
+}
+
+function messageOf(error: unknown): string {
+  const [line] = (error instanceof Error ? error.message : String(error)).split("\n");
+  return (line ?? "").slice(0, 80).replaceAll("|", "/");
+}

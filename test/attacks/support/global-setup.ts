@@ -1,0 +1,28 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { TestProject } from "vitest/node";
+import { tableOf } from "./table.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** The file that the rows of the table go to. */
+    attackRows: string;
+  }
+}
+
+/** Builds the server once, and prints the table of what the attacks cost in the end. */
+export default function setup(project: TestProject): () => void {
+  const root = fileURLToPath(new URL("../../..", import.meta.url));
+  execFileSync(process.execPath, ["scripts/build.js"], { cwd: root, stdio: "inherit" });
+  const folder = mkdtempSync(join(tmpdir(), "ugs-attacks-"));
+  const file = join(folder, "rows");
+  project.provide("attackRows", file);
+  return () => {
+    const table = tableOf(file);
+    if (table !== undefined) console.log(`\n${table}\n`);
+    rmSync(folder, { recursive: true, force: true });
+  };
+}

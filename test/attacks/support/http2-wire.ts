@@ -1,0 +1,171 @@
+import {
+  FLAG,
+  FRAME,
+  FrameReader,
+  frame,
+  hpackBlock,
+  numberFrame,
+  PREFACE,
+  settings,
+} from "../../support/http2-frames.ts";
+import { waitFor } from "../../support/wait.ts";
+import { openWire, type Wire } from "./wire.ts";
+
+/** What is known of a stream. */
+interface StreamState {
+  window: number;
+  /** Whether fields of an answer have come. */
+  isAnswered: boolean;
+  isEnded: boolean;
+  dataBytes: number;
+}
+
+/** How an HTTP/2 connection behaves. */
+export interface Http2Options {
+  /** SETTINGS_INITIAL_WINDOW_SIZE: how much of each answer may come. Default: the protocol's 65,535. */
+  readonly window?: number;
+  /** Whether windows are opened again for what came. Default true. */
+  readonly reads?: boolean;
+}
+
+const SETTINGS_INITIAL_WINDOW = 4;
+const DEFAULT_WINDOW = 65_535;
+
+/** An HTTP/2 connection of an attacker: frames are written as they are given, flow control is kept when it is asked for. */
+export class Http2Wire {
+  readonly wire: Wire;
+  /** Whether the server has said that it takes no more. */
+  isGoingAway = false;
+  pongs = 0;
+  #nextStream = 1;
+  #window = DEFAULT_WINDOW;
+  #firstWindow = DEFAULT_WINDOW;
+  readonly #streams = new Map<number, StreamState>();
+  readonly #reads: boolean;
+
+  static async open(url: string, options: Http2Options = {}): Promise<Http2Wire> {
+    const wire = await openWire(url, "h2");
+    const { window } = options;
+    await wire.send(PREFACE);
+    await wire.send(window === undefined ? settings() : settings([SETTINGS_INITIAL_WINDOW, window]));
+    return new Http2Wire(wire, options);
+  }
+
+  constructor(wire: Wire, { reads = true }: Http2Options) {
+    this.wire = wire;
+    this.#reads = reads;
+    const reader = new FrameReader();
+    wire.socket.on("data", (chunk: Buffer) => {
+      for (const received of reader.push(chunk)) this.#take(received);
+    });
+  }
+
+  /** The number of the next stream, which is taken. */
+  newStream(): number {
+    const stream = this.#nextStream;
+    this.#nextStream += 2;
+    this.#streams.set(stream, { window: this.#firstWindow, isAnswered: false, isEnded: false, dataBytes: 0 });
+    return stream;
+  }
+
+  /** Sends the fields of a request, and gives its stream. */
+  async request(
+    fields: readonly (readonly [string, string])[],
+    { isEnd = true }: { readonly isEnd?: boolean } = {},
+  ): Promise<number> {
+    const stream = this.newStream();
+    const flags = FLAG.endHeaders | (isEnd ? FLAG.endStream : 0);
+    await this.wire.send(frame(FRAME.headers, flags, stream, hpackBlock(fields)));
+    return stream;
+  }
+
+  /**
+   * Sends a body in frames of so many bytes, as the windows allow.
+   *
+   * @returns false when the stream or the connection ended before all was sent, or no window opened in time
+   */
+  async data(
+    stream: number,
+    body: Uint8Array,
+    { pieceBytes = 16_384, isEnd = false, patienceMs = 20_000 } = {},
+  ): Promise<boolean> {
+    for (let at = 0; at < body.byteLength; ) {
+      const state = this.#streams.get(stream);
+      if (!state || state.isEnded || this.wire.isClosed) return false;
+      const room = Math.min(state.window, this.#window);
+      if (room <= 0) {
+        const isOpen = () => this.wire.isClosed || state.isEnded || Math.min(state.window, this.#window) > 0;
+        const opened = await waitFor("a window opens", isOpen, patienceMs).catch(() => false);
+        if (!opened) return false;
+        continue;
+      }
+      // Many small frames leave in one write.
+      const frames: Buffer[] = [];
+      for (let left = Math.min(room, 16_384, body.byteLength - at); left > 0; ) {
+        const length = Math.min(pieceBytes, left);
+        const isLast = isEnd && at + length === body.byteLength;
+        frames.push(frame(FRAME.data, isLast ? FLAG.endStream : 0, stream, body.subarray(at, at + length)));
+        at += length;
+        left -= length;
+        state.window -= length;
+        this.#window -= length;
+      }
+      if (!(await this.wire.send(Buffer.concat(frames)))) return false;
+    }
+    return true;
+  }
+
+  /** Whether an answer has begun, or the stream was ended. */
+  isAnswered(stream: number): boolean {
+    const state = this.#streams.get(stream);
+    return this.wire.isClosed || state === undefined || state.isAnswered || state.isEnded;
+  }
+
+  isEnded(stream: number): boolean {
+    return this.wire.isClosed || (this.#streams.get(stream)?.isEnded ?? true);
+  }
+
+  /** How many streams are open. */
+  openStreams(): number {
+    if (this.wire.isClosed) return 0;
+    return [...this.#streams.values()].filter(({ isEnded }) => !isEnded).length;
+  }
+
+  /** Waits until the server has taken all that was sent, or has ended the connection. */
+  async flushed(): Promise<void> {
+    const before = this.pongs;
+    await this.wire.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
+    await waitFor("a PING is answered", () => this.wire.isClosed || this.isGoingAway || this.pongs > before, 60_000);
+  }
+
+  #take({ type, flags, stream, payload }: ReturnType<FrameReader["push"]>[number]): void {
+    const state = this.#streams.get(stream);
+    if (type === FRAME.settings && !(flags & FLAG.ack)) {
+      this.#applySettings(payload);
+      this.wire.push(frame(FRAME.settings, FLAG.ack, 0));
+    } else if (type === FRAME.ping) this.pongs++;
+    else if (type === FRAME.goAway) this.isGoingAway = true;
+    else if (type === FRAME.windowUpdate) {
+      if (stream === 0) this.#window += payload.readUInt32BE(0);
+      else if (state) state.window += payload.readUInt32BE(0);
+    } else if (type === FRAME.reset && state) state.isEnded = true;
+    else if (type === FRAME.headers && state) state.isAnswered = true;
+    else if (type === FRAME.data && state) {
+      state.dataBytes += payload.byteLength;
+      if (this.#reads && payload.byteLength > 0) {
+        this.wire.push(numberFrame(FRAME.windowUpdate, 0, payload.byteLength));
+        this.wire.push(numberFrame(FRAME.windowUpdate, stream, payload.byteLength));
+      }
+    }
+    if ((type === FRAME.headers || type === FRAME.data) && flags & FLAG.endStream && state) state.isEnded = true;
+  }
+
+  #applySettings(payload: Buffer): void {
+    for (let at = 0; at + 6 <= payload.length; at += 6) {
+      if (payload.readUInt16BE(at) !== SETTINGS_INITIAL_WINDOW) continue;
+      const window = payload.readUInt32BE(at + 2);
+      for (const state of this.#streams.values()) state.window += window - this.#firstWindow;
+      this.#firstWindow = window;
+    }
+  }
+}

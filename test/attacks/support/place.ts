@@ -1,0 +1,34 @@
+import type { Certificates } from "../../support/certificates.ts";
+import { collectable } from "../../support/process-usage.ts";
+import { type Runtime, type ServerOptions, startServer, type TestServer } from "../../support/server.ts";
+
+/** A way to run the service. */
+export interface Place {
+  readonly title: string;
+  readonly runtime: Runtime;
+  readonly tls: boolean;
+}
+
+/** Every place that is attacked, in the order of the table's columns. */
+export const PLACES: readonly Place[] = [
+  { title: "Node, plain", runtime: "node", tls: false },
+  { title: "Node, TLS", runtime: "node", tls: true },
+  { title: "Deno, plain", runtime: "deno", tls: false },
+  { title: "Deno, TLS", runtime: "deno", tls: true },
+];
+
+/** Starts a server whose garbage can be collected from outside. Default: with the embedded store. */
+export function startAt(
+  { runtime, tls }: Place,
+  certificates: Certificates,
+  { env, ...options }: Pick<ServerOptions, "env" | "like" | "redisUrl"> = {},
+): Promise<TestServer> {
+  const { server, folder } = certificates;
+  const { env: collector = {}, denoFlags = [] } = collectable(runtime);
+  return startServer({
+    ...options,
+    runtime,
+    env: { ...collector, ...(tls && { TLS_CERT_FILE: server.certFile, TLS_KEY_FILE: server.keyFile }), ...env },
+    denoFlags: [...denoFlags, ...(tls ? [`--allow-read=${folder}`] : [])],
+  });
+}

@@ -1,0 +1,15 @@
+import type { TestServer } from "../../support/server.ts";
+
+/**
+ * What a server has written that nobody foresaw: errors, and what is no line of its log.
+ *
+ * @param known lines that are no news
+ */
+export function unforeseenIn(server: Pick<TestServer, "output">, known?: RegExp): string[] {
+  const unforeseen = (line: string) => {
+    if (line.includes("Permissions in the config file") || line.trim() === "" || known?.test(line)) return false;
+    return !line.startsWith("{") || /"level":"(?:error|fatal)"/.test(line);
+  };
+  // The last line may not be whole yet.
+  return server.output().split("\n").slice(0, -1).filter(unforeseen).slice(0, 5);
+}

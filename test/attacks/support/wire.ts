@@ -1,0 +1,80 @@
+import { once } from "node:events";
+import { connect as connectTcp, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+
+/** A connection of an attacker: every byte is decided by the attack. */
+export class Wire {
+  readonly socket: Socket;
+  /** How many bytes have come. */
+  receivedBytes = 0;
+  isClosed = false;
+  #chunks: Buffer[] = [];
+  #keptBytes = 0;
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+    socket.setNoDelay(true);
+    socket.on("error", () => {});
+    socket.on("close", () => {
+      this.isClosed = true;
+    });
+    socket.on("data", (chunk: Buffer) => {
+      this.receivedBytes += chunk.byteLength;
+      if (this.#keptBytes > MAX_KEPT_BYTES) return;
+      this.#keptBytes += chunk.byteLength;
+      this.#chunks.push(chunk);
+    });
+  }
+
+  /** What has come, up to a megabyte. */
+  received(): Buffer {
+    this.#chunks = [Buffer.concat(this.#chunks)];
+    return this.#chunks[0] as Buffer;
+  }
+
+  /** Sends bytes, and waits while the other end takes no more; false once the connection is closed. */
+  async send(bytes: Uint8Array | string): Promise<boolean> {
+    if (this.isClosed || !this.socket.writable) return false;
+    if (!this.socket.write(bytes)) {
+      const waiting = new AbortController();
+      const { signal } = waiting;
+      await Promise.race([once(this.socket, "drain", { signal }), once(this.socket, "close", { signal })]).catch(
+        () => {},
+      );
+      waiting.abort();
+    }
+    return !this.isClosed;
+  }
+
+  /** Sends bytes unless the other end takes no more; for floods that must not wait. */
+  push(bytes: Uint8Array | string): void {
+    if (!this.isClosed && this.socket.writable) this.socket.write(bytes);
+  }
+
+  close(): void {
+    this.socket.destroy();
+  }
+}
+
+const MAX_KEPT_BYTES = 1024 * 1024;
+
+/** Connects to where a URL points; over TLS with the protocol that is to be spoken. */
+export async function openWire(url: string, protocol: "h2" | "http/1.1"): Promise<Wire> {
+  const { hostname, port, protocol: scheme } = new URL(url);
+  const where = { host: hostname, port: Number(port) };
+  const isTls = scheme === "https:";
+  // The attacker does not care who it attacks.
+  const socket = isTls
+    ? connectTls({ ...where, ALPNProtocols: [protocol], rejectUnauthorized: false })
+    : connectTcp(where);
+  await once(socket, isTls ? "secureConnect" : "connect");
+  return new Wire(socket);
+}
+
+/** Connects with TCP alone, whatever is spoken there. */
+export async function openTcp(url: string): Promise<Wire> {
+  const { hostname, port } = new URL(url);
+  const socket = connectTcp({ host: hostname, port: Number(port) });
+  await once(socket, "connect");
+  return new Wire(socket);
+}

@@ -1,0 +1,37 @@
+import type { Exchange } from "./exchange.ts";
+import { lengthOf, mutate, splitAt } from "./mutate.ts";
+import { Random } from "./random.ts";
+import type { Script } from "./script.ts";
+
+/** One in so many scripts is a valid exchange, split at the next place. */
+const SPLIT_EVERY = 3;
+
+/** Scripts without end, which the seed decides. */
+export function* cases(seed: number, corpus: readonly Exchange[]): Generator<Script, never> {
+  const random = new Random(seed);
+  const splits = everySplit(corpus, random);
+  for (let i = 0; ; i++) {
+    if (i % SPLIT_EVERY === 0) yield splits.next().value;
+    else yield mutate(new Random(random.below(2 ** 32)), corpus);
+  }
+}
+
+/** Every exchange split at every place, beginning with a random one, again and again. */
+function* everySplit(corpus: readonly Exchange[], random: Random): Generator<Script, never> {
+  const places = corpus.flatMap((exchange) =>
+    Array.from({ length: lengthOf(exchange) }, (_, at) => ({ exchange, at })),
+  );
+  // A step that shares no factor with their number comes to each of them.
+  const step = coprimeTo(places.length, 7919);
+  for (let at = random.below(places.length); ; at = (at + step) % places.length) {
+    const place = places[at];
+    if (place) yield splitAt(place.exchange, place.at);
+  }
+}
+
+function coprimeTo(count: number, from: number): number {
+  const divisor = (a: number, b: number): number => (b === 0 ? a : divisor(b, a % b));
+  let candidate = from;
+  while (divisor(candidate, count) !== 1) candidate++;
+  return candidate;
+}

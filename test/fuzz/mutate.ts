@@ -1,0 +1,208 @@
+import { FRAME, frame, numberFrame } from "../support/http2-frames.ts";
+import type { Exchange } from "./exchange.ts";
+import type { Random } from "./random.ts";
+import type { Script, Step } from "./script.ts";
+
+const MAX_BYTES = 300_000;
+
+/** An exchange as it is, cut in two packets at this byte. */
+export function splitAt(exchange: Exchange, at: number): Script {
+  const bytes = Buffer.concat(exchange.pieces);
+  const { name, protocol, answers } = exchange;
+  const steps = [bytes.subarray(0, at), bytes.subarray(at)].filter(({ length }) => length > 0).map(send);
+  return { name: `${name}, split at ${at}`, protocol, steps, answers };
+}
+
+/** How many bytes an exchange has. */
+export function lengthOf({ pieces }: Exchange): number {
+  return pieces.reduce((sum, { length }) => sum + length, 0);
+}
+
+/** An exchange with faults. */
+export function mutate(random: Random, corpus: readonly Exchange[]): Script {
+  const exchange = random.pick(corpus);
+  let pieces = [...exchange.pieces];
+  const changes = 1 + random.below(3);
+  for (let i = 0; i < changes; i++) pieces = random.pick(CHANGES)(random, pieces, exchange, corpus);
+  const bytes = Buffer.concat(pieces).subarray(0, MAX_BYTES);
+  const steps = packets(random, bytes, pieces).map(send);
+  const paused = steps.flatMap((step): Step[] =>
+    random.chance(0.05) ? [step, { kind: "wait", ms: random.below(20) }] : [step],
+  );
+  return { name: exchange.name, protocol: exchange.protocol, steps: ended(random, paused) };
+}
+
+/** Ends a connection somewhere, or leaves it to whoever plays the script. */
+function ended(random: Random, steps: readonly Step[]): Step[] {
+  const how = random.below(4);
+  if (how === 0) return [...steps];
+  const kind = how === 1 ? "end" : "reset";
+  const at = random.chance(0.5) ? steps.length : random.below(steps.length + 1);
+  return [...steps.slice(0, at), { kind }];
+}
+
+/** The packets that bytes leave in: one, one a piece, random ones, or one a byte. */
+function packets(random: Random, bytes: Buffer, pieces: readonly Buffer[]): Buffer[] {
+  const how = random.below(10);
+  if (how < 5 || bytes.length === 0) return [bytes];
+  if (how < 7 && pieces.length < 60) return pieces.filter(({ length }) => length > 0);
+  if (how === 9 && bytes.length < 600) return Array.from(bytes, (byte) => Buffer.of(byte));
+  const cuts = Array.from({ length: 1 + random.below(6) }, () => random.below(bytes.length)).sort((a, b) => a - b);
+  return [0, ...cuts].map((from, i) => bytes.subarray(from, cuts[i])).filter(({ length }) => length > 0);
+}
+
+function send(bytes: Buffer): Step {
+  return { kind: "send", bytes };
+}
+
+type Change = (random: Random, pieces: Buffer[], exchange: Exchange, corpus: readonly Exchange[]) => Buffer[];
+
+/** Changes the bytes of one piece. */
+function inPiece(change: (random: Random, piece: Buffer) => Buffer): Change {
+  return (random, pieces) => {
+    if (pieces.length === 0) return pieces;
+    const at = random.below(pieces.length);
+    return pieces.map((piece, i) => (i === at ? change(random, Buffer.from(piece)) : piece));
+  };
+}
+
+const flipBit = inPiece((random, piece) => {
+  if (piece.length === 0) return piece;
+  const at = random.below(piece.length);
+  piece.writeUInt8(piece.readUInt8(at) ^ (1 << random.below(8)), at);
+  return piece;
+});
+
+const setByte = inPiece((random, piece) => {
+  if (piece.length > 0)
+    piece.writeUInt8(random.pick([0, 1, 0x0a, 0x0d, 0x20, 0x3a, 0x7f, 0x80, 0xff]), random.below(piece.length));
+  return piece;
+});
+
+const cut = inPiece((random, piece) => piece.subarray(0, random.below(piece.length + 1)));
+
+const insert = inPiece((random, piece) => {
+  const at = random.below(piece.length + 1);
+  const text = random.chance(0.5) ? random.bytes(1 + random.below(20)) : Buffer.from(random.pick(TEXTS), "latin1");
+  return Buffer.concat([piece.subarray(0, at), text, piece.subarray(at)]);
+});
+
+/** Texts that mean something to one parser or another. */
+const TEXTS = [
+  ...[
+    "\r\n",
+    "\r\n\r\n",
+    "\n",
+    "0\r\n\r\n",
+    "Transfer-Encoding: chunked\r\n",
+    "Content-Length: 5\r\n",
+    "Content-Length: -1\r\n",
+  ],
+  ...[
+    "Expect: 100-continue\r\n",
+    "Expect: 200-ok\r\n",
+    "Upgrade: h2c\r\nConnection: Upgrade\r\n",
+    "Connection: close\r\n",
+  ],
+  ...[
+    "Host: [::\r\n",
+    "GET / HTTP/1.0\r\n\r\n",
+    "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "%00",
+    "%ff",
+    "é",
+    "..//",
+    "http://a/",
+    "*",
+  ],
+  ...["ffffffffffffffff\r\n", "{", "[[[[", '"__proto__":', "-1", "1e999", "\u0000", "CONNECT a:1 HTTP/1.1\r\n\r\n"],
+];
+
+const grow: Change = (random, pieces) => {
+  const at = random.below(pieces.length + 1);
+  const bytes = Buffer.alloc(random.pick([100, 5000, 20_000, 40_000, 70_000]), random.below(256));
+  return [...pieces.slice(0, at), bytes, ...pieces.slice(at)];
+};
+
+const drop: Change = (random, pieces) => {
+  const at = random.below(pieces.length);
+  return pieces.filter((_piece, i) => i !== at);
+};
+
+const duplicate: Change = (random, pieces) => {
+  if (pieces.length === 0) return pieces;
+  const at = random.below(pieces.length);
+  const times = random.pick([1, 1, 1, 5, 100]);
+  return [...pieces.slice(0, at), ...Array.from({ length: times }, () => pieces[at] as Buffer), ...pieces.slice(at)];
+};
+
+const swap: Change = (random, pieces) => {
+  const copy = [...pieces];
+  const [a, b] = [random.below(copy.length), random.below(copy.length)];
+  if (copy.length > 0) [copy[a], copy[b]] = [copy[b] as Buffer, copy[a] as Buffer];
+  return copy;
+};
+
+const truncate: Change = (random, pieces) => pieces.slice(0, random.below(pieces.length + 1));
+
+/** Another exchange's pieces between these: streams of the same number meet. */
+const interleave: Change = (random, pieces, { protocol }, corpus) => {
+  const other = random.pick(random.chance(0.9) ? corpus.filter((exchange) => exchange.protocol === protocol) : corpus);
+  const rest = other.pieces.slice(random.chance(0.8) && protocol === "h2" ? 3 : 0);
+  const at = random.below(pieces.length + 1);
+  return [...pieces.slice(0, at), ...rest, ...pieces.slice(at)];
+};
+
+/** One field of a frame's header (RFC 9113, 4.1) becomes another. */
+const changeFrame = inPiece((random, piece) => {
+  if (piece.length < 9) return piece;
+  switch (random.below(5)) {
+    case 0:
+      piece.writeUInt8(random.below(12), 3);
+      break;
+    case 1:
+      piece.writeUInt8(random.pick([0, 1, 4, 5, 8, 9, 0x20, 0x25, 0x2d, 0xff]), 4);
+      break;
+    case 2:
+      piece.writeUInt32BE(random.pick([0, 1, 2, 3, 5, 7, 101, 0x7fffffff, 0xffffffff]), 5);
+      break;
+    case 3:
+      piece.writeUIntBE(
+        random.pick([0, 1, piece.length - 10, piece.length - 8, 16_384, 16_385, 0xffffff]) & 0xffffff,
+        0,
+        3,
+      );
+      break;
+    default:
+      // Padding as long as all, or longer.
+      piece.writeUInt8(piece.readUInt8(4) | 8, 4);
+  }
+  return piece;
+});
+
+/** A frame that may come at any time, between any two. */
+const addFrame: Change = (random, pieces) => {
+  const stream = random.pick([0, 1, 1, 3, 5, 23, 2, 0x7fffffff]);
+  const made = random.pick([
+    () => numberFrame(FRAME.reset, stream, random.below(15)),
+    () => numberFrame(FRAME.reset, 1, 8),
+    () => numberFrame(FRAME.windowUpdate, stream, random.pick([0, 1, 65_535, 0x7fffffff])),
+    () => frame(FRAME.settings, random.below(2), 0, Buffer.concat([Buffer.of(0, random.below(9)), random.bytes(4)])),
+    () => frame(FRAME.settings, 0, 0, Buffer.of(0, 4, 0, 0, 0, 0)),
+    () => frame(FRAME.settings, 0, 0, Buffer.of(0, 1, 0, 0, 0, 0)),
+    () => frame(FRAME.ping, random.below(2), 0, random.bytes(8)),
+    () => frame(FRAME.goAway, 0, 0, Buffer.concat([Buffer.of(0, 0, 0, 1), Buffer.alloc(4)])),
+    () => frame(FRAME.data, random.below(2), stream, random.bytes(random.below(40))),
+    () => frame(FRAME.continuation, random.pick([0, 4]), stream, random.bytes(random.below(20))),
+    () => frame(FRAME.priority, 0, stream, random.bytes(5)),
+    () => frame(FRAME.push, 4, stream, random.bytes(8)),
+    () => frame(FRAME.headers, random.pick([4, 5]), stream, Buffer.from([0x82, 0x86, 0x84, 0x41, 1, 0x78])),
+  ])();
+  const at = random.below(pieces.length + 1);
+  return [...pieces.slice(0, at), made, ...pieces.slice(at)];
+};
+
+const CHANGES: readonly Change[] = [
+  ...[flipBit, flipBit, setByte, cut, insert, insert, grow, drop, duplicate, swap, truncate, interleave],
+  ...[changeFrame, changeFrame, changeFrame, addFrame, addFrame, addFrame],
+];

@@ -1,0 +1,107 @@
+import { connect as connectTcp, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import { FLAG, FRAME, FrameReader } from "../support/http2-frames.ts";
+import type { Script } from "./script.ts";
+
+/** How long a connection may take to be made, and a valid exchange to be answered, in milliseconds. */
+const PATIENCE_MS = 20_000;
+/** How long what is not valid is waited for: nobody knows whether an answer comes. */
+const LINGER_MS = 30;
+
+/** Plays a script on a connection of its own; gives why it failed, if an answer was due. */
+export async function play(url: string, script: Script): Promise<string | undefined> {
+  const socket = open(url, script.protocol);
+  const answers = countAnswers(socket, script.protocol);
+  let isClosed = false;
+  socket.on("error", () => {});
+  const closed = new Promise<void>((resolve) => {
+    socket.once("close", () => {
+      isClosed = true;
+      resolve();
+    });
+  });
+  const isReady = await Promise.race([ready(socket), closed.then(() => false), delay(PATIENCE_MS).then(() => false)]);
+  if (!isReady) {
+    socket.destroy();
+    return "no connection was made";
+  }
+  for (const step of script.steps) {
+    if (isClosed) break;
+    if (step.kind === "send") await written(socket, step.bytes);
+    else if (step.kind === "wait") await delay(step.ms);
+    else if (step.kind === "end") socket.end();
+    else reset(socket);
+  }
+  const due = script.answers;
+  const patience = due === undefined ? LINGER_MS : PATIENCE_MS;
+  const isDone = () => isClosed || (due !== undefined && answers() >= due);
+  const started = performance.now();
+  while (!isDone() && performance.now() - started < patience) await delay(2);
+  const came = answers();
+  socket.destroy();
+  await closed;
+  return due !== undefined && came < due ? `${came} of ${due} answers came` : undefined;
+}
+
+function open(url: string, protocol: Script["protocol"]): Socket {
+  const { hostname, port, protocol: scheme } = new URL(url);
+  const where = { host: hostname, port: Number(port) };
+  const socket =
+    scheme === "https:"
+      ? connectTls({ ...where, ALPNProtocols: [protocol], rejectUnauthorized: false })
+      : connectTcp(where);
+  socket.setNoDelay(true);
+  return socket;
+}
+
+function ready(socket: Socket): Promise<boolean> {
+  return new Promise((resolve) => {
+    socket.once("encrypted" in socket ? "secureConnect" : "connect", () => resolve(true));
+  });
+}
+
+/** Writes a packet, and lets it leave. */
+function written(socket: Socket, bytes: Buffer): Promise<void> {
+  if (!socket.writable) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = () => {
+      socket.off("close", done);
+      setImmediate(resolve);
+    };
+    socket.once("close", done);
+    socket.write(bytes, done);
+  });
+}
+
+/** TLS ends with a reset where TCP does below it. */
+function reset(socket: Socket): void {
+  if ("encrypted" in socket) socket.destroy();
+  else socket.resetAndDestroy();
+}
+
+/** Counts answers as they come: those that have begun. */
+function countAnswers(socket: Socket, protocol: Script["protocol"]): () => number {
+  if (protocol === "h2") {
+    const answered = new Set<number>();
+    const reader = new FrameReader();
+    socket.on("data", (chunk: Buffer) => {
+      for (const { type, flags, stream } of reader.push(chunk)) {
+        if (type === FRAME.headers && flags & FLAG.endHeaders) answered.add(stream);
+      }
+    });
+    return () => answered.size;
+  }
+  let count = 0;
+  let tail = "";
+  socket.on("data", (chunk: Buffer) => {
+    const text = tail + chunk.toString("latin1");
+    count += text.match(/HTTP\/1\.1 [2-5]\d\d /g)?.length ?? 0;
+    // Not enough to be counted twice.
+    tail = text.slice(-12);
+  });
+  return () => count;
+}
+
+function delay(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

@@ -1,0 +1,44 @@
+/** What one connection does, step by step. */
+export interface Script {
+  readonly name: string;
+  readonly protocol: "h2" | "http/1.1";
+  readonly steps: readonly Step[];
+  /** How many answers have to come; undefined where what is sent is not valid. */
+  readonly answers?: number;
+}
+
+/** A step: bytes in a packet of their own, a pause, or the end of the connection. */
+export type Step =
+  | { readonly kind: "send"; readonly bytes: Buffer }
+  | { readonly kind: "wait"; readonly ms: number }
+  | { readonly kind: "end" }
+  | { readonly kind: "reset" };
+
+/** Scripts as text, to be kept and played again; bytes are in base64. */
+export function formatScripts(scripts: readonly Script[]): string {
+  const asText = (_key: string, value: unknown) =>
+    value !== null && typeof value === "object" && "type" in value && value.type === "Buffer" && "data" in value
+      ? Buffer.from(value.data as number[]).toString("base64")
+      : value;
+  return `${JSON.stringify(scripts, asText, 1)}\n`;
+}
+
+/** The scripts of such a text. */
+export function parseScripts(text: string): Script[] {
+  const scripts = JSON.parse(text) as (Omit<Script, "steps"> & { steps: (Step & { bytes: string })[] })[];
+  return scripts.map((script) => ({
+    ...script,
+    steps: script.steps.map((step) =>
+      step.kind === "send" ? { kind: "send", bytes: Buffer.from(step.bytes, "base64") } : step,
+    ),
+  }));
+}
+
+/** Scripts for a reader: what is sent in hexadecimal digits, step by step. */
+export function describeScript({ name, protocol, steps }: Script): string {
+  const lines = steps.map((step) => {
+    if (step.kind === "send") return `  send ${step.bytes.toString("hex")}`;
+    return step.kind === "wait" ? `  wait ${step.ms} ms` : `  ${step.kind}`;
+  });
+  return [`${name} (${protocol})`, ...lines].join("\n");
+}

@@ -1,0 +1,106 @@
+import { Bystander } from "../attacks/support/bystander.ts";
+import { type Place, startAt } from "../attacks/support/place.ts";
+import { unforeseenIn } from "../attacks/support/unforeseen.ts";
+import type { Certificates } from "../support/certificates.ts";
+import { descriptorsOf, heldBytesOf, isRunning } from "../support/process-usage.ts";
+import type { TestServer } from "../support/server.ts";
+import { waitFor } from "../support/wait.ts";
+
+/** The API token of whoever is fuzzing: the same every time, so that a seed decides every byte. */
+export const API_TOKEN = "fuzz-0123456789abcdef";
+
+const ENVIRONMENT = {
+  environment: "fuzz",
+  tokens: { customer: API_TOKEN, testing: `${API_TOKEN}-t`, untagged: `${API_TOKEN}-u` },
+};
+
+/** What the server keeps open for itself, and connections that are closing. */
+const SPARE_DESCRIPTORS = 12;
+const SPARE_BYTES = 64 * 1024 * 1024;
+
+/** The server that is fuzzed. */
+export class Subject {
+  readonly server: TestServer;
+  readonly #bystander: Bystander;
+  readonly #known: RegExp | undefined;
+  /** What it had when it was warm. */
+  #warm: { readonly descriptors: number; readonly bytes: number } | undefined;
+
+  /** Starts it, with the embedded store where there is no Redis; lines of its log that are known are no faults. */
+  static async start(
+    place: Place,
+    certificates: Certificates,
+    { redisUrl, known }: { readonly redisUrl: string | undefined; readonly known: RegExp | undefined },
+  ): Promise<Subject> {
+    const subject = new Subject(
+      known,
+      await startAt(place, certificates, { redisUrl, like: ENVIRONMENT, env: { REDIS_TIMEOUT: "30s" } }),
+    );
+    for (let i = 0; i < 30; i++) await subject.#bystander.call();
+    return subject;
+  }
+
+  private constructor(known: RegExp | undefined, server: TestServer) {
+    this.#known = known;
+    this.server = server;
+    this.#bystander = new Bystander(server);
+  }
+
+  /** What is wrong with it; undefined while all is well. */
+  async fault(): Promise<string | undefined> {
+    const { server } = this;
+    if (!isRunning(server.pid)) return `the process ended:\n${server.output().slice(-3000)}`;
+    const [line] = unforeseenIn(server, this.#known);
+    if (line !== undefined) return `it logged: ${line}`;
+    try {
+      await this.#bystander.call();
+    } catch (error) {
+      return isRunning(server.pid) ? `an ordinary call failed: ${String(error)}` : "the process ended";
+    }
+    return undefined;
+  }
+
+  /** Notes what a warm server has; what it has later is compared with that. */
+  async noteWarm(): Promise<void> {
+    await this.#settled();
+    this.#warm = { descriptors: descriptorsOf(this.server.pid), bytes: await heldBytesOf(this.server) };
+  }
+
+  /** What has not come back since it was warm, although every connection is closed. */
+  async leak(): Promise<string | undefined> {
+    const warm = this.#warm;
+    if (!warm) throw new Error("nobody noted what a warm server has");
+    const { pid } = this.server;
+    const most = warm.descriptors + SPARE_DESCRIPTORS;
+    const back = await waitFor("descriptors come back", () => descriptorsOf(pid) <= most, 120_000).catch(() => false);
+    if (!back) return `${descriptorsOf(pid)} descriptors are open, ${warm.descriptors} were`;
+    const bytes = await heldBytesOf(this.server);
+    if (bytes <= warm.bytes + SPARE_BYTES) return undefined;
+    const mib = (value: number) => `${Math.round(value / 1024 / 1024)} MiB`;
+    return `${mib(bytes)} are held, ${mib(warm.bytes)} were when it was warm`;
+  }
+
+  /** What it has now, in a few words. */
+  async state(): Promise<string> {
+    const bytes = await heldBytesOf(this.server);
+    return `${Math.round(bytes / 1024 / 1024)} MiB, ${descriptorsOf(this.server.pid)} descriptors`;
+  }
+
+  async stop(): Promise<void> {
+    this.#bystander.close();
+    this.server.signal("SIGKILL");
+    await this.server.exited();
+  }
+
+  /** Connections of the past are closed when no more descriptors are given back. */
+  async #settled(): Promise<void> {
+    let last = Number.POSITIVE_INFINITY;
+    await waitFor("descriptors settle", async () => {
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      const now = descriptorsOf(this.server.pid);
+      const isSettled = now >= last;
+      last = now;
+      return isSettled;
+    });
+  }
+}

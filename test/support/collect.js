@@ -1,0 +1,12 @@
+// Loaded before the server where a test measures its memory: SIGUSR2 has it collect its garbage and say so.
+import process from "node:process";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+
+setFlagsFromString("--expose-gc");
+const collect = globalThis.gc ?? runInNewContext("gc");
+process.on("SIGUSR2", () => {
+  collect();
+  collect();
+  console.log('{"level":"trace","msg":"collected"}');
+});

@@ -1,0 +1,74 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { Runtime, ServerOptions, TestServer } from "./server.ts";
+import { waitFor } from "./wait.ts";
+
+/** Linux counts CPU time in hundredths of a second, whatever its clock. */
+const TICK_MS = 10;
+
+// From the root: the fuzzer is bundled elsewhere.
+const COLLECTOR = fileURLToPath(new URL("../../test/support/collect.js", import.meta.url));
+
+/** How to start a server whose garbage can be collected from outside. */
+export function collectable(runtime: Runtime): Pick<ServerOptions, "env" | "denoFlags"> {
+  if (runtime === "node") return { env: { NODE_OPTIONS: `--import=${COLLECTOR}` } };
+  return { denoFlags: [`--preload=${COLLECTOR}`, "--v8-flags=--expose-gc"] };
+}
+
+/** The CPU time of a process and its threads, in milliseconds. @throws when it has ended */
+export function cpuMsOf(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  // The name before it is in brackets and may hold anything.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+}
+
+/** The memory that a process has resident, in bytes. @throws when it has ended */
+export function residentBytesOf(pid: number): number {
+  const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
+  if (kib === undefined) throw new Error(`process ${pid} has ended`);
+  return Number(kib) * 1024;
+}
+
+/** How many files and sockets a process has open. */
+export function descriptorsOf(pid: number): number {
+  return readdirSync(`/proc/${pid}/fd`).length;
+}
+
+/** Whether a process runs; one that has ended and was not waited for does not. */
+export function isRunning(pid: number): boolean {
+  if (!existsSync(`/proc/${pid}/stat`)) return false;
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  return !/^[ZX]/.test(stat.slice(stat.lastIndexOf(")") + 2));
+}
+
+/** Waits until a process is nearly idle: whatever it was sent, it has dealt with. */
+export async function idle(pid: number, timeoutMs = 120_000): Promise<void> {
+  let last = cpuMsOf(pid);
+  await waitFor(
+    "the server is idle",
+    async () => {
+      await new Promise((resolve) => setTimeout(resolve, 250));
+      const now = cpuMsOf(pid);
+      const isIdle = now - last <= 4 * TICK_MS;
+      last = now;
+      return isIdle;
+    },
+    timeoutMs,
+  );
+}
+
+/** What a server has resident once its garbage is collected, in bytes. It must have been started as `collectable` says. */
+export async function heldBytesOf(server: Pick<TestServer, "pid" | "output" | "signal">): Promise<number> {
+  const collections = () => server.output().split('"msg":"collected"').length;
+  const before = collections();
+  server.signal("SIGUSR2");
+  await waitFor("the garbage is collected", () => !isRunning(server.pid) || collections() > before, 120_000);
+  // What is freed is given back to the system a little later.
+  let least = residentBytesOf(server.pid);
+  for (let i = 0; i < 4; i++) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    least = Math.min(least, residentBytesOf(server.pid));
+  }
+  return least;
+}
