@@ -1,4 +1,5 @@
 import { execFileSync, spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, inject, it } from "vitest";
@@ -123,9 +124,13 @@ describe("npm, ended by a signal to itself alone,", () => {
     const { PATH = "", HOME = "" } = process.env;
     const npm = spawn("npm", ["start"], { cwd: ROOT, env: { PATH, HOME, PORT: String(port) }, stdio: "ignore" });
     const ended = new Promise((resolve) => npm.once("exit", resolve));
+    // The shell and the build; and npm has come so far as to pass signals on.
     const pids = await waitFor("the build runs", () => {
       const found = descendants(npm.pid ?? 0);
-      return found.length > 0 ? found : undefined;
+      return found.length > 1 && catchesSigterm(npm.pid ?? 0) ? found : undefined;
+    });
+    closers.push(() => {
+      for (const pid of pids) tryKill(pid);
     });
     npm.kill("SIGTERM");
     await ended;
@@ -133,6 +138,12 @@ describe("npm, ended by a signal to itself alone,", () => {
     expect(await isOpen(port)).toBe(false);
   });
 });
+
+/** Whether a process has a handler of its own for SIGTERM, which is signal 15. */
+function catchesSigterm(pid: number): boolean {
+  const mask = /^SigCgt:\s*([0-9a-f]+)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? "0";
+  return (BigInt(`0x${mask}`) & (1n << 14n)) !== 0n;
+}
 
 function tryKill(pid: number): void {
   try {

@@ -31,8 +31,8 @@ export async function launchDenoServe(env: { readonly [name: string]: string }):
   const port = await freePort();
   const apiToken = `test-${randomBytes(18).toString("base64url")}`;
   const path = [dirname(denoBinary()), process.env["PATH"]].join(delimiter);
-  // `exec`, so that signals reach Deno and not the shell.
-  const child: ChildProcess = spawn("sh", ["-c", `exec ${scripts["serve:deno"]}`], {
+  // The script ends in `exec`, so that signals reach Deno and not the shell.
+  const child: ChildProcess = spawn("sh", ["-c", scripts["serve:deno"] ?? ""], {
     cwd: ROOT,
     env: {
       PATH: path,
