@@ -9,12 +9,10 @@ import type {
   UnaryResponse,
 } from "@connectrpc/connect";
 import { createDeadlineSignal, createLinkedAbortController } from "@connectrpc/connect/protocol";
+import { MAX_TIMER_MS } from "./deadlines.ts";
 import { LeanContextValues } from "./lean-context-values.ts";
 import { type HeaderRecord, LeanHeaders } from "./lean-headers.ts";
 import type { UnaryMethod } from "./methods.ts";
-
-/** The longest time that setTimeout can wait: nearly 25 days. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Where a call comes from. */
 export interface CallSource {

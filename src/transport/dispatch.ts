@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import { capDeadline } from "./deadlines.ts";
 import { dropRestHttp1, dropRestHttp2 } from "./drain.ts";
 import { Holdings } from "./holdings.ts";
 import type { OnHttpError } from "./http-errors.ts";
@@ -223,6 +224,7 @@ class Fallback {
         headers[name] = value;
       },
     );
+    capDeadline(headers);
     this.#streams.limitDeadline(headers);
     fallback(req, res);
   }

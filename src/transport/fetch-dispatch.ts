@@ -5,6 +5,7 @@ import {
   createConnectRouter,
 } from "@connectrpc/connect";
 import { universalServerRequestFromFetch, universalServerResponseToFetch } from "@connectrpc/connect/protocol";
+import { capDeadline } from "./deadlines.ts";
 import type { DispatchOptions } from "./dispatch.ts";
 import { exchangeFetch, recordOfFetch, targetOf } from "./fetch-io.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
@@ -91,7 +92,8 @@ function connectHandlers({ routes, contextValues, ...options }: FetchConnectOpti
         handler.requestPath,
         async (request, headers) => {
           const universal = universalServerRequestFromFetch(request, {});
-          const header = new Headers(universal.header);
+          capDeadline(headers);
+          const header = new Headers(headers as { readonly [name: string]: string });
           cutQuotedFields(header.get.bind(header), header.set.bind(header));
           const response = await serve({ ...universal, header, contextValues: contextValues({ headers }) });
           return universalServerResponseToFetch(response);

@@ -13,6 +13,11 @@ const USAGE = `Usage: npm run test:conformance -- [options]
 
 const FOLDER = "dist-conformance";
 
+/** One call after the other. */
+const ALONE = ["--parallel", "1", "--max-servers", "1"];
+/** More failures than this are not a matter of time. */
+const MAX_REPEATED = 20;
+
 try {
   await main();
 } catch (error) {
@@ -37,10 +42,21 @@ async function main(): Promise<void> {
 /** Tests one server, and prints how many cases it passes. */
 async function test(variant: string, suite: Suite, flags: readonly string[]): Promise<Results> {
   const started = performance.now();
-  const results = parseResults(await suite.run(serverCommand(variant, suite.descriptors), flags));
+  const command = serverCommand(variant, suite.descriptors);
+  const first = parseResults(await suite.run(command, flags));
+  const results = await withoutLateness(first, (names) => suite.run(command, [...ALONE, ...names]));
   const seconds = Math.round((performance.now() - started) / 1000);
   console.log(`${variant}: ${results.passed} of ${results.total} cases passed, in ${seconds} s`);
   return results;
+}
+
+/** Cases that hold deadlines against the clock fail on a busy machine: those count that fail by themselves too. */
+async function withoutLateness(first: Results, run: (flags: readonly string[]) => Promise<string>): Promise<Results> {
+  if (first.failures.size === 0 || first.failures.size > MAX_REPEATED) return first;
+  const names = [...first.failures.keys()];
+  const again = parseResults(await run(names.flatMap((name) => ["--run", name])));
+  for (const name of names) if (!again.failures.has(name)) console.log(`passed when it was run by itself: ${name}`);
+  return { total: first.total, passed: first.total - again.failures.size, failures: again.failures };
 }
 
 /** The server beside this file, on the same runtime. */
