@@ -85,6 +85,42 @@ describe.skipIf(inject("redisUrl") === undefined)("with MIN_REPLICAS_ACK=1", () 
       expect((await viewers.resolveViewer({ token: after?.token ?? "" })).name).toBe("M");
     });
 
+    it("says that a change was made only when it was", async () => {
+      const { groups, viewers } = await start();
+      const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
+      const token = userGroup?.token ?? "";
+      const rotation = { group: { case: "currentToken", value: token }, requestId: "r" } as const;
+      replica.freeze();
+      // The claim of its request id is a change as well, but not the one that was asked for.
+      expect(await failureOf(groups.rotateUserGroupToken(rotation))).toEqual(TOO_FEW);
+      expect(await failureOf(viewers.resolveViewer({ token }))).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
+      // What makes no change waits for nobody.
+      expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(false);
+      expect(await failureOf(groups.rotateUserGroupToken({ ...rotation, requestId: "" }))).toMatchObject({
+        reason: "TOKEN_NOT_FOUND",
+      });
+      expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N", etag: "stale" }))).toMatchObject({
+        reason: "ETAG_MISMATCH",
+      });
+      // A retry acknowledges what may not be with the replica yet.
+      expect(await failureOf(groups.rotateUserGroupToken(rotation))).toEqual(TOO_FEW);
+      replica.thaw();
+      await connected();
+      const { userGroup: rotated } = await groups.rotateUserGroupToken(rotation);
+      expect((await viewers.resolveViewer({ token: rotated?.token ?? "" })).providedId).toBe("a");
+    });
+
+    it("waits once for all changes of a turn", async () => {
+      const { groups } = await start();
+      const ids = Array.from({ length: 100 }, (_, i) => `many-${i}`);
+      await Promise.all(ids.map((userGroupId) => groups.getUserGroup({ userGroupId })));
+      const before = await waitsOf(direct);
+      await Promise.all(ids.map((userGroupId) => groups.updateUserGroup({ userGroupId, name: "N" })));
+      const waits = (await waitsOf(direct)) - before;
+      expect(waits).toBeGreaterThan(0);
+      expect(waits).toBeLessThan(50);
+    });
+
     it("answers a read while a change waits for the frozen replica", async () => {
       const { groups, viewers } = await start({ REDIS_TIMEOUT: "5s" });
       const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
@@ -120,6 +156,11 @@ describe.skipIf(inject("redisUrl") === undefined)("with MIN_REPLICAS_ACK=1", () 
     });
   });
 });
+
+/** How many WAITs a Redis has had. */
+async function waitsOf(client: StoreClient): Promise<number> {
+  return Number(/cmdstat_wait:calls=(\d+)/.exec(await client.redis.info("commandstats"))?.[1] ?? 0);
+}
 
 async function replicaInfo(replica: TestRedis): Promise<string> {
   const client = await openRedis(replica.url, { timeoutMs: 10_000 });

@@ -1,20 +1,77 @@
-import { afterEach, expect, it } from "vitest";
-import type { StoreClient, StoreObserver } from "./client.ts";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { RecordUnreadable, StoreUnavailable } from "../domain/errors.ts";
+import type { StoreClient, StoreClientOptions, StoreObserver } from "./client.ts";
 import { openEmbedded } from "./embedded.ts";
 
 const clients: StoreClient[] = [];
 afterEach(() => {
+  vi.restoreAllMocks();
   for (const client of clients.splice(0)) client.close();
 });
 
+async function open(options: StoreClientOptions): Promise<StoreClient> {
+  const client = await openEmbedded(options);
+  clients.push(client);
+  return client;
+}
+
 it("tells once of a round trip that fails after its timeout", async () => {
   const seen: Parameters<StoreObserver>[0][] = [];
-  const client = await openEmbedded({ timeoutMs: 10, observe: (roundTrip) => seen.push(roundTrip) });
-  clients.push(client);
+  const client = await open({ timeoutMs: 10, observe: (roundTrip) => seen.push(roundTrip) });
   let fail: (error: Error) => void = () => {};
   const run = client.run("slow", () => new Promise<void>((_, reject) => (fail = reject)));
   await expect(run).rejects.toThrow("the store does not answer");
   fail(new Error("socket timeout"));
   await new Promise((resolve) => setImmediate(resolve));
   expect(seen).toMatchObject([{ operation: "slow", failed: true }]);
+});
+
+it("tells what is unreadable from what is unavailable, and keeps no arguments of commands", async () => {
+  const client = await open({ timeoutMs: 1000 });
+  const fail = (text: string) =>
+    client.run("failing", () => Promise.reject(Object.assign(new Error(text), { command: { args: ["secret"] } })));
+  await expect(fail("WRONGTYPE of a key")).rejects.toBeInstanceOf(RecordUnreadable);
+  const error = await fail("READONLY replica").catch((caught: unknown) => caught as StoreUnavailable);
+  expect(error).toBeInstanceOf(StoreUnavailable);
+  expect(error.cause).toMatchObject({ message: "READONLY replica" });
+  expect(error.cause).not.toHaveProperty("command");
+});
+
+describe("a clock of Redis that is set", () => {
+  const HOUR_MS = 3_600_000;
+  /** Makes a change, and counts how often it was sent. */
+  const change = async (client: StoreClient) => {
+    let sent = 0;
+    const [outcome] = await client.change("adopt", (redis, deadline) => {
+      sent++;
+      return redis.ugAdopt("hash", deadline, `field ${Math.random()}`, "value");
+    });
+    expect(outcome).toBe("made");
+    return sent;
+  };
+
+  it.each([HOUR_MS, -HOUR_MS, 500, 24 * 365 * HOUR_MS])("by %i ms costs one retry at most", async (jump) => {
+    const client = await open({ timeoutMs: 400 });
+    const now = Date.now;
+    expect(await change(client)).toBe(1);
+    vi.spyOn(Date, "now").mockImplementation(() => now() + jump);
+    expect(await change(client)).toBe(jump > 0 ? 2 : 1);
+    for (let i = 0; i < 5; i++) expect(await change(client)).toBe(1);
+    // And back again.
+    vi.restoreAllMocks();
+    expect(await change(client)).toBe(jump > 0 ? 1 : 2);
+    expect(await change(client)).toBe(1);
+  });
+
+  it("at every change is given up, and nothing is made", async () => {
+    const client = await open({ timeoutMs: 1000 });
+    const now = Date.now;
+    let jumps = 0;
+    vi.spyOn(Date, "now").mockImplementation(() => now() + HOUR_MS * ++jumps);
+    const call = client.change("adopt", (redis, deadline) => redis.ugAdopt("hash", deadline, "field", "value"));
+    const error = await call.catch((caught: unknown) => caught as StoreUnavailable);
+    expect(error).toBeInstanceOf(StoreUnavailable);
+    expect(String((error as StoreUnavailable).cause)).toMatch(/was not carried out/);
+    expect(await client.redis.exists("hash")).toBe(0);
+  });
 });

@@ -16,8 +16,7 @@ export abstract class TimedCall {
 
 /**
  * Ends calls that take too long. All have the same time, so that they end in the
- * order of their beginning: a list and one timer serve them, for a fifth of
- * what a timer for each would cost.
+ * order of their beginning: a list and one timer serve them all.
  *
  * The clock stands still while the process is too busy to hear of answers: what
  * waits for this process is not the fault of whom it calls.

@@ -1,0 +1,53 @@
+import { describe, expect, it } from "vitest";
+import { errorFields, openLog } from "./log.ts";
+
+async function lines(secrets: readonly string[], write: (log: Awaited<ReturnType<typeof openLog>>) => void) {
+  const written: string[] = [];
+  write(await openLog({ level: "trace", secrets, write: (line) => written.push(line) }));
+  return written.map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+describe("the log", () => {
+  it("redacts what it is told, at any depth, and tokens by their looks", async () => {
+    const [line] = await lines(["0123456789abcdef"], ({ logger }) =>
+      logger.info(
+        { a: "x0123456789abcdefx", b: [{ c: "0123456789abcdef" }], d: "ugt_0123456789ABCDEF", n: 1, u: undefined },
+        "ugk_0123456789ABCDEF and 0123456789abcdef",
+      ),
+    );
+    expect(line).toMatchObject({
+      a: "x[redacted]x",
+      b: [{ c: "[redacted]" }],
+      d: "ugt_[redacted]",
+      n: 1,
+      msg: "ugk_[redacted] and [redacted]",
+    });
+  });
+
+  it("leaves names of fields and levels alone, whatever a secret reads like", async () => {
+    const secrets = ["info", "level", "msg", "time", "request_id"];
+    const [line] = await lines(secrets, ({ logger }) => logger.info({ request_id: "an info" }, "told"));
+    expect(line).toMatchObject({ level: "info", request_id: "an [redacted]", msg: "told" });
+    expect(Number.isNaN(Date.parse(String(line?.["time"])))).toBe(false);
+  });
+
+  it("shows no user and no password of a URL", async () => {
+    const [line] = await lines([], ({ logger }) =>
+      logger.error({ url: "redis://user:pa55@host:1/0" }, "no rediss://:pa55@host here, but http://host/a@b"),
+    );
+    expect(line).toMatchObject({ url: "redis://[redacted]@host:1/0" });
+    expect(line?.["msg"]).toBe("no rediss://[redacted]@host here, but http://host/a@b");
+  });
+
+  it("tells of an error by its name and text alone", async () => {
+    const error = Object.assign(new TypeError("ugt_0123456789ABCDEF"), { command: { args: ["secret"] } });
+    const [line] = await lines([], ({ logger }) => logger.warn({ failure: error, ...errorFields(error) }, "failed"));
+    expect(line).toMatchObject({ failure: { error: "TypeError: ugt_[redacted]" }, error: "TypeError: ugt_[redacted]" });
+    expect(JSON.stringify(line)).not.toContain("secret");
+  });
+
+  it("announces what is meant to be read", async () => {
+    const [line] = await lines(["0123456789abcdef"], ({ announce }) => announce({ token: "0123456789abcdef" }, "made"));
+    expect(line).toMatchObject({ token: "0123456789abcdef", msg: "made" });
+  });
+});

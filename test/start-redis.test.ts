@@ -1,0 +1,172 @@
+import { Redis } from "ioredis";
+import { afterEach, describe, expect, inject, it } from "vitest";
+import { startRedis, type TestRedis } from "./support/redis.ts";
+import { grpcClients } from "./support/rpc.ts";
+import { launch, RUNTIMES, startServer, TOKEN_KEYS } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+async function newRedis(args: readonly string[] = []): Promise<TestRedis> {
+  const redis = await startRedis(args);
+  closers.push(() => redis.stop());
+  return redis;
+}
+
+/** A connection of the test's own. */
+function operator(redis: TestRedis): Redis {
+  const connection = new Redis(redis.url);
+  connection.on("error", () => {});
+  closers.push(() => connection.disconnect());
+  return connection;
+}
+
+const OTHER_KEY = Buffer.alloc(32, 8).toString("base64");
+
+describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("at its start on %s the service", (runtime) => {
+  /** Starts a server that is to end by itself with 1; all that it wrote, and how long it took. */
+  const refused = async (env: { [name: string]: string }) => {
+    const started = performance.now();
+    const server = launch({ runtime }, { PORT: "0", TOKEN_KEYS, API_TOKENS: "e=0123456789abcdef", ...env });
+    closers.push(() => server.stop());
+    expect(await server.exited()).toBe(1);
+    const output = server.output();
+    expect(output).not.toMatch(/\n\s+at /);
+    expect(server.log().some(({ msg }) => msg === "listening" || msg === "ready")).toBe(false);
+    return { output, seconds: (performance.now() - started) / 1000 };
+  };
+  const withUser = async (redis: TestRedis, user: string, password: string) => {
+    await operator(redis).acl("SETUSER", user, "on", "resetpass", `>${password}`, "~*", "&*", "+@all");
+    return redis.url.replace("://", `://${user}:${encodeURIComponent(password)}@`);
+  };
+  const start = async (redisUrl: string, env: { [name: string]: string } = {}) => {
+    const server = await startServer({ runtime, redisUrl, env });
+    closers.push(() => server.stop());
+    return server;
+  };
+  const warnings = (server: Awaited<ReturnType<typeof start>>) =>
+    server.log().flatMap(({ level, msg }) => (level === "warn" ? [msg] : []));
+
+  it("refuses a database that Redis does not have, and writes to no other", async () => {
+    const redis = await newRedis();
+    const { output, seconds } = await refused({ REDIS_URL: `${redis.url}/99` });
+    expect(output).toMatch(/cannot use Redis: Redis refuses database 99 .*choose another one at the end of REDIS_URL/);
+    expect(seconds).toBeLessThan(8);
+    expect(await operator(redis).dbsize()).toBe(0);
+  });
+
+  it("uses the database that it is given, also after a reconnect", async () => {
+    const redis = await newRedis();
+    const server = await start(`${redis.url}/3`);
+    const { groups } = grpcClients(server);
+    await groups.getUserGroup({ userGroupId: "a" });
+    const admin = operator(redis);
+    await admin.client("KILL", "TYPE", "normal", "SKIPME", "yes");
+    await waitFor("it is ready again", async () => (await fetch(`${server.url}/readyz`)).status === 200);
+    expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(false);
+    expect(await admin.dbsize()).toBe(0);
+    await admin.select(3);
+    expect(await admin.dbsize()).toBeGreaterThan(0);
+  });
+
+  it.each([
+    ["a wrong password", "user-of-the-test:wrong-password-0001@", /refuses the user or password of REDIS_URL/],
+    ["a password that is missing", "", /wants a password .*REDIS_URL as redis:\/\/:PASSWORD@HOST/],
+  ])("says at once of %s", async (_, credentials, text) => {
+    const redis = await newRedis();
+    await withUser(redis, "user-of-the-test", "right-password-0001");
+    const admin = operator(redis);
+    await admin.config("SET", "requirepass", "another-password-0001");
+    const { output, seconds } = await refused({ REDIS_URL: redis.url.replace("://", `://${credentials}`) });
+    expect(output).toMatch(text);
+    expect(output).not.toMatch(/user-of-the-test|password-0001/);
+    expect(seconds).toBeLessThan(8);
+  });
+
+  it("writes neither user nor password, and leaves its log as it is when the password is a word of it", async () => {
+    const redis = await newRedis();
+    for (const [user, password] of [
+      ["listening", "info"],
+      ["u%er name", "p?#/@:%word"],
+    ] as const) {
+      const url = (await withUser(redis, user.replace(/[% ]/g, "_"), password)).replace("u_er_name", "u_er_name");
+      const server = await start(url, { LOG_LEVEL: "trace" });
+      await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
+      await redis.kill();
+      await waitFor("the log tells of it", () => server.log().some(({ msg }) => msg === "Redis connection failed"));
+      await redis.restart();
+      for (const { level } of server.log()) expect(["trace", "debug", "info", "warn", "error"]).toContain(level);
+      expect(server.log().some(({ msg }) => msg === "listening")).toBe(true);
+      if (password !== "info") expect(server.output()).not.toMatch(/u_er_name|p\?#|p%3F%23/);
+      expect(server.output()).not.toContain("[redacted]");
+      await server.stop();
+    }
+  });
+
+  it("refuses keys that are not those of what is stored, and says what to do", async () => {
+    const redis = await newRedis();
+    const { groups } = grpcClients(await start(redis.url));
+    await groups.getUserGroup({ userGroupId: "a" });
+    const wrong = await refused({ REDIS_URL: redis.url, TOKEN_KEYS: `test:${OTHER_KEY}` });
+    expect(wrong.output).toMatch(/cannot use Redis: TOKEN_KEYS holds another key test than the one/);
+    const none = await refused({ REDIS_URL: redis.url, TOKEN_KEYS: `new:${OTHER_KEY}` });
+    expect(none.output).toMatch(/cannot use Redis: TOKEN_KEYS holds none of the keys .*\(test\); add them behind/);
+    // The old one behind a new one fits; then a process with the old one alone is told what it cannot read.
+    await start(redis.url, { TOKEN_KEYS: `new:${OTHER_KEY},${TOKEN_KEYS}` });
+    const behind = await start(redis.url);
+    expect(behind.log().find(({ msg }) => msg.startsWith("TOKEN_KEYS lacks keys"))?.["keys"]).toEqual(["new"]);
+  });
+
+  it("warns when Redis may throw data away or writes nothing to disk, and not when it keeps it", async () => {
+    const careless = await start((await newRedis(["--maxmemory-policy", "allkeys-lru"])).url);
+    expect(warnings(careless)).toEqual([
+      expect.stringMatching(/maxmemory-policy is allkeys-lru; set it to noeviction/),
+      expect.stringMatching(/writes nothing to disk.*turn on appendonly/),
+    ]);
+    for (const args of [
+      ["--appendonly", "yes"],
+      ["--save", "3600 1"],
+    ]) {
+      expect(warnings(await start((await newRedis(args)).url))).toEqual([]);
+    }
+  });
+
+  it("starts where it may not look at what Redis is set to", async () => {
+    const redis = await newRedis(["--appendonly", "yes"]);
+    const url = await withUser(redis, "narrow", "narrow-password");
+    await operator(redis).acl("SETUSER", "narrow", "-config", "-info");
+    const server = await start(url);
+    expect(warnings(server)).toEqual([]);
+    expect((await grpcClients(server).groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(true);
+  });
+
+  it("says that tokens can be read on the way when its host is public and it has no TLS", async () => {
+    const redis = await newRedis(["--appendonly", "yes"]);
+    const warning = expect.stringMatching(/^HOST can be reached.*without TLS.*TLS_CERT_FILE/);
+    for (const [host, expected] of [
+      ["0.0.0.0", [warning]],
+      ["127.0.0.1", []],
+    ] as const) {
+      const server = await startServer({
+        runtime,
+        redisUrl: redis.url,
+        env: { HOST: host },
+        denoFlags: ["--allow-net"],
+      });
+      closers.push(() => server.stop());
+      expect(warnings(server)).toEqual(expected);
+    }
+  });
+});
+
+describe.skipIf(inject("redisUrl") === undefined)("a Redis at an IPv6 address", () => {
+  it("is used", async () => {
+    const redis = await newRedis(["--bind", "127.0.0.1", "::1"]);
+    const server = await startServer({ redisUrl: `redis://[::1]:${redis.port}` });
+    closers.push(() => server.stop());
+    expect((await grpcClients(server).groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(true);
+  });
+});
