@@ -17,6 +17,7 @@ import { isOpenService, routes } from "./rpc/routes.ts";
 import { SharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
 import { Cors } from "./transport/cors.ts";
+import { capDeadline } from "./transport/deadlines.ts";
 import type { OnHttpError } from "./transport/http-errors.ts";
 import { LeanContextValues } from "./transport/lean-context-values.ts";
 import { type HeaderRecord, LeanHeaders } from "./transport/lean-headers.ts";
@@ -126,7 +127,7 @@ export function createApp(parts: AppParts): App {
   });
   const notAllowed = plain(async ({ headers }) => errorResponse(refuse(operationNotAllowed(), headers), false));
   const connectPaths = new Set<string>();
-  const fallback = connectNodeAdapter({
+  const adapter = connectNodeAdapter({
     ...connect,
     // Calls that are no streams are finished; the unary transport is not told.
     shutdownSignal: parts.shutdownSignal,
@@ -136,6 +137,10 @@ export function createApp(parts: AppParts): App {
     },
     contextValues: ({ headers }) => protocolContext({ headers: headers as HeaderRecord }),
   }) as App["fallback"];
+  const fallback: App["fallback"] = (req, res) => {
+    capDeadline(req.headers as HeaderRecord);
+    adapter(req, res);
+  };
 
   return {
     connect: {

@@ -57,7 +57,11 @@ describe("what one exchange does not show", () => {
     const pair = await openPair({ maxTimeoutMs: Number.MAX_SAFE_INTEGER });
     const headers = [["connect-timeout-ms", "9999999999"]] as const;
     const request = requestOf(form, talk({ script: { wait: true } }), { headers });
+    // The runtime warns of it.
+    const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     const connect = await send(pair.connect, request);
+    expect(warned).toHaveBeenCalledTimes(1);
+    warned.mockRestore();
     expect(connect.effects).toContainEqual({ where: "aborted", code: Code.DeadlineExceeded, name: "ConnectError" });
     const lean = send(pair.lean, request);
     await waitFor("it is called", () => calls(pair.lean) > 0);

@@ -125,7 +125,8 @@ describe.each(FORMS)("$name", (form) => {
       "1H",
       "60M",
       "1000S",
-      "99999999H",
+      // Longer ones than 596 hours Connect's adapter hands to a timer that cannot wait so long.
+      "500H",
       "10S",
       "10000m",
       "9000000u",
@@ -143,7 +144,7 @@ describe.each(FORMS)("$name", (form) => {
       "3600000",
       "3600001",
       "0",
-      "9999999999",
+      "2000000000",
       "10000000000",
       "-1",
       "1.5",

@@ -2,9 +2,17 @@ import { create } from "@bufbuild/protobuf";
 import { createContextValues, type HandlerContext, type Interceptor } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { Health, HealthCheckRequestSchema } from "../../gen/grpc/health/v1/health_pb.ts";
+import { type CallSource, UnaryCall } from "./call.ts";
+import { type UnaryMethod, unaryMethods } from "./methods.ts";
 import { UnaryTransport } from "./unary.ts";
 
 const URL_OF_CALL = "http://localhost/grpc.health.v1.Health/Check";
+
+const SOURCE: CallSource = {
+  httpMethod: "POST",
+  url: () => URL_OF_CALL,
+  requestSignal: () => new AbortController().signal,
+};
 
 /** Calls through the interceptors; what the implementation saw. */
 async function call(interceptors: Interceptor[]): Promise<HandlerContext> {
@@ -19,7 +27,7 @@ async function call(interceptors: Interceptor[]): Promise<HandlerContext> {
     interceptors,
   });
   await transport.call(Health.method.check, create(HealthCheckRequestSchema), {
-    source: { httpMethod: "POST", url: () => URL_OF_CALL, requestSignal: () => new AbortController().signal },
+    source: SOURCE,
     header: new Headers(),
     contextValues: createContextValues(),
     protocolName: "grpc",
@@ -35,6 +43,30 @@ describe("a call", () => {
     const { timeoutMs } = context;
     expect(timeoutMs()).toBeUndefined();
     expect(context.signal.aborted).toBe(true);
+  });
+
+  it.each([0.75, 1500.5, 20_000.001])("has whole milliseconds left of %d, as with Connect", async (timeoutMs) => {
+    const left: (number | undefined)[] = [];
+    const [method] = unaryMethods((router) => {
+      router.rpc(Health.method.check, (_request, context) => {
+        left.push(context.timeoutMs());
+        return {};
+      });
+    }, {});
+    const call = new UnaryCall({
+      method: method as UnaryMethod,
+      protocolName: "grpc",
+      source: SOURCE,
+      requestHeader: new Headers(),
+      contextValues: undefined,
+      timeoutMs,
+      responseHeader: {},
+      responseTrailer: {},
+    });
+    await call.invoke(create(HealthCheckRequestSchema));
+    call.end();
+    expect(left).toEqual([expect.toSatisfy(Number.isInteger)]);
+    expect(left[0]).toBeLessThanOrEqual(timeoutMs);
   });
 
   it("stays whole when an interceptor passes on a copy", async () => {

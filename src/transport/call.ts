@@ -9,12 +9,10 @@ import type {
   UnaryResponse,
 } from "@connectrpc/connect";
 import { createDeadlineSignal, createLinkedAbortController } from "@connectrpc/connect/protocol";
+import { MAX_TIMER_MS } from "./deadlines.ts";
 import { LeanContextValues } from "./lean-context-values.ts";
 import { type HeaderRecord, LeanHeaders } from "./lean-headers.ts";
 import type { UnaryMethod } from "./methods.ts";
-
-/** The longest time that setTimeout can wait: nearly 25 days. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Where a call comes from. */
 export interface CallSource {
@@ -83,7 +81,8 @@ export class UnaryCall {
     this.responseTrailer = new LeanHeaders(init.responseTrailer, true);
     this.#method = method;
     this.#source = source;
-    this.#deadline = timeoutMs === undefined ? undefined : (source.arrived ?? Date.now()) + timeoutMs;
+    // gRPC's deadlines come in nanoseconds too; Connect's context has whole milliseconds left, and handlers rely on it.
+    this.#deadline = timeoutMs === undefined ? undefined : Math.trunc((source.arrived ?? Date.now()) + timeoutMs);
   }
 
   /** Passes the message through the interceptors to the implementation; rejects with whatever one of them throws. */

@@ -5,6 +5,7 @@ import {
   createConnectRouter,
 } from "@connectrpc/connect";
 import { createFetchHandler, type UniversalHandler } from "@connectrpc/connect/protocol";
+import { capDeadline } from "./deadlines.ts";
 import type { DispatchOptions } from "./dispatch.ts";
 import { exchangeFetch, recordOfFetch, targetOf } from "./fetch-io.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
@@ -81,11 +82,12 @@ function connectHandlers({ routes, contextValues, ...options }: FetchConnectOpti
   routes(router);
   return new Map(
     router.handlers.map((handler) => {
-      const withContext: typeof handler = Object.assign(
-        (request: Parameters<UniversalHandler>[0]) =>
-          handler({ ...request, contextValues: contextValues({ headers: recordOfFetch(request.header) }) }),
-        handler,
-      );
+      const withContext: typeof handler = Object.assign((request: Parameters<UniversalHandler>[0]) => {
+        const headers = recordOfFetch(request.header);
+        capDeadline(headers);
+        const header = new Headers(headers as { readonly [name: string]: string });
+        return handler({ ...request, header, contextValues: contextValues({ headers }) });
+      }, handler);
       return [handler.requestPath, createFetchHandler(withContext)];
     }),
   );

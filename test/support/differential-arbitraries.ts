@@ -35,7 +35,7 @@ const FIELDS: readonly (readonly [string, string])[] = [
   ["accept-encoding", "gzip"],
   ["accept-encoding", "*;q=0"],
   ["grpc-timeout", "20S"],
-  ["grpc-timeout", "99999999H"],
+  ["grpc-timeout", "500H"],
   ["grpc-timeout", "5"],
   ["connect-timeout-ms", "20000"],
   ["connect-timeout-ms", "0"],

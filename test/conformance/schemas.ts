@@ -1,0 +1,86 @@
+import { readFileSync } from "node:fs";
+import {
+  createFileRegistry,
+  type DescMessage,
+  type DescService,
+  type FileRegistry,
+  fromBinary,
+  type Message,
+} from "@bufbuild/protobuf";
+import { type Any, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
+
+/** A header or trailer field with its values in order. */
+export type Header = Message<"connectrpc.conformance.v1.Header"> & { name: string; value: string[] };
+
+/** An error that is to be answered; its codes are Connect's. */
+export type ErrorDefinition = Message<"connectrpc.conformance.v1.Error"> & {
+  code: number;
+  message?: string;
+  details: Any[];
+};
+
+/** What every definition of an answer says. */
+interface Definition {
+  responseHeaders: Header[];
+  responseTrailers: Header[];
+  /** In milliseconds. */
+  responseDelayMs: number;
+}
+
+/** What a call with one answer is to be answered. */
+export type UnaryDefinition = Message<"connectrpc.conformance.v1.UnaryResponseDefinition"> &
+  Definition & {
+    response:
+      | { case: "responseData"; value: Uint8Array }
+      | { case: "error"; value: ErrorDefinition }
+      | { case: undefined; value?: undefined };
+  };
+
+/** What a call with a stream of answers is to be answered. */
+export type StreamDefinition = Message<"connectrpc.conformance.v1.StreamResponseDefinition"> &
+  Definition & { responseData: Uint8Array[]; error?: ErrorDefinition };
+
+/** The message of Unary, IdempotentUnary and ClientStream. */
+export type UnaryRequest = Message & { responseDefinition?: UnaryDefinition };
+
+/** The message of ServerStream and BidiStream; only the latter has `fullDuplex`. */
+export type StreamRequest = Message & { responseDefinition?: StreamDefinition; fullDuplex?: boolean };
+
+/** What the server is to be. */
+export type ServerCompatRequest = Message<"connectrpc.conformance.v1.ServerCompatRequest"> & {
+  /** 1 or 2. */
+  httpVersion: number;
+  useTls: boolean;
+  /** In PEM, as the others; empty when clients need none. */
+  clientTlsCert: Uint8Array;
+  /** In bytes; 0 for no limit. */
+  messageReceiveLimit: number;
+  serverCreds?: Message & { cert: Uint8Array; key: Uint8Array };
+};
+
+/** The suite's own definitions. They come with its Go module, so none of them is kept here. */
+export interface Schemas {
+  readonly registry: FileRegistry;
+  readonly service: DescService;
+  readonly requestInfo: DescMessage;
+  readonly serverRequest: DescMessage;
+  readonly serverResponse: DescMessage;
+}
+
+/** Reads the suite's definitions. @param path of a serialized FileDescriptorSet */
+export function readSchemas(path: string): Schemas {
+  const registry = createFileRegistry(fromBinary(FileDescriptorSetSchema, readFileSync(path)));
+  const message = (name: string) => found(registry.getMessage(`connectrpc.conformance.v1.${name}`));
+  return {
+    registry,
+    service: found(registry.getService("connectrpc.conformance.v1.ConformanceService")),
+    requestInfo: message("ConformancePayload.RequestInfo"),
+    serverRequest: message("ServerCompatRequest"),
+    serverResponse: message("ServerCompatResponse"),
+  };
+}
+
+function found<T>(description: T | undefined): T {
+  if (description === undefined) throw new Error("the conformance suite's definitions are not what they were");
+  return description;
+}
