@@ -90,7 +90,8 @@ export function dispatch(options: DispatchOptions): PortHandlers {
         stream.on("error", ignore);
         // What was reset in the packet that it began in is closed before anybody hears of it.
         if (stream.destroyed || stream.closed) return;
-        if (onHttpError && isTooLarge(rawHeaders)) writeHttp2(stream, onHttpError(431, headers as HeaderRecord), limits);
+        if (onHttpError && isTooLarge(rawHeaders))
+          writeHttp2(stream, onHttpError(431, headers as HeaderRecord), limits);
         else http2(stream, headers, flags, rawHeaders);
       } catch (error) {
         onError?.(error);

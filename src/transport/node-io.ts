@@ -227,8 +227,9 @@ export function writeHttp1(
   { status, headers, body, trailers }: WireResponse,
   { answers }: Pick<ExchangeLimits, "answers">,
 ): void {
-  if (res.destroyed) return;
   const { socket } = req;
+  // An answer behind others in a pipeline is not told that its connection was closed.
+  if (res.destroyed || socket.destroyed) return;
   res.writeHead(status, headers);
   if (trailers) {
     res.write(bodyBytes(body));
