@@ -5,9 +5,10 @@ import {
   createConnectRouter,
 } from "@connectrpc/connect";
 import { createFetchHandler, type UniversalHandler } from "@connectrpc/connect/protocol";
-import type { DispatchOptions } from "./dispatch.ts";
-import { exchangeFetch, recordOfFetch, targetOf } from "./fetch-io.ts";
+import { type DispatchOptions, exchangeLimits } from "./dispatch.ts";
+import { exchangeFetch, recordOfFetch, responseOf, targetOf } from "./fetch-io.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
+import { OpenStreams } from "./open-streams.ts";
 import { pathOf } from "./wire.ts";
 
 /** What serves the requests of the fetch API. */
@@ -21,7 +22,8 @@ export interface FetchConnectOptions extends ConnectRouterOptions {
 }
 
 /** Where requests go. */
-export interface FetchOptions extends Pick<DispatchOptions, "find" | "fallbackHeaders"> {
+export interface FetchOptions
+  extends Pick<DispatchOptions, "find" | "fallbackHeaders" | "onHttpError" | "arrivalTimeoutMs" | "streams"> {
   /** Hears of a failure that nobody foresaw; its caller is told nothing of it. */
   readonly onError: (error: unknown) => void;
 }
@@ -41,15 +43,45 @@ export interface FetchDispatch {
 export function fetchDispatch(options: FetchOptions, connect: FetchConnectOptions): FetchDispatch {
   const handlers = connectHandlers(connect);
   const underWay = new Set<Promise<unknown>>();
+  const limits = exchangeLimits(options);
+  const streams = new OpenStreams(options.streams);
+
+  /** Has one of Connect's handlers serve a request, whose answer may be a stream. */
+  const stream = async (handler: FetchHandler, request: Request, headers: HeaderRecord): Promise<Response> => {
+    const timeIsUp = new AbortController();
+    const open = streams.enter(undefined, () => timeIsUp.abort());
+    if (!open) return options.onHttpError ? responseOf(options.onHttpError(429, headers), request.method) : tooMany();
+    streams.limitDeadline(headers);
+    const limited = new Headers(request.headers);
+    for (const name of ["grpc-timeout", "connect-timeout-ms"]) {
+      if (headers[name] !== undefined) limited.set(name, String(headers[name]));
+    }
+    try {
+      const response = await handler(new Request(request, { headers: limited }));
+      if (response.body === null) {
+        open.leave();
+        return response;
+      }
+      const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+      response.body
+        .pipeTo(writable, { signal: timeIsUp.signal })
+        .catch(() => {})
+        .finally(open.leave);
+      return new Response(readable, response);
+    } catch (error) {
+      open.leave();
+      throw error;
+    }
+  };
 
   const serve: FetchHandler = async (request) => {
     const headers = recordOfFetch(request.headers);
     if (isGrpc(headers)) return noGrpc();
     const target = targetOf(request.url);
     const route = options.find(request.method, target, headers);
-    if (route) return exchangeFetch(request, headers, route);
+    if (route) return exchangeFetch(request, headers, route, limits);
     const handler = handlers.get(pathOf(target));
-    const response = handler ? await handler(request) : new Response(null, { status: 404 });
+    const response = handler ? await stream(handler, request, headers) : new Response(null, { status: 404 });
     for (const [name, value] of Object.entries(options.fallbackHeaders(headers) ?? {})) {
       if (value !== undefined) response.headers.set(name, String(value));
     }
@@ -73,6 +105,10 @@ export function fetchDispatch(options: FetchOptions, connect: FetchConnectOption
       while (underWay.size > 0) await Promise.all(underWay);
     },
   };
+}
+
+function tooMany(): Response {
+  return new Response(null, { status: 429 });
 }
 
 /** Connect's own handlers by path, for streams and for what the unary transport leaves to them. */

@@ -9,6 +9,7 @@ import type { HeaderRecord } from "./lean-headers.ts";
 import { bodyBytes, type Route, type WireRequest, type WireResponse } from "./wire.ts";
 
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
+const END_STREAM = { endStream: true };
 
 const EMPTY = new Uint8Array(0);
 
@@ -97,7 +98,8 @@ export function exchangeHttp1(
   collectBody(req, { isTooLong, bodies: limits.bodies, connection: req.socket }, { onBody, onGivenUp });
 }
 
-const STATUS_OF: { readonly [reason in GiveUpReason]: number } = { late: 408, crowded: 503 };
+/** The HTTP status of a request whose body was given up. */
+export const STATUS_OF: { readonly [reason in GiveUpReason]: number } = { late: 408, crowded: 503 };
 
 function ignore(): void {}
 
@@ -203,6 +205,9 @@ export function writeHttp2(
         stream.close(constants.NGHTTP2_INTERNAL_ERROR);
       }
     });
+  } else if (body.length === 0) {
+    // A header alone: gRPC knows its status there only if the stream ends with it.
+    stream.respond(headers, END_STREAM);
   } else {
     stream.respond(headers);
   }
