@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type Config, ConfigError, loadConfig } from "./config/config.ts";
 import { errorFields } from "./observability/log.ts";
-import { open } from "./run.ts";
+import { open, STREAMS } from "./run.ts";
 import { explainStartFailure } from "./start-failure.ts";
 import { fetchDispatch } from "./transport/fetch-dispatch.ts";
 
@@ -31,6 +31,7 @@ async function start() {
       ...app,
       fallbackHeaders: (headers) => app.cors.headersFor(headers),
       onError: (error) => log.logger.error(errorFields(error), "request failed"),
+      streams: STREAMS,
     },
     app.connect,
   );

@@ -46,5 +46,7 @@ const BY_STATUS: { readonly [status: number]: HttpError } = {
 /** What a caller is told of a request that is refused before anything serves it. */
 export function httpError(status: number): ConnectError {
   const { code, message, reason } = BY_STATUS[status] ?? MALFORMED;
-  return callError(code, message, { reason });
+  const error = callError(code, message, { reason });
+  if (code === Code.ResourceExhausted && status !== 431) error.metadata.set("retry-after", "1");
+  return error;
 }

@@ -111,12 +111,12 @@ class Collection implements Held {
     const source = this.#source;
     source.on("data", this.#onData);
     source.once("end", this.#onEnd);
-    source.once("close", this.#stop);
+    source.once("close", this.#letGo);
     this.#bodies.add(this, 0);
   }
 
   giveUp(reason: GiveUpReason): void {
-    this.#stop();
+    this.#source.off("data", this.#onData);
     this.#events.onGivenUp(reason);
   }
 
@@ -128,22 +128,19 @@ class Collection implements Held {
   readonly #onData = (piece: Uint8Array): void => {
     const pieces = this.#pieces;
     pieces.add(piece);
-    if (this.#route.isTooLong?.(pieces.head, pieces.length)) this.#onEnd();
-    else this.#account();
+    if (this.#route.isTooLong?.(pieces.head, pieces.length)) {
+      // What still comes goes nowhere.
+      this.#source.off("data", this.#onData);
+      this.#onEnd();
+    } else this.#account();
   };
 
   readonly #onEnd = (): void => {
-    this.#stop();
-    this.#events.onBody(this.#pieces.bytes());
+    // It may have been given up, or have been too long.
+    if (this.#letGo()) this.#events.onBody(this.#pieces.bytes());
   };
 
-  readonly #stop = (): void => {
-    this.#bodies.remove(this);
-    const source = this.#source;
-    source.off("data", this.#onData);
-    source.off("end", this.#onEnd);
-    source.off("close", this.#stop);
-  };
+  readonly #letGo = (): boolean => this.#bodies.remove(this);
 
   #account(): void {
     const kept = this.#pieces.keptBytes;

@@ -6,9 +6,10 @@ import {
 } from "@connectrpc/connect";
 import { universalServerRequestFromFetch, universalServerResponseToFetch } from "@connectrpc/connect/protocol";
 import { capDeadline } from "./deadlines.ts";
-import type { DispatchOptions } from "./dispatch.ts";
-import { exchangeFetch, recordOfFetch, targetOf } from "./fetch-io.ts";
+import { type DispatchOptions, exchangeLimits } from "./dispatch.ts";
+import { exchangeFetch, recordOfFetch, responseOf, targetOf } from "./fetch-io.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
+import { OpenStreams } from "./open-streams.ts";
 import { cutQuotedFields } from "./quoted-fields.ts";
 import { withWebText } from "./web-text.ts";
 import { pathOf } from "./wire.ts";
@@ -24,7 +25,8 @@ export interface FetchConnectOptions extends ConnectRouterOptions {
 }
 
 /** Where requests go. */
-export interface FetchOptions extends Pick<DispatchOptions, "find" | "fallbackHeaders"> {
+export interface FetchOptions
+  extends Pick<DispatchOptions, "find" | "fallbackHeaders" | "onHttpError" | "arrivalTimeoutMs" | "streams"> {
   /** Hears of a failure that nobody foresaw; its caller is told nothing of it. */
   readonly onError: (error: unknown) => void;
 }
@@ -44,6 +46,32 @@ export interface FetchDispatch {
 export function fetchDispatch(options: FetchOptions, connect: FetchConnectOptions): FetchDispatch {
   const handlers = connectHandlers(connect);
   const underWay = new Set<Promise<unknown>>();
+  const limits = exchangeLimits(options);
+  const streams = new OpenStreams(options.streams);
+
+  /** Has one of Connect's handlers serve a request, whose answer may be a stream. */
+  const stream = async (handler: HandleFetch, request: Request, headers: HeaderRecord): Promise<Response> => {
+    const timeIsUp = new AbortController();
+    const open = streams.enter(undefined, () => timeIsUp.abort());
+    if (!open) return options.onHttpError ? responseOf(options.onHttpError(429, headers), request.method) : tooMany();
+    streams.limitDeadline(headers);
+    try {
+      const response = await handler(request, headers);
+      if (response.body === null) {
+        open.leave();
+        return response;
+      }
+      const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+      response.body
+        .pipeTo(writable, { signal: timeIsUp.signal })
+        .catch(() => {})
+        .finally(open.leave);
+      return new Response(readable, response);
+    } catch (error) {
+      open.leave();
+      throw error;
+    }
+  };
 
   const serve: FetchHandler = async (request) => {
     const headers = recordOfFetch(request.headers);
@@ -51,9 +79,9 @@ export function fetchDispatch(options: FetchOptions, connect: FetchConnectOption
     const target = targetOf(request.url);
     const found = options.find(request.method, target, headers);
     const route = found instanceof Promise ? await found : found;
-    if (route) return exchangeFetch(request, headers, route);
+    if (route) return exchangeFetch(request, headers, route, limits);
     const handler = handlers.get(pathOf(target));
-    const response = handler ? await handler(request, headers) : new Response(null, { status: 404 });
+    const response = handler ? await stream(handler, request, headers) : new Response(null, { status: 404 });
     for (const [name, value] of Object.entries(options.fallbackHeaders(headers) ?? {})) {
       if (value !== undefined) response.headers.set(name, String(value));
     }
@@ -80,6 +108,10 @@ export function fetchDispatch(options: FetchOptions, connect: FetchConnectOption
 }
 
 type HandleFetch = (request: Request, headers: HeaderRecord) => Promise<Response>;
+
+function tooMany(): Response {
+  return new Response(null, { status: 429 });
+}
 
 /** Connect's own handlers by path, for streams. */
 function connectHandlers({ routes, contextValues, ...options }: FetchConnectOptions): Map<string, HandleFetch> {

@@ -1,4 +1,7 @@
+import { Pieces } from "./body.ts";
+import type { GiveUpReason, Held, Holdings } from "./holdings.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
+import { type ExchangeLimits, STATUS_OF } from "./node-io.ts";
 import type { Route, WireRequest, WireResponse } from "./wire.ts";
 
 /** Answers that have no body by their status (https://fetch.spec.whatwg.org/#null-body-status). */
@@ -25,16 +28,30 @@ export function recordOfFetch(headers: Headers): HeaderRecord {
  * @param headers those of the request
  * @throws when the caller goes away before the request is read, or what serving throws
  */
-export async function exchangeFetch(request: Request, headers: HeaderRecord, route: Route): Promise<Response> {
+export async function exchangeFetch(
+  request: Request,
+  headers: HeaderRecord,
+  route: Route,
+  limits: Pick<ExchangeLimits, "bodies" | "refuse">,
+): Promise<Response> {
   try {
-    return await exchange(request, headers, route);
+    return await exchange(request, headers, route, limits);
   } finally {
     route.end?.();
   }
 }
 
-async function exchange(request: Request, headers: HeaderRecord, route: Route): Promise<Response> {
-  const body = await readBody(request.body, route);
+async function exchange(
+  request: Request,
+  headers: HeaderRecord,
+  route: Route,
+  limits: Pick<ExchangeLimits, "bodies" | "refuse">,
+): Promise<Response> {
+  const body = await readBody(request.body, route, limits.bodies);
+  if (typeof body === "string") {
+    const status = STATUS_OF[body];
+    return limits.refuse ? responseOf(limits.refuse(status, headers), request.method) : new Response(null, { status });
+  }
   const wireRequest: WireRequest = {
     httpMethod: request.method,
     target: targetOf(request.url),
@@ -46,22 +63,48 @@ async function exchange(request: Request, headers: HeaderRecord, route: Route): 
   return responseOf(await route.serve(wireRequest), request.method);
 }
 
-async function readBody(stream: ReadableStream<Uint8Array> | null, route: Route): Promise<Uint8Array> {
-  if (stream === null || !route.isTooLong) return new Uint8Array(0);
-  const chunks: Uint8Array[] = [];
-  let total = 0;
-  // Leaving the loop cancels the stream: what is too long is not read to its end.
-  for await (const chunk of stream) {
-    chunks.push(chunk);
-    total += chunk.byteLength;
-    if (route.isTooLong(chunks[0] as Uint8Array, total)) break;
+/** Reads a body, where its route wants it, or tells why it was given up. */
+async function readBody(
+  stream: ReadableStream<Uint8Array> | null,
+  route: Route,
+  bodies: Holdings,
+): Promise<Uint8Array | GiveUpReason> {
+  const pieces = new Pieces();
+  if (stream === null || !route.isTooLong) return pieces.bytes();
+  const reader = stream.getReader();
+  // What is too long, or too late, is not read to its end.
+  const stop = () => void reader.cancel().catch(() => {});
+  let givenUp: GiveUpReason | undefined;
+  const held: Held = {
+    bytes: 0,
+    since: 0,
+    connection: undefined,
+    giveUp: (reason) => {
+      givenUp = reason;
+      stop();
+    },
+  };
+  bodies.add(held, 0);
+  try {
+    for (let kept = 0; ; ) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      pieces.add(value);
+      if (route.isTooLong(pieces.head, pieces.length)) {
+        stop();
+        break;
+      }
+      bodies.grow(held, pieces.keptBytes - kept);
+      kept = pieces.keptBytes;
+    }
+  } finally {
+    bodies.remove(held);
   }
-  const [first] = chunks;
-  return chunks.length === 1 && first ? first : Buffer.concat(chunks, total);
+  return givenUp ?? pieces.bytes();
 }
 
 /** An answer as the fetch API has it. Its trailers are lost, for the API has none. */
-function responseOf({ status, headers, body }: WireResponse, httpMethod: string): Response {
+export function responseOf({ status, headers, body }: WireResponse, httpMethod: string): Response {
   const fields = new Headers();
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined) continue;

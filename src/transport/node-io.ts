@@ -96,7 +96,8 @@ export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, route: 
   collectBody(req, { route, bodies: limits.bodies, connection: req.socket }, { onBody, onGivenUp });
 }
 
-const STATUS_OF: { readonly [reason in GiveUpReason]: number } = { late: 408, crowded: 503 };
+/** The HTTP status of a request whose body was given up. */
+export const STATUS_OF: { readonly [reason in GiveUpReason]: number } = { late: 408, crowded: 503 };
 
 function ignore(): void {}
 
@@ -205,6 +206,9 @@ export function writeHttp2(
         stream.close(constants.NGHTTP2_INTERNAL_ERROR);
       }
     });
+  } else if (body.length === 0) {
+    // A header alone: gRPC knows its status there only if the stream ends with it.
+    stream.respond(headers, END_STREAM);
   } else {
     stream.respond(headers);
   }
@@ -229,8 +233,9 @@ export function writeHttp1(
   { status, headers, body, trailers }: WireResponse,
   { answers }: Pick<ExchangeLimits, "answers">,
 ): void {
-  if (res.destroyed) return;
   const { socket } = req;
+  // An answer behind others in a pipeline is not told that its connection was closed.
+  if (res.destroyed || socket.destroyed) return;
   res.writeHead(status, headers);
   if (trailers) {
     res.write(bodyBytes(body));

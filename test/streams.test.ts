@@ -1,0 +1,88 @@
+import { connect as connectHttp2 } from "node:http2";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { HealthCheckRequestSchema } from "../gen/grpc/health/v1/health_pb.ts";
+import { STREAMS } from "../src/run.ts";
+import { type Certificates, makeCertificates } from "./support/certificates.ts";
+import { envelope } from "./support/http.ts";
+import { rawConnect } from "./support/raw-socket.ts";
+import { startServer, type TestServer } from "./support/server.ts";
+import { VARIANTS } from "./support/variants.ts";
+import { waitFor } from "./support/wait.ts";
+
+const WATCH = "/grpc.health.v1.Health/Watch";
+const REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+
+describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, secure }) => {
+  let certificates: Certificates;
+  let server: TestServer;
+  beforeAll(async () => {
+    certificates = makeCertificates();
+    const { certFile, keyFile } = certificates.server;
+    const env = { ...(secure && { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }) };
+    server = await startServer({ runtime, env, denoFlags: [`--allow-read=${certificates.folder}`] });
+  });
+  afterAll(async () => {
+    expect(await server.stop()).toBe(0);
+    certificates.remove();
+  });
+
+  it.each(["Watch", "reflection"])(
+    "of %s are refused in their protocol when a connection has too many",
+    async (kind) => {
+      const session = connectHttp2(server.url, { rejectUnauthorized: false });
+      session.on("error", () => {});
+      const open = (contentType: string, isWhole: boolean) =>
+        new Promise<{ headers: { [name: string]: unknown }; body: Buffer }>((resolve) => {
+          const path = kind === "Watch" ? WATCH : REFLECTION;
+          const headers = { ":method": "POST", ":path": path, "content-type": contentType, te: "trailers" };
+          const stream = session.request(headers, { endStream: false });
+          stream.on("error", () => {});
+          if (isWhole) stream.end(envelope(toBinary(HealthCheckRequestSchema, create(HealthCheckRequestSchema))));
+          const chunks: Buffer[] = [];
+          stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+          let received: { [name: string]: unknown } = {};
+          stream.on("response", (fields) => {
+            received = fields;
+          });
+          stream.on("trailers", (fields) => Object.assign(received, fields));
+          stream.on("close", () => resolve({ headers: received, body: Buffer.concat(chunks) }));
+        });
+      const kept = Array.from({ length: STREAMS.maxOfConnection }, () => open("application/grpc", kind === "Watch"));
+      await new Promise((resolve) => session.ping(resolve));
+      for (const type of ["application/grpc", "application/grpc+proto", "application/grpc-web+proto"]) {
+        const { headers, body } = await open(type, false);
+        expect(headers).toMatchObject({ ":status": 200, "content-type": type, "grpc-status": "8" });
+        expect(body).toHaveLength(0);
+      }
+      const { headers, body } = await open("application/connect+proto", false);
+      expect(headers).toMatchObject({ ":status": 200, "content-type": "application/connect+proto" });
+      expect(body[0]).toBe(2);
+      expect(JSON.parse(body.subarray(5).toString())).toMatchObject({ error: { code: "resource_exhausted" } });
+      session.destroy();
+      await Promise.all(kept);
+      // Those are gone, so that others have room.
+      const other = connectHttp2(server.url, { rejectUnauthorized: false });
+      const stream = other.request({ ":method": "POST", ":path": WATCH, "content-type": "application/grpc" });
+      stream.end(envelope(Buffer.alloc(0)));
+      await new Promise((resolve) => stream.once("data", resolve));
+      other.destroy();
+    },
+  );
+
+  it("leave an HTTP/1.1 connection usable that are answered before they are read", async () => {
+    const raw = await rawConnect(server.url, "http/1.1");
+    const body = Buffer.alloc(2 * 1024 * 1024);
+    body.writeUInt32BE(body.byteLength - 5, 1);
+    const head = `POST ${WATCH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/connect+proto\r\nContent-Length: ${body.byteLength}\r\n\r\n`;
+    raw.send(head);
+    raw.send(body);
+    await waitFor("it is refused", () => raw.received().includes("resource_exhausted"));
+    for (let turn = 1; turn <= 2; turn++) {
+      raw.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+      const answers = () => raw.received().toString("latin1").split("ok\n").length - 1;
+      await waitFor("the next call is answered", () => answers() === turn, 10_000);
+    }
+    raw.socket.destroy();
+  });
+});
