@@ -72,7 +72,7 @@ export function refuseConnect(error: ConnectError, status = httpStatusOf(error))
 
 /** As a stream of Connect has it: its first message is its last. */
 function refuseConnectStream(contentType: string, error: ConnectError): WireResponse {
-  const end = Buffer.from(JSON.stringify(endStreamToJson(new Headers(), error, undefined)));
+  const end = Buffer.from(JSON.stringify(endStreamToJson(error.metadata, error, undefined)));
   const binary = parseConnectType(contentType)?.binary;
   const headers: HeaderRecord = { "content-type": binary ? contentTypeStreamProto : contentTypeStreamJson };
   error.metadata.forEach((value, name) => {

@@ -24,13 +24,13 @@ export interface WireResponse {
   readonly trailers?: HeaderRecord;
 }
 
-/** What serves a request, found by its header. */
+/** Whether the body that was read so far, of `total` bytes, is too long to succeed, so that the rest need not be read. */
+export type IsTooLong = (head: Uint8Array, total: number) => boolean;
+
+/** What serves a request, found by its header. Its methods are called with it. */
 export interface Route {
-  /**
-   * Whether the body that was read so far, of `total` bytes, is too long to succeed, so that the rest need not be read.
-   * Undefined: the body is not wanted, and the request is served at once.
-   */
-  isTooLong?(head: Uint8Array, total: number): boolean;
+  /** Undefined: the body is not wanted, and the request is served at once. */
+  isTooLong?(...args: Parameters<IsTooLong>): boolean;
   serve(request: WireRequest): Promise<WireResponse>;
   /** To be called when the request was answered, or given up before it was served; more than once does no harm. */
   end?(): void;

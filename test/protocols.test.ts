@@ -1,0 +1,243 @@
+import { connect as connectHttp2, constants } from "node:http2";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { Client, credentials, Metadata, status } from "@grpc/grpc-js";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import {
+  HealthCheckRequestSchema,
+  HealthCheckResponse_ServingStatus,
+  HealthCheckResponseSchema,
+} from "../gen/grpc/health/v1/health_pb.ts";
+import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { startDenoServe } from "./support/deno-serve.ts";
+import { envelope, type HttpAnswer, http1, http2 } from "./support/http.ts";
+import { newId } from "./support/matrix.ts";
+import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
+import { RUNTIMES, startServer, type TestServer, TOKEN_KEYS } from "./support/server.ts";
+
+const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
+const WATCH_PATH = "/grpc.health.v1.Health/Watch";
+const TEXT = "application/grpc-web-text";
+
+const watchRequest = envelope(toBinary(HealthCheckRequestSchema, create(HealthCheckRequestSchema))).toString("base64");
+
+/** Asks to watch in gRPC-Web text, its message cut into pieces, and gives the first answer. */
+async function watchText(url: string, pieces: readonly string[]) {
+  const ended = new AbortController();
+  const body = new ReadableStream({
+    start(controller) {
+      for (const piece of pieces) controller.enqueue(Buffer.from(piece));
+      controller.close();
+    },
+  });
+  const init = { method: "POST", headers: { "content-type": TEXT }, body, duplex: "half", signal: ended.signal };
+  const response = await fetch(url + WATCH_PATH, init as RequestInit);
+  let bytes = Buffer.alloc(0);
+  let text = "";
+  for await (const chunk of response.body ?? []) {
+    text += Buffer.from(chunk).toString("latin1");
+    bytes = Buffer.from(text, "base64");
+    if (bytes.byteLength >= 7) break;
+  }
+  ended.abort();
+  const message = fromBinary(HealthCheckResponseSchema, bytes.subarray(5, 5 + bytes.readUInt32BE(1)));
+  return { status: response.status, type: response.headers.get("content-type"), message };
+}
+
+const SERVING = { status: HealthCheckResponse_ServingStatus.SERVING };
+
+describe.each(RUNTIMES)("on %s", (runtime) => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await startServer({ runtime, env: { LOG_LEVEL: "debug" } });
+  });
+  afterAll(async () => {
+    await server.stop();
+  });
+  const authorization = () => `Token ${server.tokens.customer}`;
+
+  describe("an unknown RPC", () => {
+    it.each(["/usergroup.v1.UserGroupService/Nothing", "/usergroup.v9.Nothing/Nothing", "/nothing"])(
+      "%s is UNIMPLEMENTED to a gRPC client",
+      async (path) => {
+        const client = new Client(new URL(server.url).host, credentials.createInsecure());
+        const metadata = new Metadata();
+        metadata.set("x-request-id", "unknown");
+        const bytes = (value: Buffer) => value;
+        const error = await new Promise<{ code?: number; details?: string; metadata?: Metadata } | null>((resolve) => {
+          client.makeUnaryRequest(path, bytes, bytes, Buffer.alloc(10), metadata, resolve);
+        });
+        client.close();
+        expect(error).toMatchObject({ code: status.UNIMPLEMENTED });
+        expect(error?.metadata?.get("x-request-id")).toEqual(["unknown"]);
+      },
+    );
+
+    it("is told of in a header that ends the stream, and in nothing else", async () => {
+      const session = connectHttp2(server.url);
+      const headers = { ":method": "POST", ":path": "/a.B/C", "content-type": "application/grpc" };
+      const stream = session.request(headers, { endStream: false });
+      stream.end(envelope(Buffer.alloc(3)));
+      const flags = await new Promise<number>((resolve, reject) => {
+        stream.on("error", reject);
+        stream.on("response", (_headers, told) => resolve(told));
+      });
+      expect(flags & constants.NGHTTP2_FLAG_END_STREAM).toBe(constants.NGHTTP2_FLAG_END_STREAM);
+      session.destroy();
+    });
+  });
+
+  describe("an HTTP method or content type that an RPC does not have", () => {
+    const connect = (
+      answer: HttpAnswer,
+      expected: { status: number; code: string; reason: string; allow?: string },
+    ) => {
+      expect([answer.status, answer.headers["allow"]]).toEqual([expected.status, expected.allow]);
+      expect(answer.headers["x-request-id"]).toBe("mine");
+      if (answer.body.byteLength > 0) expectConnectError(answer, expected.code, expected.reason);
+    };
+    const headers = () => ({ authorization: authorization(), "x-request-id": "mine" });
+
+    it.each([GET_PATH, WATCH_PATH])("is told with what %s has", async (target) => {
+      const notAllowed = { status: 405, code: "unimplemented", reason: "METHOD_NOT_ALLOWED", allow: "POST" };
+      const unsupported = { status: 415, code: "invalid_argument", reason: "UNSUPPORTED_MEDIA_TYPE" };
+      for (const send of [http1, http2]) {
+        for (const method of ["GET", "PUT", "DELETE", "OPTIONS"]) {
+          const answer = await send(server.url, target, { method, headers: headers() });
+          connect(answer, notAllowed);
+          expect(answer.body.byteLength).toBeGreaterThan(0);
+        }
+        const head = await send(server.url, target, { method: "HEAD", headers: headers() });
+        connect(head, notAllowed);
+        for (const type of ["text/plain", "application/connect+thrift", "multipart/form-data"]) {
+          const all = { ...headers(), "content-type": type };
+          const answer = await send(server.url, target, { method: "POST", headers: all, body: "x" });
+          connect(answer, unsupported);
+          expect(answer.body.byteLength).toBeGreaterThan(0);
+        }
+        const none = await send(server.url, target, { method: "POST", headers: headers(), body: "x" });
+        connect(none, unsupported);
+      }
+    });
+
+    it.each([GET_PATH, WATCH_PATH])("is told to a gRPC client of %s as gRPC has it", async (target) => {
+      const all = { ...headers(), "content-type": "application/grpc+thrift" };
+      const answer = await http2(server.url, target, { method: "POST", headers: all, body: envelope(Buffer.alloc(1)) });
+      expect([answer.status, answer.headers["grpc-status"], answer.body.byteLength]).toEqual([200, "3", 0]);
+      expect(answer.headers["x-request-id"]).toBe("mine");
+    });
+  });
+
+  it("bytes that are not ASCII in a path are refused, with what to do", async () => {
+    const id = newId().replaceAll(/[^\w]/g, "");
+    const headers = { authorization: authorization() };
+    const raw = Buffer.from(`/api/user?user_group_id=${id}-café`).toString("latin1");
+    const answer = await http2(server.url, raw, { headers });
+    expectRestError(answer, { status: 400, code: "invalid_argument", reason: "MALFORMED_HTTP" });
+    expect(answer.json<{ error: { message: string } }>().error.message).toContain("percent-encode");
+    for (const target of ["/api/user/é", "/é", `${GET_PATH}?é`].map((path) => Buffer.from(path).toString("latin1"))) {
+      expect((await http2(server.url, target, { method: "POST", headers })).status).toBe(400);
+    }
+    const encoded = await http2(server.url, `/api/user?user_group_id=${id}-caf%C3%A9`, { headers });
+    expect(encoded.json()).toMatchObject({ new_user_group: true, user_group: { provided_id: `${id}-café` } });
+  });
+
+  it("a target in absolute form is taken, and its host counts", async () => {
+    const headers = { authorization: authorization(), host: "elsewhere.example.com" };
+    const id = newId();
+    const target = `http://here.example.com:81/api/user?user_group_id=${encodeURIComponent(id)}`;
+    expect((await http1(server.url, target, { headers })).json()).toMatchObject({ user_group: { provided_id: id } });
+    for (const healthz of ["http://x/healthz", "HTTP://x/healthz?a", "https://x/healthz"]) {
+      expect((await http1(server.url, healthz)).status).toBe(200);
+    }
+    const post = { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: "{}" };
+    const rpc = await http1(server.url, `http://x${GET_PATH}`, post);
+    expectConnectError(rpc, "invalid_argument", "VALIDATION_FAILED");
+    for (const nowhere of ["http://x", "http://x?y", "ftp://x/healthz"]) {
+      expectRestError(await http1(server.url, nowhere), {
+        ...{ status: 404, code: "not_found", reason: "PATH_NOT_FOUND" },
+      });
+    }
+    const grpcWeb = { "content-type": "application/grpc-web+proto" };
+    const stream = await http1(server.url, `http://x/grpc.health.v1.Health/Check`, {
+      ...{ method: "POST", headers: grpcWeb, body: envelope(Buffer.alloc(0)) },
+    });
+    expect(stream.body.toString("latin1")).toContain("grpc-status: 0");
+  });
+
+  it.each(["300s of grace", "300s ", "1s1s"])("the duration %j is refused over Connect", async (previousTokenTtl) => {
+    const headers = { authorization: authorization(), "content-type": "application/json" };
+    for (const name of ["previousTokenTtl", "previous_token_ttl"]) {
+      const body = JSON.stringify({ userGroupId: "a", [name]: previousTokenTtl });
+      const target = "/usergroup.v1.UserGroupService/RotateUserGroupToken";
+      const answer = await http1(server.url, target, { method: "POST", headers, body });
+      expectConnectError(answer, "invalid_argument", "MALFORMED_REQUEST");
+      expect(answer.body.toString()).toContain("previous_token_ttl");
+    }
+  });
+
+  describe("gRPC-Web text", () => {
+    it("streams, however it is cut", async () => {
+      const type = "application/grpc-web-text+proto";
+      for (const pieces of [[watchRequest], [...watchRequest], [watchRequest.slice(0, 3), watchRequest.slice(3)]]) {
+        const { status: answered, message, type: told } = await watchText(server.url, pieces);
+        expect([answered, told]).toEqual([200, type]);
+        expect(message).toMatchObject(SERVING);
+      }
+    });
+
+    it("tells what is wrong with a stream", async () => {
+      for (const body of ["####", Buffer.from(envelope(Buffer.alloc(5000))).toString("base64")]) {
+        const headers = { "content-type": TEXT };
+        const answer = await http1(server.url, WATCH_PATH, { method: "POST", headers, body });
+        expect(Buffer.from(answer.body.toString(), "base64").toString("latin1")).toMatch(/grpc-status: (3|8)\r\n/);
+      }
+    });
+
+    it("that is too long is always told to be", async () => {
+      const headers = { authorization: authorization(), "content-type": TEXT };
+      for (let over = 0; over < 4; over++) {
+        const body = `${"A".repeat(1_398_200 + over)}${"A".repeat(20_000)}`;
+        const answer = await http1(server.url, GET_PATH, { method: "POST", headers, body });
+        const told = Buffer.from(answer.body.toString(), "base64").toString("latin1");
+        expect(told).toContain("grpc-status: 8\r\n");
+      }
+      const name = "x".repeat(1_100_000);
+      const message = toBinary(
+        GetUserGroupRequestSchema,
+        create(GetUserGroupRequestSchema, { userGroupId: "a", name }),
+      );
+      const body = envelope(message).toString("base64");
+      const answer = await http1(server.url, GET_PATH, { method: "POST", headers, body });
+      expect(Buffer.from(answer.body.toString(), "base64").toString("latin1")).toContain("grpc-status: 8\r\n");
+    });
+
+    it("in pieces of one byte each is decoded", async () => {
+      const headers = { authorization: authorization(), "content-type": TEXT };
+      const request = create(GetUserGroupRequestSchema, { userGroupId: newId() });
+      const bytes = envelope(toBinary(GetUserGroupRequestSchema, request));
+      const body = [...bytes].map((byte) => Buffer.of(byte).toString("base64")).join("");
+      const answer = await http1(server.url, GET_PATH, { method: "POST", headers, body });
+      expect(Buffer.from(answer.body.toString(), "base64").toString("latin1")).toContain(
+        request.userGroupId.slice(0, 5),
+      );
+    });
+  });
+});
+
+const redisUrl = inject("redisUrl");
+
+describe.skipIf(redisUrl === undefined)("on deno serve", () => {
+  it("gRPC-Web text streams, and what an RPC does not have is told", async () => {
+    const served = await startDenoServe({ REDIS_URL: redisUrl ?? "", TOKEN_KEYS });
+    const { message } = await watchText(served.url, [...watchRequest]);
+    expect(message).toMatchObject(SERVING);
+    const method = await http1(served.url, WATCH_PATH, { method: "PUT" });
+    expectConnectError(method, "unimplemented", "METHOD_NOT_ALLOWED");
+    expect([method.status, method.headers["allow"]]).toEqual([405, "POST"]);
+    const headers = { authorization: `Token ${served.apiToken}`, "content-type": "text/plain" };
+    const type = await http1(served.url, GET_PATH, { method: "POST", headers, body: "x" });
+    expectConnectError(type, "invalid_argument", "UNSUPPORTED_MEDIA_TYPE");
+    served.signal("SIGTERM");
+    await served.exited();
+  });
+});
