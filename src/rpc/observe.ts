@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ContextValues, type Interceptor } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
@@ -226,6 +227,8 @@ async function* observeStream<T>(
   let error: ConnectError | undefined = new ConnectError("the caller is gone", Code.Canceled);
   try {
     yield* messages;
+    // The request of a stream that is reset may end first, and be said to be closed a turn later.
+    await setImmediate();
     // When the service closes, streams are told, and end well.
     error = signal.reason === observers.shutdownSignal?.reason ? undefined : givenUp(signal);
   } catch (failure) {
