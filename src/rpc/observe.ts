@@ -56,8 +56,10 @@ export function observeInterceptor(observers: Observers): Interceptor {
   return (next) => (req) => {
     const started = performance.now();
     const requestId = requestIdOf(req.header);
-    const call = { method: req.method, contextValues: req.contextValues, requestId, started };
-    seriesOf(observers, call).start();
+    const { method, contextValues } = req;
+    const series = seriesOf(observers, { method, contextValues });
+    const call = { method, contextValues, requestId, started, series };
+    series.start();
     const fail = (failure: unknown): never => {
       throw endFailed(observers, call, (req.stream && givenUp(req.signal, failure)) || failure);
     };
@@ -95,6 +97,8 @@ export interface ObservedCall {
   readonly requestId: string;
   /** `performance.now()` when it began. */
   readonly started: number;
+  /** What it is counted in, where that is known by now. */
+  readonly series?: CallSeries;
   /** Whether the request itself was at fault, whatever the code; default: the code tells. */
   readonly isRefused?: boolean;
 }
@@ -147,7 +151,8 @@ function endFailed(observers: Observers, call: ObservedCall, failure: unknown): 
 function observeEnd(observers: Observers, call: ObservedCall, error: ConnectError | undefined): void {
   const { method, requestId, started } = call;
   const seconds = (performance.now() - started) / 1000;
-  seriesOf(observers, call).end(error ? (Code[error.code] ?? "Unknown") : "OK", seconds);
+  const series = call.series ?? seriesOf(observers, call);
+  series.end(error ? (Code[error.code] ?? "Unknown") : "OK", seconds);
   const { logger } = observers;
   const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !call.isRefused;
   if (!isFault && !logger.isLevelEnabled("debug")) return;
@@ -163,11 +168,11 @@ function observeEnd(observers: Observers, call: ObservedCall, error: ConnectErro
   else logger.debug(fields, error ? "call refused" : "call");
 }
 
-function seriesOf(observers: Observers, call: ObservedCall): CallSeries {
+function seriesOf(observers: Observers, call: Pick<ObservedCall, "method" | "contextValues">): CallSeries {
   return observers.calls(call.method ? kindOf(call.method) : UNKNOWN, protocolOf(call));
 }
 
-function protocolOf({ contextValues }: ObservedCall): WireProtocol | "none" {
+function protocolOf({ contextValues }: Pick<ObservedCall, "contextValues">): WireProtocol | "none" {
   return contextValues?.get(kProtocol) ?? "none";
 }
 
