@@ -4,6 +4,7 @@ import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ContextValues, type Interceptor } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import type { CallKind, CallSeries } from "../observability/call-metrics.ts";
+import { CONNECTION_LOST } from "../observability/connection-lost.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import { kProtocol, type WireProtocol } from "./context.ts";
 import { toCallError } from "./errors.ts";
@@ -201,18 +202,6 @@ function kindOf(method: DescMethod): NamedKind {
   }
   return kind;
 }
-
-/** What a runtime calls it when a caller is gone in the middle of its messages; it may say so before the signal does. */
-const CONNECTION_LOST: ReadonlySet<unknown> = new Set([
-  "ABORT_ERR",
-  "ECONNRESET",
-  "EPIPE",
-  "ERR_HTTP2_INVALID_STREAM",
-  "ERR_HTTP2_STREAM_CANCEL",
-  "ERR_HTTP2_STREAM_ERROR",
-  "ERR_STREAM_DESTROYED",
-  "ERR_STREAM_PREMATURE_CLOSE",
-]);
 
 /** Why a stream was given up: its time is over, or its caller is gone. What breaks by that is no fault. */
 function givenUp({ aborted, reason }: AbortSignal, failure?: unknown): ConnectError | undefined {
