@@ -1,8 +1,10 @@
 import { randomUUID } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ContextValues, type Interceptor } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import type { CallKind, CallSeries } from "../observability/call-metrics.ts";
+import { CONNECTION_LOST } from "../observability/connection-lost.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import { kProtocol, type WireProtocol } from "./context.ts";
 import { toCallError } from "./errors.ts";
@@ -55,8 +57,10 @@ export function observeInterceptor(observers: Observers): Interceptor {
   return (next) => (req) => {
     const started = performance.now();
     const requestId = requestIdOf(req.header);
-    const call = { method: req.method, contextValues: req.contextValues, requestId, started };
-    seriesOf(observers, call).start();
+    const { method, contextValues } = req;
+    const series = seriesOf(observers, { method, contextValues });
+    const call = { method, contextValues, requestId, started, series };
+    series.start();
     const fail = (failure: unknown): never => {
       throw endFailed(observers, call, (req.stream && givenUp(req.signal, failure)) || failure);
     };
@@ -94,6 +98,8 @@ export interface ObservedCall {
   readonly requestId: string;
   /** `performance.now()` when it began. */
   readonly started: number;
+  /** What it is counted in, where that is known by now. */
+  readonly series?: CallSeries;
   /** Whether the request itself was at fault, whatever the code; default: the code tells. */
   readonly isRefused?: boolean;
 }
@@ -146,7 +152,8 @@ function endFailed(observers: Observers, call: ObservedCall, failure: unknown): 
 function observeEnd(observers: Observers, call: ObservedCall, error: ConnectError | undefined): void {
   const { method, requestId, started } = call;
   const seconds = (performance.now() - started) / 1000;
-  seriesOf(observers, call).end(error ? (Code[error.code] ?? "Unknown") : "OK", seconds);
+  const series = call.series ?? seriesOf(observers, call);
+  series.end(error ? (Code[error.code] ?? "Unknown") : "OK", seconds);
   const { logger } = observers;
   const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !call.isRefused;
   if (!isFault && !logger.isLevelEnabled("debug")) return;
@@ -162,11 +169,11 @@ function observeEnd(observers: Observers, call: ObservedCall, error: ConnectErro
   else logger.debug(fields, error ? "call refused" : "call");
 }
 
-function seriesOf(observers: Observers, call: ObservedCall): CallSeries {
+function seriesOf(observers: Observers, call: Pick<ObservedCall, "method" | "contextValues">): CallSeries {
   return observers.calls(call.method ? kindOf(call.method) : UNKNOWN, protocolOf(call));
 }
 
-function protocolOf({ contextValues }: ObservedCall): WireProtocol | "none" {
+function protocolOf({ contextValues }: Pick<ObservedCall, "contextValues">): WireProtocol | "none" {
   return contextValues?.get(kProtocol) ?? "none";
 }
 
@@ -196,18 +203,6 @@ function kindOf(method: DescMethod): NamedKind {
   return kind;
 }
 
-/** What a runtime calls it when a caller is gone in the middle of its messages; it may say so before the signal does. */
-const CONNECTION_LOST: ReadonlySet<unknown> = new Set([
-  "ABORT_ERR",
-  "ECONNRESET",
-  "EPIPE",
-  "ERR_HTTP2_INVALID_STREAM",
-  "ERR_HTTP2_STREAM_CANCEL",
-  "ERR_HTTP2_STREAM_ERROR",
-  "ERR_STREAM_DESTROYED",
-  "ERR_STREAM_PREMATURE_CLOSE",
-]);
-
 /** Why a stream was given up: its time is over, or its caller is gone. What breaks by that is no fault. */
 function givenUp({ aborted, reason }: AbortSignal, failure?: unknown): ConnectError | undefined {
   const { code } =
@@ -226,6 +221,8 @@ async function* observeStream<T>(
   let error: ConnectError | undefined = new ConnectError("the caller is gone", Code.Canceled);
   try {
     yield* messages;
+    // The request of a stream that is reset may end first, and be said to be closed a turn later.
+    await setImmediate();
     // When the service closes, streams are told, and end well.
     error = signal.reason === observers.shutdownSignal?.reason ? undefined : givenUp(signal);
   } catch (failure) {

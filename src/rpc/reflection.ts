@@ -12,11 +12,25 @@ class SchemaIndex {
   readonly services: readonly string[];
   readonly #files = new Map<string, DescFile>();
   readonly #registry: ReturnType<typeof createRegistry>;
+  readonly #bytes = new Map<DescFile, Uint8Array>();
 
-  constructor(services: readonly DescService[]) {
+  /** @param files what no service names, but errors are made of; of two files of one name, these are served */
+  constructor(services: readonly DescService[], files: readonly DescFile[]) {
     this.services = services.map(({ typeName }) => typeName);
+    for (const file of files) this.#files.set(nameOf(file), file);
+    for (const { dependencies } of files) for (const file of dependencies) this.#add(file);
     for (const { file } of services) this.#add(file);
     this.#registry = createRegistry(...this.#files.values());
+  }
+
+  /** A file as it is served, serialized once. */
+  bytesOf(file: DescFile): Uint8Array {
+    let bytes = this.#bytes.get(file);
+    if (!bytes) {
+      bytes = toBinary(FileDescriptorProtoSchema, file.proto);
+      this.#bytes.set(file, bytes);
+    }
+    return bytes;
   }
 
   /** The file of a name; undefined when there is none. */
@@ -55,19 +69,25 @@ class SchemaIndex {
   }
 
   #add(file: DescFile): void {
-    const name = `${file.name}.proto`;
+    const name = nameOf(file);
     if (this.#files.has(name)) return;
     this.#files.set(name, file);
     for (const dependency of file.dependencies) this.#add(dependency);
   }
 }
 
+function nameOf(file: DescFile): string {
+  return `${file.name}.proto`;
+}
+
 /**
  * grpc.reflection ServerReflection
  * (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md).
+ *
+ * @param files served beside those of the services, so that clients can read the details of errors
  */
-export function reflection(services: readonly DescService[]) {
-  const index = new SchemaIndex(services);
+export function reflection(services: readonly DescService[], files: readonly DescFile[]) {
+  const index = new SchemaIndex(services, files);
   return {
     async *serverReflectionInfo(requests: AsyncIterable<Request>) {
       for await (const originalRequest of requests) {
@@ -87,12 +107,16 @@ function answer(index: SchemaIndex, request: Request["messageRequest"]): Answer 
     case "listServices":
       return { case: "listServicesResponse", value: listOf(index.services) } as Answer;
     case "fileByFilename":
-      return fileAnswer(index.file(request.value), request.value);
+      return fileAnswer(index, index.file(request.value), request.value);
     case "fileContainingSymbol":
-      return fileAnswer(index.fileOfSymbol(request.value), request.value);
+      return fileAnswer(index, index.fileOfSymbol(request.value), request.value);
     case "fileContainingExtension": {
       const { containingType, extensionNumber } = request.value;
-      return fileAnswer(index.fileOfExtension(containingType, extensionNumber), `${containingType} ${extensionNumber}`);
+      return fileAnswer(
+        index,
+        index.fileOfExtension(containingType, extensionNumber),
+        `${containingType} ${extensionNumber}`,
+      );
     }
     case "allExtensionNumbersOfType": {
       const extensionNumber = index.extensionNumbers(request.value);
@@ -108,9 +132,9 @@ function listOf(services: readonly string[]) {
   return { service: services.map((name) => ({ name })) };
 }
 
-function fileAnswer(file: DescFile | undefined, asked: string): Answer {
+function fileAnswer(index: SchemaIndex, file: DescFile | undefined, asked: string): Answer {
   if (!file) return unknown(asked);
-  const fileDescriptorProto = [toBinary(FileDescriptorProtoSchema, file.proto)];
+  const fileDescriptorProto = [index.bytesOf(file)];
   return { case: "fileDescriptorResponse", value: { fileDescriptorProto } } as Answer;
 }
 

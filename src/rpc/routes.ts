@@ -1,5 +1,7 @@
-import type { DescMethod, DescService } from "@bufbuild/protobuf";
+import type { DescFile, DescMethod, DescService } from "@bufbuild/protobuf";
+import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import type { ConnectRouter } from "@connectrpc/connect";
+import { file_google_rpc_error_details } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ReflectionV1Alpha } from "../../gen/grpc/reflection/v1alpha/reflection_pb.ts";
@@ -29,6 +31,9 @@ const GUARDED: readonly DescService[] = [UserGroupService, ViewerService];
 /** The services that do not: they tell nothing of any group. */
 const OPEN: readonly DescService[] = [Health, ReflectionV1, ReflectionV1Alpha];
 
+/** What the details of errors are; the file of protovalidate is whole here, of which ours has the rules that we use. */
+const ERROR_FILES: readonly DescFile[] = [file_google_rpc_error_details, file_buf_validate_validate];
+
 /** Half messages on many streams must not take much memory from somebody without a token. */
 const OPEN_OPTIONS = { readMaxBytes: MAX_OPEN_MESSAGE_BYTES };
 
@@ -51,7 +56,7 @@ export function routes(parts: RouteParts): (router: ConnectRouter) => void {
     parts,
     GUARDED.map(({ typeName }) => typeName),
   );
-  const reflectionOfAll = reflection([...GUARDED, ...OPEN]);
+  const reflectionOfAll = reflection([...GUARDED, ...OPEN], ERROR_FILES);
   return (router) => {
     router.service(UserGroupService, {
       getUserGroup: getUserGroup(store),
