@@ -80,7 +80,7 @@ const broken: Attack = {
       const http2 = await target.http2();
       if (i % 2) await http2.request(callFields(target), { isEnd: false });
       await http2.wire.send(BREAKING[i % BREAKING.length] as Buffer);
-      await waitFor("the server has answered", () => http2.wire.isClosed || http2.wire.receivedBytes > 0);
+      await waitFor("the server has noticed", () => http2.wire.isClosed || http2.isGoingAway);
       http2.wire.close();
     }
     // Some are those of the bystander.
