@@ -126,7 +126,7 @@ async function fuzz(start: () => Promise<Subject>, { seconds, seed, most, out }:
         const leak = await subject.leak();
         lookedAt = elapsed();
         console.log(`after ${played} connections: ${await subject.state()}`);
-        if (leak !== undefined) report(leak, batch);
+        if (leak !== undefined) report(leak, await leakersOf(start, batch));
       }
     }
     const leak = isWarm ? await subject.leak() : undefined;
@@ -182,6 +182,22 @@ async function firstFailing(
     }
   }
   return undefined;
+}
+
+/** The first script of a batch after which the server keeps a connection open; all of them where none does. */
+async function leakersOf(start: () => Promise<Subject>, batch: readonly Script[]): Promise<readonly Script[]> {
+  const subject = await start();
+  try {
+    for (const script of batch) {
+      const before = subject.descriptors();
+      // What the server keeps of all of them is no accident.
+      await Promise.all(Array.from({ length: AT_ONCE }, () => play(subject.server.url, script)));
+      if (isEnding || !(await subject.isBackTo(before + AT_ONCE / 2))) return [script];
+    }
+    return batch;
+  } finally {
+    await subject.stop();
+  }
 }
 
 /** Plays the scripts of a file; gives the number of findings. */
