@@ -182,12 +182,12 @@ describeAttacks("streams", [
   },
   {
     title: "answers of metrics that nobody reads (100 on each of 20 connections)",
-    bounds: { heldKiB: 2048 },
+    bounds: { heldKiB: 5120 },
     run: (target) => unread(target, (http2) => http2.request(get("/metrics"))),
   },
   {
     title: "answers of reflection that nobody reads (100 on each of 20 connections)",
-    bounds: { heldKiB: 2048 },
+    bounds: { heldKiB: 5120 },
     run: (target) =>
       unread(target, async (http2) => {
         const stream = await http2.request(post(PATHS.reflection, "application/grpc"), { isEnd: false });
@@ -196,7 +196,7 @@ describeAttacks("streams", [
   },
   {
     title: "answers of 60 KB that nobody reads (100 on each of 20 connections), token holder",
-    bounds: { heldKiB: 4096 },
+    bounds: { heldKiB: 5120 },
     run: async (target) => {
       const fields = post(PATHS.get, "application/proto", [authorization(target)]);
       // A group whose properties are long.
