@@ -196,7 +196,7 @@ describeAttacks("streams", [
   },
   {
     title: "answers of 60 KB that nobody reads (100 on each of 20 connections), token holder",
-    bounds: { heldKiB: 5120 },
+    bounds: { heldKiB: 10_240 },
     run: async (target) => {
       const fields = post(PATHS.get, "application/proto", [authorization(target)]);
       // A group whose properties are long.
