@@ -9,6 +9,6 @@ export default defineConfig({
     hookTimeout: 60_000,
     maxWorkers: 2,
     // Of attacks that only wait.
-    maxConcurrency: 16,
+    maxConcurrency: 8,
   },
 });

@@ -70,18 +70,18 @@ describeAttacks("dear answers", [
   asking(
     "reflection in Brotli",
     100,
-    8,
+    16,
     () => post(PATHS.reflection, "application/grpc", [["grpc-accept-encoding", "br"]]),
     reflectionRequest(),
   ),
   asking(
     "reflection in gzip",
     100,
-    8,
+    16,
     () => post(PATHS.reflection, "application/grpc", [["grpc-accept-encoding", "gzip"]]),
     reflectionRequest(),
   ),
-  asking("metrics", 200, 10, () => get("/metrics", [["accept-encoding", "br, gzip"]])),
+  asking("metrics", 200, 30, () => get("/metrics", [["accept-encoding", "br, gzip"]])),
   asking("`readyz`", 300, 5, () => get("/readyz")),
   asking("calls without a token", 500, 5, () => post(PATHS.get, "application/grpc"), envelope(protoField(1, "a"))),
   asking("long lists in `Accept-Encoding`", 100, 10, () => [
@@ -120,7 +120,7 @@ describeAttacks("dear answers", [
   },
   {
     title: "paths, methods and services that nobody knows (6,000)",
-    bounds: { cpuMs: 8, heldKiB: 4096 },
+    bounds: { cpuMs: 8, heldKiB: 65_536 },
     run: (target) =>
       over(target, async (session) => {
         const metricsBytes = async () => (await ask(session, get("/metrics"), Buffer.alloc(0))).bytes;

@@ -1,5 +1,6 @@
 import { envelope } from "../support/http.ts";
-import { FLAG, FRAME, frame, hpackBlock, PREFACE, settings } from "../support/http2-frames.ts";
+import { FLAG, FRAME, frame, hpackBlock, numberFrame, PREFACE, settings } from "../support/http2-frames.ts";
+import { descriptorsOf } from "../support/process-usage.ts";
 import { waitFor } from "../support/wait.ts";
 import { type Attack, describeAttacks, type Target } from "./support/attack.ts";
 import type { Http2Wire } from "./support/http2-wire.ts";
@@ -59,9 +60,39 @@ const openHttp1 = (target: Target) => target.http1();
 const openHttp2 = async (target: Target) => (await target.http2()).wire;
 const callFields = (target: Target) => post(PATHS.get, "application/grpc", [authorization(target)]);
 
+/** Frames that no connection survives (RFC 9113, 5.4.1), behind a stream that is left open. */
+const BREAKING: readonly Buffer[] = [
+  Buffer.alloc(400, 0xa9),
+  frame(FRAME.headers, FLAG.endHeaders | FLAG.endStream, 2, hpackBlock(get("/healthz"))),
+  frame(FRAME.data, FLAG.padded, 1, Buffer.of(200, 1, 2, 3)),
+  numberFrame(FRAME.windowUpdate, 0, 0x7fffffff),
+  frame(FRAME.settings, 0, 0, Buffer.alloc(5)),
+];
+
+/** Connections that break the protocol and are gone: nothing of them may stay. */
+const broken: Attack = {
+  title: "connections that break the protocol and are closed (300)",
+  bounds: { heldKiB: 256, cpuMs: 40 },
+  run: async (target) => {
+    const { pid } = target.server;
+    const before = descriptorsOf(pid);
+    for (let i = 0; i < 300; i++) {
+      const http2 = await target.http2();
+      if (i % 2) await http2.request(callFields(target), { isEnd: false });
+      await http2.wire.send(BREAKING[i % BREAKING.length] as Buffer);
+      await waitFor("the server has noticed", () => http2.wire.isClosed || http2.isGoingAway);
+      http2.wire.close();
+    }
+    // Some are those of the bystander.
+    await waitFor("their descriptors come back", () => descriptorsOf(pid) <= before + 10, PATIENCE_MS);
+    return { requests: 300, connections: 300, outcome: "closed" };
+  },
+};
+
 describeAttacks(
   "what stalls",
   [
+    broken,
     stalling("stalls: nothing is said over TCP", async (target) => {
       const wire = await target.tcp();
       return { isEnded: () => wire.isClosed };
@@ -149,14 +180,6 @@ describeAttacks(
       const isEnded = () => wire.isClosed || !wire.socket.writable;
       // Only what is read tells of the end: a byte now and then.
       return { trickle: () => wire.push("\r\n"), isEnded };
-    }),
-    stalling("stalls: `Watch` whose caller is silent (HTTP/2)", async (target) => {
-      const http2 = await target.http2();
-      const started = await http2.request(post(PATHS.watch, "application/grpc"), { isEnd: false });
-      return {
-        trickle: () => http2.wire.push(frame(FRAME.ping, 0, 0, Buffer.alloc(8))),
-        isEnded: () => http2.isEnded(started) || http2.isGoingAway,
-      };
     }),
     stalling("stalls: a call that is reset is forgotten (HTTP/2)", async (target) => {
       const http2 = await target.http2();

@@ -39,6 +39,9 @@ const options = {
   replay: { type: "string" },
 } as const;
 
+/** Whether somebody has asked for the end; the servers are stopped first. */
+let isEnding = false;
+
 try {
   await main();
 } catch (error) {
@@ -47,6 +50,11 @@ try {
 }
 
 async function main(): Promise<void> {
+  for (const signal of ["SIGINT", "SIGTERM"]) {
+    process.once(signal, () => {
+      isEnding = true;
+    });
+  }
   const { values } = parseArgs({ options });
   const [seconds, seed, most] = [Number(values.seconds), Number(values.seed), Number(values.findings)];
   const place = PLACES.find(({ runtime, tls }) => runtime === values.runtime && tls === values.tls);
@@ -96,7 +104,7 @@ async function fuzz(start: () => Promise<Subject>, { seconds, seed, most, out }:
     console.log(`all of it is in ${file}; play it again with: npm run fuzz -- --replay ${file}\n`);
   };
   try {
-    while (elapsed() < seconds && found < most) {
+    while (elapsed() < seconds && found < most && !isEnding) {
       const batch = Array.from({ length: PER_BATCH }, () => scripts.next().value);
       const unanswered = await playAll(subject, batch);
       played += batch.length;
@@ -118,7 +126,7 @@ async function fuzz(start: () => Promise<Subject>, { seconds, seed, most, out }:
         const leak = await subject.leak();
         lookedAt = elapsed();
         console.log(`after ${played} connections: ${await subject.state()}`);
-        if (leak !== undefined) report(leak, batch);
+        if (leak !== undefined) report(leak, await leakersOf(start, batch));
       }
     }
     const leak = isWarm ? await subject.leak() : undefined;
@@ -148,7 +156,7 @@ async function playAll(subject: Subject, batch: readonly Script[]): Promise<{ sc
 async function suspectsOf(start: () => Promise<Subject>, batch: readonly Script[]): Promise<readonly Script[]> {
   let suspects = batch;
   // Halves, as long as one of them fails it.
-  while (suspects.length > 1) {
+  while (suspects.length > 1 && !isEnding) {
     const middle = suspects.length >> 1;
     const halves = [suspects.slice(0, middle), suspects.slice(middle)];
     const failing = await firstFailing(start, halves);
@@ -174,6 +182,22 @@ async function firstFailing(
     }
   }
   return undefined;
+}
+
+/** The first script of a batch after which the server keeps a connection open; all of them where none does. */
+async function leakersOf(start: () => Promise<Subject>, batch: readonly Script[]): Promise<readonly Script[]> {
+  const subject = await start();
+  try {
+    for (const script of batch) {
+      const before = subject.descriptors();
+      // What the server keeps of all of them is no accident.
+      await Promise.all(Array.from({ length: AT_ONCE }, () => play(subject.server.url, script)));
+      if (isEnding || !(await subject.isBackTo(before + AT_ONCE / 2))) return [script];
+    }
+    return batch;
+  } finally {
+    await subject.stop();
+  }
 }
 
 /** Plays the scripts of a file; gives the number of findings. */

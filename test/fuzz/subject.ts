@@ -16,6 +16,8 @@ const ENVIRONMENT = {
 
 /** What the server keeps open for itself, and connections that are closing. */
 const SPARE_DESCRIPTORS = 12;
+/** Closing takes no time worth mentioning; what is ended by a timeout of the server is looked for as well. */
+const SHORT_WHILE_MS = 5000;
 const SPARE_BYTES = 64 * 1024 * 1024;
 
 /** The server that is fuzzed. */
@@ -78,6 +80,16 @@ export class Subject {
     if (bytes <= warm.bytes + SPARE_BYTES) return undefined;
     const mib = (value: number) => `${Math.round(value / 1024 / 1024)} MiB`;
     return `${mib(bytes)} are held, ${mib(warm.bytes)} were when it was warm`;
+  }
+
+  /** How many descriptors it has open. */
+  descriptors(): number {
+    return descriptorsOf(this.server.pid);
+  }
+
+  /** Whether it closes, in a little while, all but so many descriptors. */
+  isBackTo(most: number): Promise<boolean> {
+    return waitFor("descriptors come back", () => this.descriptors() <= most, SHORT_WHILE_MS).catch(() => false);
   }
 
   /** What it has now, in a few words. */

@@ -10,3 +10,7 @@ process.on("SIGUSR2", () => {
   collect();
   console.log('{"level":"trace","msg":"collected"}');
 });
+
+// Whoever measures may be ended by force; the server is not to be left behind.
+process.stdin.on("end", () => process.exit());
+process.stdin.resume();

@@ -69,6 +69,9 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
   const url = await waitFor("the server listens", () => {
     if (server.child.exitCode !== null) throw new Error(`the server ended:\n${server.output()}`);
     return server.log().find(({ msg }) => msg === "listening")?.["url"] as string | undefined;
+  }).catch((error: unknown) => {
+    server.signal("SIGKILL");
+    throw error;
   });
   return { ...server, url, tokens, environment };
 }

@@ -144,8 +144,10 @@ export class Http2Wire {
       this.#applySettings(payload);
       this.wire.push(frame(FRAME.settings, FLAG.ack, 0));
     } else if (type === FRAME.ping) this.pongs++;
-    else if (type === FRAME.goAway) this.isGoingAway = true;
-    else if (type === FRAME.windowUpdate) {
+    else if (type === FRAME.goAway) {
+      this.isGoingAway = true;
+      this.wire.giveUp();
+    } else if (type === FRAME.windowUpdate) {
       if (stream === 0) this.#window += payload.readUInt32BE(0);
       else if (state) state.window += payload.readUInt32BE(0);
     } else if (type === FRAME.reset && state) state.isEnded = true;

@@ -10,6 +10,8 @@ export class Wire {
   isClosed = false;
   #chunks: Buffer[] = [];
   #keptBytes = 0;
+  readonly #giveUp = new AbortController();
+  readonly #givenUp = this.#giveUp.signal;
 
   constructor(socket: Socket) {
     this.socket = socket;
@@ -32,18 +34,34 @@ export class Wire {
     return this.#chunks[0] as Buffer;
   }
 
-  /** Sends bytes, and waits while the other end takes no more; false once the connection is closed. */
+  /** Sends bytes, and waits while the other end takes no more; false once the connection is closed or given up. */
   async send(bytes: Uint8Array | string): Promise<boolean> {
-    if (this.isClosed || !this.socket.writable) return false;
-    if (!this.socket.write(bytes)) {
-      const waiting = new AbortController();
-      const { signal } = waiting;
-      await Promise.race([once(this.socket, "drain", { signal }), once(this.socket, "close", { signal })]).catch(
-        () => {},
-      );
-      waiting.abort();
+    const { socket } = this;
+    if (this.isClosed || !socket.writable || this.#givenUp.aborted) return false;
+    if (!socket.write(bytes)) {
+      await new Promise<void>((resolve) => {
+        const done = () => {
+          clearTimeout(timer);
+          socket.off("drain", done);
+          socket.off("close", done);
+          this.#givenUp.removeEventListener("abort", done);
+          resolve();
+        };
+        const timer = setTimeout(() => {
+          this.giveUp();
+          done();
+        }, PATIENCE_MS);
+        socket.once("drain", done);
+        socket.once("close", done);
+        this.#givenUp.addEventListener("abort", done);
+      });
     }
     return !this.isClosed;
+  }
+
+  /** The other end has said that it takes no more: nothing more is sent, though the connection may stay open. */
+  giveUp(): void {
+    this.#giveUp.abort();
   }
 
   /** Sends bytes unless the other end takes no more; for floods that must not wait. */
@@ -56,6 +74,8 @@ export class Wire {
   }
 }
 
+/** How long the other end may take nothing before it is given up, in milliseconds. */
+const PATIENCE_MS = 20_000;
 const MAX_KEPT_BYTES = 1024 * 1024;
 
 /** Connects to where a URL points; over TLS with the protocol that is to be spoken. */
