@@ -2,6 +2,9 @@ import type { Registry } from "prom-client";
 import { LeanCounter } from "./lean-counter.ts";
 import { LeanHistogram } from "./lean-histogram.ts";
 
+/** How gRPC names success. */
+export const CODE_OK = "OK";
+
 /** What is called. One and the same object for each, so that its series are found at once. */
 export interface CallKind {
   /** As gRPC's metrics name it. */

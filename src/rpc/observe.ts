@@ -3,7 +3,7 @@ import { setImmediate } from "node:timers/promises";
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ContextValues, type Interceptor } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
-import type { CallKind, CallSeries } from "../observability/call-metrics.ts";
+import { type CallKind, type CallSeries, CODE_OK } from "../observability/call-metrics.ts";
 import { CONNECTION_LOST } from "../observability/connection-lost.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import { kProtocol, type WireProtocol } from "./context.ts";
@@ -117,7 +117,7 @@ export function startOf(arrived: number | undefined): number {
 
 /** The codes whose series are there from the start, so that their first increase is seen as one. */
 const CODES: readonly string[] = [
-  "OK",
+  CODE_OK,
   ...[
     Code.Canceled,
     Code.InvalidArgument,
@@ -153,7 +153,7 @@ function observeEnd(observers: Observers, call: ObservedCall, error: ConnectErro
   const { method, requestId, started } = call;
   const seconds = (performance.now() - started) / 1000;
   const series = call.series ?? seriesOf(observers, call);
-  series.end(error ? (Code[error.code] ?? "Unknown") : "OK", seconds);
+  series.end(error ? (Code[error.code] ?? "Unknown") : CODE_OK, seconds);
   const { logger } = observers;
   const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !call.isRefused;
   if (!isFault && !logger.isLevelEnabled("debug")) return;
