@@ -11,6 +11,8 @@ process.on("SIGUSR2", () => {
   console.log('{"level":"trace","msg":"collected"}');
 });
 
-// Whoever measures may be ended by force; the server is not to be left behind.
-process.stdin.on("end", () => process.exit());
-process.stdin.resume();
+// Whoever measures may be ended by force; the server is not to be left behind. Deno would not start before its input ends.
+if (!("Deno" in globalThis)) {
+  process.stdin.on("end", () => process.exit());
+  process.stdin.resume();
+}
