@@ -51,11 +51,11 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, secure }
       const kept = Array.from({ length: STREAMS.maxOfConnection }, () => open("application/grpc", kind === "Watch"));
       await new Promise((resolve) => session.ping(resolve));
       for (const type of ["application/grpc", "application/grpc+proto", "application/grpc-web+proto"]) {
-        const { headers, body } = await open(type, false);
+        const { headers, body } = await open(type, true);
         expect(headers).toMatchObject({ ":status": 200, "content-type": type, "grpc-status": "8" });
         expect(body).toHaveLength(0);
       }
-      const { headers, body } = await open("application/connect+proto", false);
+      const { headers, body } = await open("application/connect+proto", true);
       expect(headers).toMatchObject({ ":status": 200, "content-type": "application/connect+proto" });
       expect(body[0]).toBe(2);
       expect(JSON.parse(body.subarray(5).toString())).toMatchObject({ error: { code: "resource_exhausted" } });
@@ -70,7 +70,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, secure }
     },
   );
 
-  it("leave an HTTP/1.1 connection usable that are answered before they are read", async () => {
+  it("end an HTTP/1.1 connection when they are answered before they are read", async () => {
     const raw = await rawConnect(server.url, "http/1.1");
     const body = Buffer.alloc(2 * 1024 * 1024);
     body.writeUInt32BE(body.byteLength - 5, 1);
@@ -78,11 +78,8 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, secure }
     raw.send(head);
     raw.send(body);
     await waitFor("it is refused", () => raw.received().includes("resource_exhausted"));
-    for (let turn = 1; turn <= 2; turn++) {
-      raw.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
-      const answers = () => raw.received().toString("latin1").split("ok\n").length - 1;
-      await waitFor("the next call is answered", () => answers() === turn, 10_000);
-    }
+    // Else the next call on it would wait behind the rest of this one.
+    await waitFor("the connection is ended", () => raw.isClosed(), 10_000);
     raw.socket.destroy();
   });
 });

@@ -292,7 +292,7 @@ describe.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
           session.destroy();
         });
       });
-    expect([await answer(fits), await answer(large)]).toEqual([200, "refused"]);
+    expect([await answer(fits), await answer(large)]).toEqual([200, 431]);
   });
 });
 

@@ -1,8 +1,12 @@
 import type { ServerResponse } from "node:http";
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
+import { setTimeout } from "node:timers";
 import { endConnection } from "./connections.ts";
 import type { ConnectionHoldings, GiveUpReason, Held, Holdings } from "./holdings.ts";
+
+/** How long a connection that ends may take for its last write, in milliseconds. */
+const LAST_WRITE_MS = 5000;
 
 /**
  * Bounds what an answer that is being written over HTTP/2 takes, and how long.
@@ -20,6 +24,8 @@ export function holdHttp2Answer(stream: ServerHttp2Stream, bytes: number, answer
     stream.close(reason === "late" ? constants.NGHTTP2_CANCEL : constants.NGHTTP2_ENHANCE_YOUR_CALM);
     // Its connection takes no new ones; those that are there may still end, each in its own time.
     session?.close();
+    // Without streams it ends itself, but waits for what the system has not taken.
+    if (session) setTimeout(() => session.destroyed && endConnection(session), LAST_WRITE_MS).unref();
   });
   answers.add(answer, bytes);
   return () => answers.remove(answer);

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import { capDeadline } from "./deadlines.ts";
-import { dropRestHttp1, dropRestHttp2 } from "./drain.ts";
+import { dropRestHttp2, endHttp1 } from "./drain.ts";
 import { Holdings } from "./holdings.ts";
 import type { OnHttpError } from "./http-errors.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
@@ -189,9 +189,9 @@ class Fallback {
       return;
     }
     res.once("close", stream.leave);
-    // An answer may be there before its request is; nobody would read what is left, and the next request is behind it.
+    const { socket } = req;
     res.once("finish", () => {
-      if (!req.complete || !req.readableEnded) dropRestHttp1(req);
+      if (!req.complete) endHttp1(socket);
     });
     this.#serve(req, res);
   }

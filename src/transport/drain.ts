@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { constants, type ServerHttp2Stream } from "node:http2";
+import type { Socket } from "node:net";
 import type { ConnectionHoldings, GiveUpReason, Held, Holdings } from "./holdings.ts";
 
 /** How much is read of a request that is answered already, in bytes. */
@@ -42,6 +43,30 @@ export function dropRestHttp1(req: IncomingMessage): void {
     if (left < 0) req.destroy();
   });
   req.resume();
+}
+
+/** How long a connection that is ended is read on, in milliseconds. */
+const LINGER_MS = 5000;
+
+/**
+ * Ends an HTTP/1.1 connection whose answer was finished before its request, by
+ * whoever then let go of the request: node:http would never read on, and the
+ * connection's next request would wait behind the rest of this one. What still
+ * comes is dropped, up to a bound: closing at once may lose the answer.
+ */
+export function endHttp1(socket: Socket): void {
+  if (socket.destroyed) return;
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+  socket.once("close", () => clearTimeout(timer));
+  // The parser's; it stops the socket when nobody takes what it parses.
+  socket.removeAllListeners("data");
+  let left = MAX_DROPPED_BYTES;
+  socket.on("data", (chunk: Uint8Array) => {
+    left -= chunk.byteLength;
+    if (left < 0) socket.destroy();
+  });
+  socket.end();
+  socket.resume();
 }
 
 /** The rest of a request, on its way to nowhere. */
