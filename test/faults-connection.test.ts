@@ -1,6 +1,9 @@
+import { readFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
+import { createServer as createTlsServer } from "node:tls";
 import { Redis } from "ioredis";
 import { afterEach, describe, expect, inject, it } from "vitest";
+import { StoreUnavailable } from "../src/domain/errors.ts";
 import { openRedis, type StoreClient } from "../src/store/client.ts";
 import { startRedis, type TestRedis } from "./support/redis.ts";
 import { openRedisProxy } from "./support/redis-proxy.ts";
@@ -195,4 +198,26 @@ it("a Redis that loads its data is asked again soon, whatever it guesses", async
   const client = await openRedis(url, { timeoutMs: 1000, connectMs: 20_000 });
   client.close();
   expect(asked).toBe(4);
+});
+
+it("a Redis behind TLS is told which host is meant, and is not trusted without a certificate", async () => {
+  const fixture = (name: string) => readFileSync(new URL(`fixtures/tls/${name}`, import.meta.url));
+  const names: string[] = [];
+  const server = createTlsServer({
+    cert: fixture("cert.pem"),
+    key: fixture("key.pem"),
+    SNICallback: (name, done) => {
+      names.push(name);
+      done(null);
+    },
+  });
+  server.on("tlsClientError", () => {});
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closers.push(() => server.close());
+  const url = `rediss://localhost:${(server.address() as AddressInfo).port}`;
+  const errors: string[] = [];
+  const opening = openRedis(url, { timeoutMs: 1000, connectMs: 2000, onError: ({ message }) => errors.push(message) });
+  await expect(opening).rejects.toBeInstanceOf(StoreUnavailable);
+  expect(names[0]).toBe("localhost");
+  expect(errors.join()).toMatch(/certificate/);
 });

@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import { Command, Redis, type RedisOptions } from "ioredis";
 import { batchWrites } from "./batch-writes.ts";
 import { dropWhenSilent } from "./drop-when-silent.ts";
@@ -97,7 +98,8 @@ function redisOptions(address: RedisAddress, onRedisError: (error: Error) => voi
     host,
     port,
     db,
-    ...(tls && { tls: {} }),
+    // Node names no host to the server by itself, and a server of many hosts needs it.
+    ...(tls && { tls: isIP(host) ? {} : { servername: host } }),
     ...(username !== undefined && { username }),
     ...(password !== undefined && { password }),
     // While Redis is away a call fails at once instead of waiting for it.
