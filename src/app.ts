@@ -173,15 +173,21 @@ export function createApp(parts: AppParts): App {
       );
     const letIn = (call: Admitted): Route => ({
       isTooLong: (_head, total) => userRoute.isTooLong(total),
-      serve: (request) =>
-        userRoute.serve(verb, request, (method, message) =>
+      serve: async (request) => {
+        try {
+          call.begin();
+        } catch (reason) {
+          return errorResponse(asConnectError(reason), false);
+        }
+        return userRoute.serve(verb, request, (method, message) =>
           unary.call(method, message, {
             protocolName: "rest",
             source: request,
             header: call.header,
             contextValues: call.contextValues,
           }),
-        ),
+        );
+      },
       end: () => call.end(),
     });
     const refuseCall = (reason: unknown) => answerNow(errorResponse(asConnectError(reason), false));

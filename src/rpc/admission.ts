@@ -1,6 +1,6 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, type ConnectError, type ContextValues } from "@connectrpc/connect";
-import type { Authenticator } from "../auth/authenticator.ts";
+import type { Authenticator, Principal } from "../auth/authenticator.ts";
 import { kPrincipal } from "./context.ts";
 import { callError } from "./errors.ts";
 import { authenticate } from "./interceptors.ts";
@@ -12,7 +12,7 @@ export interface AdmissionParts {
   /** Whether a service may be called without an API token. */
   readonly isOpen: (service: string) => boolean;
   /** Bounds the calls that are under way, those of open services and streams apart. */
-  readonly limit: { tryEnter(): boolean; readonly leave: () => void };
+  readonly limit: { readonly isFull: boolean; tryEnter(): boolean; leave(): void };
   readonly observers: Observers;
 }
 
@@ -23,8 +23,6 @@ interface CallHead {
   readonly contextValues: ContextValues;
 }
 
-type Leave = (() => void) | undefined;
-
 /** When a caller that was refused may try again, in seconds: what was let in is answered well within it. */
 const RETRY_AFTER_SECONDS = 1;
 
@@ -33,34 +31,56 @@ const RETRY_AFTER_SECONDS = 1;
  * is more than the process can do in time is refused before it costs anything. Refusals are counted and logged as the
  * calls that they were to be.
  */
-export function admission(parts: AdmissionParts): (head: CallHead) => Leave | Promise<Leave> {
-  const { authenticator, isOpen, limit, observers } = parts;
-  const refusal = ({ method, contextValues, header }: CallHead, reason: unknown, started: number): ConnectError =>
-    observeFailure(observers, { method, contextValues, requestId: requestIdOf(header), started }, reason);
+export function admission(parts: AdmissionParts): (head: CallHead) => Turn | undefined | Promise<Turn | undefined> {
+  const { authenticator, isOpen, limit } = parts;
   return (head) => {
     const { method, header, contextValues } = head;
     if (isOpen(method.parent.typeName)) return undefined;
-    const started = performance.now();
-    const leave = method.methodKind === "unary" ? limit.leave : undefined;
-    if (leave && !limit.tryEnter()) throw refusal(head, overloaded(), started);
+    const turn = new Turn(parts, head);
+    const isLimited = method.methodKind === "unary";
+    if (isLimited && limit.isFull) throw turn.refusal(overloaded());
+    const admit = (principal: Principal) => {
+      contextValues.set(kPrincipal, principal);
+      return isLimited ? turn : undefined;
+    };
     const refuse = (reason: unknown): never => {
-      leave?.();
-      throw refusal(head, reason, started);
+      throw turn.refusal(reason);
     };
     try {
       const found = authenticate(authenticator, header);
-      if (found instanceof Promise) {
-        return found.then((principal) => {
-          contextValues.set(kPrincipal, principal);
-          return leave;
-        }, refuse);
-      }
-      contextValues.set(kPrincipal, found);
-      return leave;
+      return found instanceof Promise ? found.then(admit, refuse) : admit(found);
     } catch (reason) {
       return refuse(reason);
     }
   };
+}
+
+/** The place of a call among those that are under way. */
+class Turn {
+  readonly #parts: AdmissionParts;
+  readonly #head: CallHead;
+  readonly #started = performance.now();
+
+  constructor(parts: AdmissionParts, head: CallHead) {
+    this.#parts = parts;
+    this.#head = head;
+  }
+
+  /** @throws ConnectError when others took the last place while the body came */
+  begin(): void {
+    if (!this.#parts.limit.tryEnter()) throw this.refusal(overloaded());
+  }
+
+  end(): void {
+    this.#parts.limit.leave();
+  }
+
+  /** What the caller of a call that is not made is told. */
+  refusal(reason: unknown): ConnectError {
+    const { method, contextValues, header } = this.#head;
+    const call = { method, contextValues, requestId: requestIdOf(header), started: this.#started };
+    return observeFailure(this.#parts.observers, call, reason);
+  }
 }
 
 function overloaded(): ConnectError {

@@ -58,8 +58,6 @@ export class ConnectAdapter {
     }
     const refuse = (reason: unknown) => answerNow(refusalOf(headers, asConnectError(reason)));
     const letIn = (call: Admitted) => {
-      // A stream takes no place among the calls that are under way.
-      call.end();
       if (!isServed(handler, headers)) {
         return answerNow(refusalOf(headers, this.#options.onContentType(handler, headers), 415));
       }

@@ -1,7 +1,7 @@
 import { Code, ConnectError, createContextKey } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
-import { type Admit, admitted } from "./admission.ts";
+import { type Admit, admitted, type Turn } from "./admission.ts";
 import { UnaryTransport } from "./unary.ts";
 import type { Route, WireRequest } from "./wire.ts";
 
@@ -10,18 +10,23 @@ const PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const JSON_TYPE = { "content-type": "application/json" };
 
 /** A transport with one method, what it saw, and how often a place was given back. */
-function transportWith(decide: (name: string) => boolean | Promise<boolean>, isAsync: boolean) {
+function transportWith(decide: (name: string) => boolean | Promise<boolean>, isAsync: boolean, isFull = false) {
   const seen: string[] = [];
   let released = 0;
-  const release = () => {
-    released++;
+  const turn: Turn = {
+    begin: () => {
+      if (isFull) throw new ConnectError("full", Code.ResourceExhausted);
+    },
+    end: () => {
+      released++;
+    },
   };
   const admit: Admit = ({ header, contextValues }) => {
     const name = header.get("x-caller") ?? "";
     const finish = (isIn: boolean) => {
       if (!isIn) throw new ConnectError("no", Code.PermissionDenied);
       contextValues.set(kCaller, name);
-      return release;
+      return turn;
     };
     return isAsync ? Promise.resolve(decide(name)).then(finish) : finish(decide(name) as boolean);
   };
@@ -65,6 +70,20 @@ describe.each([true, false])("admission, asynchronous: %s", (isAsync) => {
       expect(released()).toBe(before + 1);
     }
     expect(seen).toEqual(["ada", "ada"]);
+  });
+
+  it("refuses a call whose place others took while its body came", async () => {
+    const { route, seen, released } = transportWith(() => true, isAsync, true);
+    const found = await route("ada");
+    const { status } = await found.serve(request("{}"));
+    found.end?.();
+    expect([status, seen, released()]).toEqual([429, [], 0]);
+  });
+
+  it("takes no place for a body that does not come", async () => {
+    const { route, released } = transportWith(() => true, isAsync);
+    (await route("ada")).end?.();
+    expect(released()).toBe(0);
   });
 
   it("refuses a call without its body, and there is nothing to give back", async () => {

@@ -17,29 +17,41 @@ export interface CallHead {
  * Lets a call in by its header alone, or refuses it: throws or rejects with the ConnectError that its caller is told.
  * Nothing is read, inflated or decoded of the body of a call that is refused.
  *
- * @returns what is to be called when a call that was let in has been answered or given up; it is called once
+ * @returns the call's turn; undefined for one that need not wait for any
  */
-export type Admit = (head: CallHead) => Release | undefined | Promise<Release | undefined>;
+export type Admit = (head: CallHead) => Turn | undefined | Promise<Turn | undefined>;
 
-/** Told that a call is under way no more. */
-export type Release = () => void;
+/** The place of a call among those that are under way. It is taken when the body has come, so that slow ones keep none. */
+export interface Turn {
+  /** Takes the place. @throws ConnectError that its caller is told, when there is none any more */
+  begin(): void;
+  /** Gives it back; called once, and only after it was taken. */
+  end(): void;
+}
 
 /** A call that was let in. */
 export class Admitted {
   readonly header: Headers;
   readonly contextValues: ContextValues;
-  #release: Release | undefined;
+  readonly #turn: Turn | undefined;
+  #isUnderWay = false;
 
-  constructor({ header, contextValues }: Pick<CallHead, "header" | "contextValues">, release: Release | undefined) {
+  constructor({ header, contextValues }: Pick<CallHead, "header" | "contextValues">, turn: Turn | undefined) {
     this.header = header;
     this.contextValues = contextValues;
-    this.#release = release;
+    this.#turn = turn;
+  }
+
+  /** The call's body has come. @throws ConnectError that its caller is told, when the call cannot be made after all */
+  begin(): void {
+    this.#turn?.begin();
+    this.#isUnderWay = true;
   }
 
   /** The call has been answered, or given up; whatever comes after the first time is passed over. */
   end(): void {
-    this.#release?.();
-    this.#release = undefined;
+    if (this.#isUnderWay) this.#turn?.end();
+    this.#isUnderWay = false;
   }
 }
 
@@ -58,6 +70,6 @@ export function admitted(
 ): Admitted | Promise<Admitted> {
   const contextValues = valuesOf?.({ headers }) ?? new LeanContextValues();
   const head = { method, protocolName, header: new LeanHeaders(headers), contextValues };
-  const release = admit?.(head);
-  return release instanceof Promise ? release.then((late) => new Admitted(head, late)) : new Admitted(head, release);
+  const turn = admit?.(head);
+  return turn instanceof Promise ? turn.then((late) => new Admitted(head, late)) : new Admitted(head, turn);
 }

@@ -8,15 +8,20 @@ export class CallLimit {
     this.#max = max;
   }
 
+  /** Whether there is no place. */
+  get isFull(): boolean {
+    return this.#underWay >= this.#max;
+  }
+
   /** Takes a place for a call; false when there is none. */
   tryEnter(): boolean {
-    if (this.#underWay >= this.#max) return false;
+    if (this.isFull) return false;
     this.#underWay++;
     return true;
   }
 
-  /** Gives the place of a call back. It may be called without its object. */
-  readonly leave = (): void => {
+  /** Gives the place of a call back. */
+  leave(): void {
     this.#underWay--;
-  };
+  }
 }

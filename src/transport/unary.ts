@@ -157,6 +157,11 @@ class UnaryRoute implements Route {
   }
 
   serve(request: WireRequest): Promise<WireResponse> {
+    try {
+      this.#admitted.begin();
+    } catch (reason) {
+      return Promise.resolve(this.#format.refuse(asConnectError(reason)));
+    }
     return this.#format.serve(this.#method, request, this.#admitted, this.#hooks);
   }
 
