@@ -106,6 +106,30 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("what %s said f
   });
 });
 
+describe.skipIf(inject("redisUrl") === undefined)("a change whose connection is lost", () => {
+  it("is not said to have failed while Redis may still carry it out", async () => {
+    const redis = await newRedis();
+    const client = await openRedis(redis.url, { timeoutMs: 1500 });
+    closers.push(() => client.close());
+    redis.freeze();
+    const failure = client.change("adopt", (each, deadline) => each.ugAdopt("hash", deadline, "field", "value"));
+    failure.catch(() => {});
+    const told = failure.then(
+      () => "made",
+      () => "failed",
+    );
+    await pause(100);
+    client.redis.stream.destroy();
+    await pause(100);
+    const early = await Promise.race([told, pause(0)]);
+    redis.thaw();
+    const direct = await newClient(redis);
+    await waitFor("Redis has carried it out", () => direct.redis.exists("hash"));
+    expect(early).toBeUndefined();
+    expect(await told).toBe("failed");
+  });
+});
+
 describe.skipIf(inject("redisUrl") === undefined)("a process that is busy", () => {
   /** Keeps the process from hearing anything. */
   const block = (ms: number) => {

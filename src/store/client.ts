@@ -162,7 +162,13 @@ export class StoreClient implements StoreProbe {
       const clock = known instanceof Promise ? await known : known;
       const sent = performance.now();
       const deadline = clock.at(sent + this.#timeouts.left(trip) * CHANGE_SHARE);
-      const answer = await command(this.#changes.redis, deadline);
+      // What is not sent cannot be carried out: this may be said at once.
+      if (!this.#changes.isReady()) throw new Error("not connected");
+      const answer = await command(this.#changes.redis, deadline).catch((error: unknown) => {
+        if (!this.#changes.isLoss(error)) throw error;
+        // Redis may have it and carry it out until the deadline; that it failed is true when the call has run out.
+        return new Promise<never>(() => {});
+      });
       clock.learn(Number(answer[1]), sent, performance.now());
       if (answer[0] !== "late") return answer;
       // With time left, Redis' clock was set, or this process was long in sending; nothing was changed.

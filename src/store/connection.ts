@@ -21,6 +21,8 @@ export interface StoreConnection {
   clock(): RedisClock | Promise<RedisClock>;
   /** Whether a command would be sent now. */
   isReady(): boolean;
+  /** Whether a command failed with its connection, and not by Redis' answer: it may still be carried out. */
+  isLoss(error: unknown): boolean;
 }
 
 /** How a connection behaves, and who is told of it. */
@@ -72,8 +74,12 @@ export function connect(address: RedisAddress, options: ConnectionOptions) {
       }, report);
     });
   });
-  const connection = { redis, clock: () => clock, isReady: () => redis.status === "ready" };
+  const connection = { redis, clock: () => clock, isReady: () => redis.status === "ready", isLoss };
   return { connection: connection satisfies StoreConnection, opened };
+}
+
+function isLoss(error: unknown): boolean {
+  return (error as Error).name !== "ReplyError";
 }
 
 function noClock(): Promise<RedisClock> {

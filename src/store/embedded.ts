@@ -18,7 +18,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
     commands[name] = (key = "", ...args) => (run as NonNullable<typeof run>)(key, ...time().map(String), ...args);
   }
   const clock = await readClock(redis);
-  return new StoreClient({ redis, clock: () => clock, isReady: () => true }, options);
+  return new StoreClient({ redis, clock: () => clock, isReady: () => true, isLoss: () => false }, options);
 }
 
 /** As Redis gives it: seconds since 1970, and microseconds of the next one. */
