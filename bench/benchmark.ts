@@ -5,7 +5,7 @@ import { ask } from "./ask.ts";
 import { type Answer, type CallKey, calls, GROUP_FIELDS, type Subject } from "./calls.ts";
 import { freePort, startRedis } from "./machine.ts";
 import { peerSettings, writePeerRecords } from "./peer-records.ts";
-import { type Row, serviceRow } from "./rows.ts";
+import { READS, type Row, serviceRow } from "./rows.ts";
 import type { RuntimeInfo } from "./runtimes.ts";
 import { type BenchServer, startServer } from "./servers.ts";
 import { median } from "./statistics.ts";
@@ -89,7 +89,11 @@ async function runRound(
       const reference = references.get(key);
       if (!plan.calls.includes(key) || those.length === 0 || !reference) continue;
       const firstNumber = round * plan.turns;
-      const { turns, asides } = await takeTurns(those, { ...plan, call, reference, firstNumber, folder });
+      // Changes have no peers to be told from by some per cent.
+      const turn = READS.includes(key) ? plan.durations.turn : plan.durations.turn / 2;
+      const durations = { ...plan.durations, turn };
+      const options = { call, reference, durations, turns: plan.turns, firstNumber, folder };
+      const { turns, asides } = await takeTurns(those, options);
       found.turns.push(...turns);
       found.asides.push(...asides);
       for (const { row } of those) console.error(progress(round, row, call.title, found.turns, key));

@@ -1,10 +1,11 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync } from "node:fs";
 import { createServer } from "node:net";
 import { cpus, release, totalmem } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
+import { spawnOn } from "./children.ts";
 import { LOAD_CORE } from "./cores.ts";
 import { firstLine, isInstalled, type RuntimeInfo } from "./runtimes.ts";
 
@@ -45,7 +46,8 @@ export async function startRedis(folder: string): Promise<{ url: string; stop():
   mkdirSync(folder, { recursive: true });
   const port = await freePort();
   const options = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", ""];
-  const child = spawn("taskset", ["-c", LOAD_CORE, "redis-server", ...options], { stdio: "ignore" });
+  const child = spawnOn(LOAD_CORE, ["redis-server", ...options]);
+  child.stdout.resume();
   await ready(port, child);
   const exited = once(child, "exit");
   return {

@@ -1,15 +1,14 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { type Plan, runBenchmark } from "./benchmark.ts";
-import { type CallKey, calls } from "./calls.ts";
+import { calls } from "./calls.ts";
 import { describeMachine, pinToLoadCore, requireTools } from "./machine.ts";
 import { comparison, gains, insertReport, noise, type Report, targets } from "./report.ts";
-import { allRows } from "./rows.ts";
+import { allRows, READS } from "./rows.ts";
 import { findRuntimes, RUNTIMES } from "./runtimes.ts";
 import { type BundleService, rowsWithout } from "./without.ts";
 
 const CALLS = [...calls({ apiToken: "", readId: "", writtenId: "", userGroupToken: "" }).keys()];
-const READS: readonly CallKey[] = ["grpcGet", "connectGet", "restGet"];
 
 const USAGE = `Usage: npm run bench -- [options]
   --without NAMES  this service with and without each optimisation of a comma list, or all; A+B is both at once
@@ -22,7 +21,7 @@ const USAGE = `Usage: npm run bench -- [options]
 Without options, and with --without all, docs/performance.md is written too.`;
 
 const PAGE = "docs/performance.md";
-const DURATIONS = { warmUp: 2, turn: 1, paced: 2.5 };
+const DURATIONS = { warmUp: 1.5, turn: 0.9, paced: 2 };
 const QUICK = { warmUp: 0.3, turn: 0.3, paced: 0.5 };
 
 /** @param bundle how `npm run build` bundles the service */
@@ -30,9 +29,14 @@ export async function main(args: readonly string[], bundle: BundleService): Prom
   try {
     await measure(optionsOf(args), bundle);
   } catch (error) {
-    console.error(error);
+    console.error(messageOf(error));
     process.exitCode = 1;
   }
+}
+
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause === undefined ? error.message : `${error.message}: ${messageOf(error.cause)}`;
 }
 
 function optionsOf(args: readonly string[]) {
@@ -86,7 +90,7 @@ async function measure(options: ReturnType<typeof optionsOf>, bundle: BundleServ
   if (isWhole && (without === undefined || without === "all")) {
     const part = without === undefined ? "figures" : "optimisations";
     writeFileSync(PAGE, insertReport(readFileSync(PAGE, "utf8"), part, text));
-  }
+  } else console.error(`${PAGE} is left as it is: this was a part of a run`);
 }
 
 function countOf(text: string | undefined, usual: number): number {

@@ -65,15 +65,24 @@ function sources(folder: string): string[] {
 /**
  * A module whose declaration is named otherwise, with what replaces it under its
  * name. Functions can be called before they are declared, so theirs stands in
- * front; what replaces a class or a constant stands behind.
+ * front; what replaces a class or a constant stands right behind.
  */
 function replaced(source: string, { name, variant }: Replacement): string {
   const match = declaration(name).exec(source);
   if (!match) throw new Error(`${name} is not declared`);
   const [text, exported = "", kind = ""] = match;
   const behind = source.slice(match.index + text.length);
-  const rest = `${source.slice(0, match.index)}${kind} original_${name}${behind}`;
+  const end = kind.endsWith("function") ? 0 : endOfStatement(behind, kind.endsWith("class"));
   const taken = `import { ${name} as replace_${name} } from ${JSON.stringify(variant)};\n`;
   const replacement = `${exported}const ${name} = replace_${name}(original_${name});\n`;
-  return kind.endsWith("function") ? `${taken}${replacement}${rest}` : `${taken}${rest}\n${replacement}`;
+  const original = `${source.slice(0, match.index)}${kind} original_${name}${behind.slice(0, end)}`;
+  return kind.endsWith("function")
+    ? `${taken}${replacement}${original}${behind}`
+    : `${taken}${original}\n${replacement}${behind.slice(end)}`;
+}
+
+/** Where a statement at the top of a formatted module ends: behind it, nothing is indented any more. */
+function endOfStatement(text: string, isClass: boolean): number {
+  const end = (isClass ? /^\}$/m : /;$(?=\n?(?:\S|\n|$))/m).exec(text);
+  return end ? end.index + 1 : text.length;
 }

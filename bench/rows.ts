@@ -25,7 +25,8 @@ interface Server extends Pick<Row, "title" | "calls" | "entry"> {
   readonly plain: readonly Runtime[];
 }
 
-const READS: readonly CallKey[] = ["grpcGet", "connectGet", "restGet"];
+/** The calls that peers know. */
+export const READS: readonly CallKey[] = ["grpcGet", "connectGet", "restGet"];
 const WRITES: readonly CallKey[] = ["create", "update", "rotate", "resolve"];
 
 const PEERS: readonly Server[] = [
@@ -96,7 +97,7 @@ export function allRows(runtimes: readonly Runtime[]): Row[] {
     calls: ["grpcGet", "connectGet", ...WRITES],
     entry: "adapter",
     storage: "service",
-    isPaced: true,
+    isPaced: false,
   };
   const services = (["node", "node24", "deno"] as const).map((runtime) => serviceRow(runtime));
   const peers = PEERS.flatMap((peer) => [
@@ -120,6 +121,6 @@ function peerRow({ name, title, calls, entry }: Server, runtime: Runtime, storag
     calls,
     entry,
     storage,
-    isPaced: runtime === "node" || runtime === "go",
+    isPaced: storage === "encrypted" && (runtime === "node" || runtime === "go") && !entry.startsWith("bare"),
   };
 }

@@ -1,8 +1,9 @@
-import { type ChildProcessByStdio, spawn } from "node:child_process";
+import type { ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
+import { spawnOn } from "./children.ts";
 import { SERVER_CORE } from "./cores.ts";
 import type { Row } from "./rows.ts";
 import { BUILD_FOLDER, type RuntimeInfo } from "./runtimes.ts";
@@ -30,9 +31,12 @@ export async function startServer(
 ): Promise<BenchServer> {
   const { PATH = "", HOME = "" } = process.env;
   const started = performance.now();
-  const child = spawn("taskset", ["-c", SERVER_CORE, path, ...argumentsOf(row)], {
-    env: { PATH, HOME, NODE_ENV: "production", NO_COLOR: "1", ...env },
-    stdio: ["ignore", "pipe", "inherit"],
+  const child = spawnOn(SERVER_CORE, [path, ...argumentsOf(row)], {
+    PATH,
+    HOME,
+    NODE_ENV: "production",
+    NO_COLOR: "1",
+    ...env,
   });
   const exited = once(child, "exit");
   const { url, http2Url = url } = await listening(child, row.key);

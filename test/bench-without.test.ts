@@ -18,12 +18,13 @@ describe("the service without an optimisation", () => {
         "const step = 1;",
         "function next(n: number): number {\n  return n + step;\n}",
         "export class Shown {\n  get text(): string {\n    return 'shown ' + next(1);\n  }\n}",
-        "export const twice = (n: number) => next(next(n));",
+        "export const twice = (n: number) =>\n  next(next(n));",
+        "export const early = twice(0);",
       ].join("\n"),
     );
     await writeFile(
       join(folder, "src/main.ts"),
-      'import { Shown, twice } from "./deep/product.ts";\nexport const answer = [new Shown().text, twice(1)];\n',
+      'import { early, Shown, twice } from "./deep/product.ts";\nexport const answer = [new Shown().text, twice(1), early];\n',
     );
   });
 
@@ -44,12 +45,16 @@ describe("the service without an optimisation", () => {
   }
 
   it("replaces a function that is not exported, wherever it is declared", async () => {
-    expect(await answerWith("export const next = (original) => (n) => original(n) * 10;")).toEqual(["shown 20", 210]);
+    expect(await answerWith("export const next = (original) => (n) => original(n) * 10;")).toEqual([
+      "shown 20",
+      210,
+      110,
+    ]);
   });
 
   it("replaces classes and constants", async () => {
     const shown = "export const Shown = (original) => class extends original { get text() { return 'other'; } };";
-    expect(await answerWith(`${shown}\nexport const twice = () => () => 7;`)).toEqual(["other", 7]);
+    expect(await answerWith(`${shown}\nexport const twice = () => () => 7;`)).toEqual(["other", 7, 7]);
   });
 
   it("says what is not declared any more", async () => {
