@@ -9,7 +9,7 @@ import type { LoadResult } from "./load.ts";
  * measures.
  */
 const { values, positionals } = parseArgs({
-  options: { seconds: { type: "string" }, rate: { type: "string" }, log: { type: "string" } },
+  options: { calls: { type: "string" }, rate: { type: "string" }, log: { type: "string" } },
   allowPositionals: true,
 });
 
@@ -24,7 +24,7 @@ interface Request {
 const CONNECTIONS = 64;
 const request = JSON.parse(positionals[0] as string) as Request;
 const { hostname, port, host } = new URL(request.url);
-const durationMs = Number(values.seconds) * 1000;
+const calls = Number(values.calls);
 const rate = values.rate === undefined ? Number.POSITIVE_INFINITY : Number(values.rate);
 const run = `${process.pid}-${Date.now()}`;
 const fields = Object.entries({ host, ...request.headers }).map(([name, value]) => `${name}: ${value}\r\n`);
@@ -39,7 +39,7 @@ const idle: Socket[] = [];
 
 /** Whether one more may be sent at this moment. */
 function isDue(now: number): boolean {
-  return now - started < durationMs && sent < ((now - started) / 1000) * rate;
+  return sent < Math.min(calls, 1 + ((now - started) / 1000) * rate);
 }
 
 function send(socket: Socket, now: number): void {
@@ -87,7 +87,7 @@ started = performance.now();
 const timer = setInterval(() => {
   const now = performance.now();
   while (idle.length > 0 && isDue(now)) send(idle.pop() as Socket, now);
-  if (now - started < durationMs || idle.length < CONNECTIONS) return;
+  if (done < calls) return;
   clearInterval(timer);
   for (const socket of idle) socket.destroy();
   if (values.log !== undefined) writeFileSync(values.log, log.join("\n"));

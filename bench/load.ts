@@ -3,7 +3,8 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Call } from "./calls.ts";
-import { LOAD_CORE } from "./servers.ts";
+import { LOAD_CORE } from "./cores.ts";
+import { BUILD_FOLDER } from "./runtimes.ts";
 
 /** A load, as it came to be. */
 export interface LoadResult {
@@ -29,7 +30,7 @@ export interface LoadTarget {
 
 const run = promisify(execFile);
 
-/** Connections times calls on each of them. */
+/** Connections times calls on each of them: 64 are under way. */
 const PEAK = { 1: ["-c", "64"], 2: ["-c", "8", "-m", "8"] } as const;
 
 /** Connections of a paced load: as many as at the peak, for a call on a connection of its own is dearer. */
@@ -38,24 +39,30 @@ const PACED_CLIENTS = { 1: 64, 2: 8 } as const;
 /** They begin a millisecond apart: h2load paces them in steps of 10 ms, and they would else send all at once. */
 const STAGGER = ["-r", "1", "--rate-period=1ms"];
 
-/** Calls as fast as they are answered, with 64 under way. @throws when a call fails */
-export async function loadPeak({ url, call, folder }: LoadTarget, seconds: number): Promise<LoadResult> {
-  if (call.key === "create") return create(url, call, ["--seconds", String(seconds)]);
-  return h2load({ url, call, folder }, [...PEAK[call.http], "-D", `${seconds * 1000}ms`]);
+/**
+ * So many calls as fast as they are answered. Their number is given rather than
+ * a time, so that every call that the server worked on is counted.
+ *
+ * @throws when a call fails
+ */
+export async function loadPeak(target: LoadTarget, calls: number): Promise<LoadResult> {
+  const count = String(Math.max(64, Math.round(calls)));
+  if (target.call.key === "create") return create(target, ["--calls", count]);
+  return h2load(target, [...PEAK[target.call.http], "-n", count]);
 }
 
 /** Calls at a rate; the first quarter, while connections are made, is left out of the figures. @throws when a call fails */
 export async function loadPaced(target: LoadTarget, seconds: number, callsPerSecond: number): Promise<Latency> {
-  const { url, call, folder } = target;
+  const { call, folder } = target;
   const log = join(folder, "calls.log");
   rmSync(log, { force: true });
+  const clients = PACED_CLIENTS[call.http];
+  const calls = String(Math.ceil((callsPerSecond * seconds) / clients) * clients);
   if (call.key === "create") {
-    await create(url, call, ["--seconds", String(seconds), "--rate", String(callsPerSecond), "--log", log]);
+    await create(target, ["--calls", calls, "--rate", String(callsPerSecond), "--log", log]);
   } else {
-    const clients = PACED_CLIENTS[call.http];
-    const calls = Math.ceil((callsPerSecond * seconds) / clients) * clients;
     const streams = call.http === 2 ? ["-m", "32"] : [];
-    const pace = ["-n", String(calls), "-c", String(clients), "--rps", String(callsPerSecond / clients)];
+    const pace = ["-n", calls, "-c", String(clients), "--rps", String(callsPerSecond / clients)];
     await h2load(target, [...pace, ...STAGGER, ...streams, `--log-file=${log}`]);
   }
   return latencyOf(readFileSync(log, "utf8"));
@@ -75,8 +82,8 @@ async function h2load({ url, call, folder }: LoadTarget, args: readonly string[]
 }
 
 /** h2load sends one body over and over; creating needs a new id each time. */
-async function create(url: string, call: Call, args: readonly string[]): Promise<LoadResult> {
-  const generator = "dist-bench/bench/create-load.js";
+async function create({ url, call }: LoadTarget, args: readonly string[]): Promise<LoadResult> {
+  const generator = join(BUILD_FOLDER, "create-load.js");
   const request = JSON.stringify({ url, path: call.path, headers: call.headers, body: String(call.body) });
   const { stdout } = await run("taskset", ["-c", LOAD_CORE, process.execPath, generator, ...args, request]);
   return JSON.parse(stdout) as LoadResult;
@@ -84,7 +91,7 @@ async function create(url: string, call: Call, args: readonly string[]): Promise
 
 /** The figures that h2load prints. @throws when a call failed */
 export function resultOf(text: string): LoadResult {
-  const [seconds = 0] = numbers(text, /finished in ([\d.]+)s/);
+  const [callsPerSecond = 0] = numbers(text, /([\d.]+) req\/s/);
   const [done = 0, failed, errored, timeout] = numbers(
     text,
     /([\d]+) done, \d+ succeeded, (\d+) failed, (\d+) errored, (\d+) timeout/,
@@ -94,7 +101,7 @@ export function resultOf(text: string): LoadResult {
   if (failed || errored || timeout || others.some((count) => count > 0) || ok < done || done === 0) {
     throw new Error(`calls failed under load:\n${text}`);
   }
-  return { calls: ok, callsPerSecond: done / seconds, bytesPerCall: data / ok };
+  return { calls: ok, callsPerSecond, bytesPerCall: data / ok };
 }
 
 function numbers(text: string, pattern: RegExp): number[] {

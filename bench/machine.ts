@@ -1,26 +1,16 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync } from "node:fs";
 import { createServer } from "node:net";
 import { cpus, release, totalmem } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { denoBinary, LOAD_CORE, type Runtime } from "./servers.ts";
+import { spawnOn } from "./children.ts";
+import { LOAD_CORE } from "./cores.ts";
+import { firstLine, isInstalled, type RuntimeInfo } from "./runtimes.ts";
 
 /** Programs that the benchmark needs, and where Debian has them. */
 const TOOLS = { h2load: "nghttp2-client", taskset: "util-linux", "redis-server": "redis-server" } as const;
-
-/** What the benchmark ran on. */
-export interface Machine {
-  readonly cpu: string;
-  readonly cores: number;
-  readonly memoryGiB: number;
-  readonly kernel: string;
-  readonly runtime: string;
-  readonly redis: string;
-  readonly h2load: string;
-  readonly date: string;
-}
 
 /** @throws when a tool is missing, or there is no second core */
 export function requireTools(): void {
@@ -38,19 +28,17 @@ export function pinToLoadCore(): void {
   execFileSync("taskset", ["-a", "-p", "-c", LOAD_CORE, String(process.pid)], { stdio: "ignore" });
 }
 
-/** Describes this machine and what runs on it. */
-export function describeMachine(runtime: Runtime): Machine {
+/** This machine and what runs on it, in a line. */
+export function describeMachine(runtimes: readonly RuntimeInfo[]): string {
   const [cpu] = cpus();
-  return {
-    cpu: cpu?.model ?? "unknown",
-    cores: cpus().length,
-    memoryGiB: Math.round(totalmem() / 2 ** 30),
-    kernel: release(),
-    runtime: runtime === "node" ? `Node ${process.versions.node}` : firstLine(denoBinary(), "--version"),
-    redis: /v=(\S+)/.exec(firstLine("redis-server", "--version"))?.[1] ?? "unknown",
-    h2load: firstLine("h2load", "--version"),
-    date: new Date().toISOString().slice(0, 10),
-  };
+  return [
+    new Date().toISOString().slice(0, 10),
+    `${cpu?.model ?? "unknown"}, ${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB`,
+    `Linux ${release()}`,
+    ...runtimes.map(({ version }) => version),
+    `Redis ${/v=(\S+)/.exec(firstLine("redis-server", "--version"))?.[1] ?? "unknown"}`,
+    firstLine("h2load", "--version"),
+  ].join("; ");
 }
 
 /** Starts a Redis of the benchmark's own on the load core. */
@@ -58,7 +46,8 @@ export async function startRedis(folder: string): Promise<{ url: string; stop():
   mkdirSync(folder, { recursive: true });
   const port = await freePort();
   const options = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", ""];
-  const child = spawn("taskset", ["-c", LOAD_CORE, "redis-server", ...options], { stdio: "ignore" });
+  const child = spawnOn(LOAD_CORE, ["redis-server", ...options]);
+  child.stdout.resume();
   await ready(port, child);
   const exited = once(child, "exit");
   return {
@@ -96,17 +85,4 @@ export async function freePort(): Promise<number> {
   server.close();
   await once(server, "close");
   return port;
-}
-
-function isInstalled(tool: string): boolean {
-  try {
-    execFileSync("sh", ["-c", `command -v ${tool}`], { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function firstLine(command: string, argument: string): string {
-  return execFileSync(command, [argument], { encoding: "utf8" }).split("\n")[0] ?? "";
 }

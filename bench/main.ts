@@ -1,177 +1,108 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { ask } from "./ask.ts";
-import { type Answer, type CallKey, calls, GROUP_FIELDS, type Subject } from "./calls.ts";
-import { describeMachine, freePort, pinToLoadCore, requireTools, startRedis } from "./machine.ts";
-import { type Durations, type Measurement, measure, newGroup, type RunningServer } from "./measure.ts";
-import { insertReport, median, type Results, report } from "./report.ts";
-import { RUNTIMES, type Runtime, SERVERS, type ServerSpec, startServer } from "./servers.ts";
+import { type Plan, runBenchmark } from "./benchmark.ts";
+import { calls } from "./calls.ts";
+import { describeMachine, pinToLoadCore, requireTools } from "./machine.ts";
+import { comparison, gains, insertReport, noise, type Report, targets } from "./report.ts";
+import { allRows, READS } from "./rows.ts";
+import { findRuntimes, RUNTIMES } from "./runtimes.ts";
+import { type BundleService, rowsWithout } from "./without.ts";
+
+const CALLS = [...calls({ apiToken: "", readId: "", writtenId: "", userGroupToken: "" }).keys()];
 
 const USAGE = `Usage: npm run bench -- [options]
-  --quick         one short round, to see that it works; writes no page
-  --rounds N      rounds (default 5)
-  --runtime NAME  node or deno (default node)
-  --only KEYS     comma list of servers: ${SERVERS.map(({ key }) => key).join(", ")}; writes no page
-  --json FILE     keep the raw figures`;
+  --without NAMES  this service with and without each optimisation of a comma list, or all; A+B is both at once
+  --calls KEYS     comma list of ${CALLS.join(", ")}
+  --runtimes KEYS  comma list of ${RUNTIMES.join(", ")} (default: all that are there)
+  --rounds N       how often every server is started anew
+  --turns N        turns of each server, for each call, in each round
+  --quick          short turns, to see that it works
+  --json FILE      keep the raw figures
+Without options, and with --without all, docs/performance.md is written too.`;
 
 const PAGE = "docs/performance.md";
-const API_TOKEN = "bench-c2VjcmV0LXRva2VuLW9mLXRoZS1iZW5jaA";
-const STARTS = 5;
-const FULL: Durations = { warmUp: 6, peak: 4, paced: 4 };
-const QUICK: Durations = { warmUp: 3, peak: 2, paced: 2 };
+const DURATIONS = { warmUp: 1.5, turn: 0.9, paced: 2 };
+const QUICK = { warmUp: 0.3, turn: 0.3, paced: 0.5 };
 
-/** What every server is given. */
-type Env = { readonly [name: string]: string };
-
-/** The servers whose latency this service is compared to, at their rate. */
-const PEER_OF: { readonly [call in CallKey]?: ServerSpec["key"] } = {
-  grpcGet: "grpcJs",
-  connectGet: "fastify",
-  restGet: "fastify",
-};
-
-try {
-  await main();
-} catch (error) {
-  console.error(error instanceof Error ? error.message : error);
-  process.exitCode = 1;
+/** @param bundle how `npm run build` bundles the service */
+export async function main(args: readonly string[], bundle: BundleService): Promise<void> {
+  try {
+    await measure(optionsOf(args), bundle);
+  } catch (error) {
+    console.error(messageOf(error));
+    process.exitCode = 1;
+  }
 }
 
-async function main(): Promise<void> {
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause === undefined ? error.message : `${error.message}: ${messageOf(error.cause)}`;
+}
+
+function optionsOf(args: readonly string[]) {
   const { values } = parseArgs({
+    args: [...args],
     options: {
-      quick: { type: "boolean", default: false },
+      without: { type: "string" },
+      calls: { type: "string" },
+      runtimes: { type: "string" },
       rounds: { type: "string" },
-      runtime: { type: "string", default: "node" },
-      only: { type: "string" },
+      turns: { type: "string" },
+      quick: { type: "boolean", default: false },
       json: { type: "string" },
+      help: { type: "boolean", default: false },
     },
   });
-  const { quick, only, json } = values;
-  const runtime = RUNTIMES.find((name) => name === values.runtime);
-  const rounds = Number(values.rounds ?? (quick ? 1 : 5));
-  if (!runtime || !(rounds >= 1)) throw new Error(USAGE);
-  const specs = SERVERS.filter(
-    ({ key, runtimes }) => runtimes.includes(runtime) && (!only || only.split(",").includes(key)),
-  );
-  requireTools();
-  pinToLoadCore();
-
-  const folder = mkdtempSync(join(tmpdir(), "ugs-bench-"));
-  const redis = await startRedis(folder);
-  try {
-    const env = { ...settings(redis.url), PORT: String(await freePort()) };
-    const startMs = await startTimes(runtime, env);
-    const { subject, references } = await seed(runtime, env);
-    const measurements: Measurement[] = [];
-    for (let round = 1; round <= rounds; round++) {
-      const plan = { round, runtime, env, subject, references, folder, durations: quick ? QUICK : FULL };
-      await measureRound(specs, plan, measurements);
-    }
-    const results: Results = { runtime, machine: describeMachine(runtime), rounds, startMs, measurements };
-    if (json !== undefined) writeFileSync(json, `${JSON.stringify(results, undefined, 1)}\n`);
-    const text = report(results);
-    console.log(text);
-    if (!quick && !only) writeFileSync(PAGE, insertReport(readFileSync(PAGE, "utf8"), runtime, text));
-  } finally {
-    await redis.stop();
-    rmSync(folder, { recursive: true, force: true });
-  }
-}
-
-interface RoundPlan {
-  readonly round: number;
-  readonly runtime: Runtime;
-  readonly env: Env;
-  readonly subject: Subject;
-  readonly references: ReadonlyMap<CallKey, Answer>;
-  readonly folder: string;
-  readonly durations: Durations;
-}
-
-/** Starts every server, and measures call after call on all that know it. */
-async function measureRound(
-  specs: readonly ServerSpec[],
-  { subject, references, ...plan }: RoundPlan,
-  measurements: Measurement[],
-): Promise<void> {
-  const servers: RunningServer[] = [];
-  try {
-    for (const spec of specs) {
-      const env = { ...plan.env, PORT: String(await freePort()) };
-      servers.push({ spec, server: await startServer(spec, plan.runtime, env) });
-    }
-    for (const [key, call] of calls(subject)) {
-      const reference = references.get(key);
-      if (!reference) throw new Error(`${key} has not been answered`);
-      const those = servers.filter(({ spec }) => spec.calls.includes(key));
-      for (const result of await measure(those, { ...plan, call, reference, peer: PEER_OF[key] })) {
-        measurements.push(result);
-        console.error(
-          `round ${plan.round}, ${result.server}, ${call.title}: ${Math.round(result.callsPerSecond)} calls/s, ` +
-            `p99 ${result.paced.p99.toFixed(2)} ms, ${result.cpuMicros.toFixed(1)} µs, ` +
-            `server ${Math.round(result.serverBusy * 100)} %, load ${Math.round(result.loadBusy * 100)} %, others ${Math.round(result.othersBusy * 100)} %`,
-        );
-      }
-    }
-  } finally {
-    for (const { server } of servers) await server.stop();
-  }
-}
-
-function settings(redisUrl: string): Env {
-  return {
-    REDIS_URL: redisUrl,
-    TOKEN_KEYS: `bench:${Buffer.alloc(32, 7).toString("base64")}`,
-    API_TOKENS: `bench/Customer=${API_TOKEN}`,
-    // The peers wait as long as it takes: a busy machine is not to fail the service's calls alone.
-    REDIS_TIMEOUT: "10s",
+  const options = {
+    ...values,
+    rounds: countOf(values.rounds, values.quick ? 1 : values.without === undefined ? 2 : 4),
+    turns: countOf(values.turns, values.quick ? 2 : 5),
+    calls: listOf(values.calls, CALLS) ?? (values.without === undefined ? CALLS : READS),
+    runtimes: listOf(values.runtimes, RUNTIMES) ?? (values.without === undefined ? RUNTIMES : (["node"] as const)),
   };
+  if (options.help || Number.isNaN(options.rounds + options.turns)) throw new Error(USAGE);
+  return options;
 }
 
-/** How long the service takes from its start until it listens, in milliseconds. */
-async function startTimes(runtime: Runtime, env: Env): Promise<number[]> {
-  const spec = service();
-  const times: number[] = [];
-  for (let i = 0; i < STARTS; i++) {
-    const server = await startServer(spec, runtime, env);
-    times.push(server.startMs);
-    await server.stop();
-  }
-  console.error(`start to listening: ${Math.round(median(times))} ms`);
-  return times;
+async function measure(options: ReturnType<typeof optionsOf>, bundle: BundleService): Promise<void> {
+  const { without, quick, json, rounds, turns } = options;
+  requireTools();
+  const runtimes = findRuntimes(options.runtimes.includes("node") ? options.runtimes : ["node", ...options.runtimes]);
+  const rows =
+    without === undefined ? allRows(runtimes.map(({ runtime }) => runtime)) : await rowsWithout(without, bundle);
+  pinToLoadCore();
+  // The latency without an optimisation is of interest; that of each is not known well enough to be a table.
+  const durations = quick ? QUICK : without === undefined ? DURATIONS : { ...DURATIONS, paced: 0 };
+  const plan: Plan = { rows, runtimes, calls: options.calls, rounds, turns, durations };
+  const began = performance.now();
+  const results = await runBenchmark(plan);
+  console.error(`took ${((performance.now() - began) / 60_000).toFixed(1)} minutes`);
+  if (json !== undefined) writeFileSync(json, `${JSON.stringify({ rows, ...results }, undefined, 1)}\n`);
+  const report: Report = { rows, runtimes, results };
+  const head =
+    `${describeMachine(runtimes)}. Medians of ${rounds * turns} turns in ${rounds} rounds, quartiles in brackets. ` +
+    noise(results);
+  const parts = without === undefined ? [head, targets(report), comparison(report)] : [head, gains(report)];
+  const text = parts.join("\n\n");
+  console.log(text);
+  const isWhole =
+    !quick && options.calls === (without === undefined ? CALLS : READS) && runtimes.length === options.runtimes.length;
+  if (isWhole && (without === undefined || without === "all")) {
+    const part = without === undefined ? "figures" : "optimisations";
+    writeFileSync(PAGE, insertReport(readFileSync(PAGE, "utf8"), part, text));
+  } else console.error(`${PAGE} is left as it is: this was a part of a run`);
 }
 
-/** Has the service write the groups, and notes what it answers to each call. */
-async function seed(runtime: Runtime, env: Env): Promise<Pick<RoundPlan, "subject" | "references">> {
-  const server = await startServer(service(), runtime, env);
-  try {
-    const made = { apiToken: API_TOKEN, readId: "acme-4711", writtenId: "acme-4712", userGroupToken: "" };
-    const creator = calls(made).get("create");
-    if (!creator) throw new Error("there is no call that creates");
-    const tokenOf = async (id: string) => {
-      const body = Buffer.from(JSON.stringify({ userGroupId: id, ...GROUP_FIELDS }));
-      const { answer } = await ask(server.url, creator, body);
-      return (answer["userGroup"] as { token: string }).token;
-    };
-    const subject = { ...made, userGroupToken: await tokenOf(made.readId) };
-    await tokenOf(made.writtenId);
-    // In this order a rotation answers with the group as updates leave it.
-    const references = new Map<CallKey, Answer>();
-    for (const [key, call] of calls(subject)) {
-      const { answer } = await ask(server.url, call, key === "create" ? newGroup(call, 0) : call.body);
-      references.set(key, answer);
-    }
-    return { subject, references };
-  } finally {
-    await server.stop();
-  }
+function countOf(text: string | undefined, usual: number): number {
+  if (text === undefined) return usual;
+  return /^[1-9]\d*$/.test(text) ? Number(text) : Number.NaN;
 }
 
-function service(): ServerSpec {
-  const spec = SERVERS.find(({ key }) => key === "service");
-  if (!spec) throw new Error("the service is no row");
-  return spec;
+/** @throws when a name is none of those that are known */
+function listOf<T extends string>(text: string | undefined, known: readonly T[]): readonly T[] | undefined {
+  return text?.split(",").map((name) => {
+    const one = known.find((key) => key === name);
+    if (one === undefined) throw new Error(`${name} is none of ${known.join(", ")}`);
+    return one;
+  });
 }

@@ -1,155 +1,187 @@
-import type { CallKey } from "./calls.ts";
-import type { Machine } from "./machine.ts";
-import type { Measurement } from "./measure.ts";
-import { type Runtime, SERVERS, type ServerSpec } from "./servers.ts";
+import type { Results } from "./benchmark.ts";
+import { type Call, type CallKey, calls } from "./calls.ts";
+import { isService, type Row } from "./rows.ts";
+import type { RuntimeInfo } from "./runtimes.ts";
+import { median, type Summary, summarise } from "./statistics.ts";
+import type { Turn } from "./turns.ts";
 
-/** Everything that a run found out. */
-export interface Results {
-  readonly runtime: Runtime;
-  readonly machine: Machine;
-  readonly rounds: number;
-  /** From the start of the service until it listened, in milliseconds. */
-  readonly startMs: readonly number[];
-  readonly measurements: readonly Measurement[];
+/** What a table shows. */
+export interface Report {
+  readonly rows: readonly Row[];
+  readonly runtimes: readonly RuntimeInfo[];
+  readonly results: Results;
 }
 
-const CALLS: readonly (readonly [CallKey, string])[] = [
-  ["grpcGet", "gRPC Get"],
-  ["connectGet", "Connect JSON Get, HTTP/1.1"],
-  ["restGet", "REST GET, HTTP/1.1"],
-  ["create", "create, Connect JSON, HTTP/1.1"],
-  ["update", "update, gRPC"],
-  ["rotate", "rotate by id, gRPC"],
-  ["resolve", "resolve, gRPC"],
-];
-
-type Key = ServerSpec["key"];
-
-/** The middle one of some figures. */
-export function median(figures: readonly number[]): number {
-  const sorted = [...figures].sort((a, b) => a - b);
-  const half = sorted.length / 2;
-  if (sorted.length === 0) return Number.NaN;
-  if (sorted.length % 2 === 1) return sorted[Math.floor(half)] as number;
-  return ((sorted[half - 1] as number) + (sorted[half] as number)) / 2;
-}
-
-/** The results in Markdown. */
-export function report(results: Results): string {
-  return [describe(results), table(results), targets(results)].join("\n\n");
-}
-
-/** A page with the part for a runtime replaced. @throws when the page has no place for it */
-export function insertReport(page: string, runtime: Runtime, text: string): string {
-  const [begin, end] = [`<!-- ${runtime} begins -->`, `<!-- ${runtime} ends -->`];
+/** A page with a part replaced. @throws when the page has no place for it */
+export function insertReport(page: string, part: string, text: string): string {
+  const [begin, end] = [`<!-- ${part} begin -->`, `<!-- ${part} end -->`];
   const [from, to] = [page.indexOf(begin), page.indexOf(end)];
   if (from < 0 || to < from) throw new Error(`the page has no place between ${begin} and ${end}`);
   return `${page.slice(0, from + begin.length)}\n\n${text}\n\n${page.slice(to)}`;
 }
 
-function describe({ machine, rounds, measurements }: Results): string {
-  const { cpu, cores, memoryGiB, kernel, runtime, redis, h2load, date } = machine;
-  return (
-    `${date}; ${cpu}, ${cores} cores, ${memoryGiB} GiB; Linux ${kernel}; ${runtime}; Redis ${redis}; ${h2load}. ` +
-    `Medians of ${rounds} ${rounds === 1 ? "round" : "rounds"}, smallest and largest in brackets. ` +
-    `Other processes took ${Math.round(100 * median(measurements.map(({ othersBusy }) => othersBusy)))} % of the ` +
-    `servers' core, at most ${Math.round(100 * Math.max(...measurements.map(({ othersBusy }) => othersBusy)))} %.`
+/** How quiet the machine was. */
+export function noise({ turns }: Results): string {
+  const shares = turns.map(({ othersBusy }) => othersBusy);
+  const percent = (share: number) => `${Math.round(100 * share)} %`;
+  return `Other processes took ${percent(median(shares))} of the servers' core, at most ${percent(Math.max(...shares))}.`;
+}
+
+/** A table for each call: every server, and this service beside it, turn by turn. */
+export function comparison(report: Report): string {
+  const sections = titles(report.results).map(([call, title]) => `### ${title}\n\n${table(report, call)}`);
+  return sections.join("\n\n");
+}
+
+function table({ rows, runtimes, results }: Report, call: CallKey): string {
+  const lines = [
+    "| server | on | CPU µs a call | ours ÷ it | calls/s | ours ÷ it | p50 ms | p99 ms | MiB |",
+    "|---|---|--:|--:|--:|--:|--:|--:|--:|",
+  ];
+  for (const row of rows) {
+    const turns = turnsOf(results, row.key, call);
+    if (turns.length === 0) continue;
+    const asides = results.asides.filter((aside) => aside.row === row.key && aside.call === call);
+    const latencies = asides.flatMap(({ latency }) => latency ?? []);
+    const ours = opponent(rows, row);
+    const ratio = (pick: (turn: Turn) => number) =>
+      isService(row) ? "" : quartiles(ratios(turnsOf(results, ours, call), turns, pick), 2);
+    // Where the server did not use its core up, something else was the limit.
+    const bound = median(turns.map(({ serverBusy }) => serverBusy)) < 0.9 ? "≥ " : "";
+    const rate = Math.round(median(turns.map((turn) => turn.callsPerSecond))).toLocaleString("en");
+    lines.push(
+      `| ${row.title} | ${runtimes.find(({ runtime }) => runtime === row.runtime)?.title} | ` +
+        `${quartiles(summarise(turns.map(cpuMicros)), 1)} | ${ratio(cpuMicros)} | ` +
+        `${bound}${rate} | ${ratio(callsPerSecond)} | ` +
+        `${fixed(median(latencies.map(({ p50 }) => p50)), 2)} | ${fixed(median(latencies.map(({ p99 }) => p99)), 2)} | ` +
+        `${Math.max(...asides.map(({ peakMiB }) => peakMiB)).toFixed(0)} |`,
+    );
+  }
+  return lines.join("\n");
+}
+
+const cpuMicros = (turn: Turn) => turn.cpuMicros;
+const callsPerSecond = (turn: Turn) => turn.callsPerSecond;
+
+/** The row of this service that another is compared to: on the same runtime, or on the Node that runs the benchmark. */
+function opponent(rows: readonly Row[], { runtime }: Row): string {
+  const service = rows.find((row) => isService(row) && row.runtime === runtime);
+  return service?.key ?? "service";
+}
+
+/** What is wanted, and whether it is reached. */
+export function targets({ rows, results }: Report): string {
+  const lines = ["| wanted | at most | measured | |", "|---|--:|--:|---|"];
+  const add = (title: string, most: string, text: string, isReached: boolean) => {
+    lines.push(`| ${title} | ${most} | ${text} | ${isReached ? "reached" : "**not reached**"} |`);
+  };
+  for (const { title, call, ours, theirs, most } of WANTED) {
+    const ratio = ratios(turnsOf(results, ours, call), turnsOf(results, theirs, call), cpuMicros);
+    if (Number.isNaN(ratio.median)) continue;
+    add(`CPU a call: ${title}`, `${most.toFixed(2)} ×`, quartiles(ratio, 2), ratio.median <= most);
+  }
+  const own = results.asides.filter(({ row }) => row === "service");
+  const p99 = median(own.flatMap(({ call, latency }) => (call === "grpcGet" && latency ? [latency.p99] : [])));
+  if (!Number.isNaN(p99)) add("p99 of gRPC Get at half the peak, ms", String(MAX_P99), p99.toFixed(1), p99 <= MAX_P99);
+  const start = median(results.startMs);
+  add("start to listening, ms", String(MAX_START_MS), start.toFixed(0), start <= MAX_START_MS);
+  const memory = Math.max(...own.map(({ peakMiB }) => peakMiB));
+  if (rows.some(({ key }) => key === "service"))
+    add("resident memory under load, MiB", String(MAX_MIB), memory.toFixed(0), memory <= MAX_MIB);
+  return lines.join("\n");
+}
+
+const MAX_P99 = 19;
+const MAX_START_MS = 300;
+const MAX_MIB = 160;
+
+interface Wanted {
+  readonly title: string;
+  readonly call: CallKey;
+  /** Keys of rows. */
+  readonly ours: string;
+  readonly theirs: string;
+  /** Ratio of CPU a call. */
+  readonly most: number;
+}
+
+const WANTED: readonly Wanted[] = [
+  { title: "gRPC Get ÷ grpc-js without encryption", call: "grpcGet", ours: "service", theirs: "grpcJs-plain", most: 1 },
+  {
+    title: "Connect JSON Get ÷ Fastify without encryption",
+    call: "connectGet",
+    ours: "service",
+    theirs: "fastify-plain",
+    most: 1.15,
+  },
+  {
+    title: "REST GET ÷ Fastify without encryption",
+    call: "restGet",
+    ours: "service",
+    theirs: "fastify-plain",
+    most: 1.15,
+  },
+  { title: "REST GET on Deno ÷ its floor", call: "restGet", ours: "service-deno", theirs: "bareHttp-deno", most: 1 },
+];
+
+/** What leaving each of some things out costs, turn by turn. */
+export function gains({ rows, results }: Report): string {
+  const kinds = titles(results);
+  const lines = [
+    `| without | ${kinds.map(([, title]) => `${title}: CPU`).join(" | ")} | |`,
+    `|---|${kinds.map(() => "--:|").join("")}---|`,
+  ];
+  for (const row of rows) {
+    if (isService(row)) continue;
+    const summaries = kinds.map(([call]) =>
+      ratios(turnsOf(results, row.key, call), turnsOf(results, "service", call), cpuMicros),
+    );
+    const best = Math.max(...summaries.map((summary) => summary.median));
+    const verdict = best >= MIN_GAIN ? "stays" : "gains too little";
+    lines.push(
+      `| ${row.title} | ${summaries.map(percentQuartiles).join(" | ")} | ${row.key === CONTROL ? "" : verdict} |`,
+    );
+  }
+  return lines.join("\n");
+}
+
+/** The row that is the service once more: what differs is chance. */
+export const CONTROL = "again";
+
+/** What gains less of a call's processor time is not worth its keep. */
+const MIN_GAIN = 1.03;
+
+/** The ratios of two servers in each turn. */
+function ratios(ours: readonly Turn[], theirs: readonly Turn[], pick: (turn: Turn) => number): Summary {
+  return summarise(
+    ours.flatMap((turn) => {
+      const other = theirs.find(({ number }) => number === turn.number);
+      return other ? [pick(turn) / pick(other)] : [];
+    }),
   );
 }
 
-function table({ measurements }: Results): string {
-  const lines = [
-    "| call | server | calls/s | × adapter | × peer | × floor | p50 ms | p99 ms | CPU µs/call | MiB |",
-    "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
-  ];
-  for (const [call, title] of CALLS) {
-    for (const { key, title: server } of [...SERVERS].reverse()) {
-      const rows = of(measurements, key, call);
-      if (rows.length === 0) continue;
-      const rates = rows.map(({ callsPerSecond }) => callsPerSecond);
-      // Where the server did not use its core up, something else was the limit.
-      const bound = median(rows.map(({ serverBusy }) => serverBusy)) < 0.9 ? " ≥" : "";
-      const ratios = RIVALS.map((rival) => ratioText(measurements, key, call, rival));
-      const figure = (pick: (row: Measurement) => number, digits: number) => median(rows.map(pick)).toFixed(digits);
-      lines.push(
-        `| ${title} | ${server} |${bound} ${spread(rates)} | ${ratios.join(" | ")} | ` +
-          `${figure((row) => row.paced.p50, 2)} | ${figure((row) => row.paced.p99, 2)} | ` +
-          `${figure((row) => row.cpuMicros, 1)} | ${figure((row) => row.peakMiB, 0)} |`,
-      );
-    }
-  }
-  return lines.join("\n");
+function turnsOf({ turns }: Results, row: string, call: CallKey): Turn[] {
+  return turns.filter((turn) => turn.row === row && turn.call === call);
 }
 
-const RIVALS = ["adapter", "peer", "floor"] as const;
-type Rival = (typeof RIVALS)[number];
-
-/** The server that stands for a rival. The adapter knows no REST: its Connect JSON stands for that. */
-function rivalOf(rival: Rival, call: CallKey): readonly [Key, CallKey] {
-  if (rival === "adapter") return ["adapter", call === "restGet" ? "connectGet" : call];
-  if (rival === "peer") return [call === "grpcGet" ? "grpcJs" : "fastify", call];
-  return [call === "grpcGet" ? "bareHttp2" : "bareHttp", call];
+function titles({ turns }: Results): (readonly [CallKey, string])[] {
+  const subject = { apiToken: "", readId: "", writtenId: "", userGroupToken: "" };
+  return [...calls(subject)]
+    .filter(([key]) => turns.some(({ call }) => call === key))
+    .map(([key, { title }]: readonly [CallKey, Call]) => [key, title]);
 }
 
-function ratio(measurements: readonly Measurement[], server: Key, call: CallKey, rival: Rival): number {
-  return rate(measurements, server, call) / rate(measurements, ...rivalOf(rival, call));
+function quartiles({ median: middle, low, high }: Summary, digits: number): string {
+  return Number.isNaN(middle) ? "" : `${fixed(middle, digits)} (${fixed(low, digits)}–${fixed(high, digits)})`;
 }
 
-function ratioText(measurements: readonly Measurement[], server: Key, call: CallKey, rival: Rival): string {
-  const value = ratio(measurements, server, call, rival);
-  return Number.isNaN(value) ? "" : value.toFixed(2);
+function percentQuartiles({ median: middle, low, high }: Summary): string {
+  if (Number.isNaN(middle)) return "";
+  const percent = (ratio: number) => `${ratio < 1 ? "−" : "+"}${Math.abs(100 * (ratio - 1)).toFixed(1)}`;
+  return `${percent(middle)} % (${percent(low)} to ${percent(high)})`;
 }
 
-function targets({ measurements, startMs }: Results): string {
-  const lines = ["| target | wanted | measured | |", "|---|--:|--:|---|"];
-  const add = (target: string, wanted: string, measured: number, reached: boolean, digits = 2) => {
-    if (Number.isNaN(measured)) return;
-    lines.push(`| ${target} | ${wanted} | ${measured.toFixed(digits)} | ${reached ? "reached" : "**not reached**"} |`);
-  };
-  const wanted: readonly (readonly [CallKey, Rival, number, string])[] = [
-    ["grpcGet", "adapter", 5, "gRPC Get against connectNodeAdapter"],
-    ["grpcGet", "peer", 1, "gRPC Get against grpc-js"],
-    ["grpcGet", "peer", 1.2, "gRPC Get against grpc-js, the stretch"],
-    ["grpcGet", "floor", 0.8, "gRPC Get against the floor"],
-    ["connectGet", "adapter", 3, "Connect JSON Get against connectNodeAdapter"],
-    ["connectGet", "peer", 0.9, "Connect JSON Get against Fastify"],
-    ["connectGet", "peer", 1, "Connect JSON Get against Fastify, the stretch"],
-    ["connectGet", "floor", 0.8, "Connect JSON Get against the floor"],
-    ["restGet", "adapter", 3, "REST GET against connectNodeAdapter's Connect JSON Get"],
-    ["restGet", "peer", 0.9, "REST GET against Fastify"],
-    ["restGet", "peer", 1, "REST GET against Fastify, the stretch"],
-    ["restGet", "floor", 0.8, "REST GET against the floor"],
-  ];
-  for (const [call, rival, least, title] of wanted) {
-    const measured = ratio(measurements, "service", call, rival);
-    add(title, `≥ ${least} ×`, measured, measured >= least);
-  }
-  for (const [call, title] of CALLS) {
-    const [peer] = rivalOf("peer", call);
-    const theirs = median(of(measurements, peer, call).map(({ paced }) => paced.p99));
-    const ours = median(
-      of(measurements, "service", call).flatMap(({ atPeersRate }) => (atPeersRate ? [atPeersRate.p99] : [])),
-    );
-    const rateText = Math.round(rate(measurements, peer, call) / 2).toLocaleString("en");
-    add(`p99 of ${title} at ${rateText} calls/s, ms`, `≤ ${theirs.toFixed(2)}`, ours, ours <= theirs);
-  }
-  const start = median(startMs);
-  add("start to listening, ms", "< 300", start, start < 300, 0);
-  const memory = Math.max(...measurements.filter(({ server }) => server === "service").map(({ peakMiB }) => peakMiB));
-  add("resident memory under load, MiB", "< 150", memory, memory < 150, 0);
-  return lines.join("\n");
-}
-
-function of(measurements: readonly Measurement[], server: Key, call: CallKey): Measurement[] {
-  return measurements.filter((row) => row.server === server && row.call === call);
-}
-
-function rate(measurements: readonly Measurement[], server: Key, call: CallKey): number {
-  return median(of(measurements, server, call).map(({ callsPerSecond }) => callsPerSecond));
-}
-
-function spread(rates: readonly number[]): string {
-  const text = (figure: number) => Math.round(figure).toLocaleString("en");
-  if (rates.length === 1) return text(median(rates));
-  return `${text(median(rates))} (${text(Math.min(...rates))}–${text(Math.max(...rates))})`;
+function fixed(figure: number, digits: number): string {
+  return Number.isNaN(figure) ? "" : figure.toFixed(digits);
 }

@@ -173,11 +173,11 @@ export function createApp(parts: AppParts): App {
       );
     const letIn = (call: Admitted): Route => ({
       isTooLong: (_head, total) => userRoute.isTooLong(total),
-      serve: async (request) => {
+      serve: (request) => {
         try {
           call.begin();
         } catch (reason) {
-          return errorResponse(asConnectError(reason), false);
+          return Promise.resolve(errorResponse(asConnectError(reason), false));
         }
         return userRoute.serve(verb, request, (method, message) =>
           unary.call(method, message, {

@@ -1,15 +1,23 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { createServer as createHttp2Server } from "node:http2";
+import type { AddressInfo } from "node:net";
 import { loadConfig } from "../../src/config/config.ts";
 import { open } from "../../src/run.ts";
-import { openPort, streamsAsRequests } from "../../src/transport/port.ts";
 
 /*
  * The service as Connect's own adapter serves it: the same routes, interceptors
- * and store, but every request goes through connectNodeAdapter.
+ * and store, but every request goes through connectNodeAdapter. HTTP/2 has a
+ * port of its own.
  */
 const config = loadConfig(process.env);
 const { app } = await open(config);
-const { url } = await openPort(config, {
-  onHttp1: app.fallback,
-  onHttp2: streamsAsRequests(app.fallback as never),
-});
-console.log(JSON.stringify({ msg: "listening", url }));
+const http1 = createServer(app.fallback);
+const http2 = createHttp2Server(app.fallback as never);
+http1.listen(config.port, config.host);
+http2.listen(0, config.host);
+await Promise.all([once(http1, "listening"), once(http2, "listening")]);
+const [url, http2Url] = [http1, http2].map(
+  (server) => `http://${config.host}:${(server.address() as AddressInfo).port}`,
+);
+console.log(JSON.stringify({ msg: "listening", url, http2Url }));

@@ -1,12 +1,8 @@
-import { createDecipheriv, createHash, createSecretKey, hkdfSync, type KeyObject } from "node:crypto";
+import { createDecipheriv, createHash, createSecretKey, hkdfSync } from "node:crypto";
 import { Redis } from "ioredis";
-import { loadConfig } from "../../src/config/config.ts";
-import type { Environment } from "../../src/domain/environment.ts";
-import { partitionOf } from "../../src/domain/partition.ts";
 import type { JsonObject } from "../../src/domain/user-group.ts";
-import { environmentKey, groupKey, partitionPrefix } from "../../src/store/keys.ts";
 
-/** A user group as the service stores it, its token readable. */
+/** A user group as it is stored, its token readable. */
 export interface StoredGroup {
   readonly teamId: number;
   readonly token: string;
@@ -34,61 +30,30 @@ export interface Work {
 }
 
 /**
- * Opens the work from the same settings as the service: the API tokens as
- * SHA-256 digests, one connection with auto-pipelining, and the keys that
- * decrypt stored tokens. It is written out here rather than taken from the
- * service, so that the peers stay what they are when the service changes.
+ * Opens the work: API tokens as SHA-256 digests, one connection with
+ * auto-pipelining, one HGETALL a call, and the token decrypted where it is
+ * stored encrypted. It shares nothing with the service, so that the peers stay
+ * what they are when the service changes; their records are written by
+ * `bench/peer-records.ts`. `bench/servers/go/work.go` does the same in Go.
  */
 export async function openWork(): Promise<Work> {
-  const config = loadConfig(process.env);
-  const redis = new Redis(config.redisUrl as string, { enableAutoPipelining: true });
-  const environments = new Map<
-    string,
-    Environment & { readonly path: string; readonly keys: Map<string, KeyObject> }
-  >();
-  for (const { environment, token } of config.apiTokens) {
-    const { partitions, number } = await redis.hgetall(environmentKey(environment));
-    const path = `${environment.name}/${environment.tag ?? ""}`;
-    const keys = new Map(
-      config.tokenKeys.map(({ id, secret }) => {
-        const key = hkdfSync("sha256", secret, "", `user-group-token ${path}`, 32);
-        return [id, createSecretKey(Buffer.from(key))];
-      }),
-    );
-    environments.set(sha256(token), {
-      ...environment,
-      partitions: Number(partitions),
-      number: Number(number),
-      path,
-      keys,
-    });
-  }
-
-  const decrypt = (keys: Map<string, KeyObject>, encrypted: string, binding: string): string => {
-    const dot = encrypted.indexOf(".");
-    const key = keys.get(encrypted.slice(0, dot));
-    if (!key) throw new Error("encrypted under an unknown key");
-    const bytes = Buffer.from(encrypted.slice(dot + 1), "base64url");
-    const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, 12), { authTagLength: 16 });
-    decipher.setAAD(Buffer.from(binding));
-    decipher.setAuthTag(bytes.subarray(-16));
-    return decipher.update(bytes.subarray(12, -16), undefined, "utf8") + decipher.final("utf8");
-  };
+  const redis = new Redis(setting("REDIS_URL"), { enableAutoPipelining: true });
+  const apiTokens = new Set([sha256(setting("BENCH_API_TOKEN"))]);
+  const prefix = setting("BENCH_RECORDS");
+  const readToken = tokenReader(process.env["BENCH_KEY"], setting("BENCH_ENVIRONMENT"));
 
   return {
-    host: config.host,
-    port: config.port,
+    host: setting("HOST"),
+    port: Number(setting("PORT")),
     async read(authorization, id) {
       const token = authorization?.startsWith("Token ") ? authorization.slice(6) : "";
-      const environment = environments.get(sha256(token));
-      if (!environment) throw new Error("the API token is unknown");
-      const key = groupKey(partitionPrefix(environment, partitionOf(environment, id)), id);
-      const record = await redis.hgetall(key);
-      const { token: encrypted, properties } = record;
-      if (encrypted === undefined) throw new Error("there is no such group");
+      if (!apiTokens.has(sha256(token))) throw new Error("the API token is unknown");
+      const record = await redis.hgetall(prefix + id);
+      const { token: stored, properties } = record;
+      if (stored === undefined) throw new Error("there is no such group");
       return {
         teamId: Number(record["team_id"]),
-        token: decrypt(environment.keys, encrypted, `${environment.path}\0${record["token_digest"]}`),
+        token: readToken(stored, record["token_digest"] as string),
         name: record["name"] as string,
         providedId: record["provided_id"] as string,
         mapping: JSON.parse(record["mapping"] as string),
@@ -102,12 +67,37 @@ export async function openWork(): Promise<Work> {
   };
 }
 
+/**
+ * What makes a stored token readable: AES-256-GCM, bound to the environment
+ * and to the token's digest, under a key that is derived for the environment.
+ *
+ * @param secret in base64; undefined where tokens are stored as they are
+ */
+function tokenReader(secret: string | undefined, environment: string): (stored: string, digest: string) => string {
+  if (secret === undefined) return (stored) => stored;
+  const derived = hkdfSync("sha256", Buffer.from(secret, "base64"), "", environment, 32);
+  const key = createSecretKey(Buffer.from(derived));
+  return (stored, digest) => {
+    const bytes = Buffer.from(stored, "base64url");
+    const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, 12), { authTagLength: 16 });
+    decipher.setAAD(Buffer.from(`${environment}\0${digest}`));
+    decipher.setAuthTag(bytes.subarray(-16));
+    return decipher.update(bytes.subarray(12, -16), undefined, "utf8") + decipher.final("utf8");
+  };
+}
+
+function setting(name: string): string {
+  const value = process.env[name];
+  if (value === undefined) throw new Error(`${name} is not set; the benchmark starts this server`);
+  return value;
+}
+
 /** Says where a server listens, as the service does. */
 export function announce(host: string, port: number): void {
   console.log(JSON.stringify({ msg: "listening", url: `http://${host}:${port}` }));
 }
 
-/** The REST answer to a GET, as the interface has it. */
+/** What REST answers to a GET. */
 export function restAnswer(group: StoredGroup): JsonObject {
   return {
     success: 1,

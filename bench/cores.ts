@@ -1,0 +1,32 @@
+import { readFileSync } from "node:fs";
+
+/** The core that every server is pinned to. */
+export const SERVER_CORE = "0";
+
+/** The core that everything else is pinned to: Redis, the load generator and the benchmark itself. */
+export const LOAD_CORE = "1";
+
+/** What the kernel has counted of a core, in ticks. */
+interface CoreTimes {
+  readonly idle: number;
+  readonly total: number;
+}
+
+/** What the kernel has counted of both cores so far. */
+export type Times = { readonly [core in typeof SERVER_CORE | typeof LOAD_CORE]: CoreTimes };
+
+export function coreTimes(): Times {
+  const stat = readFileSync("/proc/stat", "utf8").split("\n");
+  const timesOf = (core: string): CoreTimes => {
+    const line = stat.find((text) => text.startsWith(`cpu${core} `)) ?? "";
+    const times = line.split(/\s+/).slice(1, 9).map(Number);
+    const [idle = 0, waiting = 0] = [times[3], times[4]];
+    return { idle: idle + waiting, total: times.reduce((sum, time) => sum + time, 0) };
+  };
+  return { [SERVER_CORE]: timesOf(SERVER_CORE), [LOAD_CORE]: timesOf(LOAD_CORE) };
+}
+
+/** Which share of a core was used between two counts, from 0 to 1; what other guests of the host took counts. */
+export function busyShare(core: keyof Times, from: Times, to: Times): number {
+  return 1 - (to[core].idle - from[core].idle) / (to[core].total - from[core].total);
+}

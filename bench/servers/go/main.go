@@ -1,0 +1,24 @@
+// Servers that do in Go what the service does for a Get. Which one: the first
+// argument, "grpc" for grpc-go, "connect" for connect-go, "rest" for net/http.
+package main
+
+import (
+	"fmt"
+	"log"
+	"net"
+	"os"
+)
+
+func main() {
+	work, err := openWork()
+	if err != nil {
+		log.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(os.Getenv("HOST"), os.Getenv("PORT")))
+	if err != nil {
+		log.Fatal(err)
+	}
+	serve := map[string]func(net.Listener, *Work) error{"grpc": serveGrpc, "connect": serveConnect, "rest": serveRest}[os.Args[1]]
+	fmt.Printf("{\"msg\":\"listening\",\"url\":\"http://%s\"}\n", listener.Addr())
+	log.Fatal(serve(listener, work))
+}

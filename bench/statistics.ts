@@ -1,0 +1,26 @@
+/** Some figures, in short. */
+export interface Summary {
+  readonly median: number;
+  /** Lower and upper quartile. */
+  readonly low: number;
+  readonly high: number;
+}
+
+/** Median and quartiles; NaN for no figures. */
+export function summarise(figures: readonly number[]): Summary {
+  const sorted = [...figures].sort((a, b) => a - b);
+  return { median: quantile(sorted, 0.5), low: quantile(sorted, 0.25), high: quantile(sorted, 0.75) };
+}
+
+/** The middle one of some figures. */
+export function median(figures: readonly number[]): number {
+  return summarise(figures).median;
+}
+
+/** Between two figures it is interpolated. */
+function quantile(sorted: readonly number[], share: number): number {
+  const at = (sorted.length - 1) * share;
+  const below = sorted[Math.floor(at)] ?? Number.NaN;
+  const above = sorted[Math.ceil(at)] ?? Number.NaN;
+  return below + (above - below) * (at - Math.floor(at));
+}

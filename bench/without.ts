@@ -1,0 +1,39 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Plugin } from "esbuild";
+import { replaceDeclarations } from "./replace.ts";
+import { CONTROL } from "./report.ts";
+import { type Row, serviceRow } from "./rows.ts";
+import { BUILD_FOLDER } from "./runtimes.ts";
+
+/** Bundles the service into a folder, as `npm run build` does. */
+export type BundleService = (outdir: string, plugins?: Plugin[]) => Promise<void>;
+
+const VARIANTS = "bench/without";
+
+/**
+ * Builds the service without optimisations, and gives it as rows, with and once
+ * more with all of them first.
+ *
+ * Each file of `bench/without/` leaves one optimisation out. Each of its exports
+ * is a function, named after a top-level declaration somewhere in `src/`, that
+ * is given what is declared there and returns what takes its place. So the
+ * service has no switches, and what moves to another file is found there.
+ *
+ * @param names a comma list, each a file without extension or several joined by `+`; or `all`
+ * @throws when there is no such file, or nothing in `src/` that it could replace
+ */
+export async function rowsWithout(names: string, bundle: BundleService): Promise<Row[]> {
+  const known = readdirSync(VARIANTS).map((file) => file.replace(/\.ts$/, ""));
+  const wanted = names === "all" ? known : names.split(",");
+  const rows = [serviceRow("node"), serviceRow("node", { key: CONTROL, title: "nothing: the same once more" })];
+  for (const name of wanted) {
+    const parts = name.split("+");
+    const unknown = parts.find((part) => !known.includes(part));
+    if (unknown !== undefined) throw new Error(`${unknown} is not in ${VARIANTS}/, which has: ${known.join(", ")}`);
+    const outdir = join(BUILD_FOLDER, "without", name);
+    await bundle(outdir, [replaceDeclarations(parts.map((part) => join(VARIANTS, `${part}.ts`)))]);
+    rows.push(serviceRow("node", { key: name, title: name, entry: join(outdir, "main.js") }));
+  }
+  return rows;
+}

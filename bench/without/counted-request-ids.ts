@@ -1,0 +1,5 @@
+import { randomUUID } from "node:crypto";
+
+/* Every request id is random. */
+
+export const newRequestId = () => (): string => randomUUID();

@@ -1,0 +1,24 @@
+import type { HeaderRecord, LeanHeaders as Lean } from "../../src/transport/lean-headers.ts";
+
+/* Headers of the fetch API, filled from the record. */
+
+export const LeanHeaders = () =>
+  class extends Headers {
+    constructor(record: HeaderRecord) {
+      super();
+      for (const name of Object.keys(record)) {
+        const value = record[name];
+        if (value === undefined || name.startsWith(":")) continue;
+        if (Array.isArray(value)) for (const one of value) this.append(name, one);
+        else this.append(name, String(value));
+      }
+    }
+
+    toRecord(this: Headers): HeaderRecord {
+      const record: HeaderRecord = Object.create(null);
+      this.forEach((value, name) => {
+        record[name] = value;
+      });
+      return record;
+    }
+  } as unknown as typeof Lean;

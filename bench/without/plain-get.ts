@@ -1,0 +1,3 @@
+/* REST's GET becomes a message by protobuf-es. */
+
+export const plainGet = () => () => undefined;
