@@ -12,7 +12,8 @@ try {
   const config = loadConfig(process.env);
   const starting = cluster.isPrimary && config.workers > 1 ? supervise(config) : run(config);
   const service = await Promise.race([starting, stopped]);
-  if (service === undefined) console.error("ended before it served");
+  // A worker that is ended with the others has nothing to say.
+  if (service === undefined && cluster.isPrimary) console.error("ended before it served");
   await stopped;
   await service?.close();
 } catch (error) {

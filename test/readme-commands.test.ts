@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { codeOf, rowsOf } from "./support/readme.ts";
+import { startRedis } from "./support/redis.ts";
 import { startServer, type TestServer } from "./support/server.ts";
 import { descendants } from "./support/terminal.ts";
 import { waitFor } from "./support/wait.ts";
@@ -88,7 +89,9 @@ describe("the commands that call the service", () => {
 
 it.skipIf(redisUrl === undefined)("the commands that start it with a real Redis do", async () => {
   const { PATH = "", HOME = "" } = process.env;
-  const code = block("Run", "REDIS_URL=").replace("redis://127.0.0.1:6379", redisUrl ?? "");
+  // One of its own, for these commands make keys that those of the other tests are not.
+  const redis = await startRedis();
+  const code = block("Run", "REDIS_URL=").replace("redis://127.0.0.1:6379", redis.url);
   const child = spawn("sh", ["-ec", code], { cwd: ROOT, env: { PATH, HOME, PORT: "0" } });
   const ended = new Promise((resolve) => child.once("close", resolve));
   let text = "";
@@ -99,6 +102,7 @@ it.skipIf(redisUrl === undefined)("the commands that start it with a real Redis 
     await waitFor("it listens", () => text.includes('"msg":"listening"'));
   } finally {
     for (const pid of descendants(child.pid ?? 0)) process.kill(pid, "SIGTERM");
+    await ended;
+    await redis.stop();
   }
-  await ended;
 });
