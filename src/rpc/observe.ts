@@ -8,6 +8,7 @@ import { CONNECTION_LOST } from "../observability/connection-lost.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import { kProtocol, type WireProtocol } from "./context.ts";
 import { toCallError } from "./errors.ts";
+import { refusedError } from "./refused.ts";
 
 /** Carries the id of a request; a caller may send one, and gets it back. */
 export const REQUEST_ID_HEADER = "x-request-id";
@@ -59,10 +60,14 @@ export function observeInterceptor(observers: Observers): Interceptor {
     const requestId = requestIdOf(req.header);
     const { method, contextValues } = req;
     const series = seriesOf(observers, { method, contextValues });
-    const call = { method, contextValues, requestId, started, series };
+    const call: ObservedCall & { isRefused?: boolean } = { method, contextValues, requestId, started, series };
     series.start();
     const fail = (failure: unknown): never => {
       throw endFailed(observers, call, (req.stream && givenUp(req.signal, failure)) || failure);
+    };
+    const refuse = (failure: unknown) => {
+      call.isRefused = true;
+      return unreadable(failure, method);
     };
     const succeed = (response: Awaited<ReturnType<typeof next>>) => {
       try {
@@ -82,7 +87,7 @@ export function observeInterceptor(observers: Observers): Interceptor {
       return response;
     };
     try {
-      return next(req).then(succeed, fail);
+      return next(req.stream ? { ...req, message: readMessages(req.message, refuse) } : req).then(succeed, fail);
     } catch (failure) {
       return Promise.reject(endFailed(observers, call, failure));
     }
@@ -210,6 +215,22 @@ function givenUp({ aborted, reason }: AbortSignal, failure?: unknown): ConnectEr
   if (!aborted && !CONNECTION_LOST.has(code)) return undefined;
   const isOver = reason instanceof ConnectError && reason.code === Code.DeadlineExceeded;
   return isOver ? reason : new ConnectError("the caller is gone", Code.Canceled);
+}
+
+/** The messages of a request. What they fail with is the request's fault, or its connection's, and no one else's. */
+async function* readMessages<T>(messages: AsyncIterable<T>, refuse: (failure: unknown) => ConnectError) {
+  try {
+    yield* messages;
+  } catch (failure) {
+    throw refuse(failure);
+  }
+}
+
+/** What a caller is told of a stream whose messages cannot be read. */
+function unreadable(failure: unknown, { input }: DescMethod): ConnectError {
+  if (failure instanceof ConnectError) return refusedError(failure, input);
+  // The runtime's own: each has another name for a connection that is lost, and not all have a code.
+  return new ConnectError("the caller is gone", Code.Canceled, undefined, undefined, failure);
 }
 
 async function* observeStream<T>(

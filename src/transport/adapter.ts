@@ -10,6 +10,7 @@ import {
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import { type AdmissionHooks, type Admitted, admitted } from "./admission.ts";
+import { isGone } from "./gone.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
 import { answerNow, protocolOf, refusalOf } from "./refusals.ts";
 import { withWebText } from "./web-text.ts";
@@ -85,7 +86,8 @@ export class ConnectAdapter {
       return;
     }
     const fail = (reason: unknown) => {
-      if (ConnectError.from(reason).code !== Code.Aborted) this.#options.onError(reason);
+      // An answer that cannot be written to a connection that is closed is nobody's fault.
+      if (ConnectError.from(reason).code !== Code.Aborted && !isGone(res)) this.#options.onError(reason);
     };
     try {
       const contextValues = this.contextValues(req.headers as HeaderRecord);

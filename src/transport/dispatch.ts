@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import { capDeadline } from "./deadlines.ts";
 import { dropRestHttp2, endHttp1 } from "./drain.ts";
+import { isGone } from "./gone.ts";
 import { Holdings } from "./holdings.ts";
 import type { OnHttpError } from "./http-errors.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
@@ -88,11 +89,11 @@ export function dispatch(options: DispatchOptions): PortHandlers {
     whenFound(found, { stream, serve, fail: (error) => failHttp2(stream, error) });
   };
   const failHttp1 = (res: ServerResponse, error: unknown) => {
-    onError?.(error);
+    if (!isGone(res)) onError?.(error);
     res.destroy();
   };
   const failHttp2 = (stream: ServerHttp2Stream, error: unknown) => {
-    onError?.(error);
+    if (!isGone(stream)) onError?.(error);
     stream.close(constants.NGHTTP2_INTERNAL_ERROR);
   };
 

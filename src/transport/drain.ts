@@ -53,8 +53,10 @@ const LINGER_MS = 5000;
  * whoever then let go of the request: node:http would never read on, and the
  * connection's next request would wait behind the rest of this one. What still
  * comes is dropped, up to a bound: closing at once may lose the answer.
+ *
+ * @param last what is written before
  */
-export function endHttp1(socket: Socket): void {
+export function endHttp1(socket: Socket, last?: Uint8Array): void {
   if (socket.destroyed) return;
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);
   socket.once("close", () => clearTimeout(timer));
@@ -65,7 +67,8 @@ export function endHttp1(socket: Socket): void {
     left -= chunk.byteLength;
     if (left < 0) socket.destroy();
   });
-  socket.end();
+  if (last) socket.end(last);
+  else socket.end();
   socket.resume();
 }
 

@@ -1,6 +1,7 @@
 import type { EventEmitter } from "node:events";
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
+import { endHttp1 } from "./drain.ts";
 import { Holdings } from "./holdings.ts";
 import type { HeaderRecord } from "./lean-headers.ts";
 import { writeHttp1 } from "./node-io.ts";
@@ -13,9 +14,6 @@ import { bodyBytes, type WireResponse } from "./wire.ts";
  * @param headers those of the request, as far as they are known
  */
 export type OnHttpError = (status: number, headers: HeaderRecord) => WireResponse;
-
-/** How long a connection that is to be closed is read on, in milliseconds: closing it sooner may lose the answer. */
-const LINGER_MS = 1000;
 
 /** node:http leaves the response that is under way on the socket. */
 type Http1Socket = Socket & { readonly _httpMessage?: ServerResponse | null };
@@ -31,9 +29,8 @@ export function answerHttp1Errors(server: EventEmitter, onHttpError: OnHttpError
       return;
     }
     answered.add(socket);
-    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-    socket.once("close", () => clearTimeout(timer));
-    socket.end(bytesOf(onHttpError(statusOf(error), {})));
+    // The parser would fail again with all that still comes.
+    endHttp1(socket, bytesOf(onHttpError(statusOf(error), {})));
   });
   server.on("checkExpectation", (req: IncomingMessage, res: ServerResponse) =>
     refuseHttp1(req, res, { status: 417, onHttpError }),

@@ -10,7 +10,9 @@ import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { Connections, endConnection } from "./connections.ts";
+import { DeadSessions } from "./dead-sessions.ts";
 import { answerHttp1Errors, type OnHttpError, refuseHttp1 } from "./http-errors.ts";
+import { Pipelines } from "./pipelines.ts";
 
 /** What a port passes on. */
 export interface PortHandlers {
@@ -48,6 +50,8 @@ export interface PortOptions {
   readonly idleTimeoutMs?: number;
   /** How long after that its streams may go on saying nothing before they are ended, in milliseconds. Default 30 s. */
   readonly stallTimeoutMs?: number;
+  /** How often HTTP/2 connections that broke the protocol are looked for, in milliseconds. Default 10 s. */
+  readonly deadLookMs?: number;
 }
 
 /** A port that is listened on. */
@@ -68,7 +72,12 @@ const FIRST_BYTE_TIMEOUT_MS = 10_000;
 export const MAX_HEADER_BYTES = 32 * 1024;
 
 /** Limits that keep one connection from taking much of the process. */
-const HTTP2_OPTIONS = { settings: { maxConcurrentStreams: 250, maxHeaderListSize: MAX_HEADER_BYTES } };
+const HTTP2_OPTIONS = {
+  settings: { maxConcurrentStreams: 250, maxHeaderListSize: MAX_HEADER_BYTES },
+  // No client has a use for more.
+  maxSettings: 16,
+  maxSessionInvalidFrames: 100,
+};
 const HTTP1_OPTIONS = {
   maxHeaderSize: MAX_HEADER_BYTES,
   requestTimeout: 30_000,
@@ -89,6 +98,7 @@ const HTTP1_OPTIONS = {
  */
 export async function openPort(options: PortOptions, handlers: PortHandlers): Promise<Port> {
   const connections = new Connections(options.maxConnections ?? Infinity);
+  const deadSessions = new DeadSessions(options.deadLookMs);
   const server = listener(options, handlers);
   let opened: ServerHttp2Session | undefined;
   const http2 = http2Server(options, handlers);
@@ -107,7 +117,9 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     socket.allowHalfOpen = false;
     opened = undefined;
     http2.emit("connection", socket);
-    if (opened) connections.speaksHttp2(socket, opened);
+    if (!opened) return;
+    connections.speaksHttp2(socket, opened);
+    deadSessions.watch(opened, socket);
   };
   if (options.tls) {
     const shakeHands = takeListeners(server, "connection");
@@ -225,7 +237,9 @@ function tellApart(socket: Socket, timeoutMs: number, decide: (isHttp2: boolean)
 
 function serveRequests(server: HttpServer, { onHttp1, onHttpError }: PortHandlers): void {
   if (onHttpError) answerHttp1Errors(server, onHttpError);
+  const pipelines = new Pipelines();
   const serve: PortHandlers["onHttp1"] = (req, res) => {
+    if (!pipelines.takes(req, res)) return;
     // RFC 9112, 3.2; node:http would see to it, and answer with a status alone.
     const isRefused = req.headers.host === undefined && req.httpVersion !== "1.0";
     if (onHttpError && isRefused) refuseHttp1(req, res, { status: 400, onHttpError });

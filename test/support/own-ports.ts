@@ -11,6 +11,7 @@ import { waitFor } from "./wait.ts";
 export interface OwnPortOptions {
   readonly tls?: { readonly certFile: string; readonly keyFile: string } | undefined;
   readonly maxConnections?: number;
+  readonly deadLookMs?: number;
   readonly arrivalTimeoutMs?: number;
   readonly readTimeoutMs?: number;
   readonly streams?: { readonly max?: number; readonly maxOfConnection?: number; readonly lifetimeMs?: number };
@@ -19,6 +20,7 @@ export interface OwnPortOptions {
 /** A port in a process of its own. */
 export interface OwnPort {
   readonly url: string;
+  readonly pid: number;
   /** Everything that it wrote. */
   output(): string;
   isRunning(): boolean;
@@ -52,6 +54,7 @@ export async function startOwnPort(runtime: Runtime, options: OwnPortOptions, he
   });
   return {
     url,
+    pid: child.pid ?? 0,
     output: () => text,
     isRunning: () => child.exitCode === null && child.signalCode === null,
     stop: async () => {

@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Certificates, makeCertificates } from "./support/certificates.ts";
+import { type OwnPort, startOwnPort } from "./support/own-ports.ts";
+import { type RawSocket, rawConnect } from "./support/raw-socket.ts";
+import { VARIANTS } from "./support/variants.ts";
+import { waitFor } from "./support/wait.ts";
+
+const MIB = 1024 * 1024;
+
+describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtime, secure }) => {
+  let certificates: Certificates;
+  let port: OwnPort;
+  const raws: RawSocket[] = [];
+  beforeAll(async () => {
+    certificates = makeCertificates();
+    const { certFile, keyFile } = certificates.server;
+    port = await startOwnPort(runtime, { ...(secure && { tls: { certFile, keyFile } }) });
+  });
+  afterAll(async () => {
+    for (const { socket } of raws) socket.destroy();
+    await port.stop();
+    certificates.remove();
+  });
+
+  async function dial(): Promise<RawSocket> {
+    const raw = await rawConnect(port.url, "http/1.1");
+    raws.push(raw);
+    return raw;
+  }
+
+  async function memory(): Promise<{ heapUsed: number; external: number; served: number }> {
+    const raw = await dial();
+    raw.send("GET /memory HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    await waitFor("it is answered", () => raw.isClosed());
+    const text = raw.received().toString();
+    return JSON.parse(text.slice(text.indexOf("\r\n\r\n")));
+  }
+
+  const request = (bytes: number) => `GET / HTTP/1.1\r\nHost: x\r\nx-bytes: ${bytes}\r\n\r\n`;
+  const answers = (raw: RawSocket) => raw.received().toString("latin1").split("HTTP/1.1 200").length - 1;
+
+  it("are answered in their order, and the connection goes on", async () => {
+    const raw = await dial();
+    for (let turn = 1; turn <= 20; turn++) {
+      const sizes = Array.from({ length: 16 }, (_, i) => turn + 100 * i);
+      raw.send(sizes.map(request).join(""));
+      await waitFor("they are answered", () => answers(raw) === 16 * turn && raw.received().at(-1) === 0x61);
+    }
+    expect(raw.isClosed()).toBe(false);
+    const lengths = [
+      ...raw
+        .received()
+        .toString("latin1")
+        .matchAll(/content-length: (\d+)/gi),
+    ].map(([, n]) => Number(n));
+    expect(lengths).toEqual(
+      Array.from({ length: 20 }, (_, turn) => Array.from({ length: 16 }, (_, i) => turn + 1 + 100 * i)).flat(),
+    );
+  });
+
+  it("end their connection when they are too many, once those that it took are answered", async () => {
+    const raw = await dial();
+    const { served } = await memory();
+    raw.send(request(2).repeat(2000));
+    await waitFor("it is closed", () => raw.isClosed());
+    const count = answers(raw);
+    expect(count).toBeGreaterThanOrEqual(33);
+    expect((await memory()).served - served).toBe(count);
+    const last = raw.received().toString("latin1").split("HTTP/1.1 200").at(-1) ?? "";
+    expect(last.toLowerCase()).toContain("connection: close");
+    expect((await memory()).served).toBeLessThan(served + 2000);
+  });
+
+  it("take little while nobody reads their answers", async () => {
+    await memory();
+    const before = await memory();
+    for (let i = 0; i < 20; i++) {
+      const raw = await dial();
+      raw.socket.pause();
+      raw.send(request(10_000).repeat(2000));
+    }
+    await waitFor("they are served", async () => (await memory()).served - before.served >= 20 * 33);
+    const after = await memory();
+    expect(after.served - before.served).toBeLessThan(20 * 200);
+    // Those that are served take 330 KB of answers a connection.
+    expect(after.heapUsed + after.external - before.heapUsed - before.external).toBeLessThan(20 * MIB);
+  });
+});

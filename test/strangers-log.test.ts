@@ -1,0 +1,125 @@
+import { connect as connectHttp2 } from "node:http2";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { unforeseenIn } from "./attacks/support/unforeseen.ts";
+import { type Certificates, makeCertificates } from "./support/certificates.ts";
+import { envelope } from "./support/http.ts";
+import { FLAG, FRAME, frame, HELLO, requestHeaders, uint32 } from "./support/http2-frames.ts";
+import { rawConnect } from "./support/raw-socket.ts";
+import { startServer, type TestServer } from "./support/server.ts";
+import { VARIANTS } from "./support/variants.ts";
+import { waitFor } from "./support/wait.ts";
+
+const PATHS = ["/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];
+
+/** A field of number 0, which protobuf does not have. */
+const MALFORMED = envelope(Buffer.of(0, 0, 0));
+
+interface Leaving {
+  readonly path: string;
+  readonly type: string;
+  readonly body: Buffer;
+  readonly pauseMs: number;
+  readonly way: "close" | "reset" | "end";
+}
+
+describe.each(VARIANTS)("on $runtime, TLS $secure, the error log keeps out", ({ runtime, secure }) => {
+  let certificates: Certificates;
+  let server: TestServer;
+  beforeAll(async () => {
+    certificates = makeCertificates();
+    const { certFile, keyFile } = certificates.server;
+    const env = { ...(secure && { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }) };
+    server = await startServer({ runtime, env, denoFlags: [`--allow-read=${certificates.folder}`] });
+  });
+  afterAll(async () => {
+    expect(await server.stop()).toBe(0);
+    certificates.remove();
+  });
+
+  /** Everything of an answer: fields, body and trailers. */
+  function ask(path: string, contentType: string, body: Uint8Array): Promise<string> {
+    return new Promise((resolve) => {
+      const session = connectHttp2(server.url, { rejectUnauthorized: false });
+      const stream = session.request({ ":method": "POST", ":path": path, "content-type": contentType, te: "trailers" });
+      let text = "";
+      stream.on("response", (fields) => {
+        text += JSON.stringify(fields);
+      });
+      stream.on("trailers", (fields) => {
+        text += JSON.stringify(fields);
+      });
+      stream.on("data", (chunk: Buffer) => {
+        text += chunk.toString("latin1");
+      });
+      stream.on("error", () => {});
+      stream.on("close", () => {
+        session.destroy();
+        resolve(text);
+      });
+      stream.end(body);
+    });
+  }
+
+  /** Asks over HTTP/1.1 and HTTP/2, and is gone before the answer is. */
+  async function leave({ path, type, body, pauseMs, way }: Leaving): Promise<void> {
+    const [overHttp1, overHttp2] = [await rawConnect(server.url, "http/1.1"), await rawConnect(server.url, "h2")];
+    const length = `Content-Length: ${body.length + 1}`;
+    const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: ${type}\r\n${length}\r\n\r\n`;
+    overHttp1.send(Buffer.concat([Buffer.from(head), body]));
+    const headers = requestHeaders(1, { ":path": path, "content-type": type });
+    overHttp2.send(Buffer.concat([HELLO, headers, frame(FRAME.data, pauseMs === 5 ? FLAG.endStream : 0, 1, body)]));
+    await new Promise((resolve) => (pauseMs === 0 ? resolve(undefined) : setTimeout(resolve, pauseMs)));
+    if (way === "end") for (const { socket } of [overHttp1, overHttp2]) socket.end();
+    else if (way === "reset") {
+      overHttp2.send(frame(FRAME.reset, 0, 1, uint32(pauseMs === 0 ? 2 : 8)));
+      if (!secure) overHttp1.socket.resetAndDestroy();
+    } else for (const { socket } of [overHttp1, overHttp2]) socket.destroy();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    for (const { socket } of [overHttp1, overHttp2]) socket.destroy();
+  }
+
+  it.each(PATHS)("malformed messages to %s, which are invalid arguments", async (path) => {
+    for (const body of [MALFORMED, MALFORMED.subarray(0, 7), envelope(Buffer.alloc(0), 1), Buffer.of(1, 2)]) {
+      expect(await ask(path, "application/grpc", body)).toMatch(/"grpc-status":"(?:3|12|13)"/);
+    }
+    expect(await ask(path, "application/grpc", MALFORMED)).toContain('"grpc-status":"3"');
+    expect(await ask(path, "application/grpc-web+proto", MALFORMED)).toContain("grpc-status: 3");
+    expect(await ask(path, "application/connect+proto", MALFORMED)).toContain('"code":"invalid_argument"');
+    expect(await ask(path, "application/connect+json", envelope(Buffer.from("{")))).toContain("invalid_argument");
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(unforeseenIn(server)).toEqual([]);
+  });
+
+  it("header fields without end", async () => {
+    const raw = await rawConnect(server.url, "http/1.1");
+    raw.send("GET /healthz HTTP/1.1\r\nHost: x\r\n");
+    // Who does not read does not hear that it is refused.
+    raw.socket.pause();
+    for (let i = 0; i < 50; i++) {
+      raw.send("X-Many: a\r\nY: 1\r\n".repeat(1000));
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    raw.socket.resume();
+    await waitFor("it is refused", () => raw.received().toString("latin1").startsWith("HTTP/1.1 431"));
+    await waitFor("it is closed", () => raw.isClosed());
+    expect(unforeseenIn(server)).toEqual([]);
+  });
+
+  it.each(PATHS)("callers of %s who are gone", async (path) => {
+    const types = ["application/connect+proto", "application/grpc-web+proto", "application/grpc"];
+    const bodies = [Buffer.alloc(0), Buffer.of(0, 0), envelope(Buffer.alloc(0)), MALFORMED];
+    for (const type of types) {
+      const gone = bodies.flatMap((body) =>
+        [0, 5, 50].flatMap((pauseMs) =>
+          (["close", "reset", "end"] as const).map((way) => leave({ path, type, body, pauseMs, way })),
+        ),
+      );
+      await Promise.all(gone);
+    }
+    const inFlight = async () => [
+      ...(await ask("/metrics", "text/plain", Buffer.alloc(0))).matchAll(/_in_flight\{[^}]*\} (\d+)/g),
+    ];
+    await waitFor("all have ended", async () => (await inFlight()).every(([, count]) => count === "0"));
+    expect(unforeseenIn(server)).toEqual([]);
+  });
+});
