@@ -52,12 +52,13 @@ export function exchangeLimits({
   arrivalTimeoutMs = 30_000,
   readTimeoutMs = 60_000,
 }: Pick<DispatchOptions, "onHttpError" | "arrivalTimeoutMs" | "readTimeoutMs"> = {}): ExchangeLimits {
-  const bounds = { maxBytes: 64 * MIB, maxConnectionBytes: 16 * MIB };
+  const bounds = { maxBytes: 64 * MIB, maxConnectionBytes: 16 * MIB, ownBytes: 16 * 1024 };
   return {
     refuse: onHttpError,
     bodies: new Holdings({ ...bounds, timeoutMs: arrivalTimeoutMs }),
     rests: new Holdings({ ...bounds, timeoutMs: arrivalTimeoutMs }),
-    answers: new Holdings({ maxBytes: 128 * MIB, maxConnectionBytes: 16 * MIB, timeoutMs: readTimeoutMs }),
+    // Those of one turn of the event loop are there together; that is no sign of callers who do not read.
+    answers: new Holdings({ ...bounds, maxBytes: 128 * MIB, ownBytes: 2 * 1024, timeoutMs: readTimeoutMs }),
   };
 }
 

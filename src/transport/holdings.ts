@@ -30,10 +30,9 @@ export interface HoldingsOptions {
   readonly maxBytes: number;
   /** How much those of one connection may take, in bytes; beyond it the one that wants more is given up. */
   readonly maxConnectionBytes: number;
+  /** What one costs besides its bytes, in bytes: the objects around it. Without it empty ones would be free. */
+  readonly ownBytes: number;
 }
-
-/** What one costs besides its bytes: the objects of a stream and its request. Without it empty ones would be free. */
-const OWN_BYTES = 16 * 1024;
 
 /** Time is told in this many beats for each timeout, so that there is one timer for all and none for each. */
 const BEATS_PER_TIMEOUT = 8;
@@ -83,7 +82,7 @@ export class Holdings {
     if (this.#timer === undefined && this.#options.timeoutMs < Infinity) {
       this.#timer = setInterval(this.#everyBeat, this.#options.timeoutMs / BEATS_PER_TIMEOUT).unref();
     }
-    this.#take(held, OWN_BYTES + bytes);
+    this.#take(held, this.#options.ownBytes + bytes);
     this.#makeRoom(held);
   }
 

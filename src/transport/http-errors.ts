@@ -37,7 +37,7 @@ export function answerHttp1Errors(server: EventEmitter, onHttpError: OnHttpError
   );
 }
 
-const refusals = new Holdings({ timeoutMs: 30_000, maxBytes: 2 ** 24, maxConnectionBytes: 2 ** 20 });
+const refusals = new Holdings({ timeoutMs: 30_000, maxBytes: 2 ** 24, maxConnectionBytes: 2 ** 20, ownBytes: 2 ** 14 });
 
 /** Answers an HTTP/1.1 request with an error, without waiting for its body, and ends the connection. */
 export function refuseHttp1(

@@ -33,7 +33,7 @@ export class OpenStreams {
     this.#lifetimeMs = lifetimeMs;
     // By then its deadline has ended a stream, unless nobody reads it.
     const timeoutMs = lifetimeMs + Math.min(30_000, lifetimeMs);
-    this.#open = new Holdings({ timeoutMs, maxBytes: Infinity, maxConnectionBytes: Infinity });
+    this.#open = new Holdings({ timeoutMs, maxBytes: Infinity, maxConnectionBytes: Infinity, ownBytes: 0 });
   }
 
   /**
