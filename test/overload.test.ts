@@ -12,7 +12,7 @@ const redisUrl = inject("redisUrl");
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 
 /** As many calls as a worker takes at once. */
-const MAX_CALLS = 1024;
+const MAX_CALLS = 4096;
 /** Below the limit of streams that a connection has. */
 const STREAMS = 200;
 
