@@ -3,17 +3,20 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type Certificates, makeCertificates } from "./support/certificates.ts";
 import { FLAG, FRAME, frame, HELLO, requestHeaders, setting, uint32 } from "./support/http2-frames.ts";
 import { type OwnPort, type OwnPortOptions, startOwnPort } from "./support/own-ports.ts";
+import { descriptorsOf } from "./support/process-usage.ts";
 import { framesIn, type RawSocket, rawConnect } from "./support/raw-socket.ts";
 import { VARIANTS } from "./support/variants.ts";
 import { waitFor } from "./support/wait.ts";
 
 const MIB = 1024 * 1024;
 const LIMITS: OwnPortOptions = {
-  arrivalTimeoutMs: 4000,
-  readTimeoutMs: 4000,
-  maxConnections: 200,
-  streams: { max: 6, maxOfConnection: 4, lifetimeMs: 3000 },
+  arrivalTimeoutMs: 1500,
+  readTimeoutMs: 1500,
+  streams: { max: 6, maxOfConnection: 4, lifetimeMs: 2000 },
 };
+
+/** A port that does not hurry those who send much. */
+const PATIENT: OwnPortOptions = { maxConnections: 80 };
 
 /** What a port holds, in bytes, and what it did. */
 interface Memory {
@@ -30,31 +33,40 @@ beforeAll(() => {
 });
 afterAll(() => certificates.remove());
 
-describe.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
+// They mostly wait, each for a server of its own.
+describe.concurrent.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
   let port: OwnPort;
+  let patient: OwnPort;
   const raws: RawSocket[] = [];
   beforeAll(async () => {
     const { certFile, keyFile } = certificates.server;
-    port = await startOwnPort(runtime, { ...LIMITS, tls: secure ? { certFile, keyFile } : undefined }, 128);
+    const tls = secure ? { certFile, keyFile } : undefined;
+    port = await startOwnPort(runtime, { ...LIMITS, tls }, 128);
+    patient = await startOwnPort(runtime, { ...PATIENT, tls }, 128);
   });
   afterEach(async () => {
     for (const { socket } of raws.splice(0)) socket.destroy();
-    expect(port.output()).not.toMatch(/uncaught|unhandled|warning|heap/i);
-    expect(port.isRunning()).toBe(true);
-    expect((await memory()).failures).toBe(0);
+    for (const each of [port, patient]) {
+      expect(each.output()).not.toMatch(/uncaught|unhandled|warning|heap/i);
+      expect(each.isRunning()).toBe(true);
+      expect((await memory(each)).failures).toBe(0);
+    }
   });
-  afterAll(() => port.stop());
+  afterAll(async () => {
+    await port.stop();
+    await patient.stop();
+  });
 
-  async function dial(alpn: "h2" | "http/1.1" = "h2"): Promise<RawSocket> {
-    const raw = await rawConnect(port.url, alpn);
+  async function dial(alpn: "h2" | "http/1.1" = "h2", to = port): Promise<RawSocket> {
+    const raw = await rawConnect(to.url, alpn);
     raws.push(raw);
     return raw;
   }
 
   /** On a connection of its own, which is tried again where there is no room for one. */
-  async function memory(): Promise<Memory> {
+  async function memory(of = port): Promise<Memory> {
     return waitFor("it tells what it holds", async () => {
-      const raw = await rawConnect(port.url, "http/1.1");
+      const raw = await rawConnect(of.url, "http/1.1");
       raw.send("GET /memory HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
       await waitFor("it is answered", () => raw.isClosed());
       const text = raw.received().toString();
@@ -62,8 +74,8 @@ describe.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
     });
   }
 
-  const heldBytes = async () => {
-    const { heapUsed, external } = await memory();
+  const heldBytes = async (of = port) => {
+    const { heapUsed, external } = await memory(of);
     return heapUsed + external;
   };
   const frames = (raw: RawSocket) => framesIn(raw.received());
@@ -74,13 +86,13 @@ describe.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
     return headers.payload[0] === 0x88 ? "200" : /\d{3}/.exec(headers.payload.subarray(0, 6).toString("latin1"))?.[0];
   };
 
-  it("takes bodies of one-byte pieces in no more memory than their bytes", async () => {
+  it.sequential("takes bodies of one-byte pieces in no more memory than their bytes", async () => {
     const pieces = 120_000;
-    const overHttp1 = await Promise.all([dial("http/1.1"), dial("http/1.1")]);
-    const overHttp2 = await Promise.all([dial(), dial()]);
+    const overHttp1 = await Promise.all([dial("http/1.1", patient), dial("http/1.1", patient)]);
+    const overHttp2 = await Promise.all([dial("h2", patient), dial("h2", patient)]);
     for (const raw of overHttp1) raw.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
     for (const raw of overHttp2) raw.send(Buffer.concat([HELLO, requestHeaders(1, {})]));
-    const before = await heldBytes();
+    const before = await heldBytes(patient);
     const many = 10_000;
     const piece1 = Buffer.from("1\r\na\r\n".repeat(many));
     const piece2 = Buffer.concat(Array.from({ length: many }, () => frame(FRAME.data, 0, 1, Buffer.from("a"))));
@@ -102,7 +114,7 @@ describe.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
         }
       }),
     ]);
-    expect((await heldBytes()) - before).toBeLessThan(24 * MIB);
+    expect((await heldBytes(patient)) - before).toBeLessThan(24 * MIB);
     for (const raw of overHttp1) raw.send("0\r\n\r\n");
     for (const raw of overHttp2) raw.send(frame(FRAME.data, FLAG.endStream, 1));
     for (const raw of overHttp1)
@@ -110,7 +122,7 @@ describe.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
     for (const raw of overHttp2) await waitFor("it is answered", () => statusOn(raw, 1) === "200");
   });
 
-  it("answers bodies of no piece, or of one, that do not end", async () => {
+  it.sequential("answers bodies of no piece, or of one, that do not end", async () => {
     const none = await dial();
     none.send(Buffer.concat([HELLO, requestHeaders(1, {})]));
     const one = await dial();
@@ -130,7 +142,7 @@ describe.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
     await waitFor("and closed", () => http1.isClosed());
   });
 
-  it("bounds what half bodies hold", async () => {
+  it.sequential("bounds what half bodies hold", async () => {
     const before = await heldBytes();
     const streams = Array.from({ length: 250 }, (_, i) => 2 * i + 1);
     const half = Buffer.alloc(200, "a");
@@ -149,8 +161,8 @@ describe.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
     await waitFor("it is given back", async () => (await heldBytes()) - before < 24 * MIB);
   });
 
-  it("answers each of 200 oversized messages on one connection, and goes on", async () => {
-    const session = connectHttp2(port.url, { rejectUnauthorized: false });
+  it.sequential("answers each of 200 oversized messages on one connection, and goes on", async () => {
+    const session = connectHttp2(patient.url, { rejectUnauthorized: false });
     session.on("error", () => {});
     const send = (body: Buffer | undefined) =>
       new Promise<number | undefined>((resolve, reject) => {
@@ -174,8 +186,8 @@ describe.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
     session.destroy();
   });
 
-  it("resets an oversized message that does not end, once it is answered", async () => {
-    const session = connectHttp2(port.url, { rejectUnauthorized: false });
+  it.sequential("resets an oversized message that does not end, once it is answered", async () => {
+    const session = connectHttp2(patient.url, { rejectUnauthorized: false });
     session.on("error", () => {});
     const stream = session.request({ ":method": "POST", ":path": "/" }, { endStream: false });
     let status: number | undefined;
@@ -197,7 +209,7 @@ describe.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
     session.destroy();
   });
 
-  it("ends who reads no answers, PINGs or not", async () => {
+  it.sequential("ends who reads no answers, PINGs or not", async () => {
     const before = await heldBytes();
     const streams = Array.from({ length: 100 }, (_, i) => 2 * i + 1);
     const settings = frame(FRAME.settings, 0, 0, setting(4, 100));
@@ -219,8 +231,9 @@ describe.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
     await waitFor("it is given back", async () => (await heldBytes()) - before < 24 * MIB);
   });
 
-  it("ends who reads nothing at all", async () => {
+  it.sequential("ends who reads nothing at all", async () => {
     const before = await heldBytes();
+    const open = descriptorsOf(port.pid);
     const { served } = await memory();
     const settings = frame(FRAME.settings, 0, 0, setting(4, 2 ** 31 - 1));
     const window = frame(FRAME.windowUpdate, 0, 0, uint32(2 ** 30));
@@ -232,8 +245,9 @@ describe.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
     for (const { socket } of [overHttp2, pipelined]) socket.pause();
     overHttp2.send(Buffer.concat([HELLO, settings, window, ...requests]));
     pipelined.send("GET / HTTP/1.1\r\nHost: x\r\nx-bytes: 1000000\r\n\r\n".repeat(100));
-    // Whether they are closed is not seen by who does not read; what they held is.
     await waitFor("they are served", async () => (await memory()).served > served);
+    // Who does not read does not see that they are closed.
+    await waitFor("the server has closed them", () => descriptorsOf(port.pid) <= open);
     await waitFor("it is given back", async () => (await heldBytes()) - before < 24 * MIB);
     for (const raw of [overHttp2, pipelined]) {
       raw.socket.resume();
@@ -241,7 +255,7 @@ describe.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
     }
   });
 
-  it("limits streams, of one connection and of all, and how long they last", async () => {
+  it.sequential("limits streams, of one connection and of all, and how long they last", async () => {
     const [one, two] = [await dial(), await dial()];
     const open = (streams: number[]) => streams.map((stream) => requestHeaders(stream, { ":path": "/fallback" }));
     one.send(Buffer.concat([HELLO, ...open([1, 3, 5, 7, 9])]));
@@ -258,31 +272,31 @@ describe.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
     expect(statusOn(one, 11)).toBeUndefined();
   });
 
-  it("limits connections, and closes those that are silent for others", async () => {
-    for (let i = 0; i < 199; i++) await dial(i % 2 === 0 ? "h2" : "http/1.1");
+  it.sequential("limits connections, and closes those that are silent for others", async () => {
+    for (let i = 0; i < 79; i++) await dial(i % 2 === 0 ? "h2" : "http/1.1", patient);
     await waitFor("somebody else gets in", async () => {
-      const raw = await dial("http/1.1");
+      const raw = await dial("http/1.1", patient);
       raw.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
       await waitFor("it is answered or closed", () => raw.isClosed() || raw.received().length > 0);
       return raw.received().length > 0;
     });
-    expect(raws.filter((raw) => !raw.isClosed()).length).toBeLessThanOrEqual(200);
+    expect(raws.filter((raw) => !raw.isClosed()).length).toBeLessThanOrEqual(80);
     for (const { socket } of raws.splice(0)) socket.destroy();
   });
 
-  it("takes 32 KiB of header fields, and no more", async () => {
+  it.sequential("takes 32 KiB of header fields, and no more", async () => {
     const [fits, large] = ["a".repeat(31 * 1024), "a".repeat(40 * 1024)];
     for (const [value, expected] of [
       [fits, "HTTP/1.1 200"],
       [large, "HTTP/1.1 431"],
     ] as const) {
-      const raw = await dial("http/1.1");
+      const raw = await dial("http/1.1", patient);
       raw.send(`GET / HTTP/1.1\r\nHost: x\r\nx: ${value}\r\n\r\n`);
       await waitFor("it is answered", () => raw.received().toString("latin1").startsWith(expected));
     }
     const answer = (value: string) =>
       new Promise((resolve) => {
-        const session = connectHttp2(port.url, { rejectUnauthorized: false });
+        const session = connectHttp2(patient.url, { rejectUnauthorized: false });
         session.on("error", resolve);
         const stream = session.request({ ":path": "/", x: value.slice(0, 20_000), y: value.slice(20_000) });
         stream.on("error", () => resolve("refused"));

@@ -24,8 +24,11 @@ export function holdHttp2Answer(stream: ServerHttp2Stream, bytes: number, answer
     stream.close(reason === "late" ? constants.NGHTTP2_CANCEL : constants.NGHTTP2_ENHANCE_YOUR_CALM);
     // Its connection takes no new ones; those that are there may still end, each in its own time.
     session?.close();
-    // Without streams it ends itself, but waits for what the system has not taken.
-    if (session) setTimeout(() => session.destroyed && endConnection(session), LAST_WRITE_MS).unref();
+    // Without streams it ends itself, but waits for what the system has not taken; so does a stream that is closed.
+    const endStuck = () => {
+      if (session && (session.destroyed || !stream.destroyed)) endConnection(session);
+    };
+    setTimeout(endStuck, LAST_WRITE_MS).unref();
   });
   answers.add(answer, bytes);
   return () => answers.remove(answer);
