@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import { capDeadline } from "./deadlines.ts";
-import { dropRestHttp2, endHttp1 } from "./drain.ts";
+import { dropRestHttp2, endIfEarlyHttp1 } from "./drain.ts";
 import { isGone } from "./gone.ts";
 import { Holdings } from "./holdings.ts";
 import type { OnHttpError } from "./http-errors.ts";
@@ -191,10 +191,7 @@ class Fallback {
       return;
     }
     res.once("close", stream.leave);
-    const { socket } = req;
-    res.once("finish", () => {
-      if (!req.complete) endHttp1(socket);
-    });
+    endIfEarlyHttp1(req, res);
     this.#serve(req, res);
   }
 
