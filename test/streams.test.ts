@@ -81,8 +81,24 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, secure }
     raw.send(head);
     raw.send(body);
     await waitFor("it is refused", () => raw.received().includes("resource_exhausted"));
+    // Else its caller would keep it for another call, and lose that.
+    expect(raw.received().toString("latin1").split("\r\n\r\n")[0]).toMatch(/^connection: close$/im);
     // Else the next call on it would wait behind the rest of this one.
     await waitFor("the connection is ended", () => raw.isClosed(), 10_000);
     raw.socket.destroy();
+  });
+
+  it("take in the rest of what is too long over HTTP/2, so that callers who send all before they read come to read", async () => {
+    const session = connectHttp2(server.url, { rejectUnauthorized: false });
+    const stream = session.request({ ":method": "POST", ":path": WATCH, "content-type": "application/connect+proto" });
+    // More than the windows of a stream and of the buffers on its way.
+    const body = Buffer.alloc(3 * 1024 * 1024);
+    body.writeUInt32BE(body.byteLength - 5, 1);
+    await new Promise((resolve) => stream.end(body, () => resolve(undefined)));
+    let answer = "";
+    for await (const chunk of stream.setEncoding("latin1")) answer += chunk;
+    expect(answer).toContain("resource_exhausted");
+    expect(stream.rstCode).toBe(0);
+    session.destroy();
   });
 });

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import { capDeadline } from "./deadlines.ts";
-import { dropRestHttp2, endHttp1 } from "./drain.ts";
+import { dropRestHttp2, endIfEarlyHttp1 } from "./drain.ts";
 import { isGone } from "./gone.ts";
 import { Holdings } from "./holdings.ts";
 import type { OnHttpError } from "./http-errors.ts";
@@ -71,9 +71,11 @@ export function dispatch(options: DispatchOptions): PortHandlers {
 
   const http2 = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags: number, rawHeaders: string[]) => {
     if (!hosts.isUsable(headers[":authority"] ?? headers.host)) headers[":authority"] = "localhost";
-    const { expect } = headers;
-    if (expect !== undefined && expect !== "100-continue" && onHttpError) {
-      return writeHttp2(stream, onHttpError(417, headers as HeaderRecord), limits);
+    // Its value has no case (RFC 9110, 10.1.1).
+    const expect = headers.expect?.toLowerCase();
+    if (expect !== undefined && expect !== "100-continue") {
+      if (onHttpError) return writeHttp2(stream, onHttpError(417, headers as HeaderRecord), limits);
+      return stream.respond({ ":status": 417 }, { endStream: true });
     }
     const serve = (route: Route | undefined) => {
       if (expect === "100-continue") {
@@ -191,10 +193,7 @@ class Fallback {
       return;
     }
     res.once("close", stream.leave);
-    const { socket } = req;
-    res.once("finish", () => {
-      if (!req.complete) endHttp1(socket);
-    });
+    endIfEarlyHttp1(req, res);
     this.#serve(req, res);
   }
 

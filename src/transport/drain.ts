@@ -1,4 +1,4 @@
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import type { ConnectionHoldings, GiveUpReason, Held, Holdings } from "./holdings.ts";
@@ -15,6 +15,8 @@ const MAX_DROPPED_BYTES = 16 * 1024 * 1024;
  */
 export function dropRestHttp2(stream: ServerHttp2Stream, rests: Holdings): void {
   if (stream.destroyed || stream.readableEnded) return;
+  // Whoever was reading has lost interest. A request made of the stream would keep what comes, then pause the stream.
+  stream.removeAllListeners("data");
   const rest = new Rest(rests.of(stream.session ?? stream), () => stream.close(constants.NGHTTP2_NO_ERROR));
   let left = MAX_DROPPED_BYTES;
   stream.on("data", (chunk: Uint8Array) => {
@@ -49,10 +51,31 @@ export function dropRestHttp1(req: IncomingMessage): void {
 const LINGER_MS = 5000;
 
 /**
- * Ends an HTTP/1.1 connection whose answer was finished before its request, by
- * whoever then let go of the request: node:http would never read on, and the
- * connection's next request would wait behind the rest of this one. What still
- * comes is dropped, up to a bound: closing at once may lose the answer.
+ * Ends an HTTP/1.1 connection with its answer where that begins before the
+ * request has come, for whoever answers then lets go of the request: node:http
+ * would never read on, and the connection's next request would wait behind the
+ * rest of this one. The answer says so: a caller who kept the connection for
+ * another call would lose that.
+ */
+export function endIfEarlyHttp1(req: IncomingMessage, res: ServerResponse): void {
+  const { socket } = req;
+  const { writeHead } = res;
+  res.writeHead = ((...args: never[]) => {
+    if (!req.complete) {
+      res.setHeader("connection", "close");
+      // node:http would close at once.
+      (socket as Socket & { destroySoon?: () => void }).destroySoon = () => endHttp1(socket);
+    }
+    return Reflect.apply(writeHead, res, args);
+  }) as never;
+  res.once("finish", () => {
+    if (!req.complete && !socket.writableEnded) endHttp1(socket);
+  });
+}
+
+/**
+ * Ends an HTTP/1.1 connection. What still comes is dropped, up to a bound:
+ * closing at once may lose the answer.
  *
  * @param last what is written before
  */

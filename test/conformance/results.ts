@@ -6,7 +6,7 @@ export interface Results {
   readonly failures: ReadonlyMap<string, string>;
 }
 
-/** The share of cases that the adapter may fail. It fails none; a busy machine may make it late. */
+/** The share of cases that the adapter may fail, each also when it is run by itself. It fails none. */
 const MAX_ADAPTER_FAILURES = 0.01;
 
 /**

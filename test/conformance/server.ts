@@ -1,12 +1,13 @@
 // The server that the conformance suite tests: `server.ts NAME DESCRIPTORS`, where NAME is one of VARIANTS. What it is
 // to be comes on standard input, and where it listens goes to standard output, each message behind its length.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { createServer as createHttp2Server, createSecureServer } from "node:http2";
+import { createServer as createHttp2Server, createSecureServer, type Http2ServerRequest } from "node:http2";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo, Server } from "node:net";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import type { ConnectRouterOptions } from "@connectrpc/connect";
+import { Code, ConnectError, type ConnectRouterOptions } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip, connectNodeAdapter } from "@connectrpc/connect-node";
+import { ConnectAdapter } from "../../src/transport/adapter.ts";
 import { dispatch } from "../../src/transport/dispatch.ts";
 import { openPort } from "../../src/transport/port.ts";
 import { UnaryTransport } from "../../src/transport/unary.ts";
@@ -57,12 +58,16 @@ function planOf({ httpVersion, useTls, serverCreds, clientTlsCert, messageReceiv
 /** The service's own port and transport, put together as the service does it. Resolves with the port's number. */
 async function openOurs({ options, tls }: Plan): Promise<number> {
   const unary = new UnaryTransport(options);
+  const never = () => new ConnectError("nothing is refused by its header", Code.Internal);
+  const adapter = new ConnectAdapter({ ...options, onMethod: never, onContentType: never, onError: console.error });
   const { url } = await openPort(
     { host: HOST, port: 0, tls },
     dispatch({
+      // The service answers 405 and 415 itself, with a body; here it is Connect's handlers that do, as the suite has it.
       find: (httpMethod, target, headers) => unary.route(httpMethod, target, headers),
-      fallback: connectNodeAdapter(options) as (req: IncomingMessage, res: ServerResponse) => void,
+      fallback: (req, res) => adapter.serve(req, res),
       fallbackHeaders: () => undefined,
+      onError: console.error,
     }),
   );
   return Number(new URL(url).port);
@@ -72,8 +77,7 @@ async function openOurs({ options, tls }: Plan): Promise<number> {
 async function openAdapter({ options, isHttp1, tls }: Plan): Promise<number> {
   const adapter = connectNodeAdapter(options) as (req: IncomingMessage, res: ServerResponse) => void;
   const serve = (req: IncomingMessage, res: ServerResponse) => {
-    // The adapter leaves the rest of a message that is too long unread, and so the connection's next calls waiting.
-    res.once("finish", () => req.resume());
+    dropRest(req, res);
     adapter(req, res);
   };
   let server: Server;
@@ -86,6 +90,16 @@ async function openAdapter({ options, isHttp1, tls }: Plan): Promise<number> {
   }
   await new Promise<void>((resolve) => server.listen(0, HOST, resolve));
   return (server.address() as AddressInfo).port;
+}
+
+/** The adapter leaves the rest of a message that is too long unread, and so its caller, and the next calls, waiting. */
+function dropRest(req: IncomingMessage, res: ServerResponse): void {
+  const stream = (req as unknown as Partial<Http2ServerRequest>).stream;
+  (stream ?? res).once("finish", () => {
+    // What waits to read would keep what comes from flowing.
+    if (stream) stream.removeAllListeners("data").resume();
+    else req.removeAllListeners("readable").resume();
+  });
 }
 
 async function standardInput(): Promise<Buffer> {

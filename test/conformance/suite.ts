@@ -2,9 +2,9 @@ import { execFileSync, spawn } from "node:child_process";
 import { join, resolve } from "node:path";
 
 const MODULE = "connectrpc.com/conformance";
-const VERSION = "v1.0.5";
+const VERSION = "v1.0.7";
 
-/** How long the suite may take for one server, in milliseconds. It takes about a minute. */
+/** How long the suite may take for one server, in milliseconds. It takes less than a minute. */
 const MAX_RUN_MS = 8 * 60_000;
 
 /** The official conformance suite, as it is installed. */

@@ -86,19 +86,6 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
     connect: { code: Code.ResourceExhausted, calls: 0 },
   },
   {
-    name: "a GET is served when it has ended",
-    reason: "Connect does not read the body of a GET, so it makes the call of one whose body breaks its own length.",
-    requests: FORMS.filter(({ http, protocol }) => http === 2 && protocol === "connect-get").map((form) =>
-      requestOf(form, MESSAGE, { headers: [["content-length", "3"]] }),
-    ),
-    covers: ({ http, method, headers, body }) =>
-      http === 2 &&
-      method === "GET" &&
-      headers.some(([name, value]) => name === "content-length" && Number(value) !== body.byteLength),
-    lean: { end: "reset", calls: 0 },
-    connect: { end: "reset", calls: 1 },
-  },
-  {
     name: "a field with an empty value at its end is not lost",
     reason: "Connect's gRPC sends the space after the last comma, and HTTP/2 drops a field that ends in one.",
     requests: grpcForms()
