@@ -135,6 +135,7 @@ describeAttacks("bodies of strangers", [
   },
   {
     title: "pieces of one byte, 60,000 of them on each of 8 streams (HTTP/2), no token",
+    isRehearsed: true,
     bounds: { heldKiB: 8192, cpuMs: 1500 },
     run: async (target) => onePieces(target, []),
   },
@@ -198,6 +199,7 @@ describeAttacks("bodies of token holders", [
   },
   {
     title: "pieces of one byte, 60,000 of them on each of 8 streams (HTTP/2)",
+    isRehearsed: true,
     bounds: { heldKiB: 8192, cpuMs: 1500 },
     run: (target) => onePieces(target, [authorization(target)]),
   },
