@@ -8,7 +8,7 @@ import { createServer } from "node:net";
 export async function waitFor<T>(
   what: string,
   condition: () => T | Promise<T>,
-  timeoutMs = 20_000,
+  timeoutMs = 40_000,
 ): Promise<NonNullable<T>> {
   const deadline = performance.now() + timeoutMs;
   for (;;) {
