@@ -206,9 +206,6 @@ export function writeHttp2(
         stream.close(constants.NGHTTP2_INTERNAL_ERROR);
       }
     });
-  } else if (body.length === 0) {
-    // A header alone: gRPC knows its status there only if the stream ends with it.
-    stream.respond(headers, END_STREAM);
   } else {
     stream.respond(headers);
   }
