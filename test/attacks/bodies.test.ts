@@ -118,6 +118,7 @@ describeAttacks("bodies of strangers", [
   },
   {
     title: "chunks of one byte, 256 Ki of them (HTTP/1.1), no token",
+    isRehearsed: true,
     bounds: { heldKiB: 4096, cpuMs: 3000 },
     run: (target) => oneByteChunks(target, {}),
   },
@@ -194,6 +195,7 @@ describeAttacks("bodies of token holders", [
   },
   {
     title: "chunks of one byte, 256 Ki of them (HTTP/1.1)",
+    isRehearsed: true,
     bounds: { heldKiB: 4096, cpuMs: 3000 },
     run: (target) => oneByteChunks(target, Object.fromEntries([authorization(target)])),
   },

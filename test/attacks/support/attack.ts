@@ -99,7 +99,10 @@ async function strike(attack: Attack, place: Place, certificates: Certificates):
     addRow(inject("attackRows"), { attack: attack.title, place: place.title, ...row });
   try {
     for (let i = 0; i < WARM_UP_CALLS; i++) await bystander.call();
-    if (attack.isRehearsed) await attack.run(target);
+    if (attack.isRehearsed) {
+      await attack.run(target);
+      await idle(server.pid);
+    }
     const before = { held: await heldBytesOf(server), cpu: cpuMsOf(server.pid) };
     bystander.start();
     const failed: { error?: unknown } = {};
