@@ -57,7 +57,7 @@ export function exchangeLimits({
     refuse: onHttpError,
     bodies: new Holdings({ ...bounds, timeoutMs: arrivalTimeoutMs }),
     rests: new Holdings({ ...bounds, timeoutMs: arrivalTimeoutMs }),
-    answers: new Holdings({ maxBytes: 128 * MIB, maxConnectionBytes: 16 * MIB, timeoutMs: readTimeoutMs }),
+    answers: new Holdings({ ...bounds, timeoutMs: readTimeoutMs }),
   };
 }
 
