@@ -58,7 +58,7 @@ export function exchangeLimits({
     bodies: new Holdings({ ...bounds, timeoutMs: arrivalTimeoutMs }),
     rests: new Holdings({ ...bounds, timeoutMs: arrivalTimeoutMs }),
     // Those of one turn of the event loop are there together; that is no sign of callers who do not read.
-    answers: new Holdings({ ...bounds, maxBytes: 128 * MIB, ownBytes: 2 * 1024, timeoutMs: readTimeoutMs }),
+    answers: new Holdings({ ...bounds, ownBytes: 2 * 1024, timeoutMs: readTimeoutMs }),
   };
 }
 
