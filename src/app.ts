@@ -137,7 +137,8 @@ export function createApp(parts: AppParts): App {
     },
   });
   const userRoute = new UserRoute({
-    onRefused: (error, { headers, arrived }) => refuse(error, headers, { contextValues: restContext(), arrived }),
+    onRefused: (error, { headers, arrived }, method) =>
+      refuse(error, headers, { method, contextValues: restContext(), arrived }),
     requireStrictJson,
     compressions: connect.acceptCompression,
   });
