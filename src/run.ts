@@ -88,7 +88,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
     } else announce(log, listening);
     return { ...listening, close };
   } catch (error) {
-    await lifecycle.close(config.shutdownTimeoutMs);
+    await lifecycle.close(config.shutdownTimeoutMs, closeFailure(logger));
     throw error;
   }
 }
@@ -155,7 +155,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     });
     return { app, log, lifecycle, madeTokens, endStreams: () => shutdown.abort() };
   } catch (error) {
-    await lifecycle.close(config.shutdownTimeoutMs);
+    await lifecycle.close(config.shutdownTimeoutMs, closeFailure(log.logger));
     throw error;
   }
 }

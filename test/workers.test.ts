@@ -55,6 +55,7 @@ describe.skipIf(redisUrl === undefined)("several workers on one port", () => {
       const answer = await Promise.any([get(server, "/metrics"), get(server, "/metrics")]);
       expect(answer.status).toBe(503);
       expect(await answer.text()).toBe("the metrics of all workers cannot be had\n");
+      expect(server.log().some(({ msg }) => msg === "the metrics of all workers could not be collected")).toBe(true);
     } finally {
       process.kill(hung, "SIGCONT");
     }
