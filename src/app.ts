@@ -9,14 +9,14 @@ import type { Metrics } from "./observability/metrics.ts";
 import { errorResponse } from "./rest/errors.ts";
 import { httpError } from "./rest/http-errors.ts";
 import { isOperationMethod, operationNotAllowed, operations } from "./rest/operations.ts";
-import { isUserRoute, pathNotFound, UserRoute, verbNotAllowed } from "./rest/user-route.ts";
+import { isUserRoute, pathNotFound } from "./rest/user-route.ts";
 import { VERBS } from "./rest/verbs.ts";
+import { type RefusedCall, restCalls } from "./rest-calls.ts";
 import { admission } from "./rpc/admission.ts";
 import { kProtocol } from "./rpc/context.ts";
 import { callError } from "./rpc/errors.ts";
 import { authenticationInterceptor, deadlineInterceptor } from "./rpc/interceptors.ts";
 import {
-  type ObservedCall,
   type Observers,
   observeFailure,
   observeInterceptor,
@@ -29,7 +29,6 @@ import { isOpenService, routes, servedMethods } from "./rpc/routes.ts";
 import { SharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
 import { ConnectAdapter } from "./transport/adapter.ts";
-import { type Admitted, admitted } from "./transport/admission.ts";
 import { CallLimit } from "./transport/call-limit.ts";
 import { COMPRESSIONS } from "./transport/compression.ts";
 import { Cors } from "./transport/cors.ts";
@@ -38,9 +37,8 @@ import type { OnHttpError } from "./transport/http-errors.ts";
 import { LeanContextValues } from "./transport/lean-context-values.ts";
 import { type HeaderRecord, LeanHeaders } from "./transport/lean-headers.ts";
 import { answerNow, protocolOf, refusalOf } from "./transport/refusals.ts";
-import { requireStrictJson } from "./transport/strict-json.ts";
 import { UnaryTransport } from "./transport/unary.ts";
-import { asConnectError, pathOf, type Route } from "./transport/wire.ts";
+import { pathOf, type Route } from "./transport/wire.ts";
 
 /** What the service is made of. */
 export interface AppParts {
@@ -136,11 +134,7 @@ export function createApp(parts: AppParts): App {
       return observeFailure(observers, call, refusedError(error, method.input));
     },
   });
-  const userRoute = new UserRoute({
-    onRefused: (error, { headers, arrived }) => refuse(error, headers, { contextValues: restContext(), arrived }),
-    requireStrictJson,
-    compressions: connect.acceptCompression,
-  });
+  const rest = restCalls({ admit, unary, refuse, compressions: connect.acceptCompression });
   const endpoints = operations({ ...parts, probe, metrics: (accept) => metrics.expose(formatOf(accept)) });
   const publicEndpoints: typeof endpoints = parts.metricsPort === undefined ? endpoints : new Map();
   const adapter = new ConnectAdapter({
@@ -158,46 +152,10 @@ export function createApp(parts: AppParts): App {
   function refuse(
     failure: ConnectError,
     headers: HeaderRecord,
-    of: Partial<Pick<ObservedCall, "method" | "contextValues">> & { readonly arrived?: number | undefined } = {},
+    { method, contextValues, arrived }: RefusedCall = {},
   ): ConnectError {
-    const { method, contextValues, arrived } = of;
     const requestId = requestIdOf(new LeanHeaders(headers));
     return observeFailure(observers, { method, contextValues, requestId, started: startOf(arrived) }, failure);
-  }
-
-  /** The REST shim: each verb is one RPC, and is let in as one. */
-  function rest(httpMethod: string, headers: HeaderRecord): Route | Promise<Route> {
-    const verb = VERBS.get(httpMethod);
-    if (!verb)
-      return answerNow(
-        errorResponse(refuse(verbNotAllowed(httpMethod), headers, { contextValues: restContext() }), false),
-      );
-    const letIn = (call: Admitted): Route => ({
-      isTooLong: (_head, total) => userRoute.isTooLong(total),
-      serve: (request) => {
-        try {
-          call.begin();
-        } catch (reason) {
-          return Promise.resolve(errorResponse(asConnectError(reason), false));
-        }
-        return userRoute.serve(verb, request, (method, message) =>
-          unary.call(method, message, {
-            protocolName: "rest",
-            source: request,
-            header: call.header,
-            contextValues: call.contextValues,
-          }),
-        );
-      },
-      end: () => call.end(),
-    });
-    const refuseCall = (reason: unknown) => answerNow(errorResponse(asConnectError(reason), false));
-    try {
-      const found = admitted(verb.method, "rest", headers, { admit, contextValues: restContext });
-      return found instanceof Promise ? found.then(letIn, refuseCall) : letIn(found);
-    } catch (reason) {
-      return refuseCall(reason);
-    }
   }
 
   /** The answer to a path that nothing serves, in the caller's protocol. */
@@ -216,30 +174,22 @@ export function createApp(parts: AppParts): App {
   const find: Find = (httpMethod, target, headers) => {
     if (!PLAIN_TARGET.test(target)) return answerNow(onHttpError(400, headers));
     const call = unary.route(httpMethod, target, headers);
-    if (call) return withCors(call, headers);
+    if (call) return cors.readable(call, headers);
     const path = pathOf(target);
     if (isUserRoute(path)) return rest(httpMethod, headers);
     const endpoint = publicEndpoints.get(path);
     if (endpoint) return operation(endpoint, httpMethod, headers);
     const preflight = RPC_PATH.test(path) ? cors.preflight(httpMethod, headers) : undefined;
     if (preflight) return answerNow({ status: 204, headers: preflight, body: new Uint8Array(0) });
-    if (adapter.has(path)) return withCors(adapter.refuse(httpMethod, path, headers), headers);
+    if (adapter.has(path)) return cors.readable(adapter.refuse(httpMethod, path, headers), headers);
     const route = nowhere(path, headers);
-    return RPC_PATH.test(path) ? withCors(route, headers) : route;
+    return RPC_PATH.test(path) ? cors.readable(route, headers) : route;
   };
 
   const onHttpError: OnHttpError = (status, headers) => {
     const error = refuse(httpError(status), headers);
     return RPC_TYPE.test(String(headers["content-type"])) ? refusalOf(headers, error) : errorResponse(error, false);
   };
-
-  /** Lets pages of other origins read the answer, where they may. */
-  function withCors<R extends Route | undefined>(found: R | Promise<R>, headers: HeaderRecord): R | Promise<R> {
-    const allowed = cors.headersFor(headers);
-    if (!allowed) return found;
-    const add = (route: R) => (route ? (new CorsRoute(route, allowed) as unknown as R) : route);
-    return found instanceof Promise ? found.then(add) : add(found);
-  }
 
   return {
     connect: {
@@ -257,28 +207,6 @@ export function createApp(parts: AppParts): App {
       return endpoint ? operation(endpoint, httpMethod, headers) : nowhere(path, headers);
     },
   };
-}
-
-/** A route whose answer pages of other origins may read. */
-class CorsRoute implements Route {
-  readonly #route: Route;
-  readonly #allowed: HeaderRecord;
-  readonly isTooLong: Route["isTooLong"];
-
-  constructor(route: Route, allowed: HeaderRecord) {
-    this.#route = route;
-    this.#allowed = allowed;
-    this.isTooLong = route.isTooLong && ((head, total) => route.isTooLong?.(head, total) === true);
-  }
-
-  async serve(request: Parameters<Route["serve"]>[0]) {
-    const response = await this.#route.serve(request);
-    return { ...response, headers: { ...response.headers, ...this.#allowed } };
-  }
-
-  end(): void {
-    this.#route.end?.();
-  }
 }
 
 function methodNotAllowed(allowed: readonly string[]): ConnectError {
@@ -308,8 +236,4 @@ function rpcContext({ headers }: { readonly headers: HeaderRecord }): ContextVal
   const values = new LeanContextValues();
   const protocol = protocolOf(headers);
   return protocol === "connect" ? values : values.set(kProtocol, protocol);
-}
-
-function restContext(): ContextValues {
-  return new LeanContextValues().set(kProtocol, "rest");
 }

@@ -48,7 +48,10 @@ describe("the lifecycle", () => {
       throw new Error("no");
     });
     lifecycle.onClose("rejects", () => Promise.reject(new Error("no")));
-    expect(await lifecycle.close(10_000)).toEqual(["rejects", "throws"]);
+    const told: unknown[] = [];
+    const failed = await lifecycle.close(10_000, (name, error) => told.push([name, error]));
+    expect(failed).toEqual(["rejects", "throws"]);
+    expect(told).toEqual(failed.map((name) => [name, new Error("no")]));
     expect(seen).toEqual(["first"]);
   });
 

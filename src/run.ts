@@ -5,6 +5,7 @@ import { announce } from "./announce.ts";
 import { type App, createApp } from "./app.ts";
 import { StaticTokens } from "./auth/static-tokens.ts";
 import type { ApiTokenSetting, Config } from "./config/config.ts";
+import { type Environment, environmentPath } from "./domain/environment.ts";
 import type { StoreProbe } from "./domain/store.ts";
 import { newApiToken } from "./domain/token.ts";
 import "./hardening.ts";
@@ -87,7 +88,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
     } else announce(log, listening);
     return { ...listening, close };
   } catch (error) {
-    await lifecycle.close(config.shutdownTimeoutMs);
+    await lifecycle.close(config.shutdownTimeoutMs, closeFailure(logger));
     throw error;
   }
 }
@@ -127,13 +128,18 @@ export async function open(config: Config, options: { write?: (line: string) => 
   if (apiTokens.length === 0)
     log.logger.warn("API_TOKENS is not set: nobody can call UserGroupService or ViewerService");
   try {
-    const client = await openStore(config, log.logger, metrics);
+    let onBack = () => {};
+    const client = await openStore(config, { logger: log.logger, metrics, onReady: () => onBack() });
     lifecycle.onClose("store", () => client.close());
     const ring = config.tokenKeys.length > 0 ? config.tokenKeys : [{ id: "embedded", secret: randomBytes(32) }];
     const store = new RedisUserGroups({ client, cipher: new TokenCipher(ring) });
     if (config.redisUrl !== undefined) await checkRedis(config, client, log.logger);
     if (tellsForAll()) warnOfExposure(config, log.logger);
-    const authenticator = new StaticTokens(await principals(apiTokens, new RedisEnvironments(client)));
+    const environments = new RedisEnvironments(client);
+    const bearers = await principals(apiTokens, environments);
+    const authenticator = new StaticTokens(bearers);
+    const inUse = bearers.map(({ principal }) => principal.environment);
+    if (config.redisUrl !== undefined) onBack = () => void remind(config, { client, environments, inUse }, log.logger);
     const shutdown = new AbortController();
     // Every stream that is open listens to it.
     setMaxListeners(0, shutdown.signal);
@@ -149,7 +155,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     });
     return { app, log, lifecycle, madeTokens, endStreams: () => shutdown.abort() };
   } catch (error) {
-    await lifecycle.close(config.shutdownTimeoutMs);
+    await lifecycle.close(config.shutdownTimeoutMs, closeFailure(log.logger));
     throw error;
   }
 }
@@ -175,6 +181,33 @@ async function checkRedis({ tokenKeys }: Config, client: StoreClient, logger: Lo
     );
   }
   for (const warning of await durabilityWarnings(client)) logger.warn(warning);
+}
+
+/**
+ * Tells a Redis that has come back what it may have forgotten: which keys encrypt, so that a wrong ring is still told
+ * from the right one, and the environments with their numbers, so that no other ones are given these.
+ */
+async function remind(
+  { tokenKeys }: Config,
+  parts: { client: StoreClient; environments: RedisEnvironments; inUse: readonly Environment[] },
+  logger: Logger,
+): Promise<void> {
+  const { client, environments, inUse } = parts;
+  // Of several connections the last one to be there has it done.
+  if (!client.isReady()) return;
+  try {
+    await checkTokenKeys(client, tokenKeys);
+    for (const known of new Map(inUse.map((environment) => [environmentPath(environment), environment])).values()) {
+      const stored = await environments.ensureEnvironment(known);
+      if (stored.number === known.number && stored.partitions === known.partitions) continue;
+      logger.error(
+        { environment: environmentPath(known) },
+        "Redis holds another environment of this name than the one this process works with; restart it",
+      );
+    }
+  } catch (error) {
+    logger.error(errorFields(error), "Redis has come back, but could not be told of its keys and environments");
+  }
 }
 
 function warnOfExposure({ host, tls }: Config, logger: Logger): void {
@@ -208,7 +241,10 @@ function closeFailure(logger: Logger): CloseFailure {
   return (name, error) => logger.warn({ name, ...errorFields(error) }, "closing failed");
 }
 
-async function openStore(config: Config, logger: Logger, metrics: Metrics): Promise<StoreClient> {
+async function openStore(
+  config: Config,
+  { logger, metrics, onReady }: { logger: Logger; metrics: Metrics; onReady: () => void },
+): Promise<StoreClient> {
   const observe: Metrics["observeStore"] = (roundTrip) => metrics.observeStore(roundTrip);
   if (config.redisUrl === undefined) {
     logger.warn(
@@ -229,6 +265,7 @@ async function openStore(config: Config, logger: Logger, metrics: Metrics): Prom
     onReady: () => {
       lastText = "";
       logger.info("Redis connection is ready");
+      onReady();
     },
   });
 }

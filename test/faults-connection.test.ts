@@ -103,7 +103,10 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("a server on %s
     const keys = await admin.dbsize();
     await admin.config("SET", "maxmemory", "1");
     await waitFor("it is not ready", async () => (await readiness(server)) === 503);
-    expect(server.log().find(({ msg }) => msg.startsWith("not ready"))?.["cause"]).toMatch(/OOM/);
+    const told = () => server.log().filter(({ msg }) => /^not ready|^ready again/.test(msg));
+    expect(told()).toMatchObject([
+      { level: "error", error: expect.stringMatching(/^StoreUnavailable: /), cause: expect.stringMatching(/OOM/) },
+    ]);
     for (const change of [
       () => groups.updateUserGroup({ userGroupId: "a", name: "after" }),
       () => groups.getUserGroup({ userGroupId: "new" }),
@@ -116,6 +119,8 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("a server on %s
     expect((await viewers.resolveViewer({ token: userGroup?.token ?? "" })).name).toBe("before");
     await admin.config("SET", "maxmemory", "0");
     await waitFor("it is ready", async () => (await readiness(server)) === 200);
+    // However often it was asked meanwhile.
+    expect(told().map(({ level }) => level)).toEqual(["error", "info"]);
     expect((await groups.updateUserGroup({ userGroupId: "a", name: "after" })).userGroup?.name).toBe("after");
     // Asking whether a change could be made leaves nothing behind.
     expect(await admin.dbsize()).toBe(keys);

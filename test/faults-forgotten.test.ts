@@ -2,8 +2,10 @@ import { Redis } from "ioredis";
 import { afterEach, describe, expect, inject, it } from "vitest";
 import { startRedis } from "./support/redis.ts";
 import { grpcClients } from "./support/rpc.ts";
-import { startServer } from "./support/server.ts";
+import { launch, startServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
+
+const OTHER_KEY = Buffer.alloc(32, 8).toString("base64");
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -42,5 +44,46 @@ describe.skipIf(inject("redisUrl") === undefined)("a Redis that comes back with 
     expect(keys).toHaveLength(2 * 40 + 2 * 200);
     const teamIds = await Promise.all(keys.map((key) => operator.hget(key, "team_id")));
     expect(new Set(teamIds).size).toBe(keys.length);
+  });
+
+  it("is told again what environments and keys there are, so that no other ones are taken for right", async () => {
+    const redis = await startRedis();
+    closers.push(() => redis.stop());
+    const operator = new Redis(redis.url);
+    operator.on("error", () => {});
+    closers.push(() => operator.disconnect());
+    const worker = await startServer({ redisUrl: redis.url });
+    closers.push(() => worker.stop());
+    const told = async () => {
+      const keys = ["ug:token-keys", ...(await operator.keys("ug:env:*"))].sort();
+      return Promise.all(keys.map(async (key) => [key, await operator.hgetall(key).then(withoutTime)]));
+    };
+    const withoutTime = ({ create_time: _, ...fields }: { [field: string]: string }) => fields;
+    const before = await told();
+    expect(before).toHaveLength(4);
+    // It writes nothing to disk, and comes back empty.
+    await redis.kill();
+    await redis.restart();
+    await waitFor("all is told again", async () => JSON.stringify(await told()) === JSON.stringify(before));
+    expect(await operator.keys("ug:env-number:*")).toHaveLength(3);
+    const wrong = launch({}, { PORT: "0", REDIS_URL: redis.url, TOKEN_KEYS: `other:${OTHER_KEY}`, API_TOKENS: "" });
+    closers.push(() => wrong.stop());
+    expect(await wrong.exited()).toBe(1);
+    expect(wrong.output()).toContain("TOKEN_KEYS holds none of the keys");
+  });
+
+  it("says when an environment is not what it was any more", async () => {
+    const redis = await startRedis();
+    closers.push(() => redis.stop());
+    const operator = new Redis(redis.url);
+    operator.on("error", () => {});
+    closers.push(() => operator.disconnect());
+    const worker = await startServer({ redisUrl: redis.url });
+    closers.push(() => worker.stop());
+    await operator.hset(`ug:env:${worker.environment}/Customer`, "partitions", "65");
+    await operator.client("KILL", "TYPE", "normal", "SKIPME", "yes");
+    const changed = () => worker.log().filter(({ msg }) => msg.startsWith("Redis holds another"));
+    await waitFor("the log tells of it", () => changed().length > 0);
+    expect(changed()).toMatchObject([{ level: "error", environment: `${worker.environment}/Customer` }]);
   });
 });

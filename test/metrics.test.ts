@@ -69,15 +69,18 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
       await code("OK", "rest"),
       await code("Unauthenticated", "grpc"),
       await code("InvalidArgument", "connect"),
+      await code("InvalidArgument", "rest"),
     ];
     await http1(server.url, "/api/user", { headers, body: '{"user_group_id":"metrics"}' });
     const grpc = { "content-type": "application/grpc", te: "trailers" };
     await http2(server.url, GET, { method: "POST", headers: grpc, body: envelope(Buffer.alloc(0)) });
     await http1(server.url, GET, { method: "POST", headers, body: "{" });
+    await http1(server.url, "/api/user", { headers, body: "{" });
     const after = [
       await code("OK", "rest"),
       await code("Unauthenticated", "grpc"),
       await code("InvalidArgument", "connect"),
+      await code("InvalidArgument", "rest"),
     ];
     expect(after).toEqual(before.map((count) => (count ?? 0) + 1));
     for (const protocol of ["rest", "grpc", "connect"]) {

@@ -45,6 +45,25 @@ describe.skipIf(redisUrl === undefined)("several workers on one port", () => {
     expect(await server.stop()).toBe(0);
   });
 
+  it("give no metrics rather than those of one while another hangs", async () => {
+    const server = await start();
+    for (let i = 0; i < 4; i++) await get(server, "/api/user?user_group_id=shared");
+    const [, hung] = workerPids(server) as [number, number];
+    process.kill(hung, "SIGSTOP");
+    try {
+      // One of the two is asked of the worker that hangs.
+      const answer = await Promise.any([get(server, "/metrics"), get(server, "/metrics")]);
+      expect(answer.status).toBe(503);
+      expect(await answer.text()).toBe("the metrics of all workers cannot be had\n");
+      expect(server.log().some(({ msg }) => msg === "the metrics of all workers could not be collected")).toBe(true);
+    } finally {
+      process.kill(hung, "SIGCONT");
+    }
+    await waitFor("they are whole again", async () => (await get(server, "/metrics")).status === 200);
+    expect(await (await get(server, "/metrics")).text()).toMatch(/GetUserGroup[^}]*"rest"[^}]*grpc_code="OK"\} 4\n/);
+    expect(await server.stop()).toBe(0);
+  });
+
   it("all end on a signal", async () => {
     const server = await start();
     const pids = workerPids(server);

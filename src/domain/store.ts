@@ -48,8 +48,8 @@ export interface UserGroupStore {
 
 /** What a store of environments must promise. */
 export interface EnvironmentStore {
-  /** The environment of the name; made with the default partitions when it is missing. */
-  ensureEnvironment(name: EnvironmentName): Promise<Environment>;
+  /** The environment of the name; made when it is missing, with the partitions that are given or else the default. */
+  ensureEnvironment(name: EnvironmentName & { readonly partitions?: number }): Promise<Environment>;
 }
 
 /** Whether a store can be used. */

@@ -35,7 +35,7 @@ export class Metrics {
   });
   /** Label sets are few; looking one up costs less than prom-client's hashing of it. */
   readonly #storeChildren = new Map<string, (seconds: number) => void>();
-  readonly #exposing = new Map<MetricsFormat, Promise<Exposition>>();
+  readonly #exposing = new Map<MetricsFormat, Promise<Exposition | undefined>>();
 
   constructor() {
     collectDefaultMetrics({ register: this.#registry });
@@ -61,8 +61,11 @@ export class Metrics {
     observe(seconds);
   }
 
-  /** All of it, and that of the other workers. */
-  expose(format: MetricsFormat = "prometheus"): Promise<Exposition> {
+  /**
+   * All of it, and that of the other workers; undefined when theirs cannot be had. The share of one alone would be read
+   * as counters that fell.
+   */
+  expose(format: MetricsFormat = "prometheus"): Promise<Exposition | undefined> {
     // Anybody may ask, and collecting is work for every worker: it is done once for all who ask meanwhile.
     let exposing = this.#exposing.get(format);
     if (!exposing) {
@@ -72,8 +75,8 @@ export class Metrics {
     return exposing;
   }
 
-  async #collect(format: MetricsFormat): Promise<Exposition> {
-    const ofAll = cluster.isWorker ? await metricsOfAllWorkers(process) : undefined;
-    return new Exposition(ofAll ?? (await this.#registry.metrics()), format);
+  async #collect(format: MetricsFormat): Promise<Exposition | undefined> {
+    const text = await (cluster.isWorker ? metricsOfAllWorkers(process) : this.#registry.metrics());
+    return text === undefined ? undefined : new Exposition(text, format);
   }
 }

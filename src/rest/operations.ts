@@ -8,12 +8,15 @@ export interface OperationsParts {
   readonly probe: StoreProbe;
   /** Whether the process is about to end. */
   readonly isClosing: () => boolean;
-  /** The metrics in the format that an `Accept` field asks for. */
-  readonly metrics: (accept: string | undefined) => Promise<{
-    readonly contentType: string;
-    readonly text: string;
-    readonly gzipped: () => Promise<Uint8Array>;
-  }>;
+  /** The metrics in the format that an `Accept` field asks for; undefined when not all of them can be had. */
+  readonly metrics: (accept: string | undefined) => Promise<
+    | {
+        readonly contentType: string;
+        readonly text: string;
+        readonly gzipped: () => Promise<Uint8Array>;
+      }
+    | undefined
+  >;
 }
 
 type Endpoint = (request: { readonly headers: RestResponse["headers"] }) => Promise<RestResponse>;
@@ -40,6 +43,7 @@ export function operations({ probe, isClosing, metrics }: OperationsParts): Read
 
 async function exposed(headers: RestResponse["headers"], metrics: OperationsParts["metrics"]): Promise<RestResponse> {
   const exposition = await metrics(fieldOf(headers, "accept"));
+  if (!exposition) return text(503, "the metrics of all workers cannot be had\n");
   const answer = text(200, exposition.text, exposition.contentType);
   answer.headers["vary"] = "accept, accept-encoding";
   if (!takesGzip(fieldOf(headers, "accept-encoding"))) return answer;

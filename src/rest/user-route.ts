@@ -32,7 +32,7 @@ export type TypedCall = <M extends DescMethodUnary>(
 /** What the route is made of. */
 export interface UserRouteOptions {
   /** Told of every request that fails before it is a call, and may add to what is answered. */
-  readonly onRefused: (error: ConnectError, request: RestRequest) => ConnectError;
+  readonly onRefused: (error: ConnectError, request: RestRequest, method: DescMethodUnary) => ConnectError;
   /** Refuses what protobuf-es takes for the JSON of a message although it is none. @throws Error */
   readonly requireStrictJson: (desc: DescMessage, json: JsonObject) => void;
   /** Encodings of bodies, most wanted first. */
@@ -76,15 +76,15 @@ export class UserRoute {
       return body instanceof Promise
         ? body
             .then((bytes) => this.#call(verb, { ...request, body: bytes }, call))
-            .catch((failure) => this.#refuse(failure, request))
+            .catch((failure) => errorResponse(this.#refused(failure, verb, request), false))
         : this.#call(verb, request, call);
     } catch (failure) {
-      return Promise.resolve(this.#refuse(failure, request));
+      return Promise.resolve(errorResponse(this.#refused(failure, verb, request), false));
     }
   }
 
-  #refuse(failure: unknown, request: RestRequest): RestResponse {
-    return errorResponse(this.#options.onRefused(toCallError(failure), request), false);
+  #refused(failure: unknown, { method }: Verb, request: RestRequest): ConnectError {
+    return this.#options.onRefused(toCallError(failure), request, method);
   }
 
   /** Never rejects. @throws what is wrong with the request */
@@ -94,7 +94,7 @@ export class UserRoute {
     const message: Message = verb.toRequest(verbRequest);
     const fail = (failure: unknown) => {
       // What the call did not raise has not been counted and logged.
-      const error = failure instanceof ConnectError ? failure : this.#options.onRefused(toCallError(failure), request);
+      const error = failure instanceof ConnectError ? failure : this.#refused(failure, verb, request);
       return errorResponse(error, verbRequest.ifMatch !== undefined);
     };
     const [, ...otherTags] = verbRequest.ifMatch ?? [];

@@ -60,6 +60,7 @@ class RoundTrip extends TimedCall {
 /** The store's connections, with a deadline and one kind of error on every call. */
 export class StoreClient implements StoreProbe {
   readonly redis: ScriptedRedis;
+  readonly #connection: StoreConnection;
   readonly #changes: StoreConnection;
   readonly #replicas: Replicas | undefined;
   readonly #observe: StoreObserver | undefined;
@@ -73,6 +74,7 @@ export class StoreClient implements StoreProbe {
   constructor(connection: StoreConnection, options: StoreClientOptions, changes = connection) {
     const { timeoutMs, minReplicas = 0, observe } = options;
     this.redis = connection.redis;
+    this.#connection = connection;
     this.#changes = changes;
     this.#observe = observe;
     this.#timeoutMs = timeoutMs;
@@ -81,6 +83,11 @@ export class StoreClient implements StoreProbe {
       const wait = (count: number, ms: number) => changes.redis.wait(count, ms);
       this.#replicas = new Replicas(wait, minReplicas, timeoutMs * WAIT_SHARE);
     }
+  }
+
+  /** Whether every connection is there. */
+  isReady(): boolean {
+    return this.#connection.isReady() && this.#changes.isReady();
   }
 
   /**

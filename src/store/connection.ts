@@ -54,10 +54,14 @@ export function connect(address: RedisAddress, options: ConnectionOptions) {
 
   let clock: RedisClock | Promise<RedisClock> = noClock();
   const opened = new Promise<void>((resolve, reject) => {
+    let isOpened = false;
+    let hasFailed = false;
     const report = (error: Error) => {
       const fault = setupFault(error, address);
-      if (fault) reject(fault);
-      options.onError(fault ?? error);
+      hasFailed ||= fault !== undefined && !isOpened;
+      // What ends the start is said by whoever starts, and what follows from it by nobody.
+      if (hasFailed) reject(fault);
+      else options.onError(fault ?? error);
     };
     redis.on("error", (error) => {
       // ioredis would go on with database 0.
@@ -73,6 +77,7 @@ export function connect(address: RedisAddress, options: ConnectionOptions) {
       asked.then((known) => {
         if (clock !== asked) return;
         clock = known;
+        isOpened = true;
         options.onReady();
         resolve();
       }, report);
@@ -139,7 +144,12 @@ function setupFault(error: Error, { db, password }: RedisAddress): StoreMisconfi
       `Redis refuses database ${db} (${error.message}); choose another one at the end of REDIS_URL`,
     );
   }
-  if (!isAnswerTo("auth", error) && !/^(WRONGPASS|NOAUTH|NOPERM)\b/.test(error.message)) return undefined;
+  if (error.message.startsWith("NOPERM")) {
+    return new StoreMisconfigured(
+      `Redis does not let the user of REDIS_URL do what this service needs (${error.message}); give that user the rights to it`,
+    );
+  }
+  if (!isAnswerTo("auth", error) && !/^(WRONGPASS|NOAUTH)\b/.test(error.message)) return undefined;
   return new StoreMisconfigured(
     password === undefined
       ? `Redis wants a password (${error.message}); give it in REDIS_URL as redis://:PASSWORD@HOST or redis://USER:PASSWORD@HOST`

@@ -28,8 +28,9 @@ export class RedisEnvironments implements EnvironmentStore {
    * @throws StoreUnavailable; TooFewReplicas when it was made; RecordUnreadable
    *   when what is stored of it is no number, or none is left
    */
-  async ensureEnvironment(name: EnvironmentName): Promise<Environment> {
-    let record = await this.#adopt(name, "partitions", String(DEFAULT_PARTITIONS), "create_time", String(Date.now()));
+  async ensureEnvironment(name: EnvironmentName & { readonly partitions?: number }): Promise<Environment> {
+    const partitions = String(name.partitions ?? DEFAULT_PARTITIONS);
+    let record = await this.#adopt(name, "partitions", partitions, "create_time", String(Date.now()));
     if (record["number"] === undefined) record = await this.#adopt(name, "number", String(await this.#number(name)));
     return {
       name: name.name,

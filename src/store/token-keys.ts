@@ -2,7 +2,6 @@ import type { StoreClient } from "./client.ts";
 import { deriveKey, type RingKey } from "./encryption.ts";
 import { TOKEN_KEYS_KEY } from "./keys.ts";
 import { StoreMisconfigured } from "./misconfigured.ts";
-import { recordFromFlat } from "./record.ts";
 
 /** What shows which key one is, and is of no use otherwise. */
 export function checkValue(secret: Uint8Array): string {
@@ -25,12 +24,12 @@ export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey
   requireFit(known, ring);
   const [current] = ring;
   if (current && !known.has(current.id)) {
-    const answer = await client.change("token-keys", (redis, deadline) =>
+    const [, , ...noted] = await client.change("token-keys", (redis, deadline) =>
       redis.ugAdopt(TOKEN_KEYS_KEY, deadline, current.id, checkValue(current.secret)),
     );
-    // Another process may have noted another key under this id meanwhile.
-    const { [current.id]: noted } = recordFromFlat(answer, 2);
-    requireFit(new Map([[current.id, noted ?? ""]]), ring);
+    // Another process may have noted a key meanwhile, even another one under this id.
+    for (let i = 0; i + 1 < noted.length; i += 2) known.set(noted[i] as string, noted[i + 1] as string);
+    requireFit(known, ring);
   }
   const ids = new Set(ring.map(({ id }) => id));
   return [...known.keys()].filter((id) => !ids.has(id));

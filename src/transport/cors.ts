@@ -1,5 +1,6 @@
 import { cors } from "@connectrpc/connect";
 import type { HeaderRecord } from "./lean-headers.ts";
+import type { Route, WireRequest, WireResponse } from "./wire.ts";
 
 /** What browsers of other origins may do (https://fetch.spec.whatwg.org/#http-cors-protocol). */
 export interface CorsOptions {
@@ -42,6 +43,14 @@ export class Cors {
     };
   }
 
+  /** Lets pages of other origins read what a route answers, where they may. */
+  readable<R extends Route | undefined>(found: R | Promise<R>, request: HeaderRecord): R | Promise<R> {
+    const allowed = this.headersFor(request);
+    if (!allowed) return found;
+    const add = (route: R) => (route ? (new ReadableRoute(route, allowed) as unknown as R) : route);
+    return found instanceof Promise ? found.then(add) : add(found);
+  }
+
   /** The answer to a preflight request; undefined for any other request. */
   preflight(httpMethod: string, request: HeaderRecord): HeaderRecord | undefined {
     if (httpMethod !== "OPTIONS" || request["access-control-request-method"] === undefined) return undefined;
@@ -53,5 +62,27 @@ export class Cors {
       "access-control-allow-headers": this.#allowHeaders,
       "access-control-max-age": String(MAX_AGE_SECONDS),
     };
+  }
+}
+
+/** A route whose answer pages of other origins may read. */
+class ReadableRoute implements Route {
+  readonly #route: Route;
+  readonly #allowed: HeaderRecord;
+  readonly isTooLong: Route["isTooLong"];
+
+  constructor(route: Route, allowed: HeaderRecord) {
+    this.#route = route;
+    this.#allowed = allowed;
+    this.isTooLong = route.isTooLong && ((head, total) => route.isTooLong?.(head, total) === true);
+  }
+
+  async serve(request: WireRequest): Promise<WireResponse> {
+    const response = await this.#route.serve(request);
+    return { ...response, headers: { ...response.headers, ...this.#allowed } };
+  }
+
+  end(): void {
+    this.#route.end?.();
   }
 }

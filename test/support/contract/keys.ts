@@ -79,6 +79,15 @@ export function ringContract({ store, clients, redis }: ContractContext): void {
       expect(await noted()).toEqual(["k1"]);
     });
 
+    it("tells of a ring that another process has noted meanwhile", async () => {
+      for (const client of clients()) {
+        await redis().del(TOKEN_KEYS_KEY);
+        const lacking = await Promise.all([checkTokenKeys(client, [OLD]), checkTokenKeys(client, [NEXT])]);
+        // Neither saw the other's key when it looked; whoever noted its own later finds both.
+        expect(lacking).toEqual([[], ["k1"]]);
+      }
+    });
+
     it("takes one of two keys that are noted under one id at once", async () => {
       const outcomes = await Promise.allSettled([check(OLD), check(WRONG)]);
       expect(outcomes.filter(({ status }) => status === "fulfilled").length).toBeLessThanOrEqual(1);
