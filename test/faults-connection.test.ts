@@ -103,6 +103,7 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("a server on %s
     const keys = await admin.dbsize();
     await admin.config("SET", "maxmemory", "1");
     await waitFor("it is not ready", async () => (await readiness(server)) === 503);
+    expect(await (await fetch(`${server.url}/readyz`)).text()).toBe("no change can be made\n");
     const told = () => server.log().filter(({ msg }) => /^not ready|^ready again/.test(msg));
     expect(told()).toMatchObject([
       { level: "error", error: expect.stringMatching(/^StoreUnavailable: /), cause: expect.stringMatching(/OOM/) },

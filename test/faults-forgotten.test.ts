@@ -2,7 +2,7 @@ import { Redis } from "ioredis";
 import { afterEach, describe, expect, inject, it } from "vitest";
 import { startRedis } from "./support/redis.ts";
 import { grpcClients } from "./support/rpc.ts";
-import { launch, startServer } from "./support/server.ts";
+import { launch, type ServerOptions, startServer, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 const OTHER_KEY = Buffer.alloc(32, 8).toString("base64");
@@ -12,17 +12,27 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
+async function newServer(options: ServerOptions): Promise<TestServer> {
+  const server = await startServer(options);
+  closers.push(() => server.stop());
+  return server;
+}
+
+/** A Redis, and a connection of the test's own. */
+async function newRedis(args: readonly string[] = []) {
+  const redis = await startRedis(args);
+  closers.push(() => redis.stop());
+  const operator = new Redis(redis.url);
+  operator.on("error", () => {});
+  closers.push(() => operator.disconnect());
+  return { redis, operator };
+}
+
 describe.skipIf(inject("redisUrl") === undefined)("a Redis that comes back with an older state", () => {
   it("is given no team id twice by workers that go on", async () => {
-    const redis = await startRedis(["--dbfilename", "dump.rdb"]);
-    closers.push(() => redis.stop());
-    const operator = new Redis(redis.url);
-    operator.on("error", () => {});
-    closers.push(() => operator.disconnect());
-    const first = await startServer({ redisUrl: redis.url });
-    closers.push(() => first.stop());
-    const second = await startServer({ redisUrl: redis.url, like: first });
-    closers.push(() => second.stop());
+    const { redis, operator } = await newRedis(["--dbfilename", "dump.rdb"]);
+    const first = await newServer({ redisUrl: redis.url });
+    const second = await newServer({ redisUrl: redis.url, like: first });
     const workers = [first, second];
     const create = async (name: string, count: number) => {
       for (const [i, worker] of workers.entries()) {
@@ -47,13 +57,8 @@ describe.skipIf(inject("redisUrl") === undefined)("a Redis that comes back with 
   });
 
   it("is told again what environments and keys there are, so that no other ones are taken for right", async () => {
-    const redis = await startRedis();
-    closers.push(() => redis.stop());
-    const operator = new Redis(redis.url);
-    operator.on("error", () => {});
-    closers.push(() => operator.disconnect());
-    const worker = await startServer({ redisUrl: redis.url });
-    closers.push(() => worker.stop());
+    const { redis, operator } = await newRedis();
+    await newServer({ redisUrl: redis.url });
     const told = async () => {
       const keys = ["ug:token-keys", ...(await operator.keys("ug:env:*"))].sort();
       return Promise.all(keys.map(async (key) => [key, await operator.hgetall(key).then(withoutTime)]));
@@ -73,13 +78,8 @@ describe.skipIf(inject("redisUrl") === undefined)("a Redis that comes back with 
   });
 
   it("says when an environment is not what it was any more", async () => {
-    const redis = await startRedis();
-    closers.push(() => redis.stop());
-    const operator = new Redis(redis.url);
-    operator.on("error", () => {});
-    closers.push(() => operator.disconnect());
-    const worker = await startServer({ redisUrl: redis.url });
-    closers.push(() => worker.stop());
+    const { redis, operator } = await newRedis();
+    const worker = await newServer({ redisUrl: redis.url });
     await operator.hset(`ug:env:${worker.environment}/Customer`, "partitions", "65");
     await operator.client("KILL", "TYPE", "normal", "SKIPME", "yes");
     const changed = () => worker.log().filter(({ msg }) => msg.startsWith("Redis holds another"));

@@ -33,7 +33,7 @@ export function operations({ probe, isClosing, metrics }: OperationsParts): Read
           await probe.ping();
           return text(200, "ok\n");
         } catch {
-          return text(503, "the store does not answer\n");
+          return text(503, "no change can be made\n");
         }
       },
     ],

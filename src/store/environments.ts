@@ -29,8 +29,15 @@ export class RedisEnvironments implements EnvironmentStore {
    *   when what is stored of it is no number, or none is left
    */
   async ensureEnvironment(name: EnvironmentName & { readonly partitions?: number }): Promise<Environment> {
-    const partitions = String(name.partitions ?? DEFAULT_PARTITIONS);
-    let record = await this.#adopt(name, "partitions", partitions, "create_time", String(Date.now()));
+    // Nearly always it is there, and nothing need be changed.
+    let record = recordFromFlat(
+      await this.#client.run("environment", (redis) => redis.flatHash(environmentKey(name))),
+      0,
+    );
+    if (record["partitions"] === undefined) {
+      const partitions = String(name.partitions ?? DEFAULT_PARTITIONS);
+      record = await this.#adopt(name, "partitions", partitions, "create_time", String(Date.now()));
+    }
     if (record["number"] === undefined) record = await this.#adopt(name, "number", String(await this.#number(name)));
     return {
       name: name.name,
