@@ -9,6 +9,7 @@ export default defineConfig({
     // Servers start and stop within tests; nothing waits this long but what hangs.
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    maxWorkers: 2,
+    // Most tests wait for servers in processes of their own.
+    maxWorkers: 3,
   },
 });
