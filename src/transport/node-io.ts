@@ -51,7 +51,11 @@ export function exchangeHttp2(
     answer(
       route,
       request,
-      (response) => writeHttp2(stream, response, limits),
+      (response) => {
+        // The rest of the request may still be coming; what has come is not needed any more.
+        request.body = EMPTY;
+        writeHttp2(stream, response, limits);
+      },
       () => stream.close(constants.NGHTTP2_INTERNAL_ERROR),
     );
   };
@@ -79,7 +83,10 @@ export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, route: 
     answer(
       route,
       request,
-      (response) => writeHttp1(req, res, response, limits),
+      (response) => {
+        request.body = EMPTY;
+        writeHttp1(req, res, response, limits);
+      },
       () => res.destroy(),
     );
   };
