@@ -213,6 +213,7 @@ describeAttacks("bodies of token holders", [
   {
     title: "3 MB to one connection again and again (HTTP/2)",
     bounds: { cpuMs: 150, heldKiB: 4096 },
+    isRehearsed: true,
     run: (target) => oversized(target, [authorization(target)]),
   },
 ]);
