@@ -2,31 +2,15 @@ import { readFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { Redis } from "ioredis";
-import { afterEach, describe, expect, inject, it } from "vitest";
+import { describe, expect, inject, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
 import { openRedis, type StoreClient } from "../src/store/client.ts";
-import { startRedis, type TestRedis } from "./support/redis.ts";
+import { closers, newRedis, newServer } from "./support/closed-after-each.ts";
+import type { TestRedis } from "./support/redis.ts";
 import { openRedisProxy } from "./support/redis-proxy.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
-
-const closers: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
-
-async function newRedis(args: readonly string[] = []): Promise<TestRedis> {
-  const redis = await startRedis(args);
-  closers.push(() => redis.stop());
-  return redis;
-}
-
-async function newServer(options: Parameters<typeof startServer>[0]): Promise<TestServer> {
-  const server = await startServer(options);
-  closers.push(() => server.stop());
-  return server;
-}
 
 /** A connection of the test's own. */
 function operator(redis: TestRedis): Redis {
