@@ -28,16 +28,16 @@ import { MAX_MESSAGE_BYTES, refusedError } from "./rpc/refused.ts";
 import { isOpenService, routes, servedMethods } from "./rpc/routes.ts";
 import { SharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
-import { ConnectAdapter } from "./transport/adapter.ts";
-import { CallLimit } from "./transport/call-limit.ts";
-import { COMPRESSIONS } from "./transport/compression.ts";
-import { Cors } from "./transport/cors.ts";
-import type { Find } from "./transport/dispatch.ts";
-import type { OnHttpError } from "./transport/http-errors.ts";
-import { LeanContextValues } from "./transport/lean-context-values.ts";
-import { type HeaderRecord, LeanHeaders } from "./transport/lean-headers.ts";
-import { answerNow, protocolOf, refusalOf } from "./transport/refusals.ts";
-import { UnaryTransport } from "./transport/unary.ts";
+import { ConnectAdapter } from "./transport/http/adapter.ts";
+import { Cors } from "./transport/http/cors.ts";
+import type { Find } from "./transport/http/dispatch.ts";
+import type { OnHttpError } from "./transport/http/http-errors.ts";
+import { CallLimit } from "./transport/protocol/call-limit.ts";
+import { COMPRESSIONS } from "./transport/protocol/compression.ts";
+import { LeanContextValues } from "./transport/protocol/lean-context-values.ts";
+import { type HeaderRecord, LeanHeaders } from "./transport/protocol/record-headers.ts";
+import { answerNow, protocolOf, refusalOf } from "./transport/protocol/refusals.ts";
+import { UnaryTransport } from "./transport/protocol/unary.ts";
 import { pathOf, type Route } from "./transport/wire.ts";
 
 /** What the service is made of. */

@@ -5,12 +5,12 @@ import { errorResponse } from "./rest/errors.ts";
 import { UserRoute, verbNotAllowed } from "./rest/user-route.ts";
 import { VERBS, type Verb } from "./rest/verbs.ts";
 import { kProtocol } from "./rpc/context.ts";
-import { type Admit, type Admitted, admitted } from "./transport/admission.ts";
-import { LeanContextValues } from "./transport/lean-context-values.ts";
-import type { HeaderRecord } from "./transport/lean-headers.ts";
-import { answerNow } from "./transport/refusals.ts";
-import { requireStrictJson } from "./transport/strict-json.ts";
-import type { UnaryTransport } from "./transport/unary.ts";
+import { requireStrictJson } from "./transport/codec/strict-json.ts";
+import { type Admit, type Admitted, admitted } from "./transport/protocol/admission.ts";
+import { LeanContextValues } from "./transport/protocol/lean-context-values.ts";
+import type { HeaderRecord } from "./transport/protocol/record-headers.ts";
+import { answerNow } from "./transport/protocol/refusals.ts";
+import type { UnaryTransport } from "./transport/protocol/unary.ts";
 import { asConnectError, type Route } from "./transport/wire.ts";
 
 /** What is known of a request that is refused before it is a call. */

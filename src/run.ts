@@ -21,8 +21,8 @@ import { RedisEnvironments } from "./store/environments.ts";
 import { checkTokenKeys } from "./store/token-keys.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
 import { Supervisor, tellSupervisor } from "./supervisor.ts";
-import { dispatch } from "./transport/dispatch.ts";
-import { openPort } from "./transport/port.ts";
+import { dispatch } from "./transport/http/dispatch.ts";
+import { openPort } from "./transport/http/port.ts";
 
 /** The service, opened but for its port. */
 export interface OpenService {

@@ -3,7 +3,7 @@ import { type Config, ConfigError, loadConfig } from "./config/config.ts";
 import { errorFields } from "./observability/log.ts";
 import { open, STREAMS } from "./run.ts";
 import { explainStartFailure } from "./start-failure.ts";
-import { fetchDispatch } from "./transport/fetch-dispatch.ts";
+import { fetchDispatch } from "./transport/http/fetch-dispatch.ts";
 
 /*
  * Entry for `deno serve --parallel`, which listens, on an address of its own

@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { answerHttp1Errors } from "../src/transport/http-errors.ts";
+import { answerHttp1Errors } from "../src/transport/http/http-errors.ts";
 import { type HttpAnswer, http2, rawBytes } from "./support/http.ts";
 import { expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";

@@ -1,7 +1,7 @@
 import { connect as connectHttp2, constants } from "node:http2";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { dispatch } from "../src/transport/dispatch.ts";
-import { openPort, type Port } from "../src/transport/port.ts";
+import { dispatch } from "../src/transport/http/dispatch.ts";
+import { openPort, type Port } from "../src/transport/http/port.ts";
 
 const served: number[] = [];
 let port: Port;

@@ -1,5 +1,5 @@
-import type { compileBinaryEncoder as Binary } from "../../src/transport/fast-binary.ts";
-import type { compileJsonEncoder as Json } from "../../src/transport/fast-json.ts";
+import type { compileBinaryEncoder as Binary } from "../../src/transport/codec/binary-encoder.ts";
+import type { compileJsonEncoder as Json } from "../../src/transport/codec/json-encoder.ts";
 
 /* Every answer is encoded by protobuf-es. */
 

@@ -1,4 +1,4 @@
-import type { HeaderRecord, LeanHeaders as Lean } from "../../src/transport/lean-headers.ts";
+import type { HeaderRecord, LeanHeaders as Lean } from "../../src/transport/protocol/record-headers.ts";
 
 /* Headers of the fetch API, filled from the record. */
 

@@ -1,10 +1,10 @@
 import type { Message } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ContextValues } from "@connectrpc/connect";
 import type { Compression, UniversalHandlerOptions } from "@connectrpc/connect/protocol";
-import type { AdmissionHooks, Admitted } from "./admission.ts";
-import { type CallInit, type CallSource, UnaryCall } from "./call.ts";
-import type { HeaderRecord } from "./lean-headers.ts";
-import type { UnaryMethod } from "./methods.ts";
+import type { AdmissionHooks, Admitted } from "./protocol/admission.ts";
+import { type CallInit, type CallSource, UnaryCall } from "./protocol/call.ts";
+import type { UnaryMethod } from "./protocol/methods.ts";
+import type { HeaderRecord } from "./protocol/record-headers.ts";
 
 /** A request whose body has been read. */
 export interface WireRequest extends CallSource {

@@ -1,9 +1,9 @@
 import { type ClientHttp2Session, connect } from "node:http2";
 import type { ConnectRouterOptions } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip, connectNodeAdapter } from "@connectrpc/connect-node";
-import { dispatch } from "../../src/transport/dispatch.ts";
-import { openPort } from "../../src/transport/port.ts";
-import { UnaryTransport } from "../../src/transport/unary.ts";
+import { dispatch } from "../../src/transport/http/dispatch.ts";
+import { openPort } from "../../src/transport/http/port.ts";
+import { UnaryTransport } from "../../src/transport/protocol/unary.ts";
 import { type Effects, talkInterceptors, talkRoutes } from "./differential-service.ts";
 import { type RawAnswer, type RawRequest, sendHttp1, sendHttp2 } from "./differential-wire.ts";
 

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
-import { dispatch } from "../../src/transport/dispatch.ts";
-import { openPort } from "../../src/transport/port.ts";
+import { dispatch } from "../../src/transport/http/dispatch.ts";
+import { openPort } from "../../src/transport/http/port.ts";
 import type { OwnPortOptions } from "./own-ports.ts";
 
 /*

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { createContextValues, type HandlerContext, type Interceptor } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
-import { Health, HealthCheckRequestSchema } from "../../gen/grpc/health/v1/health_pb.ts";
+import { Health, HealthCheckRequestSchema } from "../../../gen/grpc/health/v1/health_pb.ts";
 import { type CallSource, UnaryCall } from "./call.ts";
 import { type UnaryMethod, unaryMethods } from "./methods.ts";
 import { UnaryTransport } from "./unary.ts";

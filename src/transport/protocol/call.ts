@@ -11,8 +11,8 @@ import type {
 import { createDeadlineSignal, createLinkedAbortController } from "@connectrpc/connect/protocol";
 import { MAX_TIMER_MS } from "./deadlines.ts";
 import { LeanContextValues } from "./lean-context-values.ts";
-import { type HeaderRecord, LeanHeaders } from "./lean-headers.ts";
 import type { UnaryMethod } from "./methods.ts";
+import { type HeaderRecord, LeanHeaders } from "./record-headers.ts";
 
 /** Where a call comes from. */
 export interface CallSource {

@@ -11,9 +11,9 @@ import {
 } from "@connectrpc/connect/protocol-connect";
 import { parseContentType as parseGrpcType } from "@connectrpc/connect/protocol-grpc";
 import { parseContentType as parseGrpcWebType } from "@connectrpc/connect/protocol-grpc-web";
-import { frame, type GrpcType, grpcContentType, grpcTrailer, webTrailer } from "./grpc-protocol.ts";
-import type { HeaderRecord } from "./lean-headers.ts";
-import type { Route, WireResponse } from "./wire.ts";
+import type { Route, WireResponse } from "../wire.ts";
+import { frame, type GrpcType, grpcContentType, grpcTrailer, webTrailer } from "./grpc.ts";
+import type { HeaderRecord } from "./record-headers.ts";
 
 /** A protocol of RPCs, as metrics and interceptors name it. */
 export type RpcProtocol = "grpc" | "grpc-web" | "connect";

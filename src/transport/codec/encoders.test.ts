@@ -2,17 +2,17 @@ import { create, type DescMessage, type JsonObject, type Message, toBinary, toJs
 import { TimestampSchema } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { HealthListResponseSchema } from "../../gen/grpc/health/v1/health_pb.ts";
-import { UserGroupSchema } from "../../gen/usergroup/v1/user_group_pb.ts";
+import { HealthListResponseSchema } from "../../../gen/grpc/health/v1/health_pb.ts";
+import { UserGroupSchema } from "../../../gen/usergroup/v1/user_group_pb.ts";
 import {
   GetUserGroupResponseSchema,
   RotateUserGroupTokenResponseSchema,
   UpdateUserGroupResponseSchema,
-} from "../../gen/usergroup/v1/user_group_service_pb.ts";
-import { ResolveViewerResponseSchema } from "../../gen/usergroup/v1/viewer_service_pb.ts";
-import "../hardening.ts";
-import { compileBinaryEncoder } from "./fast-binary.ts";
-import { compileJsonEncoder } from "./fast-json.ts";
+} from "../../../gen/usergroup/v1/user_group_service_pb.ts";
+import { ResolveViewerResponseSchema } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
+import "../../hardening.ts";
+import { compileBinaryEncoder } from "./binary-encoder.ts";
+import { compileJsonEncoder } from "./json-encoder.ts";
 
 const text = fc.oneof(fc.string({ unit: "binary" }), fc.string({ maxLength: 2000 }), fc.constant("__proto__"));
 const json = fc.dictionary(text, fc.jsonValue({ maxDepth: 5, stringUnit: "binary" }), {

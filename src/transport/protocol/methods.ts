@@ -16,11 +16,11 @@ import {
   validateUniversalHandlerOptions,
 } from "@connectrpc/connect/protocol";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
-import { type BinaryEncoder, compileBinaryEncoder } from "./fast-binary.ts";
-import { compileJsonEncoder } from "./fast-json.ts";
-import { compilePlainBinaryDecoder, compilePlainJsonDecoder, type PlainDecoder } from "./fast-requests.ts";
-import { hasLenientJson, requireStrictJson } from "./strict-json.ts";
-import { structDetour } from "./struct-detour.ts";
+import { type BinaryEncoder, compileBinaryEncoder } from "../codec/binary-encoder.ts";
+import { compileJsonEncoder } from "../codec/json-encoder.ts";
+import { compilePlainBinaryDecoder, compilePlainJsonDecoder, type PlainDecoder } from "../codec/plain-decoders.ts";
+import { hasLenientJson, requireStrictJson } from "../codec/strict-json.ts";
+import { structDetour } from "../codec/struct-detour.ts";
 
 /** Turns the messages of a method into bytes and back; throws ConnectErrors. */
 export interface Serialization {

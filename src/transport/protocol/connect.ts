@@ -10,10 +10,6 @@ import {
   parseTimeout,
   protocolVersion,
 } from "@connectrpc/connect/protocol-connect";
-import type { Admitted } from "./admission.ts";
-import type { UnaryCall } from "./call.ts";
-import { recordOf } from "./lean-headers.ts";
-import type { UnaryMethod } from "./methods.ts";
 import {
   asConnectError,
   bodyBytes,
@@ -25,7 +21,11 @@ import {
   type WireRequest,
   type WireResponse,
   worthCompressing,
-} from "./wire.ts";
+} from "../wire.ts";
+import type { Admitted } from "./admission.ts";
+import type { UnaryCall } from "./call.ts";
+import type { UnaryMethod } from "./methods.ts";
+import { recordOf } from "./record-headers.ts";
 
 const PROTOCOL = "connect";
 const ENCODING = "content-encoding";

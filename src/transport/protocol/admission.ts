@@ -1,7 +1,7 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import type { ContextValues } from "@connectrpc/connect";
 import { LeanContextValues } from "./lean-context-values.ts";
-import { type HeaderRecord, LeanHeaders } from "./lean-headers.ts";
+import { type HeaderRecord, LeanHeaders } from "./record-headers.ts";
 
 /** A call as its header tells of it, before its body is read. */
 export interface CallHead {

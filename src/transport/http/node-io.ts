@@ -1,12 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import { Code, ConnectError } from "@connectrpc/connect";
+import type { HeaderRecord } from "../protocol/record-headers.ts";
+import { bodyBytes, type Route, type WireRequest, type WireResponse } from "../wire.ts";
 import { holdHttp1Answer, holdHttp2Answer } from "./answers.ts";
 import { collectBody } from "./body.ts";
 import { dropRestHttp1, dropRestHttp2 } from "./drain.ts";
 import type { GiveUpReason, Holdings } from "./holdings.ts";
-import type { HeaderRecord } from "./lean-headers.ts";
-import { bodyBytes, type Route, type WireRequest, type WireResponse } from "./wire.ts";
 
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
 const END_STREAM = { endStream: true };

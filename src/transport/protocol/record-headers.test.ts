@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type HeaderRecord, LeanHeaders, recordOf } from "./lean-headers.ts";
+import { type HeaderRecord, LeanHeaders, recordOf } from "./record-headers.ts";
 
 const NAMES = ["a", "B", "x-y", "X-Y", "content-type", "set-cookie", "constructor", "toString", "__proto__", "x-bin"];
 const name = fc.oneof(fc.constantFrom(...NAMES), fc.constantFrom("", " ", "a b", "ü", ":path"));

@@ -1,11 +1,11 @@
 import type { EventEmitter } from "node:events";
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
+import type { HeaderRecord } from "../protocol/record-headers.ts";
+import { bodyBytes, type WireResponse } from "../wire.ts";
 import { endHttp1 } from "./drain.ts";
 import { Holdings } from "./holdings.ts";
-import type { HeaderRecord } from "./lean-headers.ts";
 import { writeHttp1 } from "./node-io.ts";
-import { bodyBytes, type WireResponse } from "./wire.ts";
 
 /**
  * Makes the answer to a request that is refused before anything serves it: 400

@@ -1,16 +1,16 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
-import { capDeadline } from "./deadlines.ts";
+import { capDeadline } from "../protocol/deadlines.ts";
+import { cutQuotedFields } from "../protocol/quoted-fields.ts";
+import type { HeaderRecord } from "../protocol/record-headers.ts";
+import type { Route } from "../wire.ts";
 import { dropRestHttp2, endIfEarlyHttp1 } from "./drain.ts";
 import { isGone } from "./gone.ts";
 import { Holdings } from "./holdings.ts";
 import type { OnHttpError } from "./http-errors.ts";
-import type { HeaderRecord } from "./lean-headers.ts";
 import { type ExchangeLimits, exchangeHttp1, exchangeHttp2, writeHttp1, writeHttp2 } from "./node-io.ts";
 import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";
 import { MAX_HEADER_BYTES, type PortHandlers, streamsAsRequests } from "./port.ts";
-import { cutQuotedFields } from "./quoted-fields.ts";
-import type { Route } from "./wire.ts";
 
 /**
  * Finds what serves a request; undefined where nothing of its own does. A promise only where it takes one to tell

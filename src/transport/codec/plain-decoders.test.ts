@@ -1,14 +1,14 @@
 import { create, type DescMessage, fromBinary, fromJsonString, type Message, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { StringRulesSchema } from "../../gen/buf/validate/validate_pb.ts";
+import { StringRulesSchema } from "../../../gen/buf/validate/validate_pb.ts";
 import {
   GetUserGroupRequestSchema,
   RotateUserGroupTokenRequestSchema,
   UpdateUserGroupRequestSchema,
-} from "../../gen/usergroup/v1/user_group_service_pb.ts";
-import { ResolveViewerRequestSchema } from "../../gen/usergroup/v1/viewer_service_pb.ts";
-import { compilePlainBinaryDecoder, compilePlainJsonDecoder, type PlainDecoder } from "./fast-requests.ts";
+} from "../../../gen/usergroup/v1/user_group_service_pb.ts";
+import { ResolveViewerRequestSchema } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
+import { compilePlainBinaryDecoder, compilePlainJsonDecoder, type PlainDecoder } from "./plain-decoders.ts";
 
 const SCHEMAS = [
   GetUserGroupRequestSchema,

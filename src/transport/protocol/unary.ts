@@ -4,14 +4,14 @@ import type { ConnectError, ConnectRouter, ConnectRouterOptions, ContextValues }
 import { parseContentType as parseConnectType } from "@connectrpc/connect/protocol-connect";
 import { parseContentType as parseGrpcType } from "@connectrpc/connect/protocol-grpc";
 import { parseContentType as parseGrpcWebType } from "@connectrpc/connect/protocol-grpc-web";
+import { asConnectError, type Hooks, pathOf, type Route, type WireRequest, type WireResponse } from "../wire.ts";
 import { type Admitted, admitted } from "./admission.ts";
 import { type CallSource, UnaryCall } from "./call.ts";
-import { serveConnect } from "./connect-protocol.ts";
-import { exceedsEnvelope, exceedsText, type GrpcType, serveGrpc } from "./grpc-protocol.ts";
-import { type HeaderRecord, recordOf } from "./lean-headers.ts";
+import { serveConnect } from "./connect.ts";
+import { exceedsEnvelope, exceedsText, type GrpcType, serveGrpc } from "./grpc.ts";
 import { type UnaryMethod, unaryMethods } from "./methods.ts";
+import { type HeaderRecord, recordOf } from "./record-headers.ts";
 import { answerNow, refuseConnect, refuseGrpc } from "./refusals.ts";
-import { asConnectError, type Hooks, pathOf, type Route, type WireRequest, type WireResponse } from "./wire.ts";
 
 /** Options of the unary transport: those of Connect's router, and what the transport adds. */
 export interface UnaryTransportOptions extends ConnectRouterOptions {

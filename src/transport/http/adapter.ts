@@ -9,12 +9,12 @@ import {
 } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
-import { type AdmissionHooks, type Admitted, admitted } from "./admission.ts";
+import { type AdmissionHooks, type Admitted, admitted } from "../protocol/admission.ts";
+import type { HeaderRecord } from "../protocol/record-headers.ts";
+import { answerNow, protocolOf, refusalOf } from "../protocol/refusals.ts";
+import { withWebText } from "../protocol/web-text.ts";
+import { asConnectError, type Route } from "../wire.ts";
 import { isGone } from "./gone.ts";
-import type { HeaderRecord } from "./lean-headers.ts";
-import { answerNow, protocolOf, refusalOf } from "./refusals.ts";
-import { withWebText } from "./web-text.ts";
-import { asConnectError, type Route } from "./wire.ts";
 
 /** Options of the adapter: those of Connect's router, and what the adapter adds. */
 export interface AdapterOptions extends ConnectRouterOptions, AdmissionHooks {

@@ -8,10 +8,10 @@ import {
   RotateUserGroupTokenRequestSchema,
   UpdateUserGroupRequestSchema,
   UserGroupService,
-} from "../../gen/usergroup/v1/user_group_service_pb.ts";
-import { compileProto } from "../../test/support/proto.ts";
-import "../hardening.ts";
-import { unaryMethods } from "./methods.ts";
+} from "../../../gen/usergroup/v1/user_group_service_pb.ts";
+import { compileProto } from "../../../test/support/proto.ts";
+import "../../hardening.ts";
+import { unaryMethods } from "../protocol/methods.ts";
 import { structDetour } from "./struct-detour.ts";
 
 const registry = compileProto(`

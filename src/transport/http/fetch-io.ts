@@ -1,8 +1,8 @@
+import type { HeaderRecord } from "../protocol/record-headers.ts";
+import type { Route, WireRequest, WireResponse } from "../wire.ts";
 import { Pieces } from "./body.ts";
 import type { GiveUpReason, Held, Holdings } from "./holdings.ts";
-import type { HeaderRecord } from "./lean-headers.ts";
 import { type ExchangeLimits, STATUS_OF } from "./node-io.ts";
-import type { Route, WireRequest, WireResponse } from "./wire.ts";
 
 /** Answers that have no body by their status (https://fetch.spec.whatwg.org/#null-body-status). */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);

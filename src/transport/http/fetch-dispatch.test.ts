@@ -1,7 +1,7 @@
 import { createContextValues } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
+import type { Route, WireRequest, WireResponse } from "../wire.ts";
 import { fetchDispatch } from "./fetch-dispatch.ts";
-import type { Route, WireRequest, WireResponse } from "./wire.ts";
 
 const URL_OF = "http://h.example/path?a=1&b=%20";
 

@@ -1,4 +1,4 @@
-import type { HeaderRecord } from "./lean-headers.ts";
+import type { HeaderRecord } from "./record-headers.ts";
 
 /** The longest time that setTimeout can wait, in milliseconds: nearly 25 days. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;

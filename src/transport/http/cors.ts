@@ -1,6 +1,6 @@
 import { cors } from "@connectrpc/connect";
-import type { HeaderRecord } from "./lean-headers.ts";
-import type { Route, WireRequest, WireResponse } from "./wire.ts";
+import type { HeaderRecord } from "../protocol/record-headers.ts";
+import type { Route, WireRequest, WireResponse } from "../wire.ts";
 
 /** What browsers of other origins may do (https://fetch.spec.whatwg.org/#http-cors-protocol). */
 export interface CorsOptions {

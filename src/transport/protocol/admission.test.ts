@@ -1,9 +1,9 @@
 import { Code, ConnectError, createContextKey } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
-import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
+import type { Route, WireRequest } from "../wire.ts";
 import { type Admit, admitted, type Turn } from "./admission.ts";
 import { UnaryTransport } from "./unary.ts";
-import type { Route, WireRequest } from "./wire.ts";
 
 const kCaller = createContextKey("nobody");
 const PATH = "/usergroup.v1.UserGroupService/GetUserGroup";

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import {
   GetUserGroupRequestSchema,
   RotateUserGroupTokenRequestSchema,
-} from "../../gen/usergroup/v1/user_group_service_pb.ts";
+} from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { hasLenientJson, requireStrictJson } from "./strict-json.ts";
 
 describe("strict JSON", () => {

@@ -8,11 +8,6 @@ import {
 } from "@connectrpc/connect/protocol";
 import * as grpc from "@connectrpc/connect/protocol-grpc";
 import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
-import type { Admitted } from "./admission.ts";
-import type { UnaryCall } from "./call.ts";
-import { type HeaderRecord, LeanHeaders, recordOf } from "./lean-headers.ts";
-import type { Serialization, UnaryMethod } from "./methods.ts";
-import { decodeWebText, webTextType } from "./web-text.ts";
 import {
   asConnectError,
   bodyBytes,
@@ -24,7 +19,12 @@ import {
   type WireRequest,
   type WireResponse,
   worthCompressing,
-} from "./wire.ts";
+} from "../wire.ts";
+import type { Admitted } from "./admission.ts";
+import type { UnaryCall } from "./call.ts";
+import type { Serialization, UnaryMethod } from "./methods.ts";
+import { type HeaderRecord, LeanHeaders, recordOf } from "./record-headers.ts";
+import { decodeWebText, webTextType } from "./web-text.ts";
 
 const ENCODING = "grpc-encoding";
 const ACCEPT_ENCODING = "grpc-accept-encoding";

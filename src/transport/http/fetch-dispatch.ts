@@ -5,14 +5,14 @@ import {
   createConnectRouter,
 } from "@connectrpc/connect";
 import { universalServerRequestFromFetch, universalServerResponseToFetch } from "@connectrpc/connect/protocol";
-import { capDeadline } from "./deadlines.ts";
+import { capDeadline } from "../protocol/deadlines.ts";
+import { cutQuotedFields } from "../protocol/quoted-fields.ts";
+import type { HeaderRecord } from "../protocol/record-headers.ts";
+import { withWebText } from "../protocol/web-text.ts";
+import { pathOf } from "../wire.ts";
 import { type DispatchOptions, exchangeLimits } from "./dispatch.ts";
 import { exchangeFetch, recordOfFetch, responseOf, targetOf } from "./fetch-io.ts";
-import type { HeaderRecord } from "./lean-headers.ts";
 import { OpenStreams } from "./open-streams.ts";
-import { cutQuotedFields } from "./quoted-fields.ts";
-import { withWebText } from "./web-text.ts";
-import { pathOf } from "./wire.ts";
 
 /** What serves the requests of the fetch API. */
 export type FetchHandler = (request: Request) => Promise<Response>;

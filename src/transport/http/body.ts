@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
+import type { Route } from "../wire.ts";
 import type { ConnectionHoldings, GiveUpReason, Held, Holdings } from "./holdings.ts";
-import type { Route } from "./wire.ts";
 
 /** What tells how long a body may be. */
 type BodyLimit = Pick<Route, "isTooLong">;

@@ -1,7 +1,7 @@
 import { parseTimeout as parseConnectTimeout } from "@connectrpc/connect/protocol-connect";
 import { parseTimeout as parseGrpcTimeout } from "@connectrpc/connect/protocol-grpc";
+import type { HeaderRecord } from "../protocol/record-headers.ts";
 import { type ConnectionHoldings, type Held, Holdings } from "./holdings.ts";
-import type { HeaderRecord } from "./lean-headers.ts";
 
 /** Bounds of streams. */
 export interface OpenStreamsOptions {
