@@ -21,8 +21,7 @@ import { RedisEnvironments } from "./store/environments.ts";
 import { checkTokenKeys } from "./store/token-keys.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
 import { Supervisor, tellSupervisor } from "./supervisor.ts";
-import { dispatch } from "./transport/http/dispatch.ts";
-import { openPort } from "./transport/http/port.ts";
+import { serveNode } from "./transport/index.ts";
 
 /** The service, opened but for its port. */
 export interface OpenService {
@@ -34,9 +33,6 @@ export interface OpenService {
   /** Ends the streams, which would not end by themselves. */
   readonly endStreams: () => void;
 }
-
-/** Bounds of Watch and of reflection, which need no API token; gRPC clients that watch ask again when a stream ends. */
-export const STREAMS = { max: 1000, maxOfConnection: 100, lifetimeMs: 600_000 };
 
 /** A service that listens. */
 export interface RunningService {
@@ -67,17 +63,9 @@ export async function run(config: Config, options: { write?: (line: string) => v
   try {
     await requireListenPermission(config.host, config.port);
     // Opened first and so closed last: while the service drains, it says so here.
-    const onError = (error: unknown) => logger.error(errorFields(error), "request failed");
-    const metricsUrl = await openMetricsPort(config, { app, lifecycle, onError });
-    const port = await openPort(
-      { ...config, onError: (error) => logger.error(errorFields(error), "a connection cannot be accepted") },
-      dispatch({
-        ...app,
-        fallbackHeaders: (headers) => app.cors.headersFor(headers),
-        onError,
-        streams: STREAMS,
-      }),
-    );
+    const metricsUrl = await openMetricsPort(config, { app, lifecycle });
+    const onConnectionError = (error: Error) => logger.error(errorFields(error), "a connection cannot be accepted");
+    const port = await serveNode(app.service, { ...config, onConnectionError });
     lifecycle.onClose("connections", () => port.destroy());
     lifecycle.onClose("requests under way", () => port.drain());
     lifecycle.onClose("streams", endStreams);
@@ -96,15 +84,11 @@ export async function run(config: Config, options: { write?: (line: string) => v
 /** Opens the port of health and metrics, where it is set. @returns its URL */
 async function openMetricsPort(
   config: Config,
-  { app, lifecycle, onError }: { app: App; lifecycle: Lifecycle; onError: (error: unknown) => void },
+  { app, lifecycle }: { app: App; lifecycle: Lifecycle },
 ): Promise<string | undefined> {
   if (config.metricsPort === undefined) return undefined;
   await requireListenPermission(config.host, config.metricsPort);
-  const { findOperation: find, fallback, onHttpError } = app;
-  const port = await openPort(
-    { ...config, port: config.metricsPort, tls: undefined },
-    dispatch({ find, fallback, onHttpError, onError, fallbackHeaders: () => undefined }),
-  );
+  const port = await serveNode(app.operations, { host: config.host, port: config.metricsPort, tls: undefined });
   lifecycle.onClose("connections of METRICS_PORT", () => port.destroy());
   lifecycle.onClose("requests of METRICS_PORT", () => port.drain());
   return port.url;

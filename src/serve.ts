@@ -1,9 +1,8 @@
 import { once } from "node:events";
 import { type Config, ConfigError, loadConfig } from "./config/config.ts";
-import { errorFields } from "./observability/log.ts";
-import { open, STREAMS } from "./run.ts";
+import { open } from "./run.ts";
 import { explainStartFailure } from "./start-failure.ts";
-import { fetchDispatch } from "./transport/http/fetch-dispatch.ts";
+import { serveFetch } from "./transport/index.ts";
 
 /*
  * Entry for `deno serve --parallel`, which listens, on an address of its own
@@ -26,15 +25,7 @@ async function start() {
   const config = loadConfig(process.env);
   requireServable(config);
   const { app, log, lifecycle, endStreams } = await open(config);
-  const { fetch, drain } = fetchDispatch(
-    {
-      ...app,
-      fallbackHeaders: (headers) => app.cors.headersFor(headers),
-      onError: (error) => log.logger.error(errorFields(error), "request failed"),
-      streams: STREAMS,
-    },
-    app.connect,
-  );
+  const { fetch, drain } = serveFetch(app.service);
   lifecycle.onClose("requests under way", drain);
   lifecycle.onClose("streams", endStreams);
   // On a signal deno serve itself stops listening and finishes what is under way.

@@ -44,7 +44,7 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
       for (const withStream of [true, false]) {
         const raw = await rawConnect(port.url);
         open.push(raw);
-        const begin = withStream ? [requestHeaders(1, { ":path": "/fallback" })] : [];
+        const begin = withStream ? [requestHeaders(1, { ":path": "/stream" })] : [];
         raw.send(Buffer.concat([HELLO, ...begin, breaking]));
       }
     }

@@ -1,6 +1,6 @@
 import { constants } from "node:http2";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { LeanHeaders } from "../src/transport/protocol/record-headers.ts";
+import { RecordHeaders } from "../src/transport/protocol/record-headers.ts";
 import { resetUpload } from "./support/differential-frames.ts";
 import { FORMS, type Form, requestOf } from "./support/differential-requests.ts";
 import { type Candidate, type Outcome, openPair, send } from "./support/differential-servers.ts";
@@ -109,7 +109,7 @@ describe("what one exchange does not show", () => {
   });
 
   it("the headers that a call sees are no instance of Headers, but make one", () => {
-    const lean = new LeanHeaders({ a: "1" });
+    const lean = new RecordHeaders({ a: "1" });
     expect(lean).not.toBeInstanceOf(Headers);
     expect([...new Headers(lean)]).toEqual([["a", "1"]]);
   });

@@ -2,6 +2,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { answerHttp1Errors } from "../src/transport/http/http-errors.ts";
+import { REFUSAL_STATUS } from "../src/transport/protocol/refusals.ts";
 import { type HttpAnswer, http2, rawBytes } from "./support/http.ts";
 import { expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
@@ -74,9 +75,9 @@ describe("a request that does not arrive in time", () => {
       if (req.url === "/begun") res.write("begun");
       req.on("error", () => {}).resume();
     });
-    answerHttp1Errors(server, (status) => {
-      const body = Buffer.from(`status ${status}`);
-      return { status, headers: { "content-length": String(body.byteLength) }, body };
+    answerHttp1Errors(server, ({ kind }) => {
+      const body = Buffer.from(kind);
+      return { status: REFUSAL_STATUS[kind] ?? 500, headers: { "content-length": String(body.byteLength) }, body };
     });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -88,7 +89,7 @@ describe("a request that does not arrive in time", () => {
     ["body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12"],
   ])("is answered with 408 for its %s", async (_title, sent) => {
     const answer = await answerTo(url, sent);
-    expect({ status: answer.status, body: answer.body.toString() }).toEqual({ status: 408, body: "status 408" });
+    expect({ status: answer.status, body: answer.body.toString() }).toEqual({ status: 408, body: "request-timeout" });
   });
 
   it("is ended without another answer where one has begun", async () => {

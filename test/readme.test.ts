@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { DEFAULTS } from "../src/config/config.ts";
 import * as domainErrors from "../src/domain/errors.ts";
-import { errorResponse } from "../src/rest/errors.ts";
+import { errorResponse } from "../src/http/error-response.ts";
 import { callError, toCallError } from "../src/rpc/errors.ts";
 import { README, rowsOf } from "./support/readme.ts";
 
@@ -30,7 +30,7 @@ const HTTP_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "OPTIONS", "OK"]);
 /** Every reason that the sources hold: their texts in capitals that are no HTTP methods, nor the name of success. */
 function reasonsInSource(): string[] {
   const files = ["src/domain/errors.ts"];
-  for (const folder of ["src/rpc", "src/rest", "src/auth"]) {
+  for (const folder of ["src/rpc", "src/rest", "src/http", "src/auth"]) {
     for (const name of readdirSync(`${ROOT}/${folder}`, { recursive: true }) as string[]) {
       if (name.endsWith(".ts") && !name.endsWith(".test.ts")) files.push(`${folder}/${name}`);
     }

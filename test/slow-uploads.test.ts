@@ -15,8 +15,6 @@ beforeAll(async () => {
         return { status: 200, headers: {}, body: new Uint8Array(0) };
       },
     }),
-    fallback: () => {},
-    fallbackHeaders: () => undefined,
     arrivalTimeoutMs: 200,
   });
   port = await openPort({ host: "127.0.0.1", port: 0 }, handlers);

@@ -2,7 +2,7 @@ import { connect as connectHttp2 } from "node:http2";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { HealthCheckRequestSchema } from "../gen/grpc/health/v1/health_pb.ts";
-import { STREAMS } from "../src/run.ts";
+import { STREAMS } from "../src/limits.ts";
 import { type Certificates, makeCertificates } from "./support/certificates.ts";
 import { envelope } from "./support/http.ts";
 import { rawConnect } from "./support/raw-socket.ts";

@@ -257,13 +257,13 @@ describe.concurrent.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secur
 
   it.sequential("limits streams, of one connection and of all, and how long they last", async () => {
     const [one, two] = [await dial(), await dial()];
-    const open = (streams: number[]) => streams.map((stream) => requestHeaders(stream, { ":path": "/fallback" }));
+    const open = (streams: number[]) => streams.map((stream) => requestHeaders(stream, { ":path": "/stream" }));
     one.send(Buffer.concat([HELLO, ...open([1, 3, 5, 7, 9])]));
     await waitFor("the fifth of a connection is refused", () => statusOn(one, 9) === "429");
     two.send(Buffer.concat([HELLO, ...open([1, 3, 5])]));
     await waitFor("the seventh of all is refused", () => statusOn(two, 5) === "429");
     const http1 = await dial("http/1.1");
-    http1.send("POST /fallback HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+    http1.send("POST /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
     await waitFor("so it is over HTTP/1.1", () => http1.received().toString("latin1").startsWith("HTTP/1.1 429"));
     expect(frames(one).filter(({ type }) => type === FRAME.headers)).toHaveLength(1);
     await waitFor("their time is up", () => frames(one).filter(({ type }) => type === FRAME.reset).length >= 4);

@@ -2,6 +2,8 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { createServer as createHttp2Server } from "node:http2";
 import type { AddressInfo } from "node:net";
+import { createContextValues } from "@connectrpc/connect";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { loadConfig } from "../../src/config/config.ts";
 import { open } from "../../src/run.ts";
 
@@ -12,8 +14,9 @@ import { open } from "../../src/run.ts";
  */
 const config = loadConfig(process.env);
 const { app } = await open(config);
-const http1 = createServer(app.fallback);
-const http2 = createHttp2Server(app.fallback as never);
+const adapter = connectNodeAdapter({ ...app.service, contextValues: () => createContextValues() });
+const http1 = createServer(adapter as never);
+const http2 = createHttp2Server(adapter as never);
 http1.listen(config.port, config.host);
 http2.listen(0, config.host);
 await Promise.all([once(http1, "listening"), once(http2, "listening")]);

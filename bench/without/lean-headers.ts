@@ -1,8 +1,8 @@
-import type { HeaderRecord, LeanHeaders as Lean } from "../../src/transport/protocol/record-headers.ts";
+import type { HeaderRecord, RecordHeaders as Lean } from "../../src/transport/protocol/record-headers.ts";
 
 /* Headers of the fetch API, filled from the record. */
 
-export const LeanHeaders = () =>
+export const RecordHeaders = () =>
   class extends Headers {
     constructor(record: HeaderRecord) {
       super();

@@ -1,7 +1,7 @@
 import { fromJsonString } from "@bufbuild/protobuf";
 import { StructSchema } from "@bufbuild/protobuf/wkt";
 import type { Json, JsonObject } from "../domain/user-group.ts";
-import { malformed, refusedJson } from "../rpc/refused.ts";
+import { malformed, refusedJson } from "../rpc/refusals.ts";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 

@@ -1,43 +1,21 @@
 import { type ParsedUrlQuery, parse as parseQuery } from "node:querystring";
-import type { DescMessage, DescMethodUnary, Message, MessageShape } from "@bufbuild/protobuf";
+import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { Compression } from "@connectrpc/connect/protocol";
-import type { JsonObject } from "../domain/user-group.ts";
-import { callError, toCallError } from "../rpc/errors.ts";
-import { MAX_MESSAGE_BYTES, malformed, refusedJson, tooLarge } from "../rpc/refused.ts";
-import { errorResponse, isMismatch, type RestResponse } from "./errors.ts";
+import { errorResponse, isMismatch } from "../http/error-response.ts";
+import { MAX_MESSAGE_BYTES } from "../limits.ts";
+import { malformed, refusedJson, tooLarge, unsupportedType } from "../rpc/refusals.ts";
+import {
+  COMPRESSIONS,
+  type Endpoint,
+  type EndpointCall,
+  type EndpointMethod,
+  type HeaderRecord,
+  type HttpRequest,
+  type HttpResponse,
+  requireStrictJson,
+} from "../transport/index.ts";
 import { parseBody } from "./json-body.ts";
 import { VERBS, type Verb, type VerbRequest } from "./verbs.ts";
-
-/** Fields of a request or response by lower-case name. */
-export type RestHeaders = { [name: string]: string | string[] | number | undefined };
-
-/** A request whose body has been read. */
-export interface RestRequest {
-  readonly httpMethod: string;
-  /** Path and query. */
-  readonly target: string;
-  readonly headers: RestHeaders;
-  readonly body: Uint8Array;
-  /** In milliseconds of Unix time, where it is known. */
-  readonly arrived?: number | undefined;
-}
-
-/** Makes a typed call through the interceptors; rejects with the ConnectError that they make of a failure. */
-export type TypedCall = <M extends DescMethodUnary>(
-  method: M,
-  message: MessageShape<M["input"]>,
-) => Promise<{ readonly message: MessageShape<M["output"]>; readonly headers: RestHeaders }>;
-
-/** What the route is made of. */
-export interface UserRouteOptions {
-  /** Told of every request that fails before it is a call, and may add to what is answered. */
-  readonly onRefused: (error: ConnectError, request: RestRequest, method: DescMethodUnary) => ConnectError;
-  /** Refuses what protobuf-es takes for the JSON of a message although it is none. @throws Error */
-  readonly requireStrictJson: (desc: DescMessage, json: JsonObject) => void;
-  /** Encodings of bodies, most wanted first. */
-  readonly compressions: readonly Compression[];
-}
 
 /** Answers shorter than this are not worth compressing, in bytes. */
 const COMPRESS_MIN_BYTES = 1024;
@@ -49,136 +27,119 @@ const ETAG = /[\t ,]*(W\/)?"([\x21\x23-\x7e]*)"[\t ]*(?:,[\t ,]*|$)/y;
 /** Each entity tag is a call of its own until one matches. */
 const MAX_ETAGS = 10;
 
-/** Whether a path is that of the shim. */
-export function isUserRoute(path: string): boolean {
-  return path === "/api/user" || path === "/api/user/";
+/** The REST shim: each verb is one RPC. */
+export function userEndpoint(): Endpoint {
+  return {
+    protocolName: "rest",
+    methods: new Map([...VERBS].map(([httpMethod, verb]) => [httpMethod, new UserRoute(verb)])),
+  };
 }
 
-/** The REST shim: each verb is one RPC. Never rejects. */
-export class UserRoute {
-  readonly #options: UserRouteOptions;
+/** One verb of `/api/user`. */
+class UserRoute implements EndpointMethod {
+  readonly rpc: DescMethodUnary;
+  readonly maxBytes = MAX_MESSAGE_BYTES;
+  readonly #verb: Verb;
 
-  constructor(options: UserRouteOptions) {
-    this.#options = options;
+  constructor(verb: Verb) {
+    this.#verb = verb;
+    this.rpc = verb.method;
   }
 
-  /** Whether the body that was read so far is too long, so that the rest need not be read. */
-  isTooLong(total: number): boolean {
-    return total > MAX_MESSAGE_BYTES;
-  }
-
-  /** @param call makes the request's call */
-  serve(verb: Verb, request: RestRequest, call: TypedCall): Promise<RestResponse> {
+  /** Never rejects. */
+  serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse> {
+    const fail = (failure: unknown) => errorResponse(call.refuse(failure));
     try {
       requireJson(request.headers);
-      const body = this.#bodyOf(request);
+      const body = bodyOf(request);
       // Most bodies are not compressed, and need no promise.
       return body instanceof Promise
-        ? body
-            .then((bytes) => this.#call(verb, { ...request, body: bytes }, call))
-            .catch((failure) => errorResponse(this.#refused(failure, verb, request), false))
-        : this.#call(verb, request, call);
+        ? body.then((bytes) => this.#call({ ...request, body: bytes }, call)).catch(fail)
+        : this.#call(request, call);
     } catch (failure) {
-      return Promise.resolve(errorResponse(this.#refused(failure, verb, request), false));
+      return Promise.resolve(fail(failure));
     }
   }
 
-  #refused(failure: unknown, { method }: Verb, request: RestRequest): ConnectError {
-    return this.#options.onRefused(toCallError(failure), request, method);
-  }
-
   /** Never rejects. @throws what is wrong with the request */
-  #call(verb: Verb, request: RestRequest, call: TypedCall): Promise<RestResponse> {
+  #call(request: HttpRequest, call: EndpointCall): Promise<HttpResponse> {
+    const verb = this.#verb;
     const verbRequest = read(request);
-    this.#requireStrict(verb, verbRequest);
+    requireStrict(verb, verbRequest);
     const message: Message = verb.toRequest(verbRequest);
     const fail = (failure: unknown) => {
       // What the call did not raise has not been counted and logged.
-      const error = failure instanceof ConnectError ? failure : this.#refused(failure, verb, request);
+      const error = failure instanceof ConnectError ? failure : call.refuse(failure);
       return errorResponse(error, verbRequest.ifMatch !== undefined);
     };
     const [, ...otherTags] = verbRequest.ifMatch ?? [];
-    return callUntilMatch(call, verb, message, otherTags).then((response) => {
+    return callUntilMatch(call, message, otherTags).then((response) => {
       try {
-        const answer = this.#answer(verb.toText(response.message as never, message as never), response, request);
+        const answer = answerOf(verb.toText(response.message as never, message as never), response, request);
         return answer instanceof Promise ? answer.catch(fail) : answer;
       } catch (failure) {
         return fail(failure);
       }
     }, fail);
   }
+}
 
-  #requireStrict({ method }: Verb, { body }: VerbRequest): void {
-    try {
-      this.#options.requireStrictJson(method.input, body);
-    } catch (cause) {
-      throw refusedJson(cause, method.input);
-    }
-  }
-
-  #answer(
-    text: string,
-    { message, headers }: { readonly message: Message; readonly headers: RestHeaders },
-    request: RestRequest,
-  ): RestResponse | Promise<RestResponse> {
-    headers["content-type"] = "application/json";
-    headers["vary"] = "accept-encoding";
-    const { userGroup } = message as { userGroup?: { etag: string } };
-    if (userGroup) headers["etag"] = `"${userGroup.etag}"`;
-    const bytes = Buffer.byteLength(text);
-    const compression =
-      bytes < COMPRESS_MIN_BYTES ? undefined : this.#accepted(one(request.headers, "accept-encoding"));
-    if (!compression) {
-      headers["content-length"] = String(bytes);
-      return { status: 200, headers, body: text };
-    }
-    return compression.compress(Buffer.from(text)).then((body) => {
-      headers["content-encoding"] = compression.name;
-      headers["content-length"] = String(body.byteLength);
-      return { status: 200, headers, body };
-    });
-  }
-
-  /** The first of our encodings that the caller accepts. */
-  #accepted(accepted: string | undefined): Compression | undefined {
-    const names = accepted
-      ?.split(",")
-      .filter((item) => !/; *q=0(?:\.0*)? *$/.test(item))
-      .map((item) => item.split(";")[0]?.trim());
-    return this.#options.compressions.find(({ name }) => names?.includes(name));
-  }
-
-  #bodyOf({ headers, body }: RestRequest): Uint8Array | Promise<Uint8Array> {
-    if (body.byteLength > MAX_MESSAGE_BYTES) throw tooLarge();
-    const encoding = one(headers, "content-encoding")?.toLowerCase();
-    return encoding === undefined || encoding === "identity" || body.byteLength === 0
-      ? body
-      : this.#decompressed(body, encoding);
-  }
-
-  async #decompressed(body: Uint8Array, encoding: string): Promise<Uint8Array> {
-    const compression = this.#options.compressions.find(({ name }) => name === encoding);
-    if (!compression) {
-      const known = this.#options.compressions.map(({ name }) => name).join(", ");
-      throw unsupported(`the Content-Encoding must be one of ${known}`);
-    }
-    try {
-      return await compression.decompress(body as Uint8Array<ArrayBuffer>, MAX_MESSAGE_BYTES);
-    } catch (cause) {
-      if (cause instanceof ConnectError && cause.code === Code.ResourceExhausted) throw tooLarge();
-      throw malformed(`the body is not valid ${encoding}`, [], cause);
-    }
+function requireStrict({ method }: Verb, { body }: VerbRequest): void {
+  try {
+    requireStrictJson(method.input, body);
+  } catch (cause) {
+    throw refusedJson(cause, method.input);
   }
 }
 
-/** The error of an HTTP method that the path does not have. */
-export function verbNotAllowed(httpMethod: string): ConnectError {
-  const allowed = [...VERBS.keys()].join(", ");
-  const error = callError(Code.Unimplemented, `${httpMethod} is not a method of this path; it has ${allowed}`, {
-    reason: "METHOD_NOT_ALLOWED",
+function answerOf(
+  text: string,
+  { message, headers }: { readonly message: Message; readonly headers: HeaderRecord },
+  request: HttpRequest,
+): HttpResponse | Promise<HttpResponse> {
+  headers["content-type"] = "application/json";
+  headers["vary"] = "accept-encoding";
+  const { userGroup } = message as { userGroup?: { etag: string } };
+  if (userGroup) headers["etag"] = `"${userGroup.etag}"`;
+  const bytes = Buffer.byteLength(text);
+  const compression = bytes < COMPRESS_MIN_BYTES ? undefined : accepted(one(request.headers, "accept-encoding"));
+  if (!compression) {
+    headers["content-length"] = String(bytes);
+    return { status: 200, headers, body: text };
+  }
+  return compression.compress(Buffer.from(text)).then((body) => {
+    headers["content-encoding"] = compression.name;
+    headers["content-length"] = String(body.byteLength);
+    return { status: 200, headers, body };
   });
-  error.metadata.set("allow", allowed);
-  return error;
+}
+
+/** The first of our encodings that the caller accepts. */
+function accepted(acceptEncoding: string | undefined): (typeof COMPRESSIONS)[number] | undefined {
+  const names = acceptEncoding
+    ?.split(",")
+    .filter((item) => !/; *q=0(?:\.0*)? *$/.test(item))
+    .map((item) => item.split(";")[0]?.trim());
+  return COMPRESSIONS.find(({ name }) => names?.includes(name));
+}
+
+function bodyOf({ headers, body }: HttpRequest): Uint8Array | Promise<Uint8Array> {
+  if (body.byteLength > MAX_MESSAGE_BYTES) throw tooLarge();
+  const encoding = one(headers, "content-encoding")?.toLowerCase();
+  return encoding === undefined || encoding === "identity" || body.byteLength === 0 ? body : inflated(body, encoding);
+}
+
+async function inflated(body: Uint8Array, encoding: string): Promise<Uint8Array> {
+  const compression = COMPRESSIONS.find(({ name }) => name === encoding);
+  if (!compression) {
+    throw unsupportedType(`the Content-Encoding must be one of ${COMPRESSIONS.map(({ name }) => name).join(", ")}`);
+  }
+  try {
+    return await compression.decompress(body as Uint8Array<ArrayBuffer>, MAX_MESSAGE_BYTES);
+  } catch (cause) {
+    if (cause instanceof ConnectError && cause.code === Code.ResourceExhausted) throw tooLarge();
+    throw malformed(`the body is not valid ${encoding}`, [], cause);
+  }
 }
 
 /**
@@ -186,31 +147,26 @@ export function verbNotAllowed(httpMethod: string): ConnectError {
  * one etag at a time, so at most one of the calls changes it.
  */
 function callUntilMatch(
-  call: TypedCall,
-  verb: Verb,
+  call: EndpointCall,
   message: Message,
   [etag, ...others]: readonly string[],
-): ReturnType<TypedCall> {
-  const answer = call(verb.method, message as never);
+): ReturnType<EndpointCall["make"]> {
+  const answer = call.make(message);
   if (etag === undefined) return answer;
   return answer.catch((failure: unknown) => {
     if (!isMismatch(failure)) throw failure;
-    return callUntilMatch(call, verb, Object.assign(message, { etag }), others);
+    return callUntilMatch(call, Object.assign(message, { etag }), others);
   });
 }
 
-function requireJson(headers: RestHeaders): void {
+function requireJson(headers: HeaderRecord): void {
   const contentType = one(headers, "content-type");
   if (contentType !== undefined && !JSON_TYPE.test(contentType)) {
-    throw unsupported("the Content-Type must be application/json");
+    throw unsupportedType("the Content-Type must be application/json");
   }
 }
 
-function unsupported(message: string): ConnectError {
-  return callError(Code.InvalidArgument, message, { reason: "UNSUPPORTED_MEDIA_TYPE" });
-}
-
-function read({ headers, target, body }: RestRequest): VerbRequest {
+function read({ headers, target, body }: HttpRequest): VerbRequest {
   return {
     body: parseBody(body),
     query: queryOf(target),
@@ -259,14 +215,7 @@ function queryOf(target: string): ParsedUrlQuery | undefined {
 
 const ANY_NUMBER = { maxKeys: 0 };
 
-function one(headers: RestHeaders, name: string): string | undefined {
+function one(headers: HeaderRecord, name: string): string | undefined {
   const value = headers[name];
   return Array.isArray(value) ? value.join(", ") : value === undefined ? undefined : String(value);
-}
-
-/** The error of a path that nothing serves. */
-export function pathNotFound(): ConnectError {
-  return callError(Code.NotFound, "nothing is served at this path; the REST interface is at /api/user", {
-    reason: "PATH_NOT_FOUND",
-  });
 }

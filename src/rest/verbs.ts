@@ -13,7 +13,7 @@ import {
   UserGroupService,
 } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
-import { malformed, refusedJson } from "../rpc/refused.ts";
+import { malformed, refusedJson } from "../rpc/refusals.ts";
 import { parseObject } from "./json-body.ts";
 
 /** What a verb of `/api/user` is given. */

@@ -1,4 +1,4 @@
-import { Code, ConnectError, type ContextValues, createContextKey } from "@connectrpc/connect";
+import { Code, ConnectError, type ContextValues, createContextKey, createContextValues } from "@connectrpc/connect";
 import type { Principal } from "../auth/authenticator.ts";
 
 /** How a call reached the service, as metrics name it. */
@@ -7,7 +7,13 @@ export type WireProtocol = "grpc" | "grpc-web" | "connect" | "rest";
 /** The protocol of the call; set by the transport. */
 export const kProtocol = createContextKey<WireProtocol>("connect", { description: "wire protocol" });
 
-/** Who is calling; set by admission, or else by the authentication interceptor. */
+/** The context values of a call. @param protocolName as the transport names it */
+export function contextOf(protocolName: string): ContextValues {
+  const values = createContextValues();
+  return protocolName === "connect" ? values : values.set(kProtocol, protocolName as WireProtocol);
+}
+
+/** Who is calling; set when the call was let in. */
 export const kPrincipal = createContextKey<Principal | undefined>(undefined, { description: "principal" });
 
 /**

@@ -1,14 +1,17 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import type { DescMethod } from "@bufbuild/protobuf";
-import { Code, ConnectError, type ContextValues, type Interceptor } from "@connectrpc/connect";
+import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
+import { MAX_MESSAGE_BYTES, MAX_OPEN_MESSAGE_BYTES } from "../limits.ts";
 import { type CallKind, type CallSeries, CODE_OK } from "../observability/call-metrics.ts";
 import { CONNECTION_LOST } from "../observability/connection-lost.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
+import { streamRefusal } from "../transport/index.ts";
+import { isOpen } from "./access.ts";
 import { kProtocol, type WireProtocol } from "./context.ts";
 import { toCallError } from "./errors.ts";
-import { refusedError } from "./refused.ts";
+import { refusedError } from "./refusals.ts";
 
 /** Carries the id of a request; a caller may send one, and gets it back. */
 export const REQUEST_ID_HEADER = "x-request-id";
@@ -58,16 +61,17 @@ export function observeInterceptor(observers: Observers): Interceptor {
   return (next) => (req) => {
     const started = performance.now();
     const requestId = requestIdOf(req.header);
-    const { method, contextValues } = req;
-    const series = seriesOf(observers, { method, contextValues });
-    const call: ObservedCall & { isRefused?: boolean } = { method, contextValues, requestId, started, series };
+    const { method } = req;
+    const protocol = req.contextValues.get(kProtocol);
+    const series = seriesOf(observers, { method, protocol });
+    const call: ObservedCall & { isRefused?: boolean } = { method, protocol, requestId, started, series };
     series.start();
     const fail = (failure: unknown): never => {
       throw endFailed(observers, call, (req.stream && givenUp(req.signal, failure)) || failure);
     };
     const refuse = (failure: unknown) => {
       call.isRefused = true;
-      return unreadable(failure, method);
+      return unreadable(failure, method, req.header);
     };
     const succeed = (response: Awaited<ReturnType<typeof next>>) => {
       try {
@@ -98,8 +102,8 @@ export function observeInterceptor(observers: Observers): Interceptor {
 export interface ObservedCall {
   /** Undefined for a request that named none. */
   readonly method: DescMethod | undefined;
-  /** Undefined for a request that is of no protocol of calls. */
-  readonly contextValues: ContextValues | undefined;
+  /** `none` for a request that is of no protocol of calls. */
+  readonly protocol: WireProtocol | "none";
   readonly requestId: string;
   /** `performance.now()` when it began. */
   readonly started: number;
@@ -165,7 +169,7 @@ function observeEnd(observers: Observers, call: ObservedCall, error: ConnectErro
   const fields = {
     request_id: requestId,
     method: method ? kindOf(method).name : "none",
-    protocol: protocolOf(call),
+    protocol: call.protocol,
     code: error ? codeToString(error.code) : "ok",
     seconds,
     ...(error && errorFields(error.cause ?? error)),
@@ -174,12 +178,8 @@ function observeEnd(observers: Observers, call: ObservedCall, error: ConnectErro
   else logger.debug(fields, error ? "call refused" : "call");
 }
 
-function seriesOf(observers: Observers, call: Pick<ObservedCall, "method" | "contextValues">): CallSeries {
-  return observers.calls(call.method ? kindOf(call.method) : UNKNOWN, protocolOf(call));
-}
-
-function protocolOf({ contextValues }: Pick<ObservedCall, "contextValues">): WireProtocol | "none" {
-  return contextValues?.get(kProtocol) ?? "none";
+function seriesOf(observers: Observers, { method, protocol }: Pick<ObservedCall, "method" | "protocol">): CallSeries {
+  return observers.calls(method ? kindOf(method) : UNKNOWN, protocol);
 }
 
 /** A kind with its name as the log has it, `package.Service/Method`. */
@@ -227,8 +227,12 @@ async function* readMessages<T>(messages: AsyncIterable<T>, refuse: (failure: un
 }
 
 /** What a caller is told of a stream whose messages cannot be read. */
-function unreadable(failure: unknown, { input }: DescMethod): ConnectError {
-  if (failure instanceof ConnectError) return refusedError(failure, input);
+function unreadable(failure: unknown, method: DescMethod, header: Headers): ConnectError {
+  if (failure instanceof ConnectError) {
+    const limit = isOpen(method) ? MAX_OPEN_MESSAGE_BYTES : MAX_MESSAGE_BYTES;
+    const refusal = streamRefusal(failure, header.get("content-type"), limit);
+    return refusedError(refusal, { method, protocolName: undefined });
+  }
   // The runtime's own: each has another name for a connection that is lost, and not all have a code.
   return new ConnectError("the caller is gone", Code.Canceled, undefined, undefined, failure);
 }

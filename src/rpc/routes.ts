@@ -1,4 +1,4 @@
-import type { DescFile, DescMethod, DescService } from "@bufbuild/protobuf";
+import type { DescFile } from "@bufbuild/protobuf";
 import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import type { ConnectRouter } from "@connectrpc/connect";
 import { file_google_rpc_error_details } from "../../gen/google/rpc/error_details_pb.ts";
@@ -8,10 +8,11 @@ import { ServerReflection as ReflectionV1Alpha } from "../../gen/grpc/reflection
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
+import { MAX_OPEN_MESSAGE_BYTES } from "../limits.ts";
 import { getUserGroup } from "./get-user-group.ts";
 import { type HealthParts, HealthService } from "./health.ts";
 import { reflection } from "./reflection.ts";
-import { MAX_OPEN_MESSAGE_BYTES } from "./refused.ts";
+
 import { resolveViewer } from "./resolve-viewer.ts";
 import { rotateUserGroupToken } from "./rotate-user-group-token.ts";
 import { updateUserGroup } from "./update-user-group.ts";
@@ -25,38 +26,18 @@ export interface RouteParts extends HealthParts {
   readonly reflection: boolean;
 }
 
-/** The services that need an API token. */
-const GUARDED: readonly DescService[] = [UserGroupService, ViewerService];
-
-/** The services that do not: they tell nothing of any group. */
-const OPEN: readonly DescService[] = [Health, ReflectionV1, ReflectionV1Alpha];
-
 /** What the details of errors are; the file of protovalidate is whole here, of which ours has the rules that we use. */
 const ERROR_FILES: readonly DescFile[] = [file_google_rpc_error_details, file_buf_validate_validate];
 
-/** Half messages on many streams must not take much memory from somebody without a token. */
 const OPEN_OPTIONS = { readMaxBytes: MAX_OPEN_MESSAGE_BYTES };
-
-const OPEN_NAMES: ReadonlySet<string> = new Set(OPEN.map(({ typeName }) => typeName));
-
-/** Whether a service may be called without an API token. */
-export function isOpenService(typeName: string): boolean {
-  return OPEN_NAMES.has(typeName);
-}
-
-/** The methods of every service. */
-export function servedMethods(): DescMethod[] {
-  return [...GUARDED, ...OPEN].flatMap(({ methods }) => methods);
-}
 
 /** Registers every RPC. */
 export function routes(parts: RouteParts): (router: ConnectRouter) => void {
   const { store, rotationGraceMs } = parts;
-  const health = new HealthService(
-    parts,
-    GUARDED.map(({ typeName }) => typeName),
-  );
-  const reflectionOfAll = reflection([...GUARDED, ...OPEN], ERROR_FILES);
+  const services = [UserGroupService, ViewerService];
+  const names = services.map(({ typeName }) => typeName);
+  const health = new HealthService(parts, names);
+  const reflectionOfAll = reflection([...services, Health, ReflectionV1, ReflectionV1Alpha], ERROR_FILES);
   return (router) => {
     router.service(UserGroupService, {
       getUserGroup: getUserGroup(store),

@@ -5,12 +5,9 @@ import { createServer as createHttp2Server, createSecureServer, type Http2Server
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo, Server } from "node:net";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { Code, ConnectError, type ConnectRouterOptions } from "@connectrpc/connect";
+import type { ConnectRouterOptions } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip, connectNodeAdapter } from "@connectrpc/connect-node";
-import { ConnectAdapter } from "../../src/transport/http/adapter.ts";
-import { dispatch } from "../../src/transport/http/dispatch.ts";
-import { openPort } from "../../src/transport/http/port.ts";
-import { UnaryTransport } from "../../src/transport/protocol/unary.ts";
+import { serveNode } from "../../src/transport/index.ts";
 import { readSchemas, type ServerCompatRequest } from "./schemas.ts";
 import { conformanceRoutes } from "./service.ts";
 import { VARIANTS } from "./variants.ts";
@@ -55,21 +52,10 @@ function planOf({ httpVersion, useTls, serverCreds, clientTlsCert, messageReceiv
   };
 }
 
-/** The service's own port and transport, put together as the service does it. Resolves with the port's number. */
+/** The service's own transport. Resolves with the port's number. */
 async function openOurs({ options, tls }: Plan): Promise<number> {
-  const unary = new UnaryTransport(options);
-  const never = () => new ConnectError("nothing is refused by its header", Code.Internal);
-  const adapter = new ConnectAdapter({ ...options, onMethod: never, onContentType: never, onError: console.error });
-  const { url } = await openPort(
-    { host: HOST, port: 0, tls },
-    dispatch({
-      // The service answers 405 and 415 itself, with a body; here it is Connect's handlers that do, as the suite has it.
-      find: (httpMethod, target, headers) => unary.route(httpMethod, target, headers),
-      fallback: (req, res) => adapter.serve(req, res),
-      fallbackHeaders: () => undefined,
-      onError: console.error,
-    }),
-  );
+  // The service answers 405 and 415 itself, with a body; here it is Connect's handlers that do, as the suite has it.
+  const { url } = await serveNode({ ...options, onError: console.error }, { host: HOST, port: 0, tls });
   return Number(new URL(url).port);
 }
 

@@ -1,9 +1,15 @@
 import { type ClientHttp2Session, connect } from "node:http2";
-import type { ConnectRouterOptions } from "@connectrpc/connect";
-import { compressionBrotli, compressionGzip, connectNodeAdapter } from "@connectrpc/connect-node";
+import {
+  type ConnectRouter,
+  type ConnectRouterOptions,
+  createConnectRouter,
+  createContextValues,
+} from "@connectrpc/connect";
+import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
+import { type Find, pathOf } from "../../src/transport/exchange.ts";
 import { dispatch } from "../../src/transport/http/dispatch.ts";
 import { openPort } from "../../src/transport/http/port.ts";
-import { UnaryTransport } from "../../src/transport/protocol/unary.ts";
+import { serveNode } from "../../src/transport/index.ts";
 import { type Effects, talkInterceptors, talkRoutes } from "./differential-service.ts";
 import { type RawAnswer, type RawRequest, sendHttp1, sendHttp2 } from "./differential-wire.ts";
 
@@ -70,15 +76,8 @@ async function openCandidate(
     maxTimeoutMs: MAX_TIMEOUT_MS,
     ...given,
   };
-  const unary = new UnaryTransport(options);
-  const port = await openPort(
-    { host: "127.0.0.1", port: 0 },
-    dispatch({
-      find: (httpMethod, target, headers) => (lean ? unary.route(httpMethod, target, headers) : undefined),
-      fallback: connectNodeAdapter(options) as never,
-      fallbackHeaders: () => undefined,
-    }),
-  );
+  const where = { host: "127.0.0.1", port: 0 };
+  const port = await (lean ? serveNode(options, where) : openPort(where, dispatch({ find: findAsConnect(options) })));
   let session: ClientHttp2Session | undefined;
   let requests = 0;
   return {
@@ -109,4 +108,24 @@ export async function send(candidate: Candidate, request: RawRequest): Promise<O
   const answer =
     request.http === 1 ? await sendHttp1(candidate.url, request) : await sendHttp2(candidate.session(), request);
   return { ...answer, effects: candidate.effects.splice(0) };
+}
+
+/** Sends every request to Connect's own handlers, as its adapter for Node does. */
+function findAsConnect({
+  routes,
+  requestPathPrefix = "",
+  ...options
+}: ConnectRouterOptions & {
+  readonly routes: (router: ConnectRouter) => void;
+  readonly requestPathPrefix?: string;
+}): Find {
+  const acceptCompression = options.acceptCompression ?? [compressionGzip, compressionBrotli];
+  const router = createConnectRouter({ ...options, acceptCompression });
+  routes(router);
+  const handlers = new Map(router.handlers.map((handler) => [requestPathPrefix + handler.requestPath, handler]));
+  return (_httpMethod, target) => {
+    const handler = handlers.get(pathOf(target));
+    if (handler) return { handler, contextValues: createContextValues() };
+    return { serve: async () => ({ status: 404, headers: {}, body: "" }) };
+  };
 }

@@ -1,6 +1,9 @@
 import { readFileSync } from "node:fs";
+import { createContextValues } from "@connectrpc/connect";
+import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { dispatch } from "../../src/transport/http/dispatch.ts";
 import { openPort } from "../../src/transport/http/port.ts";
+import { REFUSAL_STATUS } from "../../src/transport/protocol/refusals.ts";
 import type { OwnPortOptions } from "./own-ports.ts";
 
 /*
@@ -18,14 +21,18 @@ const text = (status: number, body: string) => ({
   headers: { "content-type": "text/plain", "content-length": String(Buffer.byteLength(body)) },
   body: Buffer.from(body),
 });
+const neverAnswers = Object.assign(async ({ body }: UniversalServerRequest) => {
+  for await (const _piece of body as AsyncIterable<Uint8Array>);
+  return new Promise<never>(() => {});
+}, {} as UniversalHandler);
 const handlers = dispatch({
   ...limits,
-  onHttpError: (status) => text(status, `status ${status}`),
+  refuse: ({ kind }) => text(REFUSAL_STATUS[kind] ?? 400, `refused: ${kind}`),
   onError: () => {
     failures++;
   },
   find: (_method, target, headers) => {
-    if (target === "/fallback") return undefined;
+    if (target === "/stream") return { handler: neverAnswers, contextValues: createContextValues() };
     return {
       isTooLong: (_head, total) => total > 1024 * 1024,
       serve: async ({ body }) => {
@@ -40,9 +47,6 @@ const handlers = dispatch({
       },
     };
   },
-  // Never answers.
-  fallback: (req) => void req.resume(),
-  fallbackHeaders: () => undefined,
 });
 const port = await openPort(
   {

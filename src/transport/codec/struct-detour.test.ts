@@ -11,7 +11,7 @@ import {
 } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { compileProto } from "../../../test/support/proto.ts";
 import "../../hardening.ts";
-import { unaryMethods } from "../protocol/methods.ts";
+import { collectRpcs } from "../protocol/methods.ts";
 import { structDetour } from "./struct-detour.ts";
 
 const registry = compileProto(`
@@ -181,13 +181,13 @@ function entriesIn(work: () => void): number {
 
 describe("a request that repeats a field which holds a large object", () => {
   const { getUserGroup, updateUserGroup } = UserGroupService.method;
-  const methods = unaryMethods((router) => router.service(UserGroupService, {}), {});
+  const rpcs = collectRpcs({ routes: (router) => void router.service(UserGroupService, {}) });
 
   it.each([
     [getUserGroup, toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { properties })), 4],
     [updateUserGroup, toBinary(UpdateUserGroupRequestSchema, create(UpdateUserGroupRequestSchema, { properties })), 4],
   ] as const)("costs no more than its bytes: $name", (desc, first, number) => {
-    const parse = methods.find((method) => method.desc === desc)?.binary.parse;
+    const parse = rpcs.find(({ unary }) => unary?.desc === desc)?.unary?.binary.parse;
     const bytes = Buffer.concat([first, ...Array.from({ length: TIMES }, () => tagged(number, 2, new Uint8Array()))]);
     let message: unknown;
     const entries = entriesIn(() => {

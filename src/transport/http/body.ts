@@ -1,5 +1,5 @@
 import type { Readable } from "node:stream";
-import type { Route } from "../wire.ts";
+import type { Route } from "../exchange.ts";
 import type { ConnectionHoldings, GiveUpReason, Held, Holdings } from "./holdings.ts";
 
 /** What tells how long a body may be. */

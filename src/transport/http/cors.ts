@@ -1,6 +1,5 @@
 import { cors } from "@connectrpc/connect";
-import type { HeaderRecord } from "../protocol/record-headers.ts";
-import type { Route, WireRequest, WireResponse } from "../wire.ts";
+import type { Found, HeaderRecord, HttpRequest, HttpResponse, Route, StreamRoute } from "../exchange.ts";
 
 /** What browsers of other origins may do (https://fetch.spec.whatwg.org/#http-cors-protocol). */
 export interface CorsOptions {
@@ -44,10 +43,11 @@ export class Cors {
   }
 
   /** Lets pages of other origins read what a route answers, where they may. */
-  readable<R extends Route | undefined>(found: R | Promise<R>, request: HeaderRecord): R | Promise<R> {
+  readable(found: Found, request: HeaderRecord): Found {
     const allowed = this.headersFor(request);
     if (!allowed) return found;
-    const add = (route: R) => (route ? (new ReadableRoute(route, allowed) as unknown as R) : route);
+    const add = (route: Route | StreamRoute) =>
+      "handler" in route ? { ...route, responseHeaders: allowed } : new ReadableRoute(route, allowed);
     return found instanceof Promise ? found.then(add) : add(found);
   }
 
@@ -77,7 +77,7 @@ class ReadableRoute implements Route {
     this.isTooLong = route.isTooLong && ((head, total) => route.isTooLong?.(head, total) === true);
   }
 
-  async serve(request: WireRequest): Promise<WireResponse> {
+  async serve(request: HttpRequest): Promise<HttpResponse> {
     const response = await this.#route.serve(request);
     return { ...response, headers: { ...response.headers, ...this.#allowed } };
   }

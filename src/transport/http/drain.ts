@@ -2,9 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import type { ConnectionHoldings, GiveUpReason, Held, Holdings } from "./holdings.ts";
-
-/** How much is read of a request that is answered already, in bytes. */
-const MAX_DROPPED_BYTES = 16 * 1024 * 1024;
+import { MAX_DROPPED_BYTES } from "./limits.ts";
 
 /**
  * Reads what is still to come of an HTTP/2 request that is answered, and drops

@@ -1,6 +1,5 @@
-import { createContextValues } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
-import type { Route, WireRequest, WireResponse } from "../wire.ts";
+import type { HttpRequest, HttpResponse, Route } from "../exchange.ts";
 import { fetchDispatch } from "./fetch-dispatch.ts";
 
 const URL_OF = "http://h.example/path?a=1&b=%20";
@@ -10,18 +9,10 @@ const noErrors = (error: unknown): void => {
 };
 
 function serverOf(serve: Route["serve"], isTooLong: Route["isTooLong"] = () => false, onError = noErrors) {
-  const find = (_method: string, target: string) => (target.startsWith("/path") ? { isTooLong, serve } : undefined);
-  return fetchDispatch(
-    { find, fallbackHeaders, onError },
-    {
-      routes: () => {},
-      contextValues: () => createContextValues(),
-    },
-  );
+  return fetchDispatch({ find: () => ({ isTooLong, serve }), onError });
 }
 
-const fallbackHeaders = () => ({ "x-added": "yes" });
-const ok = (response: Partial<WireResponse> = {}): WireResponse => ({
+const ok = (response: Partial<HttpResponse> = {}): HttpResponse => ({
   status: 200,
   headers: {},
   body: new Uint8Array(0),
@@ -45,7 +36,7 @@ function endless() {
 
 describe("a request", () => {
   it("becomes one of the wire", async () => {
-    let seen: WireRequest | undefined;
+    let seen: HttpRequest | undefined;
     const { fetch } = serverOf(async (request) => {
       seen = request;
       return ok();
@@ -70,7 +61,7 @@ describe("a request", () => {
 
   it("is read no further than it can succeed", async () => {
     const { body, state } = endless();
-    let seen: WireRequest | undefined;
+    let seen: HttpRequest | undefined;
     const heads: number[] = [];
     const { fetch } = serverOf(
       async (request) => {
@@ -156,12 +147,6 @@ describe("an answer", () => {
       expect(decodeURIComponent(response.headers.get("grpc-message") ?? "")).toContain("use gRPC-Web or Connect");
     },
   );
-});
-
-it("answers 404, with further fields, where nobody serves", async () => {
-  const { fetch } = serverOf(async () => ok());
-  const response = await fetch(new Request("http://h/nowhere"));
-  expect([response.status, response.headers.get("x-added")]).toEqual([404, "yes"]);
 });
 
 it("drains once every request has its answer", async () => {

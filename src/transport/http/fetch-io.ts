@@ -1,8 +1,8 @@
-import type { HeaderRecord } from "../protocol/record-headers.ts";
-import type { Route, WireRequest, WireResponse } from "../wire.ts";
+import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
+import { REFUSAL_STATUS } from "../protocol/refusals.ts";
 import { Pieces } from "./body.ts";
 import type { GiveUpReason, Held, Holdings } from "./holdings.ts";
-import { type ExchangeLimits, STATUS_OF } from "./node-io.ts";
+import { type ExchangeLimits, GIVEN_UP } from "./node-io.ts";
 
 /** Answers that have no body by their status (https://fetch.spec.whatwg.org/#null-body-status). */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);
@@ -49,10 +49,11 @@ async function exchange(
 ): Promise<Response> {
   const body = await readBody(request.body, route, limits.bodies);
   if (typeof body === "string") {
-    const status = STATUS_OF[body];
-    return limits.refuse ? responseOf(limits.refuse(status, headers), request.method) : new Response(null, { status });
+    const refusal = GIVEN_UP[body];
+    const status = REFUSAL_STATUS[refusal.kind] ?? 400;
+    return limits.refuse ? responseOf(limits.refuse(refusal, headers), request.method) : new Response(null, { status });
   }
-  const wireRequest: WireRequest = {
+  const httpRequest: HttpRequest = {
     httpMethod: request.method,
     target: targetOf(request.url),
     headers,
@@ -60,7 +61,7 @@ async function exchange(
     url: () => request.url,
     requestSignal: () => request.signal,
   };
-  return responseOf(await route.serve(wireRequest), request.method);
+  return responseOf(await route.serve(httpRequest), request.method);
 }
 
 /** Reads a body, where its route wants it, or tells why it was given up. */
@@ -104,7 +105,7 @@ async function readBody(
 }
 
 /** An answer as the fetch API has it. Its trailers are lost, for the API has none. */
-export function responseOf({ status, headers, body }: WireResponse, httpMethod: string): Response {
+export function responseOf({ status, headers, body }: HttpResponse, httpMethod: string): Response {
   const fields = new Headers();
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined) continue;

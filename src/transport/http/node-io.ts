@@ -1,12 +1,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { HeaderRecord } from "../protocol/record-headers.ts";
-import { bodyBytes, type Route, type WireRequest, type WireResponse } from "../wire.ts";
+import { bodyBytes, type HeaderRecord, type HttpRequest, type HttpResponse, type Route } from "../exchange.ts";
+import type { Refusal } from "../protocol/refusals.ts";
 import { holdHttp1Answer, holdHttp2Answer } from "./answers.ts";
 import { collectBody } from "./body.ts";
+import type { Refuse } from "./dispatch.ts";
 import { dropRestHttp1, dropRestHttp2 } from "./drain.ts";
 import type { GiveUpReason, Holdings } from "./holdings.ts";
+import { REQUEST_TIMEOUT } from "./limits.ts";
 
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
 const END_STREAM = { endStream: true };
@@ -19,9 +21,6 @@ const JOINS_TEXT = !("Deno" in globalThis);
 /** Longer answers cost more to make a text of than a second write costs, in bytes. */
 const MAX_JOINED_BYTES = 4096;
 
-/** Makes the answer to a request that is refused before anything serves it, by its HTTP status. */
-export type Refuse = (status: number, headers: HeaderRecord) => WireResponse;
-
 /** What exchanges share: the bounds of what they hold. */
 export interface ExchangeLimits {
   /** Bodies that are arriving. */
@@ -30,7 +29,7 @@ export interface ExchangeLimits {
   readonly rests: Holdings;
   /** Answers that are being written. */
   readonly answers: Holdings;
-  /** Answers a request whose body did not arrive in time (408), or for which there is no room (503). Default: none does. */
+  /** Answers a request whose body did not arrive in time, or for which there is no room. Default: none does. */
   readonly refuse?: Refuse | undefined;
 }
 
@@ -66,8 +65,7 @@ export function exchangeHttp2(
   // A request may be given up before it is served.
   if (route.end) stream.once("close", () => route.end?.());
   const onGivenUp = (reason: GiveUpReason) => {
-    const status = STATUS_OF[reason];
-    if (limits.refuse) writeHttp2(stream, limits.refuse(status, request.headers), limits);
+    if (limits.refuse) writeHttp2(stream, limits.refuse(GIVEN_UP[reason], request.headers), limits);
     else stream.close(constants.NGHTTP2_CANCEL);
   };
   collectBody(stream, { route, bodies: limits.bodies, connection: stream.session ?? stream }, { onBody, onGivenUp });
@@ -96,21 +94,24 @@ export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, route: 
   }
   if (route.end) res.once("close", () => route.end?.());
   const onGivenUp = (reason: GiveUpReason) => {
-    const response = limits.refuse?.(STATUS_OF[reason], request.headers);
+    const response = limits.refuse?.(GIVEN_UP[reason], request.headers);
     if (!response) res.destroy();
     else writeHttp1(req, res, { ...response, headers: { ...response.headers, connection: "close" } }, limits);
   };
   collectBody(req, { route, bodies: limits.bodies, connection: req.socket }, { onBody, onGivenUp });
 }
 
-/** The HTTP status of a request whose body was given up. */
-export const STATUS_OF: { readonly [reason in GiveUpReason]: number } = { late: 408, crowded: 503 };
+/** Why a request is refused whose body was given up. */
+export const GIVEN_UP: { readonly [reason in GiveUpReason]: Refusal } = {
+  late: REQUEST_TIMEOUT,
+  crowded: { kind: "too-many-bodies" },
+};
 
 function ignore(): void {}
 
 /** Has a request served and its answer written; what cannot be written fails the request alone. */
-function answer(route: Route, request: WireRequest, write: (response: WireResponse) => void, fail: () => void): void {
-  const tryWrite = (response: WireResponse) => {
+function answer(route: Route, request: HttpRequest, write: (response: HttpResponse) => void, fail: () => void): void {
+  const tryWrite = (response: HttpResponse) => {
     route.end?.();
     try {
       write(response);
@@ -130,7 +131,7 @@ function answer(route: Route, request: WireRequest, write: (response: WireRespon
 }
 
 /** A request of node:http2. */
-class Http2Request implements WireRequest {
+class Http2Request implements HttpRequest {
   readonly httpMethod: string;
   readonly target: string;
   readonly headers: HeaderRecord;
@@ -156,7 +157,7 @@ class Http2Request implements WireRequest {
 }
 
 /** A request of node:http. */
-class Http1Request implements WireRequest {
+class Http1Request implements HttpRequest {
   readonly httpMethod: string;
   readonly target: string;
   readonly headers: HeaderRecord;
@@ -193,7 +194,7 @@ function hasBody({ headers }: IncomingMessage): boolean {
  */
 export function writeHttp2(
   stream: ServerHttp2Stream,
-  { status, headers, body, trailers }: WireResponse,
+  { status, headers, body, trailers }: HttpResponse,
   { answers, rests }: ExchangeLimits,
 ): void {
   if (stream.destroyed || stream.closed) return;
@@ -234,7 +235,7 @@ export function writeHttp2(
 export function writeHttp1(
   req: IncomingMessage,
   res: ServerResponse,
-  { status, headers, body, trailers }: WireResponse,
+  { status, headers, body, trailers }: HttpResponse,
   { answers }: Pick<ExchangeLimits, "answers">,
 ): void {
   const { socket } = req;

@@ -1,6 +1,7 @@
 import { parseTimeout as parseConnectTimeout } from "@connectrpc/connect/protocol-connect";
 import { parseTimeout as parseGrpcTimeout } from "@connectrpc/connect/protocol-grpc";
-import type { HeaderRecord } from "../protocol/record-headers.ts";
+import type { HeaderRecord } from "../exchange.ts";
+import { formatOf } from "../protocol/content-types.ts";
 import { type ConnectionHoldings, type Held, Holdings } from "./holdings.ts";
 
 /** Bounds of streams. */
@@ -69,7 +70,7 @@ export class OpenStreams {
   /** Gives a stream a deadline when it has none or a later one: so it ends in its own protocol. */
   limitDeadline(headers: HeaderRecord): void {
     if (this.#lifetimeMs === Infinity) return;
-    const isGrpc = String(headers["content-type"] ?? "").startsWith("application/grpc");
+    const isGrpc = formatOf(headers["content-type"]).protocol !== "connect";
     const name = isGrpc ? "grpc-timeout" : "connect-timeout-ms";
     const given = headers[name] === undefined ? null : String(headers[name]);
     const { timeoutMs, error } = (isGrpc ? parseGrpcTimeout : parseConnectTimeout)(given, Infinity);

@@ -9,9 +9,12 @@ import {
 import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
+import type { HeaderRecord } from "../exchange.ts";
 import { Connections, endConnection } from "./connections.ts";
 import { DeadSessions } from "./dead-sessions.ts";
-import { answerHttp1Errors, type OnHttpError, refuseHttp1 } from "./http-errors.ts";
+import type { Refuse } from "./dispatch.ts";
+import { answerHttp1Errors, refuseHttp1 } from "./http-errors.ts";
+import { HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "./limits.ts";
 import { Pipelines } from "./pipelines.ts";
 
 /** What a port passes on. */
@@ -24,7 +27,7 @@ export interface PortHandlers {
     rawHeaders: string[],
   ) => void;
   /** Answers what node:http refuses over HTTP/1.1. Default: node:http does, with a status alone. */
-  readonly onHttpError?: OnHttpError | undefined;
+  readonly refuse?: Refuse | undefined;
 }
 
 /** Options of a port. */
@@ -68,9 +71,6 @@ const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 
 const FIRST_BYTE_TIMEOUT_MS = 10_000;
 
-/** How large the header fields of a request may be, in bytes. */
-export const MAX_HEADER_BYTES = 32 * 1024;
-
 /** Limits that keep one connection from taking much of the process. */
 const HTTP2_OPTIONS = {
   settings: { maxConcurrentStreams: 250, maxHeaderListSize: MAX_HEADER_BYTES },
@@ -80,8 +80,8 @@ const HTTP2_OPTIONS = {
 };
 const HTTP1_OPTIONS = {
   maxHeaderSize: MAX_HEADER_BYTES,
-  requestTimeout: 30_000,
-  headersTimeout: 15_000,
+  requestTimeout: REQUEST_TIMEOUT_MS,
+  headersTimeout: HEADER_TIMEOUT_MS,
   keepAliveTimeout: 75_000,
   /** How often the timeouts are looked at. */
   connectionsCheckingInterval: 5000,
@@ -162,7 +162,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
 
 /** An HTTP/1.1 server that is to listen. */
 function listener({ tls, firstByteTimeoutMs }: PortOptions, handlers: PortHandlers): HttpServer {
-  const options = { ...HTTP1_OPTIONS, requireHostHeader: !handlers.onHttpError };
+  const options = { ...HTTP1_OPTIONS, requireHostHeader: !handlers.refuse };
   const server = tls
     ? createSecureServer({
         ...options,
@@ -235,14 +235,14 @@ function tellApart(socket: Socket, timeoutMs: number, decide: (isHttp2: boolean)
   socket.once("end", onEnd);
 }
 
-function serveRequests(server: HttpServer, { onHttp1, onHttpError }: PortHandlers): void {
-  if (onHttpError) answerHttp1Errors(server, onHttpError);
+function serveRequests(server: HttpServer, { onHttp1, refuse }: PortHandlers): void {
+  if (refuse) answerHttp1Errors(server, refuse);
   const pipelines = new Pipelines();
   const serve: PortHandlers["onHttp1"] = (req, res) => {
     if (!pipelines.takes(req, res)) return;
     // RFC 9112, 3.2; node:http would see to it, and answer with a status alone.
     const isRefused = req.headers.host === undefined && req.httpVersion !== "1.0";
-    if (onHttpError && isRefused) refuseHttp1(req, res, { status: 400, onHttpError });
+    if (refuse && isRefused) refuseHttp1(req, res, refuse({ kind: "malformed-http" }, req.headers as HeaderRecord));
     else onHttp1(req, res);
   };
   server.on("request", serve as never);

@@ -2,9 +2,9 @@ import { create } from "@bufbuild/protobuf";
 import { createContextValues, type HandlerContext, type Interceptor } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { Health, HealthCheckRequestSchema } from "../../../gen/grpc/health/v1/health_pb.ts";
-import { type CallSource, UnaryCall } from "./call.ts";
-import { type UnaryMethod, unaryMethods } from "./methods.ts";
-import { UnaryTransport } from "./unary.ts";
+import type { CallSource } from "../exchange.ts";
+import { UnaryCall } from "./call.ts";
+import { collectRpcs, type RpcOptions, type UnaryMethod } from "./methods.ts";
 
 const URL_OF_CALL = "http://localhost/grpc.health.v1.Health/Check";
 
@@ -14,10 +14,29 @@ const SOURCE: CallSource = {
   requestSignal: () => new AbortController().signal,
 };
 
+/** The only method of some routes. */
+function methodOf(options: RpcOptions): UnaryMethod {
+  return collectRpcs(options)[0]?.unary as UnaryMethod;
+}
+
+/** A call from `SOURCE`. */
+function callOf(method: UnaryMethod, timeoutMs?: number): UnaryCall {
+  return new UnaryCall({
+    method,
+    protocolName: "grpc",
+    source: SOURCE,
+    requestHeader: new Headers(),
+    contextValues: createContextValues(),
+    timeoutMs,
+    responseHeader: {},
+    responseTrailer: {},
+  });
+}
+
 /** Calls through the interceptors; what the implementation saw. */
 async function call(interceptors: Interceptor[]): Promise<HandlerContext> {
   let seen: HandlerContext | undefined;
-  const transport = new UnaryTransport({
+  const method = methodOf({
     routes: (router) =>
       router.rpc(Health.method.check, (_request, context) => {
         seen = context;
@@ -26,12 +45,9 @@ async function call(interceptors: Interceptor[]): Promise<HandlerContext> {
       }),
     interceptors,
   });
-  await transport.call(Health.method.check, create(HealthCheckRequestSchema), {
-    source: SOURCE,
-    header: new Headers(),
-    contextValues: createContextValues(),
-    protocolName: "grpc",
-  });
+  const call = callOf(method);
+  await call.invoke(create(HealthCheckRequestSchema));
+  call.end();
   return seen as HandlerContext;
 }
 
@@ -47,22 +63,14 @@ describe("a call", () => {
 
   it.each([0.75, 1500.5, 20_000.001])("has whole milliseconds left of %d, as with Connect", async (timeoutMs) => {
     const left: (number | undefined)[] = [];
-    const [method] = unaryMethods((router) => {
-      router.rpc(Health.method.check, (_request, context) => {
-        left.push(context.timeoutMs());
-        return {};
-      });
-    }, {});
-    const call = new UnaryCall({
-      method: method as UnaryMethod,
-      protocolName: "grpc",
-      source: SOURCE,
-      requestHeader: new Headers(),
-      contextValues: undefined,
-      timeoutMs,
-      responseHeader: {},
-      responseTrailer: {},
+    const method = methodOf({
+      routes: (router) =>
+        router.rpc(Health.method.check, (_request, context) => {
+          left.push(context.timeoutMs());
+          return {};
+        }),
     });
+    const call = callOf(method, timeoutMs);
     await call.invoke(create(HealthCheckRequestSchema));
     call.end();
     expect(left).toEqual([expect.toSatisfy(Number.isInteger)]);

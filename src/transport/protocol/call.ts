@@ -9,21 +9,10 @@ import type {
   UnaryResponse,
 } from "@connectrpc/connect";
 import { createDeadlineSignal, createLinkedAbortController } from "@connectrpc/connect/protocol";
+import type { CallSource, HeaderRecord } from "../exchange.ts";
 import { MAX_TIMER_MS } from "./deadlines.ts";
-import { LeanContextValues } from "./lean-context-values.ts";
 import type { UnaryMethod } from "./methods.ts";
-import { type HeaderRecord, LeanHeaders } from "./record-headers.ts";
-
-/** Where a call comes from. */
-export interface CallSource {
-  readonly httpMethod: string;
-  /** When the deadline began to run, in milliseconds of Unix time. Default: when the call is made. */
-  readonly arrived?: number | undefined;
-  /** The absolute URL; asked for only if somebody looks at it. */
-  url(): string;
-  /** Aborts when the caller is gone; asked for only if somebody listens. */
-  requestSignal(): AbortSignal;
-}
+import { RecordHeaders } from "./record-headers.ts";
 
 /** What one unary call is, whatever it came in as. */
 export interface CallInit {
@@ -32,7 +21,7 @@ export interface CallInit {
   readonly protocolName: string;
   readonly source: CallSource;
   readonly requestHeader: Headers;
-  readonly contextValues: ContextValues | undefined;
+  readonly contextValues: ContextValues;
   /** From the caller's deadline header, in milliseconds. */
   readonly timeoutMs: number | undefined;
   /** What the answer's header and trailer hold at first. */
@@ -75,10 +64,10 @@ export class UnaryCall {
     this.requestMethod = source.httpMethod;
     this.protocolName = init.protocolName;
     this.header = init.requestHeader;
-    this.contextValues = init.contextValues ?? new LeanContextValues();
+    this.contextValues = init.contextValues;
     this.message = undefined;
-    this.responseHeader = new LeanHeaders(init.responseHeader, true);
-    this.responseTrailer = new LeanHeaders(init.responseTrailer, true);
+    this.responseHeader = new RecordHeaders(init.responseHeader, true);
+    this.responseTrailer = new RecordHeaders(init.responseTrailer, true);
     this.#method = method;
     this.#source = source;
     // gRPC's deadlines come in nanoseconds too; Connect's context has whole milliseconds left, and handlers rely on it.

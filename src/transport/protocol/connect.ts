@@ -10,22 +10,15 @@ import {
   parseTimeout,
   protocolVersion,
 } from "@connectrpc/connect/protocol-connect";
-import {
-  asConnectError,
-  bodyBytes,
-  compress,
-  field,
-  type Hooks,
-  makeCall,
-  openCall,
-  type WireRequest,
-  type WireResponse,
-  worthCompressing,
-} from "../wire.ts";
+import { bodyBytes, field, type HttpRequest, type HttpResponse } from "../exchange.ts";
 import type { Admitted } from "./admission.ts";
 import type { UnaryCall } from "./call.ts";
+import { compress, inflate, worthCompressing } from "./compression.ts";
+import type { CallFormat } from "./content-types.ts";
 import type { UnaryMethod } from "./methods.ts";
 import { recordOf } from "./record-headers.ts";
+import { asConnectError, RequestRefused } from "./refusals.ts";
+import { makeCall, openCall, parseMessage } from "./requests.ts";
 
 const PROTOCOL = "connect";
 const ENCODING = "content-encoding";
@@ -37,13 +30,12 @@ const ACCEPT_ENCODING = "accept-encoding";
  */
 export function serveConnect(
   method: UnaryMethod,
-  request: WireRequest,
-  binary: boolean,
+  request: HttpRequest,
+  { isBinary }: CallFormat,
   admitted: Admitted,
-  hooks: Hooks,
-): Promise<WireResponse> {
+): Promise<HttpResponse> {
   const { options } = method;
-  const serialization = binary ? method.binary : method.json;
+  const serialization = isBinary ? method.binary : method.json;
   const { headers } = request;
   const query = request.httpMethod === "GET" ? new URL(request.target, "http://localhost").searchParams : undefined;
   const timeout = parseTimeout(field(headers, "connect-timeout-ms"), options.maxTimeoutMs);
@@ -54,7 +46,7 @@ export function serveConnect(
     method,
     protocolName: PROTOCOL,
     timeoutMs: timeout.timeoutMs,
-    responseHeader: { "content-type": binary ? contentTypeUnaryProto : contentTypeUnaryJson },
+    responseHeader: { "content-type": isBinary ? contentTypeUnaryProto : contentTypeUnaryJson },
     responseTrailer: {},
   };
   const decode = () => {
@@ -62,10 +54,9 @@ export function serveConnect(
     if (compression.error) throw compression.error;
     if (timeout.error) throw timeout.error;
     const bytes = query ? messageFromQuery(query) : messageFromBody(request, options.readMaxBytes);
-    if (compression.request === null) return serialization.parse(bytes);
-    return compression.request
-      .decompress(bytes as Uint8Array<ArrayBuffer>, options.readMaxBytes)
-      .then((message) => serialization.parse(message));
+    const limit = options.readMaxBytes;
+    if (compression.request === null) return parseMessage(serialization, bytes, limit);
+    return inflate(bytes, compression.request, limit).then((message) => parseMessage(serialization, message, limit));
   };
 
   const call = openCall(request, opening, admitted);
@@ -78,9 +69,9 @@ export function serveConnect(
     const body = errorToJsonBytes(error, options.jsonOptions);
     return finish(call, codeToHttpStatus(error.code), body, compression.response, method);
   };
-  return makeCall(call, decode, hooks).then(
+  return makeCall(call, decode, admitted).then(
     (message) => {
-      let body: WireResponse["body"];
+      let body: HttpResponse["body"];
       try {
         body = serialization.serialize(message);
       } catch (reason) {
@@ -97,10 +88,10 @@ export function serveConnect(
 function finish(
   call: UnaryCall,
   status: number,
-  body: WireResponse["body"],
+  body: HttpResponse["body"],
   compression: Compression | null,
   { options }: UnaryMethod,
-): WireResponse | Promise<WireResponse> {
+): HttpResponse | Promise<HttpResponse> {
   const bytes = Buffer.byteLength(body);
   if (!worthCompressing(bytes, compression, options)) return response(call, status, body, bytes);
   return compress(bodyBytes(body), compression).then((compressed) => {
@@ -109,7 +100,7 @@ function finish(
   });
 }
 
-function response(call: UnaryCall, status: number, body: WireResponse["body"], bytes: number): WireResponse {
+function response(call: UnaryCall, status: number, body: HttpResponse["body"], bytes: number): HttpResponse {
   const headers = recordOf(call.responseHeader);
   const trailers = recordOf(call.responseTrailer);
   for (const name in trailers) {
@@ -122,11 +113,12 @@ function response(call: UnaryCall, status: number, body: WireResponse["body"], b
 }
 
 /** A body that is too long has not been read to its end, so its length is what was told, if it was. */
-function messageFromBody({ headers, body }: WireRequest, maxBytes: number): Uint8Array {
+function messageFromBody({ headers, body }: HttpRequest, maxBytes: number): Uint8Array {
   if (body.byteLength <= maxBytes) return body;
   const told = Number(headers["content-length"]);
   const size = Number.isSafeInteger(told) ? `message size ${told}` : "message size";
-  throw new ConnectError(`${size} is larger than configured readMaxBytes ${maxBytes}`, Code.ResourceExhausted);
+  const error = new ConnectError(`${size} is larger than configured readMaxBytes ${maxBytes}`, Code.ResourceExhausted);
+  throw new RequestRefused({ kind: "message-too-large", limit: maxBytes, error });
 }
 
 function messageFromQuery(query: URLSearchParams): Uint8Array {

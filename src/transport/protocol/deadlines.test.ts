@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import type { HeaderRecord } from "../exchange.ts";
 import { capDeadline } from "./deadlines.ts";
-import type { HeaderRecord } from "./record-headers.ts";
 
 function capped(headers: HeaderRecord): HeaderRecord {
   capDeadline(headers);

@@ -1,4 +1,4 @@
-import type { HeaderRecord } from "./record-headers.ts";
+import type { HeaderRecord } from "../exchange.ts";
 
 /** The longest time that setTimeout can wait, in milliseconds: nearly 25 days. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;

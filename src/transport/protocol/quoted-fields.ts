@@ -1,3 +1,5 @@
+import type { HeaderRecord } from "../exchange.ts";
+
 /**
  * Fields that Connect quotes whole when it refuses them, percent-encoded in a
  * field of the answer. Of 24 KiB, such an answer is too large to be sent.
@@ -14,14 +16,10 @@ const QUOTED = [
 /** Longer values are none that Connect takes, and are refused when they are cut as well. */
 const MAX_LENGTH = 64;
 
-/**
- * Cuts the fields of a request that would be quoted in its answer.
- *
- * @param get the value of a field, if it is there once
- */
-export function cutQuotedFields(get: (name: string) => unknown, set: (name: string, value: string) => void): void {
+/** Cuts the fields of a request that would be quoted in its answer. @param headers are changed */
+export function cutQuotedFields(headers: HeaderRecord): void {
   for (const name of QUOTED) {
-    const value = get(name);
-    if (typeof value === "string" && value.length > MAX_LENGTH) set(name, value.slice(0, MAX_LENGTH));
+    const value = headers[name];
+    if (typeof value === "string" && value.length > MAX_LENGTH) headers[name] = value.slice(0, MAX_LENGTH);
   }
 }

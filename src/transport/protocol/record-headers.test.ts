@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type HeaderRecord, LeanHeaders, recordOf } from "./record-headers.ts";
+import type { HeaderRecord } from "../exchange.ts";
+import { RecordHeaders, recordOf } from "./record-headers.ts";
 
 const NAMES = ["a", "B", "x-y", "X-Y", "content-type", "set-cookie", "constructor", "toString", "__proto__", "x-bin"];
 const name = fc.oneof(fc.constantFrom(...NAMES), fc.constantFrom("", " ", "a b", "ü", ":path"));
@@ -70,11 +71,11 @@ function realOf(fields: HeaderRecord): Headers {
   return real;
 }
 
-describe.each([true, false])("LeanHeaders, writable: %s", (writable) => {
+describe.each([true, false])("RecordHeaders, writable: %s", (writable) => {
   it("behaves as Headers do", () => {
     fc.assert(
       fc.property(record, fc.array(operation, { maxLength: 12 }), (fields, operations) => {
-        const [lean, real] = [new LeanHeaders({ ...fields }, writable), realOf(fields)];
+        const [lean, real] = [new RecordHeaders({ ...fields }, writable), realOf(fields)];
         for (const [text, run] of operations) expect([text, outcome(lean, run)]).toEqual([text, outcome(real, run)]);
         expect([...lean]).toEqual([...real]);
       }),
@@ -83,11 +84,11 @@ describe.each([true, false])("LeanHeaders, writable: %s", (writable) => {
   });
 });
 
-describe("the record of LeanHeaders", () => {
+describe("the record of RecordHeaders", () => {
   it("makes the same Headers again", () => {
     fc.assert(
       fc.property(record, fc.array(operation, { maxLength: 12 }), (fields, operations) => {
-        const lean = new LeanHeaders({ ...fields }, true);
+        const lean = new RecordHeaders({ ...fields }, true);
         for (const [, run] of operations) outcome(lean, run);
         const trimmed = [...lean].map(([n, v]) => [n, v.replace(/^[\t ]+|[\t ]+$/g, "")]);
         expect([...realOf(recordOf(lean))]).toEqual(trimmed);
@@ -98,7 +99,7 @@ describe("the record of LeanHeaders", () => {
 
   it("is not written to unless it may be", () => {
     const fields = { a: "1" };
-    const lean = new LeanHeaders(fields);
+    const lean = new RecordHeaders(fields);
     lean.set("a", "2");
     lean.append("b", "3");
     lean.delete("a");

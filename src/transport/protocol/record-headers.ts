@@ -1,5 +1,4 @@
-/** Header fields as node:http and node:http2 give and take them, by lower-case name. */
-export type HeaderRecord = { [name: string]: string | string[] | number | undefined };
+import type { HeaderRecord } from "../exchange.ts";
 
 /** What an empty value that was appended leaves; HTTP/2 drops a field that has it. */
 const SPACE_AT_ENDS = /^[\t ]+|[\t ]+$/g;
@@ -13,7 +12,7 @@ const PLAIN_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
  *
  * Its behaviour is that of https://fetch.spec.whatwg.org/#headers-class.
  */
-export class LeanHeaders implements Headers {
+export class RecordHeaders implements Headers {
   #record: HeaderRecord;
   readonly #writable: boolean;
   #real: Headers | undefined;
@@ -105,7 +104,7 @@ export class LeanHeaders implements Headers {
 
 /** The fields of Headers as a record; several cookies as an array. */
 export function recordOf(headers: Headers): HeaderRecord {
-  if (headers instanceof LeanHeaders) return headers.toRecord();
+  if (headers instanceof RecordHeaders) return headers.toRecord();
   const record: HeaderRecord = Object.create(null);
   headers.forEach((value, name) => {
     const known = record[name];

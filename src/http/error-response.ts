@@ -2,14 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToHttpStatus, codeToString } from "@connectrpc/connect/protocol-connect";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { reasonOfCode } from "../rpc/errors.ts";
-
-/** An answer to be written. */
-export interface RestResponse {
-  readonly status: number;
-  readonly headers: { [name: string]: string | string[] | number | undefined };
-  /** Texts are sent in UTF-8. */
-  readonly body: Uint8Array | string;
-}
+import type { HttpResponse } from "../transport/index.ts";
 
 /** Reasons whose HTTP status says more than their code's. */
 const STATUS: { readonly [reason: string]: number } = {
@@ -33,7 +26,7 @@ export function isMismatch(failure: unknown): boolean {
  *
  * @param conditional whether the request had a condition (`If-Match`), whose failure is 412
  */
-export function errorResponse(error: ConnectError, conditional: boolean): RestResponse {
+export function errorResponse(error: ConnectError, conditional = false): HttpResponse {
   const reason = error.findDetails(ErrorInfoSchema)[0]?.reason ?? reasonOfCode(error.code);
   const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
   const status = conditional && reason === "ETAG_MISMATCH" ? 412 : (STATUS[reason] ?? statusOf(error.code));
@@ -48,7 +41,7 @@ export function errorResponse(error: ConnectError, conditional: boolean): RestRe
       },
     }),
   );
-  const headers: RestResponse["headers"] = {
+  const headers: HttpResponse["headers"] = {
     "content-type": "application/json",
     "content-length": String(body.byteLength),
   };

@@ -1,7 +1,5 @@
-import { Code, type ConnectError } from "@connectrpc/connect";
 import type { StoreProbe } from "../domain/store.ts";
-import { callError } from "../rpc/errors.ts";
-import type { RestResponse } from "./errors.ts";
+import type { Endpoint, HeaderRecord, HttpRequest, HttpResponse } from "../transport/index.ts";
 
 /** What the endpoints for operators are made of. */
 export interface OperationsParts {
@@ -19,29 +17,33 @@ export interface OperationsParts {
   >;
 }
 
-type Endpoint = (request: { readonly headers: RestResponse["headers"] }) => Promise<RestResponse>;
-
-/** `/healthz`, `/readyz` and `/metrics`, by path. They need no API token. */
-export function operations({ probe, isClosing, metrics }: OperationsParts): ReadonlyMap<string, Endpoint> {
-  return new Map<string, Endpoint>([
-    ["/healthz", async () => text(200, "ok\n")],
-    [
-      "/readyz",
-      async () => {
-        if (isClosing()) return text(503, "shutting down\n");
-        try {
-          await probe.ping();
-          return text(200, "ok\n");
-        } catch {
-          return text(503, "no change can be made\n");
-        }
-      },
-    ],
-    ["/metrics", ({ headers }) => exposed(headers, metrics)],
-  ]);
+/** `/healthz`, `/readyz` and `/metrics`. They need no API token. */
+export function operations({ probe, isClosing, metrics }: OperationsParts) {
+  return {
+    alive: endpoint(async () => text(200, "ok\n")),
+    ready: endpoint(async () => {
+      if (isClosing()) return text(503, "shutting down\n");
+      try {
+        await probe.ping();
+        return text(200, "ok\n");
+      } catch {
+        return text(503, "no change can be made\n");
+      }
+    }),
+    metrics: endpoint(({ headers }) => exposed(headers, metrics)),
+  };
 }
 
-async function exposed(headers: RestResponse["headers"], metrics: OperationsParts["metrics"]): Promise<RestResponse> {
+function endpoint(serve: (request: HttpRequest) => Promise<HttpResponse>): Endpoint {
+  return {
+    methods: new Map([
+      ["GET", { serve }],
+      ["HEAD", { serve }],
+    ]),
+  };
+}
+
+async function exposed(headers: HeaderRecord, metrics: OperationsParts["metrics"]): Promise<HttpResponse> {
   const exposition = await metrics(fieldOf(headers, "accept"));
   if (!exposition) return text(503, "the metrics of all workers cannot be had\n");
   const answer = text(200, exposition.text, exposition.contentType);
@@ -53,24 +55,12 @@ async function exposed(headers: RestResponse["headers"], metrics: OperationsPart
   return { ...answer, body };
 }
 
-function fieldOf(headers: RestResponse["headers"], name: string): string | undefined {
+function fieldOf(headers: HeaderRecord, name: string): string | undefined {
   const value = headers[name];
   return value === undefined ? undefined : String(value);
 }
 
-/** Whether the endpoints for operators have an HTTP method. */
-export function isOperationMethod(httpMethod: string): boolean {
-  return httpMethod === "GET" || httpMethod === "HEAD";
-}
-
-/** What a caller is told of another HTTP method. */
-export function operationNotAllowed(): ConnectError {
-  const error = callError(Code.Unimplemented, "use GET or HEAD here", { reason: "METHOD_NOT_ALLOWED" });
-  error.metadata.set("allow", "GET, HEAD");
-  return error;
-}
-
-function text(status: number, content: string, contentType = "text/plain; charset=utf-8"): RestResponse {
+function text(status: number, content: string, contentType = "text/plain; charset=utf-8"): HttpResponse {
   const body = Buffer.from(content);
   return {
     status,

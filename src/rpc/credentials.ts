@@ -1,0 +1,41 @@
+import { Code, type ConnectError } from "@connectrpc/connect";
+import type { Authenticator, Principal } from "../auth/authenticator.ts";
+import { CREDENTIAL_HEADERS, tokenFromHeader } from "../auth/credentials.ts";
+import { callError } from "./errors.ts";
+
+/**
+ * Who bears the API token of a header.
+ *
+ * @throws ConnectError Unauthenticated, with what to do about it, and StoreUnavailable
+ */
+export function authenticate(authenticator: Authenticator, header: Headers): Principal | Promise<Principal> {
+  const found = authenticator.authenticate(presentedToken(header));
+  return found instanceof Promise ? found.then(known) : known(found);
+}
+
+/** @throws ConnectError Unauthenticated */
+function known(principal: Principal | undefined): Principal {
+  if (!principal) throw unauthenticated("API_TOKEN_UNKNOWN", UNKNOWN_TOKEN);
+  return principal;
+}
+
+const UNKNOWN_TOKEN = "the API token is unknown or revoked; check that it was copied whole";
+
+function presentedToken(header: Headers): string {
+  for (const name of CREDENTIAL_HEADERS) {
+    const value = header.get(name);
+    if (value === null) continue;
+    const token = tokenFromHeader(value);
+    if (token === undefined) {
+      throw unauthenticated("API_TOKEN_MALFORMED", "the Authorization header must be: Token API_TOKEN");
+    }
+    return token;
+  }
+  throw unauthenticated("API_TOKEN_MISSING", "the header is missing: Authorization: Token API_TOKEN");
+}
+
+function unauthenticated(reason: string, message: string): ConnectError {
+  const error = callError(Code.Unauthenticated, message, { reason });
+  error.metadata.set("www-authenticate", 'Token realm="user-group-service"');
+  return error;
+}

@@ -1,0 +1,183 @@
+import type { DescField, DescMessage, DescMethod, DescOneof } from "@bufbuild/protobuf";
+import { isFieldError } from "@bufbuild/protobuf/reflect";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { MAX_MESSAGE_BYTES } from "../limits.ts";
+import type { Refusal, RefusedRequest } from "../transport/index.ts";
+import { addDetail, callError, reasonOfCode, toCallError } from "./errors.ts";
+import type { FieldViolation } from "./violations.ts";
+
+/** The longest text of the transport that is passed on, in UTF-16 units. */
+const MAX_TEXT = 256;
+
+/** Deeper messages are not decoded: what is in them is refused by lower limits anyway. The stack is the last limit. */
+const TOO_DEEP = /maximum (?:recursion depth|call stack)/i;
+
+/** When a caller that was refused for want of room may try again, in seconds: what was let in is answered well within it. */
+const RETRY_AFTER_SECONDS = 1;
+
+/**
+ * What a caller is told of a request that is refused before it is a call. The
+ * texts of the libraries stay inside: they may repeat what was sent.
+ */
+export function refusedError(
+  refusal: Refusal,
+  { method, protocolName }: Pick<RefusedRequest, "method" | "protocolName">,
+): ConnectError {
+  switch (refusal.kind) {
+    case "malformed-http":
+      return callError(Code.InvalidArgument, MALFORMED_HTTP, { reason: "MALFORMED_HTTP" });
+    case "request-timeout":
+      return callError(Code.DeadlineExceeded, requestTimeout(refusal), { reason: "REQUEST_TIMEOUT" });
+    case "expectation-failed":
+      return callError(Code.InvalidArgument, EXPECTATION_FAILED, { reason: "EXPECTATION_FAILED" });
+    case "header-too-large":
+      return callError(Code.ResourceExhausted, headerTooLarge(refusal.limit), { reason: "HEADER_TOO_LARGE" });
+    case "too-many-streams":
+      return tryLater("as many streams are open as this server keeps; try again later", "TOO_MANY_STREAMS");
+    case "too-many-bodies":
+      return tryLater("too many requests are waiting for their bodies; try again later", "OVERLOADED");
+    case "too-many-calls":
+      return overloaded();
+    case "not-found":
+      return protocolName === undefined || protocolName === "connect"
+        ? callError(Code.NotFound, NOTHING_HERE, { reason: "PATH_NOT_FOUND" })
+        : callError(Code.Unimplemented, "this server has no such method", { reason: "UNIMPLEMENTED" });
+    case "http-method":
+      return methodNotAllowed(refusal.httpMethod, refusal.allowed);
+    case "content-type":
+      return unsupportedType(CONTENT_TYPES);
+    case "message-too-large":
+      return tooLarge(refusal.limit);
+    case "malformed-compression":
+      return malformed(`the body is not valid ${refusal.encoding}`, [], refusal.error);
+    case "malformed-message":
+      return malformedMessage(refusal, method);
+    case "protocol":
+      return quotedInPart(refusal.error);
+    case "unauthorized":
+    case "endpoint":
+      return toCallError(refusal.error);
+  }
+}
+
+const MALFORMED_HTTP =
+  "this is no well-formed HTTP: percent-encode what is not ASCII in the target; over HTTP/1.1 send a request line, then fields such as Host: example.com, then an empty line";
+const EXPECTATION_FAILED = "the header Expect may say 100-continue and nothing else";
+const NOTHING_HERE = "nothing is served at this path; the REST interface is at /api/user";
+const CONTENT_TYPES = "the Content-Type must be that of Connect, such as application/json, of gRPC or of gRPC-Web";
+
+function requestTimeout({ headerMs, requestMs }: Refusal & { readonly kind: "request-timeout" }): string {
+  const [header, all] = [headerMs / 1000, requestMs / 1000];
+  return `the request took too long to arrive: its header may take ${header} seconds, and all of it ${all}`;
+}
+
+function headerTooLarge(limit: number): string {
+  return `the request line and the header fields are larger than ${limit / 1024} KiB; send less, or the fields in a body`;
+}
+
+function tryLater(message: string, reason: string): ConnectError {
+  const error = callError(Code.ResourceExhausted, message, { reason });
+  error.metadata.set("retry-after", String(RETRY_AFTER_SECONDS));
+  return error;
+}
+
+/** Made without a stack, which would cost a fifth of what the refusal does, just when there is no time. */
+function overloaded(): ConnectError {
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 0;
+  try {
+    return tryLater("the server has as many calls under way as it can answer in time; try again later", "OVERLOADED");
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
+  }
+}
+
+function methodNotAllowed(httpMethod: string, allowed: readonly string[]): ConnectError {
+  const list = [...new Set(allowed)].join(", ");
+  const message = `${httpMethod} is not a method of this path; it has ${list}`;
+  const error = callError(Code.Unimplemented, message, { reason: "METHOD_NOT_ALLOWED" });
+  error.metadata.set("allow", list);
+  return error;
+}
+
+/** A request or an encoding of another type than there is. */
+export function unsupportedType(message: string): ConnectError {
+  return callError(Code.InvalidArgument, message, { reason: "UNSUPPORTED_MEDIA_TYPE" });
+}
+
+function malformedMessage(
+  { isBinary, error }: Refusal & { readonly kind: "malformed-message" },
+  method: DescMethod | undefined,
+): ConnectError {
+  if (!method) return malformed("the body is not valid", [], error);
+  if (!isBinary) return refusedJson(error.cause ?? error, method.input);
+  return malformed(`the body is not a valid ${method.input.typeName} in protobuf's binary format`, [], error);
+}
+
+/** Connect's own texts quote header fields whole. */
+function quotedInPart(error: ConnectError): ConnectError {
+  const text = error.rawMessage.slice(0, MAX_TEXT).toWellFormed();
+  const refused = new ConnectError(text, error.code, error.metadata, undefined, error);
+  addDetail(refused, { reason: reasonOfCode(error.code) });
+  return refused;
+}
+
+/** What a caller is told of JSON that is not a request's message. */
+export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
+  const text = cause instanceof Error ? cause.message : "";
+  const fieldError = fieldErrorOf(cause);
+  if (fieldError) {
+    const violation = violationOf(fieldError.field());
+    return malformed(`${violation.field}: ${violation.description}`, [violation], cause);
+  }
+  if (TOO_DEEP.test(text))
+    return malformed("the JSON is nested too deeply; properties may be 32 levels deep", [], cause);
+  if (text.includes("duplicate object key")) {
+    return malformed("the JSON has an object with one key twice; send every key once", [], cause);
+  }
+  const wellKnown = /\bgoogle\.protobuf\.\w+/.exec(text)?.[0];
+  const field = input.fields.find(({ message }) => message !== undefined && message.typeName === wellKnown);
+  if (field) {
+    const violation = violationOf(field);
+    return malformed(`${violation.field}: ${violation.description}`, [violation], cause);
+  }
+  return malformed("the body is not valid JSON in UTF-8", [], cause);
+}
+
+/** What a caller is told of a message over the limit, in bytes. */
+export function tooLarge(limit: number = MAX_MESSAGE_BYTES): ConnectError {
+  const message = `the request is larger than ${limit} bytes; send less`;
+  return callError(Code.ResourceExhausted, message, { reason: "MESSAGE_TOO_LARGE" });
+}
+
+/** A request of another form than its type. */
+export function malformed(message: string, violations: readonly FieldViolation[], cause?: unknown): ConnectError {
+  return callError(Code.InvalidArgument, message, { reason: "MALFORMED_REQUEST", violations, cause });
+}
+
+/** The error that names the field at fault; protobuf-es hands it on as the cause of another. */
+function fieldErrorOf(error: unknown) {
+  if (isFieldError(error)) return error;
+  return error instanceof Error && isFieldError(error.cause) ? error.cause : undefined;
+}
+
+function violationOf(field: DescField | DescOneof | { readonly name: string }): FieldViolation {
+  return { field: field.name, description: expectation(field) };
+}
+
+function expectation(field: DescField | DescOneof | { readonly name: string }): string {
+  if (!("kind" in field)) return "is not of the right type";
+  if (field.kind === "oneof") return `give exactly one of ${field.fields.map(({ name }) => name).join(", ")}, once`;
+  if (field.fieldKind === "map") return "must be a JSON object whose values are strings, given once";
+  if (field.fieldKind !== "message") return "must be a string in well-formed Unicode, given once";
+  switch (field.message.typeName) {
+    case "google.protobuf.Struct":
+      return "must be a JSON object, given once";
+    case "google.protobuf.Duration":
+      return 'must be a duration in seconds, such as "300s"';
+    case "google.protobuf.FieldMask":
+      return 'must be a comma list of fields in lowerCamelCase, such as "name,properties"';
+    default:
+      return "is not of the right type";
+  }
+}

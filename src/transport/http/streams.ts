@@ -1,0 +1,93 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { constants, type Http2ServerRequest, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
+import type { HeaderRecord, StreamRoute } from "../exchange.ts";
+import { capDeadline } from "../protocol/deadlines.ts";
+import { cutQuotedFields } from "../protocol/quoted-fields.ts";
+import type { DispatchOptions } from "./dispatch.ts";
+import { dropRestHttp2, endIfEarlyHttp1 } from "./drain.ts";
+import { isGone } from "./gone.ts";
+import { type ExchangeLimits, writeHttp1, writeHttp2 } from "./node-io.ts";
+import { OpenStreams } from "./open-streams.ts";
+import { type PortHandlers, streamsAsRequests } from "./port.ts";
+
+/** Serves the requests of a port whose bodies and answers are streams, by Connect's own handlers. */
+export class Streams {
+  readonly #options: DispatchOptions;
+  readonly #limits: ExchangeLimits;
+  readonly #open: OpenStreams;
+  readonly #asRequest: PortHandlers["onHttp2"];
+  readonly #routes = new WeakMap<ServerHttp2Stream, StreamRoute>();
+
+  constructor(options: DispatchOptions, limits: ExchangeLimits) {
+    this.#options = options;
+    this.#limits = limits;
+    this.#open = new OpenStreams(options.streams);
+    this.#asRequest = streamsAsRequests(((req: Http2ServerRequest, res: ServerResponse) => {
+      const route = this.#routes.get(req.stream);
+      if (route) this.#serve(route, req as unknown as IncomingMessage, res);
+    }) as never);
+  }
+
+  http1(route: StreamRoute, req: IncomingMessage, res: ServerResponse): void {
+    const open = this.#open.enter(req.socket, () => res.destroy());
+    if (!open) {
+      req.on("error", ignore);
+      res.on("error", ignore);
+      const refused = this.#options.refuse?.({ kind: "too-many-streams" }, req.headers as HeaderRecord);
+      if (refused) writeHttp1(req, res, refused, this.#limits);
+      else res.writeHead(429).end();
+      return;
+    }
+    res.once("close", open.leave);
+    endIfEarlyHttp1(req, res);
+    this.#serve(route, req, res);
+  }
+
+  http2(
+    route: StreamRoute,
+    stream: ServerHttp2Stream,
+    headers: IncomingHttpHeaders,
+    rest: readonly [flags: number, rawHeaders: string[]],
+  ): void {
+    const open = this.#open.enter(stream.session, () => stream.close(constants.NGHTTP2_CANCEL));
+    if (!open) {
+      const refused = this.#options.refuse?.({ kind: "too-many-streams" }, headers as HeaderRecord);
+      if (refused) writeHttp2(stream, refused, this.#limits);
+      else stream.close(constants.NGHTTP2_REFUSED_STREAM);
+      return;
+    }
+    stream.once("close", open.leave);
+    stream.once("finish", () => dropRestHttp2(stream, this.#limits.rests));
+    this.#routes.set(stream, route);
+    this.#asRequest(stream, headers, ...rest);
+  }
+
+  #serve({ handler, contextValues, responseHeaders }: StreamRoute, req: IncomingMessage, res: ServerResponse): void {
+    // What these throw where nobody listens ends the process.
+    req.on("error", ignore);
+    res.on("error", ignore);
+    const headers = req.headers as HeaderRecord;
+    for (const [name, value] of Object.entries(responseHeaders ?? {})) {
+      if (value !== undefined) res.setHeader(name, value);
+    }
+    cutQuotedFields(headers);
+    capDeadline(headers);
+    this.#open.limitDeadline(headers);
+    const fail = (reason: unknown) => {
+      // An answer that cannot be written to a connection that is closed is nobody's fault.
+      if (ConnectError.from(reason).code !== Code.Aborted && !isGone(res)) this.#options.onError?.(reason);
+    };
+    try {
+      handler(universalRequestFromNodeRequest(req, res, undefined, contextValues))
+        .then((response) => universalResponseToNodeResponse(response, res))
+        .catch(fail);
+    } catch (reason) {
+      fail(reason);
+      res.destroy();
+    }
+  }
+}
+
+function ignore(): void {}

@@ -1,0 +1,161 @@
+import type { Message } from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { type Compression, compressedFlag, type UniversalHandlerOptions } from "@connectrpc/connect/protocol";
+import { trailerFlag } from "@connectrpc/connect/protocol-grpc-web";
+import type { Serialization } from "../codec/serialization.ts";
+import { compress, inflate, worthCompressing } from "./compression.ts";
+import type { CallFormat } from "./content-types.ts";
+import { RequestRefused } from "./refusals.ts";
+
+/*
+ * Envelopes: a message behind a byte of flags and four of its length
+ * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md). Connect's streams have them as well.
+ */
+
+const HEADER_BYTES = 5;
+
+/**
+ * Whether the body that was read so far cannot be one message of the size
+ * allowed, with room for a trailer's or a second message's header.
+ */
+export function exceedsEnvelope(bytes: Uint8Array, total: number, maxBytes: number): boolean {
+  if (total > maxBytes + 2 * HEADER_BYTES) return true;
+  return bytes.byteLength >= HEADER_BYTES && lengthAt(bytes, 0) > maxBytes;
+}
+
+/** The same of a gRPC-Web text body. */
+export function exceedsText(total: number, maxBytes: number): boolean {
+  return total > Math.ceil((maxBytes + 2 * HEADER_BYTES) / 3) * 4 + 8;
+}
+
+/** The refusal of a body that is longer than one message may be. */
+export function tooLong(limit: number): RequestRefused {
+  const message = `request is larger than one message of configured readMaxBytes ${limit}`;
+  const error = new ConnectError(message, Code.ResourceExhausted);
+  return new RequestRefused({ kind: "message-too-large", limit, error });
+}
+
+/** A message behind its flags and its length. */
+export function frame(flags: number, data: Uint8Array): Buffer<ArrayBuffer> {
+  const bytes = Buffer.allocUnsafe(HEADER_BYTES + data.byteLength);
+  bytes[0] = flags;
+  bytes.writeUInt32BE(data.byteLength, 1);
+  bytes.set(data, HEADER_BYTES);
+  return bytes;
+}
+
+/** A message written straight behind its flags and its length; undefined where that is not known how. */
+export function frameOf({ serializeBehind }: Serialization, message: Message): Uint8Array | undefined {
+  const bytes = serializeBehind(message, HEADER_BYTES);
+  if (!bytes) return undefined;
+  bytes[0] = 0;
+  bytes.writeUInt32BE(bytes.byteLength - HEADER_BYTES, 1);
+  return bytes;
+}
+
+/** An envelope, compressed where that is worth it. */
+export function envelope(
+  flags: number,
+  data: Uint8Array,
+  compression: Compression | null,
+  options: UniversalHandlerOptions,
+): Uint8Array<ArrayBuffer> | Promise<Uint8Array<ArrayBuffer>> {
+  if (!worthCompressing(data.byteLength, compression, options)) return frame(flags, data);
+  return compress(data, compression).then((compressed) => frame(flags | compressedFlag, compressed));
+}
+
+/** Takes the envelopes of a body one by one. */
+export class EnvelopeReader {
+  readonly #bytes: Uint8Array;
+  readonly #isCut: boolean;
+  readonly #maxBytes: number;
+  readonly #compression: Compression | null;
+  #at = 0;
+
+  /** @param maxBytes how long a message may be, before and after it is inflated */
+  constructor(bytes: Uint8Array, maxBytes: number, compression: Compression | null) {
+    // A body that is longer than this is not read to its end; how far it was read must not matter.
+    const limit = maxBytes + 2 * HEADER_BYTES;
+    this.#isCut = bytes.byteLength > limit;
+    this.#bytes = this.#isCut ? bytes.subarray(0, limit) : bytes;
+    this.#maxBytes = maxBytes;
+    this.#compression = compression;
+  }
+
+  /** The next envelope; undefined at the end. @throws RequestRefused, ConnectError */
+  next(): { readonly flags: number; readonly data: Uint8Array | Promise<Uint8Array> } | undefined {
+    const left = this.#bytes.byteLength - this.#at;
+    if (left === 0 && !this.#isCut) return undefined;
+    if (left < HEADER_BYTES) throw this.#incomplete();
+    const flags = this.#bytes[this.#at] as number;
+    const length = lengthAt(this.#bytes, this.#at);
+    const limit = this.#maxBytes;
+    if (length > limit) {
+      const message = `message size ${length} is larger than configured readMaxBytes ${limit}`;
+      const error = new ConnectError(message, Code.ResourceExhausted);
+      throw new RequestRefused({ kind: "message-too-large", limit, error });
+    }
+    if (left < HEADER_BYTES + length) throw this.#incomplete();
+    const start = this.#at + HEADER_BYTES;
+    this.#at = start + length;
+    const data = this.#bytes.subarray(start, this.#at);
+    if ((flags & compressedFlag) !== compressedFlag) return { flags, data };
+    if (this.#compression === null) {
+      throw new ConnectError("received compressed envelope, but do not know how to decompress", Code.Internal);
+    }
+    return { flags: flags ^ compressedFlag, data: inflate(data, this.#compression, limit) };
+  }
+
+  #incomplete(): Error {
+    if (this.#isCut) return tooLong(this.#maxBytes);
+    return new ConnectError("protocol error: incomplete envelope", Code.InvalidArgument);
+  }
+}
+
+/** The only message of a unary request. @throws RequestRefused, ConnectError */
+export function onlyMessage(
+  reader: EnvelopeReader,
+  format: CallFormat,
+  parse: (bytes: Uint8Array) => Message,
+): Message | Promise<Message> {
+  const first = reader.next();
+  if (first && !isTrailer(first.flags, format) && !(first.data instanceof Promise)) {
+    const message = parse(first.data);
+    // Most requests end here, and need no promise.
+    const second = reader.next();
+    if (!second) return message;
+    return allMessages(reader, { format, parse, messages: [message], from: second });
+  }
+  return allMessages(reader, { format, parse, messages: [], from: first });
+}
+
+async function allMessages(
+  reader: EnvelopeReader,
+  begun: {
+    readonly format: CallFormat;
+    readonly parse: (bytes: Uint8Array) => Message;
+    readonly messages: Message[];
+    readonly from: ReturnType<EnvelopeReader["next"]>;
+  },
+): Promise<Message> {
+  const { format, parse, messages } = begun;
+  for (let next = begun.from; next !== undefined; next = reader.next()) {
+    const data = await next.data;
+    if (isTrailer(next.flags, format)) continue;
+    messages.push(parse(data));
+    if (messages.length > 1) {
+      throw new ConnectError("protocol error: received extra input message for unary method", Code.Unimplemented);
+    }
+  }
+  const [message] = messages;
+  if (!message) throw new ConnectError("protocol error: missing input message for unary method", Code.Unimplemented);
+  return message;
+}
+
+function isTrailer(flags: number, { protocol }: CallFormat): boolean {
+  return protocol === "grpc-web" && (flags & trailerFlag) === trailerFlag;
+}
+
+function lengthAt(bytes: Uint8Array, at: number): number {
+  return new DataView(bytes.buffer, bytes.byteOffset + at, HEADER_BYTES).getUint32(1);
+}

@@ -1,0 +1,74 @@
+import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
+import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
+import type { Admitted } from "./admission.ts";
+import { serveConnect } from "./connect.ts";
+import { type CallFormat, formatOf } from "./content-types.ts";
+import { exceedsEnvelope, exceedsText } from "./envelopes.ts";
+import { errorResponse } from "./error-responses.ts";
+import { serveGrpc } from "./grpc.ts";
+import type { UnaryMethod } from "./methods.ts";
+import { asConnectError } from "./refusals.ts";
+
+/** The format of a request to a unary method; undefined for one that only Connect's own handler knows what to do with. */
+export function unaryFormat(
+  method: UnaryMethod,
+  httpMethod: string,
+  target: string,
+  headers: HeaderRecord,
+): CallFormat | undefined {
+  const format =
+    httpMethod === "POST" ? formatOf(headers["content-type"]) : getFormat(method, httpMethod, target, headers);
+  return format?.isKnown && !format.isStream && method.protocols[format.protocol] ? format : undefined;
+}
+
+const GET_FORMAT = { protocol: "connect", isKnown: true, isText: false, isStream: false } as const;
+const GET_FORMATS: { readonly [encoding: string]: CallFormat } = {
+  proto: { ...GET_FORMAT, isBinary: true },
+  json: { ...GET_FORMAT, isBinary: false },
+};
+
+/** Connect's GET, which only methods without side effects have; its message is in the query. */
+function getFormat(
+  { desc }: UnaryMethod,
+  httpMethod: string,
+  target: string,
+  headers: HeaderRecord,
+): CallFormat | undefined {
+  if (httpMethod !== "GET" || desc.idempotency !== MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS) return undefined;
+  if (headers["content-type"] !== undefined) return undefined;
+  return GET_FORMATS[new URL(target, "http://localhost").searchParams.get("encoding") ?? ""];
+}
+
+/** A call that was let in, and waits for its body. */
+export class UnaryRoute implements Route {
+  readonly #method: UnaryMethod;
+  readonly #format: CallFormat;
+  readonly #admitted: Admitted;
+
+  constructor(method: UnaryMethod, format: CallFormat, admitted: Admitted) {
+    this.#method = method;
+    this.#format = format;
+    this.#admitted = admitted;
+  }
+
+  isTooLong(head: Uint8Array, total: number): boolean {
+    const limit = this.#method.options.readMaxBytes;
+    const { protocol, isText } = this.#format;
+    if (protocol === "connect") return total > limit;
+    return isText ? exceedsText(total, limit) : exceedsEnvelope(head, total, limit);
+  }
+
+  serve(request: HttpRequest): Promise<HttpResponse> {
+    try {
+      this.#admitted.begin();
+    } catch (reason) {
+      return Promise.resolve(errorResponse(this.#format, asConnectError(reason)));
+    }
+    const serve = this.#format.protocol === "connect" ? serveConnect : serveGrpc;
+    return serve(this.#method, request, this.#format, this.#admitted);
+  }
+
+  end(): void {
+    this.#admitted.end();
+  }
+}

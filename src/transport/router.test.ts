@@ -1,0 +1,161 @@
+import { Code, ConnectError, createContextKey } from "@connectrpc/connect";
+import { describe, expect, it } from "vitest";
+import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
+import type { Endpoint } from "./endpoints.ts";
+import type { HttpRequest, Route } from "./exchange.ts";
+import type { Authorize } from "./protocol/admission.ts";
+import type { Refusal } from "./protocol/refusals.ts";
+import { Router, type RouterOptions } from "./router.ts";
+
+const kCaller = createContextKey("nobody");
+const PATH = "/grpc.health.v1.Health/Check";
+const JSON_TYPE = { "content-type": "application/json" };
+
+/** Lets in whom a decision allows, and tells the call who it is. */
+function authorizeBy(decide: (name: string) => boolean, isAsync: boolean): Authorize {
+  return ({ header, contextValues }) => {
+    const name = header.get("x-caller") ?? "";
+    const finish = (isIn: boolean) => {
+      if (!isIn) throw new ConnectError("no", Code.PermissionDenied);
+      contextValues.set(kCaller, name);
+    };
+    return isAsync ? Promise.resolve(decide(name)).then(finish) : finish(decide(name));
+  };
+}
+
+/** A router with one method, and what it saw. The method waits for what is pushed to `waiting`. */
+function routerWith(options: Partial<RouterOptions> = {}) {
+  const seen: string[] = [];
+  const waiting: Promise<unknown>[] = [];
+  const router = new Router({
+    ...options,
+    routes: ({ rpc }) =>
+      rpc(Health.method.check, async (request, { values }) => {
+        seen.push(values.get(kCaller));
+        await Promise.all(waiting);
+        if (request.service === "fail") throw new ConnectError("failed", Code.NotFound);
+        return {};
+      }),
+  });
+  const route = async (caller = "", path = PATH, httpMethod = "POST") =>
+    (await router.find(httpMethod, path, { ...JSON_TYPE, "x-caller": caller })) as Route;
+  return { router, route, seen, waiting };
+}
+
+function request(body: string, target = PATH): HttpRequest {
+  return {
+    ...{ httpMethod: "POST", target, headers: JSON_TYPE, body: Buffer.from(body) },
+    url: () => `http://x${target}`,
+    requestSignal: () => new AbortController().signal,
+  };
+}
+
+const textOf = (body: Uint8Array | string) => Buffer.from(body as string).toString();
+
+describe.each([true, false])("authorization, asynchronous: %s", (isAsync) => {
+  it("lets a call in, which knows what was found out of it", async () => {
+    const { route, seen } = routerWith({ authorize: authorizeBy(() => true, isAsync) });
+    for (const [body, status] of [
+      ["{}", 200],
+      ['{"service":"fail"}', 404],
+      ["{", 400],
+    ] as const) {
+      const found = await route("ada");
+      expect(found.isTooLong).toBeTypeOf("function");
+      expect((await found.serve(request(body))).status).toBe(status);
+    }
+    expect(seen).toEqual(["ada", "ada"]);
+  });
+
+  it("refuses a call without its body", async () => {
+    const { route, seen } = routerWith({ authorize: authorizeBy((name) => name !== "eve", isAsync) });
+    const found = await route("eve");
+    expect(found.isTooLong).toBeUndefined();
+    const { status, body } = await found.serve(request("{"));
+    expect([status, JSON.parse(textOf(body))]).toEqual([403, { code: "permission_denied", message: "no" }]);
+    expect(seen).toEqual([]);
+  });
+
+  it("decides on an endpoint's RPC", async () => {
+    const endpoint: Endpoint = {
+      methods: new Map([
+        ["PUT", { rpc: Health.method.check, serve: async () => ({ status: 200, headers: {}, body: "" }) }],
+      ]),
+    };
+    const authorize = authorizeBy((name) => name !== "eve", isAsync);
+    const { route } = routerWith({ authorize, endpoints: new Map([["/health", endpoint]]) });
+    const statusFor = async (caller: string) =>
+      (await (await route(caller, "/health", "PUT")).serve(request("", "/health"))).status;
+    expect([await statusFor("ada"), await statusFor("eve")]).toEqual([200, 403]);
+  });
+});
+
+it("needs no promise where the decision needs none", () => {
+  const { router } = routerWith({ authorize: authorizeBy(() => true, false) });
+  expect(router.find("POST", PATH, JSON_TYPE)).not.toBeInstanceOf(Promise);
+});
+
+describe("the limit of calls", () => {
+  it("is of those whose body has come, and a place is given back once", async () => {
+    const { route, waiting } = routerWith({ maxCalls: { max: 1 } });
+    let answer = () => {};
+    const [first, second] = [await route(), await route()];
+    waiting.push(new Promise<void>((resolve) => (answer = resolve)));
+    const answered = first.serve(request("{}"));
+    expect((await second.serve(request("{}"))).status).toBe(429);
+    second.end?.();
+    // There is no place by its header alone, either.
+    expect((await route()).isTooLong).toBeUndefined();
+    answer();
+    waiting.length = 0;
+    expect((await answered).status).toBe(200);
+    first.end?.();
+    first.end?.();
+    const [third, fourth] = [await route(), await route()];
+    const both = await Promise.all([third.serve(request("{}")), fourth.serve(request("{}"))]);
+    expect(both.map(({ status }) => status)).toEqual([200, 429]);
+  });
+
+  it("does not hold for methods that are exempt", async () => {
+    const { route } = routerWith({ maxCalls: { max: 0, isExempt: () => true } });
+    expect((await (await route()).serve(request("{}"))).status).toBe(200);
+  });
+});
+
+describe("a refusal", () => {
+  const heard: [Refusal, string | undefined][] = [];
+  const options: Partial<RouterOptions> = {
+    readMaxBytes: 100,
+    maxCalls: { max: 1 },
+    onRefused: (refusal, { method, protocolName }) => {
+      heard.push([refusal, method?.name ?? protocolName]);
+      return new ConnectError(refusal.kind, Code.Aborted);
+    },
+  };
+
+  async function refusal(body: string, path = PATH, httpMethod = "POST") {
+    heard.length = 0;
+    const { route } = routerWith(options);
+    const { status, body: answer } = await (await route("", path, httpMethod)).serve(request(body, path));
+    return { status, message: JSON.parse(textOf(answer)).message as string, heard: heard[0] };
+  }
+
+  it.each([
+    ["message-too-large", JSON.stringify({ service: "x".repeat(200) }), PATH, "POST", { limit: 100 }],
+    ["malformed-message", "{", PATH, "POST", { isBinary: false }],
+    ["http-method", "", PATH, "PATCH", { httpMethod: "PATCH" }],
+    ["not-found", "", "/nowhere", "POST", {}],
+    ["not-found", "", "/a.B/C", "POST", {}],
+    ["malformed-http", "", "/caf\u00e9", "POST", {}],
+  ])("says why: %s", async (kind, body, path, httpMethod, fields) => {
+    const { message, heard } = await refusal(body, path, httpMethod);
+    expect([message, heard?.[0]]).toEqual([kind, expect.objectContaining({ kind, ...fields })]);
+    if (path === PATH) expect(heard?.[1]).toBe("Check");
+  });
+
+  it("of what nobody would make a call of has a status alone by default", async () => {
+    const { router } = routerWith();
+    const found = router.find("GET", "/nowhere", {}) as Route;
+    expect(await found.serve(request("", "/nowhere"))).toEqual({ status: 404, headers: {}, body: "" });
+  });
+});
