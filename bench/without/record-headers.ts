@@ -1,4 +1,5 @@
-import type { HeaderRecord, RecordHeaders as Lean } from "../../src/transport/protocol/record-headers.ts";
+import type { HeaderRecord } from "../../src/transport/exchange.ts";
+import type { RecordHeaders as Recorded } from "../../src/transport/protocol/record-headers.ts";
 
 /* Headers of the fetch API, filled from the record. */
 
@@ -21,4 +22,4 @@ export const RecordHeaders = () =>
       });
       return record;
     }
-  } as unknown as typeof Lean;
+  } as unknown as typeof Recorded;
