@@ -55,16 +55,6 @@ export class Holdings {
     this.#options = options;
   }
 
-  /** How many are held. */
-  get size(): number {
-    return this.#held.size;
-  }
-
-  /** What all that are held take, in bytes. */
-  get bytes(): number {
-    return this.#bytes;
-  }
-
   /** What a connection holds. */
   of(connection: object): ConnectionHoldings {
     let holdings = this.#connections.get(connection);
@@ -79,7 +69,7 @@ export class Holdings {
   add(held: Held, bytes: number): void {
     held.since = this.#beat;
     this.#held.add(held);
-    if (this.#timer === undefined && this.#options.timeoutMs < Infinity) {
+    if (this.#timer === undefined) {
       this.#timer = setInterval(this.#everyBeat, this.#options.timeoutMs / BEATS_PER_TIMEOUT).unref();
     }
     this.#take(held, this.#options.ownBytes + bytes);

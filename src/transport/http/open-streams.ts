@@ -1,8 +1,9 @@
+import { clearTimeout, setTimeout } from "node:timers";
 import { parseTimeout as parseConnectTimeout } from "@connectrpc/connect/protocol-connect";
 import { parseTimeout as parseGrpcTimeout } from "@connectrpc/connect/protocol-grpc";
 import type { HeaderRecord } from "../exchange.ts";
 import { formatOf } from "../protocol/content-types.ts";
-import { type ConnectionHoldings, type Held, Holdings } from "./holdings.ts";
+import { MAX_TIMER_MS } from "../protocol/deadlines.ts";
 
 /** Bounds of streams. */
 export interface OpenStreamsOptions {
@@ -20,21 +21,21 @@ export interface OpenStream {
   readonly leave: () => void;
 }
 
+/** What a stream that nobody reads may last longer than its deadline, in milliseconds. */
+const UNREAD_MS = 30_000;
+
 /** Bounds how many streams are open, and how long. */
 export class OpenStreams {
   readonly #max: number;
   readonly #maxOfConnection: number;
   readonly #lifetimeMs: number;
-  readonly #open: Holdings;
   readonly #ofConnection = new WeakMap<object, number>();
+  #open = 0;
 
   constructor({ max = Infinity, maxOfConnection = Infinity, lifetimeMs = Infinity }: OpenStreamsOptions = {}) {
     this.#max = max;
     this.#maxOfConnection = maxOfConnection;
     this.#lifetimeMs = lifetimeMs;
-    // By then its deadline has ended a stream, unless nobody reads it.
-    const timeoutMs = lifetimeMs + Math.min(30_000, lifetimeMs);
-    this.#open = new Holdings({ timeoutMs, maxBytes: Infinity, maxConnectionBytes: Infinity, ownBytes: 0 });
   }
 
   /**
@@ -44,27 +45,32 @@ export class OpenStreams {
    * @param end ends the stream, whose time is up
    */
   enter(connection: object | undefined, end: () => void): OpenStream | undefined {
-    if (this.#open.size >= this.#max) return undefined;
-    const others = connection === undefined ? 0 : (this.#ofConnection.get(connection) ?? 0);
+    if (this.#open >= this.#max) return undefined;
+    const others = connection ? (this.#ofConnection.get(connection) ?? 0) : 0;
     if (others >= this.#maxOfConnection) return undefined;
-    if (connection !== undefined) this.#ofConnection.set(connection, others + 1);
+    this.#count(connection, 1);
+    let isOpen = true;
     const leave = () => {
-      if (this.#open.remove(held)) giveBack();
+      clearTimeout(timer);
+      if (isOpen) this.#count(connection, -1);
+      isOpen = false;
     };
-    const giveBack = () => {
-      if (connection !== undefined) this.#ofConnection.set(connection, (this.#ofConnection.get(connection) ?? 1) - 1);
-    };
-    const held: Held = {
-      bytes: 0,
-      since: 0,
-      connection: undefined as ConnectionHoldings | undefined,
-      giveUp: () => {
-        giveBack();
-        end();
-      },
-    };
-    this.#open.add(held, 0);
+    const timer = this.#whenOver(() => {
+      leave();
+      end();
+    });
     return { leave };
+  }
+
+  #count(connection: object | undefined, by: 1 | -1): void {
+    this.#open += by;
+    if (connection) this.#ofConnection.set(connection, (this.#ofConnection.get(connection) ?? 0) + by);
+  }
+
+  /** Its deadline ends a stream, unless nobody reads it. */
+  #whenOver(then: () => void): NodeJS.Timeout | undefined {
+    const ms = this.#lifetimeMs + Math.min(UNREAD_MS, this.#lifetimeMs);
+    return ms > MAX_TIMER_MS ? undefined : setTimeout(then, ms).unref();
   }
 
   /** Gives a stream a deadline when it has none or a later one: so it ends in its own protocol. */
