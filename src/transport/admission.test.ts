@@ -1,12 +1,12 @@
 import { Code, ConnectError, createContextKey } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
-import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import { TalkService } from "../../test/transport/gen/talk/v1/talk_pb.ts";
 import { type Admit, admitted, type Turn } from "./admission.ts";
 import { UnaryTransport } from "./unary.ts";
 import type { Route, WireRequest } from "./wire.ts";
 
 const kCaller = createContextKey("nobody");
-const PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
+const PATH = "/talk.v1.TalkService/Say";
 const JSON_TYPE = { "content-type": "application/json" };
 
 /** A transport with one method, what it saw, and how often a place was given back. */
@@ -33,9 +33,9 @@ function transportWith(decide: (name: string) => boolean | Promise<boolean>, isA
   const transport = new UnaryTransport({
     admit,
     routes: (router) =>
-      router.rpc(UserGroupService.method.getUserGroup, (request, { values }) => {
+      router.rpc(TalkService.method.say, (request, { values }) => {
         seen.push(values.get(kCaller));
-        if (request.name === "fail") throw new ConnectError("failed", Code.NotFound);
+        if (request.text === "fail") throw new ConnectError("failed", Code.NotFound);
         return {};
       }),
   });
@@ -57,7 +57,7 @@ describe.each([true, false])("admission, asynchronous: %s", (isAsync) => {
     const { route, seen, released } = transportWith(() => true, isAsync);
     for (const [body, status] of [
       ["{}", 200],
-      ['{"name":"fail"}', 404],
+      ['{"text":"fail"}', 404],
       ["{", 400],
     ] as const) {
       const before = released();
@@ -103,5 +103,5 @@ describe.each([true, false])("admission, asynchronous: %s", (isAsync) => {
 it("needs no promise where the decision needs none", () => {
   const { transport } = transportWith(() => true, false);
   expect(transport.route("POST", PATH, JSON_TYPE)).not.toBeInstanceOf(Promise);
-  expect(admitted(UserGroupService.method.getUserGroup, "rest", {}, {})).not.toBeInstanceOf(Promise);
+  expect(admitted(TalkService.method.say, "rest", {}, {})).not.toBeInstanceOf(Promise);
 });

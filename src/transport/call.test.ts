@@ -1,12 +1,12 @@
 import { create } from "@bufbuild/protobuf";
 import { createContextValues, type HandlerContext, type Interceptor } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
-import { Health, HealthCheckRequestSchema } from "../../gen/grpc/health/v1/health_pb.ts";
+import { TalkSchema, TalkService } from "../../test/transport/gen/talk/v1/talk_pb.ts";
 import { type CallSource, UnaryCall } from "./call.ts";
 import { type UnaryMethod, unaryMethods } from "./methods.ts";
 import { UnaryTransport } from "./unary.ts";
 
-const URL_OF_CALL = "http://localhost/grpc.health.v1.Health/Check";
+const URL_OF_CALL = "http://localhost/talk.v1.TalkService/Say";
 
 const SOURCE: CallSource = {
   httpMethod: "POST",
@@ -19,14 +19,14 @@ async function call(interceptors: Interceptor[]): Promise<HandlerContext> {
   let seen: HandlerContext | undefined;
   const transport = new UnaryTransport({
     routes: (router) =>
-      router.rpc(Health.method.check, (_request, context) => {
+      router.rpc(TalkService.method.say, (_request, context) => {
         seen = context;
         expect(context.signal.aborted).toBe(false);
         return {};
       }),
     interceptors,
   });
-  await transport.call(Health.method.check, create(HealthCheckRequestSchema), {
+  await transport.call(TalkService.method.say, create(TalkSchema), {
     source: SOURCE,
     header: new Headers(),
     contextValues: createContextValues(),
@@ -39,7 +39,7 @@ describe("a call", () => {
   it("tells the implementation all that Connect's context has", async () => {
     const context = await call([]);
     expect(context).toMatchObject({ url: URL_OF_CALL, requestMethod: "POST", protocolName: "grpc" });
-    expect(context.service).toBe(Health);
+    expect(context.service).toBe(TalkService);
     const { timeoutMs } = context;
     expect(timeoutMs()).toBeUndefined();
     expect(context.signal.aborted).toBe(true);
@@ -48,7 +48,7 @@ describe("a call", () => {
   it.each([0.75, 1500.5, 20_000.001])("has whole milliseconds left of %d, as with Connect", async (timeoutMs) => {
     const left: (number | undefined)[] = [];
     const [method] = unaryMethods((router) => {
-      router.rpc(Health.method.check, (_request, context) => {
+      router.rpc(TalkService.method.say, (_request, context) => {
         left.push(context.timeoutMs());
         return {};
       });
@@ -63,7 +63,7 @@ describe("a call", () => {
       responseHeader: {},
       responseTrailer: {},
     });
-    await call.invoke(create(HealthCheckRequestSchema));
+    await call.invoke(create(TalkSchema));
     call.end();
     expect(left).toEqual([expect.toSatisfy(Number.isInteger)]);
     expect(left[0]).toBeLessThanOrEqual(timeoutMs);

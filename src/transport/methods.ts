@@ -158,10 +158,15 @@ function serialization(
     }
   };
   return {
-    parse: (bytes) => (bytes.byteLength <= readMaxBytes ? decode(bytes) : undefined) ?? input.parse(bytes),
+    parse: (bytes) => (bytes.byteLength <= readMaxBytes ? decode(bytes) : undefined) ?? input.parse(plainBytes(bytes)),
     serialize: (message) => serializeBehind(message, 0) ?? serializeText(message) ?? output.serialize(message),
     serializeBehind,
   };
+}
+
+/** The same bytes, and no Buffer: fields of messages are cut out of them, and `slice` of a Buffer does not copy. */
+function plainBytes({ buffer, byteOffset, byteLength }: Uint8Array): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 function hasWriteOptions(options: Partial<JsonWriteOptions> | undefined): boolean {

@@ -1,0 +1,15 @@
+import { create, toBinary } from "@bufbuild/protobuf";
+import { expect, it } from "vitest";
+import { type Talk, TalkSchema, TalkService } from "../../test/transport/gen/talk/v1/talk_pb.ts";
+import { unaryMethods } from "./methods.ts";
+
+it("decodes bytes to what Connect's adapter decodes them to, not to a Buffer that is cut out of the body", () => {
+  const methods = unaryMethods((router) => router.rpc(TalkService.method.say, (message) => message), {});
+  const body = Buffer.from(toBinary(TalkSchema, create(TalkSchema, { data: new Uint8Array([1, 2]) })));
+  const [data] = methods.map((method) => (method.binary.parse(body) as Talk).data);
+  expect(data).toEqual(new Uint8Array([1, 2]));
+  expect(data).not.toBeInstanceOf(Buffer);
+  const copy = data?.slice();
+  body.fill(0);
+  expect(copy).toEqual(new Uint8Array([1, 2]));
+});
