@@ -23,7 +23,7 @@ afterEach(async () => {
     expect((await exchangeAlike(pair, requestOf(form, talk({ text: "well?" })))).status).toBe(200);
 });
 
-const CANDIDATES = ["lean", "connect"] as const;
+const CANDIDATES = ["ours", "connect"] as const;
 const HTTP2 = FORMS.filter(({ http }) => http === 2);
 const where = (candidate: Candidate) => candidate.effects.map((effect) => effect["where"]);
 
@@ -83,7 +83,7 @@ describe.each(FORMS)("a caller that is gone: $name", (form) => {
       expect(where(pair[name])).toEqual(["interceptor", "implementation", "aborted", "failure"]);
     }
     // One code for whoever is gone, where Connect has Canceled, Aborted, Internal and none.
-    expect(pair.lean.effects[2]).toEqual({ where: "aborted", code: Code.Canceled, name: "ConnectError" });
+    expect(pair.ours.effects[2]).toEqual({ where: "aborted", code: Code.Canceled, name: "ConnectError" });
   });
 });
 
@@ -104,14 +104,14 @@ describe.each(FORMS)("a shutdown: $name", (form) => {
     const answers = CANDIDATES.map((name) => send(own[name], requestOf(form, talk({ script: { wait: true } }))));
     await waitFor("both are called", () => CANDIDATES.every((name) => where(own[name]).includes("implementation")));
     stop.abort(new Error("closing"));
-    const [lean, connect] = await Promise.all(answers);
-    expect(lean?.effects.map(({ where: what, code, name }) => [what, code, name])).toContainEqual([
+    const [ours, connect] = await Promise.all(answers);
+    expect(ours?.effects.map(({ where: what, code, name }) => [what, code, name])).toContainEqual([
       "aborted",
       undefined,
       "Error",
     ]);
-    expect(lean?.body).toEqual(connect?.body);
-    expect([lean?.status, lean?.trailers]).toEqual([connect?.status, connect?.trailers]);
+    expect(ours?.body).toEqual(connect?.body);
+    expect([ours?.status, ours?.trailers]).toEqual([connect?.status, connect?.trailers]);
     await own.close();
   });
 });
@@ -122,19 +122,19 @@ const uploadOf = (form: Form) => requestOf(form, talk({ text: "a".repeat(1000), 
 describe.each(UPLOADS)("an upload given up: $name", (form) => {
   it("is no call", async () => {
     const request = uploadOf(form);
-    const { effects, url } = pair.lean;
+    const { effects, url } = pair.ours;
     for (const length of [0, 1, 5, 100, request.body.byteLength - 3, request.body.byteLength]) {
       for (const code of [constants.NGHTTP2_CANCEL, constants.NGHTTP2_NO_ERROR]) {
         effects.length = 0;
         if (form.http === 2) await writeTo(url, resetUpload(request, length, code));
-        else await start(pair.lean, request, Math.min(length, request.body.byteLength - 1)).giveUp(code);
+        else await start(pair.ours, request, Math.min(length, request.body.byteLength - 1)).giveUp(code);
         await settled(url);
         expect([length, code, effects]).toEqual([length, code, []]);
       }
     }
     const whole = form.http === 2 ? wholeUpload(request) : Buffer.concat(http1Pieces(request));
     await writeTo(url, whole);
-    await waitFor("the whole one is a call", () => where(pair.lean).includes("implementation"));
+    await waitFor("the whole one is a call", () => where(pair.ours).includes("implementation"));
   });
 });
 

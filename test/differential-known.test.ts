@@ -22,7 +22,7 @@ function excerpt(outcome: Outcome, like: Excerpt): Excerpt {
   return Object.fromEntries(Object.entries(all).filter(([what]) => what in like));
 }
 
-describe.each(KNOWN_DIFFERENCES)("$name", ({ requests, lean, connect, reason }) => {
+describe.each(KNOWN_DIFFERENCES)("$name", ({ requests, ours, connect, reason }) => {
   it(`holds: ${reason}`, async () => {
     vi.spyOn(console, "error").mockReturnValue();
     expect(requests.length).toBeGreaterThan(0);
@@ -35,7 +35,7 @@ describe.each(KNOWN_DIFFERENCES)("$name", ({ requests, lean, connect, reason }) 
       }),
     );
     for (const outcome of outcomes) {
-      expect(excerpt(outcome.lean, lean)).toEqual(lean);
+      expect(excerpt(outcome.ours, ours)).toEqual(ours);
       expect(excerpt(outcome.connect, connect)).toEqual(connect);
     }
   });
@@ -47,12 +47,12 @@ describe("what one exchange does not show", () => {
   it("an upload that is reset is no call", async () => {
     const pair = await openPair();
     const request = requestOf(form, talk({ text: "lost" }), { withLength: false });
-    for (const candidate of [pair.lean, pair.connect]) {
+    for (const candidate of [pair.ours, pair.connect]) {
       await writeTo(candidate.url, resetUpload(request, 0, 8));
       // The next call on another connection is made after whatever came of that one.
       await send({ ...candidate, effects: [] }, requestOf(form, talk({})));
     }
-    expect([calls(pair.lean), calls(pair.connect)]).toEqual([1, 1]);
+    expect([calls(pair.ours), calls(pair.connect)]).toEqual([1, 1]);
     await pair.close();
   });
 
@@ -62,7 +62,7 @@ describe("what one exchange does not show", () => {
     const request = requestOf(form, talk({ script: { wait: true } }), { headers });
     // The runtime warns of one that it cannot wait for.
     const warned = vi.spyOn(process, "emitWarning");
-    for (const candidate of [pair.lean, pair.connect]) {
+    for (const candidate of [pair.ours, pair.connect]) {
       const lasting = send(candidate, request);
       await waitFor("it is called", () => calls(candidate) > 0);
       // A call that was made later, with a deadline of its own, is over before this one.
@@ -83,16 +83,16 @@ describe("what one exchange does not show", () => {
       ["set-cookie", "b=2"],
     ] as const;
     const request = requestOf(form, talk({ script: { headers, replace: "answer header" } }));
-    const { lean, connect } = await pair.exchange(request);
-    expect(lean.headers).toEqual(expect.arrayContaining(["set-cookie: a=1", "set-cookie: b=2", "x-new: 1"]));
-    expect(connect.headers).not.toEqual(lean.headers);
+    const { ours, connect } = await pair.exchange(request);
+    expect(ours.headers).toEqual(expect.arrayContaining(["set-cookie: a=1", "set-cookie: b=2", "x-new: 1"]));
+    expect(connect.headers).not.toEqual(ours.headers);
     await pair.close();
   });
 
   it("an answer before the upload's end leaves the upload to its caller, and takes in what still comes", async () => {
     const pair = await openPair();
     const large = requestOf(form, talk({ text: "a".repeat(200_000) }), { withLength: false });
-    for (const candidate of [pair.lean, pair.connect]) {
+    for (const candidate of [pair.ours, pair.connect]) {
       const stream = candidate
         .session()
         .request({ ":method": "POST", ":path": large.target, "content-type": "application/proto" });
@@ -109,9 +109,9 @@ describe("what one exchange does not show", () => {
   });
 
   it("the headers that a call sees are no instance of Headers, but make one", () => {
-    const lean = new RecordHeaders({ a: "1" });
-    expect(lean).not.toBeInstanceOf(Headers);
-    expect([...new Headers(lean)]).toEqual([["a", "1"]]);
+    const ours = new RecordHeaders({ a: "1" });
+    expect(ours).not.toBeInstanceOf(Headers);
+    expect([...new Headers(ours)]).toEqual([["a", "1"]]);
   });
 });
 

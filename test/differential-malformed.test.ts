@@ -4,8 +4,9 @@ import { afterAll, describe, expect, it } from "vitest";
 import { exchangeAlike } from "./support/differential-compare.ts";
 import { FORMS, type Form, frame, requestOf, requestWith } from "./support/differential-requests.ts";
 import { MAX_BYTES, openPair } from "./support/differential-servers.ts";
-import { TalkSchema, talk } from "./support/differential-service.ts";
+import { talk } from "./support/differential-service.ts";
 import type { FieldList, RawRequest } from "./support/differential-wire.ts";
+import { TalkSchema } from "./transport/gen/talk/v1/talk_pb.ts";
 
 const pair = await openPair();
 afterAll(() => pair.close());
@@ -48,7 +49,7 @@ application/json application/JSON application/proto application/x-protobuf appli
     for (const query of ["?", "?a=b", "?encoding=json", "?message=x&encoding=proto&base64=1", "?%zz", "?a=%ff"]) {
       await same(requestOf(form, MESSAGE, { query }));
     }
-    const path = "/differential.v1.TalkService/Look";
+    const path = "/talk.v1.TalkService/Look";
     for (const target of [`/${path}`, `${path}/`, path.replace("L", "%4c"), `/x/..${path}`, `http://h${path}`, "*"]) {
       await same({ ...request, target });
     }
@@ -135,7 +136,7 @@ describe.each(FORMS.filter(({ protocol }) => protocol === "connect-get"))("queri
     "encoding=json&message=%7B%7D&compression=zstd",
     "encoding=json&message=e30=&base64=1",
   ])("%s", async (query) => {
-    await same({ ...requestOf(form, MESSAGE), target: `/differential.v1.TalkService/Look?${query}` });
+    await same({ ...requestOf(form, MESSAGE), target: `/talk.v1.TalkService/Look?${query}` });
   });
 
   it("has no use for a body", async () => {

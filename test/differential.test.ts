@@ -1,10 +1,16 @@
+import { type DescField, isFieldSet } from "@bufbuild/protobuf";
+import { anyPack } from "@bufbuild/protobuf/wkt";
 import { Code } from "@connectrpc/connect";
+import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { exchangeAlike } from "./support/differential-compare.ts";
 import { FORMS, type Form, type RequestOptions, requestOf, requestWith } from "./support/differential-requests.ts";
 import { MAX_BYTES, openPair } from "./support/differential-servers.ts";
-import { type Script, type Talk, talk } from "./support/differential-service.ts";
+import { plain, type Script, type Spoken, talk } from "./support/differential-service.ts";
 import type { FieldList, RawRequest } from "./support/differential-wire.ts";
+import { PlainSchema } from "./transport/gen/talk/v1/plain_pb.ts";
+import { type Talk, TalkSchema } from "./transport/gen/talk/v1/talk_pb.ts";
+import { fieldValues, messages, setField } from "./transport/messages.ts";
 
 const pair = await openPair();
 afterAll(() => pair.close());
@@ -20,9 +26,35 @@ const MESSAGE = talk({
   nested: talk({ text: "inner" }),
 });
 
+/** Messages that have every field of their type between them. */
+const EVERY_FIELD = spread(
+  TalkSchema.fields.filter(({ name }) => name !== "script"),
+  16,
+);
+const PLAIN_MESSAGES = fc.sample(messages(PlainSchema, { depth: 3, maxFields: 30 }), { seed: 5, numRuns: 12 });
+
+/** Spreads fields over as many messages, each with a value that is not its default. */
+function spread(fields: readonly DescField[], count: number): Talk[] {
+  const all = Array.from({ length: count }, () => talk({}));
+  fields.forEach((field, i) => {
+    const message = all[i % count] as Talk;
+    for (const value of fc.sample(fieldValues(field), { seed: i, numRuns: 20 })) {
+      setField(message, field, value);
+      if (isFieldSet(message, field)) break;
+    }
+  });
+  return all;
+}
+
+it("has every kind of field to send", () => {
+  const unset = TalkSchema.fields.filter((field) => !EVERY_FIELD.some((message) => isFieldSet(message, field)));
+  // The only value of an enum with one value is its default.
+  expect(unset.map(({ name }) => name).sort()).toEqual(["null_value", "script"]);
+});
+
 describe.each(FORMS)("$name", (form) => {
   const run = (script: Script, options?: RequestOptions) => same(requestOf(form, talk({ script }), options));
-  const send = (options: RequestOptions, message: Talk = MESSAGE) => same(requestOf(form, message, options));
+  const send = (options: RequestOptions, message: Spoken = MESSAGE) => same(requestOf(form, message, options));
 
   it("answers", async () => {
     const { status, effects } = await send({});
@@ -33,6 +65,25 @@ describe.each(FORMS)("$name", (form) => {
     await send({ cuts: [3, 5], withLength: false });
     await send({}, talk({}));
     await same(requestWith(form, new Uint8Array(0)));
+  });
+
+  it("answers messages with every kind of field", async () => {
+    for (const message of EVERY_FIELD) {
+      const { status, effects } = await send({}, message);
+      expect([status, effects.length]).toEqual([200, 3]);
+    }
+    for (const message of PLAIN_MESSAGES)
+      expect((await send({}, Object.assign(message, { script: "" }))).status).toBe(200);
+    // Neither server has a registry, which the JSON of an Any needs.
+    const { effects } = await send({}, talk({ any: anyPack(PlainSchema, plain({ text: "packed" })) }));
+    expect(effects.length).toBe(form.binary ? 3 : 0);
+  });
+
+  it("fails where an answer cannot be encoded", async () => {
+    for (const answer of ["what cannot be serialised", "what is out of range", "what JSON does not have"] as const) {
+      await run({ answer });
+      await send({}, plain({ script: { answer } }));
+    }
   });
 
   it("fails with each code", async () => {

@@ -1,6 +1,6 @@
 import { Code, ConnectError, createContextKey } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
-import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
+import { TalkService } from "../../test/transport/gen/talk/v1/talk_pb.ts";
 import type { Endpoint } from "./endpoints.ts";
 import type { HttpRequest, Route } from "./exchange.ts";
 import type { Authorize } from "./protocol/admission.ts";
@@ -8,7 +8,7 @@ import type { Refusal } from "./protocol/refusals.ts";
 import { Router, type RouterOptions } from "./router.ts";
 
 const kCaller = createContextKey("nobody");
-const PATH = "/grpc.health.v1.Health/Check";
+const PATH = "/talk.v1.TalkService/Say";
 const JSON_TYPE = { "content-type": "application/json" };
 
 /** Lets in whom a decision allows, and tells the call who it is. */
@@ -30,10 +30,10 @@ function routerWith(options: Partial<RouterOptions> = {}) {
   const router = new Router({
     ...options,
     routes: ({ rpc }) =>
-      rpc(Health.method.check, async (request, { values }) => {
+      rpc(TalkService.method.say, async (request, { values }) => {
         seen.push(values.get(kCaller));
         await Promise.all(waiting);
-        if (request.service === "fail") throw new ConnectError("failed", Code.NotFound);
+        if (request.text === "fail") throw new ConnectError("failed", Code.NotFound);
         return {};
       }),
   });
@@ -57,7 +57,7 @@ describe.each([true, false])("authorization, asynchronous: %s", (isAsync) => {
     const { route, seen } = routerWith({ authorize: authorizeBy(() => true, isAsync) });
     for (const [body, status] of [
       ["{}", 200],
-      ['{"service":"fail"}', 404],
+      ['{"text":"fail"}', 404],
       ["{", 400],
     ] as const) {
       const found = await route("ada");
@@ -79,7 +79,7 @@ describe.each([true, false])("authorization, asynchronous: %s", (isAsync) => {
   it("decides on an endpoint's RPC", async () => {
     const endpoint: Endpoint = {
       methods: new Map([
-        ["PUT", { rpc: Health.method.check, serve: async () => ({ status: 200, headers: {}, body: "" }) }],
+        ["PUT", { rpc: TalkService.method.say, serve: async () => ({ status: 200, headers: {}, body: "" }) }],
       ]),
     };
     const authorize = authorizeBy((name) => name !== "eve", isAsync);
@@ -141,7 +141,7 @@ describe("a refusal", () => {
   }
 
   it.each([
-    ["message-too-large", JSON.stringify({ service: "x".repeat(200) }), PATH, "POST", { limit: 100 }],
+    ["message-too-large", JSON.stringify({ text: "x".repeat(200) }), PATH, "POST", { limit: 100 }],
     ["malformed-message", "{", PATH, "POST", { isBinary: false }],
     ["http-method", "", PATH, "PATCH", { httpMethod: "PATCH" }],
     ["not-found", "", "/nowhere", "POST", {}],
@@ -150,7 +150,7 @@ describe("a refusal", () => {
   ])("says why: %s", async (kind, body, path, httpMethod, fields) => {
     const { message, heard } = await refusal(body, path, httpMethod);
     expect([message, heard?.[0]]).toEqual([kind, expect.objectContaining({ kind, ...fields })]);
-    if (path === PATH) expect(heard?.[1]).toBe("Check");
+    if (path === PATH) expect(heard?.[1]).toBe("Say");
   });
 
   it("of what nobody would make a call of has a status alone by default", async () => {

@@ -1,8 +1,11 @@
 import { Code } from "@connectrpc/connect";
 import fc from "fast-check";
+import { PlainSchema } from "../transport/gen/talk/v1/plain_pb.ts";
+import { TalkSchema } from "../transport/gen/talk/v1/talk_pb.ts";
+import { messages } from "../transport/messages.ts";
 import { FORMS, frame, type RequestOptions, requestOf } from "./differential-requests.ts";
 import { MAX_BYTES } from "./differential-servers.ts";
-import { type Script, talk } from "./differential-service.ts";
+import { type Script, type Spoken, scriptText } from "./differential-service.ts";
 import type { RawRequest } from "./differential-wire.ts";
 
 const CONTENT_TYPES = [
@@ -75,26 +78,35 @@ const script: fc.Arbitrary<Script> = fc.record(
     headers: metadata,
     trailers: metadata,
     size: fc.constantFrom(0, 1022, 1024, 70_000),
-    answer: fc.constantFrom("nothing", "a part", "what cannot be serialised"),
+    answer: fc.constantFrom(
+      "nothing",
+      "a part",
+      "what cannot be serialised",
+      "what is out of range",
+      "what JSON does not have",
+    ),
     replace: fc.constantFrom("message", "request header", "answer"),
   },
   { requiredKeys: [] },
 );
 
-const text = fc.string({ unit: "grapheme", maxLength: 20 });
-const message = fc
-  .record({
-    text: fc.oneof(
-      text,
-      fc.nat(MAX_BYTES + 50).map((length) => "x".repeat(length)),
+const texts = fc.string({ unit: "grapheme", maxLength: 20 });
+const message: fc.Arbitrary<Spoken> = fc
+  .tuple(
+    fc.oneof(
+      { weight: 2, arbitrary: messages(TalkSchema, { texts, maxFields: 8 }) },
+      { weight: 1, arbitrary: messages(PlainSchema, { texts, maxFields: 12 }) },
     ),
-    data: fc.uint8Array({ maxLength: 10 }),
-    number: fc.bigInt(-(2n ** 63n), 2n ** 63n - 1n),
-    list: fc.array(text, { maxLength: 3 }),
-    fields: fc.dictionary(text, text, { maxKeys: 3, noNullPrototype: true }),
-    script: fc.option(script, { nil: undefined, freq: 3 }),
-  })
-  .map((init) => talk(init));
+    // Around the longest that is taken.
+    fc.option(
+      fc.nat(MAX_BYTES + 50).map((length) => "x".repeat(length)),
+      { freq: 3 },
+    ),
+    fc.option(script, { nil: undefined, freq: 3 }),
+  )
+  .map(([spoken, long, given]) =>
+    Object.assign(spoken, long !== null && { text: long }, { script: scriptText(given) }),
+  );
 
 const options: fc.Arbitrary<RequestOptions> = fc.record(
   {
@@ -102,7 +114,7 @@ const options: fc.Arbitrary<RequestOptions> = fc.record(
     compression: fc.constantFrom("gzip", "br", "identity"),
     method: fc.oneof({ weight: 9, arbitrary: fc.constant("POST") }, fc.constantFrom("GET", "HEAD", "PUT", "OPTIONS")),
     rpc: fc.oneof(
-      { weight: 5, arbitrary: fc.constantFrom("Look", "Say") },
+      { weight: 5, arbitrary: fc.constantFrom(undefined, "Say") },
       fc.constantFrom("Watch", "Absent", "Missing"),
     ),
     withLength: fc.boolean(),

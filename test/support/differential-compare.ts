@@ -7,19 +7,19 @@ import { KNOWN_DIFFERENCES } from "./known-differences.ts";
 const TIMEOUT_TOLERANCE_MS = 1000;
 
 /** What of two outcomes is not the same; undefined when nothing is. */
-function difference(lean: Outcome, connect: Outcome): { readonly [what: string]: unknown } | undefined {
+function difference(ours: Outcome, connect: Outcome): { readonly [what: string]: unknown } | undefined {
   const found: { [what: string]: unknown } = {};
   const check = (what: string, a: unknown, b: unknown) => {
-    if (JSON.stringify(a) !== JSON.stringify(b)) found[what] = { lean: a, connect: b };
+    if (JSON.stringify(a) !== JSON.stringify(b)) found[what] = { ours: a, connect: b };
   };
-  check("end", lean.end, connect.end);
-  check("status", lean.status, connect.status);
-  check("informational", lean.informational, connect.informational);
-  check("headers", lean.headers, connect.headers);
-  check("trailers", lean.trailers, connect.trailers);
-  check("body", lean.body.toString("latin1"), connect.body.toString("latin1"));
-  check("effects", lean.effects.map(comparable), connect.effects.map(comparable));
-  lean.effects.forEach((effect, i) => {
+  check("end", ours.end, connect.end);
+  check("status", ours.status, connect.status);
+  check("informational", ours.informational, connect.informational);
+  check("headers", ours.headers, connect.headers);
+  check("trailers", ours.trailers, connect.trailers);
+  check("body", ours.body.toString("latin1"), connect.body.toString("latin1"));
+  check("effects", ours.effects.map(comparable), connect.effects.map(comparable));
+  ours.effects.forEach((effect, i) => {
     const [a, b] = [effect["timeout"], connect.effects[i]?.["timeout"]];
     const near = typeof a === "number" && typeof b === "number" && Math.abs(a - b) < TIMEOUT_TOLERANCE_MS;
     if (!near) check("timeout", a, b);
@@ -39,13 +39,13 @@ function comparable(effect: Outcome["effects"][number]): unknown {
  * @throws when Connect's adapter made something else of it, and that is no known difference
  */
 export async function exchangeAlike(pair: Pair, request: RawRequest): Promise<Outcome> {
-  const { lean, connect } = await pair.exchange(request);
-  const found = difference(lean, connect);
-  if (found && !KNOWN_DIFFERENCES.some(({ covers }) => covers(request, { lean, connect }))) {
+  const { ours, connect } = await pair.exchange(request);
+  const found = difference(ours, connect);
+  if (found && !KNOWN_DIFFERENCES.some(({ covers }) => covers(request, { ours, connect }))) {
     throw new Error(JSON.stringify({ found, request: printable(request) }, undefined, 2));
   }
   // Streams are Connect's on both servers, and where it cannot encode an error it does not answer.
-  if (lean.end === "nothing came" && !request.target.includes("/Watch"))
+  if (ours.end === "nothing came" && !request.target.includes("/Watch"))
     throw new Error(`no answer to ${JSON.stringify(printable(request))}`);
-  return lean;
+  return ours;
 }

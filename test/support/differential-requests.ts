@@ -1,6 +1,8 @@
 import { brotliCompressSync, gzipSync } from "node:zlib";
-import { type JsonValue, toBinary, toJsonString } from "@bufbuild/protobuf";
-import { type Talk, TalkSchema } from "./differential-service.ts";
+import { createRegistry, type JsonValue, toBinary, toJsonString } from "@bufbuild/protobuf";
+import { PlainSchema } from "../transport/gen/talk/v1/plain_pb.ts";
+import { TalkService } from "../transport/gen/talk/v1/talk_pb.ts";
+import { type Spoken, schemaOf } from "./differential-service.ts";
 import type { FieldList, RawRequest } from "./differential-wire.ts";
 
 /** A form that a unary request is written in. */
@@ -40,18 +42,22 @@ const COMPRESS = {
   identity: (bytes: Uint8Array): Uint8Array => bytes,
 };
 
-/** A well-formed request. */
-export function requestOf(form: Form, message: Talk, options: RequestOptions = {}): RawRequest {
-  const { compression } = options;
-  const plain = form.binary ? toBinary(TalkSchema, message) : Buffer.from(toJsonString(TalkSchema, message));
+/** What an Any may hold; the servers know of none. */
+const registry = createRegistry(PlainSchema);
+
+/** A well-formed request; of the method without side effects that takes such a message, unless options tell another. */
+export function requestOf(form: Form, message: Spoken, options: RequestOptions = {}): RawRequest {
+  const { compression, rpc = message.$typeName === PlainSchema.typeName ? "Tell" : "Look" } = options;
+  const desc = schemaOf(message);
+  const plain = form.binary ? toBinary(desc, message) : Buffer.from(toJsonString(desc, message, { registry }));
   const bytes = compression === undefined ? plain : COMPRESS[compression](plain);
-  return requestWith(form, bytes, options);
+  return requestWith(form, bytes, { ...options, rpc });
 }
 
 /** A request whose message is these bytes. */
 export function requestWith(form: Form, message: Uint8Array, options: RequestOptions = {}): RawRequest {
   const { compression, rpc = "Look", method = "POST", headers = [], withLength = true, query = "" } = options;
-  const path = `/differential.v1.TalkService/${rpc}`;
+  const path = `/${TalkService.typeName}/${rpc}`;
   const common = { http: form.http, withLength, cuts: options.cuts ?? [], trailers: options.trailers };
   const rest = { ...common, method, target: path + query };
   if (form.protocol === "connect-get") {

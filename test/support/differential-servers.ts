@@ -38,10 +38,10 @@ export interface Outcome extends RawAnswer {
 
 /** Both servers: the same service, options and port; one with the unary transport before Connect's adapter. */
 export interface Pair {
-  readonly lean: Candidate;
+  readonly ours: Candidate;
   readonly connect: Candidate;
   /** Sends the same request to both. */
-  exchange(request: RawRequest): Promise<{ readonly lean: Outcome; readonly connect: Outcome }>;
+  exchange(request: RawRequest): Promise<{ readonly ours: Outcome; readonly connect: Outcome }>;
   close(): Promise<void>;
 }
 
@@ -49,23 +49,23 @@ export interface Pair {
 export async function openPair(
   options: ConnectRouterOptions & { readonly requestPathPrefix?: string } = {},
 ): Promise<Pair> {
-  const [lean, connectOnly] = await Promise.all([openCandidate(options, true), openCandidate(options, false)]);
+  const [ours, connectOnly] = await Promise.all([openCandidate(options, true), openCandidate(options, false)]);
   return {
-    lean,
+    ours,
     connect: connectOnly,
     exchange: async (request) => {
-      const [a, b] = await Promise.all([send(lean, request), send(connectOnly, request)]);
-      return { lean: a, connect: b };
+      const [a, b] = await Promise.all([send(ours, request), send(connectOnly, request)]);
+      return { ours: a, connect: b };
     },
     close: async () => {
-      await Promise.all([lean.close(), connectOnly.close()]);
+      await Promise.all([ours.close(), connectOnly.close()]);
     },
   };
 }
 
 async function openCandidate(
   given: ConnectRouterOptions & { readonly requestPathPrefix?: string },
-  lean: boolean,
+  ours: boolean,
 ): Promise<Candidate> {
   const effects: Effects = [];
   const options = {
@@ -77,7 +77,7 @@ async function openCandidate(
     ...given,
   };
   const where = { host: "127.0.0.1", port: 0 };
-  const port = await (lean ? serveNode(options, where) : openPort(where, dispatch({ find: findAsConnect(options) })));
+  const port = await (ours ? serveNode(options, where) : openPort(where, dispatch({ find: findAsConnect(options) })));
   let session: ClientHttp2Session | undefined;
   let requests = 0;
   return {

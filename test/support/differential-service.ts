@@ -1,34 +1,14 @@
-import {
-  create,
-  createFileRegistry,
-  type DescMessage,
-  type DescService,
-  type Message,
-  toJsonString,
-} from "@bufbuild/protobuf";
-import {
-  type FileDescriptorProto,
-  FileDescriptorProtoSchema,
-  FieldDescriptorProto_Label as Label,
-  MethodOptions_IdempotencyLevel,
-  FieldDescriptorProto_Type as Type,
-} from "@bufbuild/protobuf/wkt";
+import { create, type DescMessage, type MessageInitShape } from "@bufbuild/protobuf";
 import { ConnectError, type ConnectRouter, type HandlerContext, type Interceptor } from "@connectrpc/connect";
+import { type Plain, PlainSchema } from "../transport/gen/talk/v1/plain_pb.ts";
+import { type Talk, TalkSchema, TalkService } from "../transport/gen/talk/v1/talk_pb.ts";
 
-/** The only message of the test service: its own request and answer. */
-export type Talk = Message<"differential.v1.Talk"> & {
-  text: string;
-  data: Uint8Array;
-  number: bigint;
-  list: string[];
-  fields: { [key: string]: string };
-  nested?: Talk;
-  script: string;
-};
+/** What the test service is sent and answers: `Tell` plain messages, every other method those with every kind of field. */
+export type Spoken = Talk | Plain;
 
 type Fields = readonly (readonly [string, string])[];
 
-/** What the implementation and the interceptors are told to do, as JSON in `Talk.script`. */
+/** What the implementation and the interceptors are told to do, as JSON in the field `script` of a message. */
 export interface Script {
   readonly fail?: {
     /** Undefined: a plain Error. */
@@ -46,7 +26,12 @@ export interface Script {
   /** Length of the answer's text. */
   readonly size?: number;
   /** What is answered. Default: the request's message. */
-  readonly answer?: "nothing" | "a part" | "what cannot be serialised";
+  readonly answer?:
+    | "nothing"
+    | "a part"
+    | "what cannot be serialised"
+    | "what is out of range"
+    | "what JSON does not have";
   /** What an interceptor replaces. */
   readonly replace?: "message" | "request header" | "answer" | "answer header" | "answer trailer";
 }
@@ -54,82 +39,48 @@ export interface Script {
 /** What happened in a server, in order. */
 export type Effects = { readonly [what: string]: unknown }[];
 
-const { optional, repeated } = { optional: Label.OPTIONAL, repeated: Label.REPEATED };
-const TALK = ".differential.v1.Talk";
-
-const file: FileDescriptorProto = create(FileDescriptorProtoSchema, {
-  name: "differential/v1/talk.proto",
-  package: "differential.v1",
-  syntax: "proto3",
-  messageType: [
-    {
-      name: "Talk",
-      field: [
-        { name: "text", jsonName: "text", number: 1, type: Type.STRING, label: optional },
-        { name: "data", jsonName: "data", number: 2, type: Type.BYTES, label: optional },
-        { name: "number", jsonName: "number", number: 3, type: Type.INT64, label: optional },
-        { name: "list", jsonName: "list", number: 4, type: Type.STRING, label: repeated },
-        {
-          name: "fields",
-          jsonName: "fields",
-          number: 5,
-          type: Type.MESSAGE,
-          label: repeated,
-          typeName: `${TALK}.FieldsEntry`,
-        },
-        { name: "nested", jsonName: "nested", number: 6, type: Type.MESSAGE, label: optional, typeName: TALK },
-        { name: "script", jsonName: "script", number: 7, type: Type.STRING, label: optional },
-      ],
-      nestedType: [
-        {
-          name: "FieldsEntry",
-          options: { mapEntry: true },
-          field: [
-            { name: "key", jsonName: "key", number: 1, type: Type.STRING, label: optional },
-            { name: "value", jsonName: "value", number: 2, type: Type.STRING, label: optional },
-          ],
-        },
-      ],
-    },
-  ],
-  service: [
-    {
-      name: "TalkService",
-      method: [
-        { name: "Say", inputType: TALK, outputType: TALK },
-        {
-          name: "Look",
-          inputType: TALK,
-          outputType: TALK,
-          options: { idempotencyLevel: MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS },
-        },
-        { name: "Watch", inputType: TALK, outputType: TALK, serverStreaming: true },
-        { name: "Absent", inputType: TALK, outputType: TALK },
-      ],
-    },
-  ],
-});
-const registry = createFileRegistry(file, () => undefined);
-
-/** The test service: Say, Look (without side effects), Watch (a stream) and Absent (not implemented). */
-export const TalkService = registry.getService("differential.v1.TalkService") as DescService;
-/** The test service's message. */
-export const TalkSchema = registry.getMessage("differential.v1.Talk") as DescMessage;
+/** The type of a message of the test service. */
+export function schemaOf({ $typeName }: Spoken): DescMessage {
+  return $typeName === PlainSchema.typeName ? PlainSchema : TalkSchema;
+}
 
 /** A message with these fields. */
-export function talk(init: Partial<Omit<Talk, "script">> & { readonly script?: Script }): Talk {
-  const script = init.script === undefined ? "" : JSON.stringify(init.script);
-  return create(TalkSchema, { ...init, script } as never) as Talk;
+export function talk(
+  init: Omit<MessageInitShape<typeof TalkSchema>, "script" | "$typeName"> & { readonly script?: Script | undefined },
+): Talk {
+  return create(TalkSchema, { ...init, script: scriptText(init.script) });
+}
+
+/** A plain message with these fields. */
+export function plain(
+  init: Omit<MessageInitShape<typeof PlainSchema>, "script" | "$typeName"> & { readonly script?: Script | undefined },
+): Plain {
+  return create(PlainSchema, { ...init, script: scriptText(init.script) });
+}
+
+/** What the field `script` of a message says. */
+export function scriptText(script: Script | undefined): string {
+  return script === undefined ? "" : JSON.stringify(script);
+}
+
+/** All that is in a message, also what JSON does not have, which decoders may make of mutated bytes. */
+function allOf(message: Spoken): string {
+  return JSON.stringify(message, function (this: { readonly [key: string]: unknown }, key) {
+    const value = this[key];
+    if (typeof value === "bigint") return `${value}n`;
+    if (typeof value === "number" && (!Number.isFinite(value) || Object.is(value, -0))) return `number ${value}`;
+    return value instanceof Uint8Array ? `bytes ${Buffer.from(value).toString("hex")}` : value;
+  });
 }
 
 /** The test service's implementation, which notes what it saw. */
 export function talkRoutes(effects: Effects): (router: ConnectRouter) => void {
-  const say = async (message: Talk, context: HandlerContext) => {
+  const say = async (message: Spoken, context: HandlerContext) => {
     const { signal, timeoutMs, protocolName, requestMethod, url, requestHeader } = context;
     const timeout = timeoutMs();
     effects.push({
       where: "implementation",
-      message: toJsonString(TalkSchema, message),
+      message: allOf(message),
       header: [...requestHeader],
       timeout,
       // A short deadline may have passed by now, or not.
@@ -158,6 +109,7 @@ export function talkRoutes(effects: Effects): (router: ConnectRouter) => void {
     router.service(TalkService, {
       say,
       look: say,
+      tell: say,
       async *watch(message: Talk, context: HandlerContext) {
         yield say(message, context);
         yield say(message, context);
@@ -182,17 +134,19 @@ export function talkInterceptors(effects: Effects): Interceptor[] {
   };
   const change: Interceptor = (next) => async (req) => {
     if (req.stream) return next(req);
-    const { replace, fail, failIn } = scriptOf(req.message as Talk);
+    const { replace, fail, failIn } = scriptOf(req.message as Spoken);
     if (fail && failIn === "interceptor") throw errorOf(fail);
     if (replace === "request header") req.header.set("x-replaced", "yes");
     const header = new Headers([...req.header, ["x-new", "1"]]);
     const res = await next({
       ...req,
-      ...(replace === "message" && { message: talk({ text: "replaced" }) }),
+      ...(replace === "message" && { message: create(req.method.input, { text: "replaced" } as never) }),
       ...(replace === "request header" && { header }),
     } as typeof req);
     if (fail && failIn === "interceptor after") throw errorOf(fail);
-    if (replace === "answer") return { ...res, message: talk({ text: "replaced" }) } as typeof res;
+    if (replace === "answer") {
+      return { ...res, message: create(req.method.output, { text: "replaced" } as never) } as typeof res;
+    }
     if (replace === "answer header") return { ...res, header: new Headers([...res.header, ["x-new", "1"]]) };
     if (replace === "answer trailer") return { ...res, trailer: new Headers([...res.trailer, ["x-new", "1"]]) };
     return res;
@@ -201,7 +155,7 @@ export function talkInterceptors(effects: Effects): Interceptor[] {
 }
 
 /** The script of a message; an empty one where mutations broke it. */
-function scriptOf(message: Talk): Script {
+function scriptOf(message: Spoken): Script {
   try {
     return (JSON.parse(message.script) ?? {}) as Script;
   } catch {
@@ -214,15 +168,24 @@ function errorOf({ code, message, metadata, details = 0 }: NonNullable<Script["f
   const error = new ConnectError(message, code, new Headers((metadata ?? []).map(([name, value]) => [name, value])));
   for (let i = 0; i < details; i++) {
     if (i % 2 === 0) error.details.push({ desc: TalkSchema, value: { text: `detail ${i}` } as never });
-    else error.details.push({ type: "differential.v1.Unknown", value: new Uint8Array([8, i]) });
+    else error.details.push({ type: "talk.v1.Unknown", value: new Uint8Array([8, i]) });
   }
   return error;
 }
 
-function answerOf(message: Talk, { answer, size }: Script): unknown {
-  if (answer === "nothing") return undefined;
-  if (answer === "a part") return { text: "a part" };
-  if (answer === "what cannot be serialised") return { text: 1, number: "x" };
-  if (size !== undefined) return talk({ text: "ab".repeat(size / 2) });
+function answerOf(message: Spoken, { answer, size }: Script): unknown {
+  switch (answer) {
+    case "nothing":
+      return undefined;
+    case "a part":
+      return { text: "a part" };
+    case "what cannot be serialised":
+      return { text: 1, number: "x", int64: "x" };
+    case "what is out of range":
+      return { number: 2n ** 64n, int64: 2n ** 64n };
+    case "what JSON does not have":
+      return { struct: { a: Number.NaN } };
+  }
+  if (size !== undefined) return create(schemaOf(message), { text: "ab".repeat(size / 2) } as never);
   return message;
 }

@@ -1,6 +1,7 @@
 import { type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
+import { FeatureSet_FieldPresence, isWrapperDesc } from "@bufbuild/protobuf/wkt";
 import { ByteSink } from "./byte-sink.ts";
-import { type Fields, fieldGetter } from "./fields.ts";
+import { type Fields, fieldGetter, isPlainObject } from "./fields.ts";
 
 type Write = (sink: ByteSink, value: never) => void;
 type WriteMessage = (sink: ByteSink, message: Fields) => void;
@@ -46,7 +47,9 @@ function compileMessage(desc: DescMessage, known: Map<DescMessage, WriteMessage>
   const ready = known.get(desc);
   if (ready) return ready;
   const writers: WriteMessage[] = [];
+  const { typeName } = desc;
   const writeMessage: WriteMessage = (sink, message) => {
+    if (message["$typeName"] !== typeName) throw new TypeError("is of another type");
     if (message["$unknown"] !== undefined) throw new TypeError("has unknown fields");
     for (const write of writers) write(sink, message);
   };
@@ -64,6 +67,8 @@ function compileMessage(desc: DescMessage, known: Map<DescMessage, WriteMessage>
 }
 
 function compileField(field: DescField, known: Map<DescMessage, WriteMessage>): Write | undefined {
+  // A message without it must not be encoded.
+  if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return undefined;
   switch (field.fieldKind) {
     case "scalar":
       return field.scalar === ScalarType.INT64 && field.longAsString
@@ -72,12 +77,12 @@ function compileField(field: DescField, known: Map<DescMessage, WriteMessage>): 
     case "enum":
       return compileScalar(field.number, enum_);
     case "message":
-      return field.delimitedEncoding ? undefined : compileSubmessage(field.number, field.message, known);
+      return field.delimitedEncoding ? undefined : compileSubmessage(field.number, field, known);
     case "map":
       return compileMap(field, known);
     case "list": {
       if (field.listKind !== "message" || field.delimitedEncoding) return undefined;
-      const write = compileSubmessage(field.number, field.message, known);
+      const write = compileSubmessage(field.number, field, known);
       if (!write) return undefined;
       return (sink, values: Fields[]) => {
         for (const value of values) write(sink, value as never);
@@ -99,12 +104,14 @@ function compileScalar(fieldNumber: number, type: ScalarType): Write | undefined
 
 function compileSubmessage(
   fieldNumber: number,
-  desc: DescMessage,
+  { message: desc, parent }: DescField & { readonly message: DescMessage },
   known: Map<DescMessage, WriteMessage>,
 ): Write | undefined {
+  // Fields of these types hold what is wrapped; those of a Value hold messages where other fields hold JSON objects.
+  if (isWrapperDesc(desc) || parent.typeName === "google.protobuf.Value") return undefined;
   const tag = tagOf(fieldNumber, DELIMITED);
   // A field of this type holds a plain JSON object, not a message.
-  const write = desc.typeName === "google.protobuf.Struct" ? writeStruct : compileMessage(desc, known);
+  const write = desc.typeName === "google.protobuf.Struct" ? writeJsonObject : compileMessage(desc, known);
   if (!write) return undefined;
   return (sink, value) => {
     sink.varint(tag);
@@ -119,7 +126,7 @@ function compileMap(field: DescField & { fieldKind: "map" }, known: Map<DescMess
   const tag = tagOf(field.number, DELIMITED);
   const writeValue =
     field.mapKind === "message"
-      ? compileSubmessage(2, field.message, known)
+      ? compileSubmessage(2, field, known)
       : compileScalar(2, field.mapKind === "enum" ? enum_ : field.scalar);
   if (!writeValue) return undefined;
   return (sink, map: Fields) => {
@@ -132,6 +139,12 @@ function compileMap(field: DescField & { fieldKind: "map" }, known: Map<DescMess
       sink.end(start);
     }
   };
+}
+
+/** What a field of type google.protobuf.Struct holds. */
+function writeJsonObject(sink: ByteSink, object: Fields): void {
+  if (!isPlainObject(object)) throw new TypeError("no JSON object");
+  writeStruct(sink, object);
 }
 
 /** A JSON object as a google.protobuf.Struct. */

@@ -46,12 +46,18 @@ export class ByteSink {
     else this.int64(BigInt(value));
   }
 
-  /** A 64-bit number as a varint, signed or unsigned. */
+  /**
+   * A signed 64-bit number as a varint.
+   *
+   * @throws RangeError when it is no bigint, or needs more bits
+   */
   int64(value: bigint): void {
+    if (typeof value !== "bigint") throw new RangeError("no int64");
     if (value >= 0n && value <= 0xffffffffn) {
       this.varint(Number(value));
       return;
     }
+    if (BigInt.asIntN(64, value) !== value) throw new RangeError("no int64");
     this.#reserve(10);
     let rest = BigInt.asUintN(64, value);
     while (rest > 0x7fn) {
@@ -73,8 +79,13 @@ export class ByteSink {
     this.#at = this.#buffer.writeDoubleLE(value, this.#at);
   }
 
-  /** A text in UTF-8 behind its length. */
+  /**
+   * A text in UTF-8 behind its length.
+   *
+   * @throws TypeError when it is no string
+   */
   string(value: string): void {
+    if (typeof value !== "string") throw new TypeError("no string");
     const most = value.length * 3;
     this.#reserve(most + 5);
     if (value.length <= MAX_LOOPED && this.#ascii(value)) return;

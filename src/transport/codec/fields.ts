@@ -1,17 +1,21 @@
-import type { DescField } from "@bufbuild/protobuf";
+import { type DescField, ScalarType } from "@bufbuild/protobuf";
+import { scalarZeroValue } from "@bufbuild/protobuf/reflect";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 
 /** A message, by the local names of its fields. */
 export type Fields = { readonly [localName: string]: unknown };
 
-/** Makes a function that gives a field's value in a message; undefined when it is not set, by the presence rules of protobuf. */
+/**
+ * Makes a function that gives a field's value in a message; undefined when it is not set, by the presence rules of
+ * protobuf. It throws where protobuf-es takes what is undefined for set.
+ */
 export function fieldGetter(field: DescField): (message: Fields) => unknown {
   const name = field.localName;
   if (field.oneof) {
     const oneofName = field.oneof.localName;
     return (message) => {
       const oneof = message[oneofName] as { readonly case?: string; readonly value?: unknown };
-      return oneof.case === name ? oneof.value : undefined;
+      return oneof.case === name ? defined(oneof.value) : undefined;
     };
   }
   if (field.presence !== FeatureSet_FieldPresence.IMPLICIT) {
@@ -23,14 +27,34 @@ export function fieldGetter(field: DescField): (message: Fields) => unknown {
       return (message) => ((message[name] as unknown[]).length > 0 ? message[name] : undefined);
     case "map":
       return (message) => (Object.keys(message[name] as object).length > 0 ? message[name] : undefined);
-    case "enum": {
-      const zero = field.enum.values[0]?.number;
-      return (message) => (message[name] === zero ? undefined : message[name]);
-    }
-    default:
-      return (message) => {
-        const value = message[name];
-        return value === "" || value === 0n || value === false || Object.is(value, 0) ? undefined : value;
-      };
+    case "enum":
+      return unlessZero(name, field.enum.values[0]?.number);
+    case "message":
+      throw new TypeError("messages always have a presence of their own");
+    case "scalar":
+      if (field.scalar === ScalarType.DOUBLE || field.scalar === ScalarType.FLOAT) {
+        // A negative zero is a value.
+        return (message) => (Object.is(message[name], 0) ? undefined : defined(message[name]));
+      }
+      return unlessZero(name, scalarZeroValue(field.scalar, field.longAsString));
   }
+}
+
+function unlessZero(name: string, zero: unknown): (message: Fields) => unknown {
+  return (message) => {
+    const value = message[name];
+    return value === zero ? undefined : defined(value);
+  };
+}
+
+function defined(value: unknown): unknown {
+  if (value === undefined) throw new TypeError("a field that must have a value is undefined");
+  return value;
+}
+
+/** Whether a value is an object as JSON.parse makes them: no array, and of no class that has a JSON of its own. */
+export function isPlainObject(value: unknown): value is Fields {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
 }

@@ -1,5 +1,6 @@
-import { type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
-import { type Fields, fieldGetter } from "./fields.ts";
+import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
+import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
+import { type Fields, fieldGetter, isPlainObject } from "./fields.ts";
 
 /** The JSON text of a value. */
 type ToText = (value: never) => string;
@@ -20,7 +21,9 @@ function compileMessage(desc: DescMessage, known: Map<DescMessage, ToText>): ToT
   const ready = known.get(desc);
   if (ready) return ready;
   const members: ((message: Fields) => string)[] = [];
+  const { typeName } = desc;
   const toText: ToText = (message: Fields) => {
+    if (message["$typeName"] !== typeName) throw new TypeError("is of another type");
     let text = "";
     for (const member of members) text += member(message);
     // Every member that is there begins with a comma.
@@ -41,15 +44,13 @@ function compileMessage(desc: DescMessage, known: Map<DescMessage, ToText>): ToT
 }
 
 function compileField(field: DescField, known: Map<DescMessage, ToText>): ToText | undefined {
+  // A message without it must not be encoded.
+  if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return undefined;
   switch (field.fieldKind) {
     case "scalar":
-      return compileScalar(field.scalar);
+      return field.longAsString ? undefined : compileScalar(field.scalar);
     case "enum":
-      // A number without a name is written as the number.
-      return (value: number) => {
-        const name = field.enum.value[value]?.name;
-        return name === undefined ? number(value) : `"${name}"`;
-      };
+      return compileEnum(field.enum);
     case "message":
       // A field of this type holds a plain JSON object, not a message.
       if (field.message.typeName === "google.protobuf.Struct") return jsonObject;
@@ -61,12 +62,26 @@ function compileField(field: DescField, known: Map<DescMessage, ToText>): ToText
   }
 }
 
+function compileEnum({ typeName, value: known }: DescEnum): ToText | undefined {
+  // Its JSON is null.
+  if (typeName === "google.protobuf.NullValue") return undefined;
+  return (value: number) => {
+    const digits = number(value);
+    const name = known[value]?.name;
+    // A number without a name is written as the number.
+    return name === undefined ? digits : `"${name}"`;
+  };
+}
+
 function compileScalar(type: ScalarType): ToText | undefined {
   switch (type) {
     case ScalarType.STRING:
       return text;
     case ScalarType.BOOL:
-      return (value: boolean) => (value === true ? "true" : text(value as never));
+      return (value: boolean) => {
+        if (typeof value !== "boolean") throw new TypeError("no boolean");
+        return value ? "true" : "false";
+      };
     case ScalarType.INT32:
       return number;
     case ScalarType.INT64:
@@ -90,6 +105,7 @@ function number(value: number): string {
 }
 
 function textMap(map: Fields): string {
+  if (!isPlainObject(map)) throw new TypeError("no map");
   for (const key of Object.keys(map)) {
     if (typeof map[key] !== "string") throw new TypeError("no string");
   }
@@ -97,17 +113,32 @@ function textMap(map: Fields): string {
 }
 
 function jsonObject(object: Fields): string {
+  if (!isPlainObject(object)) throw new TypeError("no JSON object");
   requireJson(object);
   return JSON.stringify(object);
 }
 
-/** JSON.stringify passes over what JSON does not have, or writes it as null. */
+/** JSON.stringify passes over what JSON does not have, or writes it as null, or as objects of classes ask it to. */
 function requireJson(value: unknown): void {
-  if (typeof value === "object" && value !== null) {
-    for (const key of Object.keys(value)) requireJson((value as Fields)[key]);
-  } else if (value === undefined || (typeof value === "number" && !Number.isFinite(value))) {
-    throw new TypeError("no JSON");
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return;
+    case "number":
+      if (Number.isFinite(value)) return;
+      break;
+    case "object":
+      if (value === null) return;
+      if (Array.isArray(value)) {
+        for (const element of value) requireJson(element);
+        return;
+      }
+      if (isPlainObject(value)) {
+        for (const key of Object.keys(value)) requireJson(value[key]);
+        return;
+      }
   }
+  throw new TypeError("no JSON");
 }
 
 const MIN_MS = Date.parse("0001-01-01T00:00:00Z");
@@ -115,8 +146,10 @@ const MAX_MS = Date.parse("9999-12-31T23:59:59Z");
 
 /** RFC 3339 with no or three digits of a second. */
 function timestamp({ seconds, nanos }: { readonly seconds: bigint; readonly nanos: number }): string {
+  if (typeof seconds !== "bigint") throw new TypeError("no bigint");
   const ms = Number(seconds) * 1000 + nanos / 1e6;
-  if (nanos < 0 || nanos % 1e6 !== 0 || !(ms >= MIN_MS && ms <= MAX_MS)) throw new RangeError("rare");
+  if (!(nanos >= 0 && nanos < 1e9) || nanos % 1e6 !== 0 || !(ms >= MIN_MS && ms <= MAX_MS))
+    throw new RangeError("rare");
   const day = Math.floor(ms / DAY_MS);
   if (day !== lastDay) {
     lastDay = day;

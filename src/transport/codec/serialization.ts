@@ -98,10 +98,15 @@ function serialization(
   };
   return {
     isBinary,
-    parse: input.parse,
+    parse: (bytes) => input.parse(plainBytes(bytes)),
     serialize: (message) => serializeBehind(message, 0) ?? serializeText(message) ?? output.serialize(message),
     serializeBehind,
   };
+}
+
+/** The same bytes, and no Buffer: fields of messages are cut out of them, and `slice` of a Buffer does not copy. */
+function plainBytes({ buffer, byteOffset, byteLength }: Uint8Array): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 function hasWriteOptions(options: Partial<JsonWriteOptions> | undefined): boolean {

@@ -1,12 +1,12 @@
 import { create } from "@bufbuild/protobuf";
 import { createContextValues, type HandlerContext, type Interceptor } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
-import { Health, HealthCheckRequestSchema } from "../../../gen/grpc/health/v1/health_pb.ts";
+import { TalkSchema, TalkService } from "../../../test/transport/gen/talk/v1/talk_pb.ts";
 import type { CallSource } from "../exchange.ts";
 import { UnaryCall } from "./call.ts";
 import { collectRpcs, type RpcOptions, type UnaryMethod } from "./methods.ts";
 
-const URL_OF_CALL = "http://localhost/grpc.health.v1.Health/Check";
+const URL_OF_CALL = "http://localhost/talk.v1.TalkService/Say";
 
 const SOURCE: CallSource = {
   httpMethod: "POST",
@@ -38,7 +38,7 @@ async function call(interceptors: Interceptor[]): Promise<HandlerContext> {
   let seen: HandlerContext | undefined;
   const method = methodOf({
     routes: (router) =>
-      router.rpc(Health.method.check, (_request, context) => {
+      router.rpc(TalkService.method.say, (_request, context) => {
         seen = context;
         expect(context.signal.aborted).toBe(false);
         return {};
@@ -46,7 +46,7 @@ async function call(interceptors: Interceptor[]): Promise<HandlerContext> {
     interceptors,
   });
   const call = callOf(method);
-  await call.invoke(create(HealthCheckRequestSchema));
+  await call.invoke(create(TalkSchema));
   call.end();
   return seen as HandlerContext;
 }
@@ -55,7 +55,7 @@ describe("a call", () => {
   it("tells the implementation all that Connect's context has", async () => {
     const context = await call([]);
     expect(context).toMatchObject({ url: URL_OF_CALL, requestMethod: "POST", protocolName: "grpc" });
-    expect(context.service).toBe(Health);
+    expect(context.service).toBe(TalkService);
     const { timeoutMs } = context;
     expect(timeoutMs()).toBeUndefined();
     expect(context.signal.aborted).toBe(true);
@@ -65,13 +65,13 @@ describe("a call", () => {
     const left: (number | undefined)[] = [];
     const method = methodOf({
       routes: (router) =>
-        router.rpc(Health.method.check, (_request, context) => {
+        router.rpc(TalkService.method.say, (_request, context) => {
           left.push(context.timeoutMs());
           return {};
         }),
     });
     const call = callOf(method, timeoutMs);
-    await call.invoke(create(HealthCheckRequestSchema));
+    await call.invoke(create(TalkSchema));
     call.end();
     expect(left).toEqual([expect.toSatisfy(Number.isInteger)]);
     expect(left[0]).toBeLessThanOrEqual(timeoutMs);
