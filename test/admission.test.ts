@@ -1,10 +1,10 @@
 import { connect as connectHttp2, type IncomingHttpHeaders } from "node:http2";
 import { gzipSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { startDenoServe } from "./support/deno-serve.ts";
+import { describe, expect, it } from "vitest";
 import { envelope, type HttpAnswer, http1, http2, rawBytes } from "./support/http.ts";
+import { describeWithRedis, newServer, redisUrl, suiteServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES, startServer, type TestServer, TOKEN_KEYS } from "./support/server.ts";
+import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
@@ -120,13 +120,7 @@ function expectRefusal(answer: HttpAnswer, { protocol, type }: WayIn, requestId:
 }
 
 describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
-  let server: TestServer;
-  beforeAll(async () => {
-    server = await startServer({ runtime, env: { LOG_LEVEL: "debug" } });
-  });
-  afterAll(async () => {
-    await server.stop();
-  });
+  const server = suiteServer({ runtime, env: { LOG_LEVEL: "debug" } });
 
   for (const way of WAYS) {
     it.each(way.http)(`${way.name} over HTTP/%i is refused before its body is there, and counted`, async (http) => {
@@ -210,18 +204,14 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
   });
 });
 
-const redisUrl = inject("redisUrl");
-
-describe.skipIf(redisUrl === undefined)("without an API token on deno serve", () => {
+describeWithRedis("without an API token on deno serve", () => {
   it("nothing is read of a body", async () => {
-    const served = await startDenoServe({ REDIS_URL: redisUrl ?? "", TOKEN_KEYS });
+    const served = await newServer({ runtime: "deno-serve", redisUrl });
     for (const way of WAYS) {
       if (way.protocol === "grpc") continue;
       const answer = await begin(served.url, way, 1, { "x-request-id": "served" });
       expectRefusal(dechunked(answer), way, "served");
     }
-    served.signal("SIGTERM");
-    await served.exited();
   });
 });
 

@@ -2,14 +2,13 @@ import { once } from "node:events";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 import { batchWrites } from "../src/store/batch-writes.ts";
-import { startRedis, type TestRedis } from "./support/redis.ts";
+import { suiteRedis } from "./support/opened.ts";
 
 describe.skipIf(inject("redisUrl") === undefined)("the commands of one turn of the event loop", () => {
-  let redis: TestRedis;
+  const redis = suiteRedis();
   let client: Redis;
 
   beforeAll(async () => {
-    redis = await startRedis();
     client = new Redis(redis.url, {
       enableOfflineQueue: false,
       autoResendUnfulfilledCommands: false,
@@ -21,10 +20,7 @@ describe.skipIf(inject("redisUrl") === undefined)("the commands of one turn of t
     client.defineCommand("echoTwice", { numberOfKeys: 0, lua: "return { ARGV[1], ARGV[1] }" });
     await once(client, "ready");
   });
-  afterAll(async () => {
-    client.disconnect();
-    await redis.stop();
-  });
+  afterAll(() => client.disconnect());
 
   it("leave in one write, and are answered each by its own", async () => {
     const write = vi.spyOn(client.stream as unknown as { _writev(): void }, "_writev");

@@ -1,7 +1,8 @@
 import { connect as connectHttp2, constants } from "node:http2";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { envelope, http1, http2, rawBytes } from "./support/http.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { suiteServer } from "./support/opened.ts";
+import { RUNTIMES } from "./support/server.ts";
 
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const REFLECTION_PATH = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
@@ -24,19 +25,12 @@ function field(name: string, value: string): Buffer {
 }
 
 describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
-  let server: TestServer;
-  beforeAll(async () => {
-    server = await startServer({ runtime });
-  });
+  const server = suiteServer({ runtime });
   afterEach(async () => {
     // Whatever came, the same process still serves.
     const headers = { authorization: `Token ${server.tokens.customer}` };
     expect((await http1(server.url, "/api/user?user_group_id=alive", { headers })).status).toBe(200);
     expect((await http2(server.url, "/healthz")).status).toBe(200);
-  });
-  afterAll(async () => {
-    expect(server.output()).not.toMatch(/uncaught|unhandled/i);
-    expect(await server.stop()).toBe(0);
   });
 
   describe("without a usable host", () => {

@@ -1,8 +1,7 @@
 import { connect as connectHttp2 } from "node:http2";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Certificates, makeCertificates } from "./support/certificates.ts";
+import { describe, expect, it } from "vitest";
 import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders } from "./support/http2-frames.ts";
-import { type OwnPort, startOwnPort } from "./support/own-ports.ts";
+import { suitePort } from "./support/opened.ts";
 import { descriptorsOf } from "./support/process-usage.ts";
 import { framesIn, rawConnect } from "./support/raw-socket.ts";
 import { VARIANTS } from "./support/variants.ts";
@@ -21,18 +20,8 @@ const BREAKING: readonly Buffer[] = [
 
 const LOOK_MS = 300;
 
-describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, secure }) => {
-  let certificates: Certificates;
-  let port: OwnPort;
-  beforeAll(async () => {
-    certificates = makeCertificates();
-    const { certFile, keyFile } = certificates.server;
-    port = await startOwnPort(runtime, { deadLookMs: LOOK_MS, ...(secure && { tls: { certFile, keyFile } }) });
-  });
-  afterAll(async () => {
-    await port.stop();
-    certificates.remove();
-  });
+describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, tls }) => {
+  const port = suitePort(runtime, { deadLookMs: LOOK_MS, tls: tls?.server });
 
   it.each([
     ["closed", true],

@@ -2,13 +2,14 @@ import { connect, type IncomingHttpHeaders } from "node:http2";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { BadRequestSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { GetUserGroupRequestSchema, UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { grpcJsClient } from "./support/clients/grpc-js.ts";
 import { failureOf } from "./support/clients/types.ts";
 import { envelope, http1, http2 } from "./support/http.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { suiteServer } from "./support/opened.ts";
+import { RUNTIMES } from "./support/server.ts";
 
 /** What many clients and proxies take of header fields in all, in bytes. */
 const HEADER_LIMIT = 8 * 1024;
@@ -40,14 +41,10 @@ function sizeOf(fields: IncomingHttpHeaders): number {
 }
 
 describe.each(RUNTIMES)("an error that has much to say on %s", (runtime) => {
-  let server: TestServer;
+  const server = suiteServer({ runtime });
   let headers: { authorization: string };
-  beforeAll(async () => {
-    server = await startServer({ runtime });
+  beforeAll(() => {
     headers = { authorization: `Token ${server.tokens.customer}` };
-  });
-  afterAll(async () => {
-    expect(await server.stop()).toBe(0);
   });
 
   describe.each(MAPPINGS)("about %s", (_name, mapping) => {

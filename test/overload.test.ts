@@ -3,9 +3,9 @@ import { create, toBinary } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { envelope, type HttpAnswer, http1, http2 } from "./support/http.ts";
-import { openRedisProxy, type RedisProxy } from "./support/redis-proxy.ts";
+import { suiteProxy, suiteServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 const redisUrl = inject("redisUrl");
@@ -23,19 +23,15 @@ interface Answered {
 }
 
 describe.skipIf(redisUrl === undefined).each(RUNTIMES)("with more calls under way than %s takes", (runtime) => {
-  let proxy: RedisProxy;
-  let server: TestServer;
+  const proxy = suiteProxy({ port: Number(redisUrl && new URL(redisUrl).port) });
+  const server = suiteServer(() => ({ runtime, redisUrl: proxy.url, env: { REDIS_TIMEOUT: "30s" } }));
   const sessions: ClientHttp2Session[] = [];
 
   beforeAll(async () => {
-    proxy = await openRedisProxy(Number(new URL(redisUrl ?? "").port));
-    server = await startServer({ runtime, redisUrl: proxy.url, env: { REDIS_TIMEOUT: "30s" } });
     await http1(server.url, "/api/user?user_group_id=a", { headers: { authorization: bearer() } });
   });
-  afterAll(async () => {
+  afterAll(() => {
     for (const session of sessions) session.destroy();
-    await server?.stop();
-    await proxy?.close();
   });
 
   const bearer = () => `Token ${server.tokens.customer}`;

@@ -1,25 +1,16 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Certificates, makeCertificates } from "./support/certificates.ts";
-import { type OwnPort, startOwnPort } from "./support/own-ports.ts";
+import { afterAll, describe, expect, it } from "vitest";
+import { suitePort } from "./support/opened.ts";
 import { type RawSocket, rawConnect } from "./support/raw-socket.ts";
 import { VARIANTS } from "./support/variants.ts";
 import { waitFor } from "./support/wait.ts";
 
 const MIB = 1024 * 1024;
 
-describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtime, secure }) => {
-  let certificates: Certificates;
-  let port: OwnPort;
+describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtime, tls }) => {
+  const port = suitePort(runtime, { tls: tls?.server });
   const raws: RawSocket[] = [];
-  beforeAll(async () => {
-    certificates = makeCertificates();
-    const { certFile, keyFile } = certificates.server;
-    port = await startOwnPort(runtime, { ...(secure && { tls: { certFile, keyFile } }) });
-  });
-  afterAll(async () => {
+  afterAll(() => {
     for (const { socket } of raws) socket.destroy();
-    await port.stop();
-    certificates.remove();
   });
 
   async function dial(): Promise<RawSocket> {

@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { openPort, type Port } from "../src/transport/port.ts";
+import { suiteServer } from "./support/opened.ts";
 import { framesIn, HTTP2_GET, type RawSocket, rawConnect } from "./support/raw-socket.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 const HEADERS_FRAME = 1;
@@ -28,11 +29,7 @@ const answeredHttp1 = (raw: RawSocket, times = 1) =>
   waitFor("HTTP/1.1 answers", () => raw.received().toString("latin1").split("HTTP/1.1 ").length > times);
 
 describe.each(RUNTIMES)("one port on %s", (runtime) => {
-  let server: TestServer;
-  beforeAll(async () => {
-    server = await startServer({ runtime });
-  });
-  afterAll(() => server.stop());
+  const server = suiteServer({ runtime });
 
   it("serves HTTP/2 whose preface comes byte by byte", async () => {
     const raw = await dial(server.url);

@@ -1,21 +1,16 @@
 import { gunzipSync, gzipSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../src/domain/user-group.ts";
 import { type HttpAnswer, type HttpRequest, http1, http2 } from "./support/http.ts";
 import { newId } from "./support/matrix.ts";
+import { suiteServer } from "./support/opened.ts";
 import { expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { RUNTIMES } from "./support/server.ts";
 
 type Success = { success: number; new_user_group?: boolean; user_group: JsonObject & { token: string } };
 
 describe.each(RUNTIMES)("REST on %s", (runtime) => {
-  let server: TestServer;
-  beforeAll(async () => {
-    server = await startServer({ runtime });
-  });
-  afterAll(async () => {
-    await server.stop();
-  });
+  const server = suiteServer({ runtime });
 
   /** A call with an API token; a body that is no text is sent as JSON. */
   async function call(

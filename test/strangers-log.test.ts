@@ -1,11 +1,10 @@
 import { connect as connectHttp2 } from "node:http2";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { unforeseenIn } from "./attacks/support/unforeseen.ts";
-import { type Certificates, makeCertificates } from "./support/certificates.ts";
 import { envelope } from "./support/http.ts";
 import { FLAG, FRAME, frame, HELLO, requestHeaders, uint32 } from "./support/http2-frames.ts";
+import { suiteServer } from "./support/opened.ts";
 import { rawConnect } from "./support/raw-socket.ts";
-import { startServer, type TestServer } from "./support/server.ts";
 import { VARIANTS } from "./support/variants.ts";
 import { waitFor } from "./support/wait.ts";
 
@@ -22,19 +21,8 @@ interface Leaving {
   readonly way: "close" | "reset" | "end";
 }
 
-describe.each(VARIANTS)("on $runtime, TLS $secure, the error log keeps out", ({ runtime, secure }) => {
-  let certificates: Certificates;
-  let server: TestServer;
-  beforeAll(async () => {
-    certificates = makeCertificates();
-    const { certFile, keyFile } = certificates.server;
-    const env = { ...(secure && { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }) };
-    server = await startServer({ runtime, env, denoFlags: [`--allow-read=${certificates.folder}`] });
-  });
-  afterAll(async () => {
-    expect(await server.stop()).toBe(0);
-    certificates.remove();
-  });
+describe.each(VARIANTS)("on $runtime, TLS $secure, the error log keeps out", ({ runtime, secure, tls }) => {
+  const server = suiteServer({ runtime, tls });
 
   /** Everything of an answer: fields, body and trailers. */
   function ask(path: string, contentType: string, body: Uint8Array): Promise<string> {

@@ -1,31 +1,19 @@
 import { connect as connectHttp2 } from "node:http2";
 import { create, toBinary } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { HealthCheckRequestSchema } from "../gen/grpc/health/v1/health_pb.ts";
 import { STREAMS } from "../src/run.ts";
-import { type Certificates, makeCertificates } from "./support/certificates.ts";
 import { envelope } from "./support/http.ts";
+import { suiteServer } from "./support/opened.ts";
 import { rawConnect } from "./support/raw-socket.ts";
-import { startServer, type TestServer } from "./support/server.ts";
 import { VARIANTS } from "./support/variants.ts";
 import { waitFor } from "./support/wait.ts";
 
 const WATCH = "/grpc.health.v1.Health/Watch";
 const REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 
-describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, secure }) => {
-  let certificates: Certificates;
-  let server: TestServer;
-  beforeAll(async () => {
-    certificates = makeCertificates();
-    const { certFile, keyFile } = certificates.server;
-    const env = { ...(secure && { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }) };
-    server = await startServer({ runtime, env, denoFlags: [`--allow-read=${certificates.folder}`] });
-  });
-  afterAll(async () => {
-    expect(await server.stop()).toBe(0);
-    certificates.remove();
-  });
+describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) => {
+  const server = suiteServer({ runtime, tls });
 
   it.each(["Watch", "reflection"])(
     "of %s are refused in their protocol when a connection has too many",

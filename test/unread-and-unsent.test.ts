@@ -1,8 +1,8 @@
 import { connect as connectHttp2 } from "node:http2";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { type Certificates, makeCertificates } from "./support/certificates.ts";
+import { afterEach, describe, expect, it } from "vitest";
 import { FLAG, FRAME, frame, HELLO, requestHeaders, setting, uint32 } from "./support/http2-frames.ts";
-import { type OwnPort, type OwnPortOptions, startOwnPort } from "./support/own-ports.ts";
+import { suitePort } from "./support/opened.ts";
+import type { OwnPortOptions } from "./support/own-ports.ts";
 import { descriptorsOf } from "./support/process-usage.ts";
 import { framesIn, type RawSocket, rawConnect } from "./support/raw-socket.ts";
 import { VARIANTS } from "./support/variants.ts";
@@ -27,23 +27,11 @@ interface Memory {
   readonly failures: number;
 }
 
-let certificates: Certificates;
-beforeAll(() => {
-  certificates = makeCertificates();
-});
-afterAll(() => certificates.remove());
-
 // They mostly wait, each for a server of its own.
-describe.concurrent.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secure }) => {
-  let port: OwnPort;
-  let patient: OwnPort;
+describe.concurrent.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, tls }) => {
+  const port = suitePort(runtime, { ...LIMITS, tls: tls?.server }, 128);
+  const patient = suitePort(runtime, { ...PATIENT, tls: tls?.server }, 128);
   const raws: RawSocket[] = [];
-  beforeAll(async () => {
-    const { certFile, keyFile } = certificates.server;
-    const tls = secure ? { certFile, keyFile } : undefined;
-    port = await startOwnPort(runtime, { ...LIMITS, tls }, 128);
-    patient = await startOwnPort(runtime, { ...PATIENT, tls }, 128);
-  });
   afterEach(async () => {
     for (const { socket } of raws.splice(0)) socket.destroy();
     for (const each of [port, patient]) {
@@ -51,10 +39,6 @@ describe.concurrent.each(VARIANTS)("on $runtime, TLS $secure", ({ runtime, secur
       expect(each.isRunning()).toBe(true);
       expect((await memory(each)).failures).toBe(0);
     }
-  });
-  afterAll(async () => {
-    await port.stop();
-    await patient.stop();
   });
 
   async function dial(alpn: "h2" | "http/1.1" = "h2", to = port): Promise<RawSocket> {

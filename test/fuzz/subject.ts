@@ -2,7 +2,8 @@ import { Bystander } from "../attacks/support/bystander.ts";
 import { type Place, startAt } from "../attacks/support/place.ts";
 import { unforeseenIn } from "../attacks/support/unforeseen.ts";
 import type { Certificates } from "../support/certificates.ts";
-import { descriptorsOf, heldBytesOf, isRunning } from "../support/process-usage.ts";
+import { isRunning } from "../support/process.ts";
+import { descriptorsOf, heldBytesOf } from "../support/process-usage.ts";
 import type { TestServer } from "../support/server.ts";
 import { waitFor } from "../support/wait.ts";
 

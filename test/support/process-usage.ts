@@ -1,13 +1,12 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { readdirSync, readFileSync } from "node:fs";
+import { isRunning, ROOT } from "./process.ts";
 import type { Runtime, ServerOptions, TestServer } from "./server.ts";
 import { waitFor } from "./wait.ts";
 
 /** Linux counts CPU time in hundredths of a second, whatever its clock. */
 const TICK_MS = 10;
 
-// From the root: the fuzzer is bundled elsewhere.
-const COLLECTOR = fileURLToPath(new URL("../../test/support/collect.js", import.meta.url));
+const COLLECTOR = `${ROOT}/test/support/collect.js`;
 
 /** How to start a server whose garbage can be collected from outside. */
 export function collectable(runtime: Runtime): Pick<ServerOptions, "env" | "denoFlags"> {
@@ -33,13 +32,6 @@ export function residentBytesOf(pid: number): number {
 /** How many files and sockets a process has open. */
 export function descriptorsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length;
-}
-
-/** Whether a process runs; one that has ended and was not waited for does not. */
-export function isRunning(pid: number): boolean {
-  if (!existsSync(`/proc/${pid}/stat`)) return false;
-  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  return !/^[ZX]/.test(stat.slice(stat.lastIndexOf(")") + 2));
 }
 
 /** Waits until a process is nearly idle: whatever it was sent, it has dealt with. */
