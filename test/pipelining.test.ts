@@ -1,32 +1,12 @@
-import { afterAll, describe, expect, it } from "vitest";
-import { suitePort } from "./support/opened.ts";
-import { type RawSocket, rawConnect } from "./support/raw-socket.ts";
+import { describe, expect, it } from "vitest";
+import type { RawSocket } from "./support/raw-socket.ts";
 import { VARIANTS } from "./support/variants.ts";
 import { waitFor } from "./support/wait.ts";
-
-const MIB = 1024 * 1024;
+import { MIB, watchedPort } from "./support/watched-port.ts";
 
 describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtime, tls }) => {
-  const port = suitePort(runtime, { tls: tls?.server });
-  const raws: RawSocket[] = [];
-  afterAll(() => {
-    for (const { socket } of raws) socket.destroy();
-  });
-
-  async function dial(): Promise<RawSocket> {
-    const raw = await rawConnect(port.url, "http/1.1");
-    raws.push(raw);
-    return raw;
-  }
-
-  async function memory(): Promise<{ heapUsed: number; external: number; served: number }> {
-    const raw = await dial();
-    raw.send("GET /memory HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    await waitFor("it is answered", () => raw.isClosed());
-    const text = raw.received().toString();
-    return JSON.parse(text.slice(text.indexOf("\r\n\r\n")));
-  }
-
+  const { dial: dialAny, memory } = watchedPort(runtime, { tls: tls?.server }, 256);
+  const dial = () => dialAny("http/1.1");
   const request = (bytes: number) => `GET / HTTP/1.1\r\nHost: x\r\nx-bytes: ${bytes}\r\n\r\n`;
   const answers = (raw: RawSocket) => raw.received().toString("latin1").split("HTTP/1.1 200").length - 1;
 
