@@ -135,12 +135,6 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
     expect(bytes.toString("latin1")).not.toMatch(/\bat |node:|Error:/);
   });
 
-  it("that stop within the preface, or never begin: the connection is ended", async () => {
-    const begun = [PREFACE.slice(0, 12), PREFACE.slice(0, 3), ""];
-    const answers = await Promise.all(begun.map((bytes) => rawBytes(server.url, bytes)));
-    expect(answers).toEqual(begun.map(() => ({ bytes: Buffer.alloc(0), ended: true })));
-  });
-
   it.each([
     ["a header that is cut", Buffer.from([0, 0, 0]), "3"],
     ["a message that is cut", envelope(Buffer.from("\n\u0001a")).subarray(0, 6), "3"],
@@ -185,6 +179,17 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
       await new Promise((resolve) => session.ping(resolve));
       session.destroy();
     }
+  });
+});
+
+// It waits until the server has lost patience: on all runtimes at once.
+describe.concurrent.each(RUNTIMES)("requests on %s", (runtime) => {
+  const server = suiteServer({ runtime });
+
+  it("that stop within the preface, or never begin: the connection is ended", async () => {
+    const begun = [PREFACE.slice(0, 12), PREFACE.slice(0, 3), ""];
+    const answers = await Promise.all(begun.map((bytes) => rawBytes(server.url, bytes)));
+    expect(answers).toEqual(begun.map(() => ({ bytes: Buffer.alloc(0), ended: true })));
   });
 });
 
