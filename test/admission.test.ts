@@ -1,7 +1,7 @@
-import { connect as connectHttp2, type IncomingHttpHeaders } from "node:http2";
+import type { IncomingHttpHeaders } from "node:http2";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { envelope, type HttpAnswer, http1, http2, rawBytes } from "./support/http.ts";
+import { answerOn, envelope, type HttpAnswer, http1, http2, openHttp2, rawBytes } from "./support/http.ts";
 import { describeWithRedis, newServer, redisUrl, suiteServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES } from "./support/server.ts";
@@ -66,24 +66,10 @@ async function beginHttp1(url: string, { method, path }: WayIn, headers: { reado
 }
 
 function beginHttp2(url: string, { method, path }: WayIn, headers: { readonly [name: string]: string }) {
-  const session = connectHttp2(url);
+  const session = openHttp2(url);
   const stream = session.request({ ":method": method, ":path": path, ...headers }, { endStream: false });
   stream.write("{");
-  return new Promise<HttpAnswer>((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let head: IncomingHttpHeaders & { ":status"?: number } = {};
-    let trailers = {};
-    session.on("error", reject);
-    stream.on("error", reject);
-    stream.on("response", (received) => {
-      head = received;
-    });
-    stream.on("trailers", (received) => {
-      trailers = received;
-    });
-    stream.on("data", (chunk: Buffer) => chunks.push(chunk));
-    stream.on("end", () => resolve(answerOf(head[":status"], head, trailers, Buffer.concat(chunks))));
-  }).finally(() => session.destroy());
+  return answerOn(stream, "end").finally(() => session.destroy());
 }
 
 function answerOf(
@@ -171,7 +157,7 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
     const next = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
     const { bytes } = await rawBytes(server.url, head + body + next, (soFar) => soFar.includes("ok\n"));
     expect(bytes.toString()).toMatch(/^HTTP\/1\.1 401 [\s\S]*HTTP\/1\.1 200 /);
-    const session = connectHttp2(server.url);
+    const session = openHttp2(server.url);
     for (let i = 0; i < 200; i++) {
       const stream = session.request({ ":method": "POST", ":path": GET_PATH, "content-type": "application/json" });
       stream.on("error", () => {});
@@ -188,7 +174,7 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
   });
 
   it("who expects 100-continue is told no, and sends nothing", async () => {
-    const session = connectHttp2(server.url);
+    const session = openHttp2(server.url);
     const headers = { ":method": "PUT", ":path": "/api/user", expect: "100-continue" };
     const stream = session.request(headers, { endStream: false });
     let continued = false;

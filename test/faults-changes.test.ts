@@ -3,7 +3,7 @@ import type { StoreClient } from "../src/store/client.ts";
 import { describeWithRedis, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
+import { pause, waitFor } from "./support/wait.ts";
 
 /** The names of groups of a server, as Redis has them. */
 function storedNames(direct: StoreClient, { environment }: TestServer) {
@@ -12,8 +12,6 @@ function storedNames(direct: StoreClient, { environment }: TestServer) {
     return direct.redis.hget(key, "name");
   };
 }
-
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 describeWithRedis.each(RUNTIMES)("what %s said failed", (runtime) => {
   it("is not made by a Redis that was frozen, when it is thawed", async () => {

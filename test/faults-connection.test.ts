@@ -16,9 +16,8 @@ import {
 } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
+import { pause, waitFor } from "./support/wait.ts";
 
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const succeeds = (call: Promise<unknown>) =>
   call.then(
     () => true,

@@ -1,5 +1,5 @@
-import { connect as connectHttp2 } from "node:http2";
 import { describe, expect, it } from "vitest";
+import { http2On, openHttp2 } from "./support/http.ts";
 import { FLAG, FRAME, frame, HELLO, requestHeaders } from "./support/http2-frames.ts";
 import { framesIn, type RawSocket } from "./support/raw-socket.ts";
 import { VARIANTS } from "./support/variants.ts";
@@ -49,33 +49,21 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
   });
 
   it.sequential("answers each of 200 oversized messages on one connection, and goes on", async () => {
-    const session = connectHttp2(port.url, { rejectUnauthorized: false });
-    session.on("error", () => {});
-    const send = (body: Buffer | undefined) =>
-      new Promise<number | undefined>((resolve, reject) => {
-        const stream = session.request({ ":method": "POST", ":path": "/" }, { endStream: body === undefined });
-        let status: number | undefined;
-        stream.on("response", (headers) => {
-          status = headers[":status"];
-        });
-        stream.on("error", reject);
-        stream.on("close", () => resolve(status));
-        stream.resume();
-        if (body) stream.end(body);
-      });
+    const session = openHttp2(port.url);
+    const send = async (body?: Buffer) =>
+      (await http2On(session, "/", { method: "POST", ...(body && { body }) })).status;
     const body = Buffer.alloc(MIB + 300_000);
     for (let turn = 0; turn < 50; turn++) {
       const statuses = await Promise.all([send(body), send(body), send(body), send(body)]);
       expect(statuses).toEqual([413, 413, 413, 413]);
     }
-    expect(await send(undefined)).toBe(200);
+    expect(await send()).toBe(200);
     expect(session.destroyed).toBe(false);
     session.destroy();
   });
 
   it.sequential("resets an oversized message that does not end, once it is answered", async () => {
-    const session = connectHttp2(port.url, { rejectUnauthorized: false });
-    session.on("error", () => {});
+    const session = openHttp2(port.url);
     const stream = session.request({ ":method": "POST", ":path": "/" }, { endStream: false });
     let status: number | undefined;
     stream.on("response", (headers) => {

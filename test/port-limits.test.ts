@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { FRAME, HELLO, requestHeaders } from "./support/http2-frames.ts";
 import { framesIn, type RawSocket } from "./support/raw-socket.ts";
 import { VARIANTS } from "./support/variants.ts";
-import { waitFor } from "./support/wait.ts";
+import { pause, waitFor } from "./support/wait.ts";
 import { statusOn, watchedPort } from "./support/watched-port.ts";
 
 const frames = (raw: RawSocket) => framesIn(raw.received());
@@ -29,7 +29,7 @@ describe.concurrent.each(VARIANTS)("limits on $runtime, TLS $secure:", ({ runtim
     expect(frames(one).filter(({ type }) => type === FRAME.headers)).toHaveLength(1);
     await waitFor("their time is up", () => frames(one).filter(({ type }) => type === FRAME.reset).length >= 4);
     one.send(Buffer.concat(open([11])));
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await pause(200);
     expect(statusOn(one, 11)).toBeUndefined();
   });
 

@@ -3,7 +3,7 @@ import { openPort, type Port } from "../src/transport/port.ts";
 import { suiteServer } from "./support/opened.ts";
 import { framesIn, HTTP2_GET, type RawSocket, rawConnect } from "./support/raw-socket.ts";
 import { RUNTIMES } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
+import { pause, waitFor } from "./support/wait.ts";
 
 const HEADERS_FRAME = 1;
 const GOAWAY_FRAME = 7;
@@ -40,7 +40,7 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
   it.each([1, 3, 14, 23, 24, 25, 33])("serves HTTP/2 whose first %i bytes come alone", async (length) => {
     const raw = await dial(server.url);
     raw.send(HTTP2_GET.subarray(0, length));
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await pause(20);
     expect(raw.isClosed()).toBe(false);
     raw.send(HTTP2_GET.subarray(length));
     await answeredHttp2(raw);
@@ -58,7 +58,7 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
   it.each(["POST", "PUT", "PRI", "PATCH"])("does not take %s for HTTP/2's preface", async (method) => {
     const raw = await dial(server.url);
     raw.send(method.slice(0, 1));
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await pause(5);
     raw.send(`${method.slice(1)} / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`);
     await answeredHttp1(raw);
   });

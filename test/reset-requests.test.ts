@@ -1,5 +1,5 @@
 import { afterAll, afterEach, describe, expect, it } from "vitest";
-import { FLAG, FRAME, frame, HELLO, requestHeaders, uint32 } from "./support/http2-frames.ts";
+import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders, uint32 } from "./support/http2-frames.ts";
 import { suiteServer } from "./support/opened.ts";
 import { framesIn, rawConnect } from "./support/raw-socket.ts";
 import { VARIANTS } from "./support/variants.ts";
@@ -20,11 +20,11 @@ const METHODS = ["POST", "HEAD", "CONNECT"];
 const EXPECTATIONS = ["100-continue", "200-ok", undefined];
 const GOAWAY = frame(FRAME.goAway, 0, 0, Buffer.concat([uint32(0), uint32(2)]));
 const ENDS: readonly [string, (stream: number) => Buffer][] = [
-  ["RST_STREAM CANCEL", (stream) => frame(FRAME.reset, 0, stream, uint32(8))],
-  ["RST_STREAM NO_ERROR", (stream) => frame(FRAME.reset, 0, stream, uint32(0))],
-  ["RST_STREAM INTERNAL_ERROR", (stream) => frame(FRAME.reset, 0, stream, uint32(2))],
-  ["a piece and RST_STREAM", (stream) => Buffer.concat([data(stream, 0), frame(FRAME.reset, 0, stream, uint32(8))])],
-  ["an end and RST_STREAM", (stream) => Buffer.concat([data(stream, 1), frame(FRAME.reset, 0, stream, uint32(8))])],
+  ["RST_STREAM CANCEL", (stream) => numberFrame(FRAME.reset, stream, 8)],
+  ["RST_STREAM NO_ERROR", (stream) => numberFrame(FRAME.reset, stream, 0)],
+  ["RST_STREAM INTERNAL_ERROR", (stream) => numberFrame(FRAME.reset, stream, 2)],
+  ["a piece and RST_STREAM", (stream) => Buffer.concat([data(stream, 0), numberFrame(FRAME.reset, stream, 8)])],
+  ["an end and RST_STREAM", (stream) => Buffer.concat([data(stream, 1), numberFrame(FRAME.reset, stream, 8)])],
   ["GOAWAY", () => GOAWAY],
 ];
 

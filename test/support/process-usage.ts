@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { isRunning, ROOT } from "./process.ts";
 import type { Runtime, ServerOptions, TestServer } from "./server.ts";
-import { waitFor } from "./wait.ts";
+import { pause, waitFor } from "./wait.ts";
 
 /** Linux counts CPU time in hundredths of a second, whatever its clock. */
 const TICK_MS = 10;
@@ -40,7 +40,7 @@ export async function idle(pid: number, timeoutMs = 120_000): Promise<void> {
   await waitFor(
     "the server is idle",
     async () => {
-      await new Promise((resolve) => setTimeout(resolve, 250));
+      await pause(250);
       const now = cpuMsOf(pid);
       const isIdle = now - last <= 4 * TICK_MS;
       last = now;
@@ -59,7 +59,7 @@ export async function heldBytesOf(server: Pick<TestServer, "pid" | "output" | "s
   // What is freed is given back to the system a little later.
   let least = residentBytesOf(server.pid);
   for (let i = 0; i < 4; i++) {
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await pause(100);
     least = Math.min(least, residentBytesOf(server.pid));
   }
   return least;
