@@ -30,7 +30,7 @@ const WAYS: readonly WayIn[] = [
   { ...rpc("gRPC", "application/grpc+proto", "grpc"), http: [2] },
   rpc("gRPC-Web", "application/grpc-web+proto", "grpc-web"),
   rpc("gRPC-Web text", "application/grpc-web-text", "grpc-web"),
-  // What the RPC does not have is told to those alone who may call it.
+  // Only a caller with an API token is told that the RPC lacks this method or content type.
   rpc("another content type", "text/plain", "connect"),
   rpc("no content type", undefined, "connect"),
   { ...rpc("gRPC of another kind", "application/grpc+thrift", "grpc"), http: [2] },

@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { Redis } from "ioredis";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { batchWrites } from "../src/store/batch-writes.ts";
-import { suiteRedis } from "./support/opened.ts";
+import { describeWithRedis, suiteRedis } from "./support/opened.ts";
 
-describe.skipIf(inject("redisUrl") === undefined)("the commands of one turn of the event loop", () => {
+describeWithRedis("the commands of one turn of the event loop", () => {
   const redis = suiteRedis();
   let client: Redis;
 

@@ -137,7 +137,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     const { userGroup: after } = await groups.getUserGroup({ userGroupId: "a" });
     expect(after?.token).not.toBe(token);
     expect((await viewers.resolveViewer({ token: after?.token ?? "" })).providedId).toBe("a");
-    // Whoever may retry gets the answer that was lost.
+    // A caller with a request id may retry, and gets the answer that was lost.
     if (requestId === undefined) expect(await failureOf(rotate())).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
     else expect((await rotate()).userGroup?.token).toBe(after?.token);
   });

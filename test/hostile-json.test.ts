@@ -70,7 +70,7 @@ const DEEP: readonly (readonly [title: string, body: string])[] = [
   ["900,000 brackets that stay open", `{"user_group_id":"a","properties":${"[".repeat(900_000)}`],
 ];
 
-/** Deep nesting where nobody looks: it may be passed over, or refused. */
+/** Deep nesting in a field that is not known: it may be passed over, or refused. */
 const DEEP_ELSEWHERE: typeof DEEP = [
   [
     "150,000 levels of objects with spaces",

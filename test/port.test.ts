@@ -132,7 +132,7 @@ describe("a port whose patience is short", () => {
     two.send(HTTP2_GET);
     await answeredHttp1(one);
     await answeredHttp2(two);
-    // Whoever came after them has been closed for its silence; they have not.
+    // A connection that came later is closed for its silence; they are not.
     const silent = await dial(port.url);
     await waitFor("the silent one is closed", () => silent.isClosed());
     expect([one.isClosed(), two.isClosed()]).toEqual([false, false]);

@@ -1,10 +1,10 @@
-import { beforeAll, describe, expect, inject, it } from "vitest";
-import { suiteServer } from "./support/opened.ts";
+import { beforeAll, expect, inject, it } from "vitest";
+import { describeWithRedis, suiteServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 
 const redisUrl = inject("redisUrl");
 
-describe.skipIf(redisUrl === undefined)("two workers, one on Node and one on Deno, on one Redis", () => {
+describeWithRedis("two workers, one on Node and one on Deno, on one Redis", () => {
   const first = suiteServer({ runtime: "node", redisUrl });
   const second = suiteServer(() => ({ runtime: "deno", redisUrl, like: first }));
   let clients: ReturnType<typeof grpcClients>[] = [];

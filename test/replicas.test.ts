@@ -82,7 +82,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       // The claim of its request id is a change as well, but not the one that was asked for.
       expect(await failureOf(groups.rotateUserGroupToken(rotation))).toEqual(TOO_FEW);
       expect(await failureOf(viewers.resolveViewer({ token }))).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
-      // What makes no change waits for nobody.
+      // A call that makes no change does not wait for the replica.
       expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(false);
       expect(await failureOf(groups.rotateUserGroupToken({ ...rotation, requestId: "" }))).toMatchObject({
         reason: "TOKEN_NOT_FOUND",

@@ -1,16 +1,16 @@
-import { beforeAll, describe, expect, inject, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
 import type { UserGroup } from "../src/domain/user-group.ts";
 import { openRedis } from "../src/store/client.ts";
 import { TokenCipher } from "../src/store/encryption.ts";
 import { RedisUserGroups } from "../src/store/user-groups.ts";
 import { byId, byToken, fails, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
-import { forSuite, suiteProxy, suiteRedis } from "./support/opened.ts";
+import { describeWithRedis, forSuite, suiteProxy, suiteRedis } from "./support/opened.ts";
 import { waitFor } from "./support/wait.ts";
 
 // A proxy lets so many round trips pass and holds back the requests of further
 // ones, so that a call that needs another never answers.
-describe.skipIf(inject("redisUrl") === undefined)("round trips to a real Redis", () => {
+describeWithRedis("round trips to a real Redis", () => {
   const environment = newEnvironment({ tag: "Customer" });
   const proxy = suiteProxy(suiteRedis());
   const client = forSuite(

@@ -1,12 +1,12 @@
 import { Redis } from "ioredis";
-import { beforeAll, describe, expect, inject, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import { newApiToken } from "../src/domain/token.ts";
-import { forSuite, suiteRedis } from "./support/opened.ts";
+import { describeWithRedis, forSuite, suiteRedis } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
-describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("after a busy run on %s", (runtime) => {
+describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
   const issued = newApiToken();
   /** Every credential that was used or handed out. */
   const secrets = new Set<string>([issued]);

@@ -67,7 +67,7 @@ describe.each(VARIANTS)("on $runtime, TLS $secure, the error log keeps out", ({ 
   it("header fields without end", async () => {
     const raw = await rawConnect(server.url, "http/1.1");
     raw.send("GET /healthz HTTP/1.1\r\nHost: x\r\n");
-    // Who does not read does not hear that it is refused.
+    // A client that does not read does not see the refusal, and goes on sending.
     raw.socket.pause();
     for (let i = 0; i < 50; i++) {
       raw.send("X-Many: a\r\nY: 1\r\n".repeat(1000));

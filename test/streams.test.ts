@@ -57,9 +57,9 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
     raw.send(head);
     raw.send(body);
     await waitFor("it is refused", () => raw.received().includes("resource_exhausted"));
-    // Else its caller would keep it for another call, and lose that.
+    // Otherwise the caller would keep the connection for another call, and lose that.
     expect(raw.received().toString("latin1").split("\r\n\r\n")[0]).toMatch(/^connection: close$/im);
-    // Else the next call on it would wait behind the rest of this one.
+    // Otherwise the next call on it would wait behind the rest of this one.
     await waitFor("the connection is ended", () => raw.isClosed(), 10_000);
     raw.socket.destroy();
   });

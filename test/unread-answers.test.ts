@@ -46,7 +46,7 @@ describe.concurrent.each(VARIANTS)("unread answers on $runtime, TLS $secure:", (
     overHttp2.send(Buffer.concat([HELLO, windows, window, ...requests]));
     pipelined.send("GET / HTTP/1.1\r\nHost: x\r\nx-bytes: 1000000\r\n\r\n".repeat(100));
     await waitFor("they are served", async () => (await memory()).served > served);
-    // Who does not read does not see that they are closed.
+    // A client that does not read does not see that its connection is closed.
     await waitFor("the server has closed them", () => descriptorsOf(port.pid) <= open);
     await waitFor("it is given back", async () => (await heldBytes()) - before < 24 * MIB);
     for (const raw of [overHttp2, pipelined]) {

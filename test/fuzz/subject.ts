@@ -7,7 +7,7 @@ import { descriptorsOf, heldBytesOf } from "../support/process-usage.ts";
 import type { TestServer } from "../support/server.ts";
 import { pause, waitFor } from "../support/wait.ts";
 
-/** The API token of whoever is fuzzing: the same every time, so that a seed decides every byte. */
+/** The API token of the fuzzer: the same every time, so that a seed decides every byte. */
 export const API_TOKEN = "fuzz-0123456789abcdef";
 
 const ENVIRONMENT = {

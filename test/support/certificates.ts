@@ -26,7 +26,7 @@ export interface Certificates {
 
 const NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
 
-/** Makes certificates with the openssl command; whoever made them removes their folder. */
+/** Makes certificates with the openssl command; the caller removes them in the end. */
 export function makeCertificates(): Certificates {
   const folder = mkdtempSync(join(tmpdir(), "ugs-tls-"));
   const make = (name: string, subject: string, args: readonly string[]): Certificate => {

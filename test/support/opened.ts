@@ -18,9 +18,11 @@ import {
 } from "./server.ts";
 
 /*
- * What tests open, and what closes it. `new...` opens something for the test that is running, which is called in the
- * test; `suite...` opens something for all tests of a suite, and is called where the suite is described. Either is
- * closed when its test or suite is over, whatever became of it, what was opened last first.
+ * What tests open, and what closes it, whether they pass or fail, what was opened last first:
+ *
+ * - `new...` is called in a test, and closed after it. It is not for concurrent tests: Vitest does not know which of
+ *   them calls.
+ * - `suite...` is called where a suite is described. It opens before the tests of the suite and is closed after them.
  */
 
 /** URL of the real Redis that all tests share; undefined when there is no redis-server. */

@@ -93,7 +93,7 @@ export function descendants(pid: number): number[] {
   return children.flatMap((child) => [child, ...descendants(child)]);
 }
 
-/** Waits until a process is gone; one that nobody has waited for yet counts as gone. */
+/** Waits until a process is gone; one that has ended and was not waited for counts as gone. */
 export async function waitUntilGone(pid: number): Promise<void> {
   await waitFor(`process ${pid} is gone`, () => !isRunning(pid));
 }

@@ -24,7 +24,7 @@ export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** A port of 127.0.0.1 that nobody listens on. */
+/** A port of 127.0.0.1 that is free. */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();
