@@ -7,11 +7,10 @@ import { MIB, statusOn, watchedPort } from "./support/watched-port.ts";
 
 const frames = (raw: RawSocket) => framesIn(raw.received());
 
-// They mostly wait, each for a server of its own.
-describe.concurrent.each(VARIANTS)("bodies that stall on $runtime, TLS $secure:", ({ runtime, tls }) => {
+describe.each(VARIANTS)("bodies that stall on $runtime, TLS $secure:", ({ runtime, tls }) => {
   const { raws, dial, heldBytes } = watchedPort(runtime, { arrivalTimeoutMs: 1500, tls: tls?.server });
 
-  it.sequential("answers bodies of no piece, or of one, that do not end", async () => {
+  it("answers bodies of no piece, or of one, that do not end", async () => {
     const none = await dial();
     none.send(Buffer.concat([HELLO, requestHeaders(1, {})]));
     const one = await dial();
@@ -31,7 +30,7 @@ describe.concurrent.each(VARIANTS)("bodies that stall on $runtime, TLS $secure:"
     await waitFor("and closed", () => http1.isClosed());
   });
 
-  it.sequential("bounds what half bodies hold", async () => {
+  it("bounds what half bodies hold", async () => {
     const before = await heldBytes();
     const streams = Array.from({ length: 250 }, (_, i) => 2 * i + 1);
     const half = Buffer.alloc(200, "a");
