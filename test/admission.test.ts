@@ -1,10 +1,10 @@
-import { connect as connectHttp2, type IncomingHttpHeaders } from "node:http2";
+import type { IncomingHttpHeaders } from "node:http2";
 import { gzipSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { startDenoServe } from "./support/deno-serve.ts";
-import { envelope, type HttpAnswer, http1, http2, rawBytes } from "./support/http.ts";
+import { describe, expect, it } from "vitest";
+import { answerOn, envelope, type HttpAnswer, http1, http2, openHttp2, rawBytes } from "./support/http.ts";
+import { describeWithRedis, newServer, redisUrl, suiteServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES, startServer, type TestServer, TOKEN_KEYS } from "./support/server.ts";
+import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
@@ -30,7 +30,7 @@ const WAYS: readonly WayIn[] = [
   { ...rpc("gRPC", "application/grpc+proto", "grpc"), http: [2] },
   rpc("gRPC-Web", "application/grpc-web+proto", "grpc-web"),
   rpc("gRPC-Web text", "application/grpc-web-text", "grpc-web"),
-  // What the RPC does not have is told to those alone who may call it.
+  // Only a caller with an API token is told that the RPC lacks this method or content type.
   rpc("another content type", "text/plain", "connect"),
   rpc("no content type", undefined, "connect"),
   { ...rpc("gRPC of another kind", "application/grpc+thrift", "grpc"), http: [2] },
@@ -66,24 +66,10 @@ async function beginHttp1(url: string, { method, path }: WayIn, headers: { reado
 }
 
 function beginHttp2(url: string, { method, path }: WayIn, headers: { readonly [name: string]: string }) {
-  const session = connectHttp2(url);
+  const session = openHttp2(url);
   const stream = session.request({ ":method": method, ":path": path, ...headers }, { endStream: false });
   stream.write("{");
-  return new Promise<HttpAnswer>((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let head: IncomingHttpHeaders & { ":status"?: number } = {};
-    let trailers = {};
-    session.on("error", reject);
-    stream.on("error", reject);
-    stream.on("response", (received) => {
-      head = received;
-    });
-    stream.on("trailers", (received) => {
-      trailers = received;
-    });
-    stream.on("data", (chunk: Buffer) => chunks.push(chunk));
-    stream.on("end", () => resolve(answerOf(head[":status"], head, trailers, Buffer.concat(chunks))));
-  }).finally(() => session.destroy());
+  return answerOn(stream, "end").finally(() => session.destroy());
 }
 
 function answerOf(
@@ -120,13 +106,7 @@ function expectRefusal(answer: HttpAnswer, { protocol, type }: WayIn, requestId:
 }
 
 describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
-  let server: TestServer;
-  beforeAll(async () => {
-    server = await startServer({ runtime, env: { LOG_LEVEL: "debug" } });
-  });
-  afterAll(async () => {
-    await server.stop();
-  });
+  const server = suiteServer({ runtime, env: { LOG_LEVEL: "debug" } });
 
   for (const way of WAYS) {
     it.each(way.http)(`${way.name} over HTTP/%i is refused before its body is there, and counted`, async (http) => {
@@ -177,7 +157,7 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
     const next = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
     const { bytes } = await rawBytes(server.url, head + body + next, (soFar) => soFar.includes("ok\n"));
     expect(bytes.toString()).toMatch(/^HTTP\/1\.1 401 [\s\S]*HTTP\/1\.1 200 /);
-    const session = connectHttp2(server.url);
+    const session = openHttp2(server.url);
     for (let i = 0; i < 200; i++) {
       const stream = session.request({ ":method": "POST", ":path": GET_PATH, "content-type": "application/json" });
       stream.on("error", () => {});
@@ -194,7 +174,7 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
   });
 
   it("who expects 100-continue is told no, and sends nothing", async () => {
-    const session = connectHttp2(server.url);
+    const session = openHttp2(server.url);
     const headers = { ":method": "PUT", ":path": "/api/user", expect: "100-continue" };
     const stream = session.request(headers, { endStream: false });
     let continued = false;
@@ -210,18 +190,14 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
   });
 });
 
-const redisUrl = inject("redisUrl");
-
-describe.skipIf(redisUrl === undefined)("without an API token on deno serve", () => {
+describeWithRedis("without an API token on deno serve", () => {
   it("nothing is read of a body", async () => {
-    const served = await startDenoServe({ REDIS_URL: redisUrl ?? "", TOKEN_KEYS });
+    const served = await newServer({ runtime: "deno-serve", redisUrl });
     for (const way of WAYS) {
       if (way.protocol === "grpc") continue;
       const answer = await begin(served.url, way, 1, { "x-request-id": "served" });
       expectRefusal(dechunked(answer), way, "served");
     }
-    served.signal("SIGTERM");
-    await served.exited();
   });
 });
 

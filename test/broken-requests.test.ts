@@ -1,42 +1,21 @@
 import { connect as connectHttp2, constants } from "node:http2";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { envelope, http1, http2, rawBytes } from "./support/http.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { frame, hpackField, PREFACE } from "./support/http2-frames.ts";
+import { suiteServer } from "./support/opened.ts";
+import { framesIn } from "./support/raw-socket.ts";
+import { RUNTIMES } from "./support/server.ts";
 
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const REFLECTION_PATH = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
-const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/** A frame of HTTP/2 (RFC 9113, 4.1). */
-function frame(type: number, flags: number, stream: number, payload: Uint8Array = Buffer.alloc(0)): Buffer {
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.byteLength, 0, 3);
-  head.writeUInt8(type, 3);
-  head.writeUInt8(flags, 4);
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
-}
-
-/** A field of HPACK, literal without indexing, its name and value below 127 bytes (RFC 7541, 6.2.2). */
-function field(name: string, value: string): Buffer {
-  const text = (part: string) => [Buffer.from([part.length]), Buffer.from(part, "latin1")];
-  return Buffer.concat([Buffer.from([0]), ...text(name), ...text(value)]);
-}
 
 describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
-  let server: TestServer;
-  beforeAll(async () => {
-    server = await startServer({ runtime });
-  });
+  const server = suiteServer({ runtime });
   afterEach(async () => {
     // Whatever came, the same process still serves.
     const headers = { authorization: `Token ${server.tokens.customer}` };
     expect((await http1(server.url, "/api/user?user_group_id=alive", { headers })).status).toBe(200);
     expect((await http2(server.url, "/healthz")).status).toBe(200);
-  });
-  afterAll(async () => {
-    expect(server.output()).not.toMatch(/uncaught|unhandled/i);
-    expect(await server.stop()).toBe(0);
   });
 
   describe("without a usable host", () => {
@@ -79,18 +58,18 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
       const requests = [undefined, "", "a b", "[::", ":99999"].flatMap((authority) =>
         ["application/grpc", "application/json", "application/connect+json"].map((type) => {
           const fields = [
-            field(":method", "POST"),
-            field(":scheme", "http"),
-            field(":path", path),
-            ...(authority === undefined ? [] : [field(":authority", authority)]),
-            field("content-type", type),
+            hpackField(":method", "POST"),
+            hpackField(":scheme", "http"),
+            hpackField(":path", path),
+            ...(authority === undefined ? [] : [hpackField(":authority", authority)]),
+            hpackField("content-type", type),
           ];
           const frames = [
             frame(4, 0, 0),
             frame(1, 4, 1, Buffer.concat(fields)),
             frame(0, 1, 1, envelope(Buffer.alloc(0))),
           ];
-          return Buffer.concat([Buffer.from(PREFACE), ...frames]);
+          return Buffer.concat([PREFACE, ...frames]);
         }),
       );
       const answers = await Promise.all(requests.map((request) => rawBytes(server.url, request, isAnswered)));
@@ -132,19 +111,13 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
       "frames of unknown types",
       [frame(4, 0, 0), frame(0xee, 0xff, 0, Buffer.alloc(9)), frame(7, 0, 0, Buffer.alloc(8))],
     ],
-    ["no method and no path", [frame(4, 0, 0), frame(1, 5, 1, field("content-type", "application/grpc"))]],
+    ["no method and no path", [frame(4, 0, 0), frame(1, 5, 1, hpackField("content-type", "application/grpc"))]],
   ])("of HTTP/2: %s", async (_title, frames) => {
     // What is passed over leaves the connection as it is: a PING is answered then.
-    const sent = Buffer.concat([Buffer.from(PREFACE), ...frames, frame(6, 0, 0, Buffer.alloc(8))]);
+    const sent = Buffer.concat([PREFACE, ...frames, frame(6, 0, 0, Buffer.alloc(8))]);
     const { bytes } = await rawBytes(server.url, sent, (soFar) => isAnswered(soFar) || isPonged(soFar));
     expect(isAnswered(bytes) || isPonged(bytes)).toBe(true);
     expect(bytes.toString("latin1")).not.toMatch(/\bat |node:|Error:/);
-  });
-
-  it("that stop within the preface, or never begin: the connection is ended", async () => {
-    const begun = [PREFACE.slice(0, 12), PREFACE.slice(0, 3), ""];
-    const answers = await Promise.all(begun.map((bytes) => rawBytes(server.url, bytes)));
-    expect(answers).toEqual(begun.map(() => ({ bytes: Buffer.alloc(0), ended: true })));
   });
 
   it.each([
@@ -194,21 +167,23 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
   });
 });
 
+// It waits until the server has lost patience: on all runtimes at once.
+describe.concurrent.each(RUNTIMES)("requests on %s", (runtime) => {
+  const server = suiteServer({ runtime });
+
+  it("that stop within the preface, or never begin: the connection is ended", async () => {
+    const begun = [PREFACE.subarray(0, 12), PREFACE.subarray(0, 3), ""];
+    const answers = await Promise.all(begun.map((bytes) => rawBytes(server.url, bytes)));
+    expect(answers).toEqual(begun.map(() => ({ bytes: Buffer.alloc(0), ended: true })));
+  });
+});
+
 /** Whether stream 1 got HEADERS or RST_STREAM, or the connection GOAWAY. */
 function isAnswered(bytes: Buffer): boolean {
-  return framesOf(bytes).some(({ type, stream }) => type === 7 || (stream === 1 && (type === 1 || type === 3)));
+  return framesIn(bytes).some(({ type, stream }) => type === 7 || (stream === 1 && (type === 1 || type === 3)));
 }
 
 /** Whether a PING was answered. */
 function isPonged(bytes: Buffer): boolean {
-  return framesOf(bytes).some(({ type, flags }) => type === 6 && flags === 1);
-}
-
-/** The frames that bytes of HTTP/2 hold. */
-function framesOf(bytes: Buffer): { type: number; flags: number; stream: number }[] {
-  const frames: { type: number; flags: number; stream: number }[] = [];
-  for (let at = 0; at + 9 <= bytes.byteLength; at += 9 + bytes.readUIntBE(at, 3)) {
-    frames.push({ type: bytes.readUInt8(at + 3), flags: bytes.readUInt8(at + 4), stream: bytes.readUInt32BE(at + 5) });
-  }
-  return frames;
+  return framesIn(bytes).some(({ type, flags }) => type === 6 && flags === 1);
 }

@@ -5,7 +5,8 @@ import { HealthCheckResponse_ServingStatus } from "../gen/grpc/health/v1/health_
 import type { PageCalls, PageTask } from "./browser/page.ts";
 import { bundleForBrowser } from "./support/bundle.ts";
 import { type PageServer, servePage, startChromium, type TestBrowser } from "./support/chromium.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { suiteServer } from "./support/opened.ts";
+import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 const chromiumPath = inject("chromiumPath");
@@ -29,17 +30,16 @@ describe.skipIf(chromiumPath === undefined)("a page in Chromium", () => {
   });
 
   describe.each(RUNTIMES)("calls the service on %s", (runtime) => {
-    let server: TestServer;
+    const server = suiteServer(() => ({
+      runtime,
+      env: { CORS_ORIGINS: `https://app.example.com,${listed.origin}` },
+    }));
     let page: Page;
     let foreign: Page;
 
     beforeAll(async () => {
-      server = await startServer({ runtime, env: { CORS_ORIGINS: `https://app.example.com,${listed.origin}` } });
       page = await open(browser, listed);
       foreign = await open(browser, unlisted);
-    });
-    afterAll(async () => {
-      await server?.stop();
     });
 
     const task = (protocol: PageTask["protocol"], userGroupId: string): PageTask => ({

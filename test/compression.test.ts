@@ -1,21 +1,16 @@
 import { gunzipSync, gzipSync } from "node:zlib";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { GetUserGroupRequestSchema, GetUserGroupResponseSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { envelope, type HttpRequest, http1, http2 } from "./support/http.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { suiteServer } from "./support/opened.ts";
+import { RUNTIMES } from "./support/server.ts";
 
 const PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const TEXT = "again and ".repeat(1000);
 
 describe.each(RUNTIMES)("compression on the wire on %s", (runtime) => {
-  let server: TestServer;
-  beforeAll(async () => {
-    server = await startServer({ runtime });
-  });
-  afterAll(async () => {
-    await server.stop();
-  });
+  const server = suiteServer({ runtime });
 
   const post = (headers: HttpRequest["headers"], body: Uint8Array): HttpRequest => ({
     method: "POST",

@@ -2,9 +2,10 @@ import { request as http1Request, type IncomingHttpHeaders } from "node:http";
 import { connect as http2Connect } from "node:http2";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { encodeEnvelope } from "@connectrpc/connect/protocol";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { suiteServer } from "./support/opened.ts";
+import { RUNTIMES, type TestServer } from "./support/server.ts";
 
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const WATCH_PATH = "/grpc.health.v1.Health/Watch";
@@ -205,22 +206,15 @@ function variesByOrigin({ headers }: Answer): boolean {
 }
 
 describe.each(RUNTIMES)("on %s", (runtime) => {
-  const started: { [origins: string]: TestServer } = {};
-  const serverWith = (origins: "none" | "list" | "any") => started[origins] as TestServer;
-
-  beforeAll(async () => {
-    const [none, list, any] = await Promise.all([
-      startServer({ runtime }),
-      startServer({ runtime, env: { CORS_ORIGINS: `${LISTED}, ${LISTED_TOO}` } }),
-      startServer({ runtime, env: { CORS_ORIGINS: "*" } }),
-    ]);
-    Object.assign(started, { none, list, any });
-  });
-  afterAll(() => Promise.all(Object.values(started).map((server) => server.stop())));
+  const servers = {
+    none: suiteServer({ runtime }),
+    list: suiteServer({ runtime, env: { CORS_ORIGINS: `${LISTED}, ${LISTED_TOO}` } }),
+    any: suiteServer({ runtime, env: { CORS_ORIGINS: "*" } }),
+  };
 
   describe.each(CALLS)("$name", (call) => {
     it.each([LISTED, LISTED_TOO])("lets %s, which is listed, read the answer", async (origin) => {
-      const answer = await ask(serverWith("list"), call, origin);
+      const answer = await ask(servers.list, call, origin);
       expect(answer.status).toBe(call.status);
       if (call.trailer !== undefined) expect(answer.head).toContain(call.trailer);
       expect(corsOf(answer)).toEqual(READABLE_BY(origin));
@@ -228,66 +222,66 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     });
 
     it.each(UNLISTED)("does not let %s read the answer", async (origin) => {
-      const answer = await ask(serverWith("list"), call, origin);
+      const answer = await ask(servers.list, call, origin);
       expect(answer.status).toBe(call.status);
       expect(corsOf(answer)).toEqual(NOTHING);
       expect(variesByOrigin(answer)).toBe(true);
     });
 
     it("says nothing of origins to who names none", async () => {
-      const answer = await ask(serverWith("list"), call, undefined);
+      const answer = await ask(servers.list, call, undefined);
       expect(answer.status).toBe(call.status);
       expect(corsOf(answer)).toEqual(NOTHING);
     });
 
     it("lets everybody read the answer where every origin is allowed", async () => {
-      expect(corsOf(await ask(serverWith("any"), call, "https://elsewhere.example.com"))).toEqual(READABLE_BY("*"));
+      expect(corsOf(await ask(servers.any, call, "https://elsewhere.example.com"))).toEqual(READABLE_BY("*"));
     });
 
     it("lets nobody read the answer by default", async () => {
-      expect(corsOf(await ask(serverWith("none"), call, LISTED))).toEqual(NOTHING);
+      expect(corsOf(await ask(servers.none, call, LISTED))).toEqual(NOTHING);
     });
   });
 
   describe.each([GET_PATH, WATCH_PATH, REFLECTION_PATH, ...UNKNOWN_PATHS])("preflight of %s", (path) => {
     it.each([LISTED, LISTED_TOO])("allows %s, which is listed", async (origin) => {
-      const answer = await ask(serverWith("list"), preflight(path), origin);
+      const answer = await ask(servers.list, preflight(path), origin);
       expect(answer.status).toBe(204);
       expect(corsOf(answer)).toEqual(MAY_ASK(origin));
       expect(variesByOrigin(answer)).toBe(true);
     });
 
     it.each(UNLISTED)("does not allow %s", async (origin) => {
-      const answer = await ask(serverWith("list"), preflight(path), origin);
+      const answer = await ask(servers.list, preflight(path), origin);
       expect(answer.status).toBe(204);
       expect(corsOf(answer)).toEqual(NOTHING);
       expect(variesByOrigin(answer)).toBe(true);
     });
 
     it("allows everybody where every origin is allowed", async () => {
-      expect(corsOf(await ask(serverWith("any"), preflight(path), "null"))).toEqual(MAY_ASK("*"));
+      expect(corsOf(await ask(servers.any, preflight(path), "null"))).toEqual(MAY_ASK("*"));
     });
 
     it("allows nobody by default", async () => {
-      const answer = await ask(serverWith("none"), preflight(path), LISTED);
+      const answer = await ask(servers.none, preflight(path), LISTED);
       expect(answer.status).toBe(204);
       expect(corsOf(answer)).toEqual(NOTHING);
     });
 
     it("is answered alike over HTTP/2", async () => {
-      const allowed = await askHttp2(serverWith("list"), preflight(path), LISTED);
+      const allowed = await askHttp2(servers.list, preflight(path), LISTED);
       expect([allowed.status, corsOf(allowed)]).toEqual([204, MAY_ASK(LISTED)]);
-      const refused = await askHttp2(serverWith("list"), preflight(path), "https://elsewhere.example.com");
+      const refused = await askHttp2(servers.list, preflight(path), "https://elsewhere.example.com");
       expect([refused.status, corsOf(refused)]).toEqual([204, NOTHING]);
     });
   });
 
   it.each([["/api/user"], ["/metrics"], ["/healthz"], ["/nowhere"]])("keeps %s from other origins", async (path) => {
     for (const method of ["GET", "PUT", "POST"]) {
-      const answer = await ask(serverWith("any"), preflight(path, method), LISTED);
+      const answer = await ask(servers.any, preflight(path, method), LISTED);
       expect(answer.status).toBeGreaterThanOrEqual(404);
       expect(corsOf(answer)).toEqual(NOTHING);
     }
-    expect(corsOf(await ask(serverWith("any"), { path }, LISTED))).toEqual(NOTHING);
+    expect(corsOf(await ask(servers.any, { path }, LISTED))).toEqual(NOTHING);
   });
 });

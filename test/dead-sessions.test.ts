@@ -1,12 +1,11 @@
-import { connect as connectHttp2 } from "node:http2";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Certificates, makeCertificates } from "./support/certificates.ts";
+import { describe, expect, it } from "vitest";
+import { http2On, openHttp2 } from "./support/http.ts";
 import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders } from "./support/http2-frames.ts";
-import { type OwnPort, startOwnPort } from "./support/own-ports.ts";
+import { suitePort } from "./support/opened.ts";
 import { descriptorsOf } from "./support/process-usage.ts";
 import { framesIn, rawConnect } from "./support/raw-socket.ts";
 import { VARIANTS } from "./support/variants.ts";
-import { waitFor } from "./support/wait.ts";
+import { pause, waitFor } from "./support/wait.ts";
 
 /** Frames that no connection survives (RFC 9113, 5.4.1). */
 const BREAKING: readonly Buffer[] = [
@@ -21,18 +20,8 @@ const BREAKING: readonly Buffer[] = [
 
 const LOOK_MS = 300;
 
-describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, secure }) => {
-  let certificates: Certificates;
-  let port: OwnPort;
-  beforeAll(async () => {
-    certificates = makeCertificates();
-    const { certFile, keyFile } = certificates.server;
-    port = await startOwnPort(runtime, { deadLookMs: LOOK_MS, ...(secure && { tls: { certFile, keyFile } }) });
-  });
-  afterAll(async () => {
-    await port.stop();
-    certificates.remove();
-  });
+describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, tls }) => {
+  const port = suitePort(runtime, { deadLookMs: LOOK_MS, tls: tls?.server });
 
   it.each([
     ["closed", true],
@@ -59,21 +48,16 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
   });
 
   it("that are silent are kept, whether they answer a PING or not", async () => {
-    const session = connectHttp2(port.url, { rejectUnauthorized: false });
-    session.on("error", () => {});
+    const session = openHttp2(port.url);
     let pings = 0;
     session.on("ping", () => {
       pings++;
     });
-    const ask = () =>
-      new Promise((resolve) => {
-        const stream = session.request({ ":path": "/" }).on("error", resolve);
-        stream.on("response", (headers) => resolve(headers[":status"])).resume();
-      });
+    const ask = async () => (await http2On(session, "/")).status;
     expect(await ask()).toBe(200);
     const mute = await rawConnect(port.url);
     mute.send(HELLO);
-    await new Promise((resolve) => setTimeout(resolve, 12 * LOOK_MS));
+    await pause(12 * LOOK_MS);
     // One that is known to live is not asked again.
     expect(pings).toBeLessThan(3);
     expect(await ask()).toBe(200);

@@ -1,13 +1,13 @@
 import { type Client, Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
 import * as node from "@connectrpc/connect-node";
 import * as web from "@connectrpc/connect-web";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { beforeAll, describe, expect, inject, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { Health, HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
-import { type DenoServe, launchDenoServe, startDenoServe } from "./support/deno-serve.ts";
-import { TOKEN_KEYS } from "./support/server.ts";
+import { describeWithRedis, newLaunched, newServer, suiteServer } from "./support/opened.ts";
+import { freePort } from "./support/wait.ts";
 
 const redisUrl = inject("redisUrl");
 const ORIGIN = "https://app.example.com";
@@ -28,19 +28,11 @@ const TRANSPORTS: { readonly [name: string]: (baseUrl: string) => Transport } = 
   "connect-web, gRPC-Web": (baseUrl) => web.createGrpcWebTransport({ baseUrl }),
 };
 
-describe.skipIf(redisUrl === undefined)("deno serve --parallel", () => {
-  const env = { REDIS_URL: redisUrl ?? "", TOKEN_KEYS, CORS_ORIGINS: ORIGIN };
-  let served: DenoServe;
+describeWithRedis("deno serve --parallel", () => {
+  const options = { runtime: "deno-serve", redisUrl, env: { CORS_ORIGINS: ORIGIN } } as const;
+  const served = suiteServer(options);
 
-  beforeAll(async () => {
-    served = await startDenoServe(env);
-  });
-  afterAll(async () => {
-    served?.signal("SIGTERM");
-    await served?.exited();
-  });
-
-  const headers = () => ({ Authorization: `Token ${served.apiToken}` });
+  const headers = () => ({ Authorization: `Token ${served.tokens.customer}` });
   let unique = 0;
   const newId = () => `served-${process.pid}-${performance.timeOrigin}-${unique++}`;
 
@@ -178,7 +170,7 @@ describe.skipIf(redisUrl === undefined)("deno serve --parallel", () => {
   });
 
   it.each(["SIGTERM", "SIGINT"] as const)("ends its streams and then itself on %s", async (signal) => {
-    const other = await startDenoServe(env);
+    const other = await newServer(options);
     await (await fetch(`${other.url}/healthz`)).text();
     const client = createClient(Health, web.createConnectTransport({ baseUrl: other.url }));
     const states: Status[] = [];
@@ -195,21 +187,16 @@ describe.skipIf(redisUrl === undefined)("deno serve --parallel", () => {
     expect(other.output()).toContain('"msg":"closed"');
   });
 
-  it.each<[string, { [name: string]: string }, string]>([
-    ["without Redis", {}, "REDIS_URL is missing"],
-    [
-      "with TLS",
-      {
-        ...env,
-        TLS_CERT_FILE: "test/fixtures/tls/cert.pem",
-        TLS_KEY_FILE: "test/fixtures/tls/key.pem",
-      },
-      "TLS_CERT_FILE",
-    ],
-    ["with METRICS_PORT", { ...env, METRICS_PORT: "0" }, "METRICS_PORT has no effect"],
-    ["with a Redis that is not there", { ...env, REDIS_URL: "redis://127.0.0.1:1" }, "cannot use Redis"],
-  ])("does not start %s", async (_name, settings, text) => {
-    const failing = await launchDenoServe(settings);
+  const fixture = (name: string) => `test/fixtures/tls/${name}.pem`;
+
+  it.each([
+    ["without Redis", { redisUrl: undefined }, "REDIS_URL is missing"],
+    ["with TLS", { env: { TLS_CERT_FILE: fixture("cert"), TLS_KEY_FILE: fixture("key") } }, "TLS_CERT_FILE"],
+    ["with METRICS_PORT", { env: { METRICS_PORT: "0" } }, "METRICS_PORT has no effect"],
+  ] as const)("does not start %s", async (_name, changed, text) => {
+    const { env, ...others } = { ...options, ...changed };
+    const PORT = String(await freePort());
+    const failing = newLaunched({ ...others, env: { PORT, API_TOKENS: "e=0123456789abcdef", ...env } });
     expect(await failing.exited()).not.toBe(0);
     expect(failing.output()).toContain(text);
   });

@@ -1,16 +1,9 @@
-import { describe, expect, inject, it } from "vitest";
-import { openRedis, type StoreClient } from "../src/store/client.ts";
-import { closers, newRedis, newServer } from "./support/closed-after-each.ts";
-import type { TestRedis } from "./support/redis.ts";
+import { expect, it } from "vitest";
+import type { StoreClient } from "../src/store/client.ts";
+import { describeWithRedis, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
-
-async function newClient(redis: TestRedis): Promise<StoreClient> {
-  const client = await openRedis(redis.url, { timeoutMs: 10_000 });
-  closers.push(() => client.close());
-  return client;
-}
+import { pause, waitFor } from "./support/wait.ts";
 
 /** The names of groups of a server, as Redis has them. */
 function storedNames(direct: StoreClient, { environment }: TestServer) {
@@ -20,9 +13,7 @@ function storedNames(direct: StoreClient, { environment }: TestServer) {
   };
 }
 
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-
-describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("what %s said failed", (runtime) => {
+describeWithRedis.each(RUNTIMES)("what %s said failed", (runtime) => {
   it("is not made by a Redis that was frozen, when it is thawed", async () => {
     const redis = await newRedis();
     const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT: "500ms" } });
@@ -45,7 +36,7 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("what %s said f
       redis.thaw();
       await waitFor("the service is ready again", async () => (await fetch(`${server.url}/readyz`)).status === 200);
       expect((await groups.getUserGroup({ userGroupId: "a" })).userGroup).toEqual(userGroup);
-      const direct = await newClient(redis);
+      const direct = await newStoreClient(redis);
       expect(await direct.redis.keys("*:group:new*")).toEqual([]);
       expect(await direct.redis.keys("*:request*")).toEqual([]);
     }
@@ -54,7 +45,7 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("what %s said f
   it("is not made behind changes that wait for a hung replica, and what was said made is", async () => {
     const primary = await newRedis(["--repl-diskless-sync-delay", "0"]);
     const replica = await newRedis(["--replicaof", "127.0.0.1", String(primary.port)]);
-    const direct = await newClient(primary);
+    const direct = await newStoreClient(primary);
     await waitFor("the replica is up to date", async () => {
       await direct.redis.set("probe", "x");
       return (await direct.redis.wait(1, 500)) === 1;
@@ -90,11 +81,10 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("what %s said f
   });
 });
 
-describe.skipIf(inject("redisUrl") === undefined)("a change whose connection is lost", () => {
+describeWithRedis("a change whose connection is lost", () => {
   it("is not said to have failed while Redis may still carry it out", async () => {
     const redis = await newRedis();
-    const client = await openRedis(redis.url, { timeoutMs: 1500 });
-    closers.push(() => client.close());
+    const client = await newStoreClient(redis, { timeoutMs: 1500 });
     redis.freeze();
     const failure = client.change("adopt", (each, deadline) => each.ugAdopt("hash", deadline, "field", "value"));
     failure.catch(() => {});
@@ -107,14 +97,14 @@ describe.skipIf(inject("redisUrl") === undefined)("a change whose connection is 
     await pause(100);
     const early = await Promise.race([told, pause(0)]);
     redis.thaw();
-    const direct = await newClient(redis);
+    const direct = await newStoreClient(redis);
     await waitFor("Redis has carried it out", () => direct.redis.exists("hash"));
     expect(early).toBeUndefined();
     expect(await told).toBe("failed");
   });
 });
 
-describe.skipIf(inject("redisUrl") === undefined)("a process that is busy", () => {
+describeWithRedis("a process that is busy", () => {
   /** Keeps the process from hearing anything. */
   const block = (ms: number) => {
     const end = performance.now() + ms;
@@ -123,8 +113,7 @@ describe.skipIf(inject("redisUrl") === undefined)("a process that is busy", () =
 
   it("does not blame Redis for it", async () => {
     const redis = await newRedis();
-    const client = await openRedis(redis.url, { timeoutMs: 200 });
-    closers.push(() => client.close());
+    const client = await newStoreClient(redis, { timeoutMs: 200 });
     for (let round = 0; round < 5; round++) {
       const answers = Array.from({ length: 50 }, () => client.run("get", (each) => each.get("x")));
       const ping = client.ping();

@@ -1,26 +1,23 @@
 import { readFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
-import { Redis } from "ioredis";
-import { describe, expect, inject, it } from "vitest";
+import type { Redis } from "ioredis";
+import { expect, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
-import { openRedis, type StoreClient } from "../src/store/client.ts";
-import { closers, newRedis, newServer } from "./support/closed-after-each.ts";
-import type { TestRedis } from "./support/redis.ts";
-import { openRedisProxy } from "./support/redis-proxy.ts";
+import { openRedis } from "../src/store/client.ts";
+import {
+  closeLater,
+  describeWithRedis,
+  newOperator,
+  newProxy,
+  newRedis,
+  newServer,
+  newStoreClient,
+} from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
+import { pause, waitFor } from "./support/wait.ts";
 
-/** A connection of the test's own. */
-function operator(redis: TestRedis): Redis {
-  const connection = new Redis(redis.url);
-  connection.on("error", () => {});
-  closers.push(() => connection.disconnect());
-  return connection;
-}
-
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const succeeds = (call: Promise<unknown>) =>
   call.then(
     () => true,
@@ -28,12 +25,11 @@ const succeeds = (call: Promise<unknown>) =>
   );
 const readiness = async ({ url }: TestServer) => (await fetch(`${url}/readyz`)).status;
 
-describe.skipIf(inject("redisUrl") === undefined)("a connection that was lost with answers awaited", () => {
+describeWithRedis("a connection that was lost with answers awaited", () => {
   it("is an outage once, not again when the new one is well", async () => {
     const redis = await newRedis();
     let ready = 0;
-    const client: StoreClient = await openRedis(redis.url, { timeoutMs: 1500, onReady: () => ready++ });
-    closers.push(() => client.close());
+    const client = await newStoreClient(redis, { timeoutMs: 1500, onReady: () => ready++ });
     redis.freeze();
     const lost = succeeds(client.ping());
     await pause(100);
@@ -53,8 +49,7 @@ describe.skipIf(inject("redisUrl") === undefined)("a connection that was lost wi
   it("is made anew when Redis falls silent, also before it is ready", async () => {
     const redis = await newRedis();
     const errors: string[] = [];
-    const client = await openRedis(redis.url, { timeoutMs: 300, onError: ({ message }) => errors.push(message) });
-    closers.push(() => client.close());
+    const client = await newStoreClient(redis, { timeoutMs: 300, onError: ({ message }) => errors.push(message) });
     redis.freeze();
     expect(await succeeds(client.ping())).toBe(false);
     // The kernel still accepts connections for a process that is frozen.
@@ -69,18 +64,17 @@ describe.skipIf(inject("redisUrl") === undefined)("a connection that was lost wi
   it("is not taken for silent while nothing is asked", async () => {
     const redis = await newRedis();
     let ready = 0;
-    const client = await openRedis(redis.url, { timeoutMs: 100, onReady: () => ready++ });
-    closers.push(() => client.close());
+    const client = await newStoreClient(redis, { timeoutMs: 100, onReady: () => ready++ });
     await pause(700);
     expect(await succeeds(client.ping())).toBe(true);
     expect(ready).toBe(1);
   });
 });
 
-describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("a server on %s", (runtime) => {
+describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   it("is not ready while Redis' memory is full, still reads, and is ready again when it is not", async () => {
     const redis = await newRedis();
-    const admin = operator(redis);
+    const admin = newOperator(redis);
     const server = await newServer({ runtime, redisUrl: redis.url });
     const { groups, viewers } = grpcClients(server);
     const { userGroup } = await groups.getUserGroup({ userGroupId: "a", name: "before" });
@@ -114,10 +108,9 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("a server on %s
 
   it("goes to the new primary after a failover behind one address", async () => {
     const [one, two] = [await newRedis(["--repl-diskless-sync-delay", "0"]), await newRedis()];
-    const [first, second] = [operator(one), operator(two)];
+    const [first, second] = [newOperator(one), newOperator(two)];
     await second.replicaof("127.0.0.1", one.port);
-    const proxy = await openRedisProxy(one.port);
-    closers.push(() => proxy.close());
+    const proxy = await newProxy(one);
     const server = await newServer({ runtime, redisUrl: proxy.url });
     const { groups } = grpcClients(server);
     await groups.getUserGroup({ userGroupId: "a" });
@@ -141,7 +134,7 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("a server on %s
 
   it("is not ready on a replica, still reads, does not hammer it, and is ready when it is promoted", async () => {
     const [redis, other] = [await newRedis(), await newRedis()];
-    const admin = operator(redis);
+    const admin = newOperator(redis);
     const server = await newServer({ runtime, redisUrl: redis.url });
     const { groups } = grpcClients(server);
     await groups.getUserGroup({ userGroupId: "a" });
@@ -183,7 +176,7 @@ it("a Redis that loads its data is asked again soon, whatever it guesses", async
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  closers.push(() => server.close());
+  closeLater(() => server.close());
   const url = `redis://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const client = await openRedis(url, { timeoutMs: 1000, connectMs: 20_000 });
   client.close();
@@ -203,7 +196,7 @@ it("a Redis behind TLS is told which host is meant, and is not trusted without a
   });
   server.on("tlsClientError", () => {});
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  closers.push(() => server.close());
+  closeLater(() => server.close());
   const url = `rediss://localhost:${(server.address() as AddressInfo).port}`;
   const errors: string[] = [];
   const opening = openRedis(url, { timeoutMs: 1000, connectMs: 2000, onError: ({ message }) => errors.push(message) });

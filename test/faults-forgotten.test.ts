@@ -1,36 +1,19 @@
-import { Redis } from "ioredis";
-import { afterEach, describe, expect, inject, it } from "vitest";
-import { startRedis } from "./support/redis.ts";
+import { expect, it } from "vitest";
+import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
-import { launch, type ServerOptions, startServer, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 const OTHER_KEY = Buffer.alloc(32, 8).toString("base64");
 
-const closers: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
-
-async function newServer(options: ServerOptions): Promise<TestServer> {
-  const server = await startServer(options);
-  closers.push(() => server.stop());
-  return server;
+/** A Redis, and a connection to it. */
+async function newRedisAndOperator(args: readonly string[] = []) {
+  const redis = await newRedis(args);
+  return { redis, operator: newOperator(redis) };
 }
 
-/** A Redis, and a connection of the test's own. */
-async function newRedis(args: readonly string[] = []) {
-  const redis = await startRedis(args);
-  closers.push(() => redis.stop());
-  const operator = new Redis(redis.url);
-  operator.on("error", () => {});
-  closers.push(() => operator.disconnect());
-  return { redis, operator };
-}
-
-describe.skipIf(inject("redisUrl") === undefined)("a Redis that comes back with an older state", () => {
+describeWithRedis("a Redis that comes back with an older state", () => {
   it("is given no team id twice by workers that go on", async () => {
-    const { redis, operator } = await newRedis(["--dbfilename", "dump.rdb"]);
+    const { redis, operator } = await newRedisAndOperator(["--dbfilename", "dump.rdb"]);
     const first = await newServer({ redisUrl: redis.url });
     const second = await newServer({ redisUrl: redis.url, like: first });
     const workers = [first, second];
@@ -57,7 +40,7 @@ describe.skipIf(inject("redisUrl") === undefined)("a Redis that comes back with 
   });
 
   it("is told again what environments and keys there are, so that no other ones are taken for right", async () => {
-    const { redis, operator } = await newRedis();
+    const { redis, operator } = await newRedisAndOperator();
     await newServer({ redisUrl: redis.url });
     const told = async () => {
       const keys = ["ug:token-keys", ...(await operator.keys("ug:env:*"))].sort();
@@ -71,14 +54,13 @@ describe.skipIf(inject("redisUrl") === undefined)("a Redis that comes back with 
     await redis.restart();
     await waitFor("all is told again", async () => JSON.stringify(await told()) === JSON.stringify(before));
     expect(await operator.keys("ug:env-number:*")).toHaveLength(3);
-    const wrong = launch({}, { PORT: "0", REDIS_URL: redis.url, TOKEN_KEYS: `other:${OTHER_KEY}`, API_TOKENS: "" });
-    closers.push(() => wrong.stop());
+    const wrong = newLaunched({ redisUrl: redis.url, env: { TOKEN_KEYS: `other:${OTHER_KEY}`, API_TOKENS: "" } });
     expect(await wrong.exited()).toBe(1);
     expect(wrong.output()).toContain("TOKEN_KEYS holds none of the keys");
   });
 
   it("says when an environment is not what it was any more", async () => {
-    const { redis, operator } = await newRedis();
+    const { redis, operator } = await newRedisAndOperator();
     const worker = await newServer({ redisUrl: redis.url });
     await operator.hset(`ug:env:${worker.environment}/Customer`, "partitions", "65");
     await operator.client("KILL", "TYPE", "normal", "SKIPME", "yes");

@@ -1,37 +1,17 @@
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { afterEach, describe, expect, inject, it } from "vitest";
+import { expect, it } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
-import { openRedis, type StoreClient } from "../src/store/client.ts";
-import { startRedis, type TestRedis } from "./support/redis.ts";
-import { openRedisProxy } from "./support/redis-proxy.ts";
+import type { StoreClient } from "../src/store/client.ts";
+import { closeLater, describeWithRedis, newProxy, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { launch, RUNTIMES, type Runtime, startServer, type TestServer, TOKEN_KEYS } from "./support/server.ts";
-import { freePort, waitFor } from "./support/wait.ts";
+import { RUNTIMES, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
 
 /** What `REDIS_TIMEOUT` is set to, and how much later than that an answer may come on a busy machine. */
 const TIMEOUT_MS = 500;
 const SLACK_MS = 4000;
 const UNAVAILABLE = { code: "Unavailable", reason: "STORE_UNAVAILABLE" };
-
-const closers: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
-
-/** Starts a Redis that the end of the test stops. */
-async function newRedis(args: readonly string[] = []): Promise<TestRedis> {
-  const redis = await startRedis(args);
-  closers.push(() => redis.stop());
-  return redis;
-}
-
-/** Starts a server that the end of the test stops. */
-async function newServer(runtime: Runtime, redisUrl: string, env: { [name: string]: string } = {}) {
-  const server = await startServer({ runtime, redisUrl, env: { REDIS_TIMEOUT: `${TIMEOUT_MS}ms`, ...env } });
-  closers.push(() => server.stop());
-  return server;
-}
 
 function healthOf({ url }: TestServer) {
   const health = createClient(Health, createGrpcTransport({ baseUrl: url }));
@@ -85,12 +65,13 @@ async function expectRecovery(server: TestServer): Promise<void> {
   expect(server.log().filter(({ msg }) => msg === "listening")).toHaveLength(1);
 }
 
-const withoutRedis = inject("redisUrl") === undefined;
+describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
+  const start = (redis: { readonly url: string }, REDIS_TIMEOUT = `${TIMEOUT_MS}ms`) =>
+    newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT } });
 
-describe.skipIf(withoutRedis).each(RUNTIMES)("a server on %s", (runtime) => {
   it("refuses calls while Redis is down, and recovers when it is back", async () => {
     const redis = await newRedis();
-    const server = await newServer(runtime, redis.url);
+    const server = await start(redis);
     const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
     for (let round = 0; round < 2; round++) {
       await redis.kill();
@@ -102,7 +83,7 @@ describe.skipIf(withoutRedis).each(RUNTIMES)("a server on %s", (runtime) => {
 
   it("refuses calls while Redis is frozen, and recovers when it is thawed", async () => {
     const redis = await newRedis();
-    const server = await newServer(runtime, redis.url);
+    const server = await start(redis);
     const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
     for (let round = 0; round < 2; round++) {
       redis.freeze();
@@ -114,9 +95,9 @@ describe.skipIf(withoutRedis).each(RUNTIMES)("a server on %s", (runtime) => {
 
   it("tells a watcher of its health of an outage and of its end", async () => {
     const redis = await newRedis();
-    const server = await newServer(runtime, redis.url);
+    const server = await start(redis);
     const abort = new AbortController();
-    closers.push(() => abort.abort());
+    closeLater(() => abort.abort());
     const health = createClient(Health, createGrpcTransport({ baseUrl: server.url }));
     const seen: Status[] = [];
     const watching = (async () => {
@@ -132,30 +113,17 @@ describe.skipIf(withoutRedis).each(RUNTIMES)("a server on %s", (runtime) => {
     await watching;
   });
 
-  it("says that Redis is absent at its start, and ends with 1", async () => {
-    const port = await freePort();
-    const env = { PORT: "0", REDIS_URL: `redis://127.0.0.1:${port}`, TOKEN_KEYS, REDIS_TIMEOUT: "200ms" };
-    const server = launch({ runtime }, env);
-    closers.push(() => server.stop());
-    expect(await server.exited()).toBe(1);
-    expect(server.output()).toMatch(/cannot use Redis: .*ECONNREFUSED.*check REDIS_URL and that Redis runs/);
-    expect(server.output()).not.toMatch(/\n\s+at /);
-    expect(server.log().some(({ msg }) => msg === "listening")).toBe(false);
-  });
-
   it.each([
     ["without a request id", undefined],
     ["under a request id", "r"],
   ])("does not make a rotation twice whose answer was cut off, %s", async (_, requestId) => {
     const redis = await newRedis();
-    const proxy = await openRedisProxy(redis.port);
-    closers.push(() => proxy.close());
-    const server = await newServer(runtime, proxy.url, { REDIS_TIMEOUT: "5s" });
+    const proxy = await newProxy(redis);
+    const server = await start(proxy, "2s");
     const { groups, viewers } = grpcClients(server);
     const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
     const token = userGroup?.token ?? "";
-    const direct = await openRedis(redis.url, { timeoutMs: 10_000 });
-    closers.push(() => direct.close());
+    const direct = await newStoreClient(redis);
     const before = await scriptsRun(direct);
     const rotate = () => groups.rotateUserGroupToken({ group: { case: "currentToken", value: token }, requestId });
     // Under a request id the first reply is that of its claim.
@@ -169,7 +137,7 @@ describe.skipIf(withoutRedis).each(RUNTIMES)("a server on %s", (runtime) => {
     const { userGroup: after } = await groups.getUserGroup({ userGroupId: "a" });
     expect(after?.token).not.toBe(token);
     expect((await viewers.resolveViewer({ token: after?.token ?? "" })).providedId).toBe("a");
-    // Whoever may retry gets the answer that was lost.
+    // A caller with a request id may retry, and gets the answer that was lost.
     if (requestId === undefined) expect(await failureOf(rotate())).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
     else expect((await rotate()).userGroup?.token).toBe(after?.token);
   });

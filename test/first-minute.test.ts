@@ -1,30 +1,30 @@
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { connect } from "node:net";
-import { fileURLToPath } from "node:url";
-import { afterEach, describe, expect, inject, it } from "vitest";
-import { denoBinary, RUNTIMES, type Runtime, startServer, TOKEN_KEYS } from "./support/server.ts";
-import { descendants, openTerminal, waitUntilGone } from "./support/terminal.ts";
+import { describe, expect, it } from "vitest";
+import { closeLater, newProcess, newServer, redisUrl } from "./support/opened.ts";
+import { descendants, type RunningProcess, startProcess, waitUntilGone } from "./support/process.ts";
+import { denoRun, RUNTIMES, type Runtime, TOKEN_KEYS } from "./support/server.ts";
+import { openTerminal } from "./support/terminal.ts";
 import { freePort, waitFor } from "./support/wait.ts";
 
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const redisUrl = inject("redisUrl");
 const COMMANDS: { readonly [runtime in Runtime]: string } = { node: "npm start", deno: "npm run start:deno" };
 /** The same without npm. */
 const BARE: { readonly [runtime in Runtime]: string } = {
   node: `${process.execPath} dist/main.js`,
-  deno: `${denoBinary()} run --no-prompt -P src/main.ts`,
+  deno: `${denoRun().join(" ")} src/main.ts`,
 };
 
-const closers: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
+const terminal = (command: string, env: { readonly [name: string]: string } = {}) =>
+  newProcess(openTerminal(command, { env: { PORT: "0", ...env } }));
 
-function terminal(command: string, env: { readonly [name: string]: string } = {}) {
-  const session = openTerminal(command, { env: { PORT: "0", ...env } });
-  closers.push(() => session.close());
-  return session;
+/** An npm script on a port, which is killed after the test with all that it has started. */
+function npm(args: readonly string[], port: number, env: { readonly [name: string]: string } = {}): RunningProcess {
+  const started = startProcess(["npm", ...args], { env: { ...env, PORT: String(port) } });
+  closeLater(() => {
+    for (const pid of [...descendants(started.pid), started.pid]) tryKill(pid);
+  });
+  return started;
 }
 
 const isOpen = (port: number) =>
@@ -61,8 +61,7 @@ describe.each(RUNTIMES)("on a terminal, %s", (runtime) => {
   });
 
   it("says in one sentence why it does not start", async () => {
-    const server = await startServer();
-    closers.push(() => server.stop());
+    const server = await newServer();
     const { port } = new URL(server.url);
     for (const [env, sentence] of [
       [{ PORT: port }, new RegExp(`^cannot listen: .*${port}.*; check HOST, PORT and METRICS_PORT$`, "m")],
@@ -103,40 +102,33 @@ describe("npm, ended by a signal to itself alone,", () => {
 
   it.each(scripts)("leaves nothing of %s behind", async (_name, args, env) => {
     const port = await freePort();
-    const { PATH = "", HOME = "" } = process.env;
-    const npm = spawn("npm", args, { cwd: ROOT, env: { PATH, HOME, PORT: String(port), ...env }, stdio: "ignore" });
-    const ended = new Promise((resolve) => npm.once("exit", resolve));
-    closers.push(() => npm.kill("SIGKILL"));
+    const script = npm(args, port, env);
     await waitFor("it listens", () => isOpen(port));
-    const pids = descendants(npm.pid ?? 0);
-    closers.push(() => {
-      for (const pid of pids) tryKill(pid);
-    });
-    expect(pids.length).toBeGreaterThan(0);
-    npm.kill("SIGTERM");
-    await ended;
-    for (const pid of pids) await waitUntilGone(pid);
-    expect(await isOpen(port)).toBe(false);
+    await expectNothingLeft(script, descendants(script.pid), port);
   });
 
   it("while it builds does not start the service", async () => {
     const port = await freePort();
-    const { PATH = "", HOME = "" } = process.env;
-    const npm = spawn("npm", ["start"], { cwd: ROOT, env: { PATH, HOME, PORT: String(port) }, stdio: "ignore" });
-    const ended = new Promise((resolve) => npm.once("exit", resolve));
+    const script = npm(["start"], port);
     // The shell and the build; and npm has come so far as to pass signals on.
     const pids = await waitFor("the build runs", () => {
-      const found = descendants(npm.pid ?? 0);
-      return found.length > 1 && catchesSigterm(npm.pid ?? 0) ? found : undefined;
+      const found = descendants(script.pid);
+      return found.length > 1 && catchesSigterm(script.pid) ? found : undefined;
     });
-    closers.push(() => {
+    await expectNothingLeft(script, pids, port);
+  });
+
+  /** Ends a script, and looks for what it has started and for its port. */
+  async function expectNothingLeft(script: RunningProcess, pids: readonly number[], port: number): Promise<void> {
+    expect(pids.length).toBeGreaterThan(0);
+    closeLater(() => {
       for (const pid of pids) tryKill(pid);
     });
-    npm.kill("SIGTERM");
-    await ended;
+    script.signal("SIGTERM");
+    await script.exited();
     for (const pid of pids) await waitUntilGone(pid);
     expect(await isOpen(port)).toBe(false);
-  });
+  }
 });
 
 /** Whether a process has a handler of its own for SIGTERM, which is signal 15. */

@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { type HttpAnswer, http1 } from "./support/http.ts";
 import { newId } from "./support/matrix.ts";
+import { suiteServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { RUNTIMES } from "./support/server.ts";
 
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 
@@ -69,7 +70,7 @@ const DEEP: readonly (readonly [title: string, body: string])[] = [
   ["900,000 brackets that stay open", `{"user_group_id":"a","properties":${"[".repeat(900_000)}`],
 ];
 
-/** Deep nesting where nobody looks: it may be passed over, or refused. */
+/** Deep nesting in a field that is not known: it may be passed over, or refused. */
 const DEEP_ELSEWHERE: typeof DEEP = [
   [
     "150,000 levels of objects with spaces",
@@ -89,15 +90,8 @@ const KEPT: readonly string[] = [
 ];
 
 describe.each(RUNTIMES)("JSON on %s", (runtime) => {
-  let server: TestServer;
-  beforeAll(async () => {
-    server = await startServer({ runtime });
-  });
-  afterAll(async () => {
-    // Whatever came, it was the same process all the time, and nobody's prototype was reached.
-    expect(server.output()).not.toMatch(/uncaught|unhandled/i);
-    expect(await server.stop()).toBe(0);
-  });
+  // Whatever comes, it is the same process all the time, which is well at its end.
+  const server = suiteServer({ runtime });
 
   const headers = () => ({ authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" });
   const rest = (body: string | Buffer) => http1(server.url, "/api/user", { headers: headers(), body });

@@ -4,8 +4,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { answerHttp1Errors } from "../src/transport/http/http-errors.ts";
 import { REFUSAL_STATUS } from "../src/transport/protocol/refusals.ts";
 import { type HttpAnswer, http2, rawBytes } from "./support/http.ts";
+import { suiteServer } from "./support/opened.ts";
 import { expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { RUNTIMES } from "./support/server.ts";
 
 /** Sends bytes, and reads the one answer up to the end of the connection. */
 async function answerTo(url: string, sent: string): Promise<HttpAnswer> {
@@ -28,14 +29,7 @@ const TOO_LARGE = { status: 431, code: "resource_exhausted", reason: "HEADER_TOO
 const UNEXPECTED = { status: 417, code: "invalid_argument", reason: "EXPECTATION_FAILED" };
 
 describe.each(RUNTIMES)("what is refused before it is a request, on %s", (runtime) => {
-  let server: TestServer;
-  beforeAll(async () => {
-    server = await startServer({ runtime });
-  });
-  afterAll(async () => {
-    expect(server.output()).not.toMatch(/uncaught|unhandled/i);
-    expect(await server.stop()).toBe(0);
-  });
+  const server = suiteServer({ runtime });
 
   it.each([
     ["what is no HTTP", "hello\r\n\r\n", MALFORMED],

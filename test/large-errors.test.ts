@@ -2,13 +2,14 @@ import { connect, type IncomingHttpHeaders } from "node:http2";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { BadRequestSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { GetUserGroupRequestSchema, UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { grpcJsClient } from "./support/clients/grpc-js.ts";
 import { failureOf } from "./support/clients/types.ts";
-import { envelope, http1, http2 } from "./support/http.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { envelope, http1, http2, http2On } from "./support/http.ts";
+import { suiteServer } from "./support/opened.ts";
+import { RUNTIMES } from "./support/server.ts";
 
 /** What many clients and proxies take of header fields in all, in bytes. */
 const HEADER_LIMIT = 8 * 1024;
@@ -40,14 +41,10 @@ function sizeOf(fields: IncomingHttpHeaders): number {
 }
 
 describe.each(RUNTIMES)("an error that has much to say on %s", (runtime) => {
-  let server: TestServer;
+  const server = suiteServer({ runtime });
   let headers: { authorization: string };
-  beforeAll(async () => {
-    server = await startServer({ runtime });
+  beforeAll(() => {
     headers = { authorization: `Token ${server.tokens.customer}` };
-  });
-  afterAll(async () => {
-    expect(await server.stop()).toBe(0);
   });
 
   describe.each(MAPPINGS)("about %s", (_name, mapping) => {
@@ -120,26 +117,14 @@ describe.each(RUNTIMES)("an error that has much to say on %s", (runtime) => {
       session.on("goaway", () => ended.push("goaway"));
       session.on("error", () => ended.push("error"));
       for (const name of QUOTED) {
-        const fields = await new Promise<IncomingHttpHeaders>((resolve, reject) => {
-          const stream = session.request({
-            ":method": "POST",
-            ":path": path,
-            "content-type": "application/grpc",
-            te: "trailers",
-            ...headers,
-            // Bytes beyond ASCII take three characters each in grpc-message.
-            [name]: "\u00e9".repeat(20_000),
-          });
-          let all: IncomingHttpHeaders = {};
-          stream.on("response", (received) => Object.assign(all, received));
-          stream.on("trailers", (received) => {
-            all = { ...all, ...received };
-          });
-          stream.on("error", reject);
-          stream.on("close", () => resolve(all));
-          stream.resume();
-          stream.end(envelope(Buffer.alloc(0)));
+        const grpc = { "content-type": "application/grpc", te: "trailers", ...headers };
+        const answer = await http2On(session, path, {
+          method: "POST",
+          // Bytes beyond ASCII take three characters each in grpc-message.
+          headers: { ...grpc, [name]: "\u00e9".repeat(20_000) },
+          body: envelope(Buffer.alloc(0)),
         });
+        const fields = { ...answer.headers, ...answer.trailers } as IncomingHttpHeaders;
         expect(fields["grpc-status"]).toMatch(/^(?:3|12)$/);
         expect(sizeOf(fields)).toBeLessThan(HEADER_LIMIT);
       }

@@ -3,37 +3,23 @@ import { request } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { afterEach, describe, expect, inject, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
+import { closeLater, newLaunched, newProxy, newRedis, newServer, redisUrl } from "./support/opened.ts";
 import { framesIn, HTTP2_GET, rawConnect } from "./support/raw-socket.ts";
-import { startRedis } from "./support/redis.ts";
-import { openRedisProxy, type RedisProxy } from "./support/redis-proxy.ts";
+import type { RedisProxy } from "./support/redis-proxy.ts";
 import { grpcClients } from "./support/rpc.ts";
-import { launch, RUNTIMES, type Runtime, startServer, type TestServer } from "./support/server.ts";
+import { type LaunchedServer, RUNTIMES, type Runtime, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 const GOAWAY_FRAME = 7;
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 
-const closers: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
-
-/** Starts a server that the end of the test stops, should it still run. */
-async function newServer(runtime: Runtime, env: { [name: string]: string } = {}, redisUrl?: string) {
-  const server = await startServer({ runtime, env, redisUrl });
-  closers.push(() => server.stop());
-  return server;
-}
-
 /** A server whose store answers when the test says so. */
 async function slowServer(runtime: Runtime, env: { [name: string]: string } = {}) {
-  const redis = await startRedis();
-  closers.push(() => redis.stop());
-  const proxy = await openRedisProxy(redis.port);
-  closers.push(() => proxy.close());
-  return { proxy, server: await newServer(runtime, { REDIS_TIMEOUT: "50s", ...env }, proxy.url) };
+  const proxy = await newProxy(await newRedis());
+  const server = await newServer({ runtime, redisUrl: proxy.url, env: { REDIS_TIMEOUT: "50s", ...env } });
+  return { proxy, server };
 }
 
 /** Lets no request reach the store, makes a call, and waits until it is under way. */
@@ -53,10 +39,10 @@ async function isRefused({ url }: TestServer): Promise<boolean> {
   return raw.received().length === 0;
 }
 
-const says = (server: Pick<TestServer, "log">, text: string) => server.log().some(({ msg }) => msg === text);
+const says = (server: LaunchedServer, text: string) => server.log().some(({ msg }) => msg === text);
 
 describe.each(RUNTIMES)("a server on %s", (runtime) => {
-  const withRedis = it.skipIf(inject("redisUrl") === undefined);
+  const withRedis = it.skipIf(redisUrl === undefined);
 
   withRedis.each(SIGNALS)("finishes at %s what is under way, and nothing new", async (signal) => {
     const { server, proxy } = await slowServer(runtime);
@@ -82,7 +68,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
   withRedis("tells HTTP/2 connections to go away, and still answers their streams", async () => {
     const { server, proxy } = await slowServer(runtime);
     const session = connectHttp2(server.url);
-    closers.push(() => session.destroy());
+    closeLater(() => session.destroy());
     let goaway: number | undefined;
     session.on("goaway", (code) => {
       goaway = code;
@@ -107,9 +93,9 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
   });
 
   it("does not wait for connections without a call", async () => {
-    const server = await newServer(runtime, { SHUTDOWN_TIMEOUT: "1h" });
+    const server = await newServer({ runtime, env: { SHUTDOWN_TIMEOUT: "1h" } });
     const [silent, partial, http1, http2] = await Promise.all([1, 2, 3, 4].map(() => rawConnect(server.url)));
-    closers.push(() => [silent, partial, http1, http2].forEach((raw) => void raw?.socket.destroy()));
+    closeLater(() => [silent, partial, http1, http2].forEach((raw) => void raw?.socket.destroy()));
     partial?.send("PRI * H");
     http1?.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
     http2?.send(HTTP2_GET);
@@ -123,7 +109,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
   });
 
   it("tells whoever watches its health that it ends, and ends the stream", async () => {
-    const server = await newServer(runtime, { SHUTDOWN_TIMEOUT: "1h" });
+    const server = await newServer({ runtime, env: { SHUTDOWN_TIMEOUT: "1h" } });
     const health = createClient(Health, createGrpcTransport({ baseUrl: server.url }));
     const seen: Status[] = [];
     let ended = false;
@@ -144,17 +130,17 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
   });
 
   it("gives up at SHUTDOWN_TIMEOUT a client that never ends its request", async () => {
-    const server = await newServer(runtime, { SHUTDOWN_TIMEOUT: "500ms" });
+    const server = await newServer({ runtime, env: { SHUTDOWN_TIMEOUT: "500ms" } });
     const headers = {
       Authorization: `Token ${server.tokens.customer}`,
       "Content-Type": "application/json",
       "Content-Length": "1000",
     };
     const endless = request(`${server.url}/api/user`, { method: "PUT", headers, agent: false });
-    closers.push(() => endless.destroy());
+    closeLater(() => endless.destroy());
     endless.on("error", () => {}).write("{");
     const raw = await rawConnect(server.url);
-    closers.push(() => raw.socket.destroy());
+    closeLater(() => raw.socket.destroy());
     // Another's answer shows that the first bytes of the endless one are there, too.
     expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
     server.signal("SIGTERM");
@@ -175,10 +161,9 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
   });
 
   it("says that its port is taken, and ends with 1", async () => {
-    const first = await newServer(runtime);
+    const first = await newServer({ runtime });
     const { port } = new URL(first.url);
-    const second = launch({ runtime }, { PORT: port, API_TOKENS: "e=0123456789abcdef" });
-    closers.push(() => second.stop());
+    const second = newLaunched({ runtime, env: { PORT: port, API_TOKENS: "e=0123456789abcdef" } });
     expect(await second.exited()).toBe(1);
     expect(second.output()).toContain(port);
     expect(second.output()).toMatch(/in use|taken/i);
@@ -188,8 +173,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
   });
 
   it("makes two API tokens when it has none, and shows a command that works when pasted", async () => {
-    const server = launch({ runtime }, { PORT: "0" });
-    closers.push(() => server.stop());
+    const server = newLaunched({ runtime });
     const url = await waitFor("it listens", () => server.log().find(({ msg }) => msg === "listening")?.["url"]);
     const line = server.log().find((each) => "api_tokens" in each);
     const tokens = line?.["api_tokens"] as { [environment: string]: string };

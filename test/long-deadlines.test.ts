@@ -1,6 +1,7 @@
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { suiteServer } from "./support/opened.ts";
+import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 /** A stream as a client sees it. */
@@ -11,18 +12,14 @@ interface Watching {
 }
 
 describe.each(RUNTIMES)("a deadline beyond a timer's reach, on %s", (runtime) => {
-  let server: TestServer;
+  const server = suiteServer({ runtime });
   let session: ClientHttp2Session;
 
-  beforeAll(async () => {
-    server = await startServer({ runtime });
+  beforeAll(() => {
     session = connect(server.url);
     session.on("error", () => {});
   });
-  afterAll(async () => {
-    session.destroy();
-    await server.stop();
-  });
+  afterAll(() => session.destroy());
 
   function watch(headers: { readonly [name: string]: string }): Watching {
     const path = "/grpc.health.v1.Health/Watch";

@@ -14,7 +14,7 @@ const CALLS: readonly (readonly [string, (client: ServiceClient, headers: CallHe
 describeMatrix((place, row) => {
   describe("without a valid API token", () => {
     it.each(CALLS)("refuses %s", async (name, call) => {
-      const { client, server, as } = place();
+      const { client, server, as } = place;
       const { customer } = server.tokens;
       const cases: readonly (readonly [CallHeaders, string])[] = [
         [{}, "MISSING"],
@@ -46,7 +46,7 @@ describeMatrix((place, row) => {
     });
 
     it("refuses a user group token as an API token, and an API token as a user group token", async () => {
-      const { client, reference, server, as } = place();
+      const { client, reference, server, as } = place;
       const { group } = await reference.getUserGroup({ userGroupId: newId() }, as.customer);
       for (const [, call] of CALLS) {
         const { fields } = await failureOf(call(client, { authorization: `Token ${group.token}` }));
@@ -57,14 +57,14 @@ describeMatrix((place, row) => {
     });
 
     it("says nothing of what else is wrong with a request", async () => {
-      const { client } = place();
+      const { client } = place;
       const { fields } = await failureOf(client.getUserGroup({ userGroupId: "" }, {}));
       expect(fields).toMatchObject({ code: "unauthenticated", violations: [] });
     });
   });
 
   it("takes an API token by every scheme and header that clients have", async () => {
-    const { client, server } = place();
+    const { client, server } = place;
     const userGroupId = newId();
     const { customer } = server.tokens;
     const accepted: CallHeaders[] = [
@@ -84,7 +84,7 @@ describeMatrix((place, row) => {
 
   describe("environments", () => {
     it("share ids, but not groups", async () => {
-      const { client, reference, as } = place();
+      const { client, reference, as } = place;
       const userGroupId = newId();
       const tokens = new Set<string>();
       for (const [headers, name, tag] of [
@@ -108,7 +108,7 @@ describeMatrix((place, row) => {
     });
 
     it("tell nothing of each other's groups and tokens, and change none", async () => {
-      const { client, reference, as } = place();
+      const { client, reference, as } = place;
       const userGroupId = newId();
       const { group } = await reference.getUserGroup({ userGroupId, name: "Mine" }, as.customer);
       const graced = group.token;
@@ -138,7 +138,7 @@ describeMatrix((place, row) => {
   });
 
   it("gives back the request id that a caller sends, and makes one otherwise", async () => {
-    const { client, as } = place();
+    const { client, as } = place;
     const headers = { ...as.customer, "x-request-id": "caller/1" };
     expect((await client.getUserGroup({ userGroupId: "a" }, headers)).requestId).toBe("caller/1");
     for (const [, call] of CALLS.slice(1)) expect((await failureOf(call(client, headers))).requestId).toBe("caller/1");
@@ -155,7 +155,7 @@ describeMatrix((place, row) => {
   const { openGzip } = row;
   if (openGzip) {
     it("takes and gives gzip", async () => {
-      const { server, reference, as } = place();
+      const { server, reference, as } = place;
       const client = openGzip(server.url);
       const userGroupId = newId();
       const properties = { text: "compressible ".repeat(4000) };

@@ -13,12 +13,12 @@ describeMatrix((place, row) => {
 
   /** The group as it is stored. */
   async function stored(userGroupId: string): Promise<GroupResult> {
-    const { reference, as } = place();
+    const { reference, as } = place;
     return (await reference.getUserGroup({ userGroupId }, as.customer)).group;
   }
 
   async function created(input: GroupInput = FULL): Promise<string> {
-    const { reference, as } = place();
+    const { reference, as } = place;
     const userGroupId = newId();
     await reference.getUserGroup({ ...input, userGroupId }, as.customer);
     return userGroupId;
@@ -26,7 +26,7 @@ describeMatrix((place, row) => {
 
   describe("GetUserGroup", () => {
     it("creates a group of what it is given", async () => {
-      const { client, as } = place();
+      const { client, as } = place;
       const userGroupId = newId();
       const { group, newUserGroup } = await client.getUserGroup({ ...FULL, userGroupId }, as.customer);
       expect(newUserGroup).toBe(true);
@@ -43,7 +43,7 @@ describeMatrix((place, row) => {
     });
 
     it("names a group after its id, and gives it no properties, when it is given the id alone", async () => {
-      const { client, as } = place();
+      const { client, as } = place;
       const userGroupId = newId();
       const { group } = await client.getUserGroup({ userGroupId }, as.customer);
       expect(group).toMatchObject({ name: userGroupId, properties: null });
@@ -51,7 +51,7 @@ describeMatrix((place, row) => {
     });
 
     it("tells an empty object of properties from none", async () => {
-      const { client, as } = place();
+      const { client, as } = place;
       const userGroupId = newId();
       const { group } = await client.getUserGroup({ userGroupId, name: "", properties: {} }, as.customer);
       expect(group).toMatchObject({ name: "", properties: {} });
@@ -59,7 +59,7 @@ describeMatrix((place, row) => {
     });
 
     it("gives a group that exists, and writes nothing", async () => {
-      const { client, as } = place();
+      const { client, as } = place;
       const userGroupId = await created();
       const before = await stored(userGroupId);
       const first = await client.getUserGroup({ userGroupId }, as.customer);
@@ -77,7 +77,7 @@ describeMatrix((place, row) => {
 
   describe("UpdateUserGroup", () => {
     it("without a mask replaces every populated field whole, and leaves the others", async () => {
-      const { client, as } = place();
+      const { client, as } = place;
       const userGroupId = await created();
       const before = await stored(userGroupId);
       const { group } = await client.updateUserGroup({ userGroupId, mapping: { only: "one" } }, as.customer);
@@ -95,7 +95,7 @@ describeMatrix((place, row) => {
       ["properties", { properties: { other: [true] } }],
     ];
     it.each(singles)("with the mask %s changes that field alone", async (updateMask, change) => {
-      const { client, as } = place();
+      const { client, as } = place;
       const userGroupId = await created();
       const before = await stored(userGroupId);
       const rest = { name: "X", mapping: { x: "x" }, properties: { x: "x" } };
@@ -110,21 +110,21 @@ describeMatrix((place, row) => {
       ["properties", { properties: null }],
       ["name,properties", { name: "", properties: null }],
     ] as const)("with the mask %s and the fields unset clears them", async (updateMask, cleared) => {
-      const { client, as } = place();
+      const { client, as } = place;
       const userGroupId = await created();
       await client.updateUserGroup({ userGroupId, updateMask }, as.customer);
       expect(await stored(userGroupId)).toMatchObject({ ...FULL, ...cleared });
     });
 
     it("with the mask * replaces all, and clears what is unset", async () => {
-      const { client, as } = place();
+      const { client, as } = place;
       const userGroupId = await created();
       await client.updateUserGroup({ userGroupId, name: "All", updateMask: "*" }, as.customer);
       expect(await stored(userGroupId)).toMatchObject({ name: "All", mapping: {}, properties: null });
     });
 
     it("changes nothing, the etag included, when it is given no field", async () => {
-      const { client, as } = place();
+      const { client, as } = place;
       const userGroupId = await created();
       const before = await stored(userGroupId);
       expect((await client.updateUserGroup({ userGroupId }, as.customer)).group.etag).toBe(before.etag);
@@ -134,7 +134,7 @@ describeMatrix((place, row) => {
     // The keys of REST's body are its mask, so it cannot say these.
     if (!isRest) {
       it.each(["etag", "name,token", "name,*", "mapping.schema"])("refuses the mask %s", async (updateMask) => {
-        const { client, as } = place();
+        const { client, as } = place;
         const userGroupId = await created();
         const failure = await failureOf(client.updateUserGroup({ userGroupId, name: "N", updateMask }, as.customer));
         expect(failure.fields).toMatchObject({
@@ -147,7 +147,7 @@ describeMatrix((place, row) => {
     }
 
     it("changes a group that has the etag, and refuses one that was changed since", async () => {
-      const { client, as } = place();
+      const { client, as } = place;
       const userGroupId = await created();
       const { etag } = await stored(userGroupId);
       const { group } = await client.updateUserGroup({ userGroupId, name: "First", etag }, as.customer);
@@ -159,7 +159,7 @@ describeMatrix((place, row) => {
     });
 
     it("finds no group that does not exist, and creates none", async () => {
-      const { client, reference, as } = place();
+      const { client, reference, as } = place;
       const userGroupId = newId();
       const failure = await failureOf(client.updateUserGroup({ userGroupId, name: "N" }, as.customer));
       expect(failure.fields).toMatchObject({ code: "not_found", reason: "USER_GROUP_NOT_FOUND", violations: [] });

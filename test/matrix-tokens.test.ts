@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { newUserGroupToken } from "../src/domain/token.ts";
 import { failureOf, type GroupResult } from "./support/clients.ts";
 import { describeMatrix, describeServers, newId, placeOf } from "./support/matrix.ts";
-import { startServer } from "./support/server.ts";
+import { newServer } from "./support/opened.ts";
 import { waitFor } from "./support/wait.ts";
 
 const DAY_MS = 86_400_000;
@@ -12,12 +12,12 @@ const UNKNOWN_TOKEN = newUserGroupToken(0);
 
 describeMatrix((place) => {
   async function created(): Promise<GroupResult> {
-    const { reference, as } = place();
+    const { reference, as } = place;
     const input = { userGroupId: newId(), name: "Acme", mapping: { s: "d" }, properties: { a: [1] } };
     return (await reference.getUserGroup(input, as.customer)).group;
   }
 
-  const resolve = async (token: string) => (await place().client.resolveViewer({ token }, place().as.customer)).viewer;
+  const resolve = async (token: string) => (await place.client.resolveViewer({ token }, place.as.customer)).viewer;
 
   async function expectEnded(token: string): Promise<void> {
     const { fields } = await failureOf(resolve(token));
@@ -26,7 +26,7 @@ describeMatrix((place) => {
 
   describe("RotateUserGroupToken", () => {
     it.each(["token", "id"])("by %s gives a new token and ends the old one at once", async (by) => {
-      const { client, reference, as } = place();
+      const { client, reference, as } = place;
       const before = await created();
       const target = by === "token" ? { currentToken: before.token } : { userGroupId: before.providedId };
       const { group } = await client.rotateUserGroupToken(target, as.customer);
@@ -45,7 +45,7 @@ describeMatrix((place) => {
     });
 
     it("rotates again and again, by the token that the last rotation gave", async () => {
-      const { client, as } = place();
+      const { client, as } = place;
       const first = await created();
       let { token } = first;
       for (let turn = 0; turn < 3; turn++) {
@@ -57,7 +57,7 @@ describeMatrix((place) => {
     });
 
     it("refuses a token that is no longer current, is unknown or malformed, and an id that nobody has", async () => {
-      const { client, as } = place();
+      const { client, as } = place;
       const { token, providedId } = await created();
       await client.rotateUserGroupToken({ userGroupId: providedId }, as.customer);
       for (const currentToken of [token, UNKNOWN_TOKEN, `${token.slice(0, -1)}!`, "no token of ours"]) {
@@ -69,7 +69,7 @@ describeMatrix((place) => {
     });
 
     it("with previous_token_ttl leaves the old token its grace, but does not rotate by it", async () => {
-      const { client, as } = place();
+      const { client, as } = place;
       const { token: old, teamId } = await created();
       const started = Date.now();
       const rotation = { currentToken: old, previousTokenTtl: "86400s" };
@@ -87,7 +87,7 @@ describeMatrix((place) => {
     });
 
     it("ends a grace with a later rotation, and leaves at most one token on its grace", async () => {
-      const { client, as } = place();
+      const { client, as } = place;
       const { token: first, providedId: userGroupId } = await created();
       const rotate = async (previousTokenTtl?: string) =>
         (await client.rotateUserGroupToken({ userGroupId, previousTokenTtl }, as.customer)).group.token;
@@ -104,7 +104,7 @@ describeMatrix((place) => {
 
   describe("a request id", () => {
     it.each(["token", "id"])("gives a retry by %s the first token again, and the group as it is", async (by) => {
-      const { client, reference, as } = place();
+      const { client, reference, as } = place;
       const { token, providedId } = await created();
       const target = by === "token" ? { currentToken: token } : { userGroupId: providedId };
       const rotation = { ...target, requestId: `retry-${token}`, previousTokenTtl: "60s" };
@@ -118,7 +118,7 @@ describeMatrix((place) => {
     });
 
     it("is refused with other parameters, for the same group and for another", async () => {
-      const { client, as } = place();
+      const { client, as } = place;
       const { token, providedId } = await created();
       const other = await created();
       const requestId = `reuse-${token}`;
@@ -145,7 +145,7 @@ describeMatrix((place) => {
 
   describe("ResolveViewer", () => {
     it("gives the group that a token stands for, as it is now", async () => {
-      const { reference, as } = place();
+      const { reference, as } = place;
       const { token, teamId, providedId: userGroupId } = await created();
       const group = { teamId, name: "Acme", providedId: userGroupId, mapping: { s: "d" }, properties: { a: [1] } };
       expect(await resolve(token)).toEqual({ ...group, tag: "Customer", expireTime: undefined });
@@ -165,7 +165,7 @@ describeMatrix((place) => {
         "x",
         "é".repeat(1024),
       ];
-      for (const other of [...others, place().server.tokens.customer, token.replace("ugt_", "ugk_")]) {
+      for (const other of [...others, place.server.tokens.customer, token.replace("ugt_", "ugk_")]) {
         await expectEnded(other);
       }
     });
@@ -174,7 +174,7 @@ describeMatrix((place) => {
 
 describeServers((server) => {
   it("ends a grace when its time has come", async () => {
-    const { reference, as } = placeOf(server());
+    const { reference, as } = placeOf(server);
     const { token, providedId } = (await reference.getUserGroup({ userGroupId: newId() }, as.customer)).group;
     const rotation = { userGroupId: providedId, previousTokenTtl: "0.5s" };
     const started = Date.now();
@@ -193,7 +193,7 @@ describeServers((server) => {
 });
 
 it("gives the grace of ROTATION_GRACE where a request does not say", async () => {
-  const server = await startServer({ env: { ROTATION_GRACE: "1h" } });
+  const server = await newServer({ env: { ROTATION_GRACE: "1h" } });
   const { reference, as } = placeOf(server);
   const { token, providedId: userGroupId } = (await reference.getUserGroup({ userGroupId: "a" }, as.customer)).group;
   const second = (await reference.rotateUserGroupToken({ userGroupId }, as.customer)).group.token;
@@ -205,5 +205,4 @@ it("gives the grace of ROTATION_GRACE where a request does not say", async () =>
     expect(fields.reason).toBe("TOKEN_NOT_FOUND");
   }
   reference.close();
-  await server.stop();
 });

@@ -72,7 +72,7 @@ const FAULTS: readonly Fault[] = [
 describeMatrix((place, row) => {
   describe("refuses, with the same words over every protocol,", () => {
     it.each(FAULTS)("%s", async (_title, fields, call) => {
-      const { client, reference, as } = place();
+      const { client, reference, as } = place;
       const { fields: failure } = await failureOf(call(client, as.customer));
       expect(failure).toMatchObject({ code: "invalid_argument", reason: "VALIDATION_FAILED" });
       expect(failure.violations.map(({ field }) => field)).toEqual(fields);
@@ -82,7 +82,7 @@ describeMatrix((place, row) => {
   });
 
   it("accepts what lies on every limit", async () => {
-    const { client, reference, as } = place();
+    const { client, reference, as } = place;
     const userGroupId = newId().padEnd(256, "é");
     const name = "🙂".repeat(256);
     await client.getUserGroup({ userGroupId, name }, as.customer);
@@ -104,7 +104,7 @@ describeMatrix((place, row) => {
   });
 
   it("refuses a message of more than 1 MiB", async () => {
-    const { client, reference, as } = place();
+    const { client, reference, as } = place;
     for (const size of [1024 * 1024 + 1, 3 * 1024 * 1024]) {
       const call = update({ userGroupId: "a", name: "n".repeat(size) });
       const { fields, status } = await failureOf(call(client, as.customer));

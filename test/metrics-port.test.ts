@@ -1,19 +1,8 @@
-import { afterEach, describe, expect, inject, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { envelope, http1, http2 } from "./support/http.ts";
+import { newServer, redisUrl } from "./support/opened.ts";
 import { expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
-
-const redisUrl = inject("redisUrl");
-const closers: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
-
-async function start(...[options]: Parameters<typeof startServer>): Promise<TestServer> {
-  const server = await startServer(options);
-  closers.push(() => server.stop());
-  return server;
-}
+import { RUNTIMES, type TestServer } from "./support/server.ts";
 
 /** Where a server says that its metrics are. */
 const metricsUrlOf = (server: TestServer) =>
@@ -23,7 +12,7 @@ const OPERATIONS = ["/healthz", "/readyz", "/metrics"];
 
 describe.each(RUNTIMES)("on %s", (runtime) => {
   it("METRICS_PORT serves health and metrics, and the other port does not", async () => {
-    const server = await start({ runtime, env: { METRICS_PORT: "0" } });
+    const server = await newServer({ runtime, env: { METRICS_PORT: "0" } });
     const metricsUrl = metricsUrlOf(server);
     expect(metricsUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     expect(new URL(metricsUrl).port).not.toBe(new URL(server.url).port);
@@ -47,7 +36,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
   });
 
   it.each([undefined, "off"])("REFLECTION=%s decides whether the schema is told", async (REFLECTION) => {
-    const server = await start({ runtime, env: { ...(REFLECTION && { REFLECTION }) } });
+    const server = await newServer({ runtime, env: { ...(REFLECTION && { REFLECTION }) } });
     for (const version of ["v1", "v1alpha"]) {
       const path = `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`;
       const headers = { "content-type": "application/grpc", te: "trailers" };
@@ -63,7 +52,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
 });
 
 it.skipIf(redisUrl === undefined)("one METRICS_PORT serves for all workers", async () => {
-  const server = await start({ redisUrl, env: { METRICS_PORT: "0", WORKERS: "2" } });
+  const server = await newServer({ redisUrl, env: { METRICS_PORT: "0", WORKERS: "2" } });
   const headers = { authorization: `Token ${server.tokens.customer}`, connection: "close" };
   for (let i = 0; i < 4; i++) await http1(server.url, "/api/user?user_group_id=a", { headers });
   const { body } = await http1(metricsUrlOf(server), "/metrics");

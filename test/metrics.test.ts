@@ -5,11 +5,12 @@ import { gunzipSync } from "node:zlib";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflectionRequestSchema } from "../gen/grpc/reflection/v1/reflection_pb.ts";
 import { envelope, http1, http2 } from "./support/http.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { newServer, suiteServer } from "./support/opened.ts";
+import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 const GET = "/usergroup.v1.UserGroupService/GetUserGroup";
@@ -17,14 +18,10 @@ const OPENMETRICS =
   "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
 
 describe.each(RUNTIMES)("metrics on %s", (runtime) => {
-  let server: TestServer;
+  const server = suiteServer({ runtime, env: { LOG_LEVEL: "debug" } });
   let headers: { authorization: string; "content-type": string };
-  beforeAll(async () => {
-    server = await startServer({ runtime, env: { LOG_LEVEL: "debug" } });
+  beforeAll(() => {
     headers = { authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" };
-  });
-  afterAll(async () => {
-    expect(await server.stop()).toBe(0);
   });
 
   /** The value of the series of a name that has all of these labels; undefined when there is none. */
@@ -46,7 +43,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
   const unknown = { grpc_service: "unknown", grpc_method: "unknown" };
 
   it("have the series of every method from the start, those of errors at zero", async () => {
-    const fresh = await startServer({ runtime });
+    const fresh = await newServer({ runtime });
     const { body } = await http1(fresh.url, "/metrics");
     const text = body.toString();
     for (const protocol of ["grpc", "grpc-web", "connect", "rest"]) {
@@ -59,7 +56,6 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
       }
     }
     expect(text).toContain('grpc_method="ServerReflectionInfo"');
-    await fresh.stop();
   });
 
   it("count what begins and what ends, by protocol and code", async () => {

@@ -3,11 +3,12 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
 import { envelope, type HttpAnswer, http1, http2 } from "./support/http.ts";
+import { suiteServer } from "./support/opened.ts";
 import { expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { RUNTIMES } from "./support/server.ts";
 
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -21,13 +22,7 @@ const SERVICES = [
 ];
 
 describe.each(RUNTIMES)("operations on %s", (runtime) => {
-  let server: TestServer;
-  beforeAll(async () => {
-    server = await startServer({ runtime });
-  });
-  afterAll(async () => {
-    expect(await server.stop()).toBe(0);
-  });
+  const server = suiteServer({ runtime });
 
   describe("endpoints for operators", () => {
     it.each(["/healthz", "/readyz", "/healthz?x=1"])("%s answers without an API token", async (path) => {

@@ -1,11 +1,11 @@
 import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
 import { create, toBinary } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { envelope, type HttpAnswer, http1, http2 } from "./support/http.ts";
-import { openRedisProxy, type RedisProxy } from "./support/redis-proxy.ts";
+import { describeWithRedis, suiteProxy, suiteServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 const redisUrl = inject("redisUrl");
@@ -22,20 +22,16 @@ interface Answered {
   readonly body: string;
 }
 
-describe.skipIf(redisUrl === undefined).each(RUNTIMES)("with more calls under way than %s takes", (runtime) => {
-  let proxy: RedisProxy;
-  let server: TestServer;
+describeWithRedis.each(RUNTIMES)("with more calls under way than %s takes", (runtime) => {
+  const proxy = suiteProxy({ port: Number(redisUrl && new URL(redisUrl).port) });
+  const server = suiteServer(() => ({ runtime, redisUrl: proxy.url, env: { REDIS_TIMEOUT: "30s" } }));
   const sessions: ClientHttp2Session[] = [];
 
   beforeAll(async () => {
-    proxy = await openRedisProxy(Number(new URL(redisUrl ?? "").port));
-    server = await startServer({ runtime, redisUrl: proxy.url, env: { REDIS_TIMEOUT: "30s" } });
     await http1(server.url, "/api/user?user_group_id=a", { headers: { authorization: bearer() } });
   });
-  afterAll(async () => {
+  afterAll(() => {
     for (const session of sessions) session.destroy();
-    await server?.stop();
-    await proxy?.close();
   });
 
   const bearer = () => `Token ${server.tokens.customer}`;
@@ -120,7 +116,7 @@ describe.skipIf(redisUrl === undefined).each(RUNTIMES)("with more calls under wa
     const before = sessions.length;
     begin(MAX_CALLS + 1, undefined);
     const waiting = sessions.splice(before);
-    // Whoever answers a PING has read what came before it.
+    // A server that answers a PING has read what came before it.
     await Promise.all(waiting.map((session) => new Promise((resolve) => session.ping(resolve))));
     const { status } = await http1(server.url, "/api/user?user_group_id=a", { headers: { authorization: bearer() } });
     expect(status).toBe(200);

@@ -1,41 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Certificates, makeCertificates } from "./support/certificates.ts";
-import { type OwnPort, startOwnPort } from "./support/own-ports.ts";
-import { type RawSocket, rawConnect } from "./support/raw-socket.ts";
+import { describe, expect, it } from "vitest";
+import type { RawSocket } from "./support/raw-socket.ts";
 import { VARIANTS } from "./support/variants.ts";
 import { waitFor } from "./support/wait.ts";
+import { MIB, watchedPort } from "./support/watched-port.ts";
 
-const MIB = 1024 * 1024;
-
-describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtime, secure }) => {
-  let certificates: Certificates;
-  let port: OwnPort;
-  const raws: RawSocket[] = [];
-  beforeAll(async () => {
-    certificates = makeCertificates();
-    const { certFile, keyFile } = certificates.server;
-    port = await startOwnPort(runtime, { ...(secure && { tls: { certFile, keyFile } }) });
-  });
-  afterAll(async () => {
-    for (const { socket } of raws) socket.destroy();
-    await port.stop();
-    certificates.remove();
-  });
-
-  async function dial(): Promise<RawSocket> {
-    const raw = await rawConnect(port.url, "http/1.1");
-    raws.push(raw);
-    return raw;
-  }
-
-  async function memory(): Promise<{ heapUsed: number; external: number; served: number }> {
-    const raw = await dial();
-    raw.send("GET /memory HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    await waitFor("it is answered", () => raw.isClosed());
-    const text = raw.received().toString();
-    return JSON.parse(text.slice(text.indexOf("\r\n\r\n")));
-  }
-
+describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtime, tls }) => {
+  const { dial: dialAny, memory } = watchedPort(runtime, { tls: tls?.server }, 256);
+  const dial = () => dialAny("http/1.1");
   const request = (bytes: number) => `GET / HTTP/1.1\r\nHost: x\r\nx-bytes: ${bytes}\r\n\r\n`;
   const answers = (raw: RawSocket) => raw.received().toString("latin1").split("HTTP/1.1 200").length - 1;
 

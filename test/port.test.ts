@@ -1,8 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { openPort, type Port } from "../src/transport/http/port.ts";
+import { suiteServer } from "./support/opened.ts";
 import { framesIn, HTTP2_GET, type RawSocket, rawConnect } from "./support/raw-socket.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
+import { RUNTIMES } from "./support/server.ts";
+import { pause, waitFor } from "./support/wait.ts";
 
 const HEADERS_FRAME = 1;
 const GOAWAY_FRAME = 7;
@@ -28,11 +29,7 @@ const answeredHttp1 = (raw: RawSocket, times = 1) =>
   waitFor("HTTP/1.1 answers", () => raw.received().toString("latin1").split("HTTP/1.1 ").length > times);
 
 describe.each(RUNTIMES)("one port on %s", (runtime) => {
-  let server: TestServer;
-  beforeAll(async () => {
-    server = await startServer({ runtime });
-  });
-  afterAll(() => server.stop());
+  const server = suiteServer({ runtime });
 
   it("serves HTTP/2 whose preface comes byte by byte", async () => {
     const raw = await dial(server.url);
@@ -43,7 +40,7 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
   it.each([1, 3, 14, 23, 24, 25, 33])("serves HTTP/2 whose first %i bytes come alone", async (length) => {
     const raw = await dial(server.url);
     raw.send(HTTP2_GET.subarray(0, length));
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await pause(20);
     expect(raw.isClosed()).toBe(false);
     raw.send(HTTP2_GET.subarray(length));
     await answeredHttp2(raw);
@@ -61,7 +58,7 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
   it.each(["POST", "PUT", "PRI", "PATCH"])("does not take %s for HTTP/2's preface", async (method) => {
     const raw = await dial(server.url);
     raw.send(method.slice(0, 1));
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await pause(5);
     raw.send(`${method.slice(1)} / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`);
     await answeredHttp1(raw);
   });
@@ -135,7 +132,7 @@ describe("a port whose patience is short", () => {
     two.send(HTTP2_GET);
     await answeredHttp1(one);
     await answeredHttp2(two);
-    // Whoever came after them has been closed for its silence; they have not.
+    // A connection that came later is closed for its silence; they are not.
     const silent = await dial(port.url);
     await waitFor("the silent one is closed", () => silent.isClosed());
     expect([one.isClosed(), two.isClosed()]).toEqual([false, false]);

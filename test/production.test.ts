@@ -1,46 +1,17 @@
-import { execFileSync, spawn } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { execFileSync } from "node:child_process";
+import { cpSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { newFolder, newProcess, redisUrl } from "./support/opened.ts";
+import { ROOT, startProcess, waitUntilSaid } from "./support/process.ts";
 import { TOKEN_KEYS } from "./support/server.ts";
 import { openTerminal } from "./support/terminal.ts";
 import { waitFor } from "./support/wait.ts";
 
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const redisUrl = inject("redisUrl");
-
-let folder: string;
-const closers: (() => unknown)[] = [];
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "ugs-production-"));
-});
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-  rmSync(folder, { recursive: true, force: true });
-});
-
-const { PATH = "", HOME = "" } = process.env;
-
-/** Runs a command in the folder and waits until it listens; gives its URL. */
-async function listens(command: string, env: { readonly [name: string]: string } = {}): Promise<string> {
-  const child = spawn("sh", ["-c", `exec ${command}`], { cwd: folder, env: { PATH, HOME, PORT: "0", ...env } });
-  const ended = new Promise((resolve) => child.once("close", resolve));
-  closers.push(() => {
-    child.kill("SIGTERM");
-    return ended;
-  });
-  let text = "";
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on("data", (chunk: Buffer) => {
-      text += chunk;
-    });
-  }
-  return waitFor("it listens", () => {
-    if (child.exitCode !== null) throw new Error(`it ended:\n${text}`);
-    return /"url":"([^"]+)"[^\n]*"msg":"listening"/.exec(text)?.[1];
-  });
+/** Runs a command in a folder and waits until it listens; gives its URL. */
+async function listens(cwd: string, command: string, env: { readonly [name: string]: string }): Promise<string> {
+  const server = newProcess(startProcess(["sh", "-c", `exec ${command}`], { cwd, env: { PORT: "0", ...env } }));
+  return waitUntilSaid(server, "it listens", (output) => /"url":"([^"]+)"[^\n]*"msg":"listening"/.exec(output)?.[1]);
 }
 
 /** Creates a group, changes it, rotates its token and resolves that: every script of the store. */
@@ -66,22 +37,26 @@ async function useEveryScript(url: string, apiToken: string): Promise<void> {
 
 describe("dist/ alone, without node_modules above it", () => {
   const API_TOKEN = "0123456789abcdef";
-  beforeEach(() => cpSync(`${ROOT}/dist`, join(folder, "dist"), { recursive: true }));
+  const newDist = () => {
+    const folder = newFolder();
+    cpSync(`${ROOT}/dist`, join(folder, "dist"), { recursive: true });
+    return folder;
+  };
 
   it("serves with the embedded store", async () => {
-    const url = await listens(`${process.execPath} dist/main.js`, { API_TOKENS: `e=${API_TOKEN}` });
+    const url = await listens(newDist(), `${process.execPath} dist/main.js`, { API_TOKENS: `e=${API_TOKEN}` });
     await useEveryScript(url, API_TOKEN);
     expect(await (await fetch(`${url}/metrics`)).text()).toContain("process_resident_memory_bytes");
   });
 
   it.skipIf(redisUrl === undefined).each(["1", "2"])("serves with Redis and WORKERS=%s", async (WORKERS) => {
     const env = { API_TOKENS: `e=${API_TOKEN}`, REDIS_URL: redisUrl ?? "", TOKEN_KEYS, WORKERS };
-    await useEveryScript(await listens(`${process.execPath} dist/main.js`, env), API_TOKEN);
+    await useEveryScript(await listens(newDist(), `${process.execPath} dist/main.js`, env), API_TOKEN);
   });
 
   it("greets on a terminal", async () => {
-    const session = openTerminal(`${process.execPath} dist/main.js`, { cwd: folder, env: { PORT: "0" } });
-    closers.push(() => session.close());
+    const command = `${process.execPath} dist/main.js`;
+    const session = newProcess(openTerminal(command, { cwd: newDist(), env: { PORT: "0" } }));
     await waitFor("there is a command to try", () => /^curl .*\n/m.test(session.screen()));
     session.type("\x03");
     expect(await session.exited()).toBe(0);
@@ -89,8 +64,9 @@ describe("dist/ alone, without node_modules above it", () => {
 });
 
 describe("an install without what is for development alone", () => {
-  /** What `npm ci --omit=dev` leaves, linked. */
-  beforeEach(() => {
+  /** A folder with what `npm ci --omit=dev` leaves, linked. */
+  const newInstall = () => {
+    const folder = newFolder();
     for (const name of ["package.json", "scripts", "src", "gen"]) {
       cpSync(`${ROOT}/${name}`, join(folder, name), { recursive: true });
     }
@@ -103,14 +79,17 @@ describe("an install without what is for development alone", () => {
       mkdirSync(dirname(join(folder, path)), { recursive: true });
       symlinkSync(`${ROOT}/${path}`, join(folder, path));
     }
-  });
+    return folder;
+  };
 
   it("starts by npm start", async () => {
-    const url = await listens("npm start", { API_TOKENS: "e=0123456789abcdef" });
+    const url = await listens(newInstall(), "npm start", { API_TOKENS: "e=0123456789abcdef" });
     await useEveryScript(url, "0123456789abcdef");
   });
 
   it("builds", () => {
+    const { PATH = "", HOME = "" } = process.env;
+    const folder = newInstall();
     execFileSync("npm", ["run", "build"], { cwd: folder, env: { PATH, HOME }, stdio: "pipe" });
     expect(readFileSync(join(folder, "dist/main.js"), "utf8").length).toBeGreaterThan(1000);
   });

@@ -1,18 +1,18 @@
 import { connect as connectHttp2, constants } from "node:http2";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Client, credentials, Metadata, status } from "@grpc/grpc-js";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import {
   HealthCheckRequestSchema,
   HealthCheckResponse_ServingStatus,
   HealthCheckResponseSchema,
 } from "../gen/grpc/health/v1/health_pb.ts";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
-import { startDenoServe } from "./support/deno-serve.ts";
 import { envelope, type HttpAnswer, http1, http2 } from "./support/http.ts";
 import { newId } from "./support/matrix.ts";
+import { describeWithRedis, newServer, redisUrl, suiteServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES, startServer, type TestServer, TOKEN_KEYS } from "./support/server.ts";
+import { RUNTIMES } from "./support/server.ts";
 
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const WATCH_PATH = "/grpc.health.v1.Health/Watch";
@@ -46,13 +46,7 @@ async function watchText(url: string, pieces: readonly string[]) {
 const SERVING = { status: HealthCheckResponse_ServingStatus.SERVING };
 
 describe.each(RUNTIMES)("on %s", (runtime) => {
-  let server: TestServer;
-  beforeAll(async () => {
-    server = await startServer({ runtime, env: { LOG_LEVEL: "debug" } });
-  });
-  afterAll(async () => {
-    await server.stop();
-  });
+  const server = suiteServer({ runtime, env: { LOG_LEVEL: "debug" } });
   const authorization = () => `Token ${server.tokens.customer}`;
 
   describe("an unknown RPC", () => {
@@ -224,20 +218,16 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
   });
 });
 
-const redisUrl = inject("redisUrl");
-
-describe.skipIf(redisUrl === undefined)("on deno serve", () => {
+describeWithRedis("on deno serve", () => {
   it("gRPC-Web text streams, and what an RPC does not have is told", async () => {
-    const served = await startDenoServe({ REDIS_URL: redisUrl ?? "", TOKEN_KEYS });
+    const served = await newServer({ runtime: "deno-serve", redisUrl });
     const { message } = await watchText(served.url, [...watchRequest]);
     expect(message).toMatchObject(SERVING);
     const method = await http1(served.url, WATCH_PATH, { method: "PUT" });
     expectConnectError(method, "unimplemented", "METHOD_NOT_ALLOWED");
     expect([method.status, method.headers["allow"]]).toEqual([405, "POST"]);
-    const headers = { authorization: `Token ${served.apiToken}`, "content-type": "text/plain" };
+    const headers = { authorization: `Token ${served.tokens.customer}`, "content-type": "text/plain" };
     const type = await http1(served.url, GET_PATH, { method: "POST", headers, body: "x" });
     expectConnectError(type, "invalid_argument", "UNSUPPORTED_MEDIA_TYPE");
-    served.signal("SIGTERM");
-    await served.exited();
   });
 });

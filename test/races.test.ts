@@ -1,20 +1,17 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { beforeAll, expect, inject, it } from "vitest";
+import { describeWithRedis, suiteServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { startServer, type TestServer } from "./support/server.ts";
 
 const redisUrl = inject("redisUrl");
 
-describe.skipIf(redisUrl === undefined)("two workers, one on Node and one on Deno, on one Redis", () => {
-  let workers: TestServer[] = [];
+describeWithRedis("two workers, one on Node and one on Deno, on one Redis", () => {
+  const first = suiteServer({ runtime: "node", redisUrl });
+  const second = suiteServer(() => ({ runtime: "deno", redisUrl, like: first }));
   let clients: ReturnType<typeof grpcClients>[] = [];
 
-  beforeAll(async () => {
-    const first = await startServer({ runtime: "node", redisUrl });
-    workers = [first];
-    workers.push(await startServer({ runtime: "deno", redisUrl, like: first }));
-    clients = workers.map((worker) => grpcClients(worker));
+  beforeAll(() => {
+    clients = [grpcClients(first), grpcClients(second)];
   });
-  afterAll(() => Promise.all(workers.map((worker) => worker.stop())));
 
   const client = (i: number) => clients[i % clients.length] as ReturnType<typeof grpcClients>;
   const spread = <T>(count: number, call: (each: ReturnType<typeof grpcClients>, i: number) => Promise<T>) =>

@@ -1,18 +1,13 @@
-import { execFile, spawn } from "node:child_process";
+import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { closeLater, newRedis, redisUrl, suiteServer } from "./support/opened.ts";
+import { descendants, ROOT, startProcess, waitUntilSaid } from "./support/process.ts";
 import { codeOf, rowsOf } from "./support/readme.ts";
-import { startRedis } from "./support/redis.ts";
-import { startServer, type TestServer } from "./support/server.ts";
-import { descendants } from "./support/terminal.ts";
-import { waitFor } from "./support/wait.ts";
 
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const redisUrl = inject("redisUrl");
 const run = promisify(execFile);
 
 /** The only block of a section that holds a text. */
@@ -23,17 +18,13 @@ function block(section: string, text: string, language = "sh"): string {
 }
 
 describe("the commands that call the service", () => {
-  let server: TestServer;
+  const server = suiteServer();
   let folder: string;
-  beforeAll(async () => {
-    server = await startServer();
+  beforeAll(() => {
     folder = mkdtempSync(join(tmpdir(), "ugs-readme-"));
     for (const name of ["gen", "node_modules", "package.json"]) symlinkSync(`${ROOT}/${name}`, join(folder, name));
   });
-  afterAll(async () => {
-    rmSync(folder, { recursive: true, force: true });
-    await server.stop();
-  });
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
   const here = (code: string) => code.replaceAll("http://127.0.0.1:8080", server.url);
   /** What a block prints on standard output when it is pasted into a shell. */
@@ -88,21 +79,13 @@ describe("the commands that call the service", () => {
 });
 
 it.skipIf(redisUrl === undefined)("the commands that start it with a real Redis do", async () => {
-  const { PATH = "", HOME = "" } = process.env;
   // One of its own, for these commands make keys that those of the other tests are not.
-  const redis = await startRedis();
+  const redis = await newRedis();
   const code = block("Run", "REDIS_URL=").replace("redis://127.0.0.1:6379", redis.url);
-  const child = spawn("sh", ["-ec", code], { cwd: ROOT, env: { PATH, HOME, PORT: "0" } });
-  const ended = new Promise((resolve) => child.once("close", resolve));
-  let text = "";
-  child.stdout.on("data", (chunk: Buffer) => {
-    text += chunk;
+  const shell = startProcess(["sh", "-ec", code], { env: { PORT: "0" } });
+  closeLater(async () => {
+    for (const pid of descendants(shell.pid)) process.kill(pid, "SIGTERM");
+    await shell.exited();
   });
-  try {
-    await waitFor("it listens", () => text.includes('"msg":"listening"'));
-  } finally {
-    for (const pid of descendants(child.pid ?? 0)) process.kill(pid, "SIGTERM");
-    await ended;
-    await redis.stop();
-  }
+  await waitUntilSaid(shell, "it listens", (output) => output.includes('"msg":"listening"'));
 });

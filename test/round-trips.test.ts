@@ -1,34 +1,27 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
 import type { UserGroup } from "../src/domain/user-group.ts";
-import { openRedis, type StoreClient } from "../src/store/client.ts";
+import { openRedis } from "../src/store/client.ts";
 import { TokenCipher } from "../src/store/encryption.ts";
 import { RedisUserGroups } from "../src/store/user-groups.ts";
 import { byId, byToken, fails, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
-import { startRedis, type TestRedis } from "./support/redis.ts";
-import { openRedisProxy, type RedisProxy } from "./support/redis-proxy.ts";
+import { describeWithRedis, forSuite, suiteProxy, suiteRedis } from "./support/opened.ts";
 import { waitFor } from "./support/wait.ts";
 
 // A proxy lets so many round trips pass and holds back the requests of further
 // ones, so that a call that needs another never answers.
-describe.skipIf(inject("redisUrl") === undefined)("round trips to a real Redis", () => {
+describeWithRedis("round trips to a real Redis", () => {
   const environment = newEnvironment({ tag: "Customer" });
-  let redis: TestRedis;
-  let proxy: RedisProxy;
-  let client: StoreClient;
+  const proxy = suiteProxy(suiteRedis());
+  const client = forSuite(
+    () => openRedis(proxy.url, { timeoutMs: 2000 }),
+    (opened) => opened.close(),
+  );
   let store: RedisUserGroups;
   let group: UserGroup;
 
-  beforeAll(async () => {
-    redis = await startRedis();
-    proxy = await openRedisProxy(redis.port);
-    client = await openRedis(proxy.url, { timeoutMs: 2000 });
+  beforeAll(() => {
     store = new RedisUserGroups({ client, cipher: new TokenCipher(RING) });
-  });
-  afterAll(async () => {
-    client.close();
-    await proxy.close();
-    await redis.stop();
   });
 
   /** Runs a call while only so many round trips pass, and counts those that it began. */

@@ -1,25 +1,25 @@
 import { Redis } from "ioredis";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import { newApiToken } from "../src/domain/token.ts";
-import { startRedis, type TestRedis } from "./support/redis.ts";
+import { describeWithRedis, forSuite, suiteRedis } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
-describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("after a busy run on %s", (runtime) => {
+describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
   const issued = newApiToken();
   /** Every credential that was used or handed out. */
   const secrets = new Set<string>([issued]);
   /** All that was sent to Redis. */
   const commands: string[] = [];
-  let redis: TestRedis;
-  let inspector: Redis;
+  const redis = suiteRedis();
+  const inspector = forSuite(
+    () => new Redis(redis.url).on("error", () => {}),
+    (connection) => connection.disconnect(),
+  );
   let server: TestServer;
 
   beforeAll(async () => {
-    redis = await startRedis();
-    inspector = new Redis(redis.url);
-    inspector.on("error", () => {});
     const monitor = await inspector.monitor();
     monitor.on("monitor", (_: string, args: string[]) => commands.push(args.join(" ")));
     const env = { LOG_LEVEL: "trace", ADMIN_TOKEN: "admin-token-of-the-test-0001" };
@@ -30,13 +30,9 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("after a busy r
     for (const secret of [env.ADMIN_TOKEN, ...Object.values(like.tokens)]) secrets.add(secret);
     server = await startServer({ runtime, redisUrl: redis.url, env, like });
     await busyRun(server, secrets);
-    await server.stop();
+    expect(await server.stop()).toBe(0);
     await waitFor("the monitor has seen the run", () => commands.some((command) => command.includes("settled-last")));
     monitor.disconnect();
-  });
-  afterAll(async () => {
-    inspector?.disconnect();
-    await redis?.stop();
   });
 
   it("there is much to look through", async () => {

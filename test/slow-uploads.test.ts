@@ -2,6 +2,7 @@ import { connect as connectHttp2, constants } from "node:http2";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { dispatch } from "../src/transport/http/dispatch.ts";
 import { openPort, type Port } from "../src/transport/http/port.ts";
+import { pause } from "./support/wait.ts";
 
 const served: number[] = [];
 let port: Port;
@@ -30,7 +31,7 @@ async function upload(isWhole: boolean): Promise<number | undefined> {
   stream.resume();
   const closed = new Promise<number | undefined>((resolve) => stream.once("close", () => resolve(stream.rstCode)));
   stream.write(Buffer.alloc(20_000));
-  await new Promise((resolve) => setTimeout(resolve, 20));
+  await pause(20);
   stream.write(Buffer.alloc(20_000));
   if (isWhole) stream.end();
   const code = await closed;

@@ -1,37 +1,17 @@
-import { Redis } from "ioredis";
-import { afterEach, describe, expect, inject, it } from "vitest";
-import { startRedis, type TestRedis } from "./support/redis.ts";
+import { expect, it } from "vitest";
+import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "./support/opened.ts";
+import type { TestRedis } from "./support/redis.ts";
 import { grpcClients } from "./support/rpc.ts";
-import { launch, RUNTIMES, startServer, TOKEN_KEYS } from "./support/server.ts";
+import { RUNTIMES, type TestServer, TOKEN_KEYS } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
-
-const closers: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
-
-async function newRedis(args: readonly string[] = []): Promise<TestRedis> {
-  const redis = await startRedis(args);
-  closers.push(() => redis.stop());
-  return redis;
-}
-
-/** A connection of the test's own. */
-function operator(redis: TestRedis): Redis {
-  const connection = new Redis(redis.url);
-  connection.on("error", () => {});
-  closers.push(() => connection.disconnect());
-  return connection;
-}
 
 const OTHER_KEY = Buffer.alloc(32, 8).toString("base64");
 
-describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("at its start on %s the service", (runtime) => {
+describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => {
   /** Starts a server that is to end by itself with 1; all that it wrote, and how long it took. */
   const refused = async (env: { [name: string]: string }) => {
     const started = performance.now();
-    const server = launch({ runtime }, { PORT: "0", TOKEN_KEYS, API_TOKENS: "e=0123456789abcdef", ...env });
-    closers.push(() => server.stop());
+    const server = newLaunched({ runtime, env: { TOKEN_KEYS, API_TOKENS: "e=0123456789abcdef", ...env } });
     expect(await server.exited()).toBe(1);
     const output = server.output();
     expect(output).not.toMatch(/\n\s+at /);
@@ -40,23 +20,18 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("at its start o
     return { output, seconds: (performance.now() - started) / 1000 };
   };
   const withUser = async (redis: TestRedis, user: string, password: string) => {
-    await operator(redis).acl("SETUSER", user, "on", "resetpass", `>${password}`, "~*", "&*", "+@all");
+    await newOperator(redis).acl("SETUSER", user, "on", "resetpass", `>${password}`, "~*", "&*", "+@all");
     return redis.url.replace("://", `://${user}:${encodeURIComponent(password)}@`);
   };
-  const start = async (redisUrl: string, env: { [name: string]: string } = {}) => {
-    const server = await startServer({ runtime, redisUrl, env });
-    closers.push(() => server.stop());
-    return server;
-  };
-  const warnings = (server: Awaited<ReturnType<typeof start>>) =>
-    server.log().flatMap(({ level, msg }) => (level === "warn" ? [msg] : []));
+  const start = (redis: string, env: { [name: string]: string } = {}) => newServer({ runtime, redisUrl: redis, env });
+  const warnings = (server: TestServer) => server.log().flatMap(({ level, msg }) => (level === "warn" ? [msg] : []));
 
   it("refuses a database that Redis does not have, and writes to no other", async () => {
     const redis = await newRedis();
     const { output, seconds } = await refused({ REDIS_URL: `${redis.url}/99` });
     expect(output).toMatch(/cannot use Redis: Redis refuses database 99 .*choose another one at the end of REDIS_URL/);
     expect(seconds).toBeLessThan(8);
-    expect(await operator(redis).dbsize()).toBe(0);
+    expect(await newOperator(redis).dbsize()).toBe(0);
   });
 
   it("uses the database that it is given, also after a reconnect", async () => {
@@ -64,7 +39,7 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("at its start o
     const server = await start(`${redis.url}/3`);
     const { groups } = grpcClients(server);
     await groups.getUserGroup({ userGroupId: "a" });
-    const admin = operator(redis);
+    const admin = newOperator(redis);
     await admin.client("KILL", "TYPE", "normal", "SKIPME", "yes");
     await waitFor("it is ready again", async () => (await fetch(`${server.url}/readyz`)).status === 200);
     expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(false);
@@ -79,7 +54,7 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("at its start o
   ])("says at once of %s", async (_, credentials, text) => {
     const redis = await newRedis();
     await withUser(redis, "user-of-the-test", "right-password-0001");
-    const admin = operator(redis);
+    const admin = newOperator(redis);
     await admin.config("SET", "requirepass", "another-password-0001");
     const { output, seconds } = await refused({ REDIS_URL: redis.url.replace("://", `://${credentials}`) });
     expect(output).toMatch(text);
@@ -90,7 +65,7 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("at its start o
   it("tells a user who may not do what is needed from a wrong password", async () => {
     const redis = await newRedis();
     const url = await withUser(redis, "narrow", "narrow-password");
-    await operator(redis).acl("SETUSER", "narrow", "-time");
+    await newOperator(redis).acl("SETUSER", "narrow", "-time");
     const { output } = await refused({ REDIS_URL: url });
     expect(output).toMatch(/cannot use Redis: Redis does not let the user of REDIS_URL .*NOPERM.*'time'.*rights/);
   });
@@ -111,7 +86,7 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("at its start o
       expect(server.log().some(({ msg }) => msg === "listening")).toBe(true);
       if (password !== "info") expect(server.output()).not.toMatch(/u_er_name|p\?#|p%3F%23/);
       expect(server.output()).not.toContain("[redacted]");
-      await server.stop();
+      expect(await server.stop()).toBe(0);
     }
   });
 
@@ -146,7 +121,7 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("at its start o
   it("starts where it may not look at what Redis is set to", async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     const url = await withUser(redis, "narrow", "narrow-password");
-    await operator(redis).acl("SETUSER", "narrow", "-config", "-info");
+    await newOperator(redis).acl("SETUSER", "narrow", "-config", "-info");
     const server = await start(url);
     expect(warnings(server)).toEqual([]);
     expect((await grpcClients(server).groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(true);
@@ -159,23 +134,17 @@ describe.skipIf(inject("redisUrl") === undefined).each(RUNTIMES)("at its start o
       ["0.0.0.0", [warning]],
       ["127.0.0.1", []],
     ] as const) {
-      const server = await startServer({
-        runtime,
-        redisUrl: redis.url,
-        env: { HOST: host },
-        denoFlags: ["--allow-net"],
-      });
-      closers.push(() => server.stop());
+      const options = { runtime, redisUrl: redis.url, env: { HOST: host } };
+      const server = await newServer({ ...options, denoFlags: ["--allow-net"] });
       expect(warnings(server)).toEqual(expected);
     }
   });
 });
 
-describe.skipIf(inject("redisUrl") === undefined)("a Redis at an IPv6 address", () => {
+describeWithRedis("a Redis at an IPv6 address", () => {
   it("is used", async () => {
     const redis = await newRedis(["--bind", "127.0.0.1", "::1"]);
-    const server = await startServer({ redisUrl: `redis://[::1]:${redis.port}` });
-    closers.push(() => server.stop());
+    const server = await newServer({ redisUrl: `redis://[::1]:${redis.port}` });
     expect((await grpcClients(server).groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(true);
   });
 });

@@ -1,13 +1,11 @@
-import { connect as connectHttp2 } from "node:http2";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { unforeseenIn } from "./attacks/support/unforeseen.ts";
-import { type Certificates, makeCertificates } from "./support/certificates.ts";
-import { envelope } from "./support/http.ts";
-import { FLAG, FRAME, frame, HELLO, requestHeaders, uint32 } from "./support/http2-frames.ts";
+import { envelope, http2 } from "./support/http.ts";
+import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders } from "./support/http2-frames.ts";
+import { suiteServer } from "./support/opened.ts";
 import { rawConnect } from "./support/raw-socket.ts";
-import { startServer, type TestServer } from "./support/server.ts";
 import { VARIANTS } from "./support/variants.ts";
-import { waitFor } from "./support/wait.ts";
+import { pause, waitFor } from "./support/wait.ts";
 
 const PATHS = ["/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];
 
@@ -22,42 +20,18 @@ interface Leaving {
   readonly way: "close" | "reset" | "end";
 }
 
-describe.each(VARIANTS)("on $runtime, TLS $secure, the error log keeps out", ({ runtime, secure }) => {
-  let certificates: Certificates;
-  let server: TestServer;
-  beforeAll(async () => {
-    certificates = makeCertificates();
-    const { certFile, keyFile } = certificates.server;
-    const env = { ...(secure && { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }) };
-    server = await startServer({ runtime, env, denoFlags: [`--allow-read=${certificates.folder}`] });
-  });
-  afterAll(async () => {
-    expect(await server.stop()).toBe(0);
-    certificates.remove();
-  });
+describe.each(VARIANTS)("on $runtime, TLS $secure, the error log keeps out", ({ runtime, secure, tls }) => {
+  const server = suiteServer({ runtime, tls });
 
-  /** Everything of an answer: fields, body and trailers. */
-  function ask(path: string, contentType: string, body: Uint8Array): Promise<string> {
-    return new Promise((resolve) => {
-      const session = connectHttp2(server.url, { rejectUnauthorized: false });
-      const stream = session.request({ ":method": "POST", ":path": path, "content-type": contentType, te: "trailers" });
-      let text = "";
-      stream.on("response", (fields) => {
-        text += JSON.stringify(fields);
-      });
-      stream.on("trailers", (fields) => {
-        text += JSON.stringify(fields);
-      });
-      stream.on("data", (chunk: Buffer) => {
-        text += chunk.toString("latin1");
-      });
-      stream.on("error", () => {});
-      stream.on("close", () => {
-        session.destroy();
-        resolve(text);
-      });
-      stream.end(body);
+  /** Everything of an answer: fields, trailers and body. */
+  async function ask(path: string, contentType: string, message: Buffer): Promise<string> {
+    const fields = { "content-type": contentType, te: "trailers" };
+    const { headers, trailers, body } = await http2(server.url, path, {
+      method: "POST",
+      headers: fields,
+      body: message,
     });
+    return JSON.stringify([headers, trailers]) + body.toString("latin1");
   }
 
   /** Asks over HTTP/1.1 and HTTP/2, and is gone before the answer is. */
@@ -71,10 +45,10 @@ describe.each(VARIANTS)("on $runtime, TLS $secure, the error log keeps out", ({ 
     await new Promise((resolve) => (pauseMs === 0 ? resolve(undefined) : setTimeout(resolve, pauseMs)));
     if (way === "end") for (const { socket } of [overHttp1, overHttp2]) socket.end();
     else if (way === "reset") {
-      overHttp2.send(frame(FRAME.reset, 0, 1, uint32(pauseMs === 0 ? 2 : 8)));
+      overHttp2.send(numberFrame(FRAME.reset, 1, pauseMs === 0 ? 2 : 8));
       if (!secure) overHttp1.socket.resetAndDestroy();
     } else for (const { socket } of [overHttp1, overHttp2]) socket.destroy();
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await pause(100);
     for (const { socket } of [overHttp1, overHttp2]) socket.destroy();
   }
 
@@ -86,18 +60,18 @@ describe.each(VARIANTS)("on $runtime, TLS $secure, the error log keeps out", ({ 
     expect(await ask(path, "application/grpc-web+proto", MALFORMED)).toContain("grpc-status: 3");
     expect(await ask(path, "application/connect+proto", MALFORMED)).toContain('"code":"invalid_argument"');
     expect(await ask(path, "application/connect+json", envelope(Buffer.from("{")))).toContain("invalid_argument");
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await pause(100);
     expect(unforeseenIn(server)).toEqual([]);
   });
 
   it("header fields without end", async () => {
     const raw = await rawConnect(server.url, "http/1.1");
     raw.send("GET /healthz HTTP/1.1\r\nHost: x\r\n");
-    // Who does not read does not hear that it is refused.
+    // A client that does not read does not see the refusal, and goes on sending.
     raw.socket.pause();
     for (let i = 0; i < 50; i++) {
       raw.send("X-Many: a\r\nY: 1\r\n".repeat(1000));
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      await pause(5);
     }
     raw.socket.resume();
     await waitFor("it is refused", () => raw.received().toString("latin1").startsWith("HTTP/1.1 431"));

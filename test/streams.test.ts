@@ -1,53 +1,29 @@
-import { connect as connectHttp2 } from "node:http2";
-import { create, toBinary } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { HealthCheckRequestSchema } from "../gen/grpc/health/v1/health_pb.ts";
+import { describe, expect, it } from "vitest";
 import { STREAMS } from "../src/limits.ts";
-import { type Certificates, makeCertificates } from "./support/certificates.ts";
-import { envelope } from "./support/http.ts";
+import { answerOn, envelope, openHttp2 } from "./support/http.ts";
+import { suiteServer } from "./support/opened.ts";
 import { rawConnect } from "./support/raw-socket.ts";
-import { startServer, type TestServer } from "./support/server.ts";
 import { VARIANTS } from "./support/variants.ts";
 import { waitFor } from "./support/wait.ts";
 
 const WATCH = "/grpc.health.v1.Health/Watch";
 const REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 
-describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, secure }) => {
-  let certificates: Certificates;
-  let server: TestServer;
-  beforeAll(async () => {
-    certificates = makeCertificates();
-    const { certFile, keyFile } = certificates.server;
-    const env = { ...(secure && { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }) };
-    server = await startServer({ runtime, env, denoFlags: [`--allow-read=${certificates.folder}`] });
-  });
-  afterAll(async () => {
-    expect(await server.stop()).toBe(0);
-    certificates.remove();
-  });
+describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) => {
+  const server = suiteServer({ runtime, tls });
 
   it.each(["Watch", "reflection"])(
     "of %s are refused in their protocol when a connection has too many",
     async (kind) => {
-      const session = connectHttp2(server.url, { rejectUnauthorized: false });
-      session.on("error", () => {});
-      const open = (contentType: string, isWhole: boolean) =>
-        new Promise<{ headers: { [name: string]: unknown }; body: Buffer }>((resolve) => {
-          const path = kind === "Watch" ? WATCH : REFLECTION;
-          const headers = { ":method": "POST", ":path": path, "content-type": contentType, te: "trailers" };
-          const stream = session.request(headers, { endStream: false });
-          stream.on("error", () => {});
-          if (isWhole) stream.end(envelope(toBinary(HealthCheckRequestSchema, create(HealthCheckRequestSchema))));
-          const chunks: Buffer[] = [];
-          stream.on("data", (chunk: Buffer) => chunks.push(chunk));
-          let received: { [name: string]: unknown } = {};
-          stream.on("response", (fields) => {
-            received = fields;
-          });
-          stream.on("trailers", (fields) => Object.assign(received, fields));
-          stream.on("close", () => resolve({ headers: received, body: Buffer.concat(chunks) }));
-        });
+      const session = openHttp2(server.url);
+      const open = async (contentType: string, isWhole: boolean) => {
+        const path = kind === "Watch" ? WATCH : REFLECTION;
+        const fields = { ":method": "POST", ":path": path, "content-type": contentType, te: "trailers" };
+        const stream = session.request(fields, { endStream: false });
+        if (isWhole) stream.end(envelope(Buffer.alloc(0)));
+        const { headers, trailers, body } = await answerOn(stream);
+        return { headers: { ...headers, ...trailers }, body };
+      };
       const kept = Array.from({ length: STREAMS.maxOfConnection }, () => open("application/grpc", kind === "Watch"));
       await new Promise((resolve) => session.ping(resolve));
       for (const type of ["application/grpc", "application/grpc+proto"]) {
@@ -63,9 +39,9 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, secure }
       expect(body[0]).toBe(2);
       expect(JSON.parse(body.subarray(5).toString())).toMatchObject({ error: { code: "resource_exhausted" } });
       session.destroy();
-      await Promise.all(kept);
+      await Promise.allSettled(kept);
       // Those are gone, so that others have room.
-      const other = connectHttp2(server.url, { rejectUnauthorized: false });
+      const other = openHttp2(server.url);
       const stream = other.request({ ":method": "POST", ":path": WATCH, "content-type": "application/grpc" });
       stream.end(envelope(Buffer.alloc(0)));
       await new Promise((resolve) => stream.once("data", resolve));
@@ -81,15 +57,15 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, secure }
     raw.send(head);
     raw.send(body);
     await waitFor("it is refused", () => raw.received().includes("resource_exhausted"));
-    // Else its caller would keep it for another call, and lose that.
+    // Otherwise the caller would keep the connection for another call, and lose that.
     expect(raw.received().toString("latin1").split("\r\n\r\n")[0]).toMatch(/^connection: close$/im);
-    // Else the next call on it would wait behind the rest of this one.
+    // Otherwise the next call on it would wait behind the rest of this one.
     await waitFor("the connection is ended", () => raw.isClosed(), 10_000);
     raw.socket.destroy();
   });
 
   it("take in the rest of what is too long over HTTP/2, so that callers who send all before they read come to read", async () => {
-    const session = connectHttp2(server.url, { rejectUnauthorized: false });
+    const session = openHttp2(server.url);
     const stream = session.request({ ":method": "POST", ":path": WATCH, "content-type": "application/connect+proto" });
     // More than the windows of a stream and of the buffers on its way.
     const body = Buffer.alloc(3 * 1024 * 1024);

@@ -1,20 +1,15 @@
 import cluster, { type Worker } from "node:cluster";
 import { fileURLToPath } from "node:url";
-import { afterEach, describe, expect, inject, it } from "vitest";
+import { describe, expect, inject, it } from "vitest";
 import type { Config } from "../src/config/config.ts";
 import type { Log } from "../src/observability/log.ts";
 import { Supervisor } from "../src/supervisor.ts";
-import { launch, TOKEN_KEYS } from "./support/server.ts";
-import { descendants, waitUntilGone } from "./support/terminal.ts";
+import { describeWithRedis, newLaunched } from "./support/opened.ts";
+import { descendants, waitUntilGone } from "./support/process.ts";
 import { waitFor } from "./support/wait.ts";
 
 const redisUrl = inject("redisUrl");
 const WORKER = fileURLToPath(new URL("fixtures/supervisor/worker.js", import.meta.url));
-
-const closers: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
 
 describe("a supervisor", () => {
   const silent = () => {};
@@ -46,18 +41,10 @@ describe("a supervisor", () => {
   });
 });
 
-describe.skipIf(redisUrl === undefined)("three workers", () => {
-  const env = {
-    PORT: "0",
-    WORKERS: "3",
-    LOG_LEVEL: "debug",
-    API_TOKENS: "e=0123456789abcdef",
-    REDIS_URL: redisUrl ?? "",
-    TOKEN_KEYS,
-  };
+describeWithRedis("three workers", () => {
+  const env = { WORKERS: "3", LOG_LEVEL: "debug", API_TOKENS: "e=0123456789abcdef" };
   const start = (settings: { [name: string]: string } = {}) => {
-    const server = launch({}, { ...env, ...settings });
-    closers.push(() => server.stop());
+    const server = newLaunched({ redisUrl, env: { ...env, ...settings } });
     const says = (text: string) => server.log().filter(({ msg }) => msg === text);
     return { ...server, says, workers: () => descendants(server.pid) };
   };
@@ -100,16 +87,6 @@ describe.skipIf(redisUrl === undefined)("three workers", () => {
     expect(await server.exited()).toBe(0);
     expect(server.says("a worker ended; starting another")).toEqual([]);
     for (const pid of pids) await waitUntilGone(pid);
-  });
-
-  it("say once why they cannot start, and end", async () => {
-    const server = start({ REDIS_URL: "redis://127.0.0.1:1" });
-    expect(await server.exited()).toBe(1);
-    const sentences = server
-      .output()
-      .split("\n")
-      .filter((line) => line !== "" && !line.startsWith("{"));
-    expect(sentences).toEqual([expect.stringMatching(/^cannot use Redis: /)]);
   });
 
   it("end at a signal before they serve", async () => {

@@ -4,10 +4,10 @@ import { request } from "node:https";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, inject, it } from "vitest";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
-import { type Certificates, makeCertificates } from "./support/certificates.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
+import { suiteServer } from "./support/opened.ts";
+import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 /** What a client brings: what it trusts, and who it says it is. */
@@ -17,23 +17,15 @@ interface Identity {
   readonly key?: string;
 }
 
-describe.each(RUNTIMES)("over TLS on %s", (runtime) => {
-  let certificates: Certificates;
-  let server: TestServer;
-  let strict: TestServer;
+const certificates = inject("certificates");
 
-  beforeAll(async () => {
-    certificates = makeCertificates();
-    const { server: own, ca, folder } = certificates;
-    const env = { TLS_CERT_FILE: own.certFile, TLS_KEY_FILE: own.keyFile, SHUTDOWN_TIMEOUT: "1h" };
-    const denoFlags = [`--allow-read=${folder}`];
-    server = await startServer({ runtime, env, denoFlags });
-    strict = await startServer({ runtime, env: { ...env, TLS_CLIENT_CA_FILE: ca.certFile }, denoFlags });
-  });
-  afterAll(async () => {
-    await server?.stop();
-    await strict?.stop();
-    certificates.remove();
+describe.each(RUNTIMES)("over TLS on %s", (runtime) => {
+  const env = { SHUTDOWN_TIMEOUT: "1h" };
+  const server = suiteServer({ runtime, tls: certificates, env });
+  const strict = suiteServer({
+    runtime,
+    tls: certificates,
+    env: { ...env, TLS_CLIENT_CA_FILE: certificates.ca.certFile },
   });
 
   const trusting = (): Identity => ({ ca: certificates.ca.cert });

@@ -1,8 +1,7 @@
-import { describe, expect, inject, it } from "vitest";
-import { startServer, type TestServer } from "./support/server.ts";
+import { expect, it } from "vitest";
+import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
+import type { TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
-
-const redisUrl = inject("redisUrl");
 
 /** Calls through a connection of its own, so that the workers take turns. */
 async function get(server: TestServer, path: string): Promise<Response> {
@@ -15,8 +14,8 @@ function workerPids(server: TestServer): number[] {
   return server.log().flatMap(({ msg, pid }) => (msg === "worker listening" ? [Number(pid)] : []));
 }
 
-describe.skipIf(redisUrl === undefined)("several workers on one port", () => {
-  const start = () => startServer({ redisUrl, env: { WORKERS: "2", LOG_LEVEL: "debug" } });
+describeWithRedis("several workers on one port", () => {
+  const start = () => newServer({ redisUrl, env: { WORKERS: "2", LOG_LEVEL: "debug" } });
 
   it("share the work and the groups, and count it together", async () => {
     const server = await start();
@@ -75,7 +74,6 @@ describe.skipIf(redisUrl === undefined)("several workers on one port", () => {
   it("do not start when one cannot", async () => {
     const server = await start();
     const port = new URL(server.url).port;
-    await expect(startServer({ redisUrl, env: { WORKERS: "2", PORT: port } })).rejects.toThrow("EADDRINUSE");
-    await server.stop();
+    await expect(newServer({ redisUrl, env: { WORKERS: "2", PORT: port } })).rejects.toThrow("EADDRINUSE");
   });
 });

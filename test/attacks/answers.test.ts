@@ -1,45 +1,26 @@
-import { type ClientHttp2Session, connect as connectHttp2, type IncomingHttpHeaders } from "node:http2";
-import { envelope } from "../support/http.ts";
+import type { ClientHttp2Session } from "node:http2";
+import { answerOn, envelope, type HttpAnswer, openHttp2 } from "../support/http.ts";
 import { waitFor } from "../support/wait.ts";
 import { describeAttacks, type Target } from "./support/attack.ts";
 import { authorization, get, head, PATHS, post, protoField, reflectionRequest } from "./support/requests.ts";
 
-/** An answer as a client of HTTP/2 sees it. */
-interface Answer {
-  readonly headers: IncomingHttpHeaders;
-  readonly trailers: IncomingHttpHeaders;
-  readonly bytes: number;
-}
-
 /** Sends a request over an HTTP/2 client that keeps the protocol's rules. @throws when its stream or connection fails */
-function ask(
+async function ask(
   session: ClientHttp2Session,
   fields: readonly (readonly [string, string])[],
   body: Uint8Array,
-): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const { ":authority": _authority, ...headers } = Object.fromEntries(fields);
-    const stream = session.request(headers, { endStream: false });
-    const answer = { headers: {}, trailers: {}, bytes: 0 };
-    stream.on("response", (received) => {
-      answer.headers = received;
-    });
-    stream.on("trailers", (received) => {
-      answer.trailers = received;
-    });
-    stream.on("data", (chunk: Buffer) => {
-      answer.bytes += chunk.byteLength;
-    });
-    stream.on("error", reject);
-    stream.on("close", () => (stream.rstCode === 0 ? resolve(answer) : reject(new Error(`reset ${stream.rstCode}`))));
-    stream.end(body);
-  });
+): Promise<HttpAnswer> {
+  const { ":authority": _authority, ...headers } = Object.fromEntries(fields);
+  const stream = session.request(headers, { endStream: false });
+  stream.end(body);
+  const answer = await answerOn(stream);
+  if (stream.rstCode !== 0) throw new Error(`reset ${stream.rstCode}`);
+  return answer;
 }
 
 /** Asks over one HTTP/2 connection. */
 async function over<T>({ server }: Target, use: (session: ClientHttp2Session) => Promise<T>): Promise<T> {
-  const session = connectHttp2(server.url, { rejectUnauthorized: false });
-  session.on("error", () => {});
+  const session = openHttp2(server.url);
   try {
     return await use(session);
   } finally {
@@ -123,7 +104,7 @@ describeAttacks("dear answers", [
     bounds: { cpuMs: 8, heldKiB: 65_536 },
     run: (target) =>
       over(target, async (session) => {
-        const metricsBytes = async () => (await ask(session, get("/metrics"), Buffer.alloc(0))).bytes;
+        const metricsBytes = async () => (await ask(session, get("/metrics"), Buffer.alloc(0))).body.byteLength;
         for (let i = 0; i < 20; i++)
           await ask(session, post(`/warm.up/${i}`, "application/grpc"), Buffer.alloc(0)).catch(() => {});
         const before = await metricsBytes();

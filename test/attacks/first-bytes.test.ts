@@ -1,6 +1,6 @@
 import { http1 } from "../support/http.ts";
 import { FLAG, FRAME, frame, hpackBlock, numberFrame, PREFACE, settings } from "../support/http2-frames.ts";
-import { waitFor } from "../support/wait.ts";
+import { pause, waitFor } from "../support/wait.ts";
 import { describeAttacks } from "./support/attack.ts";
 import { PATHS, post } from "./support/requests.ts";
 import { openTcp, openWire, type Wire } from "./support/wire.ts";
@@ -25,7 +25,7 @@ describeAttacks("connections", [
           const data = frame(FRAME.data, FLAG.endStream, 3, Buffer.alloc(5));
           const second = frame(FRAME.headers, FLAG.endHeaders, 3, block);
           await wire.send(Buffer.concat([second, data, numberFrame(FRAME.reset, 3, 0), frame(FRAME.goAway, 0, 0)]));
-          await new Promise((resolve) => setTimeout(resolve, 5));
+          await pause(5);
           wire.close();
           count += 2;
         }
@@ -138,7 +138,7 @@ describeAttacks("connections", [
         wire.push(request.repeat(2000));
         wires.push(wire);
       }
-      await new Promise((resolve) => setTimeout(resolve, 3000));
+      await pause(3000);
       return { requests: 40_000, connections: 20, outcome: "not taken" };
     },
   },

@@ -1,6 +1,6 @@
 import { envelope } from "../support/http.ts";
 import { FLAG, FRAME, frame, hpackBlock, hpackField, numberFrame, settings } from "../support/http2-frames.ts";
-import { waitFor } from "../support/wait.ts";
+import { pause, waitFor } from "../support/wait.ts";
 import { describeAttacks, type Target } from "./support/attack.ts";
 import type { Http2Wire } from "./support/http2-wire.ts";
 import { authorization, get, PATHS, post, protoField, reflectionRequest } from "./support/requests.ts";
@@ -74,7 +74,7 @@ describeAttacks("floods of frames", [
       http2.wire.socket.pause();
       const pings = Buffer.concat(Array.from({ length: 10_000 }, () => frame(FRAME.ping, 0, 0, Buffer.alloc(8))));
       for (let i = 0; i < 200 && !http2.wire.isClosed; i++) http2.wire.push(pings);
-      await new Promise((resolve) => setTimeout(resolve, 2000));
+      await pause(2000);
       return { outcome: outcomeOf(http2) };
     },
   },

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { PLACES } from "../attacks/support/place.ts";
-import { makeCertificates } from "../support/certificates.ts";
+import { makeCertificates, removeCertificates } from "../support/certificates.ts";
 import { findRedisServer, startRedis } from "../support/redis.ts";
 import { cases } from "./cases.ts";
 import { exchanges } from "./exchange.ts";
@@ -74,7 +74,7 @@ async function main(): Promise<void> {
     else console.log("nothing was found");
   } finally {
     await redis?.stop();
-    certificates.remove();
+    removeCertificates(certificates);
   }
 }
 

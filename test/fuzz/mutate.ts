@@ -32,7 +32,7 @@ export function mutate(random: Random, corpus: readonly Exchange[]): Script {
   return { name: exchange.name, protocol: exchange.protocol, steps: ended(random, paused) };
 }
 
-/** Ends a connection somewhere, or leaves it to whoever plays the script. */
+/** Ends a connection somewhere, or leaves that to the player of the script. */
 function ended(random: Random, steps: readonly Step[]): Step[] {
   const how = random.below(4);
   if (how === 0) return [...steps];

@@ -1,11 +1,12 @@
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { FLAG, FRAME, FrameReader } from "../support/http2-frames.ts";
+import { pause } from "../support/wait.ts";
 import type { Script } from "./script.ts";
 
 /** How long a connection may take to be made, and a valid exchange to be answered, in milliseconds. */
 const PATIENCE_MS = 20_000;
-/** How long what is not valid is waited for: nobody knows whether an answer comes. */
+/** How long what is not valid is waited for: an answer may come or not. */
 const LINGER_MS = 30;
 
 /** Plays a script on a connection of its own; gives why it failed, if an answer was due. */
@@ -20,7 +21,7 @@ export async function play(url: string, script: Script): Promise<string | undefi
       resolve();
     });
   });
-  const isReady = await Promise.race([ready(socket), closed.then(() => false), delay(PATIENCE_MS).then(() => false)]);
+  const isReady = await Promise.race([ready(socket), closed.then(() => false), pause(PATIENCE_MS).then(() => false)]);
   if (!isReady) {
     socket.destroy();
     return "no connection was made";
@@ -28,7 +29,7 @@ export async function play(url: string, script: Script): Promise<string | undefi
   for (const step of script.steps) {
     if (isClosed) break;
     if (step.kind === "send") await written(socket, step.bytes);
-    else if (step.kind === "wait") await delay(step.ms);
+    else if (step.kind === "wait") await pause(step.ms);
     else if (step.kind === "end") socket.end();
     else reset(socket);
   }
@@ -36,7 +37,7 @@ export async function play(url: string, script: Script): Promise<string | undefi
   const patience = due === undefined ? LINGER_MS : PATIENCE_MS;
   const isDone = () => isClosed || (due !== undefined && answers() >= due);
   const started = performance.now();
-  while (!isDone() && performance.now() - started < patience) await delay(2);
+  while (!isDone() && performance.now() - started < patience) await pause(2);
   const came = answers();
   socket.destroy();
   await closed;
@@ -100,8 +101,4 @@ function countAnswers(socket: Socket, protocol: Script["protocol"]): () => numbe
     tail = text.slice(-12);
   });
   return () => count;
-}
-
-function delay(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -2,11 +2,12 @@ import { Bystander } from "../attacks/support/bystander.ts";
 import { type Place, startAt } from "../attacks/support/place.ts";
 import { unforeseenIn } from "../attacks/support/unforeseen.ts";
 import type { Certificates } from "../support/certificates.ts";
-import { descriptorsOf, heldBytesOf, isRunning } from "../support/process-usage.ts";
+import { isRunning } from "../support/process.ts";
+import { descriptorsOf, heldBytesOf } from "../support/process-usage.ts";
 import type { TestServer } from "../support/server.ts";
-import { waitFor } from "../support/wait.ts";
+import { pause, waitFor } from "../support/wait.ts";
 
-/** The API token of whoever is fuzzing: the same every time, so that a seed decides every byte. */
+/** The API token of the fuzzer: the same every time, so that a seed decides every byte. */
 export const API_TOKEN = "fuzz-0123456789abcdef";
 
 const ENVIRONMENT = {
@@ -108,7 +109,7 @@ export class Subject {
   async #settled(): Promise<void> {
     let last = Number.POSITIVE_INFINITY;
     await waitFor("descriptors settle", async () => {
-      await new Promise((resolve) => setTimeout(resolve, 1000));
+      await pause(1000);
       const now = descriptorsOf(this.server.pid);
       const isSettled = now >= last;
       last = now;

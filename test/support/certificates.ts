@@ -22,12 +22,11 @@ export interface Certificates {
   readonly client: Certificate;
   /** Of the same name as `client`, signed by another authority. */
   readonly stranger: Certificate;
-  remove(): void;
 }
 
 const NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
 
-/** Makes certificates with the openssl command. */
+/** Makes certificates with the openssl command; the caller removes them in the end. */
 export function makeCertificates(): Certificates {
   const folder = mkdtempSync(join(tmpdir(), "ugs-tls-"));
   const make = (name: string, subject: string, args: readonly string[]): Certificate => {
@@ -48,6 +47,10 @@ export function makeCertificates(): Certificates {
     server: make("server", "server", [...signedBy(ca), "-addext", "subjectAltName=IP:127.0.0.1"]),
     client: make("client", "client", signedBy(ca)),
     stranger: make("stranger", "client", signedBy(other)),
-    remove: () => rmSync(folder, { recursive: true, force: true }),
   };
+}
+
+/** Removes certificates and their folder. */
+export function removeCertificates({ folder }: Certificates): void {
+  rmSync(folder, { recursive: true, force: true });
 }

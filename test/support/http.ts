@@ -1,5 +1,5 @@
 import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from "node:http";
-import { connect as connectHttp2, constants } from "node:http2";
+import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2, constants } from "node:http2";
 import { connect as connectTcp } from "node:net";
 
 /** A request as it is written. */
@@ -38,13 +38,30 @@ export function http1(url: string, target: string, options: HttpRequest = {}): P
   });
 }
 
-/** Sends a request over a new HTTP/2 connection. */
-export function http2(url: string, target: string, options: HttpRequest = {}): Promise<HttpAnswer> {
-  const { method = "GET", headers = {}, body } = options;
+/** An HTTP/2 connection that trusts everybody; when it fails, its streams do. */
+export function openHttp2(url: string): ClientHttp2Session {
+  return connectHttp2(url, { rejectUnauthorized: false }).on("error", () => {});
+}
+
+/** Sends a request over an HTTP/2 connection. @throws when it is reset before it is answered */
+export async function http2On(
+  session: ClientHttp2Session,
+  target: string,
+  { method = "GET", headers = {}, body }: HttpRequest = {},
+): Promise<HttpAnswer> {
+  const stream = session.request({ ":method": method, ":path": target, ...headers }, { endStream: false });
+  stream.end(body);
+  return answerOn(stream);
+}
+
+/**
+ * The answer on a stream.
+ *
+ * @param until what it is waited for: the end of the answer, or of the stream, whose request must be over then, too
+ * @throws when the stream fails or is reset before it is answered
+ */
+export function answerOn(stream: ClientHttp2Stream, until: "end" | "close" = "close"): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
-    const session = connectHttp2(url);
-    session.on("error", reject);
-    const stream = session.request({ ":method": method, ":path": target, ...headers }, { endStream: false });
     const chunks: Buffer[] = [];
     let head: IncomingHttpHeaders & { ":status"?: number } = {};
     let trailers = {};
@@ -56,13 +73,21 @@ export function http2(url: string, target: string, options: HttpRequest = {}): P
     });
     stream.on("data", (chunk: Buffer) => chunks.push(chunk));
     stream.on("error", reject);
-    stream.on("close", () => {
-      session.close();
+    stream.on(until, () => {
       if (head[":status"] === undefined) reject(new Error(`reset with ${stream.rstCode}`));
       else resolve(answer(head[":status"], head, trailers, chunks));
     });
-    stream.end(body);
   });
+}
+
+/** Sends a request over a new HTTP/2 connection. */
+export async function http2(url: string, target: string, options: HttpRequest = {}): Promise<HttpAnswer> {
+  const session = openHttp2(url);
+  try {
+    return await http2On(session, target, options);
+  } finally {
+    session.destroy();
+  }
 }
 
 /** What came back over TCP. */

@@ -30,9 +30,14 @@ export function frame(type: number, flags: number, stream: number, payload: Uint
 
 /** A frame whose payload is one 32-bit number: RST_STREAM and WINDOW_UPDATE. */
 export function numberFrame(type: number, stream: number, value: number): Buffer {
-  const payload = Buffer.alloc(4);
-  payload.writeUInt32BE(value >>> 0);
-  return frame(type, 0, stream, payload);
+  return frame(type, 0, stream, uint32(value));
+}
+
+/** A 32-bit number. */
+export function uint32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(value >>> 0);
+  return bytes;
 }
 
 /** SETTINGS of these numbers and values (RFC 9113, 6.5). */
@@ -113,16 +118,4 @@ export function requestHeaders(
     ([one], [other]) => Number(other.startsWith(":")) - Number(one.startsWith(":")),
   );
   return frame(FRAME.headers, FLAG.endHeaders | (options.endStream ? FLAG.endStream : 0), stream, hpackBlock(inOrder));
-}
-
-/** A 32-bit number, as WINDOW_UPDATE and RST_STREAM have it. */
-export function uint32(value: number): Buffer {
-  const bytes = Buffer.alloc(4);
-  bytes.writeUInt32BE(value);
-  return bytes;
-}
-
-/** One setting of SETTINGS (RFC 9113, 6.5.1). */
-export function setting(id: number, value: number): Buffer {
-  return settings([id, value]).subarray(9);
 }

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, inject } from "vitest";
+import { describe } from "vitest";
 import { type CallHeaders, CLIENTS, type ClientRow, openReference, type ServiceClient } from "./clients.ts";
-import { RUNTIMES, startServer, type TestServer } from "./server.ts";
+import { forSuite, redisUrl, suiteServer } from "./opened.ts";
+import { RUNTIMES, type TestServer } from "./server.ts";
 
 /** Where a case of the matrix runs. */
 export interface Place {
@@ -23,39 +24,30 @@ export function newId(): string {
 /**
  * Runs cases for every runtime, store and client. Each server is started once.
  *
- * @param define registers the cases; the place can be asked for while one runs
+ * @param define registers the cases; the place is there while one runs
  */
-export function describeMatrix(define: (place: () => Place, row: ClientRow) => void): void {
+export function describeMatrix(define: (place: Place, row: ClientRow) => void): void {
   describeServers((server) => {
     describe.each(CLIENTS)("$name", (row) => {
-      let place: Place | undefined;
-      beforeAll(() => {
-        place = placeOf(server(), row.open(server().url));
-      });
-      afterAll(() => {
-        place?.client.close();
-        place?.reference.close();
-      });
-      define(() => opened(place), row);
+      const place = forSuite(
+        () => placeOf(server, row.open(server.url)),
+        ({ client, reference }) => {
+          client.close();
+          reference.close();
+        },
+      );
+      define(place, row);
     });
   });
 }
 
 /** Runs cases for every runtime and store, with the reference client alone. */
-export function describeServers(define: (server: () => TestServer) => void): void {
-  const redisUrl = inject("redisUrl");
+export function describeServers(define: (server: TestServer) => void): void {
   for (const runtime of RUNTIMES) {
     for (const store of ["embedded store", "real Redis"]) {
       const needsRedis = store === "real Redis";
       describe.skipIf(needsRedis && redisUrl === undefined)(`${runtime}, ${store}`, () => {
-        let server: TestServer | undefined;
-        beforeAll(async () => {
-          server = await startServer({ runtime, redisUrl: needsRedis ? redisUrl : undefined });
-        });
-        afterAll(async () => {
-          await server?.stop();
-        });
-        define(() => opened(server));
+        define(suiteServer({ runtime, redisUrl: needsRedis ? redisUrl : undefined }));
       });
     }
   }
@@ -72,9 +64,4 @@ export function placeOf(server: TestServer, client?: ServiceClient): Place {
     reference,
     as: { customer: bearer(customer), testing: bearer(testing), untagged: bearer(untagged) },
   };
-}
-
-function opened<T>(value: T | undefined): T {
-  if (value === undefined) throw new Error("asked for before it was opened");
-  return value;
 }

@@ -1,15 +1,14 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { denoBinary, type Runtime } from "./server.ts";
-import { waitFor } from "./wait.ts";
+import type { Certificate } from "./certificates.ts";
+import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "./process.ts";
+import { denoRun, type Runtime } from "./server.ts";
 
 /** Limits of a port of its own. */
 export interface OwnPortOptions {
-  readonly tls?: { readonly certFile: string; readonly keyFile: string } | undefined;
+  readonly tls?: Pick<Certificate, "certFile" | "keyFile"> | undefined;
   readonly maxConnections?: number;
   readonly deadLookMs?: number;
   readonly arrivalTimeoutMs?: number;
@@ -18,48 +17,33 @@ export interface OwnPortOptions {
 }
 
 /** A port in a process of its own. */
-export interface OwnPort {
+export interface OwnPort extends Pick<RunningProcess, "pid" | "output" | "isRunning"> {
   readonly url: string;
-  readonly pid: number;
-  /** Everything that it wrote. */
-  output(): string;
-  isRunning(): boolean;
   stop(): Promise<void>;
 }
 
-const ENTRY = fileURLToPath(new URL("./own-port.ts", import.meta.url));
+const ENTRY = `${ROOT}/test/support/own-port.ts`;
 
 /** Starts a port with these limits. @param heapMib what the heap may grow to, in MiB */
 export async function startOwnPort(runtime: Runtime, options: OwnPortOptions, heapMib = 256): Promise<OwnPort> {
   const folder = mkdtempSync(join(tmpdir(), "ugs-port-"));
   const flags = `--max-old-space-size=${heapMib},--expose-gc`;
-  let command: [string, string[]];
-  if (runtime === "deno") command = [denoBinary(), ["run", "-A", `--v8-flags=${flags}`, ENTRY]];
+  let command: string[];
+  if (runtime === "deno") command = [...denoRun(["-A", `--v8-flags=${flags}`]), ENTRY];
   else {
     const outfile = join(folder, "port.mjs");
     await build({ entryPoints: [ENTRY], bundle: true, platform: "node", format: "esm", outfile, logLevel: "warning" });
-    command = [process.execPath, [...flags.split(","), outfile]];
+    command = [process.execPath, ...flags.split(","), outfile];
   }
-  const child: ChildProcess = spawn(command[0], [...command[1], JSON.stringify(options)], { stdio: "pipe" });
-  let text = "";
-  for (const stream of [child.stdout, child.stderr]) {
-    stream?.on("data", (chunk: Buffer) => {
-      text += chunk;
-    });
-  }
-  const ended = new Promise<void>((resolve) => child.once("close", () => resolve()));
-  const url = await waitFor("the port listens", () => {
-    if (child.exitCode !== null) throw new Error(`it ended:\n${text}`);
-    return /listening on (\S+)/.exec(text)?.[1];
-  });
+  const tls = options.tls && { certFile: options.tls.certFile, keyFile: options.tls.keyFile };
+  const port = startProcess([...command, JSON.stringify({ ...options, tls })]);
+  const url = await waitUntilSaid(port, "the port listens", (output) => /listening on (\S+)/.exec(output)?.[1]);
   return {
+    ...port,
     url,
-    pid: child.pid ?? 0,
-    output: () => text,
-    isRunning: () => child.exitCode === null && child.signalCode === null,
     stop: async () => {
-      child.kill("SIGKILL");
-      await ended;
+      port.signal("SIGKILL");
+      await port.exited();
       rmSync(folder, { recursive: true, force: true });
     },
   };

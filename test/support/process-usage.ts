@@ -1,13 +1,12 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { readdirSync, readFileSync } from "node:fs";
+import { isRunning, ROOT } from "./process.ts";
 import type { Runtime, ServerOptions, TestServer } from "./server.ts";
-import { waitFor } from "./wait.ts";
+import { pause, waitFor } from "./wait.ts";
 
 /** Linux counts CPU time in hundredths of a second, whatever its clock. */
 const TICK_MS = 10;
 
-// From the root: the fuzzer is bundled elsewhere.
-const COLLECTOR = fileURLToPath(new URL("../../test/support/collect.js", import.meta.url));
+const COLLECTOR = `${ROOT}/test/support/collect.js`;
 
 /** How to start a server whose garbage can be collected from outside. */
 export function collectable(runtime: Runtime): Pick<ServerOptions, "env" | "denoFlags"> {
@@ -35,20 +34,13 @@ export function descriptorsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }
 
-/** Whether a process runs; one that has ended and was not waited for does not. */
-export function isRunning(pid: number): boolean {
-  if (!existsSync(`/proc/${pid}/stat`)) return false;
-  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  return !/^[ZX]/.test(stat.slice(stat.lastIndexOf(")") + 2));
-}
-
 /** Waits until a process is nearly idle: whatever it was sent, it has dealt with. */
 export async function idle(pid: number, timeoutMs = 120_000): Promise<void> {
   let last = cpuMsOf(pid);
   await waitFor(
     "the server is idle",
     async () => {
-      await new Promise((resolve) => setTimeout(resolve, 250));
+      await pause(250);
       const now = cpuMsOf(pid);
       const isIdle = now - last <= 4 * TICK_MS;
       last = now;
@@ -67,7 +59,7 @@ export async function heldBytesOf(server: Pick<TestServer, "pid" | "output" | "s
   // What is freed is given back to the system a little later.
   let least = residentBytesOf(server.pid);
   for (let i = 0; i < 4; i++) {
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await pause(100);
     least = Math.min(least, residentBytesOf(server.pid));
   }
   return least;

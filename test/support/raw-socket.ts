@@ -1,5 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
+import { FrameReader, type ReceivedFrame } from "./http2-frames.ts";
 import { waitFor } from "./wait.ts";
 
 /** HTTP/2's preface, empty SETTINGS, and on stream 1 the headers of `GET /` (RFC 9113, 3.4, 6.5 and 6.2; RFC 7541). */
@@ -55,20 +56,7 @@ export async function rawConnect(url: string, alpn: "h2" | "http/1.1" = "h2"): P
   };
 }
 
-/** The frames of HTTP/2 in what was received so far, as type and stream. */
-export function framesIn(bytes: Buffer): { type: number; flags: number; stream: number; payload: Buffer }[] {
-  const frames = [];
-  for (let at = 0; at + 9 <= bytes.length; ) {
-    const length = bytes.readUIntBE(at, 3);
-    if (at + 9 + length > bytes.length) break;
-    const payload = bytes.subarray(at + 9, at + 9 + length);
-    frames.push({
-      type: bytes.readUInt8(at + 3),
-      flags: bytes.readUInt8(at + 4),
-      stream: bytes.readUInt32BE(at + 5),
-      payload,
-    });
-    at += 9 + length;
-  }
-  return frames;
+/** The frames of HTTP/2 in what was received so far. */
+export function framesIn(bytes: Buffer): ReceivedFrame[] {
+  return new FrameReader().push(bytes);
 }

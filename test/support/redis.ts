@@ -1,8 +1,9 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
+import { onPath } from "./on-path.ts";
 import { freePort, waitFor } from "./wait.ts";
 
 /** A Redis server of our own, in a folder of its own. */
@@ -23,11 +24,7 @@ export interface TestRedis {
 
 /** Path of redis-server; undefined when it is not installed. */
 export function findRedisServer(): string | undefined {
-  try {
-    return execFileSync("sh", ["-c", "command -v redis-server"], { encoding: "utf8" }).trim();
-  } catch {
-    return undefined;
-  }
+  return onPath("redis-server");
 }
 
 /** Starts a Redis server on a free port of 127.0.0.1 and waits until it answers. */

@@ -1,19 +1,17 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { existsSync, readdirSync } from "node:fs";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { waitFor } from "./wait.ts";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { delimiter, dirname, join } from "node:path";
+import type { Certificates } from "./certificates.ts";
+import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "./process.ts";
+import { freePort } from "./wait.ts";
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-
-/** What a server runs on. */
+/** What a server runs on, with every protocol. */
 export type Runtime = "node" | "deno";
 
-/** Every runtime that the service supports. */
+/** Every runtime that the service supports with every protocol. */
 export const RUNTIMES: readonly Runtime[] = ["node", "deno"];
 
-/** A ring of one key; every server of the tests has it unless it is given another. */
+/** A ring of one key; every server of the tests on a real Redis has it unless it is given another. */
 export const TOKEN_KEYS = `test:${Buffer.alloc(32, 7).toString("base64")}`;
 
 /** A line of the server's log. */
@@ -23,30 +21,28 @@ export interface LogLine {
   readonly [field: string]: unknown;
 }
 
-/** A server in a process of its own. */
-export interface TestServer {
-  /** Where it listens. */
+/** A server in a process of its own, which may not have come to listen. */
+export interface LaunchedServer extends RunningProcess {
+  /** The lines of its log so far. */
+  log(): LogLine[];
+}
+
+/** A server in a process of its own, which listens. */
+export interface TestServer extends LaunchedServer {
   readonly url: string;
   /** An API token of the environment `NAME/Customer`, `NAME/Testing` and untagged `NAME`, where NAME is random. */
   readonly tokens: { readonly customer: string; readonly testing: string; readonly untagged: string };
   readonly environment: string;
-  readonly pid: number;
-  /** Everything it has written to standard output and standard error so far. */
-  output(): string;
-  /** The lines of its log so far. */
-  log(): LogLine[];
-  signal(signal: NodeJS.Signals): void;
-  /** Resolves with its exit code; null when a signal ended it. */
-  exited(): Promise<number | null>;
-  /** SIGTERM, and SIGKILL if that does not end it; resolves with the exit code. */
-  stop(): Promise<number | null>;
 }
 
 /** How to start a server. */
 export interface ServerOptions {
-  readonly runtime?: Runtime;
+  /** Default `node`. `deno-serve`: the npm script `serve:deno`, with two threads; it wants a real Redis. */
+  readonly runtime?: Runtime | "deno-serve";
   /** Undefined: the embedded store. */
   readonly redisUrl?: string | undefined;
+  /** Undefined: without TLS. */
+  readonly tls?: Certificates | undefined;
   /** Joins the environments of another server on the same Redis. */
   readonly like?: Pick<TestServer, "environment" | "tokens">;
   /** Further settings. */
@@ -55,65 +51,67 @@ export interface ServerOptions {
   readonly denoFlags?: readonly string[];
 }
 
-/** Starts a server on a free port and waits until it listens. */
+/** Starts a server on a free port and waits until it serves. */
 export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
   const environment = options.like?.environment ?? `t${randomBytes(6).toString("hex")}`;
   const tokens = options.like?.tokens ?? { customer: newToken(), testing: newToken(), untagged: newToken() };
-  const apiTokens = `${environment}/Customer=${tokens.customer},${environment}/Testing=${tokens.testing},${environment}=${tokens.untagged}`;
-  const server = launch(options, {
-    PORT: "0",
-    API_TOKENS: apiTokens,
-    ...(options.redisUrl !== undefined && { REDIS_URL: options.redisUrl, TOKEN_KEYS }),
-    ...options.env,
-  });
-  const url = await waitFor("the server listens", () => {
-    if (server.child.exitCode !== null) throw new Error(`the server ended:\n${server.output()}`);
+  const API_TOKENS = `${environment}/Customer=${tokens.customer},${environment}/Testing=${tokens.testing},${environment}=${tokens.untagged}`;
+  const isDenoServe = options.runtime === "deno-serve";
+  // Deno chooses none for its threads.
+  const PORT = isDenoServe ? String(await freePort()) : "0";
+  const server = launch({ ...options, env: { PORT, API_TOKENS, ...options.env } });
+  const url = await waitUntilSaid(server, "the server listens", (output) => {
+    if (isDenoServe) return isServing(output) ? `http://127.0.0.1:${PORT}` : undefined;
     return server.log().find(({ msg }) => msg === "listening")?.["url"] as string | undefined;
-  }).catch((error: unknown) => {
-    server.signal("SIGKILL");
-    throw error;
   });
   return { ...server, url, tokens, environment };
 }
 
-/** Starts a server with these settings alone; for those that are not to listen. */
-export function launch(options: ServerOptions, env: { readonly [name: string]: string }) {
-  const [command, args] = commandOf(options);
-  const { PATH = "", HOME = "" } = process.env;
-  const child: ChildProcess = spawn(command, args, { cwd: ROOT, env: { PATH, HOME, NO_COLOR: "1", ...env } });
-  let text = "";
-  child.stdout?.on("data", (chunk: Buffer) => {
-    text += chunk;
-  });
-  child.stderr?.on("data", (chunk: Buffer) => {
-    text += chunk;
-  });
-  const ended = new Promise<number | null>((resolve) => child.once("close", (code) => resolve(code)));
-  return {
-    child,
-    pid: child.pid ?? 0,
-    output: () => text,
-    log: () => text.split("\n").flatMap(parseLine),
-    signal: (signal: NodeJS.Signals) => void child.kill(signal),
-    exited: () => ended,
-    stop: async () => {
-      child.kill("SIGCONT");
-      child.kill("SIGTERM");
-      const timer = setTimeout(() => child.kill("SIGKILL"), 15_000);
-      const code = await ended;
-      clearTimeout(timer);
-      return code;
+/** Starts a server without API tokens of its own, and waits for nothing. */
+export function launch({ redisUrl, tls, env, ...options }: ServerOptions): LaunchedServer {
+  const server = startProcess(commandOf({ ...options, tls }), {
+    env: {
+      NO_COLOR: "1",
+      PORT: "0",
+      ...(options.runtime === "deno-serve" && {
+        DENO_JOBS: "2",
+        PATH: [dirname(denoBinary()), process.env["PATH"]].join(delimiter),
+      }),
+      ...(redisUrl !== undefined && { REDIS_URL: redisUrl, TOKEN_KEYS }),
+      ...(tls && { TLS_CERT_FILE: tls.server.certFile, TLS_KEY_FILE: tls.server.keyFile }),
+      ...env,
     },
-  };
+  });
+  return { ...server, log: () => server.output().split("\n").flatMap(parseLine) };
 }
 
-function commandOf({ runtime = "node", denoFlags = [] }: ServerOptions): [string, string[]] {
-  if (runtime === "node") return [process.execPath, ["dist/main.js"]];
-  return [denoBinary(), ["run", "--no-prompt", "-P", ...denoFlags, "src/main.ts"]];
+/** The command that runs a Deno script of ours, up to its path. */
+export function denoRun(flags: readonly string[] = ["-P"]): string[] {
+  return [denoBinary(), "run", "--no-prompt", ...flags];
+}
+
+function commandOf({ runtime = "node", tls, denoFlags = [] }: ServerOptions): string[] {
+  if (runtime === "node") return [process.execPath, "dist/main.js"];
+  // The script ends in `exec`, so that signals reach Deno and not the shell.
+  if (runtime === "deno-serve") return ["sh", "-c", npmScript("serve:deno")];
+  const mayRead = tls ? [`--allow-read=${tls.folder}`] : [];
+  return [...denoRun(["-P", ...mayRead, ...denoFlags]), "src/main.ts"];
+}
+
+/** Whether both threads of `deno serve` are ready. */
+function isServing(output: string): boolean {
+  return (output.match(/"msg":"ready"/g) ?? []).length === 2 && output.includes("Listening");
+}
+
+function npmScript(name: string): string {
+  const { scripts } = JSON.parse(readFileSync(`${ROOT}/package.json`, "utf8")) as {
+    scripts: { [name: string]: string };
+  };
+  return scripts[name] ?? "";
 }
 
 /** The Deno executable itself: signals to the npm package's launcher do not reach it. */
-export function denoBinary(): string {
+function denoBinary(): string {
   const folder = join(ROOT, "node_modules/@deno");
   for (const name of readdirSync(folder)) {
     const path = join(folder, name, "deno");

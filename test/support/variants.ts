@@ -1,13 +1,17 @@
+import { inject } from "vitest";
+import type { Certificates } from "./certificates.ts";
 import { RUNTIMES, type Runtime } from "./server.ts";
 
 /** A runtime, with TLS or without. */
 export interface Variant {
   readonly runtime: Runtime;
   readonly secure: boolean;
+  /** The certificates, where `secure`. */
+  readonly tls: Certificates | undefined;
 }
 
 /** Every runtime, without TLS and with it. */
 export const VARIANTS: readonly Variant[] = RUNTIMES.flatMap((runtime) => [
-  { runtime, secure: false },
-  { runtime, secure: true },
+  { runtime, secure: false, tls: undefined },
+  { runtime, secure: true, tls: inject("certificates") },
 ]);

@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 /**
  * Waits until a condition holds.
  *
- * @throws when it does not within 20 s (or `timeoutMs`), naming what was waited for
+ * @throws when it does not within 40 s (or `timeoutMs`), naming what was waited for
  */
 export async function waitFor<T>(
   what: string,
@@ -15,11 +15,16 @@ export async function waitFor<T>(
     const value = await condition();
     if (value) return value;
     if (performance.now() > deadline) throw new Error(`waited ${timeoutMs} ms in vain until ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await pause(20);
   }
 }
 
-/** A port of 127.0.0.1 that nobody listens on. */
+/** Waits so long, for what nothing tells of. */
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** A port of 127.0.0.1 that is free. */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { type Certificates, makeCertificates } from "../../support/certificates.ts";
-import { cpuMsOf, heldBytesOf, idle, isRunning } from "../../support/process-usage.ts";
+import { describe, expect, inject, it } from "vitest";
+import { isRunning } from "../../support/process.ts";
+import { cpuMsOf, heldBytesOf, idle } from "../../support/process-usage.ts";
 import type { TestServer } from "../../support/server.ts";
 import { Bystander } from "./bystander.ts";
 import { type Http2Options, Http2Wire } from "./http2-wire.ts";
@@ -61,23 +61,18 @@ const WARM_UP_CALLS = 60;
 /** Runs attacks at every place, each on a server of its own, and holds them to their bounds. */
 export function describeAttacks(title: string, attacks: readonly Attack[], { isConcurrent = false } = {}): void {
   describe(title, () => {
-    let certificates: Certificates;
-    beforeAll(() => {
-      certificates = makeCertificates();
-    });
-    afterAll(() => certificates.remove());
     const register = isConcurrent ? it.concurrent : it;
     for (const attack of attacks) {
       for (const place of PLACES) {
         // What only waits can wait together.
-        register(`${attack.title}: ${place.title}`, () => strike(attack, place, certificates));
+        register(`${attack.title}: ${place.title}`, () => strike(attack, place));
       }
     }
   });
 }
 
-async function strike(attack: Attack, place: Place, certificates: Certificates): Promise<void> {
-  const server = await startAt(place, certificates, { ...(attack.env && { env: attack.env }) });
+async function strike(attack: Attack, place: Place): Promise<void> {
+  const server = await startAt(place, inject("certificates"), { ...(attack.env && { env: attack.env }) });
   const bystander = new Bystander(server);
   const wires: Wire[] = [];
   const keep = (wire: Wire): Wire => {

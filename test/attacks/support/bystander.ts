@@ -2,6 +2,7 @@ import { type IncomingMessage, Agent as PlainAgent, request as plainRequest } fr
 import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import type { TestServer } from "../../support/server.ts";
+import { pause } from "../../support/wait.ts";
 
 /** How long a call may take while the server is attacked, in milliseconds; a sound server needs a thousandth. */
 const PATIENCE_MS = 15_000;
@@ -59,7 +60,7 @@ export class Bystander {
       } catch (error) {
         if (this.failures.length < 5) this.failures.push(String(error));
       }
-      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+      await pause(PAUSE_MS);
     }
   }
 

@@ -1,9 +1,8 @@
-import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import type { TestProject } from "vitest/node";
+import { buildAndCertify } from "../../support/global-setup.ts";
 import { tableOf } from "./table.ts";
 
 declare module "vitest" {
@@ -15,14 +14,14 @@ declare module "vitest" {
 
 /** Builds the server once, and prints the table of what the attacks cost in the end. */
 export default function setup(project: TestProject): () => void {
-  const root = fileURLToPath(new URL("../../..", import.meta.url));
-  execFileSync(process.execPath, ["scripts/build.js"], { cwd: root, stdio: "inherit" });
+  const removeAll = buildAndCertify(project);
   const folder = mkdtempSync(join(tmpdir(), "ugs-attacks-"));
   const file = join(folder, "rows");
   project.provide("attackRows", file);
   return () => {
     const table = tableOf(file);
     if (table !== undefined) console.log(`\n${table}\n`);
+    removeAll();
     rmSync(folder, { recursive: true, force: true });
   };
 }

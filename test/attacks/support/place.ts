@@ -23,12 +23,12 @@ export function startAt(
   certificates: Certificates,
   { env, ...options }: Pick<ServerOptions, "env" | "like" | "redisUrl"> = {},
 ): Promise<TestServer> {
-  const { server, folder } = certificates;
-  const { env: collector = {}, denoFlags = [] } = collectable(runtime);
+  const { env: collector = {}, denoFlags } = collectable(runtime);
   return startServer({
     ...options,
     runtime,
-    env: { ...collector, ...(tls && { TLS_CERT_FILE: server.certFile, TLS_KEY_FILE: server.keyFile }), ...env },
-    denoFlags: [...denoFlags, ...(tls ? [`--allow-read=${folder}`] : [])],
+    tls: tls ? certificates : undefined,
+    env: { ...collector, ...env },
+    ...(denoFlags && { denoFlags }),
   });
 }

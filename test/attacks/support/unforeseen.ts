@@ -1,7 +1,7 @@
 import type { TestServer } from "../../support/server.ts";
 
 /**
- * What a server has written that nobody foresaw: errors, and what is no line of its log.
+ * What a server has written and should not have: errors, and what is no line of its log.
  *
  * @param known lines that are no news
  */

@@ -83,7 +83,7 @@ export async function openWire(url: string, protocol: "h2" | "http/1.1"): Promis
   const { hostname, port, protocol: scheme } = new URL(url);
   const where = { host: hostname, port: Number(port) };
   const isTls = scheme === "https:";
-  // The attacker does not care who it attacks.
+  // An attacker does not check certificates.
   const socket = isTls
     ? connectTls({ ...where, ALPNProtocols: [protocol], rejectUnauthorized: false })
     : connectTcp(where);

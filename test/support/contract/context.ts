@@ -10,7 +10,7 @@ import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
 import { groupKey, partitionPrefix } from "../../../src/store/keys.ts";
 import { RedisUserGroups } from "../../../src/store/user-groups.ts";
 
-/** Opens connections, at least one, to one set of data; they are closed by whoever opens them. */
+/** Opens connections, at least one, to one set of data; the suite that opens them closes them. */
 export type OpenClients = () => Promise<readonly StoreClient[]>;
 
 /** The ring of the contract's stores. */
@@ -20,7 +20,7 @@ export const RING: readonly RingKey[] = [{ id: "k1", secret: new Uint8Array(32).
 export interface ContractContext {
   /** The store of one worker; `worker` picks its connection. */
   store(options?: { worker?: number; ring?: readonly RingKey[] }): RedisUserGroups;
-  /** The connections, for those who look beneath the store. */
+  /** The connections, for tests that look beneath the store. */
   clients(): readonly StoreClient[];
   /** The first connection itself. */
   redis(): ScriptedRedis;

@@ -83,7 +83,7 @@ export function ringContract({ store, clients, redis }: ContractContext): void {
       for (const client of clients()) {
         await redis().del(TOKEN_KEYS_KEY);
         const lacking = await Promise.all([checkTokenKeys(client, [OLD]), checkTokenKeys(client, [NEXT])]);
-        // Neither saw the other's key when it looked; whoever noted its own later finds both.
+        // Neither saw the other's key when it looked; the one that noted its own last finds both.
         expect(lacking).toEqual([[], ["k1"]]);
       }
     });

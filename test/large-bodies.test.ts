@@ -1,0 +1,93 @@
+import { describe, expect, it } from "vitest";
+import { http2On, openHttp2 } from "./support/http.ts";
+import { FLAG, FRAME, frame, HELLO, requestHeaders } from "./support/http2-frames.ts";
+import { framesIn, type RawSocket } from "./support/raw-socket.ts";
+import { VARIANTS } from "./support/variants.ts";
+import { waitFor } from "./support/wait.ts";
+import { MIB, statusOn, watchedPort } from "./support/watched-port.ts";
+
+const frames = (raw: RawSocket) => framesIn(raw.received());
+
+// They mostly wait, each for a server of its own.
+describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ runtime, tls }) => {
+  const { port, dial, heldBytes } = watchedPort(runtime, { maxConnections: 80, tls: tls?.server });
+
+  it.sequential("takes bodies of one-byte pieces in no more memory than their bytes", async () => {
+    const pieces = 120_000;
+    const overHttp1 = await Promise.all([dial("http/1.1"), dial("http/1.1")]);
+    const overHttp2 = await Promise.all([dial(), dial()]);
+    for (const raw of overHttp1) raw.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for (const raw of overHttp2) raw.send(Buffer.concat([HELLO, requestHeaders(1, {})]));
+    const before = await heldBytes();
+    const many = 10_000;
+    const piece1 = Buffer.from("1\r\na\r\n".repeat(many));
+    const piece2 = Buffer.concat(Array.from({ length: many }, () => frame(FRAME.data, 0, 1, Buffer.from("a"))));
+    const sendAll = (raw: RawSocket, bytes: Buffer) =>
+      new Promise<void>((resolve) => raw.socket.write(bytes, () => resolve()));
+    await Promise.all([
+      ...overHttp1.map(async (raw) => {
+        for (let sent = 0; sent < pieces; sent += many) await sendAll(raw, piece1);
+      }),
+      ...overHttp2.map(async (raw) => {
+        // The window of a stream is 64 KiB at first.
+        let granted = 65_535;
+        for (let sent = 0; sent < pieces; sent += many) {
+          await waitFor("there is a window", () => {
+            granted = 65_535 + windowOf(frames(raw), 1);
+            return granted - sent >= many;
+          });
+          await sendAll(raw, piece2);
+        }
+      }),
+    ]);
+    expect((await heldBytes()) - before).toBeLessThan(24 * MIB);
+    for (const raw of overHttp1) raw.send("0\r\n\r\n");
+    for (const raw of overHttp2) raw.send(frame(FRAME.data, FLAG.endStream, 1));
+    for (const raw of overHttp1)
+      await waitFor("it is answered", () => raw.received().toString("latin1").startsWith("HTTP/1.1 200"));
+    for (const raw of overHttp2) await waitFor("it is answered", () => statusOn(raw, 1) === "200");
+  });
+
+  it.sequential("answers each of 200 oversized messages on one connection, and goes on", async () => {
+    const session = openHttp2(port.url);
+    const send = async (body?: Buffer) =>
+      (await http2On(session, "/", { method: "POST", ...(body && { body }) })).status;
+    const body = Buffer.alloc(MIB + 300_000);
+    for (let turn = 0; turn < 50; turn++) {
+      const statuses = await Promise.all([send(body), send(body), send(body), send(body)]);
+      expect(statuses).toEqual([413, 413, 413, 413]);
+    }
+    expect(await send()).toBe(200);
+    expect(session.destroyed).toBe(false);
+    session.destroy();
+  });
+
+  it.sequential("resets an oversized message that does not end, once it is answered", async () => {
+    const session = openHttp2(port.url);
+    const stream = session.request({ ":method": "POST", ":path": "/" }, { endStream: false });
+    let status: number | undefined;
+    stream.on("response", (headers) => {
+      status = headers[":status"];
+    });
+    stream.on("error", () => {});
+    stream.resume();
+    const closed = new Promise<void>((resolve) => stream.once("close", resolve));
+    const piece = Buffer.alloc(MIB);
+    const more = () => {
+      if (!stream.destroyed && !stream.closed) stream.write(piece, () => setImmediate(more));
+    };
+    more();
+    await closed;
+    expect([status, stream.rstCode]).toEqual([413, 0]);
+    const next = session.request({ ":path": "/" });
+    expect(await new Promise((resolve) => next.once("response", (headers) => resolve(headers[":status"])))).toBe(200);
+    session.destroy();
+  });
+});
+
+/** How much WINDOW_UPDATE frames granted to a stream. */
+function windowOf(frames: ReturnType<typeof framesIn>, stream: number): number {
+  return frames
+    .filter((one) => one.type === FRAME.windowUpdate && one.stream === stream)
+    .reduce((sum, { payload }) => sum + payload.readUInt32BE(), 0);
+}

@@ -1,0 +1,72 @@
+import { connect as connectHttp2 } from "node:http2";
+import { describe, expect, it } from "vitest";
+import { FRAME, HELLO, requestHeaders } from "./support/http2-frames.ts";
+import { framesIn, type RawSocket } from "./support/raw-socket.ts";
+import { VARIANTS } from "./support/variants.ts";
+import { pause, waitFor } from "./support/wait.ts";
+import { statusOn, watchedPort } from "./support/watched-port.ts";
+
+const frames = (raw: RawSocket) => framesIn(raw.received());
+
+// They mostly wait, each for a server of its own.
+describe.concurrent.each(VARIANTS)("limits on $runtime, TLS $secure:", ({ runtime, tls }) => {
+  const { port, raws, dial } = watchedPort(runtime, {
+    maxConnections: 80,
+    streams: { max: 6, maxOfConnection: 4, lifetimeMs: 2000 },
+    tls: tls?.server,
+  });
+
+  it.sequential("limits streams, of one connection and of all, and how long they last", async () => {
+    const [one, two] = [await dial(), await dial()];
+    const open = (streams: number[]) => streams.map((stream) => requestHeaders(stream, { ":path": "/stream" }));
+    one.send(Buffer.concat([HELLO, ...open([1, 3, 5, 7, 9])]));
+    await waitFor("the fifth of a connection is refused", () => statusOn(one, 9) === "429");
+    two.send(Buffer.concat([HELLO, ...open([1, 3, 5])]));
+    await waitFor("the seventh of all is refused", () => statusOn(two, 5) === "429");
+    const http1 = await dial("http/1.1");
+    http1.send("POST /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+    await waitFor("so it is over HTTP/1.1", () => http1.received().toString("latin1").startsWith("HTTP/1.1 429"));
+    expect(frames(one).filter(({ type }) => type === FRAME.headers)).toHaveLength(1);
+    await waitFor("their time is up", () => frames(one).filter(({ type }) => type === FRAME.reset).length >= 4);
+    one.send(Buffer.concat(open([11])));
+    await pause(200);
+    expect(statusOn(one, 11)).toBeUndefined();
+  });
+
+  it.sequential("limits connections, and closes those that are silent for others", async () => {
+    for (let i = 0; i < 79; i++) await dial(i % 2 === 0 ? "h2" : "http/1.1");
+    await waitFor("somebody else gets in", async () => {
+      const raw = await dial("http/1.1");
+      raw.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+      await waitFor("it is answered or closed", () => raw.isClosed() || raw.received().length > 0);
+      return raw.received().length > 0;
+    });
+    expect(raws.filter((raw) => !raw.isClosed()).length).toBeLessThanOrEqual(80);
+    for (const { socket } of raws.splice(0)) socket.destroy();
+  });
+
+  it.sequential("takes 32 KiB of header fields, and no more", async () => {
+    const [fits, large] = ["a".repeat(31 * 1024), "a".repeat(40 * 1024)];
+    for (const [value, expected] of [
+      [fits, "HTTP/1.1 200"],
+      [large, "HTTP/1.1 431"],
+    ] as const) {
+      const raw = await dial("http/1.1");
+      raw.send(`GET / HTTP/1.1\r\nHost: x\r\nx: ${value}\r\n\r\n`);
+      await waitFor("it is answered", () => raw.received().toString("latin1").startsWith(expected));
+    }
+    const answer = (value: string) =>
+      new Promise((resolve) => {
+        const session = connectHttp2(port.url, { rejectUnauthorized: false });
+        session.on("error", resolve);
+        const stream = session.request({ ":path": "/", x: value.slice(0, 20_000), y: value.slice(20_000) });
+        stream.on("error", () => resolve("refused"));
+        stream.on("response", (headers) => resolve(headers[":status"]));
+        stream.on("close", () => {
+          resolve("refused");
+          session.destroy();
+        });
+      });
+    expect([await answer(fits), await answer(large)]).toEqual([200, 431]);
+  });
+});

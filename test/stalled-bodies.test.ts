@@ -1,0 +1,51 @@
+import { describe, expect, it } from "vitest";
+import { FRAME, frame, HELLO, requestHeaders } from "./support/http2-frames.ts";
+import { framesIn, type RawSocket } from "./support/raw-socket.ts";
+import { VARIANTS } from "./support/variants.ts";
+import { waitFor } from "./support/wait.ts";
+import { MIB, statusOn, watchedPort } from "./support/watched-port.ts";
+
+const frames = (raw: RawSocket) => framesIn(raw.received());
+
+describe.each(VARIANTS)("bodies that stall on $runtime, TLS $secure:", ({ runtime, tls }) => {
+  const { raws, dial, heldBytes } = watchedPort(runtime, { arrivalTimeoutMs: 1500, tls: tls?.server });
+
+  it("answers bodies of no piece, or of one, that do not end", async () => {
+    const none = await dial();
+    none.send(Buffer.concat([HELLO, requestHeaders(1, {})]));
+    const one = await dial();
+    one.send(Buffer.concat([HELLO, requestHeaders(1, {}), frame(FRAME.data, 0, 1, Buffer.from("half"))]));
+    const http1 = await dial("http/1.1");
+    http1.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");
+    for (const raw of [none, one]) {
+      await waitFor("it is told that it took too long", () => statusOn(raw, 1) === "408");
+      // The connection is there for others.
+      raw.send(requestHeaders(3, { ":method": "GET" }, { endStream: true }));
+      await waitFor("the next is answered", () => statusOn(raw, 3) === "200");
+      await waitFor("the first is reset", () =>
+        frames(raw).some(({ type, stream }) => type === FRAME.reset && stream === 1),
+      );
+    }
+    await waitFor("it is told over HTTP/1.1", () => http1.received().toString("latin1").startsWith("HTTP/1.1 408"));
+    await waitFor("and closed", () => http1.isClosed());
+  });
+
+  it("bounds what half bodies hold", async () => {
+    const before = await heldBytes();
+    const streams = Array.from({ length: 250 }, (_, i) => 2 * i + 1);
+    const half = Buffer.alloc(200, "a");
+    const sent = Buffer.concat([
+      HELLO,
+      ...streams.flatMap((stream) => [requestHeaders(stream, {}), frame(FRAME.data, 0, stream, half)]),
+      frame(FRAME.ping, 0, 0, Buffer.alloc(8)),
+    ]);
+    for (let i = 0; i < 60; i++) (await dial()).send(sent);
+    for (const raw of raws)
+      await waitFor("it is read", () => raw.isClosed() || frames(raw).some(({ type }) => type === FRAME.ping));
+    expect((await heldBytes()) - before).toBeLessThan(160 * MIB);
+    for (const raw of raws)
+      await waitFor("all are answered", () => frames(raw).filter(({ type }) => type === FRAME.headers).length === 250);
+    for (const { socket } of raws.splice(0)) socket.destroy();
+    await waitFor("it is given back", async () => (await heldBytes()) - before < 24 * MIB);
+  });
+});

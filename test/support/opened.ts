@@ -1,0 +1,158 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished } from "vitest";
+import { openRedis, type StoreClient, type StoreClientOptions } from "../../src/store/client.ts";
+import { type OwnPort, type OwnPortOptions, startOwnPort } from "./own-ports.ts";
+import type { RunningProcess } from "./process.ts";
+import { startRedis, type TestRedis } from "./redis.ts";
+import { openRedisProxy, type RedisProxy } from "./redis-proxy.ts";
+import {
+  type LaunchedServer,
+  launch,
+  type Runtime,
+  type ServerOptions,
+  startServer,
+  type TestServer,
+} from "./server.ts";
+
+/*
+ * What tests open, and what closes it, whether they pass or fail, what was opened last first:
+ *
+ * - `new...` is called in a test, and closed after it. It is not for concurrent tests: Vitest does not know which of
+ *   them calls.
+ * - `suite...` is called where a suite is described. It opens before the tests of the suite and is closed after them.
+ */
+
+/** URL of the real Redis that all tests share; undefined when there is no redis-server. */
+export const redisUrl = inject("redisUrl");
+
+/** A suite that is left out where there is no redis-server. */
+export const describeWithRedis = describe.skipIf(redisUrl === undefined);
+
+/** What no process of ours may write. */
+const UNFORESEEN = /\b[A-Z]\w+Warning\b|[Uu]ncaught|[Uu]nhandled/;
+
+/** Has something closed when the running test is over. */
+export function closeLater(close: () => unknown): void {
+  onTestFinished(async () => void (await close()));
+}
+
+/** A server. It must not warn, and where the test does not end it, it must end with 0 at SIGTERM. */
+export async function newServer(options: ServerOptions = {}): Promise<TestServer> {
+  const server = await startServer(options);
+  closeLater(() => endServer(server));
+  return server;
+}
+
+/** A server that may not come to listen. */
+export function newLaunched(options: ServerOptions): LaunchedServer {
+  return newProcess(launch(options));
+}
+
+/** Any other process. */
+export function newProcess<T extends RunningProcess>(started: T): T {
+  closeLater(() => started.stop());
+  return started;
+}
+
+/** An empty folder. */
+export function newFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "ugs-test-"));
+  closeLater(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A Redis. */
+export async function newRedis(args: readonly string[] = []): Promise<TestRedis> {
+  const redis = await startRedis(args);
+  closeLater(() => redis.stop());
+  return redis;
+}
+
+/** A proxy in front of a Redis. */
+export async function newProxy({ port }: Pick<TestRedis, "port">): Promise<RedisProxy> {
+  const proxy = await openRedisProxy(port);
+  closeLater(() => proxy.close());
+  return proxy;
+}
+
+/** A connection to Redis as the service has it. Default: one that is patient. */
+export async function newStoreClient(
+  { url }: Pick<TestRedis, "url">,
+  options: StoreClientOptions = { timeoutMs: 10_000 },
+): Promise<StoreClient> {
+  const client = await openRedis(url, options);
+  closeLater(() => client.close());
+  return client;
+}
+
+/** A connection to Redis as an operator has it. */
+export function newOperator({ url }: Pick<TestRedis, "url">): Redis {
+  const operator = new Redis(url).on("error", () => {});
+  closeLater(() => operator.disconnect());
+  return operator;
+}
+
+/** A server for a suite, as `newServer`. @param options what is not there before the suite begins is told by a function */
+export function suiteServer(options: ServerOptions | (() => ServerOptions) = {}): TestServer {
+  return forSuite(() => startServer(typeof options === "function" ? options() : options), endServer);
+}
+
+/** A Redis for a suite. */
+export function suiteRedis(args: readonly string[] | (() => readonly string[]) = []): TestRedis {
+  return forSuite(
+    () => startRedis(typeof args === "function" ? args() : args),
+    (redis) => redis.stop(),
+  );
+}
+
+/** A proxy for a suite, in front of a Redis. */
+export function suiteProxy(redis: Pick<TestRedis, "port">): RedisProxy {
+  return forSuite(
+    () => openRedisProxy(redis.port),
+    (proxy) => proxy.close(),
+  );
+}
+
+/** A port of the transport alone for a suite. */
+export function suitePort(runtime: Runtime, options: OwnPortOptions, heapMib?: number): OwnPort {
+  return forSuite(
+    () => startOwnPort(runtime, options, heapMib),
+    async (port) => {
+      expect(port.isRunning()).toBe(true);
+      expect(port.output()).not.toMatch(UNFORESEEN);
+      await port.stop();
+    },
+  );
+}
+
+/**
+ * Opens something before the tests of a suite, and closes it after them.
+ *
+ * @returns what stands for it: each use is passed on to what was opened. @throws when it is used before the suite begins
+ */
+export function forSuite<T extends object>(open: () => T | Promise<T>, close: (opened: T) => unknown): T {
+  let opened: T | undefined;
+  beforeAll(async () => {
+    opened = await open();
+  });
+  afterAll(async () => {
+    if (opened) await close(opened);
+  });
+  return new Proxy({} as T, {
+    get: (_, name) => {
+      if (!opened) throw new Error(`${String(name)} was asked for before the suite has begun`);
+      const value: unknown = Reflect.get(opened, name, opened);
+      return typeof value === "function" ? value.bind(opened) : value;
+    },
+  });
+}
+
+async function endServer(server: TestServer): Promise<void> {
+  const isRunning = server.isRunning();
+  const code = await server.stop();
+  expect(server.output()).not.toMatch(UNFORESEEN);
+  if (isRunning) expect(code).toBe(0);
+}

@@ -1,0 +1,42 @@
+import { expect } from "vitest";
+import type { JsonObject } from "../../src/domain/user-group.ts";
+import { type HttpAnswer, type HttpRequest, http1 } from "./http.ts";
+import { newId } from "./matrix.ts";
+import type { TestServer } from "./server.ts";
+
+/** The body of a success. */
+export type Success = { success: number; new_user_group?: boolean; user_group: JsonObject & { token: string } };
+
+/** Calls of REST to a server, with an API token. */
+export function restCalls(server: TestServer) {
+  /** A call; a body that is no text is sent as JSON. */
+  async function call(
+    method: string,
+    body: JsonObject | string | undefined,
+    options: HttpRequest & { target?: string } = {},
+  ) {
+    const { target = "/api/user", headers } = options;
+    const authorization = `Token ${server.tokens.customer}`;
+    return http1(server.url, target, {
+      method,
+      headers: { authorization, "content-type": "application/json", ...headers },
+      body: typeof body === "object" ? JSON.stringify(body) : body,
+    });
+  }
+
+  /** The body of an answer, which must be a success. */
+  async function ok(answer: Promise<HttpAnswer>): Promise<Success> {
+    const { status, json } = await answer;
+    const body = json<Success>();
+    expect(status, JSON.stringify(body)).toBe(200);
+    return body;
+  }
+
+  /** Creates a group. */
+  async function created(fields: JsonObject = {}): Promise<Success & { id: string }> {
+    const id = newId();
+    return { ...(await ok(call("GET", { user_group_id: id, ...fields }))), id };
+  }
+
+  return { call, ok, created };
+}

@@ -1,0 +1,57 @@
+import { describe, it } from "vitest";
+import { FRAME, frame, HELLO, numberFrame, requestHeaders, settings } from "./support/http2-frames.ts";
+import { descriptorsOf } from "./support/process-usage.ts";
+import { VARIANTS } from "./support/variants.ts";
+import { waitFor } from "./support/wait.ts";
+import { MIB, watchedPort } from "./support/watched-port.ts";
+
+// They mostly wait, each for a server of its own.
+describe.concurrent.each(VARIANTS)("unread answers on $runtime, TLS $secure:", ({ runtime, tls }) => {
+  const { port, raws, dial, memory, heldBytes } = watchedPort(runtime, { readTimeoutMs: 1500, tls: tls?.server });
+
+  it.sequential("ends who reads no answers, PINGs or not", async () => {
+    const before = await heldBytes();
+    const streams = Array.from({ length: 100 }, (_, i) => 2 * i + 1);
+    const windows = settings([4, 100]);
+    const requests = streams.map((stream) => requestHeaders(stream, { "x-bytes": "125000" }, { endStream: true }));
+    for (let i = 0; i < 15; i++) (await dial()).send(Buffer.concat([HELLO, windows, ...requests]));
+    const pings = setInterval(() => {
+      for (const raw of raws) if (!raw.isClosed()) raw.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
+    }, 100);
+    try {
+      // A byte now and then is no progress either.
+      const trickle = setInterval(() => {
+        for (const raw of raws) if (!raw.isClosed()) raw.send(numberFrame(FRAME.windowUpdate, 1, 1));
+      }, 500);
+      for (const raw of raws) await waitFor("it is closed", () => raw.isClosed());
+      clearInterval(trickle);
+    } finally {
+      clearInterval(pings);
+    }
+    await waitFor("it is given back", async () => (await heldBytes()) - before < 24 * MIB);
+  });
+
+  it.sequential("ends who reads nothing at all", async () => {
+    const before = await heldBytes();
+    const open = descriptorsOf(port.pid);
+    const { served } = await memory();
+    const windows = settings([4, 2 ** 31 - 1]);
+    const window = numberFrame(FRAME.windowUpdate, 0, 2 ** 30);
+    const requests = Array.from({ length: 100 }, (_, i) =>
+      requestHeaders(2 * i + 1, { "x-bytes": "1000000" }, { endStream: true }),
+    );
+    const overHttp2 = await dial();
+    const pipelined = await dial("http/1.1");
+    for (const { socket } of [overHttp2, pipelined]) socket.pause();
+    overHttp2.send(Buffer.concat([HELLO, windows, window, ...requests]));
+    pipelined.send("GET / HTTP/1.1\r\nHost: x\r\nx-bytes: 1000000\r\n\r\n".repeat(100));
+    await waitFor("they are served", async () => (await memory()).served > served);
+    // A client that does not read does not see that its connection is closed.
+    await waitFor("the server has closed them", () => descriptorsOf(port.pid) <= open);
+    await waitFor("it is given back", async () => (await heldBytes()) - before < 24 * MIB);
+    for (const raw of [overHttp2, pipelined]) {
+      raw.socket.resume();
+      await waitFor("it is closed", () => raw.isClosed());
+    }
+  });
+});
