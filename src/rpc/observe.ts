@@ -33,24 +33,7 @@ const SERVER_FAULTS: ReadonlySet<Code> = new Set([Code.Unknown, Code.Internal, C
 /** The id that the caller sent, or a new one when there is none that can be sent back. */
 export function requestIdOf(header: { get(name: string): string | null }): string {
   const given = header.get(REQUEST_ID_HEADER);
-  return given !== null && REQUEST_ID.test(given) ? given : newRequestId();
-}
-
-/** The bytes of a number in hexadecimal digits. */
-const HEX: readonly string[] = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
-
-let idPrefix = "";
-let lastId = 0;
-
-/**
- * A new id, in the form of a UUID. It is unique, and no secret: one can be guessed from another, for a random one for
- * every request would cost more than all its other headers.
- */
-function newRequestId(): string {
-  lastId = (lastId + 1) & 0xffff;
-  // Random as a whole every 65,536 requests, then counted on.
-  if (lastId === 1) idPrefix = randomUUID().slice(0, -4);
-  return idPrefix + HEX[lastId >> 8] + HEX[lastId & 0xff];
+  return given !== null && REQUEST_ID.test(given) ? given : randomUUID();
 }
 
 /**
