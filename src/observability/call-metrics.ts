@@ -1,6 +1,5 @@
-import type { Registry } from "prom-client";
-import { LeanCounter } from "./lean-counter.ts";
-import { LeanHistogram } from "./lean-histogram.ts";
+import { Counter, Gauge, type Registry } from "prom-client";
+import { ArrayHistogram } from "./array-histogram.ts";
 
 /** How gRPC names success. */
 export const CODE_OK = "OK";
@@ -22,36 +21,55 @@ export interface CallSeries {
   end(code: string, seconds: number): void;
 }
 
-/** What is counted and timed of calls, by the names that gRPC servers have for it (github.com/grpc-ecosystem/go-grpc-prometheus). */
+const LABELS = ["grpc_type", "grpc_service", "grpc_method", "protocol"] as const;
+
+/**
+ * What is counted and timed of calls, by the names that gRPC servers have for it
+ * (github.com/grpc-ecosystem/go-grpc-prometheus). Calls are counted in plain
+ * fields, and prom-client is told when somebody reads them: its own counting
+ * makes a text of the labels every time.
+ */
 export class CallMetrics {
-  readonly #started: LeanCounter;
-  readonly #handled: LeanCounter;
-  readonly #inFlight: LeanCounter;
-  readonly #seconds: LeanHistogram;
+  readonly #seconds: ArrayHistogram;
   readonly #series = new Map<CallKind, Map<string, OneCallSeries>>();
 
   /** @param buckets upper bounds in seconds, rising */
   constructor(registry: Registry, buckets: readonly number[]) {
-    const labelNames = ["grpc_type", "grpc_service", "grpc_method", "protocol"];
-    this.#started = new LeanCounter(
-      { name: "grpc_server_started_total", help: "Calls that began", labelNames },
-      registry,
-    );
-    this.#handled = new LeanCounter(
-      {
-        name: "grpc_server_handled_total",
-        help: "Calls that ended, by code",
-        labelNames: [...labelNames, "grpc_code"],
+    const all = () => [...this.#series.values()].flatMap((ofKind) => [...ofKind.values()]);
+    const registers = [registry];
+    new Counter({
+      name: "grpc_server_started_total",
+      help: "Calls that began",
+      labelNames: LABELS,
+      registers,
+      collect() {
+        this.reset();
+        for (const { labels, started } of all()) this.inc(labels, started);
       },
-      registry,
-    );
-    this.#inFlight = new LeanCounter(
-      { name: "grpc_server_in_flight", help: "Calls that are under way", labelNames },
-      registry,
-      "gauge",
-    );
-    this.#seconds = new LeanHistogram(
-      { name: "grpc_server_handling_seconds", help: "How long unary calls took", labelNames, buckets },
+    });
+    new Counter({
+      name: "grpc_server_handled_total",
+      help: "Calls that ended, by code",
+      labelNames: [...LABELS, "grpc_code"],
+      registers,
+      collect() {
+        this.reset();
+        for (const { labels, handled } of all()) {
+          for (const [grpc_code, count] of handled) this.inc({ ...labels, grpc_code }, count);
+        }
+      },
+    });
+    new Gauge({
+      name: "grpc_server_in_flight",
+      help: "Calls that are under way",
+      labelNames: LABELS,
+      registers,
+      collect() {
+        for (const { labels, inFlight } of all()) this.set(labels, inFlight);
+      },
+    });
+    this.#seconds = new ArrayHistogram(
+      { name: "grpc_server_handling_seconds", help: "How long unary calls took", labelNames: LABELS, buckets },
       registry,
     );
   }
@@ -61,53 +79,41 @@ export class CallMetrics {
     const ofKind = this.#series.get(kind) ?? new Map<string, OneCallSeries>();
     let series = ofKind.get(protocol);
     if (!series) {
-      const labels = [kind.type, kind.service, kind.method, protocol];
-      series = new OneCallSeries({
-        started: this.#started.labels(...labels),
-        inFlight: this.#inFlight.labels(...labels),
-        // A stream takes as long as its caller listens.
-        seconds: kind.type === "unary" ? this.#seconds.labels(...labels) : undefined,
-        handled: (code) => this.#handled.labels(...labels, code),
-      });
+      series = new OneCallSeries(kind, protocol, this.#seconds);
       this.#series.set(kind, ofKind.set(protocol, series));
     }
-    for (const code of codes) series.handled(code);
+    for (const code of codes) series.expect(code);
     return series;
   }
 }
 
-interface SeriesParts {
-  readonly started: () => void;
-  readonly inFlight: (by: number) => void;
-  readonly seconds: ((seconds: number) => void) | undefined;
-  readonly handled: (code: string) => () => void;
-}
-
 class OneCallSeries implements CallSeries {
-  readonly #parts: SeriesParts;
-  readonly #byCode = new Map<string, () => void>();
+  readonly labels: Readonly<Record<(typeof LABELS)[number], string>>;
+  started = 0;
+  inFlight = 0;
+  /** How many calls ended, by code. */
+  readonly handled = new Map<string, number>();
+  readonly #observe: ((seconds: number) => void) | undefined;
 
-  constructor(parts: SeriesParts) {
-    this.#parts = parts;
+  constructor({ type, service, method }: CallKind, protocol: string, seconds: ArrayHistogram) {
+    this.labels = { grpc_type: type, grpc_service: service, grpc_method: method, protocol };
+    // A stream takes as long as its caller listens.
+    this.#observe = type === "unary" ? seconds.labels(type, service, method, protocol) : undefined;
   }
 
   start(): void {
-    this.#parts.started();
-    this.#parts.inFlight(1);
+    this.started++;
+    this.inFlight++;
   }
 
   end(code: string, seconds: number): void {
-    this.#parts.inFlight(-1);
-    this.handled(code)();
-    this.#parts.seconds?.(seconds);
+    this.inFlight--;
+    this.handled.set(code, (this.handled.get(code) ?? 0) + 1);
+    this.#observe?.(seconds);
   }
 
-  handled(code: string): () => void {
-    let count = this.#byCode.get(code);
-    if (!count) {
-      count = this.#parts.handled(code);
-      this.#byCode.set(code, count);
-    }
-    return count;
+  /** Has calls that end with a code counted from zero. */
+  expect(code: string): void {
+    if (!this.handled.has(code)) this.handled.set(code, 0);
   }
 }

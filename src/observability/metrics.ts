@@ -1,8 +1,8 @@
 import cluster from "node:cluster";
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Registry } from "prom-client";
+import { ArrayHistogram } from "./array-histogram.ts";
 import { type CallKind, CallMetrics, type CallSeries } from "./call-metrics.ts";
 import { Exposition, type MetricsFormat } from "./exposition.ts";
-import { LeanHistogram } from "./lean-histogram.ts";
 import { metricsOfAllWorkers } from "./worker-metrics.ts";
 
 /** A round trip to the store that has ended. */
@@ -18,7 +18,7 @@ const CALL_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25
 export class Metrics {
   readonly #registry = new Registry();
   readonly #calls = new CallMetrics(this.#registry, CALL_BUCKETS);
-  readonly #storeSeconds = new LeanHistogram(
+  readonly #storeSeconds = new ArrayHistogram(
     {
       name: "ugs_redis_duration_seconds",
       help: "How long round trips to Redis took, by operation",

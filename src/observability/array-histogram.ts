@@ -1,5 +1,7 @@
 import type { Registry } from "prom-client";
-import { LabelledSeries, type Labels } from "./labelled-series.ts";
+
+/** The label values of a series, by label name. */
+type Labels = { readonly [name: string]: string };
 
 /** What a histogram measures. */
 export interface HistogramOptions {
@@ -34,17 +36,16 @@ class Series {
 }
 
 /**
- * A histogram of prom-client's registry that counts in plain arrays: an
- * observation costs a tenth of prom-client's own. It is exposed alike
+ * A histogram of prom-client's registry that counts in plain arrays; prom-client's
+ * own makes a text of the labels for every observation. It is exposed alike
  * (https://prometheus.io/docs/concepts/metric_types/#histogram).
  */
-export class LeanHistogram {
+export class ArrayHistogram {
   readonly #options: HistogramOptions;
-  readonly #series: LabelledSeries<Series>;
+  readonly #series = new Map<string, Series>();
 
   constructor(options: HistogramOptions, registry: Registry) {
     this.#options = options;
-    this.#series = new LabelledSeries(options.labelNames, (labels) => new Series(labels, options.buckets));
     registry.registerMetric(this as never);
   }
 
@@ -54,14 +55,18 @@ export class LeanHistogram {
 
   /** What observes values in seconds under these label values, in the order of the label names; keep it. */
   labels(...values: readonly string[]): (value: number) => void {
-    const series = this.#series.get(values);
+    const { labelNames, buckets } = this.#options;
+    const key = JSON.stringify(values);
+    const labels = Object.fromEntries(labelNames.map((name, i) => [name, values[i] ?? ""]));
+    const series = this.#series.get(key) ?? new Series(labels, buckets);
+    this.#series.set(key, series);
     return (value) => series.observe(value);
   }
 
   /** All of it, as prom-client's registry asks for it. */
   async get() {
     const { name, help, buckets } = this.#options;
-    const values = this.#series.all().flatMap(({ labels, counts, sum }) => {
+    const values = [...this.#series.values()].flatMap(({ labels, counts, sum }) => {
       let total = 0;
       const cumulative = counts.map((count, i) => {
         total += count;

@@ -1,12 +1,12 @@
 import { Histogram, Registry } from "prom-client";
 import { expect, it } from "vitest";
-import { LeanHistogram } from "./lean-histogram.ts";
+import { ArrayHistogram } from "./array-histogram.ts";
 
 it("is exposed as prom-client's own histogram is", async () => {
   const options = { name: "h", help: "some help", labelNames: ["a", "b"], buckets: [0.1, 0.5, 1] };
-  const [own, lean] = [new Registry(), new Registry()];
+  const [own, arrays] = [new Registry(), new Registry()];
   const histogram = new Histogram({ ...options, registers: [own] });
-  const leanHistogram = new LeanHistogram(options, lean);
+  const arrayHistogram = new ArrayHistogram(options, arrays);
   for (const [a, b] of [
     ["x", "y"],
     ["x", "z"],
@@ -14,10 +14,10 @@ it("is exposed as prom-client's own histogram is", async () => {
   ] as const) {
     for (const value of [0, 0.05, 0.1, 0.10001, 0.5, 0.75, 1, 2, 1000]) {
       histogram.labels(a, b).observe(value);
-      leanHistogram.labels(a, b)(value);
+      arrayHistogram.labels(a, b)(value);
     }
   }
-  expect((await lean.metrics()).split("\n").sort()).toEqual((await own.metrics()).split("\n").sort());
-  const aggregated = Registry.merge([lean]);
-  expect(await aggregated.metrics()).toBe(await lean.metrics());
+  expect((await arrays.metrics()).split("\n").sort()).toEqual((await own.metrics()).split("\n").sort());
+  const aggregated = Registry.merge([arrays]);
+  expect(await aggregated.metrics()).toBe(await arrays.metrics());
 });
