@@ -13,7 +13,8 @@ import { type Aside, type Durations, newGroup, type Turn, takeTurns } from "./tu
 
 /** What is to be measured, and how thoroughly. */
 export interface Plan {
-  readonly rows: readonly Row[];
+  /** Servers that take turns with each other; none of another group runs meanwhile. */
+  readonly groups: readonly (readonly Row[])[];
   /** Those that the rows name; `node` among them. */
   readonly runtimes: readonly RuntimeInfo[];
   readonly calls: readonly CallKey[];
@@ -53,9 +54,12 @@ export async function runBenchmark(plan: Plan): Promise<Results> {
     const seeded = await seed(start, redis.url);
     const results = { startMs, turns: [] as Turn[], asides: [] as Aside[] };
     for (let round = 0; round < plan.rounds; round++) {
-      const { turns, asides } = await runRound(plan, round, { ...seeded, start, folder });
-      results.turns.push(...turns);
-      results.asides.push(...asides);
+      for (const [group, rows] of plan.groups.entries()) {
+        const bout = { rows, round, number: round * plan.groups.length + group };
+        const { turns, asides } = await runBout(plan, bout, { ...seeded, start, folder });
+        results.turns.push(...turns);
+        results.asides.push(...asides);
+      }
     }
     return results;
   } finally {
@@ -72,27 +76,34 @@ interface Seeded {
   readonly references: ReadonlyMap<CallKey, Answer>;
 }
 
-/** Starts every server, and has them take turns at call after call. */
-async function runRound(
+/** What a group does in a round. */
+interface Bout {
+  readonly rows: readonly Row[];
+  readonly round: number;
+  /** Unique among all groups and rounds. */
+  readonly number: number;
+}
+
+/** Starts every server of a group, and has them take turns at call after call. */
+async function runBout(
   plan: Plan,
-  round: number,
+  { rows, round, number }: Bout,
   { start, folder, subject, references }: Seeded & { start: Start; folder: string },
 ): Promise<{ turns: Turn[]; asides: Aside[] }> {
   const found = { turns: [] as Turn[], asides: [] as Aside[] };
   const servers: BenchServer[] = [];
   try {
-    for (const row of plan.rows) {
+    for (const row of rows) {
       if (row.calls.some((key) => plan.calls.includes(key))) servers.push(await start(row));
     }
     for (const [key, call] of calls(subject)) {
       const those = servers.filter(({ row }) => row.calls.includes(key));
       const reference = references.get(key);
       if (!plan.calls.includes(key) || those.length === 0 || !reference) continue;
-      const firstNumber = round * plan.turns;
       // Changes have no peers to be told from by some per cent.
       const turn = READS.includes(key) ? plan.durations.turn : plan.durations.turn / 2;
       const durations = { ...plan.durations, turn };
-      const options = { call, reference, durations, turns: plan.turns, firstNumber, folder };
+      const options = { call, reference, durations, turns: plan.turns, bout: number, folder };
       const { turns, asides } = await takeTurns(those, options);
       found.turns.push(...turns);
       found.asides.push(...asides);

@@ -22,6 +22,8 @@ Without options, and with --without all, docs/performance.md is written too.`;
 
 const PAGE = "docs/performance.md";
 const DURATIONS = { warmUp: 1.5, turn: 0.9, paced: 2 };
+/** Turns of two servers that hardly differ: many short ones, some of which nothing disturbs. */
+const PAIRED = { warmUp: 1.5, turn: 0.3, paced: 0 };
 const QUICK = { warmUp: 0.3, turn: 0.3, paced: 0.5 };
 
 /** @param bundle how `npm run build` bundles the service */
@@ -56,7 +58,7 @@ function optionsOf(args: readonly string[]) {
   const options = {
     ...values,
     rounds: countOf(values.rounds, values.quick ? 1 : values.without === undefined ? 2 : 4),
-    turns: countOf(values.turns, values.quick ? 2 : 5),
+    turns: countOf(values.turns, values.quick ? 2 : values.without === undefined ? 5 : 16),
     calls: listOf(values.calls, CALLS) ?? (values.without === undefined ? CALLS : READS),
     runtimes: listOf(values.runtimes, RUNTIMES) ?? (values.without === undefined ? RUNTIMES : (["node"] as const)),
   };
@@ -71,9 +73,10 @@ async function measure(options: ReturnType<typeof optionsOf>, bundle: BundleServ
   const rows =
     without === undefined ? allRows(runtimes.map(({ runtime }) => runtime)) : await rowsWithout(without, bundle);
   pinToLoadCore();
-  // The latency without an optimisation is of interest; that of each is not known well enough to be a table.
-  const durations = quick ? QUICK : without === undefined ? DURATIONS : { ...DURATIONS, paced: 0 };
-  const plan: Plan = { rows, runtimes, calls: options.calls, rounds, turns, durations };
+  const durations = quick ? QUICK : without === undefined ? DURATIONS : PAIRED;
+  const [service, ...variants] = rows;
+  const groups = without === undefined || !service ? [rows] : variants.map((variant) => [service, variant]);
+  const plan: Plan = { groups, runtimes, calls: options.calls, rounds, turns, durations };
   const began = performance.now();
   const results = await runBenchmark(plan);
   console.error(`took ${((performance.now() - began) / 60_000).toFixed(1)} minutes`);

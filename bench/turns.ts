@@ -9,6 +9,8 @@ export interface Turn {
   /** Key of the row. */
   readonly row: string;
   readonly call: CallKey;
+  /** Servers of one bout were started together. */
+  readonly bout: number;
   /** Turns of one number were taken one right after the other. */
   readonly number: number;
   readonly callsPerSecond: number;
@@ -45,9 +47,9 @@ export interface TurnOptions {
   /** What the service answered, to which every server is held. */
   readonly reference: Answer;
   readonly durations: Durations;
-  /** How many turns each server takes, and the number of the first. */
+  /** How many turns each server takes. */
   readonly turns: number;
-  readonly firstNumber: number;
+  readonly bout: number;
   /** For files. */
   readonly folder: string;
 }
@@ -60,7 +62,7 @@ export async function takeTurns(
   servers: readonly BenchServer[],
   options: TurnOptions,
 ): Promise<{ turns: Turn[]; asides: Aside[] }> {
-  const { call, durations, folder, firstNumber } = options;
+  const { call, durations, folder, bout } = options;
   const subjects: Subject[] = [];
   for (const server of servers) {
     const target = { url: server.url(call.http), call, folder };
@@ -71,10 +73,11 @@ export async function takeTurns(
     subjects.push({ server, target, bytes, callsPerSecond });
   }
   const turns: Turn[] = [];
-  for (let number = firstNumber; number < firstNumber + options.turns; number++) {
+  for (let i = 0; i < options.turns; i++) {
     // To and fro, so that none always follows the same other.
-    const order = number % 2 === 0 ? subjects : subjects.toReversed();
-    for (const subject of order) turns.push(await takeTurn(subject, durations.turn, number));
+    const order = i % 2 === 0 ? subjects : subjects.toReversed();
+    const number = bout * options.turns + i;
+    for (const subject of order) turns.push({ bout, number, ...(await takeTurn(subject, durations.turn)) });
   }
   const asides: Aside[] = [];
   for (const { server, target, callsPerSecond } of subjects) {
@@ -96,7 +99,7 @@ interface Subject {
   readonly callsPerSecond: number;
 }
 
-async function takeTurn(subject: Subject, seconds: number, number: number): Promise<Turn> {
+async function takeTurn(subject: Subject, seconds: number): Promise<Omit<Turn, "bout" | "number">> {
   const { server, target } = subject;
   const started = performance.now();
   const cpuBefore = server.cpuSeconds();
@@ -113,7 +116,6 @@ async function takeTurn(subject: Subject, seconds: number, number: number): Prom
   return {
     row: server.row.key,
     call: target.call.key,
-    number,
     callsPerSecond,
     cpuMicros: (cpuSeconds * 1e6) / calls,
     serverBusy,
