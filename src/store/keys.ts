@@ -1,26 +1,13 @@
-import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
+import { type EnvironmentName, environmentPath } from "../domain/environment.ts";
 import { partitionLabel } from "../domain/token.ts";
 
 /**
  * What every key of one partition begins with. The braces are a Redis Cluster
  * hash tag: all keys of a partition share a slot, so a script may touch any.
  */
-export function partitionPrefix(environment: Environment, partition: number): string {
-  let ofEnvironment = prefixes.get(environment);
-  if (!ofEnvironment) {
-    ofEnvironment = new Array<string | undefined>(environment.partitions).fill(undefined);
-    prefixes.set(environment, ofEnvironment);
-  }
-  let prefix = ofEnvironment[partition];
-  if (prefix === undefined) {
-    prefix = `ug:{${environmentPath(environment)}/${partitionLabel(partition)}}:`;
-    ofEnvironment[partition] = prefix;
-  }
-  return prefix;
+export function partitionPrefix(environment: EnvironmentName, partition: number): string {
+  return `ug:{${environmentPath(environment)}/${partitionLabel(partition)}}:`;
 }
-
-/** The prefixes that were asked for; every call asks for one, and they never change. */
-const prefixes = new WeakMap<Environment, (string | undefined)[]>();
 
 /** Hash: one user group, a field per attribute. */
 export function groupKey(prefix: string, providedId: string): string {
