@@ -12,35 +12,12 @@ import type { TokenCipher } from "./encryption.ts";
  */
 export type GroupRecord = Record<string, string | undefined>;
 
-/**
- * A flat array of fields and values, from an index on, as a record. Every record
- * has the same shape, and is given its values by names that this program holds:
- * the runtime would look up every name that Redis sent among all of its strings.
- */
+/** A flat array of fields and values, from an index on, as a record. */
 export function recordFromFlat(flat: readonly string[], start: number): GroupRecord {
-  const record: GroupRecord = {
-    provided_id: undefined,
-    team_id: undefined,
-    name: undefined,
-    mapping: undefined,
-    properties: undefined,
-    token: undefined,
-    token_digest: undefined,
-    etag: undefined,
-    create_time: undefined,
-    update_time: undefined,
-    token_create_time: undefined,
-  };
-  for (let i = start; i + 1 < flat.length; i += 2) {
-    const field = flat[i] as string;
-    record[FIELD_NAMES.get(field) ?? field] = flat[i + 1];
-  }
+  const record: GroupRecord = {};
+  for (let i = start; i + 1 < flat.length; i += 2) record[flat[i] as string] = flat[i + 1];
   return record;
 }
-
-const FIELD_NAMES: ReadonlyMap<string, string> = new Map(
-  Object.keys(recordFromFlat([], 0)).map((name) => [name, name]),
-);
 
 /**
  * The group that a record holds.
