@@ -1,11 +1,6 @@
 import type { Redis } from "ioredis";
-import { readHashesFlat as plainHashes, recordFromFlat as plainRecord } from "./flat-hash.ts";
 
-/* ioredis with its own auto-pipelining, and the object that it makes of HGETALL. */
-
-export const readHashesFlat = plainHashes;
-
-export const recordFromFlat = plainRecord;
+/* ioredis with its own auto-pipelining. */
 
 export const batchWrites = () => (redis: Redis) => {
   redis.options.enableAutoPipelining = true;

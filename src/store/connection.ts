@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { Command, Redis, type RedisOptions } from "ioredis";
+import { Redis, type RedisOptions } from "ioredis";
 import { batchWrites } from "./batch-writes.ts";
 import { dropWhenSilent } from "./drop-when-silent.ts";
 import { StoreMisconfigured } from "./misconfigured.ts";
@@ -8,11 +8,10 @@ import { RedisClock } from "./redis-clock.ts";
 import type { RedisAddress } from "./redis-url.ts";
 import { SCRIPTS } from "./scripts.ts";
 
-/** ioredis with what this service asks for as commands. */
+/** ioredis with the scripts of this service as commands. */
 export type ScriptedRedis = Redis & {
-  /** HGETALL, as a flat array of fields and values; empty when there is none. */
-  flatHash(key: string): Promise<string[]>;
-} & { readonly [name in keyof typeof SCRIPTS]: (key: string, ...args: string[]) => Promise<string[]> };
+  readonly [name in keyof typeof SCRIPTS]: (key: string, ...args: string[]) => Promise<string[]>;
+};
 
 /** A connection to Redis, which is made anew whenever it is lost. */
 export interface StoreConnection {
@@ -35,14 +34,6 @@ export interface ConnectionOptions {
   readonly onReady: () => void;
 }
 
-const UTF8 = { replyEncoding: "utf8" } as const;
-
-/** Reads hashes as Redis sends them: making an object of the answer costs more than half of what the command costs. */
-function readHashesFlat(redis: ScriptedRedis): void {
-  // Sent like this, ioredis does not know it as the command whose answer it makes an object of.
-  redis.flatHash = (key) => redis.sendCommand(new Command("HGETALL", [key], UTF8)) as Promise<string[]>;
-}
-
 /** Connects to one Redis node; `opened` resolves when it is ready, and rejects when it cannot become so as it is set up. */
 export function connect(address: RedisAddress, options: ConnectionOptions) {
   const onRedisError = reconnectWhenDemoted(() => redis);
@@ -50,7 +41,6 @@ export function connect(address: RedisAddress, options: ConnectionOptions) {
   batchWrites(redis);
   dropWhenSilent(redis, options.silenceMs);
   for (const [name, lua] of Object.entries(SCRIPTS)) redis.defineCommand(name, { lua, numberOfKeys: 1 });
-  readHashesFlat(redis);
 
   let clock: RedisClock | Promise<RedisClock> = noClock();
   const opened = new Promise<void>((resolve, reject) => {

@@ -9,7 +9,6 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   const redis = new RedisMock({ host: crypto.randomUUID() }) as unknown as ScriptedRedis;
   // Its own clock counts seconds, rounded, and beside them microseconds of something else.
   redis.time = async () => time();
-  redis.flatHash = async (key) => Object.entries(await redis.hgetall(key)).flat();
   const commands: Record<string, (...args: string[]) => Promise<string[]>> = redis as never;
   for (const [name, lua] of Object.entries(SCRIPTS)) {
     // The keys that scripts do not look at carry the time.

@@ -11,7 +11,7 @@ import type { EnvironmentStore } from "../domain/store.ts";
 import { ENVIRONMENT_NUMBERS } from "../domain/team-id.ts";
 import type { StoreClient } from "./client.ts";
 import { environmentKey, environmentNumberKey } from "./keys.ts";
-import { recordFromFlat } from "./record.ts";
+import { type GroupRecord, recordFromAnswer } from "./record.ts";
 
 /** How many numbers are tried for a new environment: with a tenth of all taken, one in 10^12 finds none free. */
 const TRIES = 12;
@@ -30,10 +30,7 @@ export class RedisEnvironments implements EnvironmentStore {
    */
   async ensureEnvironment(name: EnvironmentName & { readonly partitions?: number }): Promise<Environment> {
     // Nearly always it is there, and nothing need be changed.
-    let record = recordFromFlat(
-      await this.#client.run("environment", (redis) => redis.flatHash(environmentKey(name))),
-      0,
-    );
+    let record: GroupRecord = await this.#client.run("environment", (redis) => redis.hgetall(environmentKey(name)));
     if (record["partitions"] === undefined) {
       const partitions = String(name.partitions ?? DEFAULT_PARTITIONS);
       record = await this.#adopt(name, "partitions", partitions, "create_time", String(Date.now()));
@@ -51,7 +48,7 @@ export class RedisEnvironments implements EnvironmentStore {
     const answer = await this.#client.change("environment", (redis, deadline) =>
       redis.ugAdopt(environmentKey(name), deadline, ...fields),
     );
-    return recordFromFlat(answer, 2);
+    return recordFromAnswer(answer);
   }
 
   /**

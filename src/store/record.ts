@@ -12,10 +12,10 @@ import type { TokenCipher } from "./encryption.ts";
  */
 export type GroupRecord = Record<string, string | undefined>;
 
-/** A flat array of fields and values, from an index on, as a record. */
-export function recordFromFlat(flat: readonly string[], start: number): GroupRecord {
+/** The record that a script answered with: fields and values in turn, behind two values of its own. */
+export function recordFromAnswer(answer: readonly string[]): GroupRecord {
   const record: GroupRecord = {};
-  for (let i = start; i + 1 < flat.length; i += 2) record[flat[i] as string] = flat[i + 1];
+  for (let i = 2; i + 1 < answer.length; i += 2) record[answer[i] as string] = answer[i + 1];
   return record;
 }
 

@@ -16,7 +16,7 @@ import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from 
 import type { StoreClient } from "./client.ts";
 import { digest, type TokenCipher } from "./encryption.ts";
 import { groupKey, partitionPrefix, requestClaimKey, teamCountKey, tokensKey } from "./keys.ts";
-import { groupFromRecord, recordFromFlat, viewerFromRecord } from "./record.ts";
+import { groupFromRecord, recordFromAnswer, viewerFromRecord } from "./record.ts";
 
 /** How long what a rotation made is kept for retries, in milliseconds. */
 const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
@@ -42,11 +42,11 @@ export class RedisUserGroups implements UserGroupStore {
     const prefix = partitionPrefix(environment, partition);
     const key = groupKey(prefix, group.providedId);
     return this.#client
-      .run("get", (redis) => redis.flatHash(key))
-      .then((flat) =>
-        flat.length === 0
+      .run("get", (redis) => redis.hgetall(key))
+      .then((record) =>
+        Object.keys(record).length === 0
           ? this.#create(environment, group, partition)
-          : { group: this.#group(environment, flat, 0, group.providedId), created: false },
+          : { group: groupFromRecord(record, environment, this.#cipher, group.providedId), created: false },
       );
   }
 
@@ -68,7 +68,7 @@ export class RedisUserGroups implements UserGroupStore {
         throw new EtagMismatch();
       case "same":
       case "done":
-        return this.#group(environment, answer, 2, providedId);
+        return this.#group(environment, answer, providedId);
       default:
         throw new RecordUnreadable(new Error(`update: ${answer[0]}`));
     }
@@ -109,10 +109,10 @@ export class RedisUserGroups implements UserGroupStore {
       case "missing":
         throw target.by === "id" ? new UserGroupNotFound() : new TokenNotFound();
       case "replayed":
-        if (recordFromFlat(answer, 2)["fingerprint"] !== fingerprint) throw new RequestIdReused();
-        return this.#group(environment, answer, 2, providedId);
+        if (recordFromAnswer(answer)["fingerprint"] !== fingerprint) throw new RequestIdReused();
+        return this.#group(environment, answer, providedId);
       case "done":
-        return this.#group(environment, answer, 2, providedId);
+        return this.#group(environment, answer, providedId);
       default:
         throw new RecordUnreadable(new Error(`rotate: ${answer[0]}`));
     }
@@ -126,7 +126,7 @@ export class RedisUserGroups implements UserGroupStore {
     );
     const [state] = answer;
     if (state === undefined) throw new TokenNotFound();
-    return viewerFromRecord(recordFromFlat(answer, 2), environment, state === "graced");
+    return viewerFromRecord(recordFromAnswer(answer), environment, state === "graced");
   }
 
   /** Creates a group, unless another caller has done so meanwhile. */
@@ -159,15 +159,15 @@ export class RedisUserGroups implements UserGroupStore {
     );
     const [outcome, now, teamId] = answer;
     if (outcome === "full") throw new EnvironmentFull();
-    if (outcome === "found") return { group: this.#group(environment, answer, 2, providedId), created: false };
+    if (outcome === "found") return { group: this.#group(environment, answer, providedId), created: false };
     const time = Number(now);
     const times = { createTime: time, updateTime: time, tokenCreateTime: time };
     const made = { ...group, ...times, token, teamId: Number(teamId), etag: fields.etag };
     return { group: { ...made, environmentTag: environment.tag }, created: true };
   }
 
-  #group(environment: Environment, flat: readonly string[], start: number, providedId?: string): UserGroup {
-    return groupFromRecord(recordFromFlat(flat, start), environment, this.#cipher, providedId);
+  #group(environment: Environment, answer: readonly string[], providedId?: string): UserGroup {
+    return groupFromRecord(recordFromAnswer(answer), environment, this.#cipher, providedId);
   }
 
   /**
