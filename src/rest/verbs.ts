@@ -7,12 +7,8 @@ import {
   type MessageShape,
 } from "@bufbuild/protobuf";
 import { ApiEnvironmentTag, type UserGroup } from "../../gen/usergroup/v1/user_group_pb.ts";
-import {
-  type GetUserGroupRequest,
-  type GetUserGroupResponse,
-  UserGroupService,
-} from "../../gen/usergroup/v1/user_group_service_pb.ts";
-import type { Json, JsonObject } from "../domain/user-group.ts";
+import { type GetUserGroupResponse, UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import type { JsonObject } from "../domain/user-group.ts";
 import { malformed, refusedJson } from "../rpc/refusals.ts";
 import { parseObject } from "./json-body.ts";
 
@@ -44,10 +40,7 @@ const MASKABLE = ["name", "mapping", "properties"] as const;
 
 const GET: Verb<typeof getUserGroup> = {
   method: getUserGroup,
-  toRequest: (request) => {
-    const fields = getFields(request);
-    return plainGet(fields) ?? message(getUserGroup.input, fields);
-  },
+  toRequest: (request) => message(getUserGroup.input, getFields(request)),
   toText: (response: GetUserGroupResponse, { name, properties }) => {
     const group = required(response.userGroup);
     // The interface promises the request's values back, though an existing group keeps its own.
@@ -125,22 +118,6 @@ function pick(body: JsonObject, names: readonly string[]): JsonObject {
     if (value !== null && value !== undefined) picked[name] = value;
   }
   return picked;
-}
-
-/** The request of a GET with an id and perhaps a name, as most are: it needs no decoder. Undefined for any other. */
-function plainGet({ user_group_id, name, mapping, properties }: JsonObject): GetUserGroupRequest | undefined {
-  if (!isText(user_group_id) || mapping !== undefined || properties !== undefined) return undefined;
-  const request: GetUserGroupRequest = {
-    $typeName: "usergroup.v1.GetUserGroupRequest",
-    userGroupId: user_group_id,
-    mapping: {},
-  };
-  if (name === undefined) return request;
-  return isText(name) ? { ...request, name } : undefined;
-}
-
-function isText(value: Json | undefined): value is string {
-  return typeof value === "string" && value.isWellFormed();
 }
 
 function message<D extends DescMessage>(desc: D, fields: JsonObject): MessageShape<D> {

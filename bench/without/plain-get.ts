@@ -1,3 +1,0 @@
-/* REST's GET becomes a message by protobuf-es. */
-
-export const plainGet = () => () => undefined;
