@@ -28,7 +28,7 @@ export interface Verb<M extends DescMethodUnary = DescMethodUnary> {
   readonly method: M;
   /** @throws ConnectError InvalidArgument, naming the field, when one is not what the message wants */
   readonly toRequest: (request: VerbRequest) => MessageShape<M["input"]>;
-  /** The answer's body. It is put together here, for a JSON.stringify of the whole would make an object of it first. */
+  /** The answer's body. */
   readonly toText: (response: MessageShape<M["output"]>, request: MessageShape<M["input"]>) => string;
 }
 
@@ -41,11 +41,11 @@ const MASKABLE = ["name", "mapping", "properties"] as const;
 const GET: Verb<typeof getUserGroup> = {
   method: getUserGroup,
   toRequest: (request) => message(getUserGroup.input, getFields(request)),
-  toText: (response: GetUserGroupResponse, { name, properties }) => {
-    const group = required(response.userGroup);
+  toText: ({ userGroup, newUserGroup }: GetUserGroupResponse, { name, properties }) => {
+    const group = required(userGroup);
     // The interface promises the request's values back, though an existing group keeps its own.
-    const fields = `${common(group, name)},"properties":${jsonOf(properties ?? group.properties)}`;
-    return `{"success":1,"new_user_group":${response.newUserGroup},"user_group":{${fields}}}`;
+    const fields = { ...common(group, name), properties: properties ?? group.properties ?? null };
+    return JSON.stringify({ success: 1, new_user_group: newUserGroup, user_group: fields });
   },
 };
 
@@ -61,8 +61,8 @@ const PUT: Verb<typeof updateUserGroup> = {
   },
   toText: ({ userGroup }) => {
     const group = required(userGroup);
-    const fields = `${common(group)},"properties":${jsonOf(group.properties)},"api_environment_tag":${tagOf(group)}`;
-    return `{"success":1,"user_group":{${fields}}}`;
+    const fields = { ...common(group), properties: group.properties ?? null, api_environment_tag: tagOf(group) };
+    return JSON.stringify({ success: 1, user_group: fields });
   },
 };
 
@@ -75,7 +75,7 @@ const POST: Verb<typeof rotateUserGroupToken> = {
     }),
   toText: ({ userGroup }) => {
     const group = required(userGroup);
-    return `{"success":1,"user_group":{${common(group)},"api_environment_tag":${tagOf(group)}}}`;
+    return JSON.stringify({ success: 1, user_group: { ...common(group), api_environment_tag: tagOf(group) } });
   },
 };
 
@@ -129,18 +129,14 @@ function message<D extends DescMessage>(desc: D, fields: JsonObject): MessageSha
 }
 
 /** The fields that every answer has; the name may be another than the group's. */
-function common({ teamId, token, name, providedId }: UserGroup, shownName = name): string {
-  return `"team_id":${teamId},"token":${jsonOf(token)},"name":${jsonOf(shownName)},"provided_id":${jsonOf(providedId)}`;
+function common({ teamId, token, name, providedId }: UserGroup, shownName = name) {
+  // Team ids are below 2^53.
+  return { team_id: Number(teamId), token, name: shownName, provided_id: providedId };
 }
 
-/** The JSON text of a value; of none, `null`. */
-function jsonOf(value: unknown): string {
-  return value === undefined ? "null" : JSON.stringify(value);
-}
-
-function tagOf({ apiEnvironmentTag }: UserGroup): string {
-  if (apiEnvironmentTag === ApiEnvironmentTag.CUSTOMER) return '"Customer"';
-  return apiEnvironmentTag === ApiEnvironmentTag.TESTING ? '"Testing"' : "null";
+function tagOf({ apiEnvironmentTag }: UserGroup): "Customer" | "Testing" | null {
+  if (apiEnvironmentTag === ApiEnvironmentTag.CUSTOMER) return "Customer";
+  return apiEnvironmentTag === ApiEnvironmentTag.TESTING ? "Testing" : null;
 }
 
 function required(group: UserGroup | undefined): UserGroup {
