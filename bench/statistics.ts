@@ -17,6 +17,11 @@ export function median(figures: readonly number[]): number {
   return summarise(figures).median;
 }
 
+/** The lower quartile of some figures: of figures to which disturbance only adds, those that had least of it. */
+export function lowerQuartile(figures: readonly number[]): number {
+  return summarise(figures).low;
+}
+
 /** Between two figures it is interpolated. */
 function quantile(sorted: readonly number[], share: number): number {
   const at = (sorted.length - 1) * share;
