@@ -7,11 +7,6 @@ export interface Principal {
 
 /** Tells who bears an API token. */
 export interface Authenticator {
-  /**
-   * The bearer of an API token; undefined when nobody does. Answers without a
-   * promise when it need not ask a store.
-   *
-   * @throws StoreUnavailable
-   */
-  authenticate(token: string): Principal | undefined | Promise<Principal | undefined>;
+  /** The bearer of an API token; undefined when the token is unknown. @throws StoreUnavailable */
+  authenticate(token: string): Promise<Principal | undefined>;
 }

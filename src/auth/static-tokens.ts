@@ -13,7 +13,7 @@ export class StaticTokens implements Authenticator {
     for (const { token, principal } of tokens) this.#principals.set(sha256(token), principal);
   }
 
-  authenticate(token: string): Principal | undefined {
+  async authenticate(token: string): Promise<Principal | undefined> {
     if (looksLikeUserGroupToken(token)) return undefined;
     return this.#principals.get(sha256(token));
   }

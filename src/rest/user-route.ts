@@ -47,40 +47,19 @@ class UserRoute implements EndpointMethod {
   }
 
   /** Never rejects. */
-  serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse> {
-    const fail = (failure: unknown) => errorResponse(call.refuse(failure));
+  async serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse> {
+    let isConditional = false;
     try {
-      requireJson(request.headers);
-      const body = bodyOf(request);
-      // Most bodies are not compressed, and need no promise.
-      return body instanceof Promise
-        ? body.then((bytes) => this.#call({ ...request, body: bytes }, call)).catch(fail)
-        : this.#call(request, call);
+      const verbRequest = await read(request);
+      isConditional = verbRequest.ifMatch !== undefined;
+      requireStrict(this.#verb, verbRequest);
+      const message: Message = this.#verb.toRequest(verbRequest);
+      const [, ...otherTags] = verbRequest.ifMatch ?? [];
+      const response = await callUntilMatch(call, message, otherTags);
+      return await answerOf(this.#verb.toText(response.message as never, message as never), response, request);
     } catch (failure) {
-      return Promise.resolve(fail(failure));
+      return errorResponse(call.errorOf(failure), isConditional);
     }
-  }
-
-  /** Never rejects. @throws what is wrong with the request */
-  #call(request: HttpRequest, call: EndpointCall): Promise<HttpResponse> {
-    const verb = this.#verb;
-    const verbRequest = read(request);
-    requireStrict(verb, verbRequest);
-    const message: Message = verb.toRequest(verbRequest);
-    const fail = (failure: unknown) => {
-      // What the call did not raise has not been counted and logged.
-      const error = failure instanceof ConnectError ? failure : call.refuse(failure);
-      return errorResponse(error, verbRequest.ifMatch !== undefined);
-    };
-    const [, ...otherTags] = verbRequest.ifMatch ?? [];
-    return callUntilMatch(call, message, otherTags).then((response) => {
-      try {
-        const answer = answerOf(verb.toText(response.message as never, message as never), response, request);
-        return answer instanceof Promise ? answer.catch(fail) : answer;
-      } catch (failure) {
-        return fail(failure);
-      }
-    }, fail);
   }
 }
 
@@ -92,11 +71,11 @@ function requireStrict({ method }: Verb, { body }: VerbRequest): void {
   }
 }
 
-function answerOf(
+async function answerOf(
   text: string,
   { message, headers }: { readonly message: Message; readonly headers: HeaderRecord },
   request: HttpRequest,
-): HttpResponse | Promise<HttpResponse> {
+): Promise<HttpResponse> {
   headers["content-type"] = "application/json";
   headers["vary"] = "accept-encoding";
   const { userGroup } = message as { userGroup?: { etag: string } };
@@ -107,11 +86,10 @@ function answerOf(
     headers["content-length"] = String(bytes);
     return { status: 200, headers, body: text };
   }
-  return compression.compress(Buffer.from(text)).then((body) => {
-    headers["content-encoding"] = compression.name;
-    headers["content-length"] = String(body.byteLength);
-    return { status: 200, headers, body };
-  });
+  const body = await compression.compress(Buffer.from(text));
+  headers["content-encoding"] = compression.name;
+  headers["content-length"] = String(body.byteLength);
+  return { status: 200, headers, body };
 }
 
 /** The first of our encodings that the caller accepts. */
@@ -123,13 +101,11 @@ function accepted(acceptEncoding: string | undefined): (typeof COMPRESSIONS)[num
   return COMPRESSIONS.find(({ name }) => names?.includes(name));
 }
 
-function bodyOf({ headers, body }: HttpRequest): Uint8Array | Promise<Uint8Array> {
+/** @throws ConnectError when it is too long, or not in the encoding that it says */
+async function bodyOf({ headers, body }: HttpRequest): Promise<Uint8Array> {
   if (body.byteLength > MAX_MESSAGE_BYTES) throw tooLarge();
   const encoding = one(headers, "content-encoding")?.toLowerCase();
-  return encoding === undefined || encoding === "identity" || body.byteLength === 0 ? body : inflated(body, encoding);
-}
-
-async function inflated(body: Uint8Array, encoding: string): Promise<Uint8Array> {
+  if (encoding === undefined || encoding === "identity" || body.byteLength === 0) return body;
   const compression = COMPRESSIONS.find(({ name }) => name === encoding);
   if (!compression) {
     throw unsupportedType(`the Content-Encoding must be one of ${COMPRESSIONS.map(({ name }) => name).join(", ")}`);
@@ -146,17 +122,17 @@ async function inflated(body: Uint8Array, encoding: string): Promise<Uint8Array>
  * Makes a call, and again with each of the other etags for as long as the group has none of those before. A group has
  * one etag at a time, so at most one of the calls changes it.
  */
-function callUntilMatch(
+async function callUntilMatch(
   call: EndpointCall,
   message: Message,
   [etag, ...others]: readonly string[],
 ): ReturnType<EndpointCall["make"]> {
-  const answer = call.make(message);
-  if (etag === undefined) return answer;
-  return answer.catch((failure: unknown) => {
-    if (!isMismatch(failure)) throw failure;
+  try {
+    return await call.make(message);
+  } catch (failure) {
+    if (etag === undefined || !isMismatch(failure)) throw failure;
     return callUntilMatch(call, Object.assign(message, { etag }), others);
-  });
+  }
 }
 
 function requireJson(headers: HeaderRecord): void {
@@ -166,10 +142,13 @@ function requireJson(headers: HeaderRecord): void {
   }
 }
 
-function read({ headers, target, body }: HttpRequest): VerbRequest {
+/** @throws ConnectError that says what is wrong with the request */
+async function read(request: HttpRequest): Promise<VerbRequest> {
+  const { headers } = request;
+  requireJson(headers);
   return {
-    body: parseBody(body),
-    query: queryOf(target),
+    body: parseBody(await bodyOf(request)),
+    query: queryOf(request.target),
     ifMatch: ifMatch(one(headers, "if-match")),
     idempotencyKey: idempotencyKey(one(headers, "idempotency-key")),
   };

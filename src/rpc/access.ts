@@ -5,7 +5,7 @@ import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/r
 import { ServerReflection as ReflectionV1Alpha } from "../../gen/grpc/reflection/v1alpha/reflection_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
-import type { Authenticator, Principal } from "../auth/authenticator.ts";
+import type { Authenticator } from "../auth/authenticator.ts";
 import { kPrincipal } from "./context.ts";
 import { authenticate } from "./credentials.ts";
 
@@ -50,26 +50,19 @@ export function isOpen(method: DescMethod): boolean {
 type Head = Pick<Parameters<Parameters<Interceptor>[0]>[0], "method" | "header" | "contextValues">;
 
 /**
- * Lets calls in by their header: finds out who is calling, for the call to know.
- *
- * Throws or rejects with ConnectError Unauthenticated, or StoreUnavailable.
+ * Lets calls in by their header: finds out who is calling, for the call to know. Rejects with ConnectError
+ * Unauthenticated, or StoreUnavailable.
  */
-export function authorization(authenticator: Authenticator): (call: Head) => void | Promise<void> {
-  return ({ method, header, contextValues }) => {
-    if (isOpen(method)) return;
-    const letIn = (principal: Principal) => {
-      contextValues.set(kPrincipal, principal);
-    };
-    const found = authenticate(authenticator, header);
-    return found instanceof Promise ? found.then(letIn) : letIn(found);
+export function authorization(authenticator: Authenticator): (call: Head) => Promise<void> {
+  return async ({ method, header, contextValues }) => {
+    if (!isOpen(method)) contextValues.set(kPrincipal, await authenticate(authenticator, header));
   };
 }
 
 /** Sees to it that every call was let in, so that no way in is open that somebody forgot. */
 export function authorizationInterceptor(authorize: ReturnType<typeof authorization>): Interceptor {
-  return (next) => (req) => {
-    if (req.contextValues.get(kPrincipal)) return next(req);
-    const decision = authorize(req);
-    return decision instanceof Promise ? decision.then(() => next(req)) : next(req);
+  return (next) => async (req) => {
+    if (!req.contextValues.get(kPrincipal)) await authorize(req);
+    return next(req);
   };
 }

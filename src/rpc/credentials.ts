@@ -3,18 +3,9 @@ import type { Authenticator, Principal } from "../auth/authenticator.ts";
 import { CREDENTIAL_HEADERS, tokenFromHeader } from "../auth/credentials.ts";
 import { callError } from "./errors.ts";
 
-/**
- * Who bears the API token of a header.
- *
- * @throws ConnectError Unauthenticated, with what to do about it, and StoreUnavailable
- */
-export function authenticate(authenticator: Authenticator, header: Headers): Principal | Promise<Principal> {
-  const found = authenticator.authenticate(presentedToken(header));
-  return found instanceof Promise ? found.then(known) : known(found);
-}
-
-/** @throws ConnectError Unauthenticated */
-function known(principal: Principal | undefined): Principal {
+/** Who bears the API token of a header. Rejects with ConnectError Unauthenticated, with what to do about it, and StoreUnavailable. */
+export async function authenticate(authenticator: Authenticator, header: Headers): Promise<Principal> {
+  const principal = await authenticator.authenticate(presentedToken(header));
   if (!principal) throw unauthenticated("API_TOKEN_UNKNOWN", UNKNOWN_TOKEN);
   return principal;
 }

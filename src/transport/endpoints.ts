@@ -27,6 +27,6 @@ export interface EndpointCall {
    * Rejects with whatever they make of a failure, and with a TypeError where the endpoint has no RPC.
    */
   make(message: Message): Promise<{ readonly message: Message; readonly headers: HeaderRecord }>;
-  /** What the caller of a request that cannot become a call is told. */
-  refuse(reason: unknown): ConnectError;
+  /** What the caller of a request that failed is told: what the call made of its failure, or else of what became no call. */
+  errorOf(failure: unknown): ConnectError;
 }

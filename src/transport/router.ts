@@ -124,7 +124,7 @@ export class Router {
       return answerNow(this.#plainly(refusal, { ...of(headers), protocolName }));
     }
     const { rpc } = method;
-    if (!rpc) return { serve: (request) => method.serve(request, this.#noCall(headers)) };
+    if (!rpc) return { serve: (request) => this.#served(method, request, this.#noCall(headers)) };
     return this.#admit(rpc, protocolName ?? "http", headers, {
       letIn: (admitted) => this.#endpointRoute(method, rpc, admitted),
       refuse: this.#httpError,
@@ -154,56 +154,64 @@ export class Router {
     const { maxBytes = 0 } = method;
     return {
       isTooLong: (_head, total) => total > maxBytes,
-      serve: (request) => {
+      serve: async (request) => {
+        let failureOfCall: unknown;
+        const call: EndpointCall = {
+          make: (message) =>
+            this.#make(rpc, message, request, admitted).catch((failure) => {
+              failureOfCall = failure;
+              throw failure;
+            }),
+          // What the interceptors made of a failure has been told.
+          errorOf: (failure) =>
+            failure === failureOfCall ? asConnectError(failure) : admitted.refuse({ kind: "endpoint", error: failure }),
+        };
         try {
           admitted.begin();
         } catch (reason) {
-          return Promise.resolve(this.#httpError(asConnectError(reason)));
+          return this.#httpError(asConnectError(reason));
         }
-        return method.serve(request, {
-          make: (message) => this.#make(rpc, message, request, admitted),
-          refuse: (error) => admitted.refuse({ kind: "endpoint", error }),
-        });
+        return this.#served(method, request, call);
       },
       end: () => admitted.end(),
     };
   }
 
   /** Calls a method as a request for it would, through the same interceptors. */
-  #make(
+  async #make(
     rpc: DescMethodUnary,
     message: Message,
     source: HttpRequest,
     admitted: Admitted,
   ): ReturnType<EndpointCall["make"]> {
     const method = this.#unary.get(rpc);
-    if (!method) return Promise.reject(new TypeError(`${rpc.name} is not routed`));
-    const call = new UnaryCall({
-      method,
-      protocolName: admitted.protocolName,
-      source,
-      requestHeader: admitted.header,
-      contextValues: admitted.contextValues,
-      timeoutMs: undefined,
-      responseHeader: {},
-      responseTrailer: {},
-    });
-    return call.invoke(message).then(
-      (output) => {
-        call.end();
-        return { message: output, headers: recordOf(call.responseHeader) };
-      },
-      (error) => {
-        call.end(error);
-        throw error;
-      },
-    );
+    if (!method) throw new TypeError(`${rpc.name} is not routed`);
+    const { protocolName, header: requestHeader, contextValues } = admitted;
+    const answer = { timeoutMs: undefined, responseHeader: {}, responseTrailer: {} };
+    const call = new UnaryCall({ method, protocolName, source, requestHeader, contextValues, ...answer });
+    try {
+      const output = await call.invoke(message);
+      call.end();
+      return { message: output, headers: recordOf(call.responseHeader) };
+    } catch (failure) {
+      call.end(failure);
+      throw failure;
+    }
+  }
+
+  /** Whatever an endpoint throws is answered. */
+  async #served(method: EndpointMethod, request: HttpRequest, call: EndpointCall): Promise<HttpResponse> {
+    try {
+      return await method.serve(request, call);
+    } catch (failure) {
+      return this.#httpError(call.errorOf(failure));
+    }
   }
 
   #noCall(headers: HeaderRecord): EndpointCall {
     return {
       make: () => Promise.reject(new TypeError("the endpoint names no RPC")),
-      refuse: (error) => this.#told({ kind: "endpoint", error }, of(headers)),
+      errorOf: (error) => this.#told({ kind: "endpoint", error }, of(headers)),
     };
   }
 
