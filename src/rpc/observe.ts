@@ -3,15 +3,11 @@ import { setImmediate } from "node:timers/promises";
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
-import { MAX_MESSAGE_BYTES, MAX_OPEN_MESSAGE_BYTES } from "../limits.ts";
 import { type CallKind, type CallSeries, CODE_OK } from "../observability/call-metrics.ts";
-import { CONNECTION_LOST } from "../observability/connection-lost.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
-import { streamRefusal } from "../transport/index.ts";
-import { isOpen } from "./access.ts";
 import { kProtocol, type WireProtocol } from "./context.ts";
 import { toCallError } from "./errors.ts";
-import { refusedError } from "./refusals.ts";
+import { givenUp, readMessages } from "./read-streams.ts";
 
 /** Carries the id of a request; a caller may send one, and gets it back. */
 export const REQUEST_ID_HEADER = "x-request-id";
@@ -41,7 +37,7 @@ export function requestIdOf(header: { get(name: string): string | null }): strin
  * and makes every failure one that the caller may see.
  */
 export function observeInterceptor(observers: Observers): Interceptor {
-  return (next) => (req) => {
+  return (next) => async (req) => {
     const started = performance.now();
     const requestId = requestIdOf(req.header);
     const { method } = req;
@@ -49,34 +45,17 @@ export function observeInterceptor(observers: Observers): Interceptor {
     const series = seriesOf(observers, { method, protocol });
     const call: ObservedCall & { isRefused?: boolean } = { method, protocol, requestId, started, series };
     series.start();
-    const fail = (failure: unknown): never => {
-      throw endFailed(observers, call, (req.stream && givenUp(req.signal, failure)) || failure);
-    };
-    const refuse = (failure: unknown) => {
-      call.isRefused = true;
-      return unreadable(failure, method, req.header);
-    };
-    const succeed = (response: Awaited<ReturnType<typeof next>>) => {
-      try {
-        response.header.set(REQUEST_ID_HEADER, requestId);
-        // Most answers hold a token, and none is of use later.
-        response.header.set("cache-control", "no-store");
-      } catch (failure) {
-        return fail(failure);
-      }
-      if (response.stream) {
-        return {
-          ...response,
-          message: observeStream(observers, call, { messages: response.message, signal: req.signal }),
-        };
-      }
+    try {
+      const response = await next(req.stream ? { ...req, message: readMessages(req, call) } : req);
+      response.header.set(REQUEST_ID_HEADER, requestId);
+      // Most answers hold a token, and none is of use later.
+      response.header.set("cache-control", "no-store");
+      if (response.stream)
+        return { ...response, message: observeStream(observers, call, response.message, req.signal) };
       observeEnd(observers, call, undefined);
       return response;
-    };
-    try {
-      return next(req.stream ? { ...req, message: readMessages(req.message, refuse) } : req).then(succeed, fail);
     } catch (failure) {
-      return Promise.reject(endFailed(observers, call, failure));
+      throw endFailed(observers, call, (req.stream && givenUp(req.signal, failure)) || failure);
     }
   };
 }
@@ -191,39 +170,12 @@ function kindOf(method: DescMethod): NamedKind {
   return kind;
 }
 
-/** Why a stream was given up: its time is over, or its caller is gone. What breaks by that is no fault. */
-function givenUp({ aborted, reason }: AbortSignal, failure?: unknown): ConnectError | undefined {
-  const { code } =
-    ((failure instanceof ConnectError ? failure.cause : failure) as { code?: unknown } | undefined) ?? {};
-  if (!aborted && !CONNECTION_LOST.has(code)) return undefined;
-  const isOver = reason instanceof ConnectError && reason.code === Code.DeadlineExceeded;
-  return isOver ? reason : new ConnectError("the caller is gone", Code.Canceled);
-}
-
-/** The messages of a request. What they fail with is the request's fault, or its connection's, and no one else's. */
-async function* readMessages<T>(messages: AsyncIterable<T>, refuse: (failure: unknown) => ConnectError) {
-  try {
-    yield* messages;
-  } catch (failure) {
-    throw refuse(failure);
-  }
-}
-
-/** What a caller is told of a stream whose messages cannot be read. */
-function unreadable(failure: unknown, method: DescMethod, header: Headers): ConnectError {
-  if (failure instanceof ConnectError) {
-    const limit = isOpen(method) ? MAX_OPEN_MESSAGE_BYTES : MAX_MESSAGE_BYTES;
-    const refusal = streamRefusal(failure, header.get("content-type"), limit);
-    return refusedError(refusal, { method, protocolName: undefined });
-  }
-  // The runtime's own: each has another name for a connection that is lost, and not all have a code.
-  return new ConnectError("the caller is gone", Code.Canceled, undefined, undefined, failure);
-}
-
+/** The messages of an answer; the call ends with the last of them. */
 async function* observeStream<T>(
   observers: Observers,
   call: ObservedCall,
-  { messages, signal }: { readonly messages: AsyncIterable<T>; readonly signal: AbortSignal },
+  messages: AsyncIterable<T>,
+  signal: AbortSignal,
 ): AsyncIterable<T> {
   // What is not read to its end was given up by whoever read it.
   let error: ConnectError | undefined = new ConnectError("the caller is gone", Code.Canceled);
