@@ -9,21 +9,13 @@ import type { Metrics } from "./observability/metrics.ts";
 import { userEndpoint } from "./rest/user-route.ts";
 import { VERBS } from "./rest/verbs.ts";
 import { authorization, authorizationInterceptor, isOpen, METHODS } from "./rpc/access.ts";
-import { contextOf, type WireProtocol } from "./rpc/context.ts";
+import { contextOf } from "./rpc/context.ts";
 import { deadlineInterceptor } from "./rpc/interceptors.ts";
-import {
-  type Observers,
-  observeFailure,
-  observeInterceptor,
-  prepareSeries,
-  requestIdOf,
-  startOf,
-} from "./rpc/observe.ts";
-import { refusedError } from "./rpc/refusals.ts";
+import { type Observers, observeInterceptor, observeRefusals, prepareSeries } from "./rpc/observe.ts";
 import { routes } from "./rpc/routes.ts";
 import { SharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
-import { COMPRESSIONS, type OnRefused, type ServeOptions } from "./transport/index.ts";
+import { COMPRESSIONS, type Endpoint, type ServeOptions } from "./transport/index.ts";
 
 /** What the service is made of. */
 export interface AppParts {
@@ -56,49 +48,50 @@ export interface App {
 /** The decoder of JSON requests: bytes that are not UTF-8 are refused, not replaced. */
 const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: true }) };
 
+/** What is served at a path beside the RPCs. */
+interface Served {
+  readonly path: string;
+  /** Callers bear an API token. Operators need none, but may have a port of their own: METRICS_PORT. */
+  readonly to: "callers" | "operators";
+  readonly by: Endpoint;
+}
+
 /** Puts the service together. */
 export function createApp(parts: AppParts): App {
   const { logger, metrics, shutdownSignal } = parts;
   const observers: Observers = { logger, shutdownSignal, calls: (...of) => metrics.calls(...of) };
   prepareSeries(observers, METHODS, ["grpc", "grpc-web", "connect"]);
-  prepareSeries(
-    observers,
-    [...VERBS.values()].map(({ method }) => method),
-    ["rest"],
-  );
+  const restMethods = [...VERBS.values()].map(({ method }) => method);
+  prepareSeries(observers, restMethods, ["rest"]);
   const probe = new SharedProbe(parts.probe);
   const authorize = authorization(parts.authenticator);
-  const {
-    alive,
-    ready,
-    metrics: exposed,
-  } = operations({
+  const { health, readiness, exposition } = operations({
     ...parts,
     probe,
     metrics: (accept) => metrics.expose(formatOf(accept)),
   });
-
-  /* What is served where: the RPCs at their own paths (rpc/routes.ts), to whom rpc/access.ts lets in, and beside them: */
   const user = userEndpoint();
-  const shim = [
-    ["/api/user", user],
-    ["/api/user/", user],
-  ] as const;
-  const forOperators = [
-    ["/healthz", alive],
-    ["/readyz", ready],
-    ["/metrics", exposed],
-  ] as const;
+
+  // The RPCs are served at their own paths: rpc/routes.ts says by what, and rpc/access.ts to whom. Beside them:
+  const served: readonly Served[] = [
+    { path: "/api/user", to: "callers", by: user },
+    { path: "/api/user/", to: "callers", by: user },
+    { path: "/healthz", to: "operators", by: health },
+    { path: "/readyz", to: "operators", by: readiness },
+    { path: "/metrics", to: "operators", by: exposition },
+  ];
+  const endpointsFor = (...audience: Served["to"][]) =>
+    new Map(served.flatMap(({ path, to, by }) => (audience.includes(to) ? [[path, by] as const] : [])));
 
   const common = {
-    onRefused: refuser(observers),
+    onRefused: observeRefusals(observers),
     httpError: (error: Parameters<typeof errorResponse>[0]) => errorResponse(error),
     onError: (error: unknown) => logger.error(errorFields(error), "request failed"),
   };
   const service: ServeOptions = {
     ...common,
     routes: routes({ ...parts, probe }),
-    endpoints: new Map([...shim, ...(parts.metricsPort === undefined ? forOperators : [])]),
+    endpoints: parts.metricsPort === undefined ? endpointsFor("callers", "operators") : endpointsFor("callers"),
     authorize,
     contextValues: contextOf,
     interceptors: [
@@ -121,21 +114,5 @@ export function createApp(parts: AppParts): App {
     maxCalls: { max: MAX_CALLS, isExempt: isOpen },
     limits: { streams: STREAMS, maxConnections: parts.maxConnections },
   };
-  return { service, operations: { ...common, routes: () => {}, endpoints: new Map(forOperators) } };
-}
-
-/** Counts and logs every request that is refused before it is a call, and says what its caller is told. */
-function refuser(observers: Observers): OnRefused {
-  return (refusal, request) => {
-    const { method, protocolName, header, arrived } = request;
-    const call = {
-      method,
-      protocol: (protocolName ?? "none") as WireProtocol | "none",
-      requestId: requestIdOf(header),
-      started: startOf(arrived),
-      // What authorization or an endpoint could not foresee is a fault of ours.
-      isRefused: refusal.kind !== "unauthorized" && refusal.kind !== "endpoint",
-    };
-    return observeFailure(observers, call, refusedError(refusal, request));
-  };
+  return { service, operations: { ...common, routes: () => {}, endpoints: endpointsFor("operators") } };
 }

@@ -20,8 +20,8 @@ export interface OperationsParts {
 /** `/healthz`, `/readyz` and `/metrics`. They need no API token. */
 export function operations({ probe, isClosing, metrics }: OperationsParts) {
   return {
-    alive: endpoint(async () => text(200, "ok\n")),
-    ready: endpoint(async () => {
+    health: endpoint(async () => text(200, "ok\n")),
+    readiness: endpoint(async () => {
       if (isClosing()) return text(503, "shutting down\n");
       try {
         await probe.ping();
@@ -30,7 +30,7 @@ export function operations({ probe, isClosing, metrics }: OperationsParts) {
         return text(503, "no change can be made\n");
       }
     }),
-    metrics: endpoint(({ headers }) => exposed(headers, metrics)),
+    exposition: endpoint(({ headers }) => exposed(headers, metrics)),
   };
 }
 

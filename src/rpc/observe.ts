@@ -5,9 +5,11 @@ import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { type CallKind, type CallSeries, CODE_OK } from "../observability/call-metrics.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
+import type { OnRefused } from "../transport/index.ts";
 import { kProtocol, type WireProtocol } from "./context.ts";
 import { toCallError } from "./errors.ts";
 import { givenUp, readMessages } from "./read-streams.ts";
+import { refusedError } from "./refusals.ts";
 
 /** Carries the id of a request; a caller may send one, and gets it back. */
 export const REQUEST_ID_HEADER = "x-request-id";
@@ -27,7 +29,7 @@ const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
 const SERVER_FAULTS: ReadonlySet<Code> = new Set([Code.Unknown, Code.Internal, Code.DataLoss, Code.Unavailable]);
 
 /** The id that the caller sent, or a new one when there is none that can be sent back. */
-export function requestIdOf(header: { get(name: string): string | null }): string {
+function requestIdOf(header: { get(name: string): string | null }): string {
   const given = header.get(REQUEST_ID_HEADER);
   return given !== null && REQUEST_ID.test(given) ? given : randomUUID();
 }
@@ -61,7 +63,7 @@ export function observeInterceptor(observers: Observers): Interceptor {
 }
 
 /** A call, as far as its end is concerned. */
-export interface ObservedCall {
+interface ObservedCall {
   /** Undefined for a request that named none. */
   readonly method: DescMethod | undefined;
   /** `none` for a request that is of no protocol of calls. */
@@ -75,14 +77,25 @@ export interface ObservedCall {
   readonly isRefused?: boolean;
 }
 
-/** Counts and logs a call that fails before it reaches the interceptors, and gives its error the id of the request. */
-export function observeFailure(observers: Observers, call: ObservedCall, failure: unknown): ConnectError {
-  seriesOf(observers, call).start();
-  return endFailed(observers, call, failure);
+/** Counts and logs every request that is refused before it is a call, and says what its caller is told. */
+export function observeRefusals(observers: Observers): OnRefused {
+  return (refusal, request) => {
+    const { method, protocolName, header, arrived } = request;
+    const call = {
+      method,
+      protocol: (protocolName ?? "none") as WireProtocol | "none",
+      requestId: requestIdOf(header),
+      started: startOf(arrived),
+      // What authorization or an endpoint could not foresee is a fault of ours.
+      isRefused: refusal.kind !== "unauthorized" && refusal.kind !== "endpoint",
+    };
+    seriesOf(observers, call).start();
+    return endFailed(observers, call, refusedError(refusal, request));
+  };
 }
 
 /** When a request came, as `performance.now()`. @param arrived in Unix time, in milliseconds; undefined: now */
-export function startOf(arrived: number | undefined): number {
+function startOf(arrived: number | undefined): number {
   return performance.now() - (arrived === undefined ? 0 : Math.max(0, Date.now() - arrived));
 }
 
