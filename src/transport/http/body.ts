@@ -113,6 +113,8 @@ class Collection implements Held {
     source.once("end", this.#onEnd);
     source.once("close", this.#letGo);
     this.#bodies.add(this, 0);
+    // An empty body may have ended while it was found out what serves it.
+    if (source.readableEnded) this.#onEnd();
   }
 
   giveUp(reason: GiveUpReason): void {
