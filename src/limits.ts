@@ -17,4 +17,4 @@ export const MAX_OPEN_MESSAGE_BYTES = 4096;
 export const MAX_CALLS = 4096;
 
 /** Bounds of Watch and of reflection, which need no API token; gRPC clients that watch ask again when a stream ends. */
-export const STREAMS = { max: 1000, maxOfConnection: 100, lifetimeMs: 600_000 };
+export const STREAMS = { max: 1000, maxPerConnection: 100, lifetimeMs: 600_000 };

@@ -58,7 +58,7 @@ class UserRoute implements EndpointMethod {
       const response = await callUntilMatch(call, message, otherTags);
       return await answerOf(this.#verb.toText(response.message as never, message as never), response, request);
     } catch (failure) {
-      return errorResponse(call.errorOf(failure), isConditional);
+      return errorResponse(call.toError(failure), isConditional);
     }
   }
 }
@@ -126,9 +126,9 @@ async function callUntilMatch(
   call: EndpointCall,
   message: Message,
   [etag, ...others]: readonly string[],
-): ReturnType<EndpointCall["make"]> {
+): ReturnType<EndpointCall["invoke"]> {
   try {
-    return await call.make(message);
+    return await call.invoke(message);
   } catch (failure) {
     if (etag === undefined || !isMismatch(failure)) throw failure;
     return callUntilMatch(call, Object.assign(message, { etag }), others);
