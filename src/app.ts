@@ -17,7 +17,7 @@ import {
   observeInterceptor,
   prepareSeries,
   requestIdOf,
-  startOf,
+  startTimeOf,
 } from "./rpc/observe.ts";
 import { refusedError } from "./rpc/refusals.ts";
 import { routes } from "./rpc/routes.ts";
@@ -25,7 +25,7 @@ import { SharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
 import { COMPRESSIONS, type OnRefused, type ServeOptions } from "./transport/index.ts";
 
-/** What the service is made of. */
+/** What the service depends on. */
 export interface AppParts {
   readonly store: UserGroupStore;
   readonly probe: StoreProbe;
@@ -33,30 +33,30 @@ export interface AppParts {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly corsOrigins: "*" | readonly string[];
-  /** In milliseconds. */
+  /** How long a rotated token stays valid by default, in milliseconds. */
   readonly rotationGraceMs: number;
-  /** Aborts when the service begins to close: streams end. */
+  /** Aborts when the service begins to shut down; streams then end. */
   readonly shutdownSignal: AbortSignal;
   readonly isClosing: () => boolean;
   /** Whether server reflection is served. */
   readonly reflection: boolean;
-  /** How many connections may be open. */
+  /** How many connections may be open at once. */
   readonly maxConnections: number;
-  /** When it is set, health and metrics are served on that port alone. */
+  /** If set, health and metrics are served only on this port. */
   readonly metricsPort: number | undefined;
 }
 
-/** The service without a port: what is served, for the transport. */
+/** What the transport serves, without a port. */
 export interface App {
   readonly service: ServeOptions;
   /** What is served on `METRICS_PORT`. */
   readonly operations: ServeOptions;
 }
 
-/** The decoder of JSON requests: bytes that are not UTF-8 are refused, not replaced. */
+/** JSON requests that are not valid UTF-8 are refused; by default invalid bytes would be replaced. */
 const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: true }) };
 
-/** Puts the service together. */
+/** Assembles the service. */
 export function createApp(parts: AppParts): App {
   const { logger, metrics, shutdownSignal } = parts;
   const observers: Observers = { logger, shutdownSignal, calls: (...of) => metrics.calls(...of) };
@@ -78,34 +78,37 @@ export function createApp(parts: AppParts): App {
     metrics: (accept) => metrics.expose(formatOf(accept)),
   });
 
-  /* What is served where: the RPCs at their own paths (rpc/routes.ts), to whom rpc/access.ts lets in, and beside them: */
+  /*
+   * What is served where: the RPCs at their own paths (rpc/routes.ts), to the callers that rpc/access.ts admits, and
+   * these endpoints:
+   */
   const user = userEndpoint();
-  const shim = [
+  const restEndpoints = [
     ["/api/user", user],
     ["/api/user/", user],
   ] as const;
-  const forOperators = [
+  const operatorEndpoints = [
     ["/healthz", alive],
     ["/readyz", ready],
     ["/metrics", exposed],
   ] as const;
 
   const common = {
-    onRefused: refuser(observers),
+    onRefused: refusalHandler(observers),
     httpError: (error: Parameters<typeof errorResponse>[0]) => errorResponse(error),
     onError: (error: unknown) => logger.error(errorFields(error), "request failed"),
   };
   const service: ServeOptions = {
     ...common,
     routes: routes({ ...parts, probe }),
-    endpoints: new Map([...shim, ...(parts.metricsPort === undefined ? forOperators : [])]),
+    endpoints: new Map([...restEndpoints, ...(parts.metricsPort === undefined ? operatorEndpoints : [])]),
     authorize,
     contextValues: contextOf,
     interceptors: [
-      // Sees every call, and makes every failure what the caller sees.
+      // Outermost: observes every call, and converts every failure to the caller's error.
       observeInterceptor(observers),
       deadlineInterceptor(),
-      // Before validation: who has no token learns nothing of the rules.
+      // Before validation, so that callers without a token learn nothing about the rules.
       authorizationInterceptor(authorize),
       validationInterceptor(),
     ],
@@ -121,19 +124,19 @@ export function createApp(parts: AppParts): App {
     maxCalls: { max: MAX_CALLS, isExempt: isOpen },
     limits: { streams: STREAMS, maxConnections: parts.maxConnections },
   };
-  return { service, operations: { ...common, routes: () => {}, endpoints: new Map(forOperators) } };
+  return { service, operations: { ...common, routes: () => {}, endpoints: new Map(operatorEndpoints) } };
 }
 
-/** Counts and logs every request that is refused before it is a call, and says what its caller is told. */
-function refuser(observers: Observers): OnRefused {
+/** Counts and logs every request that is refused before it becomes a call, and makes the error for its caller. */
+function refusalHandler(observers: Observers): OnRefused {
   return (refusal, request) => {
     const { method, protocolName, header, arrived } = request;
     const call = {
       method,
       protocol: (protocolName ?? "none") as WireProtocol | "none",
       requestId: requestIdOf(header),
-      started: startOf(arrived),
-      // What authorization or an endpoint could not foresee is a fault of ours.
+      started: startTimeOf(arrived),
+      // An unexpected error in authorization or an endpoint is a fault of the server.
       isRefused: refusal.kind !== "unauthorized" && refusal.kind !== "endpoint",
     };
     return observeFailure(observers, call, refusedError(refusal, request));

@@ -9,9 +9,8 @@ import { compileSureCheck } from "./sure-rules.ts";
 import { RequestInvalid } from "./violations.ts";
 
 /**
- * Refuses requests that break a rule of the proto files: those of
- * protovalidate, the `json` rules of this service, and that every text is
- * well-formed Unicode.
+ * Refuses requests that break a rule of the proto files: protovalidate's rules, this service's `json` rules, and the
+ * rule that every text is well-formed Unicode.
  */
 export function validationInterceptor(): Interceptor {
   return createValidateInterceptor({ validator: withJsonRules(createValidator({ regexMatch })) });
@@ -19,14 +18,14 @@ export function validationInterceptor(): Interceptor {
 
 type FieldCheck = { readonly field: DescField; readonly check: (value: unknown) => JsonFault | undefined };
 
-/** What is made once of the annotations of a message type. */
+/** The checks of a message type, compiled once from its annotations. */
 interface MessageChecks {
-  /** Whether protovalidate need not look at a message. */
+  /** Whether a message is surely valid, so that protovalidate need not check it. */
   readonly isSure: (message: Message) => boolean;
   readonly fieldChecks: readonly FieldCheck[];
 }
 
-/** A validator that also knows what protovalidate has no rule for. */
+/** Adds the rules that protovalidate does not have to a validator. */
 function withJsonRules(validator: Validator): Validator {
   const known = new Map<DescMessage, MessageChecks>();
   return {
@@ -93,8 +92,8 @@ function mapFault(map: Record<string, unknown>): JsonFault | undefined {
 const compiled = new Map<string, RegExp>();
 
 /**
- * The patterns are constants of the proto files, each one character class
- * between anchors, which the runtime's RegExp matches in linear time.
+ * Matches a text against a pattern of the proto files. Each pattern is one character class between anchors, so the
+ * runtime's RegExp matches it in linear time.
  */
 export function regexMatch(pattern: string, against: string): boolean {
   let regExp = compiled.get(pattern);

@@ -272,7 +272,7 @@ function latin1Of(body: Uint8Array | string): string {
 function closeSignal(stream: ServerResponse | ServerHttp2Stream): AbortSignal {
   const controller = new AbortController();
   const onClose = () => {
-    if (!stream.headersSent) controller.abort(new ConnectError("the caller is gone", Code.Canceled));
+    if (!stream.headersSent) controller.abort(new ConnectError("the client disconnected", Code.Canceled));
   };
   if (stream.destroyed) onClose();
   else stream.once("close", onClose);
