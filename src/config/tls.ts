@@ -21,7 +21,7 @@ export function readTls(given: (name: Setting) => string, faults: string[]): Tls
   if (cert === undefined && key === undefined) {
     if (clientCa !== undefined)
       faults.push(
-        "TLS_CLIENT_CA_FILE needs TLS_CERT_FILE and TLS_KEY_FILE: without TLS nobody is asked for a certificate",
+        "TLS_CLIENT_CA_FILE needs TLS_CERT_FILE and TLS_KEY_FILE: without TLS no client is asked for a certificate",
       );
     return undefined;
   }

@@ -46,7 +46,7 @@ function numberFault(value: number): JsonFault | undefined {
   if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return undefined;
   return {
     id: "json.number",
-    message: `must hold numbers from -${Number.MAX_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}only, because larger ones are not stored exactly; send those as strings`,
+    message: `must hold numbers from -${Number.MAX_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER} only, because larger ones are not stored exactly; send those as strings`,
   };
 }
 

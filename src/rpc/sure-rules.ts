@@ -8,7 +8,7 @@ import {
   ScalarType,
 } from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
-// The complete rules; proto/buf/validate has only those that this service uses.
+// All rules that there are, for proto/buf/validate has those alone that this service uses.
 import {
   type FieldRules,
   FieldRulesSchema,
@@ -21,7 +21,7 @@ import {
   StringRulesSchema,
 } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 
-/** Whether a value is surely valid; false when only protovalidate can tell. A field that is not set is undefined. */
+/** Whether a value surely keeps its rules; false when it takes protovalidate to tell. A field that is not set is undefined. */
 type IsSure = (value: unknown) => boolean;
 
 /** Whether a text matches a pattern. */
@@ -31,9 +31,10 @@ const always: IsSure = () => true;
 const never: IsSure = () => false;
 
 /**
- * Compiles a check from the annotations of a message type. It returns true for messages that are surely valid, which
- * nearly all are, and false for those that protovalidate has to check. It never returns true for an invalid message:
- * any rule that it does not know goes to protovalidate.
+ * Makes a check from the annotations of a message type that tells the plainly
+ * valid messages, which nearly all are, from those that protovalidate has to
+ * look at. It never takes an invalid one for valid: what is not on its list of
+ * rules and of types without rules goes to protovalidate.
  */
 export function compileSureCheck(desc: DescMessage, matches: Matches): (message: Message) => boolean {
   if (hasOption(desc, messageRulesOption)) return never;
@@ -45,7 +46,7 @@ export function compileSureCheck(desc: DescMessage, matches: Matches): (message:
     return {
       name: oneof.localName,
       isKnown: rules === undefined || hasOnly(rules, OneofRulesSchema, ["required"]),
-      // The oneof's own rule decides whether it may be unset.
+      // Whether none of the fields may be set is the oneof's own rule.
       isUnsetSure: rules === undefined,
       checks: oneof.fields.map((field) => ({ name: field.localName, isSure: fieldCheck(field, matches) })),
     };
@@ -57,7 +58,7 @@ export function compileSureCheck(desc: DescMessage, matches: Matches): (message:
     for (const { name, isUnsetSure, checks } of oneofs) {
       const { case: chosen, value } = values[name] as { readonly case?: string; readonly value?: unknown };
       if (chosen === undefined && !isUnsetSure) return false;
-      // A rule may also apply to a field of the oneof that is not set.
+      // A rule may ask something of a field that is not chosen, too.
       for (const { name: field, isSure } of checks) if (!isSure(field === chosen ? value : undefined)) return false;
     }
     return true;
@@ -74,7 +75,7 @@ function fieldCheck(field: DescField, matches: Matches): IsSure {
     case "map":
       return mapCheck(field, rules, matches);
     case "message":
-      // Duration rules do not apply to a field that is not set.
+      // Such rules ask nothing of a field that is not set.
       return field.message.typeName === "google.protobuf.Duration" && hasOnly(rules, FieldRulesSchema, ["duration"])
         ? isEmpty
         : never;
@@ -83,7 +84,7 @@ function fieldCheck(field: DescField, matches: Matches): IsSure {
   }
 }
 
-/** String rules do not apply to a field that is not set. `never` stays `never`, because unknown rules might. */
+/** The rules of a text ask nothing of a field that is not set; `never` means that some other may. */
 function unsetOr(isSure: IsSure): IsSure {
   return isSure === never ? never : (value) => value === undefined || isSure(value);
 }
@@ -126,20 +127,20 @@ function mapCheck(field: DescField & { fieldKind: "map" }, rules: FieldRules, ma
   };
 }
 
-/** Whether a message, list or map field is empty. No rule of its messages applies then. */
+/** Whether nothing is in a field of messages, none of whose rules apply then. */
 const isEmpty: IsSure = (value) => {
   if (value === undefined) return true;
   if (Array.isArray(value)) return value.length === 0;
   return typeof value === "object" && value !== null && !("$typeName" in value) && Object.keys(value).length === 0;
 };
 
-/** Whether only the named rules are set, counting also unknown fields and extensions as rules. */
+/** Whether of all fields of some rules, those of later versions and extensions included, none but these are set. */
 function hasOnly(rules: Message, desc: DescMessage, names: readonly string[]): boolean {
   if ((rules.$unknown?.length ?? 0) > 0) return false;
   return desc.fields.every((field) => names.includes(field.localName) || !isFieldSet(rules, field));
 }
 
-/** Whether messages of a type are always valid, because neither the type nor any type in it has rules. */
+/** Whether the messages of a type can break no rule, because none of it or in it has any. */
 function isFree(desc: DescMessage, seen: Set<DescMessage> = new Set()): boolean {
   if (seen.has(desc)) return true;
   seen.add(desc);
