@@ -3,7 +3,7 @@
  * set here.
  */
 
-/** The largest request message, in bytes, compressed or not. */
+/** The maximum size of a request message, in bytes, before and after decompression. */
 export const MAX_MESSAGE_BYTES = 1024 * 1024;
 
 /**

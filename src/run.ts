@@ -28,7 +28,7 @@ export interface OpenService {
   readonly app: App;
   readonly log: Log;
   readonly lifecycle: Lifecycle;
-  /** The API tokens that were made because none were set. */
+  /** The API tokens that were generated because none were set. */
   readonly generatedTokens: readonly ApiTokenSetting[];
   /** Ends the streams, which do not end by themselves. */
   readonly endStreams: () => void;
@@ -40,7 +40,7 @@ export interface RunningService {
   readonly url: string;
   /** The URL of health and metrics; undefined when they have no port of their own. */
   readonly metricsUrl: string | undefined;
-  /** The API tokens that were made because none were set. */
+  /** The API tokens that were generated because none were set. */
   readonly generatedTokens: readonly ApiTokenSetting[];
   /** Stops accepting connections, finishes the calls in flight and closes everything within the shutdown timeout. */
   close(): Promise<void>;

@@ -1,4 +1,4 @@
-/** The label that lets two environments of one name hold the same ids. */
+/** The tag that distinguishes two environments with the same name. */
 export type EnvironmentTag = "Customer" | "Testing";
 
 /** An isolated namespace of user groups. */
