@@ -17,7 +17,7 @@ import { SharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
 import { COMPRESSIONS, type Endpoint, type ServeOptions } from "./transport/index.ts";
 
-/** What the service is made of. */
+/** What the service depends on. */
 export interface AppParts {
   readonly store: UserGroupStore;
   readonly probe: StoreProbe;
@@ -25,38 +25,38 @@ export interface AppParts {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly corsOrigins: "*" | readonly string[];
-  /** In milliseconds. */
+  /** How long a rotated token stays valid by default, in milliseconds. */
   readonly rotationGraceMs: number;
-  /** Aborts when the service begins to close: streams end. */
+  /** Aborts when the service begins to shut down; streams then end. */
   readonly shutdownSignal: AbortSignal;
   readonly isClosing: () => boolean;
   /** Whether server reflection is served. */
   readonly reflection: boolean;
-  /** How many connections may be open. */
+  /** How many connections may be open at once. */
   readonly maxConnections: number;
-  /** When it is set, health and metrics are served on that port alone. */
+  /** If set, health and metrics are served only on this port. */
   readonly metricsPort: number | undefined;
 }
 
-/** The service without a port: what is served, for the transport. */
+/** What the transport serves, without a port. */
 export interface App {
   readonly service: ServeOptions;
   /** What is served on `METRICS_PORT`. */
   readonly operations: ServeOptions;
 }
 
-/** The decoder of JSON requests: bytes that are not UTF-8 are refused, not replaced. */
+/** JSON requests that are not valid UTF-8 are refused; by default invalid bytes would be replaced. */
 const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: true }) };
 
-/** What is served at a path beside the RPCs. */
-interface Served {
+/** An HTTP endpoint beside the RPCs. */
+interface ServedEndpoint {
   readonly path: string;
-  /** Callers bear an API token. Operators need none, but may have a port of their own: METRICS_PORT. */
-  readonly to: "callers" | "operators";
-  readonly by: Endpoint;
+  /** Callers need an API token. Operators need none, but may have a port of their own: METRICS_PORT. */
+  readonly audience: "callers" | "operators";
+  readonly endpoint: Endpoint;
 }
 
-/** Puts the service together. */
+/** Assembles the service. */
 export function createApp(parts: AppParts): App {
   const { logger, metrics, shutdownSignal } = parts;
   const observers: Observers = { logger, shutdownSignal, calls: (...of) => metrics.calls(...of) };
@@ -72,16 +72,21 @@ export function createApp(parts: AppParts): App {
   });
   const user = userEndpoint();
 
-  // The RPCs are served at their own paths: rpc/routes.ts says by what, and rpc/access.ts to whom. Beside them:
-  const served: readonly Served[] = [
-    { path: "/api/user", to: "callers", by: user },
-    { path: "/api/user/", to: "callers", by: user },
-    { path: "/healthz", to: "operators", by: health },
-    { path: "/readyz", to: "operators", by: readiness },
-    { path: "/metrics", to: "operators", by: exposition },
+  // The RPCs are served at their own paths: see rpc/routes.ts for their handlers, and rpc/access.ts for who may call
+  // them. These endpoints are served beside them:
+  const servedEndpoints: readonly ServedEndpoint[] = [
+    { path: "/api/user", audience: "callers", endpoint: user },
+    { path: "/api/user/", audience: "callers", endpoint: user },
+    { path: "/healthz", audience: "operators", endpoint: health },
+    { path: "/readyz", audience: "operators", endpoint: readiness },
+    { path: "/metrics", audience: "operators", endpoint: exposition },
   ];
-  const endpointsFor = (...audience: Served["to"][]) =>
-    new Map(served.flatMap(({ path, to, by }) => (audience.includes(to) ? [[path, by] as const] : [])));
+  const endpointsFor = (...audiences: ServedEndpoint["audience"][]) =>
+    new Map(
+      servedEndpoints
+        .filter(({ audience }) => audiences.includes(audience))
+        .map(({ path, endpoint }) => [path, endpoint] as const),
+    );
 
   const common = {
     onRefused: observeRefusals(observers),
@@ -95,10 +100,10 @@ export function createApp(parts: AppParts): App {
     authorize,
     contextValues: contextOf,
     interceptors: [
-      // Sees every call, and makes every failure what the caller sees.
+      // Outermost: observes every call, and converts every failure to the caller's error.
       observeInterceptor(observers),
       deadlineInterceptor(),
-      // Before validation: who has no token learns nothing of the rules.
+      // Before validation, so that callers without a token learn nothing about the rules.
       authorizationInterceptor(authorize),
       validationInterceptor(),
     ],

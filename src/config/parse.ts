@@ -2,7 +2,7 @@ import { parseEnvironmentName } from "../domain/environment.ts";
 import { looksLikeUserGroupToken } from "../domain/token.ts";
 import type { ApiTokenSetting, LogLevel, TokenKeySetting } from "./config.ts";
 
-/** Thrown by the parsers of single settings; the text says what to write instead and never repeats a secret. */
+/** Thrown by the parsers of settings. The message says what to write instead, and never contains a secret. */
 export class SettingError extends Error {
   override readonly name = "SettingError";
 }
@@ -10,7 +10,7 @@ export class SettingError extends Error {
 const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** A duration such as `500ms`, `5s`, `2m`, `1h` or `30d`, in milliseconds. */
+/** Parses a duration such as `500ms`, `5s`, `2m`, `1h` or `30d` to milliseconds. @throws SettingError */
 export function duration(text: string, limits: { min: number; max: number }): number {
   const match = DURATION.exec(text);
   const ms = match ? Number(match[1]) * (UNIT_MS[match[2] as string] as number) : Number.NaN;
@@ -20,7 +20,7 @@ export function duration(text: string, limits: { min: number; max: number }): nu
   return Math.round(ms);
 }
 
-/** A whole number. */
+/** Parses a whole number. @throws SettingError */
 export function integer(text: string, limits: { min: number; max: number }): number {
   const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
   if (!(value >= limits.min && value <= limits.max)) {
@@ -29,7 +29,9 @@ export function integer(text: string, limits: { min: number; max: number }): num
   return value;
 }
 
-/** `redis://` or `rediss://`, with nothing in it that is not used: what is taken here means what it says. */
+/**
+ * Validates a `redis://` or `rediss://` URL. Refuses parts that would be ignored, such as a query. @throws SettingError
+ */
 export function redisUrl(text: string): string {
   if (/^redis-(sentinel|cluster):\/\//.test(text)) {
     throw new SettingError(
@@ -47,7 +49,7 @@ export function redisUrl(text: string): string {
     );
   }
   if (!isDecodable(url.username) || !isDecodable(url.password)) {
-    throw new SettingError("holds a % in its user or password that begins no character in UTF-8; write % as %25");
+    throw new SettingError("has a user or password that is not percent-encoded UTF-8; write % as %25");
   }
   if (url.username !== "" && url.password === "") {
     throw new SettingError(
@@ -57,7 +59,7 @@ export function redisUrl(text: string): string {
   return text;
 }
 
-/** A name, an IPv4 address or an IPv6 address in brackets. */
+/** A host name, an IPv4 address, or an IPv6 address in brackets. */
 const REDIS_HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])$/;
 
 function isDecodable(text: string): boolean {
@@ -69,7 +71,7 @@ function isDecodable(text: string): boolean {
   }
 }
 
-/** `ID:BASE64,...`: the first key encrypts, all decrypt. */
+/** Parses `ID:BASE64,...`. The first key encrypts; all keys decrypt. @throws SettingError */
 export function tokenKeys(text: string): TokenKeySetting[] {
   const keys = text.split(",").map((entry) => {
     const match = /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/]{43}=)$/.exec(entry.trim());
@@ -80,11 +82,11 @@ export function tokenKeys(text: string): TokenKeySetting[] {
     }
     return { id: match[1] as string, secret: Buffer.from(match[2] as string, "base64") };
   });
-  if (new Set(keys.map((key) => key.id)).size < keys.length) throw new SettingError("names two keys alike");
+  if (new Set(keys.map((key) => key.id)).size < keys.length) throw new SettingError("has two keys with the same ID");
   return keys;
 }
 
-/** `ENV[/TAG]=TOKEN,...`. */
+/** Parses `ENV[/TAG]=TOKEN,...`. @throws SettingError */
 export function apiTokens(text: string): ApiTokenSetting[] {
   const tokens = text.split(",").map((raw) => {
     const entry = raw.trim();
@@ -104,7 +106,7 @@ export function apiTokens(text: string): ApiTokenSetting[] {
   return tokens;
 }
 
-/** A credential that an HTTP header can carry. */
+/** Validates a credential that an HTTP header can carry. @throws SettingError */
 export function credential(text: string): string {
   if (!/^[\x21-\x7e]{16,512}$/.test(text)) {
     throw new SettingError("needs tokens of 16 to 512 visible ASCII characters without spaces");
@@ -115,12 +117,12 @@ export function credential(text: string): string {
   return text;
 }
 
-/** A comma list of origins, or `*`. */
+/** Parses a comma-separated list of origins, or `*`. @throws SettingError */
 export function origins(text: string): "*" | string[] {
   if (text === "*") return "*";
   return text.split(",").map((raw) => {
     const origin = raw.trim();
-    // An origin with a * in it would match nothing.
+    // A wildcard inside an origin would match nothing.
     if (origin.includes("*") || !URL.canParse(origin) || new URL(origin).origin !== origin) {
       throw new SettingError("must be * or a comma list of origins such as https://app.example.com, without a path");
     }
@@ -128,7 +130,7 @@ export function origins(text: string): "*" | string[] {
   });
 }
 
-/** `on` or `off`. */
+/** Parses `on` or `off`. @throws SettingError */
 export function onOff(text: string): boolean {
   if (text !== "on" && text !== "off") throw new SettingError("must be on or off");
   return text === "on";
@@ -136,14 +138,14 @@ export function onOff(text: string): boolean {
 
 const LEVELS: readonly LogLevel[] = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
 
-/** A level of the log. */
+/** Parses a log level. @throws SettingError */
 export function logLevel(text: string): LogLevel {
   const level = LEVELS.find((known) => known === text);
   if (!level) throw new SettingError(`must be one of ${LEVELS.join(", ")}`);
   return level;
 }
 
-/** A host name or address to listen on. */
+/** Validates a host name or IP address to listen on. @throws SettingError */
 export function host(text: string): string {
   if (!/^[A-Za-z0-9.:_-]+$/.test(text)) throw new SettingError("must be a host name or an IP address without brackets");
   return text;

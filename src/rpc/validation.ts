@@ -8,9 +8,8 @@ import { type JsonFault, jsonFault, textFault } from "./json-rules.ts";
 import { RequestInvalid } from "./violations.ts";
 
 /**
- * Refuses requests that break a rule of the proto files: those of
- * protovalidate, the `json` rules of this service, and that every text is
- * well-formed Unicode.
+ * Refuses requests that break a rule of the proto files: protovalidate's rules, this service's `json` rules, and the
+ * rule that every text is well-formed Unicode.
  */
 export function validationInterceptor(): Interceptor {
   return createValidateInterceptor({ validator: withJsonRules(createValidator({ regexMatch })) });
@@ -18,9 +17,9 @@ export function validationInterceptor(): Interceptor {
 
 type FieldCheck = { readonly field: DescField; readonly check: (value: unknown) => JsonFault | undefined };
 
-/** A validator that also knows what protovalidate has no rule for. */
+/** Adds the rules that protovalidate does not have to a validator. */
 function withJsonRules(validator: Validator): Validator {
-  /** Made once of the annotations of a message type. */
+  /** The checks of each message type, compiled once from its annotations. */
   const known = new Map<DescMessage, readonly FieldCheck[]>();
   return {
     validate(desc, message) {
@@ -83,8 +82,8 @@ function mapFault(map: Record<string, unknown>): JsonFault | undefined {
 const compiled = new Map<string, RegExp>();
 
 /**
- * The patterns are constants of the proto files, each one character class
- * between anchors, which the runtime's RegExp matches in linear time.
+ * Matches a text against a pattern of the proto files. Each pattern is one character class between anchors, so the
+ * runtime's RegExp matches it in linear time.
  */
 function regexMatch(pattern: string, against: string): boolean {
   let regExp = compiled.get(pattern);
