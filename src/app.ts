@@ -119,5 +119,6 @@ export function createApp(parts: AppParts): App {
     maxCalls: { max: MAX_CALLS, isExempt: isOpen },
     limits: { streams: STREAMS, maxConnections: parts.maxConnections },
   };
-  return { service, operations: { ...common, routes: () => {}, endpoints: endpointsFor("operators") } };
+  const limits = { maxConnections: parts.maxConnections };
+  return { service, operations: { ...common, routes: () => {}, endpoints: endpointsFor("operators"), limits } };
 }

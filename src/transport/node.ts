@@ -27,9 +27,9 @@ export interface ListenOptions extends Pick<PortOptions, "host" | "port" | "tls"
  */
 export function serveNode(
   { limits, onError, ...options }: ServeOptions,
-  { onConnectionError, ...listen }: ListenOptions,
+  { host, port, tls, onConnectionError }: ListenOptions,
 ): Promise<Port> {
   const { find, refuse } = new Router(options);
   const handlers = dispatch({ ...limits, find, refuse, onError });
-  return openPort({ ...limits, ...listen, ...(onConnectionError && { onError: onConnectionError }) }, handlers);
+  return openPort({ ...limits, host, port, tls, ...(onConnectionError && { onError: onConnectionError }) }, handlers);
 }

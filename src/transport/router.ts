@@ -70,7 +70,7 @@ export class Router {
     this.#admission = new Admission(options);
     this.#cors = options.cors && new Cors(options.cors);
     this.#httpError = options.httpError ?? ((error) => errorResponse(formatOf("application/json"), error));
-    this.refuse = options.onRefused && ((refusal, headers) => this.#refusalResponse(refusal, headers));
+    this.refuse = options.onRefused && ((...refused) => this.#refuse(...refused));
     for (const { handler, unary } of collectRpcs(options)) {
       this.#rpcs.set((options.requestPathPrefix ?? "") + handler.requestPath, { handler: withWebText(handler), unary });
       if (unary) this.#unary.set(unary.desc, unary);
@@ -78,7 +78,7 @@ export class Router {
   }
 
   readonly find: Find = (httpMethod, target, headers) => {
-    if (!PLAIN_TARGET.test(target)) return respondWith(this.#refusalResponse({ kind: "malformed-http" }, headers));
+    if (!PLAIN_TARGET.test(target)) return respondWith(this.#refuse({ kind: "malformed-http" }, headers));
     const path = pathOf(target);
     const rpc = this.#rpcs.get(path);
     if (rpc) return this.#withCors(this.#call(rpc, httpMethod, target, headers), headers);
@@ -87,10 +87,11 @@ export class Router {
     const format = formatOf(headers["content-type"]);
     const isRpc = RPC_PATH.test(path);
     const missing = () => {
-      const protocolName = isRpc || isRpcOnly(format) ? format.protocol : undefined;
-      return respondWith(
-        this.#refusalResponse({ kind: "not-found" }, headers, { ...unroutedRequest(headers), protocolName }),
-      );
+      const isRpcCall = isRpc || format.protocol !== "connect";
+      const request = { ...unroutedRequest(headers), protocolName: isRpcCall ? format.protocol : undefined };
+      // Connect's clients know a missing RPC by the HTTP status.
+      if (format.protocol === "connect") return respondWith(this.#httpRefusal({ kind: "not-found" }, request));
+      return respondWith(this.#refusalResponse({ kind: "not-found" }, headers, request));
     };
     return isRpc ? (this.#preflight(httpMethod, headers) ?? this.#withCors(missing(), headers)) : missing();
   };
@@ -135,7 +136,10 @@ export class Router {
       return respondWith(this.#httpRefusal(refusal, { ...unroutedRequest(headers), protocolName }));
     }
     const { rpc } = method;
-    if (!rpc) return { serve: (request) => this.#serveEndpoint(method, request, this.#withoutRpc(headers)) };
+    if (!rpc) {
+      const call = this.#withoutRpc(headers);
+      return { ...bodyLimit(method), serve: (request) => this.#serveEndpoint(method, request, call) };
+    }
     return this.#admit(rpc, protocolName ?? "http", headers, {
       onAdmitted: (admitted) => this.#endpointRoute(method, rpc, admitted),
       onDenied: this.#httpError,
@@ -162,9 +166,8 @@ export class Router {
   }
 
   #endpointRoute(method: EndpointMethod, rpc: DescMethodUnary, admitted: AdmittedCall): Route {
-    const { maxBytes = 0 } = method;
     return {
-      isTooLong: (_head, total) => total > maxBytes,
+      ...bodyLimit(method),
       serve: async (request) => {
         let callFailure: unknown;
         const call: EndpointCall = {
@@ -235,15 +238,18 @@ export class Router {
     return preflight && respondWith({ status: 204, headers: preflight, body: new Uint8Array(0) });
   }
 
+  /** The response to a request that is refused before it is routed. Pages of other origins may read it, too. */
+  #refuse(refusal: Refusal, headers: HeaderRecord, method?: DescMethod): HttpResponse {
+    const protocolName = method && formatOf(headers["content-type"]).protocol;
+    const response = this.#refusalResponse(refusal, headers, { ...unroutedRequest(headers), method, protocolName });
+    return { ...response, headers: { ...response.headers, ...this.#cors?.headersFor(headers) } };
+  }
+
   /**
    * The response to a refused request: in the RPC protocol that its content type names, if the type is specific to
    * RPCs.
    */
-  #refusalResponse(
-    refusal: Refusal,
-    headers: HeaderRecord,
-    request: RefusedRequest = unroutedRequest(headers),
-  ): HttpResponse {
+  #refusalResponse(refusal: Refusal, headers: HeaderRecord, request: RefusedRequest): HttpResponse {
     const format = formatOf(headers["content-type"]);
     if (request.method === undefined && !isRpcOnly(format)) return this.#httpRefusal(refusal, request);
     const status = REFUSAL_STATUS[refusal.kind];
@@ -266,4 +272,9 @@ export class Router {
 /** Describes a request that is not for an RPC to `onRefused`. */
 function unroutedRequest(headers: HeaderRecord): RefusedRequest {
   return { method: undefined, protocolName: undefined, header: new RecordHeaders(headers), arrived: undefined };
+}
+
+/** How much of the body an endpoint wants: none of it unless it says so. */
+function bodyLimit({ maxBytes }: EndpointMethod): Pick<Route, "isTooLong"> {
+  return maxBytes === undefined ? {} : { isTooLong: (_head, total) => total > maxBytes };
 }

@@ -121,6 +121,8 @@ class BodyCollector implements BudgetEntry {
     this.#bodies.add(this, 0);
     // An empty body may have ended while its route was being found.
     if (source.readableEnded) this.#onEnd();
+    // So may the connection have been closed, behind other requests of a pipeline.
+    else if (source.destroyed) this.#release();
   }
 
   evict(reason: EvictionReason): void {

@@ -1,9 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import type { DescMethod } from "@bufbuild/protobuf";
 import type { Find, HeaderRecord, HttpResponse, Route, StreamRoute } from "../exchange.ts";
 import type { Refusal } from "../protocol/refusals.ts";
 import { isDisconnected } from "./disconnected.ts";
-import { HEADER_TOO_LARGE, MAX_HEADER_BYTES, READ_TIMEOUT_MS, REQUEST_TIMEOUT_MS } from "./limits.ts";
+import { HEADER_TOO_LARGE, MAX_HEADER_BYTES, READ_TIMEOUT_MS, REQUEST_TIMEOUT, REQUEST_TIMEOUT_MS } from "./limits.ts";
 import { MemoryBudget } from "./memory-budget.ts";
 import { type ExchangeLimits, exchangeHttp1, exchangeHttp2, writeHttp2 } from "./node-io.ts";
 import type { OpenStreamsOptions } from "./open-streams.ts";
@@ -14,8 +15,9 @@ import { Streams } from "./streams.ts";
  * Makes the response to a request that is refused before a route serves it.
  *
  * @param headers the request's headers, as far as they are known
+ * @param method the RPC that the request is for, if it is known
  */
-export type Refuse = (refusal: Refusal, headers: HeaderRecord) => HttpResponse;
+export type Refuse = (refusal: Refusal, headers: HeaderRecord, method?: DescMethod) => HttpResponse;
 
 /** How requests are dispatched, and their limits. */
 export interface DispatchOptions {
@@ -44,6 +46,10 @@ export function exchangeLimits({
   const bounds = { maxBytes: 64 * MIB, maxConnectionBytes: 16 * MIB, overheadBytes: 16 * 1024 };
   return {
     refuse,
+    evictionRefusals: {
+      timeout: { ...REQUEST_TIMEOUT, requestMs: arrivalTimeoutMs },
+      "over-budget": { kind: "too-many-bodies" },
+    },
     bodies: new MemoryBudget({ ...bounds, timeoutMs: arrivalTimeoutMs }),
     discards: new MemoryBudget({ ...bounds, timeoutMs: arrivalTimeoutMs }),
     // All responses of one event loop turn are pending together. That is no sign of clients that do not read, so each

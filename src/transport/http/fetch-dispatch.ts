@@ -31,7 +31,7 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
     const timeIsUp = new AbortController();
     const open = streams.enter(undefined, () => timeIsUp.abort());
     if (!open) {
-      const refused = options.refuse?.({ kind: "too-many-streams" }, headers);
+      const refused = options.refuse?.({ kind: "too-many-streams" }, headers, route.handler.method);
       return refused ? toFetchResponse(refused, request.method) : new Response(null, { status: 429 });
     }
     streams.limitDeadline(headers);

@@ -2,7 +2,7 @@ import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange
 import { REFUSAL_STATUS } from "../protocol/refusals.ts";
 import { BodyBuffer } from "./body.ts";
 import type { BudgetEntry, EvictionReason, MemoryBudget } from "./memory-budget.ts";
-import { EVICTION_REFUSALS, type ExchangeLimits } from "./node-io.ts";
+import type { ExchangeLimits } from "./node-io.ts";
 
 /** Statuses of responses without a body (https://fetch.spec.whatwg.org/#null-body-status). */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);
@@ -32,7 +32,7 @@ export async function exchangeFetch(
   request: Request,
   headers: HeaderRecord,
   route: Route,
-  limits: Pick<ExchangeLimits, "bodies" | "refuse">,
+  limits: FetchLimits,
 ): Promise<Response> {
   try {
     return await exchange(request, headers, route, limits);
@@ -41,15 +41,13 @@ export async function exchangeFetch(
   }
 }
 
-async function exchange(
-  request: Request,
-  headers: HeaderRecord,
-  route: Route,
-  limits: Pick<ExchangeLimits, "bodies" | "refuse">,
-): Promise<Response> {
+/** The limits that apply here: the runtime sees to the rest. */
+type FetchLimits = Pick<ExchangeLimits, "bodies" | "refuse" | "evictionRefusals">;
+
+async function exchange(request: Request, headers: HeaderRecord, route: Route, limits: FetchLimits): Promise<Response> {
   const body = await readBody(request.body, route, limits.bodies);
   if (typeof body === "string") {
-    const refusal = EVICTION_REFUSALS[body];
+    const refusal = limits.evictionRefusals[body];
     const status = REFUSAL_STATUS[refusal.kind] ?? 400;
     return limits.refuse
       ? toFetchResponse(limits.refuse(refusal, headers), request.method)

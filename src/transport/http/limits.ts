@@ -19,7 +19,7 @@ export const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 export const HEADER_TOO_LARGE: Refusal = { kind: "header-too-large", limit: MAX_HEADER_BYTES };
 
 /** The refusal of a request that did not arrive in time. */
-export const REQUEST_TIMEOUT: Refusal = {
+export const REQUEST_TIMEOUT: Refusal & { readonly kind: "request-timeout" } = {
   kind: "request-timeout",
   headerMs: HEADER_TIMEOUT_MS,
   requestMs: REQUEST_TIMEOUT_MS,

@@ -6,7 +6,6 @@ import type { Refusal } from "../protocol/refusals.ts";
 import { collectBody } from "./body.ts";
 import type { Refuse } from "./dispatch.ts";
 import { discardBodyHttp1, discardBodyHttp2 } from "./drain.ts";
-import { REQUEST_TIMEOUT } from "./limits.ts";
 import type { EvictionReason, MemoryBudget } from "./memory-budget.ts";
 import { trackHttp1Response, trackHttp2Response } from "./pending-responses.ts";
 
@@ -34,6 +33,8 @@ export interface ExchangeLimits {
   readonly answers: MemoryBudget;
   /** Makes the response to a request whose body was evicted. Default: the connection or stream is closed. */
   readonly refuse?: Refuse | undefined;
+  /** The refusal of a request whose body was evicted, by reason. */
+  readonly evictionRefusals: { readonly [reason in EvictionReason]: Refusal };
 }
 
 /** Reads the body of an HTTP/2 request if its route wants it, serves the request and writes the response. */
@@ -65,10 +66,8 @@ export function exchangeHttp2(
     onBody(EMPTY);
     return;
   }
-  // The request may be abandoned before it is served.
-  if (route.end) stream.once("close", () => route.end?.());
   const onEvicted = (reason: EvictionReason) => {
-    if (limits.refuse) writeHttp2(stream, limits.refuse(EVICTION_REFUSALS[reason], request.headers), limits);
+    if (limits.refuse) writeHttp2(stream, limits.refuse(limits.evictionRefusals[reason], request.headers), limits);
     else stream.close(constants.NGHTTP2_CANCEL);
   };
   collectBody(stream, { route, bodies: limits.bodies, connection: stream.session ?? stream }, { onBody, onEvicted });
@@ -95,20 +94,13 @@ export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, route: 
     onBody(EMPTY);
     return;
   }
-  if (route.end) res.once("close", () => route.end?.());
   const onEvicted = (reason: EvictionReason) => {
-    const response = limits.refuse?.(EVICTION_REFUSALS[reason], request.headers);
+    const response = limits.refuse?.(limits.evictionRefusals[reason], request.headers);
     if (!response) res.destroy();
     else writeHttp1(req, res, { ...response, headers: { ...response.headers, connection: "close" } }, limits);
   };
   collectBody(req, { route, bodies: limits.bodies, connection: req.socket }, { onBody, onEvicted });
 }
-
-/** The refusal of a request whose body was evicted, by reason. */
-export const EVICTION_REFUSALS: { readonly [reason in EvictionReason]: Refusal } = {
-  timeout: REQUEST_TIMEOUT,
-  "over-budget": { kind: "too-many-bodies" },
-};
 
 function ignore(): void {}
 

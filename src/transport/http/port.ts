@@ -10,10 +10,11 @@ import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { HeaderRecord } from "../exchange.ts";
-import { Connections, endConnection } from "./connections.ts";
+import { Connections } from "./connections.ts";
 import { DeadSessions } from "./dead-sessions.ts";
 import type { Refuse } from "./dispatch.ts";
 import { answerHttp1Errors, refuseHttp1 } from "./http-errors.ts";
+import { closeWhenIdle } from "./idle-sessions.ts";
 import { HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "./limits.ts";
 import { Pipelines } from "./pipelines.ts";
 
@@ -104,7 +105,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
   const deadSessions = new DeadSessions(options.deadSessionCheckMs);
   const server = listener(options, handlers);
   let opened: ServerHttp2Session | undefined;
-  const http2 = http2Server(options, handlers);
+  const http2 = http2Server(handlers);
   http2.on("session", (session: ServerHttp2Session) => {
     opened = session;
   });
@@ -122,6 +123,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     http2.emit("connection", socket);
     if (!opened) return;
     connections.speaksHttp2(socket, opened);
+    closeWhenIdle(opened, socket, options);
     deadSessions.watch(opened, socket);
   };
   if (options.tls) {
@@ -183,18 +185,11 @@ function listener({ tls, firstByteTimeoutMs }: PortOptions, handlers: PortHandle
 }
 
 /** Creates the HTTP/2 server, which does not listen but is handed connections. */
-function http2Server(options: PortOptions, handlers: PortHandlers): Http2Server {
+function http2Server(handlers: PortHandlers): Http2Server {
   const http2 = createHttp2Server(HTTP2_OPTIONS);
   http2.on("stream", handlers.onHttp2);
   http2.on("sessionError", () => {});
-  http2.on("session", (session: ServerHttp2Session) => {
-    session.on("error", () => {});
-    session.setTimeout(options.idleTimeoutMs ?? 600_000, () => {
-      session.close();
-      // Stalled streams would keep the session, and the memory they hold, for as long as the client likes.
-      session.setTimeout(options.stallTimeoutMs ?? 30_000, () => endConnection(session));
-    });
-  });
+  http2.on("session", (session: ServerHttp2Session) => session.on("error", () => {}));
   return http2;
 }
 

@@ -12,6 +12,8 @@ import { type ExchangeLimits, writeHttp1, writeHttp2 } from "./node-io.ts";
 import { OpenStreams } from "./open-streams.ts";
 import { type PortHandlers, streamsAsRequests } from "./port.ts";
 
+const TOO_MANY = { kind: "too-many-streams" } as const;
+
 /** Serves the streaming calls of a port by Connect's own handlers. */
 export class Streams {
   readonly #options: DispatchOptions;
@@ -36,7 +38,7 @@ export class Streams {
     if (!open) {
       req.on("error", ignore);
       res.on("error", ignore);
-      const refused = this.#options.refuse?.({ kind: "too-many-streams" }, req.headers as HeaderRecord);
+      const refused = this.#options.refuse?.(TOO_MANY, req.headers as HeaderRecord, route.handler.method);
       if (refused) writeHttp1(req, res, refused, this.#limits);
       else res.writeHead(429).end();
       return;
@@ -55,7 +57,7 @@ export class Streams {
   ): void {
     const open = this.#open.enter(stream.session, () => stream.close(constants.NGHTTP2_CANCEL));
     if (!open) {
-      const refused = this.#options.refuse?.({ kind: "too-many-streams" }, headers as HeaderRecord);
+      const refused = this.#options.refuse?.(TOO_MANY, headers as HeaderRecord, route.handler.method);
       if (refused) writeHttp2(stream, refused, this.#limits);
       else stream.close(constants.NGHTTP2_REFUSED_STREAM);
       return;

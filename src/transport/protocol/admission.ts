@@ -61,7 +61,12 @@ export class Admission {
     };
     try {
       const decision = authorize?.(head);
-      return decision instanceof Promise ? decision.then(() => call, refuse) : call;
+      if (decision === undefined) return call;
+      // Pending decisions count too: a slow authorization must not pile up requests. The place is free, as seen above.
+      call.begin();
+      return Promise.resolve(decision)
+        .finally(() => call.end())
+        .then(() => call, refuse);
     } catch (error) {
       return refuse(error);
     }

@@ -36,7 +36,7 @@ function grpcError(format: CallFormat, error: ConnectError): HttpResponse {
 }
 
 /** The error response of a unary Connect call. */
-export function connectError(error: ConnectError, status = httpStatusOf(error)): HttpResponse {
+function connectError(error: ConnectError, status = httpStatusOf(error)): HttpResponse {
   const body = errorToJsonBytes(error, undefined);
   const headers: HeaderRecord = { "content-type": contentTypeUnaryJson, "content-length": String(body.byteLength) };
   error.metadata.forEach((value, name) => {
@@ -47,7 +47,7 @@ export function connectError(error: ConnectError, status = httpStatusOf(error)):
 
 /** The error response of a Connect stream: an end-stream message alone. */
 function connectStreamError({ isBinary }: CallFormat, error: ConnectError): HttpResponse {
-  const end = Buffer.from(JSON.stringify(endStreamToJson(error.metadata, error, undefined)));
+  const end = Buffer.from(JSON.stringify(endStreamToJson(new Headers(), error, undefined)));
   const headers: HeaderRecord = { "content-type": isBinary ? contentTypeStreamProto : contentTypeStreamJson };
   error.metadata.forEach((value, name) => {
     headers[name] = value;
