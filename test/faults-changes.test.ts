@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import type { StoreClient } from "../src/store/client.ts";
+import { FIELD } from "../src/store/fields.ts";
 import { describeWithRedis, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
@@ -9,7 +10,7 @@ import { pause, waitFor } from "./support/wait.ts";
 function storedNames(direct: StoreClient, { environment }: TestServer) {
   return async (id: string) => {
     const [key = ""] = await direct.redis.keys(`ug:{${environment}/Customer/*}:group:${id}`);
-    return direct.redis.hget(key, "name");
+    return direct.redis.hget(key, FIELD.name);
   };
 }
 

@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { FIELD } from "../src/store/fields.ts";
 import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { waitFor } from "./support/wait.ts";
@@ -35,7 +36,7 @@ describeWithRedis("a Redis that comes back with an older state", () => {
     await create("later", 200);
     const keys = await operator.keys("ug:*:group:*");
     expect(keys).toHaveLength(2 * 40 + 2 * 200);
-    const teamIds = await Promise.all(keys.map((key) => operator.hget(key, "team_id")));
+    const teamIds = await Promise.all(keys.map((key) => operator.hget(key, FIELD.teamId)));
     expect(new Set(teamIds).size).toBe(keys.length);
   });
 

@@ -1,4 +1,5 @@
 import { describe } from "vitest";
+import { compactContract } from "./contract/compact.ts";
 import { contractContext, type OpenClients } from "./contract/context.ts";
 import { deadlineContract } from "./contract/deadlines.ts";
 import { environmentContract } from "./contract/environments.ts";
@@ -32,6 +33,7 @@ export function storeContract(name: string, open: OpenClients, { typed = true } 
     hintContract(context);
     deadlineContract(context);
     ringContract(context);
+    compactContract(context);
     teamIdContract(context);
     environmentContract(context);
     if (typed) wrongTypeContract(context);
