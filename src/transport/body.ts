@@ -60,6 +60,12 @@ export class Pieces {
     return this.#buffer === undefined ? EMPTY : this.#buffer.subarray(0, this.#length);
   }
 
+  /** Lets go of the bytes; whoever was given them keeps them. */
+  clear(): void {
+    this.#buffer = undefined;
+    this.#head = undefined;
+  }
+
   #moveTo(capacity: number): void {
     const buffer = Buffer.allocUnsafeSlow(Math.max(capacity, MIN_BUFFER_BYTES));
     buffer.set(this.bytes());
@@ -117,6 +123,7 @@ class Collection implements Held {
 
   giveUp(reason: GiveUpReason): void {
     this.#source.off("data", this.#onData);
+    this.#pieces.clear();
     this.#events.onGivenUp(reason);
   }
 
@@ -137,7 +144,11 @@ class Collection implements Held {
 
   readonly #onEnd = (): void => {
     // It may have been given up, or have been too long.
-    if (this.#letGo()) this.#events.onBody(this.#pieces.bytes());
+    if (!this.#letGo()) return;
+    const body = this.#pieces.bytes();
+    // Listeners keep this for as long as the rest of the request is coming.
+    this.#pieces.clear();
+    this.#events.onBody(body);
   };
 
   readonly #letGo = (): boolean => this.#bodies.remove(this);
