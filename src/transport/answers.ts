@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { constants, type ServerHttp2Stream } from "node:http2";
+import { constants, type Http2Session, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import { setTimeout } from "node:timers";
 import { endConnection } from "./connections.ts";
@@ -24,14 +24,23 @@ export function holdHttp2Answer(stream: ServerHttp2Stream, bytes: number, answer
     stream.close(reason === "late" ? constants.NGHTTP2_CANCEL : constants.NGHTTP2_ENHANCE_YOUR_CALM);
     // Its connection takes no new ones; those that are there may still end, each in its own time.
     session?.close();
-    // Without streams it ends itself, but waits for what the system has not taken; so does a stream that is closed.
-    const endStuck = () => {
-      if (session && (session.destroyed || !stream.destroyed)) endConnection(session);
-    };
-    setTimeout(endStuck, LAST_WRITE_MS).unref();
+    if (session) endLaterIfStuck(session, new WeakRef(stream));
   });
   answers.add(answer, bytes);
   return () => answers.remove(answer);
+}
+
+/**
+ * Ends a connection if it does not end by itself: without streams it does, but waits for what the system has not taken;
+ * so does a stream that is closed.
+ *
+ * @param stream is held by its session until it is destroyed, and by nobody after that: with it goes what it was to write
+ */
+function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Stream>): void {
+  const endStuck = () => {
+    if (session.destroyed || stream.deref()?.destroyed === false) endConnection(session);
+  };
+  setTimeout(endStuck, LAST_WRITE_MS).unref();
 }
 
 /** Bounds what an answer over HTTP/1.1 takes that the system has not taken at once, and how long. */

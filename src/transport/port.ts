@@ -13,6 +13,7 @@ import { Connections, endConnection } from "./connections.ts";
 import { DeadSessions } from "./dead-sessions.ts";
 import { answerHttp1Errors, type OnHttpError, refuseHttp1 } from "./http-errors.ts";
 import { Pipelines } from "./pipelines.ts";
+import { unrootStreams } from "./unrooted-streams.ts";
 
 /** What a port passes on. */
 export interface PortHandlers {
@@ -182,6 +183,7 @@ function listener({ tls, firstByteTimeoutMs }: PortOptions, handlers: PortHandle
 /** Serves the connections that it is given. */
 function http2Server(options: PortOptions, handlers: PortHandlers): Http2Server {
   const http2 = createHttp2Server(HTTP2_OPTIONS);
+  http2.once("stream", unrootStreams);
   http2.on("stream", handlers.onHttp2);
   http2.on("sessionError", () => {});
   http2.on("session", (session: ServerHttp2Session) => {
