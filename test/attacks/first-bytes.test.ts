@@ -121,7 +121,8 @@ describeAttacks("connections", [
   },
   {
     title: "requests written at once, whose answers nobody reads (HTTP/1.1)",
-    bounds: { heldKiB: 2048 },
+    // 32 answers may wait behind the one that is being written, and those of metrics have some 110 KB.
+    bounds: { heldKiB: 4096 },
     run: async ({ http1: open, server }) => {
       // Something to read back.
       const properties = JSON.stringify({ filler: "x".repeat(50_000) });
