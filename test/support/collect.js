@@ -1,4 +1,5 @@
-// Loaded before the server where a test measures its memory: SIGUSR2 has it collect its garbage and say so.
+// Loaded before the server where a test measures its memory: SIGUSR2 has it collect its garbage, and say so and how much room
+// its heap has to spare.
 import process from "node:process";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -11,7 +12,8 @@ process.on("SIGUSR2", async () => {
     // Finalizers run later; what they let go of is garbage as well.
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  console.log('{"level":"trace","msg":"collected"}');
+  const { heapTotal, heapUsed } = process.memoryUsage();
+  console.log(`{"level":"trace","msg":"collected","spareBytes":${heapTotal - heapUsed}}`);
 });
 
 // Whoever measures may be ended by force; the server is not to be left behind. Deno would not start before its input ends.
