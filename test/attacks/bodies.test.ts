@@ -7,6 +7,12 @@ import type { Wire } from "./support/wire.ts";
 
 const MIB = 1024 * 1024;
 
+/**
+ * What chunks of one byte may seem to hold on each of 8 connections, in KiB: Deno's TLS takes 50 MiB more or less from
+ * one time to the next, without growing. A server that kept every chunk would hold five times as much.
+ */
+const CHUNKS_KIB = 12_288;
+
 /** An UpdateUserGroupRequest of empty mapping entries, as many as fit: little on the wire, much to decode. */
 const MANY_ENTRIES = Buffer.alloc(MIB - 16, protoField(3, ""));
 
@@ -119,11 +125,13 @@ describeAttacks("bodies of strangers", [
   {
     title: "chunks of one byte, 256 Ki of them (HTTP/1.1), no token",
     isRehearsed: true,
-    bounds: { heldKiB: 4096, cpuMs: 3000 },
+    bounds: { heldKiB: CHUNKS_KIB, cpuMs: 3000 },
     run: (target) => oneByteChunks(target, {}),
   },
   {
     title: "chunks with long extensions (HTTP/1.1)",
+    // Deno's TLS keeps some room for what it was sent once, however often.
+    isRehearsed: true,
     bounds: { heldKiB: 2048, cpuMs: 300 },
     run: async ({ http1 }) => {
       for (let i = 0; i < 10; i++) {
@@ -142,7 +150,8 @@ describeAttacks("bodies of strangers", [
   },
   {
     title: "bodies that stop (250 streams on each of 20 connections), no token",
-    bounds: { heldKiB: 1024, cpuMs: 10 },
+    // The first answer ends what a connection sends: each request has a connection, and its handshake, of its own.
+    bounds: { heldKiB: 1024, cpuMs: 50 },
     run: async (target) => halfBodies(target, []),
   },
   {
@@ -196,7 +205,7 @@ describeAttacks("bodies of token holders", [
   {
     title: "chunks of one byte, 256 Ki of them (HTTP/1.1)",
     isRehearsed: true,
-    bounds: { heldKiB: 4096, cpuMs: 3000 },
+    bounds: { heldKiB: CHUNKS_KIB, cpuMs: 3000 },
     run: (target) => oneByteChunks(target, Object.fromEntries([authorization(target)])),
   },
   {
@@ -207,7 +216,8 @@ describeAttacks("bodies of token holders", [
   },
   {
     title: "bodies that stop (250 streams on each of 20 connections)",
-    bounds: { heldKiB: 4096, cpuMs: 10 },
+    // 64 MiB of bodies and some 2,500 streams, whose rests are waited for, on 20 connections. Kept bodies are 11 MiB more.
+    bounds: { heldKiB: 8192, cpuMs: 10 },
     run: (target) => halfBodies(target, [authorization(target)]),
   },
   {
@@ -241,15 +251,17 @@ async function onePieces(target: Target, fields: readonly (readonly [string, str
 
 async function halfBodies(target: Target, fields: readonly (readonly [string, string])[]) {
   const connections = 20;
+  let requests = 0;
   for (let i = 0; i < connections; i++) {
     const http2 = await target.http2();
     for (let n = 0; n < 250; n++) {
+      requests++;
       const stream = await http2.request(post(PATHS.get, "application/grpc", fields), { isEnd: false });
-      const announced = envelope(Buffer.alloc(1024 * 1024)).subarray(0, 5 + 16_000);
+      const announced = envelope(Buffer.alloc(1024 * 1024)).subarray(0, 5 + 100_000);
       if (!(await http2.data(stream, announced, { patienceMs: 200 }))) break;
     }
   }
-  return { requests: connections * 250, connections, outcome: "held or refused" };
+  return { requests, connections, outcome: "held or refused" };
 }
 
 async function oversized(target: Target, fields: readonly (readonly [string, string])[]) {

@@ -121,7 +121,9 @@ describeAttacks("connections", [
   },
   {
     title: "requests written at once, whose answers nobody reads (HTTP/1.1)",
-    bounds: { heldKiB: 2048 },
+    // 32 answers may wait behind the one that is being written, and those of metrics have some 110 KB. All of them taken
+    // in, they are 13 MiB on Node and 230 on Deno.
+    bounds: { heldKiB: 8192 },
     run: async ({ http1: open, server }) => {
       // Something to read back.
       const properties = JSON.stringify({ filler: "x".repeat(50_000) });

@@ -182,8 +182,17 @@ describeAttacks("streams", [
   },
   {
     title: "answers of metrics that nobody reads (100 on each of 20 connections)",
-    bounds: { heldKiB: 5120 },
-    run: (target) => unread(target, (http2) => http2.request(get("/metrics"))),
+    // Node holds the bound of a worker. On Deno what was given up is there as well until garbage is collected, and its
+    // allocator keeps the room for it: the next attack shows that it is used again.
+    bounds: { heldKiB: 16_384 },
+    run: unreadMetrics,
+  },
+  {
+    title: "answers of metrics that nobody reads, once more",
+    isRehearsed: true,
+    // Answers that were given up and kept for good would be 10 MiB more each time.
+    bounds: { heldKiB: 6144 },
+    run: unreadMetrics,
   },
   {
     title: "answers of reflection that nobody reads (100 on each of 20 connections)",
@@ -214,6 +223,10 @@ describeAttacks("streams", [
     },
   },
 ]);
+
+function unreadMetrics(target: Target) {
+  return unread(target, (http2) => http2.request(get("/metrics")));
+}
 
 /** Asks for answers with a window of nothing, and goes on sending PINGs. */
 async function unread(target: Target, ask: (http2: Http2Wire) => Promise<unknown>) {

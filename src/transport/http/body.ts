@@ -63,6 +63,12 @@ export class BodyBuffer {
     return this.#buffer === undefined ? EMPTY : this.#buffer.subarray(0, this.#length);
   }
 
+  /** Frees the buffer. Whoever was given its bytes keeps them. */
+  clear(): void {
+    this.#buffer = undefined;
+    this.#head = undefined;
+  }
+
   #moveTo(capacity: number): void {
     const buffer = Buffer.allocUnsafeSlow(Math.max(capacity, MIN_BUFFER_BYTES));
     buffer.set(this.bytes());
@@ -127,6 +133,7 @@ class BodyCollector implements BudgetEntry {
 
   evict(reason: EvictionReason): void {
     this.#source.off("data", this.#onData);
+    this.#received.clear();
     this.#events.onEvicted(reason);
   }
 
@@ -147,7 +154,11 @@ class BodyCollector implements BudgetEntry {
 
   readonly #onEnd = (): void => {
     // The body may have been evicted, or may have been too long.
-    if (this.#release()) this.#events.onBody(this.#received.bytes());
+    if (!this.#release()) return;
+    const body = this.#received.bytes();
+    // The listeners keep this collector for as long as the rest of the request is arriving.
+    this.#received.clear();
+    this.#events.onBody(body);
   };
 
   readonly #release = (): boolean => this.#bodies.remove(this);

@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { constants, type ServerHttp2Stream } from "node:http2";
+import { constants, type Http2Session, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import { setTimeout } from "node:timers";
 import { endConnection } from "./connections.ts";
@@ -25,14 +25,23 @@ export function trackHttp2Response(stream: ServerHttp2Stream, bytes: number, ans
     stream.close(reason === "timeout" ? constants.NGHTTP2_CANCEL : constants.NGHTTP2_ENHANCE_YOUR_CALM);
     // The connection accepts no new streams. The open ones may finish.
     session?.close();
-    // A session without streams closes itself, but first waits for unsent bytes. So does a closed stream.
-    const endStuck = () => {
-      if (session && (session.destroyed || !stream.destroyed)) endConnection(session);
-    };
-    setTimeout(endStuck, LAST_WRITE_MS).unref();
+    if (session) endLaterIfStuck(session, new WeakRef(stream));
   });
   answers.add(answer, bytes);
   return () => answers.remove(answer);
+}
+
+/**
+ * Ends a connection that does not close by itself: a session without streams closes, but first waits for unsent bytes.
+ * So does a closed stream.
+ *
+ * @param stream held weakly: its session holds it until it is destroyed, and after that its unsent bytes are to be freed
+ */
+function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Stream>): void {
+  const endStuck = () => {
+    if (session.destroyed || stream.deref()?.destroyed === false) endConnection(session);
+  };
+  setTimeout(endStuck, LAST_WRITE_MS).unref();
 }
 
 /** Counts an HTTP/1.1 response against the memory budget until the kernel has taken it. */

@@ -17,6 +17,7 @@ import { answerHttp1Errors, refuseHttp1 } from "./http-errors.ts";
 import { closeWhenIdle } from "./idle-sessions.ts";
 import { HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "./limits.ts";
 import { Pipelines } from "./pipelines.ts";
+import { unrootStreams } from "./unrooted-streams.ts";
 
 /** The request handlers of a port. */
 export interface PortHandlers {
@@ -187,6 +188,7 @@ function listener({ tls, firstByteTimeoutMs }: PortOptions, handlers: PortHandle
 /** Creates the HTTP/2 server, which does not listen but is handed connections. */
 function http2Server(handlers: PortHandlers): Http2Server {
   const http2 = createHttp2Server(HTTP2_OPTIONS);
+  http2.once("stream", unrootStreams);
   http2.on("stream", handlers.onHttp2);
   http2.on("sessionError", () => {});
   http2.on("session", (session: ServerHttp2Session) => session.on("error", () => {}));

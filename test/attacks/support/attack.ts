@@ -65,13 +65,13 @@ export function describeAttacks(title: string, attacks: readonly Attack[], { isC
     for (const attack of attacks) {
       for (const place of PLACES) {
         // What only waits can wait together.
-        register(`${attack.title}: ${place.title}`, () => strike(attack, place));
+        register(`${attack.title}: ${place.title}`, () => strike(attack, title, place));
       }
     }
   });
 }
 
-async function strike(attack: Attack, place: Place): Promise<void> {
+async function strike(attack: Attack, kind: string, place: Place): Promise<void> {
   const server = await startAt(place, inject("certificates"), { ...(attack.env && { env: attack.env }) });
   const bystander = new Bystander(server);
   const wires: Wire[] = [];
@@ -91,7 +91,7 @@ async function strike(attack: Attack, place: Place): Promise<void> {
     tcp: async () => keep(await openTcp(server.url)),
   };
   const record = (row: { cpuMs?: number; heldBytes?: number; outcome: string }) =>
-    addRow(inject("attackRows"), { attack: attack.title, place: place.title, ...row });
+    addRow(inject("attackRows"), { kind, attack: attack.title, place: place.title, ...row });
   try {
     for (let i = 0; i < WARM_UP_CALLS; i++) await bystander.call();
     if (attack.isRehearsed) {

@@ -30,6 +30,8 @@ export interface Http2Options {
 
 const SETTINGS_INITIAL_WINDOW = 4;
 const DEFAULT_WINDOW = 65_535;
+/** How much of a body leaves in one write, in bytes. */
+const MAX_WRITE_BYTES = 65_536;
 
 /** An HTTP/2 connection of an attacker: frames are written as they are given, flow control is kept when it is asked for. */
 export class Http2Wire {
@@ -95,13 +97,12 @@ export class Http2Wire {
       const room = Math.min(state.window, this.#window);
       if (room <= 0) {
         const isOpen = () => this.wire.isClosed || state.isEnded || Math.min(state.window, this.#window) > 0;
-        const opened = await waitFor("a window opens", isOpen, patienceMs).catch(() => false);
-        if (!opened) return false;
+        if (!(await this.#until(isOpen, patienceMs))) return false;
         continue;
       }
       // Many small frames leave in one write.
       const frames: Buffer[] = [];
-      for (let left = Math.min(room, 16_384, body.byteLength - at); left > 0; ) {
+      for (let left = Math.min(room, MAX_WRITE_BYTES, body.byteLength - at); left > 0; ) {
         const length = Math.min(pieceBytes, left);
         const isLast = isEnd && at + length === body.byteLength;
         frames.push(frame(FRAME.data, isLast ? FLAG.endStream : 0, stream, body.subarray(at, at + length)));
@@ -136,6 +137,27 @@ export class Http2Wire {
     const before = this.pongs;
     await this.wire.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
     await waitFor("a PING is answered", () => this.wire.isClosed || this.isGoingAway || this.pongs > before, 60_000);
+  }
+
+  /** Waits until what came makes a condition hold; false when it does not in time. Polling would slow uploads down. */
+  #until(condition: () => boolean, timeoutMs: number): Promise<boolean> {
+    const { socket } = this.wire;
+    return new Promise((resolve) => {
+      const settle = (holds: boolean) => {
+        clearTimeout(timer);
+        socket.off("data", look);
+        socket.off("close", look);
+        resolve(holds);
+      };
+      const look = () => {
+        if (condition()) settle(true);
+      };
+      const timer = setTimeout(() => settle(condition()), timeoutMs);
+      // Behind the listener that takes what came.
+      socket.on("data", look);
+      socket.once("close", look);
+      look();
+    });
   }
 
   #take({ type, flags, stream, payload }: ReturnType<FrameReader["push"]>[number]): void {

@@ -3,6 +3,8 @@ import { PLACES } from "./place.ts";
 
 /** What one attack cost at one place. */
 export interface Row {
+  /** What kind of attack it is; rows of a kind stand together. */
+  readonly kind: string;
   readonly attack: string;
   readonly place: string;
   /** CPU time that the server spent for each request, in milliseconds; undefined where it did not live to tell. */
@@ -25,12 +27,15 @@ export function tableOf(file: string): string | undefined {
     .split("\n")
     .map((line) => JSON.parse(line) as Row);
   const places = PLACES.map(({ title }) => title).filter((title) => rows.some(({ place }) => place === title));
-  const attacks = [...new Set(rows.map(({ attack }) => attack))];
-  const lines = attacks.map((attack) => {
-    const cells = places.map((title) =>
-      cellOf(rows.find(({ attack: name, place }) => name === attack && place === title)),
-    );
-    return `| ${[attack, ...cells].join(" | ")} |`;
+  const kinds = [...new Set(rows.map(({ kind }) => kind))].sort();
+  const lines = kinds.flatMap((kind) => {
+    const ofKind = rows.filter((row) => row.kind === kind);
+    const attacks = [...new Set(ofKind.map(({ attack }) => attack))];
+    const rowOf = (attack: string) => {
+      const cells = places.map((title) => cellOf(ofKind.find((row) => row.attack === attack && row.place === title)));
+      return `| ${[attack, ...cells].join(" | ")} |`;
+    };
+    return [`| **${kind}** ${"| ".repeat(places.length)}|`, ...attacks.map(rowOf)];
   });
   const head = ["attack", ...places];
   return [`| ${head.join(" | ")} |`, `|${"---|".repeat(head.length)}`, ...lines].join("\n");
