@@ -1,7 +1,9 @@
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
-import { openRedis, type StoreClient } from "../src/store/client.ts";
+import type { StoreClient } from "../src/store/client.ts";
+import { openRedis } from "../src/store/open.ts";
 import { describeWithRedis, forSuite, newServer, suiteRedis } from "./support/opened.ts";
 import type { TestRedis } from "./support/redis.ts";
+import { redisOf } from "./support/redis-of.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
@@ -24,8 +26,8 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
   /** Waits until the replica has everything. */
   async function connected(): Promise<void> {
     await waitFor("the replica is up to date", async () => {
-      await direct.redis.set("probe", "x");
-      return (await direct.redis.wait(1, 500)) === 1;
+      await redisOf(direct).set("probe", "x");
+      return (await redisOf(direct).wait(1, 500)) === 1;
     });
   }
 
@@ -46,7 +48,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
         group: { case: "currentToken", value: rotated?.token ?? "" },
         requestId: "r",
       });
-      const offsets = await Promise.all([direct.redis.info("replication"), replicaInfo(replica)]);
+      const offsets = await Promise.all([redisOf(direct).info("replication"), replicaInfo(replica)]);
       const [ofPrimary, ofReplica] = offsets.map((info) =>
         Number(/(?:master|slave)_repl_offset:(\d+)/.exec(info)?.[1]),
       );
@@ -118,8 +120,8 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
         waiting = false;
       });
       await waitFor("the change is made", async () => {
-        const keys = await direct.redis.keys(`ug:{${server.environment}/*:group:a`);
-        return (await direct.redis.hget(keys[0] ?? "", "name")) === "N";
+        const keys = await redisOf(direct).keys(`ug:{${server.environment}/*:group:a`);
+        return (await redisOf(direct).hget(keys[0] ?? "", "name")) === "N";
       });
       expect((await viewers.resolveViewer({ token: userGroup?.token ?? "" })).name).toBe("N");
       expect(waiting).toBe(true);
@@ -147,13 +149,13 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
 
 /** How many WAITs a Redis has had. */
 async function waitsOf(client: StoreClient): Promise<number> {
-  return Number(/cmdstat_wait:calls=(\d+)/.exec(await client.redis.info("commandstats"))?.[1] ?? 0);
+  return Number(/cmdstat_wait:calls=(\d+)/.exec(await redisOf(client).info("commandstats"))?.[1] ?? 0);
 }
 
 async function replicaInfo(replica: TestRedis): Promise<string> {
   const client = await openRedis(replica.url, { timeoutMs: 10_000 });
   try {
-    return await client.redis.info("replication");
+    return await redisOf(client).info("replication");
   } finally {
     client.close();
   }

@@ -42,7 +42,7 @@ export class RedisUserGroups implements UserGroupStore {
     const prefix = partitionPrefix(environment, partition);
     const key = groupKey(prefix, group.providedId);
     return this.#client
-      .run("get", (redis) => redis.hgetall(key))
+      .run("get", key, (redis) => redis.hgetall(key), "not_made")
       .then((record) =>
         Object.keys(record).length === 0
           ? this.#create(environment, group, partition)
@@ -58,7 +58,7 @@ export class RedisUserGroups implements UserGroupStore {
     if (change.mapping !== undefined) set.push("mapping", JSON.stringify(change.mapping));
     if (change.properties === null) remove.push("properties");
     else if (change.properties !== undefined) set.push("properties", JSON.stringify(change.properties));
-    const answer = await this.#client.change("update", (redis, deadline) =>
+    const answer = await this.#client.change("update", key, (redis, deadline) =>
       redis.ugUpdate(key, deadline, etag, newEtag(), String(set.length / 2), ...set, ...remove),
     );
     switch (answer[0]) {
@@ -89,7 +89,7 @@ export class RedisUserGroups implements UserGroupStore {
     const token = newUserGroupToken(partition);
     const tokenDigest = digest(token);
     const encrypted = this.#cipher.encrypt(environment, token, tokenDigest);
-    const answer = await this.#client.change("rotate", (redis, deadline) =>
+    const answer = await this.#client.change("rotate", tokensKey(prefix), (redis, deadline) =>
       redis.ugRotate(
         tokensKey(prefix),
         deadline,
@@ -121,7 +121,7 @@ export class RedisUserGroups implements UserGroupStore {
   async resolve(environment: Environment, token: string): Promise<Viewer> {
     const prefix = partitionPrefix(environment, tokenPartition(environment, token));
     const tokenDigest = digest(token);
-    const answer = await this.#client.run("resolve", (redis) =>
+    const answer = await this.#client.run("resolve", tokensKey(prefix), (redis) =>
       redis.ugResolve(tokensKey(prefix), prefix, tokenDigest),
     );
     const [state] = answer;
@@ -143,7 +143,7 @@ export class RedisUserGroups implements UserGroupStore {
       token: this.#cipher.encrypt(environment, token, tokenDigest),
       etag: newEtag(),
     };
-    const answer = await this.#client.change("create", (redis, deadline) =>
+    const answer = await this.#client.change("create", groupKey(prefix, providedId), (redis, deadline) =>
       redis.ugCreate(
         groupKey(prefix, providedId),
         deadline,
@@ -178,7 +178,7 @@ export class RedisUserGroups implements UserGroupStore {
    */
   async #claim(environment: Environment, requestId: string, fingerprint: string): Promise<void> {
     const key = requestClaimKey(partitionPrefix(environment, partitionOf(environment, requestId)), requestId);
-    const [, , first] = await this.#client.change("claim", (redis, deadline) =>
+    const [, , first] = await this.#client.prepare("claim", key, (redis, deadline) =>
       redis.ugClaim(key, deadline, fingerprint, String(REQUEST_TTL_MS)),
     );
     if (first !== fingerprint) throw new RequestIdReused();

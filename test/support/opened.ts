@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished } from "vitest";
-import { openRedis, type StoreClient, type StoreClientOptions } from "../../src/store/client.ts";
+import type { StoreClient } from "../../src/store/client.ts";
+import { type OpenOptions, openRedis } from "../../src/store/open.ts";
 import { type OwnPort, type OwnPortOptions, startOwnPort } from "./own-ports.ts";
 import type { RunningProcess } from "./process.ts";
 import { startRedis, type TestRedis } from "./redis.ts";
@@ -81,7 +82,7 @@ export async function newProxy({ port }: Pick<TestRedis, "port">): Promise<Redis
 /** A connection to Redis as the service has it. Default: one that is patient. */
 export async function newStoreClient(
   { url }: Pick<TestRedis, "url">,
-  options: StoreClientOptions = { timeoutMs: 10_000 },
+  options: OpenOptions = { timeoutMs: 10_000 },
 ): Promise<StoreClient> {
   const client = await openRedis(url, options);
   closeLater(() => client.close());
