@@ -1,8 +1,8 @@
-import { crc16xmodem } from "crc";
 import { isRefusal } from "./answers.ts";
 import { Topology, type TopologyOptions } from "./cluster-topology.ts";
 import { isNodeReady, type NodeWork, NotSent, type StoreNode, type StoreNodes } from "./nodes.ts";
 import type { HostPort, RedisTarget } from "./redis-url.ts";
+import { slotOf } from "./slots.ts";
 
 /** How often a call is sent on before pauses are made in between. */
 const QUICK_HOPS = 5;
@@ -18,13 +18,6 @@ const MAX_OF_NODE = 2048;
 
 /** The same while nothing comes from the node. */
 const MAX_OF_SILENT_NODE = 256;
-
-/** The slot of a Redis Cluster that a key is in. */
-export function slotOf(key: string): number {
-  const open = key.indexOf("{");
-  const close = open < 0 ? -1 : key.indexOf("}", open + 1);
-  return crc16xmodem(close > open + 1 ? key.slice(open + 1, close) : key) & 0x3fff;
-}
 
 /** What a node answers in place of what it was asked. */
 type Redirection =

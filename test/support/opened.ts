@@ -8,7 +8,9 @@ import { type OpenOptions, openRedis } from "../../src/store/open.ts";
 import { type OwnPort, type OwnPortOptions, startOwnPort } from "./own-ports.ts";
 import type { RunningProcess } from "./process.ts";
 import { startRedis, type TestRedis } from "./redis.ts";
+import { startCluster, type TestCluster } from "./redis-cluster.ts";
 import { openRedisProxy, type RedisProxy } from "./redis-proxy.ts";
+import { type SentinelOptions, startSentinels, type TestSentinels } from "./redis-sentinel.ts";
 import {
   type LaunchedServer,
   launch,
@@ -87,6 +89,36 @@ export async function newStoreClient(
   const client = await openRedis(url, options);
   closeLater(() => client.close());
   return client;
+}
+
+/** A Cluster. */
+export async function newCluster(...args: Parameters<typeof startCluster>): Promise<TestCluster> {
+  const cluster = await startCluster(...args);
+  closeLater(() => cluster.stop());
+  return cluster;
+}
+
+/** A master, its replicas and Sentinels. */
+export async function newSentinels(options: SentinelOptions = {}): Promise<TestSentinels> {
+  const sentinels = await startSentinels(options);
+  closeLater(() => sentinels.stop());
+  return sentinels;
+}
+
+/** A Cluster for a suite. */
+export function suiteCluster(...args: Parameters<typeof startCluster>): TestCluster {
+  return forSuite(
+    () => startCluster(...args),
+    (cluster) => cluster.stop(),
+  );
+}
+
+/** A master, its replicas and Sentinels for a suite. */
+export function suiteSentinels(options: SentinelOptions = {}): TestSentinels {
+  return forSuite(
+    () => startSentinels(options),
+    (sentinels) => sentinels.stop(),
+  );
 }
 
 /** A connection to Redis as an operator has it. */
