@@ -20,6 +20,8 @@ interface Written {
   readonly notMade: Set<number>;
   next: number;
   token: string;
+  /** Whether the token was only read, and so may be of a change that a failover loses. */
+  isRead: boolean;
   /** Tokens that an acknowledged rotation ended. */
   readonly ended: string[];
 }
@@ -60,6 +62,7 @@ export class Load {
       notMade: new Set<number>(),
       next: 1,
       token: "",
+      isRead: false,
       ended: [],
     }));
   }
@@ -131,6 +134,11 @@ export class Load {
     const told = await this.#tell(call, (group) => {
       written.ended.push(token);
       written.token = group.token;
+      written.isRead = false;
+    }).catch(async (error: unknown) => {
+      if (!(error instanceof TokenNotFound && written.isRead)) throw error;
+      await this.#learnToken(written, store);
+      return "unknown" as const;
     });
     if (told === "ok")
       return this.#tell(store.resolve(this.environment, written.token), (viewer) => expect(viewer.providedId).toBe(id));
@@ -149,6 +157,7 @@ export class Load {
   async #learnToken(written: Written, store: RedisUserGroups): Promise<void> {
     for (;;) {
       try {
+        written.isRead = true;
         written.token = (await store.getOrCreate(this.environment, newGroup(written.id))).group.token;
         return;
       } catch (error) {
