@@ -75,6 +75,7 @@ describe("a clock of Redis that is set", () => {
     const error = await call.catch((caught: unknown) => caught as StoreUnavailable);
     expect(error).toBeInstanceOf(StoreUnavailable);
     expect(String((error as StoreUnavailable).cause)).toMatch(/was not carried out/);
+    expect((error as StoreUnavailable).outcome).toBe("not_made");
     expect(await redisOf(client).exists("hash")).toBe(0);
   });
 });
