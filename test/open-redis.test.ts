@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { expect, inject, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
@@ -18,14 +19,14 @@ import { freePort } from "./support/wait.ts";
 
 /** Why a Redis cannot be used. */
 async function fault(url: string, options: { sentinelPassword?: string; ca?: string } = {}) {
-  const opened = await openRedis(url, { timeoutMs: 500, connectMs: 3000, ...options }).catch((error: unknown) => error);
+  const opened = await openRedis(url, { timeoutMs: 500, connectMs: 2000, ...options }).catch((error: unknown) => error);
   if (opened instanceof StoreMisconfigured) return `misconfigured: ${opened.message}`;
   if (opened instanceof StoreUnavailable) return `unavailable: ${(opened.cause as Error).message}`;
   closeLater(() => (opened as { close(): void }).close());
   return "opened";
 }
 
-it.each(["redis", "redis-sentinel", "redis-cluster", "rediss-cluster"])(
+it.concurrent.each(["redis", "redis-sentinel", "redis-cluster", "rediss-cluster"])(
   "of %s:// addresses where nothing listens it says which",
   async (scheme) => {
     const port = await freePort();
@@ -43,12 +44,13 @@ it("of an address where nobody answers it says so", async () => {
   await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
   closeLater(() => silent.close());
   const { port } = silent.address() as { port: number };
-  for (const url of [
+  const urls = [
     `redis://127.0.0.1:${port}`,
     `redis-cluster://127.0.0.1:${port}`,
     `redis-sentinel://127.0.0.1:${port}#m`,
-  ]) {
-    expect(await fault(url)).toMatch(/^unavailable: /);
+  ];
+  for (const each of await Promise.all(urls.map((url) => fault(url)))) {
+    expect(each).toMatch(/^unavailable: /);
   }
 });
 
@@ -111,6 +113,34 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
     ...["--tls-port", String(port), "--tls-cert-file", server.certFile, "--tls-key-file", server.keyFile],
     ...["--tls-ca-cert-file", ca.certFile, "--tls-auth-clients", "no"],
   ];
+
+  it("every node of a Cluster is used", async () => {
+    const ports = await Promise.all(Array.from({ length: 6 }, freePort));
+    const cluster = await newCluster(5000, (i) => [
+      ...args(ports[i] ?? 0),
+      "--tls-cluster",
+      "yes",
+      "--tls-replication",
+      "yes",
+    ]);
+    const url = `rediss-cluster://127.0.0.1:${ports[0]}`;
+    expect(await fault(url)).toMatch(/^unavailable: .*certificate/);
+    const client = await openRedis(url, { timeoutMs: 2000, minReplicas: 1, ca: readFileSync(ca.certFile, "utf8") });
+    closeLater(() => client.close());
+    expect(
+      client.nodes
+        .masters()
+        .map(({ name }) => name)
+        .sort(),
+    ).toEqual(
+      ports
+        .slice(0, 3)
+        .map((port) => `127.0.0.1:${port}`)
+        .sort(),
+    );
+    await client.ping();
+    await cluster.whole();
+  });
 
   it("one node is used, and without the authority it is not trusted", async () => {
     const port = await freePort();

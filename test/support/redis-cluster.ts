@@ -31,18 +31,21 @@ export interface SlotMove {
 const MASTERS = 3;
 const SLOTS = 0x4000;
 
-/** Starts a Cluster. @param nodeTimeoutMs after which a master that is gone is replaced */
-export async function startCluster(nodeTimeoutMs = 5000, args: readonly string[] = []): Promise<TestCluster> {
-  const start = async () =>
+/** Starts a Cluster. @param nodeTimeoutMs after which a master that is gone is replaced @param argsOf further options of a node */
+export async function startCluster(
+  nodeTimeoutMs = 5000,
+  argsOf: (node: number) => readonly string[] = () => [],
+): Promise<TestCluster> {
+  const start = async (i: number) =>
     startRedis([
       ...["--cluster-enabled", "yes", "--cluster-port", String(await freePort())],
       ...["--cluster-node-timeout", String(nodeTimeoutMs), "--repl-diskless-sync-delay", "0"],
-      ...["--cluster-allow-replica-migration", "no", ...args],
+      ...["--cluster-allow-replica-migration", "no", ...argsOf(i)],
     ]);
   const nodes: TestRedis[] = [];
   const stop = async () => void (await Promise.all(nodes.map((node) => node.stop())));
   try {
-    nodes.push(...(await Promise.all(Array.from({ length: 2 * MASTERS }, start))));
+    nodes.push(...(await Promise.all(Array.from({ length: 2 * MASTERS }, (_, i) => start(i)))));
     await join(nodes);
   } catch (error) {
     await stop();
@@ -77,10 +80,13 @@ type SlotRow = readonly [number, number, readonly [string, number, string], ...u
 /** Makes a Cluster of nodes that know nothing of each other. */
 async function join(nodes: readonly TestRedis[]): Promise<void> {
   const [first] = nodes as [TestRedis];
-  const busPort = String(((await ask(first, "CONFIG", "GET", "cluster-port")) as string[])[1]);
+  const settings = (await ask(first, "CONFIG", "GET", "*port*")) as string[];
+  const setting = (name: string) => settings[settings.indexOf(name) + 1] ?? "0";
+  // Nodes that speak TLS to each other know each other by that port.
+  const port = setting("tls-port") === "0" ? setting("port") : setting("tls-port");
   for (const [i, node] of nodes.entries()) {
     await ask(node, "CLUSTER", "SET-CONFIG-EPOCH", String(i + 1));
-    if (node !== first) await ask(node, "CLUSTER", "MEET", "127.0.0.1", String(first.port), busPort);
+    if (node !== first) await ask(node, "CLUSTER", "MEET", "127.0.0.1", port, setting("cluster-port"));
     if (i >= MASTERS) continue;
     const range = [Math.floor((i * SLOTS) / MASTERS), Math.floor(((i + 1) * SLOTS) / MASTERS) - 1];
     await ask(node, "CLUSTER", "ADDSLOTSRANGE", ...range.map(String));
