@@ -56,6 +56,17 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect(ofReplica).toBeGreaterThanOrEqual(ofPrimary ?? Number.NaN);
     });
 
+    it("warns of a master that would go on without its replicas, and not of one that would not", async () => {
+      const warning = /MIN_REPLICAS_ACK is 1, but Redis' min-replicas-to-write is 0: .*set min-replicas-to-write to 1/;
+      const warned = () => server.log().some(({ level, msg }) => level === "warn" && warning.test(msg));
+      await start();
+      expect(warned()).toBe(true);
+      await redisOf(direct).config("SET", "min-replicas-to-write", "1");
+      await start();
+      await redisOf(direct).config("SET", "min-replicas-to-write", "0");
+      expect(warned()).toBe(false);
+    });
+
     it("does not acknowledge changes while the replica is frozen, and still answers reads", async () => {
       const { groups, viewers } = await start();
       const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });

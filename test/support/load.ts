@@ -1,9 +1,11 @@
 import { expect } from "vitest";
 import type { Environment } from "../../src/domain/environment.ts";
 import { StoreUnavailable, TokenNotFound, TooFewReplicas } from "../../src/domain/errors.ts";
-import type { RedisUserGroups } from "../../src/store/user-groups.ts";
-import { byId, byToken, newEnvironment, newGroup } from "./contract/context.ts";
-import { pause } from "./wait.ts";
+import { TokenCipher } from "../../src/store/encryption.ts";
+import { RedisUserGroups } from "../../src/store/user-groups.ts";
+import { byId, byToken, newEnvironment, newGroup, RING } from "./contract/context.ts";
+import { newStoreClient } from "./opened.ts";
+import { pause, waitFor } from "./wait.ts";
 
 /** What a call came to: an answer, or what is known of its change. */
 type Told = "ok" | "not_made" | "unknown" | "read failed";
@@ -202,4 +204,16 @@ export class Load {
   #store(i: number): RedisUserGroups {
     return this.#stores[i % this.#stores.length] as RedisUserGroups;
   }
+}
+
+/** Two workers on one Redis, whose changes wait for so many replicas. */
+export async function openStores(redis: { readonly url: string }, minReplicas = 1): Promise<RedisUserGroups[]> {
+  const clients = await Promise.all([1, 2].map(() => newStoreClient(redis, { timeoutMs: 500, minReplicas })));
+  return clients.map((client) => new RedisUserGroups({ client, cipher: new TokenCipher(RING) }));
+}
+
+/** Waits until calls of every kind are answered again. */
+export async function servedAgain(load: Load): Promise<void> {
+  const before = load.answered();
+  await waitFor("calls are answered again", () => load.answered() > before + 300);
 }
