@@ -114,7 +114,7 @@ describeWithRedis("a Cluster", () => {
     hung?.freeze();
     try {
       for (let i = 0; i < 100; i++) {
-        for (const id of [...at(true), ...at(true)]) {
+        for (const id of Array.from({ length: 8 }, () => at(true)).flat()) {
           most = Math.max(most, ++waiting);
           failures.push(
             get(id)
@@ -132,8 +132,9 @@ describeWithRedis("a Cluster", () => {
     for (const failure of await Promise.all(failures)) {
       if (failure instanceof Error) expect(failure).toBeInstanceOf(StoreUnavailable);
     }
-    // Not all that was asked of it waits for it.
-    expect(most).toBeLessThan(failures.length / 2);
+    // What a worker takes is more than may wait for it.
+    expect(failures.length).toBeGreaterThan(10_000);
+    expect(most).toBeLessThan(2500);
     await waitFor("it answers again", () =>
       Promise.all(at(true).map(get)).then(
         () => true,

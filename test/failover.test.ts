@@ -1,8 +1,9 @@
 import { expect, it } from "vitest";
-import type { RedisUserGroups } from "../src/store/user-groups.ts";
-import { keysOf, newEnvironment, newGroup } from "./support/contract/context.ts";
+import { TokenCipher } from "../src/store/encryption.ts";
+import { RedisUserGroups } from "../src/store/user-groups.ts";
+import { keysOf, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
 import { Load, openStores, servedAgain } from "./support/load.ts";
-import { describeWithRedis, newCluster, newSentinels } from "./support/opened.ts";
+import { describeWithRedis, newCluster, newSentinels, newStoreClient } from "./support/opened.ts";
 import { ask } from "./support/redis.ts";
 import { pause, waitFor } from "./support/wait.ts";
 
@@ -22,6 +23,32 @@ describeWithRedis("Sentinels", () => {
     await old.restart();
     await servedAgain(load);
     await load.stop();
+  });
+
+  it("are believed at once when a master hangs, which no connection tells", async () => {
+    const sentinels = await newSentinels({ downAfterMs: 700 });
+    // So long is a connection believed that says nothing.
+    const client = await newStoreClient(sentinels, { timeoutMs: 40_000 });
+    const store = new RedisUserGroups({ client, cipher: new TokenCipher(RING) });
+    const environment = newEnvironment();
+    await store.getOrCreate(environment, newGroup("a"));
+    const old = await sentinels.master();
+    old.freeze();
+    await waitFor("another is the master", async () => (await sentinels.master()) !== old);
+    let isMade = false;
+    await waitFor(
+      "a change is made",
+      () => {
+        store.update(environment, "a", { name: "N" }).then(
+          () => {
+            isMade = true;
+          },
+          () => {},
+        );
+        return isMade;
+      },
+      5000,
+    );
   });
 
   it("may be away while the master is there, also for new connections to it", async () => {
