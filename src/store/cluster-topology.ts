@@ -16,6 +16,9 @@ const ANSWER_MS = 300;
 /** The pause between two questions while not every slot has a node that is there, in milliseconds. */
 const RETRY_MS = 100;
 
+/** The shortest pause, however many calls are sent on. */
+const SHORTEST_MS = 20;
+
 /** After so many questions that nobody answered, the nodes of the URL are asked again. */
 const UNANSWERED = 3;
 
@@ -40,6 +43,8 @@ export class Topology {
   #isCovered = false;
   #unanswered = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  /** `performance.now()` at which the timer runs. */
+  #due = 0;
   #isAsking = false;
   #isAskedAgain = false;
   #isClosed = false;
@@ -105,10 +110,10 @@ export class Topology {
     this.refreshSoon();
   }
 
-  /** Asks who has which slots, now or when the question that is under way is answered. */
+  /** Asks who has which slots, soon or after the question that is under way is answered. */
   refreshSoon(): void {
     if (this.#isAsking) this.#isAskedAgain = true;
-    else this.#later(0);
+    else this.#later(SHORTEST_MS);
   }
 
   close(): void {
@@ -123,9 +128,14 @@ export class Topology {
   }
 
   #later(ms: number): void {
-    if (this.#isClosed) return;
+    const due = performance.now() + ms;
+    if (this.#isClosed || (this.#timer !== undefined && this.#due <= due)) return;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#refresh(), ms);
+    this.#due = due;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#refresh();
+    }, ms);
     this.#timer.unref();
   }
 

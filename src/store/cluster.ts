@@ -70,15 +70,17 @@ export class ClusterNodes implements StoreNodes {
     this.#topology.close();
   }
 
-  async #attempt<T>(node: StoreNode | undefined, asking: boolean, work: NodeWork<T>): Promise<T> {
+  #attempt<T>(node: StoreNode | undefined, asking: boolean, work: NodeWork<T>): Promise<T> {
     if (node === undefined || !isNodeReady(node)) {
       this.#topology.refreshSoon();
-      throw new NotSent(node ? `not connected to ${node.name}` : "no node of the Cluster has this slot");
+      return Promise.reject(
+        new NotSent(node ? `not connected to ${node.name}` : "no node of the Cluster has this slot"),
+      );
     }
     for (const { redis, isSilent } of [node.reads, node.changes]) {
       const { length } = redis.commandQueue;
       if (length >= MAX_OF_NODE || (length >= MAX_OF_SILENT_NODE && isSilent())) {
-        throw new NotSent(`${node.name} is slow: ${length} commands wait for it`);
+        return Promise.reject(new NotSent(`${node.name} is slow: ${length} commands wait for it`));
       }
     }
     return work(node, asking);
