@@ -1,21 +1,21 @@
 import type { ApiTokenSetting } from "./config/config.ts";
 import type { Log } from "./observability/log.ts";
 
-/** What there is to say once the service listens. */
+/** What is announced once the service listens. */
 export interface Listening {
   readonly url: string;
-  /** Of health and metrics; undefined where they have no port of their own. */
+  /** The URL of health and metrics; undefined when they have no port of their own. */
   readonly metricsUrl: string | undefined;
-  /** How many processes share the port; undefined where there is one. */
+  /** How many processes share the port; undefined for a single process. */
   readonly workers?: number;
-  /** The API tokens that were made because none were set. */
-  readonly madeTokens: readonly ApiTokenSetting[];
+  /** The API tokens that were generated because none were set. */
+  readonly generatedTokens: readonly ApiTokenSetting[];
 }
 
-/** Says where the service listens, and how to try it: plain lines on a terminal, two lines of the log elsewhere. */
-export function announce({ logger, announce: reveal, print }: Log, listening: Listening): void {
-  const { url, metricsUrl, workers, madeTokens } = listening;
-  const tokens = madeTokens.map(({ environment: { name, tag }, token }) => [`${name}/${tag}`, token] as const);
+/** Announces where the service listens, and how to try it: as plain lines on a terminal, as log lines elsewhere. */
+export function announce({ logger, announce: logUnredacted, print }: Log, listening: Listening): void {
+  const { url, metricsUrl, workers, generatedTokens } = listening;
+  const tokens = generatedTokens.map(({ environment: { name, tag }, token }) => [`${name}/${tag}`, token] as const);
   const example = tokens[0] && curl(url, tokens[0][1]);
   if (print && (example !== undefined || logger.isLevelEnabled("info"))) {
     const processes = workers === undefined ? "" : ` with ${workers} workers`;
@@ -29,7 +29,7 @@ export function announce({ logger, announce: reveal, print }: Log, listening: Li
   }
   if (example !== undefined) {
     const fields = { api_tokens: Object.fromEntries(tokens), try: example };
-    reveal(fields, "API_TOKENS is not set: made these for development");
+    logUnredacted(fields, "API_TOKENS is not set: made these for development");
   }
   logger.info(
     { url, ...(metricsUrl !== undefined && { metrics_url: metricsUrl }), ...(workers !== undefined && { workers }) },
@@ -37,7 +37,7 @@ export function announce({ logger, announce: reveal, print }: Log, listening: Li
   );
 }
 
-/** A command that works when it is pasted into a shell. */
+/** A curl command to paste into a shell. */
 function curl(url: string, token: string): string {
   const insecure = url.startsWith("https:") ? "-k " : "";
   return `curl ${insecure}'${url}/api/user?user_group_id=acme&name=Acme' -H 'Authorization: Token ${token}'`;

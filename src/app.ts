@@ -9,23 +9,15 @@ import type { Metrics } from "./observability/metrics.ts";
 import { userEndpoint } from "./rest/user-route.ts";
 import { VERBS } from "./rest/verbs.ts";
 import { authorization, authorizationInterceptor, isOpen, METHODS } from "./rpc/access.ts";
-import { contextOf, type WireProtocol } from "./rpc/context.ts";
+import { contextOf } from "./rpc/context.ts";
 import { deadlineInterceptor } from "./rpc/interceptors.ts";
-import {
-  type Observers,
-  observeFailure,
-  observeInterceptor,
-  prepareSeries,
-  requestIdOf,
-  startOf,
-} from "./rpc/observe.ts";
-import { refusedError } from "./rpc/refusals.ts";
+import { type Observers, observeInterceptor, observeRefusals, prepareSeries } from "./rpc/observe.ts";
 import { routes } from "./rpc/routes.ts";
 import { SharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
-import { COMPRESSIONS, type OnRefused, type ServeOptions } from "./transport/index.ts";
+import { COMPRESSIONS, type Endpoint, type ServeOptions } from "./transport/index.ts";
 
-/** What the service is made of. */
+/** What the service depends on. */
 export interface AppParts {
   readonly store: UserGroupStore;
   readonly probe: StoreProbe;
@@ -33,79 +25,85 @@ export interface AppParts {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly corsOrigins: "*" | readonly string[];
-  /** In milliseconds. */
+  /** How long a rotated token stays valid by default, in milliseconds. */
   readonly rotationGraceMs: number;
-  /** Aborts when the service begins to close: streams end. */
+  /** Aborts when the service begins to shut down; streams then end. */
   readonly shutdownSignal: AbortSignal;
   readonly isClosing: () => boolean;
   /** Whether server reflection is served. */
   readonly reflection: boolean;
-  /** How many connections may be open. */
+  /** How many connections may be open at once. */
   readonly maxConnections: number;
-  /** When it is set, health and metrics are served on that port alone. */
+  /** If set, health and metrics are served only on this port. */
   readonly metricsPort: number | undefined;
 }
 
-/** The service without a port: what is served, for the transport. */
+/** What the transport serves, without a port. */
 export interface App {
   readonly service: ServeOptions;
   /** What is served on `METRICS_PORT`. */
   readonly operations: ServeOptions;
 }
 
-/** The decoder of JSON requests: bytes that are not UTF-8 are refused, not replaced. */
+/** JSON requests that are not valid UTF-8 are refused; by default invalid bytes would be replaced. */
 const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: true }) };
 
-/** Puts the service together. */
+/** An HTTP endpoint beside the RPCs. */
+interface ServedEndpoint {
+  readonly path: string;
+  /** Callers need an API token. Operators need none, but may have a port of their own: METRICS_PORT. */
+  readonly audience: "callers" | "operators";
+  readonly endpoint: Endpoint;
+}
+
+/** Assembles the service. */
 export function createApp(parts: AppParts): App {
   const { logger, metrics, shutdownSignal } = parts;
   const observers: Observers = { logger, shutdownSignal, calls: (...of) => metrics.calls(...of) };
   prepareSeries(observers, METHODS, ["grpc", "grpc-web", "connect"]);
-  prepareSeries(
-    observers,
-    [...VERBS.values()].map(({ method }) => method),
-    ["rest"],
-  );
+  const restMethods = [...VERBS.values()].map(({ method }) => method);
+  prepareSeries(observers, restMethods, ["rest"]);
   const probe = new SharedProbe(parts.probe);
   const authorize = authorization(parts.authenticator);
-  const {
-    alive,
-    ready,
-    metrics: exposed,
-  } = operations({
+  const { health, readiness, exposition } = operations({
     ...parts,
     probe,
     metrics: (accept) => metrics.expose(formatOf(accept)),
   });
-
-  /* What is served where: the RPCs at their own paths (rpc/routes.ts), to whom rpc/access.ts lets in, and beside them: */
   const user = userEndpoint();
-  const shim = [
-    ["/api/user", user],
-    ["/api/user/", user],
-  ] as const;
-  const forOperators = [
-    ["/healthz", alive],
-    ["/readyz", ready],
-    ["/metrics", exposed],
-  ] as const;
+
+  // The RPCs are served at their own paths: see rpc/routes.ts for their handlers, and rpc/access.ts for who may call
+  // them. These endpoints are served beside them:
+  const servedEndpoints: readonly ServedEndpoint[] = [
+    { path: "/api/user", audience: "callers", endpoint: user },
+    { path: "/api/user/", audience: "callers", endpoint: user },
+    { path: "/healthz", audience: "operators", endpoint: health },
+    { path: "/readyz", audience: "operators", endpoint: readiness },
+    { path: "/metrics", audience: "operators", endpoint: exposition },
+  ];
+  const endpointsFor = (...audiences: ServedEndpoint["audience"][]) =>
+    new Map(
+      servedEndpoints
+        .filter(({ audience }) => audiences.includes(audience))
+        .map(({ path, endpoint }) => [path, endpoint] as const),
+    );
 
   const common = {
-    onRefused: refuser(observers),
+    onRefused: observeRefusals(observers),
     httpError: (error: Parameters<typeof errorResponse>[0]) => errorResponse(error),
     onError: (error: unknown) => logger.error(errorFields(error), "request failed"),
   };
   const service: ServeOptions = {
     ...common,
     routes: routes({ ...parts, probe }),
-    endpoints: new Map([...shim, ...(parts.metricsPort === undefined ? forOperators : [])]),
+    endpoints: parts.metricsPort === undefined ? endpointsFor("callers", "operators") : endpointsFor("callers"),
     authorize,
     contextValues: contextOf,
     interceptors: [
-      // Sees every call, and makes every failure what the caller sees.
+      // Outermost: observes every call, and converts every failure to the caller's error.
       observeInterceptor(observers),
       deadlineInterceptor(),
-      // Before validation: who has no token learns nothing of the rules.
+      // Before validation, so that callers without a token learn nothing about the rules.
       authorizationInterceptor(authorize),
       validationInterceptor(),
     ],
@@ -121,21 +119,6 @@ export function createApp(parts: AppParts): App {
     maxCalls: { max: MAX_CALLS, isExempt: isOpen },
     limits: { streams: STREAMS, maxConnections: parts.maxConnections },
   };
-  return { service, operations: { ...common, routes: () => {}, endpoints: new Map(forOperators) } };
-}
-
-/** Counts and logs every request that is refused before it is a call, and says what its caller is told. */
-function refuser(observers: Observers): OnRefused {
-  return (refusal, request) => {
-    const { method, protocolName, header, arrived } = request;
-    const call = {
-      method,
-      protocol: (protocolName ?? "none") as WireProtocol | "none",
-      requestId: requestIdOf(header),
-      started: startOf(arrived),
-      // What authorization or an endpoint could not foresee is a fault of ours.
-      isRefused: refusal.kind !== "unauthorized" && refusal.kind !== "endpoint",
-    };
-    return observeFailure(observers, call, refusedError(refusal, request));
-  };
+  const limits = { maxConnections: parts.maxConnections };
+  return { service, operations: { ...common, routes: () => {}, endpoints: endpointsFor("operators"), limits } };
 }

@@ -1,9 +1,8 @@
 /*
- * Without this accessor `__proto__` is a key like any other, so that the maps
- * and JSON objects of callers keep it, and no assignment can reach a prototype.
- * Deno has no such accessor to begin with.
+ * Removes the accessor `__proto__`, so that it is a key like any other. The maps and JSON objects of callers then keep
+ * it, and assigning to it cannot reach a prototype. Deno has no such accessor.
  */
-// biome-ignore lint/suspicious/noProto: this is what takes it away
+// biome-ignore lint/suspicious/noProto: removing the accessor is the purpose
 delete (Object.prototype as { __proto__?: unknown }).__proto__;
 
 export {};

@@ -1,10 +1,9 @@
 import { setFlagsFromString } from "node:v8";
 
 /*
- * Calls that wait for Redis outlive collections of the young generation, so
- * much of what is promoted is garbage soon. The old generation is collected
- * when it has grown by this share, in per cent. Less keeps less memory resident,
- * but collects more often, and every collection holds calls up: at 30, so many
- * that p99 is that of a collection. Deno has V8's flags in its command.
+ * Calls that wait for Redis survive collections of the young generation, so much of what is promoted to the old
+ * generation soon becomes garbage. V8 collects the old generation when it has grown by this percentage. A lower value
+ * saves memory but collects more often, and each collection delays calls: at 30 the p99 latency is that of a
+ * collection. Deno takes V8 flags on its command line instead.
  */
 if (!("Deno" in globalThis)) setFlagsFromString("--heap-growing-percent=100");

@@ -1,17 +1,17 @@
-/** Told of a closer that failed. */
+/** Called with each closer that failed. */
 export type CloseFailure = (name: string, error: unknown) => void;
 
-/** Closes what was opened, last opened first. */
+/** Closes resources in reverse order of their opening. */
 export class Lifecycle {
   readonly #closers: { readonly name: string; readonly close: () => unknown }[] = [];
   #closing: Promise<readonly string[]> | undefined;
 
-  /** Registers the closer of what was opened on the line before. */
+  /** Registers a closer. Call it right after opening the resource. */
   onClose(name: string, close: () => unknown): void {
     this.#closers.push({ name, close });
   }
 
-  /** Whether closing has begun, so that nobody should send more work. */
+  /** Whether closing has begun, so that the process should get no new work. */
   get isClosing(): boolean {
     return this.#closing !== undefined;
   }
@@ -19,12 +19,12 @@ export class Lifecycle {
   /**
    * Closes everything once, within one deadline for all.
    *
-   * @param timeoutMs in milliseconds; what is not closed by then is given up
-   * @param onFailure told of each closer that fails, and why
-   * @returns what failed to close or was given up
+   * @param timeoutMs in milliseconds; resources not closed by then are abandoned
+   * @param onFailure called with each closer that fails, and its error
+   * @returns the names of the resources that failed to close or were abandoned
    */
   close(timeoutMs: number, onFailure?: CloseFailure): Promise<readonly string[]> {
-    // Not before `isClosing` holds: closers may look at it.
+    // Starts after `isClosing` is set, because closers may read it.
     this.#closing ??= Promise.resolve().then(() => this.#closeAll(timeoutMs, onFailure));
     return this.#closing;
   }
@@ -44,17 +44,20 @@ export class Lifecycle {
   }
 }
 
-/** Runs a closer for so many milliseconds at most. One that has little to do gets by when no time is left, too. */
+/**
+ * Runs a closer for `ms` milliseconds at most. Even with no time left, a closer that finishes within the same turn
+ * succeeds.
+ */
 async function within(ms: number, close: () => unknown): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error("deadline")), Math.max(ms, 0));
+    timer = setTimeout(() => reject(new Error("not closed before the shutdown timeout")), Math.max(ms, 0));
   });
   try {
     await Promise.race([close(), deadline]);
   } finally {
     clearTimeout(timer);
-    // A closer that threw left nobody to wait for it.
+    // If the closer threw synchronously, nobody handles this rejection.
     deadline.catch(() => {});
   }
 }

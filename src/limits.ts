@@ -1,20 +1,26 @@
 /*
- * What callers may take of a worker. What HTTP itself is bounded by is the transport's, and so is what of these is left
- * out.
+ * Limits on what callers may use of a worker. The transport has further limits, on HTTP, and defaults for what is not
+ * set here.
  */
 
-/** The largest request message, in bytes, compressed or not. */
+/** The maximum size of a request message, in bytes, before and after decompression. */
 export const MAX_MESSAGE_BYTES = 1024 * 1024;
 
-/** The same of what anybody may send: names alone. Half messages on many streams must not take much memory. */
+/**
+ * The same for methods that need no API token, in bytes. Their requests hold only names, and partial messages on many
+ * streams must not use much memory.
+ */
 export const MAX_OPEN_MESSAGE_BYTES = 4096;
 
 /**
- * How many calls may be under way. A worker answers several thousand a second, so that the last of as many is answered
- * in about half a second; fewer would be less than one turn of the event loop finds when a flood of calls comes, and the
- * worker would spend its time on refusing.
+ * The maximum number of calls in flight. A worker answers several thousand calls a second, so it answers this many in
+ * about half a second. With a lower limit, one event loop turn of a burst would exceed it, and the worker would spend
+ * its time on refusals.
  */
 export const MAX_CALLS = 4096;
 
-/** Bounds of Watch and of reflection, which need no API token; gRPC clients that watch ask again when a stream ends. */
-export const STREAMS = { max: 1000, maxOfConnection: 100, lifetimeMs: 600_000 };
+/**
+ * Limits on Watch and reflection, which need no API token. gRPC clients that watch health call again when a stream
+ * ends.
+ */
+export const STREAMS = { max: 1000, maxPerConnection: 100, lifetimeMs: 600_000 };

@@ -4,7 +4,8 @@ import { run, supervise } from "./run.ts";
 import { reportStartFailure } from "./start-failure.ts";
 import "./heap.ts";
 
-// Heard from now on and for good: one Ctrl-C is two signals where npm passes on what the terminal sends to all.
+// The listeners stay for the life of the process: under npm, one Ctrl-C arrives as two signals, because both the
+// terminal and npm send it.
 const stopped = new Promise<undefined>((resolve) => {
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => resolve(undefined));
 });
@@ -12,12 +13,12 @@ try {
   const config = loadConfig(process.env);
   const starting = cluster.isPrimary && config.workers > 1 ? supervise(config) : run(config);
   const service = await Promise.race([starting, stopped]);
-  // A worker that is ended with the others has nothing to say.
-  if (service === undefined && cluster.isPrimary) console.error("ended before it served");
+  // Only the primary process reports this.
+  if (service === undefined && cluster.isPrimary) console.error("stopped before the service was ready");
   await stopped;
   await service?.close();
 } catch (error) {
   reportStartFailure(error);
 }
-// Should anything still keep the process, it ends all the same.
+// Exits even if something still keeps the process alive.
 setTimeout(() => process.exit(), 1000).unref();

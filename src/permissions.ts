@@ -1,10 +1,11 @@
-/** What is used of Deno; undefined on Node. */
+/** The part of the Deno API that is used; undefined on Node. */
 type DenoPermissions = { permissions: { query(of: { name: "net"; host: string }): Promise<{ state: string }> } };
 
 /**
- * Makes sure that Deno lets the process listen. It would refuse in a callback of its own, which nobody can catch.
+ * Requires Deno's permission to listen. Without it Deno would throw in a callback of its own, where nothing can catch
+ * it.
  *
- * @throws an error of the system call `listen` when it does not
+ * @throws an error of the system call `listen` without the permission
  */
 export async function requireListenPermission(host: string, port: number): Promise<void> {
   const deno = (globalThis as { Deno?: DenoPermissions }).Deno;

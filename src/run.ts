@@ -21,39 +21,39 @@ import { RedisEnvironments } from "./store/environments.ts";
 import { openRedis } from "./store/open.ts";
 import { checkTokenKeys } from "./store/token-keys.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
-import { Supervisor, tellSupervisor } from "./supervisor.ts";
+import { notifySupervisor, Supervisor } from "./supervisor.ts";
 import { serveNode } from "./transport/index.ts";
 
-/** The service, opened but for its port. */
+/** The service with everything open but its port. */
 export interface OpenService {
   readonly app: App;
   readonly log: Log;
   readonly lifecycle: Lifecycle;
-  /** The API tokens that were made because none were set. */
-  readonly madeTokens: readonly ApiTokenSetting[];
-  /** Ends the streams, which would not end by themselves. */
+  /** The API tokens that were generated because none were set. */
+  readonly generatedTokens: readonly ApiTokenSetting[];
+  /** Ends the streams, which do not end by themselves. */
   readonly endStreams: () => void;
 }
 
-/** A service that listens. */
+/** A listening service. */
 export interface RunningService {
-  /** Where it listens, such as `http://127.0.0.1:8080`. */
+  /** The URL of the service, such as `http://127.0.0.1:8080`. */
   readonly url: string;
-  /** Where health and metrics are, when they have a port of their own. */
+  /** The URL of health and metrics; undefined when they have no port of their own. */
   readonly metricsUrl: string | undefined;
-  /** The API tokens that were made because none were set. */
-  readonly madeTokens: readonly ApiTokenSetting[];
-  /** Stops accepting, finishes what is under way and closes everything within the shutdown timeout. */
+  /** The API tokens that were generated because none were set. */
+  readonly generatedTokens: readonly ApiTokenSetting[];
+  /** Stops accepting connections, finishes the calls in flight and closes everything within the shutdown timeout. */
   close(): Promise<void>;
 }
 
 /**
- * Opens the service and listens. One of several workers leaves it to its supervisor to say so.
+ * Opens the service, listens, and announces it. A worker leaves the announcement to its supervisor.
  *
- * @throws StoreUnavailable, StoreMisconfigured, or what listening throws
+ * @throws StoreUnavailable, StoreMisconfigured, or the error of `listen`
  */
 export async function run(config: Config, options: { write?: (line: string) => void } = {}): Promise<RunningService> {
-  const { app, log, lifecycle, madeTokens, endStreams } = await open(config, options);
+  const { app, log, lifecycle, generatedTokens, endStreams } = await open(config, options);
   const { logger } = log;
   const close = async () => {
     logger.info("shutting down");
@@ -63,17 +63,17 @@ export async function run(config: Config, options: { write?: (line: string) => v
   };
   try {
     await requireListenPermission(config.host, config.port);
-    // Opened first and so closed last: while the service drains, it says so here.
+    // Opened first, so it closes last, and reports the shutdown while the service drains.
     const metricsUrl = await openMetricsPort(config, { app, lifecycle });
     const onConnectionError = (error: Error) => logger.error(errorFields(error), "a connection cannot be accepted");
     const port = await serveNode(app.service, { ...config, onConnectionError });
     lifecycle.onClose("connections", () => port.destroy());
     lifecycle.onClose("requests under way", () => port.drain());
     lifecycle.onClose("streams", endStreams);
-    const listening = { url: port.url, metricsUrl, madeTokens };
+    const listening = { url: port.url, metricsUrl, generatedTokens };
     if (cluster.isWorker) {
       logger.debug({ url: port.url, pid: process.pid }, "worker listening");
-      tellSupervisor({ kind: "listening", url: port.url, metricsUrl });
+      notifySupervisor({ kind: "listening", url: port.url, metricsUrl });
     } else announce(log, listening);
     return { ...listening, close };
   } catch (error) {
@@ -82,7 +82,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
   }
 }
 
-/** Opens the port of health and metrics, where it is set. @returns its URL */
+/** Opens the port for health and metrics, if it is set. @returns its URL */
 async function openMetricsPort(
   config: Config,
   { app, lifecycle }: { app: App; lifecycle: Lifecycle },
@@ -95,7 +95,7 @@ async function openMetricsPort(
   return port.url;
 }
 
-/** Starts a supervisor and as many workers as are set. @throws WorkersFailed */
+/** Starts a supervisor and its workers. @throws WorkersFailed */
 export async function supervise(config: Config): Promise<{ close(): Promise<void> }> {
   const log = await openLog({ level: config.logLevel, secrets: secretsOf(config) });
   const supervisor = new Supervisor(config, log);
@@ -103,99 +103,106 @@ export async function supervise(config: Config): Promise<{ close(): Promise<void
   return supervisor;
 }
 
-/** Opens everything but a port. @throws StoreUnavailable, StoreMisconfigured */
+/** Opens everything but the port. @throws StoreUnavailable, StoreMisconfigured */
 export async function open(config: Config, options: { write?: (line: string) => void } = {}): Promise<OpenService> {
   const lifecycle = new Lifecycle();
-  const madeTokens = config.redisUrl === undefined && config.apiTokens.length === 0 ? developmentTokens() : [];
-  const apiTokens = [...config.apiTokens, ...madeTokens];
+  const generatedTokens =
+    config.redisUrl === undefined && config.apiTokens.length === 0 ? generateDevelopmentTokens() : [];
+  const apiTokens = [...config.apiTokens, ...generatedTokens];
   const log = await openLog({ level: config.logLevel, secrets: secretsOf(config), ...options });
   const metrics = new Metrics();
   if (apiTokens.length === 0)
     log.logger.warn("API_TOKENS is not set: nobody can call UserGroupService or ViewerService");
   try {
-    let onBack = () => {};
-    const client = await openStore(config, { logger: log.logger, metrics, onReady: () => onBack() });
+    let onReconnected = () => {};
+    const client = await openStore(config, { logger: log.logger, metrics, onReady: () => onReconnected() });
     lifecycle.onClose("store", () => client.close());
     const ring = config.tokenKeys.length > 0 ? config.tokenKeys : [{ id: "embedded", secret: randomBytes(32) }];
     const store = new RedisUserGroups({ client, cipher: new TokenCipher(ring) });
     if (config.redisUrl !== undefined) await checkRedis(config, client, log.logger);
-    if (tellsForAll()) warnOfExposure(config, log.logger);
+    if (reportsForAllWorkers()) warnIfExposed(config, log.logger);
     const environments = new RedisEnvironments(client);
     const bearers = await principals(apiTokens, environments);
     const authenticator = new StaticTokens(bearers);
-    const inUse = bearers.map(({ principal }) => principal.environment);
-    if (config.redisUrl !== undefined) onBack = () => void remind(config, { client, environments, inUse }, log.logger);
+    const environmentsInUse = bearers.map(({ principal }) => principal.environment);
+    if (config.redisUrl !== undefined)
+      onReconnected = () => void restoreRedisState(config, { client, environments, environmentsInUse }, log.logger);
     const shutdown = new AbortController();
-    // Every stream that is open listens to it.
+    // Every open stream adds a listener.
     setMaxListeners(0, shutdown.signal);
     const app = createApp({
       ...config,
       store,
-      probe: watchedProbe(client, log.logger),
+      probe: loggedProbe(client, log.logger),
       authenticator,
       logger: log.logger,
       metrics,
       shutdownSignal: shutdown.signal,
       isClosing: () => lifecycle.isClosing,
     });
-    return { app, log, lifecycle, madeTokens, endStreams: () => shutdown.abort() };
+    return { app, log, lifecycle, generatedTokens, endStreams: () => shutdown.abort() };
   } catch (error) {
     await lifecycle.close(config.shutdownTimeoutMs, closeFailure(log.logger));
     throw error;
   }
 }
 
-/** The credentials of the settings that callers send, which the log must not hold. */
+/** The credentials in the settings, which the log must not contain. */
 function secretsOf({ apiTokens, adminToken }: Config): string[] {
   return [...apiTokens.map(({ token }) => token), adminToken ?? ""].filter((secret) => secret !== "");
 }
 
-/** Whether this process is the one that tells what concerns all workers. */
-function tellsForAll(): boolean {
+/** Whether this process reports what concerns all workers. */
+function reportsForAllWorkers(): boolean {
   return !cluster.isWorker || cluster.worker?.id === 1;
 }
 
-/** Holds Redis against the settings, and says what an operator should change. @throws StoreMisconfigured, StoreUnavailable */
+/**
+ * Checks Redis against the settings, and logs what an operator should change. @throws StoreMisconfigured,
+ * StoreUnavailable
+ */
 async function checkRedis({ tokenKeys, minReplicasAck }: Config, client: StoreClient, logger: Logger): Promise<void> {
-  const lacking = await checkTokenKeys(client, tokenKeys);
-  if (!tellsForAll()) return;
-  if (lacking.length > 0) {
+  const missingKeys = await checkTokenKeys(client, tokenKeys);
+  if (!reportsForAllWorkers()) return;
+  if (missingKeys.length > 0) {
     logger.warn(
-      { keys: lacking },
-      "TOKEN_KEYS lacks keys that tokens in this Redis may be encrypted under: groups with such a token cannot be read; add the keys behind the others",
+      { keys: missingKeys },
+      "TOKEN_KEYS lacks keys that may have encrypted tokens in this Redis; groups with such a token cannot be read; add the keys after the others",
     );
   }
   for (const warning of await durabilityWarnings(client, minReplicasAck)) logger.warn(warning);
 }
 
 /**
- * Tells a Redis that has come back what it may have forgotten: which keys encrypt, so that a wrong ring is still told
- * from the right one, and the environments with their numbers, so that no other ones are given these.
+ * Restores what Redis may have lost when it comes back: the check values of the keys, so that a wrong ring is still
+ * detected, and the environments with their numbers, so that no other environment gets the same numbers.
  */
-async function remind(
+async function restoreRedisState(
   { tokenKeys }: Config,
-  parts: { client: StoreClient; environments: RedisEnvironments; inUse: readonly Environment[] },
+  parts: { client: StoreClient; environments: RedisEnvironments; environmentsInUse: readonly Environment[] },
   logger: Logger,
 ): Promise<void> {
-  const { client, environments, inUse } = parts;
-  // Of several connections the last one to be there has it done.
+  const { client, environments, environmentsInUse } = parts;
+  // Each connection reports when it is ready; only the last one does the work.
   if (!client.isReady()) return;
   try {
     await checkTokenKeys(client, tokenKeys);
-    for (const known of new Map(inUse.map((environment) => [environmentPath(environment), environment])).values()) {
+    for (const known of new Map(
+      environmentsInUse.map((environment) => [environmentPath(environment), environment]),
+    ).values()) {
       const stored = await environments.ensureEnvironment(known);
       if (stored.number === known.number && stored.partitions === known.partitions) continue;
       logger.error(
         { environment: environmentPath(known) },
-        "Redis holds another environment of this name than the one this process works with; restart it",
+        "Redis holds a different environment of this name than this process uses; restart the process",
       );
     }
   } catch (error) {
-    logger.error(errorFields(error), "Redis has come back, but could not be told of its keys and environments");
+    logger.error(errorFields(error), "Redis is back, but its key check values and environments could not be restored");
   }
 }
 
-function warnOfExposure({ host, tls }: Config, logger: Logger): void {
+function warnIfExposed({ host, tls }: Config, logger: Logger): void {
   if (tls || /^(?:127\.|::1$|localhost$)/i.test(host)) return;
   logger.warn(
     { host },
@@ -203,8 +210,8 @@ function warnOfExposure({ host, tls }: Config, logger: Logger): void {
   );
 }
 
-/** A probe that tells the log when its answer changes, and why. */
-function watchedProbe(probe: StoreProbe, logger: Logger): StoreProbe {
+/** A probe that logs when its result changes, and why. */
+function loggedProbe(probe: StoreProbe, logger: Logger): StoreProbe {
   let isFailing = false;
   return {
     async ping() {
@@ -221,7 +228,7 @@ function watchedProbe(probe: StoreProbe, logger: Logger): StoreProbe {
   };
 }
 
-/** Tells the log why something could not be closed. */
+/** Logs why a resource could not be closed. */
 function closeFailure(logger: Logger): CloseFailure {
   return (name, error) => logger.warn({ name, ...errorFields(error) }, "closing failed");
 }
@@ -245,7 +252,7 @@ async function openStore(
     sentinelPassword: config.redisSentinelPassword,
     observe,
     onError: (error) => {
-      // While Redis is away every attempt to reconnect fails alike; one line says it.
+      // While Redis is down every reconnect fails the same way; one log line is enough.
       if (error.message !== lastText) logger.error(errorFields(error), "Redis connection failed");
       lastText = error.message;
     },
@@ -257,8 +264,8 @@ async function openStore(
   });
 }
 
-/** API tokens for trying the service out; they last as long as the process. */
-function developmentTokens(): ApiTokenSetting[] {
+/** Generates API tokens for development. They last as long as the process. */
+function generateDevelopmentTokens(): ApiTokenSetting[] {
   return (["Customer", "Testing"] as const).map((tag) => ({
     environment: { name: "dev", tag },
     token: newApiToken(),

@@ -5,12 +5,11 @@ import { explainStartFailure } from "./start-failure.ts";
 import { serveFetch } from "./transport/index.ts";
 
 /*
- * Entry for `deno serve --parallel`, which listens, on an address of its own
- * flags, and runs this module once on each of its threads: Connect, gRPC-Web
- * and REST, but no gRPC and no TLS.
+ * Entry for `deno serve --parallel`, which listens on the address in its flags and runs this module once on each of its
+ * threads. It serves Connect, gRPC-Web and REST, but no gRPC and no TLS.
  */
 
-/** What would be passed over without a word. @throws ConfigError */
+/** Refuses settings that would silently have no effect. @throws ConfigError */
 function requireServable({ redisUrl, tls, metricsPort }: Config): void {
   const faults: string[] = [];
   if (redisUrl === undefined)
@@ -28,13 +27,13 @@ async function start() {
   const { fetch, drain } = serveFetch(app.service);
   lifecycle.onClose("requests under way", drain);
   lifecycle.onClose("streams", endStreams);
-  // On a signal deno serve itself stops listening and finishes what is under way.
+  // On a signal, deno serve itself stops listening and finishes the requests in flight.
   Promise.race([once(process, "SIGTERM"), once(process, "SIGINT")]).then(async () => {
     log.logger.info("shutting down");
     const failed = await lifecycle.close(config.shutdownTimeoutMs);
     if (failed.length > 0) log.logger.warn({ failed }, "not closed in time");
     else log.logger.info("closed");
-    // Should anything still keep the process, it ends all the same.
+    // Exits even if something still keeps the process alive.
     setTimeout(() => process.exit(), 1000).unref();
   });
   log.logger.info("ready");

@@ -2,9 +2,9 @@ import cluster from "node:cluster";
 import { ConfigError } from "./config/config.ts";
 import { RecordUnreadable, StoreUnavailable, TooFewReplicas } from "./domain/errors.ts";
 import { StoreMisconfigured } from "./store/misconfigured.ts";
-import { tellSupervisor, WorkersFailed } from "./supervisor.ts";
+import { notifySupervisor, WorkersFailed } from "./supervisor.ts";
 
-/** Why the service does not start, for whoever started it. */
+/** Explains to an operator why the service does not start. */
 export function explainStartFailure(error: unknown): string {
   if (error instanceof ConfigError || error instanceof WorkersFailed) return error.message;
   if (error instanceof StoreMisconfigured) return `cannot use Redis: ${error.message}`;
@@ -19,10 +19,10 @@ export function explainStartFailure(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-/** Says why the service does not start, and has the process end with 1. A worker leaves the saying to its supervisor. */
+/** Reports why the service does not start, and sets exit code 1. A worker reports to its supervisor. */
 export function reportStartFailure(error: unknown): void {
   process.exitCode = 1;
   const reason = explainStartFailure(error);
-  if (cluster.isWorker) tellSupervisor({ kind: "failed", reason });
+  if (cluster.isWorker) notifySupervisor({ kind: "failed", reason });
   else console.error(reason);
 }

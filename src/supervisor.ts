@@ -5,52 +5,52 @@ import type { Config } from "./config/config.ts";
 import { errorFields, type Log } from "./observability/log.ts";
 import type { MetricsMessage } from "./observability/worker-metrics.ts";
 
-/** A worker that ends sooner than this after its start is not restarted at once, in milliseconds. */
+/** A worker that exits sooner than this after its start is restarted with this delay, in milliseconds. */
 const RESTART_DELAY_MS = 1000;
 
-/** How much longer than its own timeout a worker may take to end, in milliseconds. */
+/** How long a worker may take to exit beyond the shutdown timeout, in milliseconds. */
 const EXIT_SLACK_MS = 2000;
 
-/** How many workers may end without a reason before they listen, until the start is given up. */
-const MAX_ENDS_AT_START = 5;
+/** How many workers may exit without a reason before they listen, until the start fails. */
+const MAX_EXITS_AT_START = 5;
 
-/** What a worker says of its start. */
+/** What a worker reports about its start. */
 export type StartMessage =
   | { readonly kind: "listening"; readonly url: string; readonly metricsUrl: string | undefined }
   | { readonly kind: "failed"; readonly reason: string };
 
-/** How a worker ended. */
-interface EndOfWorker {
+/** How a worker exited. */
+interface WorkerExit {
   readonly pid?: number | undefined;
   readonly code?: number | null;
   readonly signal?: string | null;
-  /** Why it could not start, in its own words. */
+  /** The worker's explanation of why it could not start. */
   readonly reason: string | undefined;
 }
 
-/** Workers that cannot start; the message says why. */
+/** The workers cannot start. The message says why. */
 export class WorkersFailed extends Error {}
 
-/** Tells the supervisor of this worker how its start went. */
-export function tellSupervisor(message: StartMessage): void {
+/** Reports to the supervisor how the start of this worker went. */
+export function notifySupervisor(message: StartMessage): void {
   const leave = () => void cluster.worker?.disconnect();
-  // Without its channel a worker that failed has nothing left to do, and ends.
+  // Once its channel is closed, nothing keeps a failed worker alive.
   process.send?.(message, undefined, undefined, message.kind === "failed" ? leave : undefined);
 }
 
-/** Runs the workers of one port: starts them again when they crash, and drains them at the end. */
+/** Runs the workers that share a port: restarts them when they crash, and drains them at shutdown. */
 export class Supervisor {
   readonly #config: Config;
   readonly #log: Log;
   readonly #registry = new AggregatorRegistry();
   readonly #timers = new Set<ReturnType<typeof setTimeout>>();
-  /** Those whose process is there. */
+  /** The running workers. */
   readonly #workers = new Set<Worker>();
-  /** Those of them that listen. */
+  /** The workers that listen. */
   readonly #listening = new Set<Worker>();
-  /** What waits for the start; undefined when it has ended, well or not. */
+  /** The pending start; undefined once it has succeeded or failed. */
   #start: { readonly resolve: () => void; readonly reject: (error: Error) => void } | undefined;
-  #endsAtStart = 0;
+  #exitsAtStart = 0;
   #closing = false;
 
   constructor(config: Config, log: Log) {
@@ -61,7 +61,8 @@ export class Supervisor {
   /**
    * Starts the workers and resolves when all of them listen.
    *
-   * @throws WorkersFailed when one says why it cannot, or too many end without a word; all have ended then
+   * @throws WorkersFailed when a worker reports why it cannot start, or too many exit without a report; all workers
+   *   have exited by then
    */
   async start(): Promise<void> {
     const started = new Promise<void>((resolve, reject) => {
@@ -76,7 +77,7 @@ export class Supervisor {
     }
   }
 
-  /** Has every worker finish what is under way and end; ends those that do not in time. */
+  /** Lets every worker finish its calls and exit; kills those that take too long. */
   async close(): Promise<void> {
     this.#log.logger.info("shutting down");
     await this.#end();
@@ -87,7 +88,7 @@ export class Supervisor {
     this.#closing = true;
     for (const timer of this.#timers) clearTimeout(timer);
     const workers = [...this.#workers];
-    // Not by `once` of node:events, which an error of one, such as a closed channel, would end for all.
+    // Not `once` of node:events: it would reject on an `error` event of any worker, such as a closed channel.
     const ended = Promise.all(workers.map((worker) => new Promise((resolve) => worker.once("exit", resolve))));
     for (const worker of workers) worker.process.kill("SIGTERM");
     const timer = setTimeout(() => {
@@ -107,29 +108,30 @@ export class Supervisor {
       else if (message?.kind === "listening") this.#onListening(worker, message);
       else if (message?.kind === "failed") reason = message.reason;
     });
-    // A message to a worker that has just died, or a process that cannot be made: unheard, it would end them all.
+    // Sending to a worker that has just died, or failing to fork one, emits `error`. Without a listener it would end
+    // the supervisor, and with it all workers.
     worker.on("error", (error) => {
       this.#log.logger.warn(errorFields(error), "a worker cannot be reached");
-      // Of a process that never was nothing else says that it ended.
-      if (pid === undefined) this.#onEnd({ started, listened: false, why: { reason } });
+      // A process that could not be forked emits no `exit`.
+      if (pid === undefined) this.#onWorkerExit({ started, listened: false, exit: { reason } });
     });
     if (pid === undefined) return;
     this.#workers.add(worker);
     worker.once("exit", (code, signal) => {
       this.#workers.delete(worker);
-      this.#onEnd({ started, listened: this.#listening.delete(worker), why: { pid, code, signal, reason } });
+      this.#onWorkerExit({ started, listened: this.#listening.delete(worker), exit: { pid, code, signal, reason } });
     });
   }
 
-  #onEnd({ started, listened, why }: { started: number; listened: boolean; why: EndOfWorker }): void {
+  #onWorkerExit({ started, listened, exit }: { started: number; listened: boolean; exit: WorkerExit }): void {
     if (this.#closing) return;
-    if (this.#start && !listened && (why.reason !== undefined || ++this.#endsAtStart > MAX_ENDS_AT_START)) {
+    if (this.#start && !listened && (exit.reason !== undefined || ++this.#exitsAtStart > MAX_EXITS_AT_START)) {
       this.#closing = true;
-      const how = why.signal ?? `exit code ${why.code}`;
-      this.#start.reject(new WorkersFailed(why.reason ?? `workers end before they listen (${how})`));
+      const how = exit.signal ?? `exit code ${exit.code}`;
+      this.#start.reject(new WorkersFailed(exit.reason ?? `workers end before they listen (${how})`));
       return;
     }
-    this.#log.logger.error(why, "a worker ended; starting another");
+    this.#log.logger.error(exit, "a worker ended; starting another");
     const delay = performance.now() - started < RESTART_DELAY_MS ? RESTART_DELAY_MS : 0;
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
@@ -142,7 +144,7 @@ export class Supervisor {
     this.#listening.add(worker);
     const { workers } = this.#config;
     if (!this.#start || this.#listening.size < workers) return;
-    announce(this.#log, { url, metricsUrl, workers, madeTokens: [] });
+    announce(this.#log, { url, metricsUrl, workers, generatedTokens: [] });
     this.#start.resolve();
     this.#start = undefined;
   }

@@ -21,7 +21,7 @@ const BREAKING: readonly Buffer[] = [
 const LOOK_MS = 300;
 
 describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, tls }) => {
-  const port = suitePort(runtime, { deadLookMs: LOOK_MS, tls: tls?.server });
+  const port = suitePort(runtime, { deadSessionCheckMs: LOOK_MS, tls: tls?.server });
 
   it.each([
     ["closed", true],

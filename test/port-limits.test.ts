@@ -12,7 +12,7 @@ const frames = (raw: RawSocket) => framesIn(raw.received());
 describe.concurrent.each(VARIANTS)("limits on $runtime, TLS $secure:", ({ runtime, tls }) => {
   const { port, raws, dial } = watchedPort(runtime, {
     maxConnections: 80,
-    streams: { max: 6, maxOfConnection: 4, lifetimeMs: 2000 },
+    streams: { max: 6, maxPerConnection: 4, lifetimeMs: 2000 },
     tls: tls?.server,
   });
 

@@ -24,7 +24,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
         const { headers, trailers, body } = await answerOn(stream);
         return { headers: { ...headers, ...trailers }, body };
       };
-      const kept = Array.from({ length: STREAMS.maxOfConnection }, () => open("application/grpc", kind === "Watch"));
+      const kept = Array.from({ length: STREAMS.maxPerConnection }, () => open("application/grpc", kind === "Watch"));
       await new Promise((resolve) => session.ping(resolve));
       for (const type of ["application/grpc", "application/grpc+proto"]) {
         const { headers, body } = await open(type, true);

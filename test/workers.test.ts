@@ -53,7 +53,7 @@ describeWithRedis("several workers on one port", () => {
       // One of the two is asked of the worker that hangs.
       const answer = await Promise.any([get(server, "/metrics"), get(server, "/metrics")]);
       expect(answer.status).toBe(503);
-      expect(await answer.text()).toBe("the metrics of all workers cannot be had\n");
+      expect(await answer.text()).toBe("the metrics of all workers could not be collected\n");
       expect(server.log().some(({ msg }) => msg === "the metrics of all workers could not be collected")).toBe(true);
     } finally {
       process.kill(hung, "SIGCONT");

@@ -3,8 +3,8 @@ import { looksLikeUserGroupToken } from "../domain/token.ts";
 import type { Authenticator, Principal } from "./authenticator.ts";
 
 /**
- * The API tokens of the settings. They are kept and compared as SHA-256
- * digests, so that the time a lookup takes tells nothing of a token.
+ * Authenticates the API tokens of the settings. Tokens are stored and compared as SHA-256 digests, so that the timing
+ * of a lookup reveals nothing about a token.
  */
 export class StaticTokens implements Authenticator {
   readonly #principals = new Map<string, Principal>();

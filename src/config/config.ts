@@ -2,7 +2,7 @@ import type { EnvironmentName } from "../domain/environment.ts";
 import * as parse from "./parse.ts";
 import { readRedisCa, readTls } from "./tls.ts";
 
-/** How much the log says, from most to least. */
+/** A log level, from most to least output. */
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal" | "silent";
 
 /** A key of `TOKEN_KEYS`. */
@@ -22,17 +22,17 @@ export interface ApiTokenSetting {
 export interface TlsConfig {
   readonly cert: string;
   readonly key: string;
-  /** Undefined: clients are not asked for a certificate. */
+  /** The CAs of client certificates; undefined: clients need no certificate. */
   readonly clientCa: string | undefined;
 }
 
-/** Everything that can be set, checked. Durations are milliseconds. */
+/** All settings, validated. Durations are in milliseconds. */
 export interface Config {
   readonly host: string;
   readonly port: number;
   /** How many worker processes share the port. */
   readonly workers: number;
-  /** Undefined: the embedded store. */
+  /** Undefined: use the embedded store. */
   readonly redisUrl: string | undefined;
   /** The authorities in PEM that Redis' certificates must be of; undefined: those that the runtime trusts. */
   readonly redisCa: string | undefined;
@@ -43,10 +43,10 @@ export interface Config {
   /** Undefined: AdminService answers UNIMPLEMENTED. */
   readonly adminToken: string | undefined;
   readonly rotationGraceMs: number;
-  /** How long an issued API token may be cached; 0 for never. */
+  /** How long an issued API token may be cached, in milliseconds; 0: never. */
   readonly apiTokenCacheMs: number;
   readonly minReplicasAck: number;
-  /** A port of its own for health and metrics over HTTP; undefined: they are served on the port of everything else. */
+  /** A separate port for health and metrics over HTTP; undefined: they share the main port. */
   readonly metricsPort: number | undefined;
   /** Whether server reflection is served. */
   readonly reflection: boolean;
@@ -59,7 +59,7 @@ export interface Config {
   readonly redisTimeoutMs: number;
 }
 
-/** Every fault of the settings at once. */
+/** Lists every fault of the settings. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
   readonly faults: readonly string[];
@@ -71,12 +71,12 @@ export class ConfigError extends Error {
   }
 }
 
-/** Where settings come from: the environment of the process. */
+/** The source of the settings: environment variables. */
 export type Environ = { readonly [name: string]: string | undefined };
 
 const DAY_MS = 86_400_000;
 
-/** Every variable that is read, with its default as it would be written. */
+/** Every setting, with its default as text. */
 export const DEFAULTS = {
   HOST: "127.0.0.1",
   PORT: "8080",
@@ -113,16 +113,16 @@ export type Setting = keyof typeof DEFAULTS;
 export function loadConfig(environ: Environ): Readonly<Config> {
   const faults: string[] = [];
   const given = (name: Setting): string => environ[name] || DEFAULTS[name];
-  /** Parses a setting; an empty one, and one at fault, gives `otherwise`. */
-  const read = <T>(name: Setting, parser: (text: string) => T, otherwise: T): T => {
+  /** Parses a setting; returns `fallback` when it is empty or invalid. */
+  const read = <T>(name: Setting, parser: (text: string) => T, fallback: T): T => {
     const text = given(name);
-    if (text === "") return otherwise;
+    if (text === "") return fallback;
     try {
       return parser(text);
     } catch (error) {
       if (!(error instanceof parse.SettingError)) throw error;
       faults.push(...error.faults.map((fault) => `${name} ${fault}`));
-      return otherwise;
+      return fallback;
     }
   };
 

@@ -3,7 +3,7 @@ import { looksLikeUserGroupToken } from "../domain/token.ts";
 import { readRedisUrl } from "../store/redis-url.ts";
 import type { ApiTokenSetting, LogLevel, TokenKeySetting } from "./config.ts";
 
-/** Thrown by the parsers of single settings; the text says what to write instead and never repeats a secret. */
+/** Thrown by the parsers of settings. The message says what to write instead, and never contains a secret. */
 export class SettingError extends Error {
   override readonly name = "SettingError";
   readonly faults: readonly string[];
@@ -16,7 +16,7 @@ export class SettingError extends Error {
 const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** A duration such as `500ms`, `5s`, `2m`, `1h` or `30d`, in milliseconds. */
+/** Parses a duration such as `500ms`, `5s`, `2m`, `1h` or `30d` to milliseconds. @throws SettingError */
 export function duration(text: string, limits: { min: number; max: number }): number {
   const match = DURATION.exec(text);
   const ms = match ? Number(match[1]) * (UNIT_MS[match[2] as string] as number) : Number.NaN;
@@ -26,7 +26,7 @@ export function duration(text: string, limits: { min: number; max: number }): nu
   return Math.round(ms);
 }
 
-/** A whole number. */
+/** Parses a whole number. @throws SettingError */
 export function integer(text: string, limits: { min: number; max: number }): number {
   const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
   if (!(value >= limits.min && value <= limits.max)) {
@@ -35,21 +35,21 @@ export function integer(text: string, limits: { min: number; max: number }): num
   return value;
 }
 
-/** Where Redis is, with nothing in it that is not used: what is taken here means what it says. */
+/** Validates a URL of Redis. Refuses parts that would be ignored, such as a query. @throws SettingError */
 export function redisUrl(text: string): string {
   const read = readRedisUrl(text);
   if ("faults" in read) throw new SettingError(...read.faults);
   return text;
 }
 
-/** A password. */
+/** Validates a password. @throws SettingError */
 export function password(text: string): string {
   if (/\p{Cc}/u.test(text))
     throw new SettingError("holds a control character, such as the line break at the end of a file");
   return text;
 }
 
-/** `ID:BASE64,...`: the first key encrypts, all decrypt. */
+/** Parses `ID:BASE64,...`. The first key encrypts; all keys decrypt. @throws SettingError */
 export function tokenKeys(text: string): TokenKeySetting[] {
   const keys = text.split(",").map((entry) => {
     const match = /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/]{43}=)$/.exec(entry.trim());
@@ -60,11 +60,11 @@ export function tokenKeys(text: string): TokenKeySetting[] {
     }
     return { id: match[1] as string, secret: Buffer.from(match[2] as string, "base64") };
   });
-  if (new Set(keys.map((key) => key.id)).size < keys.length) throw new SettingError("names two keys alike");
+  if (new Set(keys.map((key) => key.id)).size < keys.length) throw new SettingError("has two keys with the same ID");
   return keys;
 }
 
-/** `ENV[/TAG]=TOKEN,...`. */
+/** Parses `ENV[/TAG]=TOKEN,...`. @throws SettingError */
 export function apiTokens(text: string): ApiTokenSetting[] {
   const tokens = text.split(",").map((raw) => {
     const entry = raw.trim();
@@ -84,7 +84,7 @@ export function apiTokens(text: string): ApiTokenSetting[] {
   return tokens;
 }
 
-/** A credential that an HTTP header can carry. */
+/** Validates a credential that an HTTP header can carry. @throws SettingError */
 export function credential(text: string): string {
   if (!/^[\x21-\x7e]{16,512}$/.test(text)) {
     throw new SettingError("needs tokens of 16 to 512 visible ASCII characters without spaces");
@@ -95,12 +95,12 @@ export function credential(text: string): string {
   return text;
 }
 
-/** A comma list of origins, or `*`. */
+/** Parses a comma-separated list of origins, or `*`. @throws SettingError */
 export function origins(text: string): "*" | string[] {
   if (text === "*") return "*";
   return text.split(",").map((raw) => {
     const origin = raw.trim();
-    // An origin with a * in it would match nothing.
+    // A wildcard inside an origin would match nothing.
     if (origin.includes("*") || !URL.canParse(origin) || new URL(origin).origin !== origin) {
       throw new SettingError("must be * or a comma list of origins such as https://app.example.com, without a path");
     }
@@ -108,7 +108,7 @@ export function origins(text: string): "*" | string[] {
   });
 }
 
-/** `on` or `off`. */
+/** Parses `on` or `off`. @throws SettingError */
 export function onOff(text: string): boolean {
   if (text !== "on" && text !== "off") throw new SettingError("must be on or off");
   return text === "on";
@@ -116,14 +116,14 @@ export function onOff(text: string): boolean {
 
 const LEVELS: readonly LogLevel[] = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
 
-/** A level of the log. */
+/** Parses a log level. @throws SettingError */
 export function logLevel(text: string): LogLevel {
   const level = LEVELS.find((known) => known === text);
   if (!level) throw new SettingError(`must be one of ${LEVELS.join(", ")}`);
   return level;
 }
 
-/** A host name or address to listen on. */
+/** Validates a host name or IP address to listen on. @throws SettingError */
 export function host(text: string): string {
   if (!/^[A-Za-z0-9.:_-]+$/.test(text)) throw new SettingError("must be a host name or an IP address without brackets");
   return text;

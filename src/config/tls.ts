@@ -6,11 +6,11 @@ import type { Setting, TlsConfig } from "./config.ts";
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
 /**
- * Reads the files that the TLS settings name.
+ * Reads and checks the files that the TLS settings name.
  *
- * @param given the text of a setting; empty when it is not set
- * @param faults where to add what is wrong
- * @returns undefined without TLS, and when something is wrong
+ * @param given returns the text of a setting; empty when it is not set
+ * @param faults collects what is wrong
+ * @returns undefined without TLS, or when something is wrong
  */
 export function readTls(given: (name: Setting) => string, faults: string[]): TlsConfig | undefined {
   const before = faults.length;
@@ -21,7 +21,7 @@ export function readTls(given: (name: Setting) => string, faults: string[]): Tls
   if (cert === undefined && key === undefined) {
     if (clientCa !== undefined)
       faults.push(
-        "TLS_CLIENT_CA_FILE needs TLS_CERT_FILE and TLS_KEY_FILE: without TLS nobody is asked for a certificate",
+        "TLS_CLIENT_CA_FILE needs TLS_CERT_FILE and TLS_KEY_FILE: without TLS no client is asked for a certificate",
       );
     return undefined;
   }
@@ -51,7 +51,7 @@ function readPem(given: (name: Setting) => string, name: Setting, faults: string
   const path = given(name);
   if (path === "") return undefined;
   if (path.includes("-----BEGIN")) {
-    // A path is repeated to whoever reads the fault; a key must not be.
+    // The message below repeats the path, and must not repeat a key.
     faults.push(`${name} holds the text of a file; give the path of the file`);
     return undefined;
   }
@@ -63,7 +63,7 @@ function readPem(given: (name: Setting) => string, name: Setting, faults: string
   }
 }
 
-/** What a TLS server would not do with these files, or would do without a word on one of the runtimes. */
+/** Checks for what a TLS server would refuse, or what one of the runtimes would silently ignore. */
 function faultsOf({ cert, key, clientCa }: TlsConfig): string[] {
   const faults: string[] = [];
   const [certificate] = certificatesOf(cert);
@@ -72,7 +72,7 @@ function faultsOf({ cert, key, clientCa }: TlsConfig): string[] {
   if (!privateKey) faults.push("TLS_KEY_FILE must hold a private key in PEM without a passphrase");
   if (certificate && privateKey && !certificate.checkPrivateKey(privateKey))
     faults.push("TLS_KEY_FILE is not the key of the certificate in TLS_CERT_FILE");
-  // Of an empty file Node would make the authorities that the system trusts: everybody's clients.
+  // With an empty file, Node would trust the system's CAs, and so accept anybody's client certificate.
   if (clientCa !== undefined && certificatesOf(clientCa).length === 0)
     faults.push("TLS_CLIENT_CA_FILE must hold one or more certificates in PEM");
   if (faults.length > 0) return faults;
@@ -84,7 +84,7 @@ function faultsOf({ cert, key, clientCa }: TlsConfig): string[] {
   }
 }
 
-/** The certificates of a PEM text; none when one of them is no certificate. */
+/** The certificates in a PEM text; empty when one of them is invalid. */
 function certificatesOf(pem: string): X509Certificate[] {
   try {
     return (pem.match(CERTIFICATE) ?? []).map((block) => new X509Certificate(block));

@@ -1,22 +1,22 @@
-/** The label that lets two environments of one name hold the same ids. */
+/** The tag that distinguishes two environments with the same name. */
 export type EnvironmentTag = "Customer" | "Testing";
 
 /** An isolated namespace of user groups. */
 export interface Environment {
   /** 1 to 64 letters, digits, `.`, `_` or `-`. */
   readonly name: string;
-  /** Undefined: untagged. */
+  /** Undefined for an untagged environment. */
   readonly tag: EnvironmentTag | undefined;
-  /** How many partitions its groups are spread over; fixed when it is created. */
+  /** The number of partitions that its groups are spread over; fixed at creation. */
   readonly partitions: number;
-  /** From 1 to 2^20 - 1 and its own: what its team ids begin with. Fixed when it is created. */
+  /** The unique number of the environment, from 1 to 2^20 - 1: the high bits of its team ids. Fixed at creation. */
   readonly number: number;
 }
 
-/** What names an environment, without what is stored of it. */
+/** The name and tag of an environment. */
 export type EnvironmentName = Pick<Environment, "name" | "tag">;
 
-/** Partitions of an environment whose creator does not choose. */
+/** The default number of partitions. */
 export const DEFAULT_PARTITIONS = 64;
 
 /** The most partitions that two base62 characters can number. */
@@ -24,7 +24,7 @@ export const MAX_PARTITIONS = 62 * 62;
 
 const NAME = /^[A-Za-z0-9._-]{1,64}$/;
 
-/** `ENV`, `ENV/Customer` or `ENV/Testing` as an environment name; undefined for anything else. */
+/** Parses `ENV`, `ENV/Customer` or `ENV/Testing`; undefined for anything else. */
 export function parseEnvironmentName(text: string): EnvironmentName | undefined {
   const slash = text.indexOf("/");
   const name = slash < 0 ? text : text.slice(0, slash);
@@ -34,7 +34,7 @@ export function parseEnvironmentName(text: string): EnvironmentName | undefined 
   return { name, tag };
 }
 
-/** The environment as `ENV/TAG`, with nothing behind the slash when it is untagged. */
+/** Formats an environment as `ENV/TAG`; nothing follows the slash when it is untagged. */
 export function environmentPath(environment: EnvironmentName): string {
   return `${environment.name}/${environment.tag ?? ""}`;
 }

@@ -1,14 +1,13 @@
 /**
- * Something that the domain foresaw can go wrong. `reason` is a stable constant
- * for programs; `name` is what the log calls it, written out because a bundler
- * may rename classes.
+ * An expected failure of the domain. `reason` is a stable constant for programs. `name` is for the log; it is spelled
+ * out because a bundler may rename classes.
  */
 export abstract class DomainError extends Error {
   abstract override readonly name: string;
   abstract readonly reason: string;
 }
 
-/** No group of the environment has the id. */
+/** The environment has no group with this id. */
 export class UserGroupNotFound extends DomainError {
   override readonly name = "UserGroupNotFound";
   readonly reason = "USER_GROUP_NOT_FOUND";
@@ -17,7 +16,7 @@ export class UserGroupNotFound extends DomainError {
   }
 }
 
-/** The token is not one that a group of the environment has now (or, for a viewer, on its grace). */
+/** No group of the environment has this token as its current one (or, for a viewer, within its grace). */
 export class TokenNotFound extends DomainError {
   override readonly name = "TokenNotFound";
   readonly reason = "TOKEN_NOT_FOUND";
@@ -40,7 +39,7 @@ export class EtagMismatch extends DomainError {
   }
 }
 
-/** The request id was used for a rotation with other parameters. */
+/** The request id was already used for a rotation with other parameters. */
 export class RequestIdReused extends DomainError {
   override readonly name = "RequestIdReused";
   readonly reason = "REQUEST_ID_REUSED";
@@ -49,7 +48,7 @@ export class RequestIdReused extends DomainError {
   }
 }
 
-/** A mask names a field that cannot be updated. */
+/** The update mask names a field that cannot be updated. */
 export class InvalidUpdateMask extends DomainError {
   override readonly name = "InvalidUpdateMask";
   readonly reason = "INVALID_UPDATE_MASK";
@@ -62,8 +61,8 @@ export class InvalidUpdateMask extends DomainError {
 export type ChangeOutcome = "not_made" | "unknown";
 
 /**
- * The store did not answer in time, or refused. A change may have been made
- * before this was said, and is not made after it.
+ * The store did not answer in time, or refused. A change may have been made before this error, but is not made after
+ * it.
  */
 export class StoreUnavailable extends DomainError {
   override readonly name = "StoreUnavailable";
@@ -76,7 +75,7 @@ export class StoreUnavailable extends DomainError {
   }
 }
 
-/** A change was made on the primary, but fewer replicas than demanded confirmed it in time. */
+/** The change was made on the primary, but too few replicas confirmed it in time. */
 export class TooFewReplicas extends DomainError {
   override readonly name = "TooFewReplicas";
   readonly reason = "TOO_FEW_REPLICAS";
@@ -89,7 +88,7 @@ export class TooFewReplicas extends DomainError {
   }
 }
 
-/** The environment has handed out all of its team ids, at least in the group's partition. */
+/** The environment has no team id left, at least in the group's partition. */
 export class EnvironmentFull extends DomainError {
   override readonly name = "EnvironmentFull";
   readonly reason = "ENVIRONMENT_FULL";
@@ -98,7 +97,7 @@ export class EnvironmentFull extends DomainError {
   }
 }
 
-/** What is stored cannot be read: it was tampered with, or its encryption key is missing. */
+/** A stored record cannot be read: it was tampered with, or its encryption key is missing. */
 export class RecordUnreadable extends DomainError {
   override readonly name = "RecordUnreadable";
   readonly reason = "RECORD_UNREADABLE";

@@ -1,19 +1,18 @@
 import type { Environment } from "./environment.ts";
 
-/** How many numbers environments can have; 0 is none of them. */
+/** The number of environment numbers; 0 is never used. */
 export const ENVIRONMENT_NUMBERS = 2 ** 20;
 
-/** How many team ids an environment has, for all groups that it ever holds: 8.6 thousand million. */
+/** The number of team ids of an environment, for all groups ever created in it: 8.6 billion (8.6e9). */
 export const TEAM_IDS = 2 ** 33;
 
 /**
- * The team ids of a partition: `first`, and then every `step`th, `count` in all.
+ * The team ids of a partition: `first`, then every `step`th, `count` in all.
  *
- * A team id is the number of the environment, then, in 33 bits, how many groups
- * the partition has made before times the number of partitions, plus the
- * partition. It stays below 2^53. Partitions share nothing, so each can count
- * for itself, in the place where its groups are: what forgets the count forgets
- * the groups that were counted.
+ * A team id has the environment's number in its high bits. The low 33 bits are the number of groups that the partition
+ * created before, times the number of partitions, plus the partition. A team id stays below 2^53. Partitions share
+ * nothing, so each counts for itself, where its groups are stored: if the count is lost, so are the groups that it
+ * counted.
  */
 export function teamIdsOf(environment: Environment, partition: number) {
   const { number, partitions } = environment;

@@ -10,10 +10,10 @@ const TOKEN_LENGTH = 4 + BODY_LENGTH + CHECKSUM_LENGTH;
 const SHAPE = /^ug[tk]_[0-9A-Za-z]{38}$/;
 
 /**
- * What the text of a user group token tells by itself.
- * - `ours`: well-formed; `partition` is where its index lies.
- * - `malformed`: begins like one of ours, but is cut, mistyped or an API token.
- * - `foreign`: of another shape, as an imported token may be.
+ * What the text of a user group token reveals.
+ * - `ours`: well-formed; `partition` holds its index entry.
+ * - `malformed`: begins like one of ours, but is truncated, mistyped or an API token.
+ * - `foreign`: of another form, as an imported token may be.
  */
 export type TokenShape =
   | { readonly kind: "ours"; readonly partition: number }
@@ -21,8 +21,8 @@ export type TokenShape =
   | { readonly kind: "foreign" };
 
 /**
- * A new user group token: `ugt_`, two characters of partition, 30 random ones
- * (about 178 bits) and six of CRC-32 over the 32 before them.
+ * Generates a user group token: `ugt_`, two characters of partition, 30 random characters (about 178 bits) and six of
+ * CRC-32 over the 32 before them.
  *
  * @param partition from 0 to 3,843
  */
@@ -31,13 +31,13 @@ export function newUserGroupToken(partition: number): string {
   return USER_GROUP_PREFIX + body + checksum(body);
 }
 
-/** A new API token: `ugk_`, 32 random characters (about 190 bits) and six of CRC-32 over them. */
+/** Generates an API token: `ugk_`, 32 random characters (about 190 bits) and six of CRC-32 over them. */
 export function newApiToken(): string {
   const body = randomBase62(BODY_LENGTH);
   return API_PREFIX + body + checksum(body);
 }
 
-/** Reads the shape of what is presented as a user group token. */
+/** Classifies a text that is presented as a user group token. */
 export function userGroupTokenShape(token: string): TokenShape {
   if (token.startsWith(API_PREFIX)) return { kind: "malformed" };
   if (!token.startsWith(USER_GROUP_PREFIX)) return { kind: "foreign" };
@@ -45,12 +45,12 @@ export function userGroupTokenShape(token: string): TokenShape {
   return { kind: "ours", partition: fromBase62(token, 4, 2) };
 }
 
-/** Whether the text begins as a user group token does. */
+/** Whether a text begins like a user group token. */
 export function looksLikeUserGroupToken(token: string): boolean {
   return token.startsWith(USER_GROUP_PREFIX);
 }
 
-/** A partition number as the two base62 characters that tokens and keys hold. */
+/** Formats a partition number as the two base62 characters in tokens and keys. */
 export function partitionLabel(partition: number): string {
   return toBase62(partition, 2);
 }
@@ -69,7 +69,7 @@ function randomBase62(length: number): string {
   let text = "";
   while (text.length < length) {
     for (const byte of randomBytes(length)) {
-      // 248 is the largest multiple of 62 in a byte: above it some characters would be likelier.
+      // 248 is the largest multiple of 62 in a byte. Larger values would make some characters more likely.
       if (byte < 248 && text.length < length) text += BASE62[byte % 62];
     }
   }

@@ -1,31 +1,31 @@
 import type { EnvironmentTag } from "./environment.ts";
 
-/** A JSON value, as `properties` holds it. */
+/** A JSON value. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
-/** A JSON object, as `properties` is. */
+/** A JSON object, such as `properties`. */
 export type JsonObject = { [key: string]: Json };
 
 /** A user group as it is stored, with its current token. Times are milliseconds since 1970. */
 export interface UserGroup {
-  /** Internal id, from 1, below 2^53. */
+  /** The internal id, from 1 to 2^53 - 1. */
   readonly teamId: number;
   readonly token: string;
   readonly name: string;
   readonly providedId: string;
   /** Schema id to data source. */
   readonly mapping: { readonly [schemaId: string]: string };
-  /** Undefined: none were given. */
+  /** Undefined when none are set. */
   readonly properties: JsonObject | undefined;
   readonly environmentTag: EnvironmentTag | undefined;
-  /** Changes with every change of the group. */
+  /** Changes whenever the group changes. */
   readonly etag: string;
   readonly createTime: number;
   readonly updateTime: number;
   readonly tokenCreateTime: number;
 }
 
-/** The group that a token stands for, as its viewer may see it: all but the token and what guards changes. */
+/** What a viewer may see of its group: all but the token and the etag. */
 export interface Viewer {
   readonly teamId: number;
   readonly name: string;
@@ -33,11 +33,11 @@ export interface Viewer {
   readonly mapping: { readonly [schemaId: string]: string };
   readonly properties: JsonObject | undefined;
   readonly environmentTag: EnvironmentTag | undefined;
-  /** When the token ends, in milliseconds since 1970; undefined for the current token. */
+  /** When the token expires, in milliseconds since 1970; undefined for the current token. */
   readonly tokenExpireTime: number | undefined;
 }
 
-/** What a new group is made of. */
+/** The values of a new group. */
 export interface NewUserGroup {
   readonly providedId: string;
   readonly name: string;
@@ -45,15 +45,15 @@ export interface NewUserGroup {
   readonly properties: JsonObject | undefined;
 }
 
-/** A partial change: a key that is there is replaced whole, one that is absent is left alone. */
+/** A partial update: a present key replaces the whole field; an absent key leaves it unchanged. */
 export interface UserGroupChange {
   readonly name?: string;
   readonly mapping?: { readonly [schemaId: string]: string };
-  /** `null` clears. */
+  /** `null` clears the field. */
   readonly properties?: JsonObject | null;
 }
 
-/** Which group a rotation is for. */
+/** The group to rotate. */
 export type RotationTarget =
   | { readonly by: "token"; readonly token: string }
   | { readonly by: "id"; readonly providedId: string };
@@ -64,10 +64,10 @@ export interface Rotation {
   /** How long the old token stays valid, in milliseconds; 0 ends it at once. */
   readonly graceMs: number;
   /**
-   * The grace that the caller asked for, in milliseconds; undefined: none, so that `graceMs` is a default. A retry must
-   * ask for the same, and the default may change between the two.
+   * The grace that the caller requested, in milliseconds; undefined when `graceMs` is the server's default. A retry
+   * must request the same grace, while the default may change in between.
    */
   readonly askedGraceMs: number | undefined;
-  /** Makes a retry safe: the same id within 24 hours gets the same token again. */
+  /** Makes retries safe: the same id gets the same token for 24 hours. */
   readonly requestId: string | undefined;
 }

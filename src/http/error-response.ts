@@ -4,7 +4,7 @@ import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_de
 import { reasonOfCode } from "../rpc/errors.ts";
 import type { HttpResponse } from "../transport/index.ts";
 
-/** Reasons whose HTTP status says more than their code's. */
+/** Reasons with a more specific HTTP status than that of their code. */
 const STATUS: { readonly [reason: string]: number } = {
   PATH_NOT_FOUND: 404,
   METHOD_NOT_ALLOWED: 405,
@@ -16,15 +16,15 @@ const STATUS: { readonly [reason: string]: number } = {
   OVERLOADED: 503,
 };
 
-/** Whether a call failed because the group has another etag. */
+/** Whether a call failed because the group's etag did not match. */
 export function isMismatch(failure: unknown): boolean {
   return failure instanceof ConnectError && failure.findDetails(ErrorInfoSchema)[0]?.reason === "ETAG_MISMATCH";
 }
 
 /**
- * An error as REST answers it.
+ * The REST response for an error.
  *
- * @param conditional whether the request had a condition (`If-Match`), whose failure is 412
+ * @param conditional whether the request had a condition (`If-Match`); its failure is 412
  */
 export function errorResponse(error: ConnectError, conditional = false): HttpResponse {
   const info = error.findDetails(ErrorInfoSchema)[0];

@@ -1,12 +1,15 @@
 import type { StoreProbe } from "../domain/store.ts";
 import type { Endpoint, HeaderRecord, HttpRequest, HttpResponse } from "../transport/index.ts";
 
-/** What the endpoints for operators are made of. */
+/** What the endpoints for operators depend on. */
 export interface OperationsParts {
   readonly probe: StoreProbe;
-  /** Whether the process is about to end. */
+  /** Whether the service is shutting down. */
   readonly isClosing: () => boolean;
-  /** The metrics in the format that an `Accept` field asks for; undefined when not all of them can be had. */
+  /**
+   * The metrics in the format that an `Accept` header asks for; undefined when a worker's metrics could not be
+   * collected.
+   */
   readonly metrics: (accept: string | undefined) => Promise<
     | {
         readonly contentType: string;
@@ -20,8 +23,8 @@ export interface OperationsParts {
 /** `/healthz`, `/readyz` and `/metrics`. They need no API token. */
 export function operations({ probe, isClosing, metrics }: OperationsParts) {
   return {
-    alive: endpoint(async () => text(200, "ok\n")),
-    ready: endpoint(async () => {
+    health: endpoint(async () => text(200, "ok\n")),
+    readiness: endpoint(async () => {
       if (isClosing()) return text(503, "shutting down\n");
       try {
         await probe.ping();
@@ -30,7 +33,7 @@ export function operations({ probe, isClosing, metrics }: OperationsParts) {
         return text(503, "no change can be made\n");
       }
     }),
-    metrics: endpoint(({ headers }) => exposed(headers, metrics)),
+    exposition: endpoint(({ headers }) => exposed(headers, metrics)),
   };
 }
 
@@ -45,7 +48,7 @@ function endpoint(serve: (request: HttpRequest) => Promise<HttpResponse>): Endpo
 
 async function exposed(headers: HeaderRecord, metrics: OperationsParts["metrics"]): Promise<HttpResponse> {
   const exposition = await metrics(fieldOf(headers, "accept"));
-  if (!exposition) return text(503, "the metrics of all workers cannot be had\n");
+  if (!exposition) return text(503, "the metrics of all workers could not be collected\n");
   const answer = text(200, exposition.text, exposition.contentType);
   answer.headers["vary"] = "accept, accept-encoding";
   if (!takesGzip(fieldOf(headers, "accept-encoding"))) return answer;
@@ -69,7 +72,7 @@ function text(status: number, content: string, contentType = "text/plain; charse
   };
 }
 
-/** Whether an `Accept-Encoding` field takes gzip. */
+/** Whether an `Accept-Encoding` header accepts gzip. */
 function takesGzip(acceptEncoding: string | undefined): boolean {
   return (acceptEncoding ?? "")
     .split(",")

@@ -3,19 +3,19 @@ import type { Registry } from "prom-client";
 /** The label values of a series, by label name. */
 type Labels = { readonly [name: string]: string };
 
-/** What a histogram measures. */
+/** The options of a histogram. */
 export interface HistogramOptions {
   readonly name: string;
   readonly help: string;
   readonly labelNames: readonly string[];
-  /** Upper bounds, rising. */
+  /** Upper bounds in ascending order. */
   readonly buckets: readonly number[];
 }
 
 /** The observations of one set of label values. */
 class Series {
   readonly labels: Labels;
-  /** How many fell into each bucket, and beyond the last. */
+  /** The number of observations in each bucket, and above the last bound. */
   readonly counts: number[];
   sum = 0;
   readonly #bounds: readonly number[];
@@ -36,8 +36,8 @@ class Series {
 }
 
 /**
- * A histogram of prom-client's registry that counts in plain arrays; prom-client's
- * own makes a text of the labels for every observation. It is exposed alike
+ * A histogram for prom-client's registry that counts in arrays. prom-client's own histogram builds a string of the
+ * labels for every observation. The exposed text is the same
  * (https://prometheus.io/docs/concepts/metric_types/#histogram).
  */
 export class ArrayHistogram {
@@ -53,7 +53,10 @@ export class ArrayHistogram {
     return this.#options.name;
   }
 
-  /** What observes values in seconds under these label values, in the order of the label names; keep it. */
+  /**
+   * Returns the observe function of one set of label values, given in the order of the label names. Keep the function:
+   * looking it up is slow.
+   */
   labels(...values: readonly string[]): (value: number) => void {
     const { labelNames, buckets } = this.#options;
     const key = JSON.stringify(values);
@@ -63,7 +66,7 @@ export class ArrayHistogram {
     return (value) => series.observe(value);
   }
 
-  /** All of it, as prom-client's registry asks for it. */
+  /** All series, as prom-client's registry expects them. */
   async get() {
     const { name, help, buckets } = this.#options;
     const values = [...this.#series.values()].flatMap(({ labels, counts, sum }) => {

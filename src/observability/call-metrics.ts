@@ -4,36 +4,37 @@ import { ArrayHistogram } from "./array-histogram.ts";
 /** How gRPC names success. */
 export const CODE_OK = "OK";
 
-/** What is called. One and the same object for each, so that its series are found at once. */
+/** A kind of call. Use the same object for all calls of a kind: its series are found by identity. */
 export interface CallKind {
-  /** As gRPC's metrics name it. */
+  /** The call type, as gRPC's metrics name it. */
   readonly type: "unary" | "client_stream" | "server_stream" | "bidi_stream";
-  /** Such as `package.Service`; of what is not served `unknown`, for callers must not choose what is kept. */
+  /**
+   * Such as `package.Service`; `unknown` for methods that are not served, because callers must not be able to create
+   * series.
+   */
   readonly service: string;
   readonly method: string;
 }
 
-/** What is counted of the calls of one kind over one protocol. */
+/** The counters for calls of one kind over one protocol. */
 export interface CallSeries {
-  /** A call begins; it must end. */
+  /** Counts the start of a call. Call `end` when it ends. */
   start(): void;
-  /** @param code as gRPC names it, such as `OK` or `NotFound` */
+  /** Counts the end of a call. @param code as gRPC names it, such as `OK` or `NotFound` */
   end(code: string, seconds: number): void;
 }
 
 const LABELS = ["grpc_type", "grpc_service", "grpc_method", "protocol"] as const;
 
 /**
- * What is counted and timed of calls, by the names that gRPC servers have for it
- * (github.com/grpc-ecosystem/go-grpc-prometheus). Calls are counted in plain
- * fields, and prom-client is told when somebody reads them: its own counting
- * makes a text of the labels every time.
+ * Call metrics with the names that gRPC servers use (github.com/grpc-ecosystem/go-grpc-prometheus). Calls are counted
+ * in plain fields, which prom-client reads when it collects: its own counters build a string of the labels every time.
  */
 export class CallMetrics {
   readonly #seconds: ArrayHistogram;
   readonly #series = new Map<CallKind, Map<string, OneCallSeries>>();
 
-  /** @param buckets upper bounds in seconds, rising */
+  /** @param buckets upper bounds in seconds, in ascending order */
   constructor(registry: Registry, buckets: readonly number[]) {
     const all = () => [...this.#series.values()].flatMap((ofKind) => [...ofKind.values()]);
     const registers = [registry];
@@ -74,7 +75,7 @@ export class CallMetrics {
     );
   }
 
-  /** @param codes those whose series are there from the start */
+  /** Returns the counters for a kind and protocol. @param codes codes whose counters exist from the start */
   series(kind: CallKind, protocol: string, codes: readonly string[] = []): CallSeries {
     const ofKind = this.#series.get(kind) ?? new Map<string, OneCallSeries>();
     let series = ofKind.get(protocol);
@@ -91,13 +92,13 @@ class OneCallSeries implements CallSeries {
   readonly labels: Readonly<Record<(typeof LABELS)[number], string>>;
   started = 0;
   inFlight = 0;
-  /** How many calls ended, by code. */
+  /** The number of calls that ended, by code. */
   readonly handled = new Map<string, number>();
   readonly #observe: ((seconds: number) => void) | undefined;
 
   constructor({ type, service, method }: CallKind, protocol: string, seconds: ArrayHistogram) {
     this.labels = { grpc_type: type, grpc_service: service, grpc_method: method, protocol };
-    // A stream takes as long as its caller listens.
+    // Streams are not timed: they last as long as the client wants.
     this.#observe = type === "unary" ? seconds.labels(type, service, method, protocol) : undefined;
   }
 
@@ -112,7 +113,7 @@ class OneCallSeries implements CallSeries {
     this.#observe?.(seconds);
   }
 
-  /** Has calls that end with a code counted from zero. */
+  /** Creates the counter of a code, at zero. */
   expect(code: string): void {
     if (!this.handled.has(code)) this.handled.set(code, 0);
   }

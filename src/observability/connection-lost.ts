@@ -1,4 +1,7 @@
-/** What a runtime calls it when a caller is gone in the middle of its messages; it may say so before the signal does. */
+/**
+ * Error codes of the runtimes for a client that disconnected in the middle of a stream. Such an error may come before
+ * the signal aborts.
+ */
 export const CONNECTION_LOST: ReadonlySet<unknown> = new Set([
   "ABORT_ERR",
   "ECONNRESET",

@@ -4,10 +4,10 @@ import { Registry } from "prom-client";
 
 const compress = promisify(gzip);
 
-/** A format that metrics are read in. */
+/** A metrics text format. */
 export type MetricsFormat = "prometheus" | "openmetrics";
 
-/** All metrics as text; what it takes to compress it is done once, for all who ask for it. */
+/** All metrics as text. The text is compressed once for all who ask. */
 export class Exposition {
   readonly contentType: string;
   readonly text: string;
@@ -28,13 +28,13 @@ export class Exposition {
 const COUNTER = /^# HELP (\S+)_total (.*)\n# TYPE \1_total counter$/gm;
 
 /**
- * Prometheus' text format as OpenMetrics 1.0 (https://prometheus.io/docs/specs/om/open_metrics_spec/): a counter's
- * family lacks the suffix of its samples, nothing is empty, and the end is told. prom-client's own way to it renames
- * the metrics that it is asked for, and does not aggregate those of workers.
+ * Converts Prometheus' text format to OpenMetrics 1.0 (https://prometheus.io/docs/specs/om/open_metrics_spec/): a
+ * counter family's name lacks the suffix `_total`, there are no empty lines, and `# EOF` ends the text. prom-client's
+ * own conversion renames metrics in the registry, and does not work on aggregated metrics of workers.
  */
 function openMetrics(text: string): string {
   const renamed = text.replace(COUNTER, "# HELP $1 $2\n# TYPE $1 counter");
-  // prom-client spells it in a way of its own.
+  // prom-client writes `Nan`, the format demands `NaN`.
   const spelled = renamed.replace(/ Nan$/gm, " NaN");
   return `${spelled.replace(/\n{2,}/g, "\n").trimEnd()}\n# EOF\n`;
 }
@@ -42,7 +42,10 @@ function openMetrics(text: string): string {
 const OPENMETRICS_TYPE = /^application\/openmetrics-text *(?:;|$)/i;
 const VERSION = /; *version="?([\d.]+)"?/i;
 
-/** The format that an `Accept` field asks for: Prometheus' own where it does not ask for OpenMetrics 1.0, or wants that less. */
+/**
+ * The format that an `Accept` header asks for: OpenMetrics 1.0 if it is accepted with at least the preference of plain
+ * text, else Prometheus.
+ */
 export function formatOf(accept: string | undefined): MetricsFormat {
   const items = (accept ?? "").split(",").map((item) => item.trim());
   const best = (matches: (item: string) => boolean) => Math.max(0, ...items.filter(matches).map(quality));

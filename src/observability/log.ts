@@ -1,42 +1,43 @@
 import { type LoggerOptions, type Logger as Pino, pino } from "pino";
 import { terminalLine } from "./terminal.ts";
 
-/** The only logger: whatever it writes is redacted. */
+/** The only logger. It redacts everything it writes. */
 export type Logger = Pick<Pino, "debug" | "info" | "warn" | "error" | "isLevelEnabled">;
 
-/** A logger, and the one way past its redaction. */
+/** A logger, and the two ways to bypass its redaction. */
 export interface Log {
   readonly logger: Logger;
   /**
-   * Logs at level info without redaction, whatever the level of the log is: for
-   * credentials that were made for whoever reads the log, and stand nowhere else.
+   * Logs at level info without redaction, whatever the log level: for credentials that were generated for the reader of
+   * the log and appear nowhere else.
    */
   readonly announce: (fields: object, message: string) => void;
-  /** Writes text for a person, without redaction; undefined where the log is not on a terminal. */
+  /** Writes text for a person, without redaction; undefined when the log does not go to a terminal. */
   readonly print: ((text: string) => void) | undefined;
 }
 
-/** What the log is made of. */
+/** Options of the log. */
 export interface LogOptions {
   readonly level: string;
-  /** Credentials that are no tokens of this service by their looks. */
+  /** Credentials to redact that do not look like tokens of this service. */
   readonly secrets: readonly string[];
-  /** Writes a line; default: standard output, as a person reads it where that is a terminal. */
+  /** Writes a line. Default: to standard output, formatted for a person on a terminal. */
   readonly write?: (line: string) => void;
 }
 
 const TOKEN = /ug([tk])_[0-9A-Za-z]{8,}/g;
 const USER_INFO = /([a-z]+:\/\/)[^/@\s]+@/gi;
 
-/** Opens the log: JSON lines, but on a terminal. */
+/** Opens the log: JSON lines, or lines for a person on a terminal. */
 export async function openLog({ level, secrets, write }: LogOptions): Promise<Log> {
   const print = (text: string) => void process.stdout.write(text);
   const isTerminal = write === undefined && process.stdout.isTTY;
   const output = write ?? (isTerminal ? (line: string) => print(terminalLine(line)) : print);
-  // Whoever read the log is gone; the service goes on.
+  // The reader of the log has gone; the service continues.
   if (write === undefined) process.stdout.on("error", () => {});
   const redact = redactor(secrets);
-  // By value, not in the line: a credential that reads like a field's name or a level rewrites neither.
+  // Redacts values, not the final line, so that a credential that equals a field name or level does not corrupt the
+  // line.
   const hooks = {
     logMethod(this: Pino, args: unknown[], method: (...args: unknown[]) => void) {
       method.apply(this, args.map(redact));
@@ -57,14 +58,17 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
   };
 }
 
-/** What stays of an error in the log: no stack of a library's, and none of its fields. */
+/** The log fields of an error: name and message of the error and its cause, without stack and other properties. */
 export function errorFields(error: unknown): { error: string; cause?: string } {
   const describe = (value: unknown) => (value instanceof Error ? `${value.name}: ${value.message}` : String(value));
   const cause = error instanceof Error ? error.cause : undefined;
   return { error: describe(error), ...(cause !== undefined && { cause: describe(cause) }) };
 }
 
-/** Credentials in what is logged: tokens of this service, the user and password of a URL, and the given secrets. */
+/**
+ * Makes a function that redacts credentials: tokens of this service, the user and password of URLs, and the given
+ * secrets.
+ */
 function redactor(secrets: readonly string[]): (value: unknown) => unknown {
   const redactText = (text: string): string => {
     let redacted = text.replace(TOKEN, "ug$1_[redacted]").replace(USER_INFO, "$1[redacted]@");
@@ -75,7 +79,7 @@ function redactor(secrets: readonly string[]): (value: unknown) => unknown {
     if (typeof value === "string") return redactText(value);
     if (Array.isArray(value)) return value.map(redact);
     if (typeof value !== "object" || value === null) return value;
-    // An error has fields that nobody has looked through; its text is what is told of it.
+    // Other properties of an error may contain secrets; only its name and message are logged.
     if (value instanceof Error) return redact(errorFields(value));
     return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, redact(field)]));
   };

@@ -5,7 +5,7 @@ import { type CallKind, CallMetrics, type CallSeries } from "./call-metrics.ts";
 import { Exposition, type MetricsFormat } from "./exposition.ts";
 import { metricsOfAllWorkers } from "./worker-metrics.ts";
 
-/** A round trip to the store that has ended. */
+/** A completed round trip to the store. */
 export interface StoreObservation {
   readonly operation: string;
   readonly seconds: number;
@@ -14,7 +14,7 @@ export interface StoreObservation {
 
 const CALL_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
 
-/** What is counted and timed, for Prometheus. */
+/** The metrics of a process, for Prometheus. */
 export class Metrics {
   readonly #registry = new Registry();
   readonly #calls = new CallMetrics(this.#registry, CALL_BUCKETS);
@@ -33,24 +33,25 @@ export class Metrics {
     labelNames: ["operation"],
     registers: [this.#registry],
   });
-  /** Label sets are few; looking one up costs less than prom-client's hashing of it. */
+  /** Keeps the observe function of each operation, because prom-client hashes labels more slowly. */
   readonly #storeChildren = new Map<string, (seconds: number) => void>();
   readonly #exposing = new Map<MetricsFormat, Promise<Exposition | undefined>>();
 
   constructor() {
     collectDefaultMetrics({ register: this.#registry });
-    // One of several workers: the supervisor asks for its share.
+    // A worker answers when the supervisor collects metrics.
     if (cluster.isWorker) {
       new AggregatorRegistry();
       AggregatorRegistry.setRegistries([this.#registry]);
     }
   }
 
-  /** What is counted of calls; `codes` are those whose series are to be there before the first call ends with them. */
+  /** The counters for a kind of call; those of `codes` exist before the first call ends with them. */
   calls(kind: CallKind, protocol: string, codes?: readonly string[]): CallSeries {
     return this.#calls.series(kind, protocol, codes);
   }
 
+  /** Counts and times a round trip to the store. */
   observeStore({ operation, seconds, failed }: StoreObservation): void {
     if (failed) this.#storeErrors.inc({ operation });
     let observe = this.#storeChildren.get(operation);
@@ -62,11 +63,11 @@ export class Metrics {
   }
 
   /**
-   * All of it, and that of the other workers; undefined when theirs cannot be had. The share of one alone would be read
-   * as counters that fell.
+   * All metrics of this process or, in a worker, of all workers. Undefined when those of another worker could not be
+   * collected: without them the counters would seem to fall.
    */
   expose(format: MetricsFormat = "prometheus"): Promise<Exposition | undefined> {
-    // Anybody may ask, and collecting is work for every worker: it is done once for all who ask meanwhile.
+    // This endpoint is open, and collecting costs every worker time, so concurrent requests share one collection.
     let exposing = this.#exposing.get(format);
     if (!exposing) {
       exposing = this.#collect(format).finally(() => this.#exposing.delete(format));

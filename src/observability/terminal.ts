@@ -1,7 +1,6 @@
 /**
- * A line of the log as a person reads it on a terminal, without colours: time of
- * day, level, message, and the fields as JSON, so that whatever a caller sent
- * cannot move the cursor.
+ * Formats a log line for a terminal, without colours: time of day, level, message, and the fields as JSON, so that
+ * caller input cannot send control characters to the terminal.
  *
  * @param line JSON, as in the log elsewhere
  */
@@ -12,7 +11,7 @@ export function terminalLine(line: string): string {
   return `${clock} ${String(level).toUpperCase().padEnd(5)} ${String(msg)}${shown.join("")}\n`;
 }
 
-/** JSON escapes the control characters of ASCII but DEL; those above are commands to some terminals, too. */
+/** Escapes DEL and the C1 control characters, which some terminals interpret. JSON escapes the other ones. */
 function printable(json: string): string {
   return json.replace(/[\u007f-\u009f]/g, (char) => `\\u00${char.charCodeAt(0).toString(16)}`);
 }

@@ -1,14 +1,14 @@
 import type { EventEmitter } from "node:events";
 
-/** What a worker asks of the supervisor, and is answered. */
+/** A worker's request to the supervisor, and its response. */
 export interface MetricsMessage {
   readonly kind: "metrics";
   readonly id: number;
-  /** Of the answer; absent when they could not be collected. */
+  /** In a response: the metrics; absent when they could not be collected. */
   readonly text?: string;
 }
 
-/** A worker's way to its supervisor; `process` is one. */
+/** A worker's channel to its supervisor; `process` is one. */
 export type SupervisorChannel = Pick<EventEmitter, "on" | "off"> & {
   send?(message: unknown, handle: undefined, options: undefined, callback: (error: Error | null) => void): boolean;
 };
@@ -18,7 +18,7 @@ const TIMEOUT_MS = 6000;
 
 let questions = 0;
 
-/** The metrics of all workers; undefined when the supervisor cannot tell, or not in time. */
+/** Requests the metrics of all workers; undefined when the supervisor cannot collect them, or not in time. */
 export function metricsOfAllWorkers(
   channel: SupervisorChannel,
   timeoutMs: number = TIMEOUT_MS,

@@ -6,10 +6,10 @@ import { malformed, refusedJson } from "../rpc/refusals.ts";
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * The JSON object of a body; an empty body is an empty object.
+ * Parses a body as a JSON object; an empty body gives an empty object.
  *
- * @throws ConnectError InvalidArgument when it is no JSON object in UTF-8, or
- *   when an object in it has a key twice
+ * @throws ConnectError InvalidArgument when the body is not a JSON object in UTF-8, or an object in it has a duplicate
+ *   key
  */
 export function parseBody(body: Uint8Array): JsonObject {
   if (body.byteLength === 0) return {};
@@ -22,7 +22,7 @@ export function parseBody(body: Uint8Array): JsonObject {
   return parseObject(text);
 }
 
-/** As `parseBody`, of a text. */
+/** Like `parseBody`, for a text. @throws ConnectError InvalidArgument */
 export function parseObject(text: string): JsonObject {
   let value: Json;
   try {
@@ -37,10 +37,10 @@ export function parseObject(text: string): JsonObject {
   return value;
 }
 
-/** Deep nesting overflows the stack here, though not in JSON.parse. */
+/** Refuses duplicate keys, and nesting so deep that it overflows the stack here, though not in JSON.parse. */
 function requireUniqueKeys(text: string, value: JsonObject): void {
   try {
-    // What is written back to the same text has lost nothing, a key that was there twice included.
+    // If the value serializes to the same text, it has lost no duplicate key.
     if (JSON.stringify(value) !== text) fromJsonString(StructSchema, text);
   } catch (cause) {
     throw refusedJson(cause, StructSchema);

@@ -17,17 +17,17 @@ import {
 import { parseBody } from "./json-body.ts";
 import { VERBS, type Verb, type VerbRequest } from "./verbs.ts";
 
-/** Answers shorter than this are not worth compressing, in bytes. */
+/** Responses from this size on are compressed, in bytes. */
 const COMPRESS_MIN_BYTES = 1024;
 
 const JSON_TYPE = /^application\/json *(?:;|$)/i;
-/** An entity tag of a list, and the comma or the end behind it (RFC 9110, 8.8.3 and 5.6.1). */
+/** One entity tag of a list, with the comma or end that follows it (RFC 9110, 8.8.3 and 5.6.1). */
 const ETAG = /[\t ,]*(W\/)?"([\x21\x23-\x7e]*)"[\t ]*(?:,[\t ,]*|$)/y;
 
-/** Each entity tag is a call of its own until one matches. */
+/** The maximum number of entity tags in `If-Match`. Each may cost a call. */
 const MAX_ETAGS = 10;
 
-/** The REST shim: each verb is one RPC. */
+/** The REST shim `/api/user`: each verb is one RPC. */
 export function userEndpoint(): Endpoint {
   return {
     protocolName: "rest",
@@ -46,7 +46,7 @@ class UserRoute implements EndpointMethod {
     this.rpc = verb.method;
   }
 
-  /** Never rejects. */
+  /** Serves a request. Never rejects. */
   async serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse> {
     let isConditional = false;
     try {
@@ -58,7 +58,7 @@ class UserRoute implements EndpointMethod {
       const response = await callUntilMatch(call, message, otherTags);
       return await answerOf(this.#verb.toText(response.message as never, message as never), response, request);
     } catch (failure) {
-      return errorResponse(call.errorOf(failure), isConditional);
+      return errorResponse(call.toError(failure), isConditional);
     }
   }
 }
@@ -92,7 +92,7 @@ async function answerOf(
   return { status: 200, headers, body };
 }
 
-/** The first of our encodings that the caller accepts. */
+/** The first of our encodings that the client accepts. */
 function accepted(acceptEncoding: string | undefined): (typeof COMPRESSIONS)[number] | undefined {
   const names = acceptEncoding
     ?.split(",")
@@ -101,7 +101,7 @@ function accepted(acceptEncoding: string | undefined): (typeof COMPRESSIONS)[num
   return COMPRESSIONS.find(({ name }) => names?.includes(name));
 }
 
-/** @throws ConnectError when it is too long, or not in the encoding that it says */
+/** Decompresses the body. @throws ConnectError when it is too long, or not valid in its declared encoding */
 async function bodyOf({ headers, body }: HttpRequest): Promise<Uint8Array> {
   if (body.byteLength > MAX_MESSAGE_BYTES) throw tooLarge();
   const encoding = one(headers, "content-encoding")?.toLowerCase();
@@ -119,16 +119,16 @@ async function bodyOf({ headers, body }: HttpRequest): Promise<Uint8Array> {
 }
 
 /**
- * Makes a call, and again with each of the other etags for as long as the group has none of those before. A group has
- * one etag at a time, so at most one of the calls changes it.
+ * Makes the call, and repeats it with the next entity tag as long as the etag does not match. A group has one etag at a
+ * time, so at most one of the calls changes it.
  */
 async function callUntilMatch(
   call: EndpointCall,
   message: Message,
   [etag, ...others]: readonly string[],
-): ReturnType<EndpointCall["make"]> {
+): ReturnType<EndpointCall["invoke"]> {
   try {
-    return await call.make(message);
+    return await call.invoke(message);
   } catch (failure) {
     if (etag === undefined || !isMismatch(failure)) throw failure;
     return callUntilMatch(call, Object.assign(message, { etag }), others);
@@ -142,7 +142,7 @@ function requireJson(headers: HeaderRecord): void {
   }
 }
 
-/** @throws ConnectError that says what is wrong with the request */
+/** Reads a request. @throws ConnectError InvalidArgument */
 async function read(request: HttpRequest): Promise<VerbRequest> {
   const { headers } = request;
   requireJson(headers);
@@ -154,7 +154,7 @@ async function read(request: HttpRequest): Promise<VerbRequest> {
   };
 }
 
-/** @throws ConnectError InvalidArgument when it is empty, for its sender believes that a retry is safe */
+/** Refuses an empty key, whose sender would believe that a retry is safe. @throws ConnectError InvalidArgument */
 function idempotencyKey(value: string | undefined): string | undefined {
   if (value !== "") return value;
   throw malformed("the Idempotency-Key is empty; send a value, or leave the header out", [
@@ -162,7 +162,10 @@ function idempotencyKey(value: string | undefined): string | undefined {
   ]);
 }
 
-/** @throws ConnectError InvalidArgument when it is no list of entity tags and not `*` */
+/**
+ * Parses `If-Match`; undefined when any etag matches. @throws ConnectError InvalidArgument when it is neither a list of
+ * entity tags nor `*`
+ */
 function ifMatch(value: string | undefined): string[] | undefined {
   if (value === undefined || value.trim() === "*") return undefined;
   const etags = new Set<string>();
@@ -170,7 +173,8 @@ function ifMatch(value: string | undefined): string[] | undefined {
     const match = ETAG.exec(value);
     if (!match) throw malformed('If-Match must be a list of entity tags, such as "abc", "def", or *', []);
     const [, weak, etag] = match;
-    // A weak tag never matches here (RFC 9110, 13.1.1), and no stored etag is empty or has a slash in it.
+    // A weak tag never matches (RFC 9110, 13.1.1). The `W/` keeps it from matching, because no stored etag is empty or
+    // contains a slash.
     etags.add(weak || !etag ? `W/${etag}` : etag);
   }
   if (etags.size > MAX_ETAGS) throw malformed(`If-Match may list ${MAX_ETAGS} entity tags at most`, []);
@@ -178,11 +182,14 @@ function ifMatch(value: string | undefined): string[] | undefined {
   return [...etags];
 }
 
-/** @throws ConnectError InvalidArgument when it is not UTF-8, whose place the parser would give to other characters */
+/**
+ * Parses the query. @throws ConnectError InvalidArgument when it is not UTF-8; the parser would replace the invalid
+ * bytes
+ */
 function queryOf(target: string): ParsedUrlQuery | undefined {
   const question = target.indexOf("?");
   if (question < 0) return undefined;
-  // A second question mark is passed over, as URLSearchParams does it.
+  // A second question mark is ignored, as URLSearchParams does.
   const text = target.slice(target.charAt(question + 1) === "?" ? question + 2 : question + 1);
   try {
     if (text.includes("%")) decodeURIComponent(text);

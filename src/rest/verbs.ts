@@ -12,23 +12,23 @@ import type { JsonObject } from "../domain/user-group.ts";
 import { malformed, refusedJson } from "../rpc/refusals.ts";
 import { parseObject } from "./json-body.ts";
 
-/** What a verb of `/api/user` is given. */
+/** A parsed request to `/api/user`. */
 export interface VerbRequest {
   readonly body: JsonObject;
-  /** Undefined: there is none. */
+  /** Undefined: the request has no query. */
   readonly query: ParsedUrlQuery | undefined;
-  /** The etags of `If-Match`, of which the group must have one; undefined when any will do. */
+  /** The etags of `If-Match`, one of which must match; undefined when any will do. */
   readonly ifMatch: readonly string[] | undefined;
-  /** `Idempotency-Key`. */
+  /** The value of `Idempotency-Key`. */
   readonly idempotencyKey: string | undefined;
 }
 
-/** One verb of `/api/user`: which RPC it is, and how its JSON becomes the RPC's messages and back. */
+/** One verb of `/api/user`: its RPC, and how its JSON maps to the RPC's messages. */
 export interface Verb<M extends DescMethodUnary = DescMethodUnary> {
   readonly method: M;
-  /** @throws ConnectError InvalidArgument, naming the field, when one is not what the message wants */
+  /** Makes the RPC's request. @throws ConnectError InvalidArgument, which names the invalid field */
   readonly toRequest: (request: VerbRequest) => MessageShape<M["input"]>;
-  /** The answer's body. */
+  /** Makes the response body. */
   readonly toText: (response: MessageShape<M["output"]>, request: MessageShape<M["input"]>) => string;
 }
 
@@ -43,7 +43,7 @@ const GET: Verb<typeof getUserGroup> = {
   toRequest: (request) => message(getUserGroup.input, getFields(request)),
   toText: ({ userGroup, newUserGroup }: GetUserGroupResponse, { name, properties }) => {
     const group = required(userGroup);
-    // The interface promises the request's values back, though an existing group keeps its own.
+    // The interface echoes the request's values, even though an existing group keeps its own.
     const fields = { ...common(group, name), properties: properties ?? group.properties ?? null };
     return JSON.stringify({ success: 1, new_user_group: newUserGroup, user_group: fields });
   },
@@ -86,7 +86,7 @@ export const VERBS: ReadonlyMap<string, Verb> = new Map<string, Verb>([
   ["POST", POST as unknown as Verb],
 ]);
 
-/** The fields of a GET: those of the body, else those of the query. */
+/** The fields of a GET. Fields of the body take precedence over those of the query. */
 function getFields({ body, query }: VerbRequest): JsonObject {
   const fields = pick(body, GET_FIELDS);
   if (query === undefined) return fields;
@@ -110,7 +110,7 @@ function queryObject(name: string, text: string): JsonObject {
   }
 }
 
-/** The fields that are there and not null: to the proto files, null is the same as absent. */
+/** Picks the fields that are present and not null. For the proto messages, null means absent. */
 function pick(body: JsonObject, names: readonly string[]): JsonObject {
   const picked: JsonObject = {};
   for (const name of names) {
@@ -128,7 +128,7 @@ function message<D extends DescMessage>(desc: D, fields: JsonObject): MessageSha
   }
 }
 
-/** The fields that every answer has; the name may be another than the group's. */
+/** The fields of every response. The name may differ from the group's. */
 function common({ teamId, token, name, providedId }: UserGroup, shownName = name) {
   // Team ids are below 2^53.
   return { team_id: Number(teamId), token, name: shownName, provided_id: providedId };

@@ -9,17 +9,17 @@ import type { Authenticator } from "../auth/authenticator.ts";
 import { kPrincipal } from "./context.ts";
 import { authenticate } from "./credentials.ts";
 
-/** Who may call a method: anybody, or who bears an API token. */
+/** Who may call a method: anyone, or only callers with an API token. */
 export type Access = "open" | "api-token";
 
-/** The access of every method of a service; none can be left out. */
+/** The access policy of a service; the type requires an entry for every method. */
 type AccessOf<S extends DescService> = readonly [S, { readonly [method in keyof S["method"]]: Access }];
 
 function accessOf<S extends DescService>(...policy: AccessOf<S>): AccessOf<S> {
   return policy;
 }
 
-/** Who may call what. What is open tells nothing of any group. */
+/** The access policy of all services. Open methods reveal nothing about any group. */
 const POLICY: readonly (readonly [DescService, { readonly [method: string]: Access }])[] = [
   accessOf(UserGroupService, {
     getUserGroup: "api-token",
@@ -38,20 +38,20 @@ const ACCESS: ReadonlyMap<DescMethod, Access> = new Map(
   ),
 );
 
-/** The methods of every service. */
+/** All methods of all services. */
 export const METHODS: readonly DescMethod[] = [...ACCESS.keys()];
 
-/** Whether a method may be called without an API token; one that the policy does not name may not. */
+/** Whether a method may be called without an API token. A method that the policy does not name may not. */
 export function isOpen(method: DescMethod): boolean {
   return ACCESS.get(method) === "open";
 }
 
-/** A call, as far as access to it is concerned. */
+/** The parts of a call that authorization needs. */
 type Head = Pick<Parameters<Parameters<Interceptor>[0]>[0], "method" | "header" | "contextValues">;
 
 /**
- * Lets calls in by their header: finds out who is calling, for the call to know. Rejects with ConnectError
- * Unauthenticated, or StoreUnavailable.
+ * Authorizes calls by their headers, and stores the principal in the context values. Rejects with ConnectError
+ * Unauthenticated, or with StoreUnavailable.
  */
 export function authorization(authenticator: Authenticator): (call: Head) => Promise<void> {
   return async ({ method, header, contextValues }) => {
@@ -59,7 +59,7 @@ export function authorization(authenticator: Authenticator): (call: Head) => Pro
   };
 }
 
-/** Sees to it that every call was let in, so that no way in is open that somebody forgot. */
+/** Authorizes every call that the transport has not authorized, so that no entry point can bypass authorization. */
 export function authorizationInterceptor(authorize: ReturnType<typeof authorization>): Interceptor {
   return (next) => async (req) => {
     if (!req.contextValues.get(kPrincipal)) await authorize(req);

@@ -1,19 +1,19 @@
 import { Code, ConnectError, type ContextValues, createContextKey, createContextValues } from "@connectrpc/connect";
 import type { Principal } from "../auth/authenticator.ts";
 
-/** How a call reached the service, as metrics name it. */
+/** The protocol of a call, as metrics name it. */
 export type WireProtocol = "grpc" | "grpc-web" | "connect" | "rest";
 
 /** The protocol of the call; set by the transport. */
 export const kProtocol = createContextKey<WireProtocol>("connect", { description: "wire protocol" });
 
-/** The context values of a call. @param protocolName as the transport names it */
+/** The initial context values of a call. @param protocolName as the transport names it */
 export function contextOf(protocolName: string): ContextValues {
   const values = createContextValues();
   return protocolName === "connect" ? values : values.set(kProtocol, protocolName as WireProtocol);
 }
 
-/** Who is calling; set when the call was let in. */
+/** Who is calling; set by authorization. */
 export const kPrincipal = createContextKey<Principal | undefined>(undefined, { description: "principal" });
 
 /**

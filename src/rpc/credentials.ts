@@ -3,7 +3,10 @@ import type { Authenticator, Principal } from "../auth/authenticator.ts";
 import { CREDENTIAL_HEADERS, tokenFromHeader } from "../auth/credentials.ts";
 import { callError } from "./errors.ts";
 
-/** Who bears the API token of a header. Rejects with ConnectError Unauthenticated, with what to do about it, and StoreUnavailable. */
+/**
+ * Authenticates the API token in the headers. Rejects with ConnectError Unauthenticated, whose message says what to do,
+ * or with StoreUnavailable.
+ */
 export async function authenticate(authenticator: Authenticator, header: Headers): Promise<Principal> {
   const principal = await authenticator.authenticate(presentedToken(header));
   if (!principal) throw unauthenticated("API_TOKEN_UNKNOWN", UNKNOWN_TOKEN);

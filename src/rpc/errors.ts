@@ -5,10 +5,10 @@ import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_de
 import * as domain from "../domain/errors.ts";
 import { type FieldViolation, fieldViolations, MAX_VIOLATIONS, RequestInvalid } from "./violations.ts";
 
-/** Who defines the reasons of this service's errors: `google.rpc.ErrorInfo.domain`. */
+/** The namespace of this service's error reasons: `google.rpc.ErrorInfo.domain`. */
 export const ERROR_DOMAIN = "user-group-service";
 
-/** What an error carries beside its code and message. */
+/** The details of an error, beside its code and message. */
 export interface ErrorDetail {
   readonly reason: string;
   readonly violations?: readonly FieldViolation[];
@@ -17,14 +17,14 @@ export interface ErrorDetail {
   readonly cause?: unknown;
 }
 
-/** An error with a reason, and with the fields at fault, as `google.rpc` details. */
+/** Makes an error with a reason and field violations as `google.rpc` details. */
 export function callError(code: Code, message: string, detail: ErrorDetail): ConnectError {
   const error = new ConnectError(message, code, undefined, undefined, detail.cause);
   addDetail(error, detail);
   return error;
 }
 
-/** Adds a reason, and the fields at fault, to an error. */
+/** Adds a reason and field violations to an error. */
 export function addDetail(error: ConnectError, { reason, violations = [], outcome }: ErrorDetail): void {
   const metadata = outcome === undefined ? {} : { outcome };
   error.details.push({ desc: ErrorInfoSchema, value: { reason, domain: ERROR_DOMAIN, metadata } });
@@ -36,7 +36,7 @@ export function addDetail(error: ConnectError, { reason, violations = [], outcom
   }
 }
 
-/** The code of every error of the domain. */
+/** The code of a domain error. */
 function codeOf(error: domain.DomainError): Code {
   if (error instanceof domain.UserGroupNotFound) return Code.NotFound;
   if (error instanceof domain.TokenNotFound) return Code.NotFound;
@@ -50,7 +50,7 @@ function codeOf(error: domain.DomainError): Code {
   return Code.Internal;
 }
 
-/** The field at fault of those errors of the domain that have one. */
+/** The field violation of a domain error, if it has one. */
 function violationsOf(error: domain.DomainError): FieldViolation[] {
   if (error instanceof domain.RequestIdReused) return [{ field: "request_id", description: error.message }];
   if (error instanceof domain.InvalidUpdateMask) return [{ field: "update_mask", description: error.message }];
@@ -62,7 +62,7 @@ function outcomeOf(error: domain.DomainError): domain.ChangeOutcome | undefined 
   return error instanceof domain.StoreUnavailable || error instanceof domain.TooFewReplicas ? error.outcome : undefined;
 }
 
-/** Reasons of errors that come from the transport without one. */
+/** Reasons for errors that the transport raises without one. */
 const REASONS: Partial<Record<Code, string>> = {
   [Code.Canceled]: "CANCELED",
   [Code.InvalidArgument]: "INVALID_REQUEST",
@@ -72,18 +72,20 @@ const REASONS: Partial<Record<Code, string>> = {
   [Code.Unavailable]: "UNAVAILABLE",
 };
 
-/** The reason of an error that was raised without one. */
+/** The reason for an error that was raised without one. */
 export function reasonOfCode(code: Code): string {
   return REASONS[code] ?? "INTERNAL";
 }
 
 /**
- * How large an error may be in the header fields of gRPC, in bytes: many
- * clients and proxies take 8 KiB of them in all.
+ * The maximum size of an error in gRPC's headers, in bytes. Many clients and proxies accept 8 KiB of headers in total.
  */
 const MAX_ERROR_BYTES = 7 * 1024;
 
-/** How many violations are listed, and how many in protovalidate's own detail, which is longer: the first that fits. */
+/**
+ * How many violations to list, and how many of them in protovalidate's own, longer detail. The first pair that fits is
+ * used.
+ */
 const LISTED = [
   [MAX_VIOLATIONS, MAX_VIOLATIONS],
   [MAX_VIOLATIONS, 5],
@@ -92,7 +94,7 @@ const LISTED = [
   [1, 1],
 ] as const;
 
-/** The refusal of the validator, in words of this service; protovalidate's own detail stays with it. */
+/** The error for an invalid request: this service's descriptions, and protovalidate's own detail. */
 function validationError(cause: RequestInvalid): ConnectError {
   let error = new ConnectError("");
   for (const [listed, detailed] of LISTED) {
@@ -114,7 +116,7 @@ function listing(cause: RequestInvalid, listed: number, detailed: number): Conne
   return error;
 }
 
-/** About how many bytes an error takes in `grpc-message` and `grpc-status-details-bin`. */
+/** The approximate size of an error in `grpc-message` and `grpc-status-details-bin`, in bytes. */
 function bytesOverGrpc({ rawMessage, details }: ConnectError): number {
   let bytes = Buffer.byteLength(rawMessage);
   for (const detail of details) {
@@ -125,8 +127,8 @@ function bytesOverGrpc({ rawMessage, details }: ConnectError): number {
 }
 
 /**
- * What a caller is told of a failure. What nobody foresaw is Internal with a
- * fixed text; it stays on `cause`, which is never sent.
+ * Converts a failure to the error for the caller. An unexpected failure becomes Internal with a fixed text, and stays
+ * as `cause`, which is never sent.
  */
 export function toCallError(error: unknown): ConnectError {
   if (error instanceof domain.DomainError) {

@@ -4,7 +4,7 @@ import type { UserGroupStore } from "../domain/store.ts";
 import { principalOf } from "./context.ts";
 import { userGroupMessage } from "./messages.ts";
 
-/** GetUserGroup: an existing group as it is stored, or a new one of what the request gives. */
+/** GetUserGroup: returns the stored group, or creates it from the request. */
 export function getUserGroup(store: UserGroupStore) {
   return (request: GetUserGroupRequest, { values }: HandlerContext) =>
     store

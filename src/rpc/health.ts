@@ -6,25 +6,25 @@ import {
 import type { StoreProbe } from "../domain/store.ts";
 import { callError } from "./errors.ts";
 
-/** What health depends on. */
+/** What the health of the service depends on. */
 export interface HealthParts {
   readonly probe: StoreProbe;
-  /** Whether the process is about to end. */
+  /** Whether the service is shutting down. */
   readonly isClosing: () => boolean;
 }
 
-/** How often the state is looked at for those who watch it, in milliseconds. */
+/** How often Watch checks the state, in milliseconds. */
 const WATCH_INTERVAL_MS = 1000;
 
 /**
- * grpc.health.v1.Health (https://github.com/grpc/grpc/blob/master/doc/health-checking.md).
- * Every service is as well as the store is, and serves no more once the process is about to end.
+ * grpc.health.v1.Health (https://github.com/grpc/grpc/blob/master/doc/health-checking.md). All services share the
+ * health of the store, and stop serving when the process shuts down.
  */
 export class HealthService {
   readonly #parts: HealthParts;
   readonly #services: readonly string[];
 
-  /** @param services the names of the services; the server as a whole is `""` */
+  /** @param services the service names; `""` stands for the whole server */
   constructor(parts: HealthParts, services: readonly string[]) {
     this.#parts = parts;
     this.#services = ["", ...services];
@@ -43,7 +43,7 @@ export class HealthService {
   async *watch({ service }: HealthCheckRequest, { signal }: HandlerContext) {
     let last: Status | undefined;
     for (let isLast = false; !isLast; ) {
-      // Looked at before the state is, so that whoever watches until the process ends is told that it does.
+      // Read before the status, so that the last status of a shutdown is still sent.
       isLast = signal.aborted;
       const status = this.#services.includes(service) ? await this.#status() : Status.SERVICE_UNKNOWN;
       if (status !== last) yield { status };
@@ -68,7 +68,7 @@ function serviceNotFound(): ConnectError {
   return callError(Code.NotFound, "this server has no such service", { reason: "SERVICE_NOT_FOUND" });
 }
 
-/** Waits, or less when the signal aborts. */
+/** Waits, but returns early when the signal aborts. */
 function delay(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {

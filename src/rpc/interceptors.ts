@@ -1,9 +1,8 @@
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 
 /**
- * Answers when the caller's deadline has passed or the caller is gone, rather
- * than when the handler is done. What the handler does then is finished, and
- * its answer dropped.
+ * Answers as soon as the caller's deadline passes or the caller disconnects, instead of waiting for the handler. The
+ * handler still finishes, and its response is dropped.
  */
 export function deadlineInterceptor(): Interceptor {
   return (next) => (req) => {

@@ -1,16 +1,13 @@
 import type { JsonRules } from "../../gen/usergroup/v1/json_rules_pb.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
 
-/** Why a JSON value is refused; the id is stable, the message names what to do. */
+/** Why a JSON value is invalid. The id is stable; the message says what to do. */
 export interface JsonFault {
   readonly id: "json.max_depth" | "json.max_bytes" | "json.number" | "json.text";
   readonly message: string;
 }
 
-/**
- * Checks a JSON object against its rules, and that it can be kept exactly.
- * Returns the first fault.
- */
+/** Checks a JSON object against its rules, and whether it can be stored exactly. Returns the first fault. */
 export function jsonFault(value: JsonObject, rules: JsonRules): JsonFault | undefined {
   const fault = walk(value, rules.maxDepth, rules.maxDepth);
   if (fault) return fault;
@@ -19,7 +16,7 @@ export function jsonFault(value: JsonObject, rules: JsonRules): JsonFault | unde
   return { id: "json.max_bytes", message: `must be at most ${rules.maxBytes} bytes of JSON, but has ${bytes}` };
 }
 
-/** Whether a text can be written as UTF-8: it has no half of a surrogate pair. */
+/** Checks whether a text can be encoded as UTF-8. A lone half of a surrogate pair cannot. */
 export function textFault(text: string): JsonFault | undefined {
   if (text.isWellFormed()) return undefined;
   return { id: "json.text", message: "must be well-formed Unicode, but holds half of a surrogate pair" };
@@ -49,7 +46,7 @@ function numberFault(value: number): JsonFault | undefined {
   if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return undefined;
   return {
     id: "json.number",
-    message: `must hold numbers from -${Number.MAX_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER} only, for larger ones are not kept exactly; send them as strings`,
+    message: `must hold numbers from -${Number.MAX_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER} only, because larger ones are not stored exactly; send those as strings`,
   };
 }
 

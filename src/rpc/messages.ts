@@ -4,11 +4,11 @@ import type { EnvironmentTag } from "../domain/environment.ts";
 import type { UserGroup } from "../domain/user-group.ts";
 
 /*
- * Messages are written out whole, for `create` would look up every field of
- * every one; their types see to it that no field is missing.
+ * Messages are written as object literals, because `create` would look up every field of each. The types make sure that
+ * no field is missing.
  */
 
-/** A user group as its message. */
+/** Converts a user group to its message. */
 export function userGroupMessage(group: UserGroup): UserGroupMessage {
   const message: UserGroupMessage = {
     $typeName: "usergroup.v1.UserGroup",
@@ -27,7 +27,7 @@ export function userGroupMessage(group: UserGroup): UserGroupMessage {
   return message;
 }
 
-/** An environment's tag as its enum value. */
+/** Converts an environment tag to its enum value. */
 export function tagMessage(tag: EnvironmentTag | undefined): ApiEnvironmentTag {
   switch (tag) {
     case "Customer":
@@ -39,7 +39,7 @@ export function tagMessage(tag: EnvironmentTag | undefined): ApiEnvironmentTag {
   }
 }
 
-/** A time in milliseconds since 1970 as its message. */
+/** Converts a time in milliseconds since 1970 to its message. */
 export function timestamp(ms: number): Timestamp {
   const seconds = Math.floor(ms / 1000);
   return { $typeName: "google.protobuf.Timestamp", seconds: BigInt(seconds), nanos: (ms - seconds * 1000) * 1_000_000 };

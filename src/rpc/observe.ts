@@ -3,45 +3,43 @@ import { setImmediate } from "node:timers/promises";
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
-import { MAX_MESSAGE_BYTES, MAX_OPEN_MESSAGE_BYTES } from "../limits.ts";
 import { type CallKind, type CallSeries, CODE_OK } from "../observability/call-metrics.ts";
-import { CONNECTION_LOST } from "../observability/connection-lost.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
-import { streamRefusal } from "../transport/index.ts";
-import { isOpen } from "./access.ts";
+import type { OnRefused } from "../transport/index.ts";
 import { kProtocol, type WireProtocol } from "./context.ts";
 import { toCallError } from "./errors.ts";
+import { abortError, readMessages } from "./read-streams.ts";
 import { refusedError } from "./refusals.ts";
 
-/** Carries the id of a request; a caller may send one, and gets it back. */
+/** The header with the id of a request. A caller may send one; the response repeats it. */
 export const REQUEST_ID_HEADER = "x-request-id";
 
-/** Who is told of calls. */
+/** What observes calls. */
 export interface Observers {
   readonly logger: Logger;
-  /** What is counted of the calls of a kind over a protocol. */
+  /** Returns the counters for calls of a kind over a protocol. */
   readonly calls: (kind: CallKind, protocol: string, codes?: readonly string[]) => CallSeries;
-  /** Aborts when the service begins to close. */
+  /** Aborts when the service begins to shut down. */
   readonly shutdownSignal?: AbortSignal;
 }
 
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
 
-/** Failures that are not the caller's. */
+/** Codes that mean a fault of the server. */
 const SERVER_FAULTS: ReadonlySet<Code> = new Set([Code.Unknown, Code.Internal, Code.DataLoss, Code.Unavailable]);
 
-/** The id that the caller sent, or a new one when there is none that can be sent back. */
-export function requestIdOf(header: { get(name: string): string | null }): string {
+/** The request id that the caller sent, or a new one if it sent none or an invalid one. */
+function requestIdOf(header: { get(name: string): string | null }): string {
   const given = header.get(REQUEST_ID_HEADER);
   return given !== null && REQUEST_ID.test(given) ? given : randomUUID();
 }
 
 /**
- * Counts, times and logs every call, gives every answer the id of its request,
- * and makes every failure one that the caller may see.
+ * Counts, times and logs every call, adds the request id to every response, and converts every failure to an error that
+ * the caller may see.
  */
 export function observeInterceptor(observers: Observers): Interceptor {
-  return (next) => (req) => {
+  return (next) => async (req) => {
     const started = performance.now();
     const requestId = requestIdOf(req.header);
     const { method } = req;
@@ -49,65 +47,63 @@ export function observeInterceptor(observers: Observers): Interceptor {
     const series = seriesOf(observers, { method, protocol });
     const call: ObservedCall & { isRefused?: boolean } = { method, protocol, requestId, started, series };
     series.start();
-    const fail = (failure: unknown): never => {
-      throw endFailed(observers, call, (req.stream && givenUp(req.signal, failure)) || failure);
-    };
-    const refuse = (failure: unknown) => {
-      call.isRefused = true;
-      return unreadable(failure, method, req.header);
-    };
-    const succeed = (response: Awaited<ReturnType<typeof next>>) => {
-      try {
-        response.header.set(REQUEST_ID_HEADER, requestId);
-        // Most answers hold a token, and none is of use later.
-        response.header.set("cache-control", "no-store");
-      } catch (failure) {
-        return fail(failure);
-      }
-      if (response.stream) {
-        return {
-          ...response,
-          message: observeStream(observers, call, { messages: response.message, signal: req.signal }),
-        };
-      }
+    try {
+      const response = await next(req.stream ? { ...req, message: readMessages(req, call) } : req);
+      response.header.set(REQUEST_ID_HEADER, requestId);
+      // Most responses contain a token, and none should be cached.
+      response.header.set("cache-control", "no-store");
+      if (response.stream)
+        return { ...response, message: observeStream(observers, call, response.message, req.signal) };
       observeEnd(observers, call, undefined);
       return response;
-    };
-    try {
-      return next(req.stream ? { ...req, message: readMessages(req.message, refuse) } : req).then(succeed, fail);
     } catch (failure) {
-      return Promise.reject(endFailed(observers, call, failure));
+      throw observeFailedEnd(observers, call, (req.stream && abortError(req.signal, failure)) || failure);
     }
   };
 }
 
-/** A call, as far as its end is concerned. */
-export interface ObservedCall {
-  /** Undefined for a request that named none. */
+/** What is recorded when a call ends. */
+interface ObservedCall {
+  /** Undefined for a request that names no method. */
   readonly method: DescMethod | undefined;
-  /** `none` for a request that is of no protocol of calls. */
+  /** `none` for a request that is not a call. */
   readonly protocol: WireProtocol | "none";
   readonly requestId: string;
-  /** `performance.now()` when it began. */
+  /** `performance.now()` when the call began. */
   readonly started: number;
-  /** What it is counted in, where that is known by now. */
+  /** The counters of the call, if they are already looked up. */
   readonly series?: CallSeries;
-  /** Whether the request itself was at fault, whatever the code; default: the code tells. */
+  /** Whether the request is at fault, whatever the code. Default: the code decides. */
   readonly isRefused?: boolean;
 }
 
-/** Counts and logs a call that fails before it reaches the interceptors, and gives its error the id of the request. */
-export function observeFailure(observers: Observers, call: ObservedCall, failure: unknown): ConnectError {
-  seriesOf(observers, call).start();
-  return endFailed(observers, call, failure);
+/** Counts and logs every request that is refused before it becomes a call, and makes the error for its caller. */
+export function observeRefusals(observers: Observers): OnRefused {
+  return (refusal, request) => {
+    const { method, protocolName, header, arrived } = request;
+    const call = {
+      method,
+      protocol: (protocolName ?? "none") as WireProtocol | "none",
+      requestId: requestIdOf(header),
+      started: startTimeOf(arrived),
+      // An unexpected error in authorization or an endpoint is a fault of the server.
+      isRefused: refusal.kind !== "unauthorized" && refusal.kind !== "endpoint",
+    };
+    seriesOf(observers, call).start();
+    return observeFailedEnd(observers, call, refusedError(refusal, request));
+  };
 }
 
-/** When a request came, as `performance.now()`. @param arrived in Unix time, in milliseconds; undefined: now */
-export function startOf(arrived: number | undefined): number {
+/**
+ * Converts an arrival time to the scale of `performance.now()`.
+ *
+ * @param arrived in milliseconds of Unix time; undefined: now
+ */
+function startTimeOf(arrived: number | undefined): number {
   return performance.now() - (arrived === undefined ? 0 : Math.max(0, Date.now() - arrived));
 }
 
-/** The codes whose series are there from the start, so that their first increase is seen as one. */
+/** The codes whose counters exist from the start, so that a monitor sees their first increase. */
 const CODES: readonly string[] = [
   CODE_OK,
   ...[
@@ -125,7 +121,7 @@ const CODES: readonly string[] = [
   ].map((code) => Code[code]),
 ];
 
-/** Makes the series of the calls of methods over protocols, all of them zero. */
+/** Creates the counters for calls of methods over protocols, starting at zero. */
 export function prepareSeries(
   { calls }: Observers,
   methods: readonly DescMethod[],
@@ -134,7 +130,7 @@ export function prepareSeries(
   for (const method of methods) for (const protocol of protocols) calls(kindOf(method), protocol, CODES);
 }
 
-function endFailed(observers: Observers, call: ObservedCall, failure: unknown): ConnectError {
+function observeFailedEnd(observers: Observers, call: ObservedCall, failure: unknown): ConnectError {
   const error = toCallError(failure);
   error.metadata.set(REQUEST_ID_HEADER, call.requestId);
   observeEnd(observers, call, error);
@@ -165,10 +161,10 @@ function seriesOf(observers: Observers, { method, protocol }: Pick<ObservedCall,
   return observers.calls(method ? kindOf(method) : UNKNOWN, protocol);
 }
 
-/** A kind with its name as the log has it, `package.Service/Method`. */
+/** A kind of call with its name in the log, `package.Service/Method`. */
 type NamedKind = CallKind & { readonly name: string };
 
-/** Whatever is asked for that is not served: callers must not choose the names of series. */
+/** The kind of requests that name no served method. Callers must not be able to choose label values. */
 const UNKNOWN: CallKind = { type: "unary", service: "unknown", method: "unknown" };
 
 const TYPES = {
@@ -180,7 +176,7 @@ const TYPES = {
 
 const kinds = new WeakMap<DescMethod, NamedKind>();
 
-/** What is called, put together once for each. */
+/** The kind of a method's calls, made once per method. */
 function kindOf(method: DescMethod): NamedKind {
   let kind = kinds.get(method);
   if (kind === undefined) {
@@ -191,50 +187,23 @@ function kindOf(method: DescMethod): NamedKind {
   return kind;
 }
 
-/** Why a stream was given up: its time is over, or its caller is gone. What breaks by that is no fault. */
-function givenUp({ aborted, reason }: AbortSignal, failure?: unknown): ConnectError | undefined {
-  const { code } =
-    ((failure instanceof ConnectError ? failure.cause : failure) as { code?: unknown } | undefined) ?? {};
-  if (!aborted && !CONNECTION_LOST.has(code)) return undefined;
-  const isOver = reason instanceof ConnectError && reason.code === Code.DeadlineExceeded;
-  return isOver ? reason : new ConnectError("the caller is gone", Code.Canceled);
-}
-
-/** The messages of a request. What they fail with is the request's fault, or its connection's, and no one else's. */
-async function* readMessages<T>(messages: AsyncIterable<T>, refuse: (failure: unknown) => ConnectError) {
-  try {
-    yield* messages;
-  } catch (failure) {
-    throw refuse(failure);
-  }
-}
-
-/** What a caller is told of a stream whose messages cannot be read. */
-function unreadable(failure: unknown, method: DescMethod, header: Headers): ConnectError {
-  if (failure instanceof ConnectError) {
-    const limit = isOpen(method) ? MAX_OPEN_MESSAGE_BYTES : MAX_MESSAGE_BYTES;
-    const refusal = streamRefusal(failure, header.get("content-type"), limit);
-    return refusedError(refusal, { method, protocolName: undefined });
-  }
-  // The runtime's own: each has another name for a connection that is lost, and not all have a code.
-  return new ConnectError("the caller is gone", Code.Canceled, undefined, undefined, failure);
-}
-
+/** Passes on the messages of a response. The call ends with the last of them. */
 async function* observeStream<T>(
   observers: Observers,
   call: ObservedCall,
-  { messages, signal }: { readonly messages: AsyncIterable<T>; readonly signal: AbortSignal },
+  messages: AsyncIterable<T>,
+  signal: AbortSignal,
 ): AsyncIterable<T> {
-  // What is not read to its end was given up by whoever read it.
-  let error: ConnectError | undefined = new ConnectError("the caller is gone", Code.Canceled);
+  // If the reader stops early, it was because the client disconnected.
+  let error: ConnectError | undefined = new ConnectError("the client disconnected", Code.Canceled);
   try {
     yield* messages;
-    // The request of a stream that is reset may end first, and be said to be closed a turn later.
+    // When a client resets a stream, the request may end one turn before the signal aborts.
     await setImmediate();
-    // When the service closes, streams are told, and end well.
-    error = signal.reason === observers.shutdownSignal?.reason ? undefined : givenUp(signal);
+    // A stream that ends because the service shuts down ends successfully.
+    error = signal.reason === observers.shutdownSignal?.reason ? undefined : abortError(signal);
   } catch (failure) {
-    error = givenUp(signal, failure) ?? toCallError(failure);
+    error = abortError(signal, failure) ?? toCallError(failure);
     throw error;
   } finally {
     observeEnd(observers, call, error);

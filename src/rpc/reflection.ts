@@ -3,18 +3,21 @@ import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import { Code } from "@connectrpc/connect";
 import type { ServerReflectionRequest, ServerReflectionResponse } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 
-/** The messages of a reflection call; v1 and v1alpha are the same but for their package. */
+/** The messages of a reflection call. v1 and v1alpha differ only in their package. */
 type Request = Pick<ServerReflectionRequest, "host" | "messageRequest">;
 type Answer = ServerReflectionResponse["messageResponse"];
 
-/** What is known of the schema, by what reflection asks for. */
+/** The schema, indexed by what reflection clients ask for. */
 class SchemaIndex {
   readonly services: readonly string[];
   readonly #files = new Map<string, DescFile>();
   readonly #registry: ReturnType<typeof createRegistry>;
   readonly #bytes = new Map<DescFile, Uint8Array>();
 
-  /** @param files what no service names, but errors are made of; of two files of one name, these are served */
+  /**
+   * @param files further files, which error details use but no service imports; they take precedence over files of the
+   *   same name
+   */
   constructor(services: readonly DescService[], files: readonly DescFile[]) {
     this.services = services.map(({ typeName }) => typeName);
     for (const file of files) this.#files.set(nameOf(file), file);
@@ -23,7 +26,7 @@ class SchemaIndex {
     this.#registry = createRegistry(...this.#files.values());
   }
 
-  /** A file as it is served, serialized once. */
+  /** The serialized file, made once. */
   bytesOf(file: DescFile): Uint8Array {
     let bytes = this.#bytes.get(file);
     if (!bytes) {
@@ -33,7 +36,7 @@ class SchemaIndex {
     return bytes;
   }
 
-  /** The file of a name; undefined when there is none. */
+  /** The file with this name; undefined when there is none. */
   file(name: string): DescFile | undefined {
     return this.#files.get(name);
   }
@@ -51,12 +54,12 @@ class SchemaIndex {
     return undefined;
   }
 
-  /** The file that extends a message with a number. */
+  /** The file that defines the extension of a message with this number. */
   fileOfExtension(message: string, extensionNumber: number): DescFile | undefined {
     return this.#extensions(message).find(({ number }) => number === extensionNumber)?.file;
   }
 
-  /** The numbers that a message is extended with; undefined when there is no such message. */
+  /** The extension numbers of a message; undefined when there is no such message. */
   extensionNumbers(message: string): number[] | undefined {
     const numbers = this.#extensions(message).map(({ number }) => number);
     return numbers.length > 0 || this.#registry.getMessage(message) ? numbers : undefined;
@@ -81,10 +84,9 @@ function nameOf(file: DescFile): string {
 }
 
 /**
- * grpc.reflection ServerReflection
- * (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md).
+ * grpc.reflection ServerReflection (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md).
  *
- * @param files served beside those of the services, so that clients can read the details of errors
+ * @param files served beside those of the services, so that clients can read error details
  */
 export function reflection(services: readonly DescService[], files: readonly DescFile[]) {
   const index = new SchemaIndex(services, files);
@@ -124,7 +126,7 @@ function answer(index: SchemaIndex, request: Request["messageRequest"]): Answer 
       return { case: "allExtensionNumbersResponse", value: { baseTypeName: request.value, extensionNumber } } as Answer;
     }
     default:
-      return failure(Code.InvalidArgument, "the request asks for nothing");
+      return failure(Code.InvalidArgument, "the request is empty");
   }
 }
 

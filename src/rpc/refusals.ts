@@ -6,18 +6,21 @@ import type { Refusal, RefusedRequest } from "../transport/index.ts";
 import { addDetail, callError, reasonOfCode, toCallError } from "./errors.ts";
 import type { FieldViolation } from "./violations.ts";
 
-/** The longest text of the transport that is passed on, in UTF-16 units. */
+/** The maximum length of a transport error text that is passed on, in UTF-16 units. */
 const MAX_TEXT = 256;
 
-/** Deeper messages are not decoded: what is in them is refused by lower limits anyway. The stack is the last limit. */
+/**
+ * Matches errors about deep nesting. Lower limits refuse the content of such messages anyway. The last limit is the
+ * call stack.
+ */
 const TOO_DEEP = /maximum (?:recursion depth|call stack)/i;
 
-/** When a caller that was refused for want of room may try again, in seconds: what was let in is answered well within it. */
+/** When an overloaded server asks callers to retry, in seconds. The calls in flight are answered well within it. */
 const RETRY_AFTER_SECONDS = 1;
 
 /**
- * What a caller is told of a request that is refused before it is a call. The
- * texts of the libraries stay inside: they may repeat what was sent.
+ * The error for the caller of a request that is refused before it becomes a call. The texts of libraries are not passed
+ * on: they may quote the request.
  */
 export function refusedError(
   refusal: Refusal,
@@ -33,9 +36,9 @@ export function refusedError(
     case "header-too-large":
       return callError(Code.ResourceExhausted, headerTooLarge(refusal.limit), { reason: "HEADER_TOO_LARGE" });
     case "too-many-streams":
-      return tryLater("as many streams are open as this server keeps; try again later", "TOO_MANY_STREAMS");
+      return retryLater("too many streams are open; end some, or try again later", "TOO_MANY_STREAMS");
     case "too-many-bodies":
-      return tryLater("too many requests are waiting for their bodies; try again later", "OVERLOADED");
+      return retryLater("too many requests are waiting for their bodies; try again later", "OVERLOADED");
     case "too-many-calls":
       return overloaded();
     case "not-found":
@@ -53,7 +56,7 @@ export function refusedError(
     case "malformed-message":
       return malformedMessage(refusal, method);
     case "protocol":
-      return quotedInPart(refusal.error);
+      return truncatedError(refusal.error);
     case "unauthorized":
     case "endpoint":
       return toCallError(refusal.error);
@@ -61,7 +64,7 @@ export function refusedError(
 }
 
 const MALFORMED_HTTP =
-  "this is no well-formed HTTP: percent-encode what is not ASCII in the target; over HTTP/1.1 send a request line, then fields such as Host: example.com, then an empty line";
+  "this is not well-formed HTTP: percent-encode what is not ASCII in the target; over HTTP/1.1 send a request line, then fields such as Host: example.com, then an empty line";
 const EXPECTATION_FAILED = "the header Expect may say 100-continue and nothing else";
 const NOTHING_HERE = "nothing is served at this path; the REST interface is at /api/user";
 const CONTENT_TYPES = "the Content-Type must be that of Connect, such as application/json, of gRPC or of gRPC-Web";
@@ -75,18 +78,21 @@ function headerTooLarge(limit: number): string {
   return `the request line and the header fields are larger than ${limit / 1024} KiB; send less, or the fields in a body`;
 }
 
-function tryLater(message: string, reason: string): ConnectError {
+function retryLater(message: string, reason: string): ConnectError {
   const error = callError(Code.ResourceExhausted, message, { reason });
   error.metadata.set("retry-after", String(RETRY_AFTER_SECONDS));
   return error;
 }
 
-/** Made without a stack, which would cost a fifth of what the refusal does, just when there is no time. */
+/**
+ * Made without a stack trace: capturing one would add a fifth to the cost of a refusal, exactly when the server is
+ * overloaded.
+ */
 function overloaded(): ConnectError {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;
   try {
-    return tryLater("the server has as many calls under way as it can answer in time; try again later", "OVERLOADED");
+    return retryLater("the server is overloaded: too many calls are in flight; try again later", "OVERLOADED");
   } finally {
     Error.stackTraceLimit = stackTraceLimit;
   }
@@ -100,7 +106,7 @@ function methodNotAllowed(httpMethod: string, allowed: readonly string[]): Conne
   return error;
 }
 
-/** A request or an encoding of another type than there is. */
+/** The error for an unsupported content type or encoding. */
 export function unsupportedType(message: string): ConnectError {
   return callError(Code.InvalidArgument, message, { reason: "UNSUPPORTED_MEDIA_TYPE" });
 }
@@ -114,15 +120,15 @@ function malformedMessage(
   return malformed(`the body is not a valid ${method.input.typeName} in protobuf's binary format`, [], error);
 }
 
-/** Connect's own texts quote header fields whole. */
-function quotedInPart(error: ConnectError): ConnectError {
+/** Truncates the text of Connect's own error, which may quote whole headers. */
+function truncatedError(error: ConnectError): ConnectError {
   const text = error.rawMessage.slice(0, MAX_TEXT).toWellFormed();
   const refused = new ConnectError(text, error.code, error.metadata, undefined, error);
   addDetail(refused, { reason: reasonOfCode(error.code) });
   return refused;
 }
 
-/** What a caller is told of JSON that is not a request's message. */
+/** The error for JSON that does not match a request's message. */
 export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
   const text = cause instanceof Error ? cause.message : "";
   const fieldError = fieldErrorOf(cause);
@@ -133,7 +139,7 @@ export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
   if (TOO_DEEP.test(text))
     return malformed("the JSON is nested too deeply; properties may be 32 levels deep", [], cause);
   if (text.includes("duplicate object key")) {
-    return malformed("the JSON has an object with one key twice; send every key once", [], cause);
+    return malformed("a JSON object has a duplicate key; send every key once", [], cause);
   }
   const wellKnown = /\bgoogle\.protobuf\.\w+/.exec(text)?.[0];
   const field = input.fields.find(({ message }) => message !== undefined && message.typeName === wellKnown);
@@ -144,18 +150,18 @@ export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
   return malformed("the body is not valid JSON in UTF-8", [], cause);
 }
 
-/** What a caller is told of a message over the limit, in bytes. */
+/** The error for a message over the limit, in bytes. */
 export function tooLarge(limit: number = MAX_MESSAGE_BYTES): ConnectError {
   const message = `the request is larger than ${limit} bytes; send less`;
   return callError(Code.ResourceExhausted, message, { reason: "MESSAGE_TOO_LARGE" });
 }
 
-/** A request of another form than its type. */
+/** The error for a request that is not of the required form. */
 export function malformed(message: string, violations: readonly FieldViolation[], cause?: unknown): ConnectError {
   return callError(Code.InvalidArgument, message, { reason: "MALFORMED_REQUEST", violations, cause });
 }
 
-/** The error that names the field at fault; protobuf-es hands it on as the cause of another. */
+/** The protobuf-es error that names the invalid field; it may be wrapped in another error as its cause. */
 function fieldErrorOf(error: unknown) {
   if (isFieldError(error)) return error;
   return error instanceof Error && isFieldError(error.cause) ? error.cause : undefined;

@@ -4,7 +4,7 @@ import type { UserGroupStore } from "../domain/store.ts";
 import { principalOf } from "./context.ts";
 import { tagMessage, timestamp } from "./messages.ts";
 
-/** ResolveViewer: the group that a user group token stands for, looked up anew on every call. */
+/** ResolveViewer: returns the group of a user group token. Every call reads the store. */
 export function resolveViewer(store: UserGroupStore) {
   return async (request: ResolveViewerRequest, { values }: HandlerContext) => {
     const viewer = await store.resolve(principalOf(values).environment, request.token);

@@ -10,7 +10,7 @@ import { principalOf } from "./context.ts";
 import { userGroupMessage } from "./messages.ts";
 
 /**
- * RotateUserGroupToken: a new token for a group.
+ * RotateUserGroupToken: gives a group a new token.
  *
  * @param defaultGraceMs how long the old token stays valid when the request does not say, in milliseconds
  */
@@ -35,7 +35,7 @@ function targetOf({ group }: RotateUserGroupTokenRequest): RotationTarget {
   return { by: "token", token: group.value ?? "" };
 }
 
-/** Rounded down to milliseconds, so that a grace never lasts longer than asked for. */
+/** Rounds down to milliseconds, so that a grace never lasts longer than requested. */
 function graceMs(ttl: Duration | undefined): number | undefined {
   return ttl && Math.floor(durationMs(ttl));
 }

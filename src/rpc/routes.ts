@@ -17,16 +17,19 @@ import { resolveViewer } from "./resolve-viewer.ts";
 import { rotateUserGroupToken } from "./rotate-user-group-token.ts";
 import { updateUserGroup } from "./update-user-group.ts";
 
-/** What the RPCs are made of. */
+/** What the RPCs depend on. */
 export interface RouteParts extends HealthParts {
   readonly store: UserGroupStore;
   /** How long a rotated token stays valid by default, in milliseconds. */
   readonly rotationGraceMs: number;
-  /** Whether the schema is told by server reflection. */
+  /** Whether server reflection is served. */
   readonly reflection: boolean;
 }
 
-/** What the details of errors are; the file of protovalidate is whole here, of which ours has the rules that we use. */
+/**
+ * The schemas of error details. protovalidate's own file is complete; the copy in `proto/` has only the rules that this
+ * service uses.
+ */
 const ERROR_FILES: readonly DescFile[] = [file_google_rpc_error_details, file_buf_validate_validate];
 
 const OPEN_OPTIONS = { readMaxBytes: MAX_OPEN_MESSAGE_BYTES };

@@ -1,21 +1,20 @@
 import type { StoreProbe } from "../domain/store.ts";
 
-/** How long an answer holds, in milliseconds: short enough for an outage to be told at once. */
+/** How long a result is reused, in milliseconds: short enough to report an outage at once. */
 const KEPT_MS = 100;
 
 /**
- * A probe of which one question is under way at a time, and whose answer holds
- * for a moment: those who may ask without an API token are not to put their
- * load on the store.
+ * A probe that sends one ping to the store at a time and reuses its result for a moment. Health checks need no API
+ * token, so strangers must not be able to load the store through them.
  */
 export class SharedProbe implements StoreProbe {
   readonly #probe: StoreProbe;
   readonly #keptMs: number;
   #answer: Promise<void> | undefined;
-  /** `performance.now()` from which on the store is asked again. */
+  /** The result is reused until this time of `performance.now()`. */
   #until = 0;
 
-  /** @param keptMs how long an answer holds, in milliseconds */
+  /** @param keptMs how long a result is reused, in milliseconds */
   constructor(probe: StoreProbe, keptMs: number = KEPT_MS) {
     this.#probe = probe;
     this.#keptMs = keptMs;

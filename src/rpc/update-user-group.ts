@@ -10,7 +10,7 @@ type Field = keyof UserGroupChange;
 
 const FIELDS: readonly Field[] = ["name", "mapping", "properties"];
 
-/** UpdateUserGroup: a partial change (https://google.aip.dev/134). */
+/** UpdateUserGroup: a partial update (https://google.aip.dev/134). */
 export function updateUserGroup(store: UserGroupStore) {
   return async (request: UpdateUserGroupRequest, { values }: HandlerContext) => {
     const group = await store.update(

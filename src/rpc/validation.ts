@@ -5,13 +5,11 @@ import { createValidateInterceptor } from "@connectrpc/validate";
 import { json as jsonRulesOption } from "../../gen/usergroup/v1/json_rules_pb.ts";
 import type { JsonObject } from "../domain/user-group.ts";
 import { type JsonFault, jsonFault, textFault } from "./json-rules.ts";
-import { compileSureCheck } from "./sure-rules.ts";
 import { RequestInvalid } from "./violations.ts";
 
 /**
- * Refuses requests that break a rule of the proto files: those of
- * protovalidate, the `json` rules of this service, and that every text is
- * well-formed Unicode.
+ * Refuses requests that break a rule of the proto files: protovalidate's rules, this service's `json` rules, and the
+ * rule that every text is well-formed Unicode.
  */
 export function validationInterceptor(): Interceptor {
   return createValidateInterceptor({ validator: withJsonRules(createValidator({ regexMatch })) });
@@ -19,35 +17,26 @@ export function validationInterceptor(): Interceptor {
 
 type FieldCheck = { readonly field: DescField; readonly check: (value: unknown) => JsonFault | undefined };
 
-/** What is made once of the annotations of a message type. */
-interface MessageChecks {
-  /** Whether protovalidate need not look at a message. */
-  readonly isSure: (message: Message) => boolean;
-  readonly fieldChecks: readonly FieldCheck[];
-}
-
-/** A validator that also knows what protovalidate has no rule for. */
+/** Adds the rules that protovalidate does not have to a validator. */
 function withJsonRules(validator: Validator): Validator {
-  const known = new Map<DescMessage, MessageChecks>();
+  /** The checks of each message type, compiled once from its annotations. */
+  const known = new Map<DescMessage, readonly FieldCheck[]>();
   return {
     validate(desc, message) {
       let checks = known.get(desc);
       if (!checks) {
-        checks = { isSure: compileSureCheck(desc, regexMatch), fieldChecks: desc.fields.flatMap(checkOf) };
+        checks = desc.fields.flatMap(checkOf);
         known.set(desc, checks);
       }
-      const { isSure, fieldChecks } = checks;
-      const result = isSure(message) ? undefined : validator.validate(desc, message);
-      if (result?.kind === "error") return result;
-      const violations = result?.kind === "invalid" ? [...result.violations] : [];
-      for (const { field, check } of fieldChecks) {
+      const result = validator.validate(desc, message);
+      if (result.kind === "error") return result;
+      const violations = result.kind === "invalid" ? [...result.violations] : [];
+      for (const { field, check } of checks) {
         const value = fieldValue(message, field);
         const fault = value === undefined ? undefined : check(value);
         if (fault) violations.push(new Violation(fault.message, fault.id, [field], [], false));
       }
-      if (violations.length === 0) {
-        return result ?? { kind: "valid", message: message as never, error: undefined, violations: undefined };
-      }
+      if (violations.length === 0) return result;
       const error = new RequestInvalid(violations);
       return { kind: "invalid", message, error, violations: error.violations };
     },
@@ -93,10 +82,10 @@ function mapFault(map: Record<string, unknown>): JsonFault | undefined {
 const compiled = new Map<string, RegExp>();
 
 /**
- * The patterns are constants of the proto files, each one character class
- * between anchors, which the runtime's RegExp matches in linear time.
+ * Matches a text against a pattern of the proto files. Each pattern is one character class between anchors, so the
+ * runtime's RegExp matches it in linear time.
  */
-export function regexMatch(pattern: string, against: string): boolean {
+function regexMatch(pattern: string, against: string): boolean {
   let regExp = compiled.get(pattern);
   if (!regExp) {
     regExp = new RegExp(pattern, "u");

@@ -1,28 +1,27 @@
 import type { Path } from "@bufbuild/protobuf/reflect";
 import { ValidationError, Violation } from "@bufbuild/protovalidate";
 
-/** A field of the request that is at fault; named as in the proto files. */
+/** An invalid field of a request, by its name in the proto files. */
 export interface FieldViolation {
   readonly field: string;
   readonly description: string;
 }
 
-/** How many of a request's violations are listed. */
+/** How many violations of a request are listed. */
 export const MAX_VIOLATIONS = 20;
 
-/** How much of a key is quoted, in UTF-16 units. */
+/** How much of a map key is quoted, in UTF-16 units. */
 const MAX_QUOTED = 64;
 
-/** How long a description may be, in UTF-16 units; rules of the proto files may quote what was sent. */
+/** The maximum length of a description, in UTF-16 units. Messages of proto rules may quote the request. */
 const MAX_DESCRIPTION = 256;
 
 /**
- * What a request is refused with: its first violations, and how many there are
- * in all. What was sent is quoted in part, for over gRPC an error travels in
- * header fields, and clients end connections over large ones.
+ * The error for an invalid request: its first violations, and their total number. Quotes from the request are
+ * truncated, because gRPC sends errors in headers, and clients close connections over large headers.
  */
 export class RequestInvalid extends ValidationError {
-  /** How many there are, listed or not. */
+  /** The number of violations, including those that are not listed. */
   readonly total: number;
 
   constructor(violations: readonly Violation[]) {
@@ -31,7 +30,7 @@ export class RequestInvalid extends ValidationError {
   }
 }
 
-/** The violations in words of this service, by the names of the proto files. */
+/** Converts violations to this service's descriptions and the field names of the proto files. */
 export function fieldViolations(violations: readonly Violation[]): FieldViolation[] {
   return violations.map((violation) => ({ field: fieldPath(violation.field), description: describe(violation) }));
 }
@@ -46,13 +45,13 @@ function shortPath(path: Path): Path {
   );
 }
 
-/** A text, or its beginning; halves of surrogate pairs are replaced. */
+/** Truncates a text, and replaces lone halves of surrogate pairs. */
 function cut(text: string, length: number): string {
   const kept = text.length <= length ? text : `${text.slice(0, length)}…`;
   return kept.toWellFormed();
 }
 
-/** What each pattern of the proto files asks for. */
+/** What each pattern of the proto files requires. */
 const PATTERN_TEXTS: readonly (readonly [pattern: string, text: string])[] = [
   ["^[^\\x00-\\x1f\\x7f-\\x9f]*$", "must not hold control characters"],
   ["^[\\x21-\\x7e]*$", "must hold visible ASCII characters only, and no spaces"],

@@ -63,7 +63,7 @@ export function readRedisUrl(
   if (shape !== "sentinel" && fragment !== undefined) faults.push(NO_QUERY);
   const [username, password] = (credentials ?? "").split(/:(.*)/s, 2).map(decoded);
   if (username === null || password === null) {
-    faults.push("holds a % in its user or password that begins no character in UTF-8; write % as %25");
+    faults.push("has a user or password that is not percent-encoded UTF-8; write % as %25");
   } else if (username && !password) {
     faults.push(
       "names a user without a password; write redis://USER:PASSWORD@HOST, or redis://:PASSWORD@HOST for the default user",

@@ -2,31 +2,39 @@ import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
 import type { ConnectError } from "@connectrpc/connect";
 import type { HeaderRecord, HttpRequest, HttpResponse } from "./exchange.ts";
 
-/** What is served at a path, beside the RPCs. */
+/** An HTTP endpoint at a path, beside the RPCs. */
 export interface Endpoint {
-  /** How calls through it name their protocol, such as `rest`; undefined where nothing here is a call. */
+  /** The protocol name of its calls, such as `rest`; undefined when none of its methods is a call. */
   readonly protocolName?: string;
-  /** What serves each HTTP method; all others are refused. */
+  /** The handler of each HTTP method. Other methods are refused. */
   readonly methods: ReadonlyMap<string, EndpointMethod>;
 }
 
-/** What serves one HTTP method of a path. */
+/** The handler of one HTTP method of an endpoint. */
 export interface EndpointMethod {
-  /** The RPC that a request becomes: it is authorized and limited as a call of it. Undefined: anybody may ask. */
+  /**
+   * The RPC that a request is translated to. The request is authorized and limited like a call of it. Undefined: the
+   * request is not a call, and needs no authorization.
+   */
   readonly rpc?: DescMethodUnary;
-  /** The longest body that is read, in bytes; one that is longer is given cut. Undefined: the body is not wanted. */
+  /**
+   * The maximum body size, in bytes. Reading stops soon after it, so `serve` must refuse a body that is longer.
+   * Undefined: the body is not read.
+   */
   readonly maxBytes?: number;
   serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse>;
 }
 
-/** What an endpoint can do with a request. */
+/** Lets an endpoint call its RPC. */
 export interface EndpointCall {
   /**
-   * Makes the call that the request is, through the interceptors.
-   *
-   * Rejects with whatever they make of a failure, and with a TypeError where the endpoint has no RPC.
+   * Calls the RPC through the interceptors. Rejects with the error that the interceptors produce, or with a TypeError
+   * when the endpoint has no RPC.
    */
-  make(message: Message): Promise<{ readonly message: Message; readonly headers: HeaderRecord }>;
-  /** What the caller of a request that failed is told: what the call made of its failure, or else of what became no call. */
-  errorOf(failure: unknown): ConnectError;
+  invoke(message: Message): Promise<{ readonly message: Message; readonly headers: HeaderRecord }>;
+  /**
+   * Converts a failure to the error for the client. Errors of the call itself are returned as the interceptors made
+   * them; others pass through `onRefused`.
+   */
+  toError(failure: unknown): ConnectError;
 }

@@ -1,63 +1,66 @@
 import type { ContextValues } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 
-/** Header fields as node:http and node:http2 give and take them, by lower-case name. */
+/** Headers as node:http and node:http2 represent them, by lower-case name. */
 export type HeaderRecord = { [name: string]: string | string[] | number | undefined };
 
-/** Where a call comes from. */
+/** The request that a call came in as. */
 export interface CallSource {
   readonly httpMethod: string;
-  /** When the deadline began to run, in milliseconds of Unix time. Default: when the call is made. */
+  /**
+   * When the request arrived, in milliseconds of Unix time; the deadline counts from it. Default: when the call is
+   * created.
+   */
   readonly arrived?: number | undefined;
-  /** The absolute URL; asked for only if somebody looks at it. */
+  /** The absolute URL. It is built on demand. */
   url(): string;
-  /** Aborts when the caller is gone; asked for only if somebody listens. */
+  /** A signal that aborts when the client disconnects. It is created on demand. */
   requestSignal(): AbortSignal;
 }
 
 /** A request whose body has been read. */
 export interface HttpRequest extends CallSource {
-  /** Path and query, as the request line or `:path` has it. */
+  /** Path and query, as in the request line or `:path`. */
   readonly target: string;
   readonly headers: HeaderRecord;
   readonly body: Uint8Array;
 }
 
-/** An answer to be written. */
+/** A response to be written. */
 export interface HttpResponse {
   readonly status: number;
   readonly headers: HeaderRecord;
-  /** Texts are sent in UTF-8. */
+  /** A string is sent as UTF-8. */
   readonly body: Uint8Array | string;
-  /** HTTP trailers; undefined where the protocol has none. */
+  /** HTTP trailers; undefined when the protocol has none. */
   readonly trailers?: HeaderRecord;
 }
 
-/** What serves a request, found by its header. Its methods are called with it. */
+/** The route of a request, found by its headers. Call its methods on the object. */
 export interface Route {
   /**
-   * Whether the body that was read so far, of `total` bytes, is too long to succeed, so that the rest need not be read.
-   * Undefined: the body is not wanted, and the request is served at once.
+   * Whether the body is too long, judging by what has been read so far, `total` bytes in all. Then the rest need not be
+   * read. Undefined: the route does not want the body, and the request is served at once.
    */
   isTooLong?(head: Uint8Array, total: number): boolean;
   serve(request: HttpRequest): Promise<HttpResponse>;
-  /** To be called when the request was answered, or given up before it was served; more than once does no harm. */
+  /** Call when the request is answered or abandoned. Only the first call counts. */
   end?(): void;
 }
 
-/** One of Connect's own handlers, for a request whose body and answer are streams. */
+/** The route of a streaming call: Connect's own handler. */
 export interface StreamRoute {
   readonly handler: UniversalHandler;
   readonly contextValues: ContextValues;
-  /** Fields to add to the answer. */
+  /** Headers to add to the response. */
   readonly responseHeaders?: HeaderRecord | undefined;
 }
 
-/** What serves a request. A promise only where it takes one to tell whether the request may come in. */
+/** The route of a request. It is a promise only if authorization is asynchronous. */
 export type Found = Route | StreamRoute | Promise<Route | StreamRoute>;
 
 /**
- * Finds what serves a request.
+ * Finds the route of a request.
  *
  * @param target path and query
  */
@@ -69,19 +72,19 @@ export function pathOf(target: string): string {
   return question < 0 ? target : target.slice(0, question);
 }
 
-/** The bytes of a body. */
+/** The body as bytes. */
 export function bodyBytes(body: HttpResponse["body"]): Uint8Array {
   return typeof body === "string" ? Buffer.from(body) : body;
 }
 
-/** The value of a field that is there once; null when it is not there. */
-export function field(headers: HeaderRecord, name: string): string | null {
+/** The value of a header, with repeated values joined; null when it is absent. */
+export function headerValue(headers: HeaderRecord, name: string): string | null {
   const value = headers[name];
   if (value === undefined) return null;
   return Array.isArray(value) ? value.join(", ") : String(value);
 }
 
-/** A route that answers without the body. */
-export function answerNow(response: HttpResponse): Route {
+/** A route that sends a fixed response without reading the body. */
+export function respondWith(response: HttpResponse): Route {
   return { serve: async () => response };
 }

@@ -3,8 +3,8 @@ import type { ServeOptions } from "./node.ts";
 import { Router } from "./router.ts";
 
 /**
- * Serves Connect, gRPC-Web and endpoints by way of the fetch API, such as `deno serve` has it. gRPC is answered with an
- * error: it needs HTTP trailers, which the API lacks.
+ * Serves Connect, gRPC-Web and HTTP endpoints through the fetch API, for example with `deno serve`. gRPC gets an error:
+ * it needs HTTP trailers, which the API lacks.
  */
 export function serveFetch({ limits, onError, ...options }: ServeOptions): FetchServer {
   const { find, refuse } = new Router(options);

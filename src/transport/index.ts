@@ -1,6 +1,4 @@
-/*
- * The door of the transport: whatever is served comes in here, and nothing outside imports past it. See README.md.
- */
+/* The public interface of the transport. Nothing outside imports any other file of it. See README.md. */
 export { requireStrictJson } from "./codec/strict-json.ts";
 export type { Endpoint, EndpointCall, EndpointMethod } from "./endpoints.ts";
 export type { HeaderRecord, HttpRequest, HttpResponse } from "./exchange.ts";

@@ -1,7 +1,7 @@
 import { Code, ConnectError, createContextKey } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { TalkService } from "../../test/transport/gen/talk/v1/talk_pb.ts";
-import type { Endpoint } from "./endpoints.ts";
+import type { Endpoint, EndpointMethod } from "./endpoints.ts";
 import type { HttpRequest, Route } from "./exchange.ts";
 import type { Authorize } from "./protocol/admission.ts";
 import type { Refusal } from "./protocol/refusals.ts";
@@ -90,6 +90,43 @@ describe.each([true, false])("authorization, asynchronous: %s", (isAsync) => {
   });
 });
 
+describe("an endpoint", () => {
+  const seen: number[] = [];
+  const serve = async ({ body }: HttpRequest) => {
+    seen.push(body.byteLength);
+    return { status: 200, headers: {}, body: "" };
+  };
+  const endpointOf = (method: Omit<EndpointMethod, "serve">): Endpoint => ({
+    methods: new Map([["PUT", { ...method, serve }]]),
+  });
+
+  it.each([undefined, TalkService.method.say])("says how much of a body it wants, its RPC being %s", async (rpc) => {
+    const endpoints = new Map([
+      ["/any", endpointOf({ ...(rpc && { rpc }) })],
+      ["/some", endpointOf({ ...(rpc && { rpc }), maxBytes: 10 })],
+    ]);
+    const { route } = routerWith({ endpoints });
+    expect((await route("", "/any", "PUT")).isTooLong).toBeUndefined();
+    const { isTooLong } = await route("", "/some", "PUT");
+    expect([isTooLong?.(new Uint8Array(), 10), isTooLong?.(new Uint8Array(), 11)]).toEqual([false, true]);
+  });
+
+  it("that throws is answered", async () => {
+    const failing: Endpoint = { methods: new Map([["PUT", { serve: () => Promise.reject(new Error("inner")) }]]) };
+    const { route } = routerWith({ endpoints: new Map([["/fails", failing]]) });
+    const { status, body } = await (await route("", "/fails", "PUT")).serve(request("", "/fails"));
+    expect([status, textOf(body)]).toEqual([500, JSON.stringify({ code: "internal", message: "internal error" })]);
+  });
+});
+
+it("heeds a decision that is a promise of another library", async () => {
+  // biome-ignore lint/suspicious/noThenProperty: this is what such a promise is
+  const authorize = () => ({ then: (_resolve: unknown, reject: (reason: unknown) => void) => reject(new Error("no")) });
+  const { route, seen } = routerWith({ authorize: authorize as never });
+  expect((await (await route()).serve(request("{}"))).status).toBe(500);
+  expect(seen).toEqual([]);
+});
+
 it("needs no promise where the decision needs none", () => {
   const { router } = routerWith({ authorize: authorizeBy(() => true, false) });
   expect(router.find("POST", PATH, JSON_TYPE)).not.toBeInstanceOf(Promise);
@@ -114,6 +151,19 @@ describe("the limit of calls", () => {
     const [third, fourth] = [await route(), await route()];
     const both = await Promise.all([third.serve(request("{}")), fourth.serve(request("{}"))]);
     expect(both.map(({ status }) => status)).toEqual([200, 429]);
+  });
+
+  it("counts calls whose authorization is pending", async () => {
+    let decide = () => {};
+    const decision = new Promise<void>((resolve) => (decide = resolve));
+    const { router, route } = routerWith({ authorize: () => decision, maxCalls: { max: 1 } });
+    const first = router.find("POST", PATH, JSON_TYPE);
+    expect((await (await route()).serve(request("{}"))).status).toBe(429);
+    decide();
+    const found = (await first) as Route;
+    expect((await found.serve(request("{}"))).status).toBe(200);
+    found.end?.();
+    expect((await (await route()).serve(request("{}"))).status).toBe(200);
   });
 
   it("does not hold for methods that are exempt", async () => {
@@ -151,6 +201,45 @@ describe("a refusal", () => {
     const { message, heard } = await refusal(body, path, httpMethod);
     expect([message, heard?.[0]]).toEqual([kind, expect.objectContaining({ kind, ...fields })]);
     if (path === PATH) expect(heard?.[1]).toBe("Say");
+  });
+
+  it("of a missing RPC is HTTP's for Connect, streams included, and gRPC's for gRPC", async () => {
+    const { router } = routerWith(options);
+    const answers: (readonly [string, number])[] = [];
+    for (const type of ["application/json", "application/connect+json", "application/grpc", "application/grpc-web"]) {
+      const found = router.find("POST", "/a.B/C", { "content-type": type }) as Route;
+      const { status, headers } = await found.serve(request("", "/a.B/C"));
+      answers.push([String(headers["content-type"]), status]);
+    }
+    // By the code that `onRefused` gives here.
+    expect(answers).toEqual([
+      ["application/json", 409],
+      ["application/json", 409],
+      ["application/grpc+proto", 200],
+      ["application/grpc-web+proto", 200],
+    ]);
+  });
+
+  it("of a stream says its metadata once", async () => {
+    const error = new ConnectError("no", Code.PermissionDenied, { "x-why": "because" });
+    const router = new Router({
+      routes: ({ rpc }) => rpc(TalkService.method.watch, async function* () {}),
+      authorize: () => {
+        throw error;
+      },
+    });
+    const path = "/talk.v1.TalkService/Watch";
+    const found = router.find("POST", path, { "content-type": "application/connect+json" }) as Route;
+    const { headers, body } = await found.serve(request("", path));
+    expect(headers["x-why"]).toBe("because");
+    expect(textOf(body)).not.toContain("because, because");
+  });
+
+  it("can be read by pages of other origins", () => {
+    const cors = { origins: "*", requestHeaders: [], responseHeaders: [] } as const;
+    const { router } = routerWith({ ...options, cors });
+    const response = router.refuse?.({ kind: "too-many-streams" }, { origin: "https://a.example" });
+    expect(response?.headers["access-control-allow-origin"]).toBe("*");
   });
 
   it("of what nobody would make a call of has a status alone by default", async () => {

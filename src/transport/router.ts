@@ -2,7 +2,6 @@ import type { DescMethod, DescMethodUnary, Message } from "@bufbuild/protobuf";
 import type { ConnectError } from "@connectrpc/connect";
 import type { Endpoint, EndpointCall, EndpointMethod } from "./endpoints.ts";
 import {
-  answerNow,
   type Find,
   type Found,
   type HeaderRecord,
@@ -10,11 +9,12 @@ import {
   type HttpResponse,
   pathOf,
   type Route,
+  respondWith,
   type StreamRoute,
 } from "./exchange.ts";
 import { Cors, type CorsOptions } from "./http/cors.ts";
 import type { Refuse } from "./http/dispatch.ts";
-import { Admission, type AdmissionOptions, type Admitted } from "./protocol/admission.ts";
+import { Admission, type AdmissionOptions, type AdmittedCall } from "./protocol/admission.ts";
 import { UnaryCall } from "./protocol/call.ts";
 import { formatOf, isRpcOnly } from "./protocol/content-types.ts";
 import { errorResponse } from "./protocol/error-responses.ts";
@@ -30,27 +30,33 @@ import {
 import { UnaryRoute, unaryFormat } from "./protocol/unary-route.ts";
 import { withWebText } from "./protocol/web-text.ts";
 
-/** What is served: Connect's routes and options, and what the transport adds. */
+/** Connect's routes and options, and those that the transport adds. */
 export interface RouterOptions extends RpcOptions, AdmissionOptions {
-  /** What the paths of all RPCs begin with. Default: nothing. */
+  /** The path prefix of all RPCs. Default: none. */
   readonly requestPathPrefix?: string;
-  /** What is served beside the RPCs, by path. Default: nothing. */
+  /** HTTP endpoints beside the RPCs, by path. Default: none. */
   readonly endpoints?: ReadonlyMap<string, Endpoint>;
-  /** What browsers of other origins may do with the RPCs. Default: nothing. */
+  /** What pages of other origins may do with the RPCs. Default: nothing. */
   readonly cors?: CorsOptions;
-  /** An error as what is no RPC answers it. Default: as Connect's unary calls do. */
+  /** Makes the error response of requests that are not RPCs. Default: as for Connect's unary calls. */
   readonly httpError?: (error: ConnectError) => HttpResponse;
 }
 
-/** Targets are visible ASCII (RFC 9112, 3.2); what else comes over HTTP/2 is one thing to one reader and another to the next. */
+/** A request target is visible ASCII (RFC 9112, 3.2). HTTP/2 servers and proxies interpret other bytes differently. */
 const PLAIN_TARGET = /^[\x21-\x7e]+$/;
 
-/** A path that browsers may ask for as an RPC's, be there one or not. */
+/** The form of an RPC path. CORS applies to it whether or not such an RPC exists. */
 const RPC_PATH = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;
 
-/** Finds what serves each request: a unary call by way of this transport, a stream by way of Connect's own handler, or an endpoint. */
+/**
+ * Finds the route of each request: a unary call of this transport, a streaming call of Connect's handler, or an
+ * endpoint.
+ */
 export class Router {
-  /** Undefined without `onRefused`: a refusal that is no call's is a status alone then. */
+  /**
+   * Makes the response to refused requests. Undefined without `onRefused`: then requests that are not calls get a bare
+   * status.
+   */
   readonly refuse: Refuse | undefined;
   readonly #options: RouterOptions;
   readonly #admission: Admission;
@@ -64,7 +70,7 @@ export class Router {
     this.#admission = new Admission(options);
     this.#cors = options.cors && new Cors(options.cors);
     this.#httpError = options.httpError ?? ((error) => errorResponse(formatOf("application/json"), error));
-    this.refuse = options.onRefused && ((refusal, headers) => this.#refused(refusal, headers));
+    this.refuse = options.onRefused && ((...refused) => this.#refuse(...refused));
     for (const { handler, unary } of collectRpcs(options)) {
       this.#rpcs.set((options.requestPathPrefix ?? "") + handler.requestPath, { handler: withWebText(handler), unary });
       if (unary) this.#unary.set(unary.desc, unary);
@@ -72,19 +78,22 @@ export class Router {
   }
 
   readonly find: Find = (httpMethod, target, headers) => {
-    if (!PLAIN_TARGET.test(target)) return answerNow(this.#refused({ kind: "malformed-http" }, headers));
+    if (!PLAIN_TARGET.test(target)) return respondWith(this.#refuse({ kind: "malformed-http" }, headers));
     const path = pathOf(target);
     const rpc = this.#rpcs.get(path);
-    if (rpc) return this.#readable(this.#call(rpc, httpMethod, target, headers), headers);
+    if (rpc) return this.#withCors(this.#call(rpc, httpMethod, target, headers), headers);
     const endpoint = this.#options.endpoints?.get(path);
     if (endpoint) return this.#endpoint(endpoint, httpMethod, headers);
     const format = formatOf(headers["content-type"]);
     const isRpc = RPC_PATH.test(path);
     const missing = () => {
-      const protocolName = isRpc || isRpcOnly(format) ? format.protocol : undefined;
-      return answerNow(this.#refused({ kind: "not-found" }, headers, { ...of(headers), protocolName }));
+      const isRpcCall = isRpc || format.protocol !== "connect";
+      const request = { ...unroutedRequest(headers), protocolName: isRpcCall ? format.protocol : undefined };
+      // Connect's clients know a missing RPC by the HTTP status.
+      if (format.protocol === "connect") return respondWith(this.#httpRefusal({ kind: "not-found" }, request));
+      return respondWith(this.#refusalResponse({ kind: "not-found" }, headers, request));
     };
-    return isRpc ? (this.#preflight(httpMethod, headers) ?? this.#readable(missing(), headers)) : missing();
+    return isRpc ? (this.#preflight(httpMethod, headers) ?? this.#withCors(missing(), headers)) : missing();
   };
 
   #call(rpc: Rpc, httpMethod: string, target: string, headers: HeaderRecord): Found {
@@ -92,28 +101,31 @@ export class Router {
     const format = unary && unaryFormat(unary, httpMethod, target, headers);
     if (!format) return this.#preflight(httpMethod, headers) ?? this.#stream(rpc, httpMethod, headers);
     return this.#admit(unary.desc, format.protocol, headers, {
-      letIn: (admitted) => new UnaryRoute(unary, format, admitted),
-      refuse: (error) => errorResponse(format, error),
+      onAdmitted: (admitted) => new UnaryRoute(unary, format, admitted),
+      onDenied: (error) => errorResponse(format, error),
     });
   }
 
-  /** Leaves a request to Connect's own handler, which is asked for streams, and for what it refuses if nobody else does. */
+  /** Routes a request to Connect's own handler: streaming calls and, without `onRefused`, requests that it refuses. */
   #stream({ handler, unary }: Rpc, httpMethod: string, headers: HeaderRecord): Found {
     const { method, allowedMethods } = handler;
     const isRefusing = this.refuse !== undefined;
     const format = formatOf(headers["content-type"]);
-    const request = { ...of(headers), method, protocolName: format.protocol };
+    const request = { ...unroutedRequest(headers), method, protocolName: format.protocol };
     if (isRefusing && !allowedMethods.includes(httpMethod)) {
-      return answerNow(this.#refused({ kind: "http-method", httpMethod, allowed: allowedMethods }, headers, request));
+      return respondWith(
+        this.#refusalResponse({ kind: "http-method", httpMethod, allowed: allowedMethods }, headers, request),
+      );
     }
     return this.#admit(method, format.protocol, headers, {
-      letIn: ({ contextValues }) => {
-        // What is unary is not Connect's to serve, in every form that there is of it.
+      onAdmitted: ({ contextValues }) => {
+        // Every valid unary request has been routed already, so this one is invalid for a unary method.
         const isServed = !unary && handler.supportedContentType(String(headers["content-type"] ?? ""));
-        if (isRefusing && !isServed) return answerNow(this.#refused({ kind: "content-type" }, headers, request));
+        if (isRefusing && !isServed)
+          return respondWith(this.#refusalResponse({ kind: "content-type" }, headers, request));
         return { handler, contextValues };
       },
-      refuse: (error) => errorResponse(format, error),
+      onDenied: (error) => errorResponse(format, error),
     });
   }
 
@@ -121,69 +133,71 @@ export class Router {
     const method = methods.get(httpMethod);
     if (!method) {
       const refusal: Refusal = { kind: "http-method", httpMethod, allowed: [...methods.keys()] };
-      return answerNow(this.#plainly(refusal, { ...of(headers), protocolName }));
+      return respondWith(this.#httpRefusal(refusal, { ...unroutedRequest(headers), protocolName }));
     }
     const { rpc } = method;
-    if (!rpc) return { serve: (request) => this.#served(method, request, this.#noCall(headers)) };
+    if (!rpc) {
+      const call = this.#withoutRpc(headers);
+      return { ...bodyLimit(method), serve: (request) => this.#serveEndpoint(method, request, call) };
+    }
     return this.#admit(rpc, protocolName ?? "http", headers, {
-      letIn: (admitted) => this.#endpointRoute(method, rpc, admitted),
-      refuse: this.#httpError,
+      onAdmitted: (admitted) => this.#endpointRoute(method, rpc, admitted),
+      onDenied: this.#httpError,
     });
   }
 
-  /** Asks by its header whether a call may come in. */
+  /** Authorizes a call by its headers, before its body is read. */
   #admit(
     method: DescMethod,
     protocolName: string,
     headers: HeaderRecord,
     then: {
-      readonly letIn: (admitted: Admitted) => Route | StreamRoute;
-      readonly refuse: (error: ConnectError) => HttpResponse;
+      readonly onAdmitted: (admitted: AdmittedCall) => Route | StreamRoute;
+      readonly onDenied: (error: ConnectError) => HttpResponse;
     },
   ): Found {
-    const refuse = (reason: unknown) => answerNow(then.refuse(asConnectError(reason)));
+    const refuse = (reason: unknown) => respondWith(then.onDenied(asConnectError(reason)));
     try {
       const admitted = this.#admission.admit(method, protocolName, headers);
-      return admitted instanceof Promise ? admitted.then(then.letIn, refuse) : then.letIn(admitted);
+      return admitted instanceof Promise ? admitted.then(then.onAdmitted, refuse) : then.onAdmitted(admitted);
     } catch (reason) {
       return refuse(reason);
     }
   }
 
-  #endpointRoute(method: EndpointMethod, rpc: DescMethodUnary, admitted: Admitted): Route {
-    const { maxBytes = 0 } = method;
+  #endpointRoute(method: EndpointMethod, rpc: DescMethodUnary, admitted: AdmittedCall): Route {
     return {
-      isTooLong: (_head, total) => total > maxBytes,
+      ...bodyLimit(method),
       serve: async (request) => {
-        let failureOfCall: unknown;
+        let callFailure: unknown;
         const call: EndpointCall = {
-          make: (message) =>
-            this.#make(rpc, message, request, admitted).catch((failure) => {
-              failureOfCall = failure;
+          invoke: (message) =>
+            this.#invokeRpc(rpc, message, request, admitted).catch((failure) => {
+              callFailure = failure;
               throw failure;
             }),
-          // What the interceptors made of a failure has been told.
-          errorOf: (failure) =>
-            failure === failureOfCall ? asConnectError(failure) : admitted.refuse({ kind: "endpoint", error: failure }),
+          // Interceptors have already converted, counted and logged the failure of the call.
+          toError: (failure) =>
+            failure === callFailure ? asConnectError(failure) : admitted.refuse({ kind: "endpoint", error: failure }),
         };
         try {
           admitted.begin();
         } catch (reason) {
           return this.#httpError(asConnectError(reason));
         }
-        return this.#served(method, request, call);
+        return this.#serveEndpoint(method, request, call);
       },
       end: () => admitted.end(),
     };
   }
 
-  /** Calls a method as a request for it would, through the same interceptors. */
-  async #make(
+  /** Calls a method through the interceptors, as a request for the RPC would. */
+  async #invokeRpc(
     rpc: DescMethodUnary,
     message: Message,
     source: HttpRequest,
-    admitted: Admitted,
-  ): ReturnType<EndpointCall["make"]> {
+    admitted: AdmittedCall,
+  ): ReturnType<EndpointCall["invoke"]> {
     const method = this.#unary.get(rpc);
     if (!method) throw new TypeError(`${rpc.name} is not routed`);
     const { protocolName, header: requestHeader, contextValues } = admitted;
@@ -199,53 +213,68 @@ export class Router {
     }
   }
 
-  /** Whatever an endpoint throws is answered. */
-  async #served(method: EndpointMethod, request: HttpRequest, call: EndpointCall): Promise<HttpResponse> {
+  /** Serves an endpoint. Whatever it throws becomes an error response. */
+  async #serveEndpoint(method: EndpointMethod, request: HttpRequest, call: EndpointCall): Promise<HttpResponse> {
     try {
       return await method.serve(request, call);
     } catch (failure) {
-      return this.#httpError(call.errorOf(failure));
+      return this.#httpError(call.toError(failure));
     }
   }
 
-  #noCall(headers: HeaderRecord): EndpointCall {
+  #withoutRpc(headers: HeaderRecord): EndpointCall {
     return {
-      make: () => Promise.reject(new TypeError("the endpoint names no RPC")),
-      errorOf: (error) => this.#told({ kind: "endpoint", error }, of(headers)),
+      invoke: () => Promise.reject(new TypeError("the endpoint names no RPC")),
+      toError: (error) => this.#errorFor({ kind: "endpoint", error }, unroutedRequest(headers)),
     };
   }
 
-  #readable(found: Found, headers: HeaderRecord): Found {
-    return this.#cors?.readable(found, headers) ?? found;
+  #withCors(found: Found, headers: HeaderRecord): Found {
+    return this.#cors?.withCors(found, headers) ?? found;
   }
 
   #preflight(httpMethod: string, headers: HeaderRecord): Route | undefined {
     const preflight = this.#cors?.preflight(httpMethod, headers);
-    return preflight && answerNow({ status: 204, headers: preflight, body: new Uint8Array(0) });
+    return preflight && respondWith({ status: 204, headers: preflight, body: new Uint8Array(0) });
   }
 
-  /** The answer to a request that is refused: in the protocol that its content type names, if that is one of RPCs alone. */
-  #refused(refusal: Refusal, headers: HeaderRecord, request: RefusedRequest = of(headers)): HttpResponse {
+  /** The response to a request that is refused before it is routed. Pages of other origins may read it, too. */
+  #refuse(refusal: Refusal, headers: HeaderRecord, method?: DescMethod): HttpResponse {
+    const protocolName = method && formatOf(headers["content-type"]).protocol;
+    const response = this.#refusalResponse(refusal, headers, { ...unroutedRequest(headers), method, protocolName });
+    return { ...response, headers: { ...response.headers, ...this.#cors?.headersFor(headers) } };
+  }
+
+  /**
+   * The response to a refused request: in the RPC protocol that its content type names, if the type is specific to
+   * RPCs.
+   */
+  #refusalResponse(refusal: Refusal, headers: HeaderRecord, request: RefusedRequest): HttpResponse {
     const format = formatOf(headers["content-type"]);
-    if (request.method === undefined && !isRpcOnly(format)) return this.#plainly(refusal, request);
+    if (request.method === undefined && !isRpcOnly(format)) return this.#httpRefusal(refusal, request);
     const status = REFUSAL_STATUS[refusal.kind];
     return this.#options.onRefused
-      ? errorResponse(format, this.#told(refusal, request), status)
+      ? errorResponse(format, this.#errorFor(refusal, request), status)
       : { status: status ?? 400, headers: {}, body: "" };
   }
 
-  /** The answer to a refused request that is of no protocol of RPCs. */
-  #plainly(refusal: Refusal, request: RefusedRequest): HttpResponse {
-    if (this.#options.onRefused) return this.#httpError(this.#told(refusal, request));
+  /** The response to a refused request that is not an RPC. */
+  #httpRefusal(refusal: Refusal, request: RefusedRequest): HttpResponse {
+    if (this.#options.onRefused) return this.#httpError(this.#errorFor(refusal, request));
     return { status: REFUSAL_STATUS[refusal.kind] ?? 400, headers: {}, body: "" };
   }
 
-  #told(refusal: Refusal, request: RefusedRequest): ConnectError {
+  #errorFor(refusal: Refusal, request: RefusedRequest): ConnectError {
     return this.#options.onRefused?.(refusal, request) ?? defaultError(refusal);
   }
 }
 
-/** What is known of a request that is for no RPC. */
-function of(headers: HeaderRecord): RefusedRequest {
+/** Describes a request that is not for an RPC to `onRefused`. */
+function unroutedRequest(headers: HeaderRecord): RefusedRequest {
   return { method: undefined, protocolName: undefined, header: new RecordHeaders(headers), arrived: undefined };
+}
+
+/** How much of the body an endpoint wants: none of it unless it says so. */
+function bodyLimit({ maxBytes }: EndpointMethod): Pick<Route, "isTooLong"> {
+  return maxBytes === undefined ? {} : { isTooLong: (_head, total) => total > maxBytes };
 }

@@ -11,7 +11,7 @@ import type { OwnPortOptions } from "./own-ports.ts";
  * its first argument. What it serves: `/memory` tells what the process holds,
  * and anything else answers with as many bytes as the field `x-bytes` says.
  */
-const { tls, maxConnections, deadLookMs, ...limits } = JSON.parse(process.argv[2] ?? "{}") as OwnPortOptions;
+const { tls, maxConnections, deadSessionCheckMs, ...limits } = JSON.parse(process.argv[2] ?? "{}") as OwnPortOptions;
 const gc = (globalThis as { gc?: () => void }).gc;
 let served = 0;
 let failures = 0;
@@ -53,7 +53,7 @@ const port = await openPort(
     host: "127.0.0.1",
     port: 0,
     ...(maxConnections !== undefined && { maxConnections }),
-    ...(deadLookMs !== undefined && { deadLookMs }),
+    ...(deadSessionCheckMs !== undefined && { deadSessionCheckMs }),
     tls: tls && {
       cert: readFileSync(tls.certFile, "utf8"),
       key: readFileSync(tls.keyFile, "utf8"),

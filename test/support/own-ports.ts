@@ -10,10 +10,10 @@ import { denoRun, type Runtime } from "./server.ts";
 export interface OwnPortOptions {
   readonly tls?: Pick<Certificate, "certFile" | "keyFile"> | undefined;
   readonly maxConnections?: number;
-  readonly deadLookMs?: number;
+  readonly deadSessionCheckMs?: number;
   readonly arrivalTimeoutMs?: number;
   readonly readTimeoutMs?: number;
-  readonly streams?: { readonly max?: number; readonly maxOfConnection?: number; readonly lifetimeMs?: number };
+  readonly streams?: { readonly max?: number; readonly maxPerConnection?: number; readonly lifetimeMs?: number };
 }
 
 /** A port in a process of its own. */

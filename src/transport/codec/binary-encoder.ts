@@ -9,9 +9,9 @@ type WriteMessage = (sink: ByteSink, message: Fields) => void;
 /**
  * Encodes a message.
  *
- * @param front how many bytes to leave free in front of it, default none; they hold anything
+ * @param headroom how many bytes to leave free before the message, default 0; their content is undefined
  */
-export type BinaryEncoder = (message: Message, front?: number) => Buffer<ArrayBuffer>;
+export type BinaryEncoder = (message: Message, headroom?: number) => Buffer<ArrayBuffer>;
 
 const enum_ = ScalarType.INT32;
 const VARINT = 0;
@@ -27,17 +27,16 @@ const SCALARS: { readonly [type in ScalarType]?: readonly [wireType: number, wri
 };
 
 /**
- * Makes a function that encodes messages of a type as `toBinary` does, to the
- * same bytes, several times as fast: what to do with each field is found out
- * once. Undefined for types that it does not know all of. It throws on messages
- * that it cannot encode, which `toBinary` may still know what to do with.
+ * Compiles an encoder for a message type. It produces the same bytes as `toBinary`, several times as fast, because it
+ * decides once per type how to write each field. Returns undefined for types with a field that it does not support. The
+ * encoder throws on messages that it cannot encode; `toBinary` may still be able to.
  */
 export function compileBinaryEncoder(desc: DescMessage): BinaryEncoder | undefined {
   const write = compileMessage(desc, new Map());
   if (!write) return undefined;
   const sink = new ByteSink();
-  return (message, front = 0) => {
-    sink.reset(front);
+  return (message, headroom = 0) => {
+    sink.reset(headroom);
     write(sink, message as unknown as Fields);
     return sink.bytes();
   };
@@ -49,8 +48,8 @@ function compileMessage(desc: DescMessage, known: Map<DescMessage, WriteMessage>
   const writers: WriteMessage[] = [];
   const { typeName } = desc;
   const writeMessage: WriteMessage = (sink, message) => {
-    if (message["$typeName"] !== typeName) throw new TypeError("is of another type");
-    if (message["$unknown"] !== undefined) throw new TypeError("has unknown fields");
+    if (message["$typeName"] !== typeName) throw new TypeError("the message is of another type");
+    if (message["$unknown"] !== undefined) throw new TypeError("the message has unknown fields");
     for (const write of writers) write(sink, message);
   };
   known.set(desc, writeMessage);
@@ -67,7 +66,7 @@ function compileMessage(desc: DescMessage, known: Map<DescMessage, WriteMessage>
 }
 
 function compileField(field: DescField, known: Map<DescMessage, WriteMessage>): Write | undefined {
-  // A message without it must not be encoded.
+  // `toBinary` refuses a message without a required field.
   if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return undefined;
   switch (field.fieldKind) {
     case "scalar":
@@ -107,10 +106,11 @@ function compileSubmessage(
   { message: desc, parent }: DescField & { readonly message: DescMessage },
   known: Map<DescMessage, WriteMessage>,
 ): Write | undefined {
-  // Fields of these types hold what is wrapped; those of a Value hold messages where other fields hold JSON objects.
+  // A wrapper field holds the wrapped value. A field of Value holds messages, where other fields hold plain JSON
+  // objects.
   if (isWrapperDesc(desc) || parent.typeName === "google.protobuf.Value") return undefined;
   const tag = tagOf(fieldNumber, DELIMITED);
-  // A field of this type holds a plain JSON object, not a message.
+  // A Struct field holds a plain JSON object, not a message.
   const write = desc.typeName === "google.protobuf.Struct" ? writeJsonObject : compileMessage(desc, known);
   if (!write) return undefined;
   return (sink, value) => {
@@ -141,13 +141,13 @@ function compileMap(field: DescField & { fieldKind: "map" }, known: Map<DescMess
   };
 }
 
-/** What a field of type google.protobuf.Struct holds. */
+/** Writes the value of a google.protobuf.Struct field. */
 function writeJsonObject(sink: ByteSink, object: Fields): void {
-  if (!isPlainObject(object)) throw new TypeError("no JSON object");
+  if (!isPlainObject(object)) throw new TypeError("not a JSON object");
   writeStruct(sink, object);
 }
 
-/** A JSON object as a google.protobuf.Struct. */
+/** Writes a JSON object as a google.protobuf.Struct. */
 function writeStruct(sink: ByteSink, object: Fields): void {
   for (const key of Object.keys(object)) {
     sink.varint(tagOf(1, DELIMITED));
@@ -160,7 +160,7 @@ function writeStruct(sink: ByteSink, object: Fields): void {
   }
 }
 
-/** A JSON value as a google.protobuf.Value behind its length. */
+/** Writes a JSON value as a length-prefixed google.protobuf.Value. */
 function writeValue(sink: ByteSink, value: unknown): void {
   const start = sink.begin();
   switch (typeof value) {
@@ -180,7 +180,7 @@ function writeValue(sink: ByteSink, value: unknown): void {
       writeNullOrNested(sink, value);
       break;
     default:
-      throw new TypeError("no JSON value");
+      throw new TypeError("not a JSON value");
   }
   sink.end(start);
 }

@@ -1,34 +1,34 @@
 const FIRST_BYTES = 4096;
 const MAX_KEPT_BYTES = 1024 * 1024;
-/** Up to this length a loop over the characters is faster than the runtime's encoder; below 128, so that a length takes one byte. */
-const MAX_LOOPED = 64;
-
 /**
- * Writes protobuf's wire format (https://protobuf.dev/programming-guides/encoding/)
- * into one buffer that is used again and again.
+ * Up to this length a loop over the characters is faster than the runtime's encoder. It is below 128, so that the
+ * length prefix takes one byte.
  */
+const MAX_ASCII_LOOP = 64;
+
+/** Writes protobuf's wire format (https://protobuf.dev/programming-guides/encoding/) into one buffer that it reuses. */
 export class ByteSink {
   #buffer = Buffer.allocUnsafe(FIRST_BYTES);
   #at = 0;
 
   /**
-   * Forgets what was written.
+   * Discards what was written.
    *
-   * @param front how many bytes to leave free in front of what is written
+   * @param headroom how many bytes to leave free at the start
    */
-  reset(front = 0): void {
-    this.#at = front;
+  reset(headroom = 0): void {
+    this.#at = headroom;
     if (this.#buffer.byteLength > MAX_KEPT_BYTES) this.#buffer = Buffer.allocUnsafe(FIRST_BYTES);
   }
 
-  /** A copy of what was written; what was left free in front holds anything. */
+  /** A copy of what was written. The content of the headroom is undefined. */
   bytes(): Buffer<ArrayBuffer> {
     const copy = Buffer.allocUnsafe(this.#at) as Buffer<ArrayBuffer>;
     this.#buffer.copy(copy, 0, 0, this.#at);
     return copy;
   }
 
-  /** An unsigned number below 2^32 as a varint; a field's tag or a length. */
+  /** Writes an unsigned number below 2^32 as a varint: a tag or a length. */
   varint(value: number): void {
     this.#reserve(5);
     let rest = value;
@@ -39,25 +39,29 @@ export class ByteSink {
     this.#buffer[this.#at++] = rest;
   }
 
-  /** A signed 32-bit number, as int32 and enum are written: negative ones with ten bytes. */
+  /**
+   * Writes a signed 32-bit number as int32 and enum fields are written: negative ones take ten bytes.
+   *
+   * @throws RangeError when the value is not an int32
+   */
   int32(value: number): void {
-    if (!Number.isInteger(value) || value < -0x80000000 || value > 0x7fffffff) throw new RangeError("no int32");
+    if (!Number.isInteger(value) || value < -0x80000000 || value > 0x7fffffff) throw new RangeError("not an int32");
     if (value >= 0) this.varint(value);
     else this.int64(BigInt(value));
   }
 
   /**
-   * A signed 64-bit number as a varint.
+   * Writes a signed 64-bit number as a varint.
    *
-   * @throws RangeError when it is no bigint, or needs more bits
+   * @throws RangeError when the value is not a bigint, or needs more bits
    */
   int64(value: bigint): void {
-    if (typeof value !== "bigint") throw new RangeError("no int64");
+    if (typeof value !== "bigint") throw new RangeError("not an int64");
     if (value >= 0n && value <= 0xffffffffn) {
       this.varint(Number(value));
       return;
     }
-    if (BigInt.asIntN(64, value) !== value) throw new RangeError("no int64");
+    if (BigInt.asIntN(64, value) !== value) throw new RangeError("not an int64");
     this.#reserve(10);
     let rest = BigInt.asUintN(64, value);
     while (rest > 0x7fn) {
@@ -67,30 +71,30 @@ export class ByteSink {
     this.#buffer[this.#at++] = Number(rest);
   }
 
-  /** One byte, 0 or 1. */
+  /** Writes one byte, 0 or 1. */
   bool(value: boolean): void {
     this.#reserve(1);
     this.#buffer[this.#at++] = value ? 1 : 0;
   }
 
-  /** Eight bytes, little-endian. */
+  /** Writes eight bytes, little-endian. */
   double(value: number): void {
     this.#reserve(8);
     this.#at = this.#buffer.writeDoubleLE(value, this.#at);
   }
 
   /**
-   * A text in UTF-8 behind its length.
+   * Writes a length-prefixed string in UTF-8.
    *
-   * @throws TypeError when it is no string
+   * @throws TypeError when the value is not a string
    */
   string(value: string): void {
-    if (typeof value !== "string") throw new TypeError("no string");
+    if (typeof value !== "string") throw new TypeError("not a string");
     const most = value.length * 3;
     this.#reserve(most + 5);
-    if (value.length <= MAX_LOOPED && this.#ascii(value)) return;
+    if (value.length <= MAX_ASCII_LOOP && this.#ascii(value)) return;
     if (most <= 0x7f) {
-      // Its length takes one byte whatever it is, so it can be written after the text.
+      // The length prefix takes one byte in any case, so it can be written after the string.
       const length = this.#buffer.write(value, this.#at + 1, "utf8");
       this.#buffer[this.#at] = length;
       this.#at += 1 + length;
@@ -100,7 +104,7 @@ export class ByteSink {
     this.#at += this.#buffer.write(value, this.#at, "utf8");
   }
 
-  /** Writes a short text behind its length if it is ASCII. */
+  /** Writes a short length-prefixed string; false if it is not ASCII. */
   #ascii(value: string): boolean {
     const buffer = this.#buffer;
     const { length } = value;
@@ -115,13 +119,13 @@ export class ByteSink {
     return true;
   }
 
-  /** Begins what is written behind its length; give the answer to `end`. */
+  /** Begins a length-prefixed value. Pass the result to `end`. */
   begin(): number {
     this.#reserve(1);
     return this.#at++;
   }
 
-  /** Ends what `begin` began, and puts its length in front. */
+  /** Ends a length-prefixed value, and writes its length. */
   end(start: number): void {
     const length = this.#at - start - 1;
     if (length <= 0x7f) {

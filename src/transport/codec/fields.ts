@@ -2,12 +2,12 @@ import { type DescField, ScalarType } from "@bufbuild/protobuf";
 import { scalarZeroValue } from "@bufbuild/protobuf/reflect";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 
-/** A message, by the local names of its fields. */
+/** A message as a record, by the local names of its fields. */
 export type Fields = { readonly [localName: string]: unknown };
 
 /**
- * Makes a function that gives a field's value in a message; undefined when it is not set, by the presence rules of
- * protobuf. It throws where protobuf-es takes what is undefined for set.
+ * Makes a getter for a field. It returns undefined when the field is not set by protobuf's presence rules. It throws
+ * where protobuf-es counts an undefined value as set.
  */
 export function fieldGetter(field: DescField): (message: Fields) => unknown {
   const name = field.localName;
@@ -19,7 +19,7 @@ export function fieldGetter(field: DescField): (message: Fields) => unknown {
     };
   }
   if (field.presence !== FeatureSet_FieldPresence.IMPLICIT) {
-    // What is not set may have a default on the prototype.
+    // A field that is not set may have a default value on the prototype.
     return (message) => (Object.hasOwn(message, name) ? message[name] : undefined);
   }
   switch (field.fieldKind) {
@@ -33,7 +33,7 @@ export function fieldGetter(field: DescField): (message: Fields) => unknown {
       throw new TypeError("messages always have a presence of their own");
     case "scalar":
       if (field.scalar === ScalarType.DOUBLE || field.scalar === ScalarType.FLOAT) {
-        // A negative zero is a value.
+        // Negative zero counts as set.
         return (message) => (Object.is(message[name], 0) ? undefined : defined(message[name]));
       }
       return unlessZero(name, scalarZeroValue(field.scalar, field.longAsString));
@@ -52,7 +52,10 @@ function defined(value: unknown): unknown {
   return value;
 }
 
-/** Whether a value is an object as JSON.parse makes them: no array, and of no class that has a JSON of its own. */
+/**
+ * Whether a value is an object such as JSON.parse makes: not an array, and not an instance of a class, which may have
+ * its own `toJSON`.
+ */
 export function isPlainObject(value: unknown): value is Fields {
   if (typeof value !== "object" || value === null) return false;
   const prototype = Object.getPrototypeOf(value);

@@ -6,19 +6,19 @@ import { compileJsonEncoder } from "./json-encoder.ts";
 import { hasLenientJson, requireStrictJson } from "./strict-json.ts";
 import { structDetour } from "./struct-detour.ts";
 
-/** Turns the messages of a method into bytes and back; throws ConnectErrors. */
+/** Converts the messages of a method to bytes and back. Throws ConnectErrors. */
 export interface Serialization {
   readonly isBinary: boolean;
   readonly parse: (bytes: Uint8Array) => Message;
-  /** Texts stand for their UTF-8. */
+  /** A string stands for its UTF-8 bytes. */
   readonly serialize: (message: Message) => Uint8Array | string;
-  /** Room in front, and the message behind it; undefined where only `serialize` knows how. */
-  readonly serializeBehind: (message: Message, front: number) => Buffer<ArrayBuffer> | undefined;
+  /** Serializes a message behind `headroom` free bytes; undefined when only `serialize` can encode the message. */
+  readonly serializeWithHeadroom: (message: Message, headroom: number) => Buffer<ArrayBuffer> | undefined;
 }
 
 type Parser = Pick<Serialization, "parse">;
 
-/** How the messages of a method are written in protobuf's binary format. */
+/** The serialization of a method's messages in protobuf's binary format. */
 export function binarySerialization(desc: DescMethodUnary, options: UniversalHandlerOptions): Serialization {
   const output = createMethodSerializationLookup(desc, options.binaryOptions, undefined, options).getO(true);
   return serialization(true, { input: binaryInput(desc, options), output }, options, {
@@ -26,16 +26,16 @@ export function binarySerialization(desc: DescMethodUnary, options: UniversalHan
   });
 }
 
-/** How they are written in JSON. */
+/** The serialization of a method's messages in JSON. */
 export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandlerOptions): Serialization {
   const lookup = createMethodSerializationLookup(desc, undefined, options.jsonOptions, options);
-  const input = strictly(desc, lookup.getI(false));
+  const input = strictJsonParser(desc, lookup.getI(false));
   return serialization(false, { input, output: lookup.getO(false) }, options, {
     toText: hasWriteOptions(options.jsonOptions) ? undefined : compileJsonEncoder(desc.output),
   });
 }
 
-/** How Connect decodes the binary requests of a method, but that repetitions within them cost no more than their bytes. */
+/** Connect's binary parser, modified so that the cost of repeated Struct fields is linear in their bytes. */
 function binaryInput(desc: DescMethodUnary, options: UniversalHandlerOptions): Parser {
   const detour = structDetour(desc.input);
   const method = detour ? { ...desc, input: detour.desc } : desc;
@@ -50,8 +50,8 @@ function binaryInput(desc: DescMethodUnary, options: UniversalHandlerOptions): P
   };
 }
 
-/** Parses JSON as Connect does, but for what protobuf-es takes for a message although it is none. */
-function strictly({ input: desc }: DescMethodUnary, input: Parser): Parser {
+/** Connect's JSON parser, which also refuses invalid JSON that protobuf-es accepts. */
+function strictJsonParser({ input: desc }: DescMethodUnary, input: Parser): Parser {
   if (!hasLenientJson(desc)) return input;
   return {
     parse: (bytes) => {
@@ -66,7 +66,10 @@ function strictly({ input: desc }: DescMethodUnary, input: Parser): Parser {
   };
 }
 
-/** What Connect does, by way of the compiled functions where those know how and the limits are kept. */
+/**
+ * Uses the compiled encoders if they support the message and it is within the size limit, and Connect's serialization
+ * otherwise.
+ */
 function serialization(
   isBinary: boolean,
   { input, output }: { readonly input: Parser; readonly output: { serialize(message: Message): Uint8Array } },
@@ -77,12 +80,12 @@ function serialization(
   },
 ): Serialization {
   const { encode, toText } = compiled;
-  const serializeBehind = (message: Message, front: number) => {
+  const serializeWithHeadroom = (message: Message, headroom: number) => {
     try {
-      const bytes = encode?.(message, front);
-      return bytes && bytes.byteLength - front <= writeMaxBytes ? bytes : undefined;
+      const bytes = encode?.(message, headroom);
+      return bytes && bytes.byteLength - headroom <= writeMaxBytes ? bytes : undefined;
     } catch {
-      // Connect's own encoder knows what is wrong with it, or how it is done.
+      // Connect's own encoder either encodes the message or throws the right error.
       return undefined;
     }
   };
@@ -90,7 +93,7 @@ function serialization(
     try {
       const text = toText?.(message);
       if (text === undefined) return undefined;
-      // A character has at most three bytes, so that few texts need be measured.
+      // A UTF-16 unit takes at most three bytes in UTF-8, so few texts need to be measured.
       return text.length * 3 <= writeMaxBytes || Buffer.byteLength(text) <= writeMaxBytes ? text : undefined;
     } catch {
       return undefined;
@@ -99,12 +102,15 @@ function serialization(
   return {
     isBinary,
     parse: (bytes) => input.parse(plainBytes(bytes)),
-    serialize: (message) => serializeBehind(message, 0) ?? serializeText(message) ?? output.serialize(message),
-    serializeBehind,
+    serialize: (message) => serializeWithHeadroom(message, 0) ?? serializeText(message) ?? output.serialize(message),
+    serializeWithHeadroom,
   };
 }
 
-/** The same bytes, and no Buffer: fields of messages are cut out of them, and `slice` of a Buffer does not copy. */
+/**
+ * Converts a Buffer to a plain Uint8Array over the same memory. protobuf-es copies bytes fields with `slice`, which
+ * does not copy on a Buffer.
+ */
 function plainBytes({ buffer, byteOffset, byteLength }: Uint8Array): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }

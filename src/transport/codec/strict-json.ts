@@ -1,6 +1,6 @@
 import type { DescField, DescMessage } from "@bufbuild/protobuf";
 
-/** What protobuf's JSON has for a Duration; protobuf-es looks at the beginning alone. */
+/** The JSON format of a Duration. protobuf-es only checks the beginning. */
 const DURATION = /^-?[0-9]+(?:\.[0-9]{1,9})?s$/;
 
 const DURATION_TYPE = "google.protobuf.Duration";
@@ -12,16 +12,16 @@ const ANYTHING: IsStrict = () => true;
 const made = new Map<DescMessage, IsStrict>();
 
 /**
- * Refuses what protobuf-es takes for the JSON of a message although it is none: a duration such as `300s of grace`.
- * Whatever else is wrong with it is left to protobuf-es.
+ * Refuses JSON that protobuf-es accepts although it is invalid: a duration such as `300s of grace`. It leaves all other
+ * errors to protobuf-es.
  *
- * @throws Error with protobuf-es' text
+ * @throws Error with the text of protobuf-es
  */
 export function requireStrictJson(desc: DescMessage, json: unknown): void {
   if (!messageCheck(desc)(json)) throw new Error("cannot decode message google.protobuf.Duration from JSON");
 }
 
-/** Whether messages of a type may hold what `requireStrictJson` refuses. */
+/** Whether messages of a type may contain JSON that `requireStrictJson` refuses. */
 export function hasLenientJson(desc: DescMessage, seen: Set<DescMessage> = new Set()): boolean {
   if (desc.typeName === DURATION_TYPE) return true;
   if (isWellKnown(desc) || seen.has(desc)) return false;
@@ -33,7 +33,7 @@ function strictness(desc: DescMessage): IsStrict {
   const known = made.get(desc);
   if (known) return known;
   if (!hasLenientJson(desc)) return ANYTHING;
-  // A type that holds itself is asked for while it is made.
+  // A recursive type looks up its own check while the check is being made.
   let isStrict = ANYTHING;
   made.set(desc, (json) => isStrict(json));
   const fields = desc.fields.flatMap((field) => {
@@ -51,7 +51,7 @@ function fieldCheck({ message, fieldKind }: DescField): IsStrict {
   if (!message) return ANYTHING;
   const check = messageCheck(message);
   if (check === ANYTHING || fieldKind === "message") return check;
-  // Of a list, or of a map.
+  // The field is a list or a map.
   return (json) => !isObject(json) || Object.values(json).every(check);
 }
 
@@ -60,7 +60,7 @@ function messageCheck(message: DescMessage): IsStrict {
   return isWellKnown(message) ? ANYTHING : strictness(message);
 }
 
-/** Whether its JSON is of a form of its own. */
+/** Whether the type has a JSON format of its own. */
 function isWellKnown({ typeName }: DescMessage): boolean {
   return typeName.startsWith("google.protobuf.");
 }

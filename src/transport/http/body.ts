@@ -1,35 +1,35 @@
 import type { Readable } from "node:stream";
 import type { Route } from "../exchange.ts";
-import type { ConnectionHoldings, GiveUpReason, Held, Holdings } from "./holdings.ts";
+import type { BudgetEntry, ConnectionUsage, EvictionReason, MemoryBudget } from "./memory-budget.ts";
 
-/** What tells how long a body may be. */
+/** The route's limit for a body. */
 type BodyLimit = Pick<Route, "isTooLong">;
 
-/** The least that a buffer for several pieces holds, in bytes. */
+/** The smallest buffer that collects several chunks, in bytes. */
 const MIN_BUFFER_BYTES = 4096;
 
-/** What of a body is looked at to tell how long it is; the header of an envelope fits. */
+/** How much of a body is inspected for its length, in bytes. An envelope header fits. */
 const HEAD_BYTES = 16;
 
-/** The bytes of a body that comes in pieces. */
-export class Pieces {
+/** Collects the chunks of a body. */
+export class BodyBuffer {
   #buffer: Uint8Array | undefined;
   #length = 0;
-  /** Whether the buffer is the first piece, as it came. */
+  /** Whether the buffer is the first chunk itself, not a copy. */
   #isBorrowed = false;
   #head: Uint8Array | undefined;
 
-  /** What is kept, in bytes: a piece keeps the whole buffer that it came in. */
-  get keptBytes(): number {
+  /** The memory held, in bytes. A chunk keeps the whole ArrayBuffer alive that it is a view of. */
+  get heldBytes(): number {
     return this.#buffer === undefined ? 0 : this.#isBorrowed ? this.#buffer.buffer.byteLength : this.#buffer.byteLength;
   }
 
-  /** How long the body is so far, in bytes. */
+  /** The length of the body so far, in bytes. */
   get length(): number {
     return this.#length;
   }
 
-  /** The first bytes, more of them than an envelope's header has unless fewer came. */
+  /** The first bytes of the body: enough for an envelope header, or fewer when fewer arrived. */
   get head(): Uint8Array {
     if (this.#head === undefined || (this.#head.byteLength < HEAD_BYTES && this.#head.byteLength < this.#length)) {
       this.#head = this.bytes();
@@ -37,25 +37,28 @@ export class Pieces {
     return this.#head;
   }
 
-  /** Adds a piece. Most bodies are one, which is kept as it is; several are copied, for each has a buffer of its own. */
-  add(piece: Uint8Array): void {
-    const length = this.#length + piece.byteLength;
+  /**
+   * Adds a chunk. Most bodies are a single chunk, which is kept as it is. Further chunks are copied into one buffer,
+   * because each chunk would keep a buffer of its own.
+   */
+  add(chunk: Uint8Array): void {
+    const length = this.#length + chunk.byteLength;
     if (this.#buffer === undefined) {
-      this.#buffer = piece;
+      this.#buffer = chunk;
       this.#isBorrowed = true;
     } else {
       if (this.#isBorrowed || length > this.#buffer.byteLength) this.#moveTo(Math.max(2 * this.#length, length));
-      this.#buffer.set(piece, this.#length);
+      this.#buffer.set(chunk, this.#length);
     }
     this.#length = length;
   }
 
-  /** Copies what came in a larger buffer; there is nothing to gain before it is known that the body is not complete. */
+  /** Copies a chunk that is a small part of a larger buffer. This only pays off for bodies that stay incomplete. */
   compact(): void {
-    if (this.#isBorrowed && this.#length < this.keptBytes / 2) this.#moveTo(this.#length);
+    if (this.#isBorrowed && this.#length < this.heldBytes / 2) this.#moveTo(this.#length);
   }
 
-  /** The body so far, not copied. */
+  /** The body so far, without a copy. */
   bytes(): Uint8Array {
     return this.#buffer === undefined ? EMPTY : this.#buffer.subarray(0, this.#length);
   }
@@ -69,85 +72,92 @@ export class Pieces {
   }
 }
 
-/** What becomes of a body. */
+/** Callbacks of `collectBody`; exactly one is called, unless the source closes first. */
 export interface BodyEvents {
-  /** It is complete, or so long that the rest need not be read; then the source is left flowing to nowhere. */
+  /**
+   * The body is complete, or so long that the rest need not be read. In that case the source keeps flowing and its data
+   * is discarded.
+   */
   readonly onBody: (body: Uint8Array) => void;
-  /** It did not come in time, or there is no room for it. */
-  readonly onGivenUp: (reason: GiveUpReason) => void;
+  /** The body was evicted from the memory budget. */
+  readonly onEvicted: (reason: EvictionReason) => void;
 }
 
-/** Collects the body of a request. */
+/** Collects the body of a request within the memory budget. */
 export function collectBody(
   source: Readable,
-  { route, bodies, connection }: { route: BodyLimit; bodies: Holdings; connection: object },
+  { route, bodies, connection }: { route: BodyLimit; bodies: MemoryBudget; connection: object },
   events: BodyEvents,
 ): void {
-  const body = new Collection(source, route, bodies, connection, events);
+  const body = new BodyCollector(source, route, bodies, connection, events);
   body.start();
 }
 
-/** A body on its way. */
-class Collection implements Held {
+/** A body that is being received. */
+class BodyCollector implements BudgetEntry {
   bytes = 0;
-  since = 0;
-  readonly connection: ConnectionHoldings;
+  addedAt = 0;
+  readonly connection: ConnectionUsage;
   readonly #source: Readable;
   readonly #route: BodyLimit;
-  readonly #bodies: Holdings;
+  readonly #bodies: MemoryBudget;
   readonly #events: BodyEvents;
-  readonly #pieces = new Pieces();
-  #kept = 0;
+  readonly #received = new BodyBuffer();
+  #heldBytes = 0;
 
-  constructor(source: Readable, route: BodyLimit, bodies: Holdings, connection: object, events: BodyEvents) {
+  constructor(source: Readable, route: BodyLimit, bodies: MemoryBudget, connection: object, events: BodyEvents) {
     this.#source = source;
     this.#route = route;
     this.#bodies = bodies;
     this.#events = events;
-    this.connection = bodies.of(connection);
+    this.connection = bodies.usageOf(connection);
   }
 
   start(): void {
     const source = this.#source;
     source.on("data", this.#onData);
     source.once("end", this.#onEnd);
-    source.once("close", this.#letGo);
+    source.once("close", this.#release);
     this.#bodies.add(this, 0);
+    // An empty body may have ended while its route was being found.
+    if (source.readableEnded) this.#onEnd();
+    // So may the connection have been closed, behind other requests of a pipeline.
+    else if (source.destroyed) this.#release();
   }
 
-  giveUp(reason: GiveUpReason): void {
+  evict(reason: EvictionReason): void {
     this.#source.off("data", this.#onData);
-    this.#events.onGivenUp(reason);
+    this.#events.onEvicted(reason);
   }
 
-  tend(): void {
-    this.#pieces.compact();
+  onTick(): void {
+    this.#received.compact();
     this.#account();
   }
 
-  readonly #onData = (piece: Uint8Array): void => {
-    const pieces = this.#pieces;
-    pieces.add(piece);
-    if (this.#route.isTooLong?.(pieces.head, pieces.length)) {
-      // What still comes goes nowhere.
+  readonly #onData = (chunk: Uint8Array): void => {
+    const buffer = this.#received;
+    buffer.add(chunk);
+    if (this.#route.isTooLong?.(buffer.head, buffer.length)) {
+      // Without the listener, further data is discarded.
       this.#source.off("data", this.#onData);
       this.#onEnd();
     } else this.#account();
   };
 
   readonly #onEnd = (): void => {
-    // It may have been given up, or have been too long.
-    if (this.#letGo()) this.#events.onBody(this.#pieces.bytes());
+    // The body may have been evicted, or may have been too long.
+    if (this.#release()) this.#events.onBody(this.#received.bytes());
   };
 
-  readonly #letGo = (): boolean => this.#bodies.remove(this);
+  readonly #release = (): boolean => this.#bodies.remove(this);
 
   #account(): void {
-    const kept = this.#pieces.keptBytes;
-    if (kept === this.#kept) return;
-    const more = kept - this.#kept;
-    this.#kept = kept;
-    this.#bodies.grow(this, more);
+    const heldBytes = this.#received.heldBytes;
+    if (heldBytes === this.#heldBytes) return;
+    const more = heldBytes - this.#heldBytes;
+    this.#heldBytes = heldBytes;
+    this.#bodies.adjust(this, more);
   }
 }
 

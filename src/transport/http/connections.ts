@@ -2,64 +2,66 @@ import type { ServerResponse } from "node:http";
 import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
 
-/** The socket of each HTTP/2 connection: node:http2 hands out one that cannot be ended. */
+/** The socket of each HTTP/2 connection. node:http2 exposes only a proxy that cannot be destroyed. */
 const sockets = new WeakMap<Http2Session, Socket>();
 
-/** Ends an HTTP/2 connection whose other end does not read: by itself it would wait for what is still to be written. */
+/**
+ * Closes an HTTP/2 connection whose peer does not read. Otherwise node:http2 would wait until all pending data is
+ * written.
+ */
 export function endConnection(session: Http2Session): void {
   session.destroy();
   sockets.get(session)?.destroy();
 }
 
-/** How often idle connections are looked for, at most, in milliseconds. */
-const LOOK_MS = 1000;
+/** The minimum time between two searches for idle connections, in milliseconds. */
+const CHECK_MS = 1000;
 
-/** How many looks a connection must have been silent for to make room. */
-const SILENT_LOOKS = 2;
+/** After this many checks without new data a connection counts as idle. */
+const IDLE_CHECKS = 2;
 
-/** Which share of all connections makes room at once. */
-const SHARE = 1 / 16;
+/** The share of the connections that one search may close. */
+const IDLE_SHARE = 1 / 16;
 
-/** A connection that is open. */
+/** An open connection. */
 interface Connection {
-  /** As it was accepted; over TLS, what the other is written to. */
+  /** The accepted TCP socket. Over TLS, the TLS socket is another object on top of it. */
   readonly socket: Socket;
-  /** What HTTP/1.1 is read from; undefined before that is known, and for HTTP/2. */
+  /** The socket that HTTP/1.1 is read from; undefined for HTTP/2, and until the protocol is known. */
   http1: (Socket & { readonly _httpMessage?: ServerResponse | null }) | undefined;
   session: Http2Session | undefined;
-  /** What had come when idle connections were looked for last, in bytes. */
+  /** How many bytes had arrived at the last check. */
   bytesRead: number;
-  /** How many looks found nothing new. */
-  silentLooks: number;
+  /** How many checks in a row found no new bytes. */
+  idleChecks: number;
 }
 
 /**
- * The connections of a port, and their limit. When there is no room, those that
- * have been silent are closed: whoever opens many and leaves it at that keeps
- * nobody out. When none is idle the new one is closed before anything is read
- * of it.
+ * The connections of a port, and their limit. At the limit, idle connections are closed, so that a client cannot lock
+ * others out by opening many connections. When none is idle, the new connection is closed before anything is read from
+ * it.
  */
 export class Connections {
   readonly #max: number;
   readonly #open = new Map<Socket, Connection>();
-  /** By the other end's address: node:tls does not tell which connection a secure one is written to. */
+  /** By remote address and port. node:tls does not tell which TCP socket a TLS socket uses. */
   readonly #byPeer = new Map<string, Connection>();
-  #lookedAt = Number.NEGATIVE_INFINITY;
+  #checkedAt = Number.NEGATIVE_INFINITY;
   #isDraining = false;
 
   constructor(max: number) {
     this.#max = max;
   }
 
-  /** Takes a connection that was accepted; false when there is no room, and then it is closed. */
+  /** Registers an accepted connection. Closes it and returns false when there is no room. */
   accept(socket: Socket): boolean {
     socket.on("error", () => {});
-    if (this.#open.size >= this.#max && !this.#makeRoom()) {
+    if (this.#open.size >= this.#max && !this.#closeIdle()) {
       socket.destroy();
       return false;
     }
     const peer = peerOf(socket);
-    const connection = { socket, http1: undefined, session: undefined, bytesRead: -1, silentLooks: 0 };
+    const connection = { socket, http1: undefined, session: undefined, bytesRead: -1, idleChecks: 0 };
     this.#open.set(socket, connection);
     this.#byPeer.set(peer, connection);
     socket.once("close", () => {
@@ -69,13 +71,13 @@ export class Connections {
     return true;
   }
 
-  /** A connection speaks HTTP/1.1. */
+  /** Records that a connection speaks HTTP/1.1. */
   speaksHttp1(socket: Socket): void {
     const connection = this.#of(socket);
     if (connection) connection.http1 = socket;
   }
 
-  /** A connection speaks HTTP/2. */
+  /** Records that a connection speaks HTTP/2. */
   speaksHttp2(socket: Socket, session: Http2Session): void {
     sockets.set(session, socket);
     const connection = this.#of(socket);
@@ -83,7 +85,7 @@ export class Connections {
     if (this.#isDraining) session.close();
   }
 
-  /** Closes what has not said what it speaks, and lets HTTP/2 connections end with their streams. */
+  /** Closes connections whose protocol is still unknown. HTTP/2 connections close once their streams have ended. */
   drain(): void {
     this.#isDraining = true;
     for (const { socket, http1, session } of this.#open.values()) {
@@ -92,7 +94,7 @@ export class Connections {
     }
   }
 
-  /** Ends all of them now. */
+  /** Destroys all connections. */
   destroy(): void {
     for (const { socket, session } of this.#open.values()) {
       session?.destroy();
@@ -104,20 +106,20 @@ export class Connections {
     return this.#open.get(socket) ?? this.#byPeer.get(peerOf(socket));
   }
 
-  /** Whether connections that were silent have been closed, or told to close. */
-  #makeRoom(): boolean {
+  /** Closes idle connections. Returns whether there is room now. */
+  #closeIdle(): boolean {
     const now = performance.now();
-    if (now - this.#lookedAt < LOOK_MS) return false;
-    this.#lookedAt = now;
-    let left = Math.ceil(this.#max * SHARE);
+    if (now - this.#checkedAt < CHECK_MS) return false;
+    this.#checkedAt = now;
+    let left = Math.ceil(this.#max * IDLE_SHARE);
     for (const connection of this.#open.values()) {
       const { socket, http1, session } = connection;
       const { bytesRead } = socket;
-      connection.silentLooks = bytesRead === connection.bytesRead ? connection.silentLooks + 1 : 0;
+      connection.idleChecks = bytesRead === connection.bytesRead ? connection.idleChecks + 1 : 0;
       connection.bytesRead = bytesRead;
-      if (left === 0 || connection.silentLooks < SILENT_LOOKS || http1?._httpMessage) continue;
+      if (left === 0 || connection.idleChecks < IDLE_CHECKS || http1?._httpMessage) continue;
       left--;
-      // HTTP/2 closes at once when it has no streams, and when they have ended else.
+      // An HTTP/2 session closes at once when it has no streams, otherwise when they have ended.
       if (session) session.close();
       else socket.destroy();
     }

@@ -1,19 +1,19 @@
 import { cors } from "@connectrpc/connect";
 import type { Found, HeaderRecord, HttpRequest, HttpResponse, Route, StreamRoute } from "../exchange.ts";
 
-/** What browsers of other origins may do (https://fetch.spec.whatwg.org/#http-cors-protocol). */
+/** What pages of other origins may do (https://fetch.spec.whatwg.org/#http-cors-protocol). */
 export interface CorsOptions {
-  /** `*` for every origin. */
+  /** The allowed origins; `*` allows every origin. */
   readonly origins: "*" | readonly string[];
-  /** Fields of requests and of responses that the service adds to those of Connect's protocols. */
+  /** Request and response headers that the service uses beside those of Connect's protocols. */
   readonly requestHeaders: readonly string[];
   readonly responseHeaders: readonly string[];
 }
 
-/** How long a browser may remember the answer to a preflight request, in seconds; Chromium's limit. */
+/** How long a browser may cache a preflight response, in seconds. This is Chromium's limit. */
 const MAX_AGE_SECONDS = 7200;
 
-/** Answers the questions of browsers, for origins that are listed. */
+/** Makes the CORS headers of responses, for listed origins. */
 export class Cors {
   readonly #options: CorsOptions;
   readonly #allowHeaders: string;
@@ -26,14 +26,14 @@ export class Cors {
   }
 
   /**
-   * The fields of an answer to a request that names its origin: they let a
-   * listed one read it. Undefined for a request without an origin.
+   * The response headers for a request with an `Origin`; they let a listed origin read the response. Undefined for a
+   * request without an origin.
    */
   headersFor(request: HeaderRecord): HeaderRecord | undefined {
     const { origin } = request;
     if (typeof origin !== "string") return undefined;
     const { origins } = this.#options;
-    // A cache must not give this answer to an origin that is listed.
+    // A cache must not reuse this response for an origin that is listed.
     if (origins !== "*" && !origins.includes(origin)) return { vary: "origin" };
     return {
       "access-control-allow-origin": origins === "*" ? "*" : origin,
@@ -42,16 +42,16 @@ export class Cors {
     };
   }
 
-  /** Lets pages of other origins read what a route answers, where they may. */
-  readable(found: Found, request: HeaderRecord): Found {
+  /** Adds the CORS headers to the response of a route. */
+  withCors(found: Found, request: HeaderRecord): Found {
     const allowed = this.headersFor(request);
     if (!allowed) return found;
     const add = (route: Route | StreamRoute) =>
-      "handler" in route ? { ...route, responseHeaders: allowed } : new ReadableRoute(route, allowed);
+      "handler" in route ? { ...route, responseHeaders: allowed } : new CorsRoute(route, allowed);
     return found instanceof Promise ? found.then(add) : add(found);
   }
 
-  /** The answer to a preflight request; undefined for any other request. */
+  /** The headers of the response to a preflight request; undefined for any other request. */
   preflight(httpMethod: string, request: HeaderRecord): HeaderRecord | undefined {
     if (httpMethod !== "OPTIONS" || request["access-control-request-method"] === undefined) return undefined;
     const allowed = this.headersFor(request);
@@ -65,8 +65,8 @@ export class Cors {
   }
 }
 
-/** A route whose answer pages of other origins may read. */
-class ReadableRoute implements Route {
+/** A route that adds CORS headers to its response. */
+class CorsRoute implements Route {
   readonly #route: Route;
   readonly #allowed: HeaderRecord;
   readonly isTooLong: Route["isTooLong"];

@@ -1,57 +1,64 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import type { DescMethod } from "@bufbuild/protobuf";
 import type { Find, HeaderRecord, HttpResponse, Route, StreamRoute } from "../exchange.ts";
 import type { Refusal } from "../protocol/refusals.ts";
-import { isGone } from "./gone.ts";
-import { Holdings } from "./holdings.ts";
-import { HEADER_TOO_LARGE, MAX_HEADER_BYTES, READ_TIMEOUT_MS, REQUEST_TIMEOUT_MS } from "./limits.ts";
+import { isDisconnected } from "./disconnected.ts";
+import { HEADER_TOO_LARGE, MAX_HEADER_BYTES, READ_TIMEOUT_MS, REQUEST_TIMEOUT, REQUEST_TIMEOUT_MS } from "./limits.ts";
+import { MemoryBudget } from "./memory-budget.ts";
 import { type ExchangeLimits, exchangeHttp1, exchangeHttp2, writeHttp2 } from "./node-io.ts";
 import type { OpenStreamsOptions } from "./open-streams.ts";
 import type { PortHandlers } from "./port.ts";
 import { Streams } from "./streams.ts";
 
 /**
- * Makes the answer to what is refused before anything serves it.
+ * Makes the response to a request that is refused before a route serves it.
  *
- * @param headers those of the request, as far as they are known
+ * @param headers the request's headers, as far as they are known
+ * @param method the RPC that the request is for, if it is known
  */
-export type Refuse = (refusal: Refusal, headers: HeaderRecord) => HttpResponse;
+export type Refuse = (refusal: Refusal, headers: HeaderRecord, method?: DescMethod) => HttpResponse;
 
-/** Where requests go. */
+/** How requests are dispatched, and their limits. */
 export interface DispatchOptions {
-  /** What serves a request, by its header. */
+  /** Finds the route of a request. */
   readonly find: Find;
-  /** Default: a status alone, or a reset. */
+  /** Makes the response to refused requests. Default: a bare status, or a stream reset. */
   readonly refuse?: Refuse | undefined;
-  /** Hears of a failure that nobody foresaw; its request alone is given up. */
+  /** Called with unexpected errors. Only the request at hand fails. */
   readonly onError?: ((error: unknown) => void) | undefined;
-  /** How long the body of a request may take to arrive, in milliseconds. */
+  /** How long the body of a request may take to arrive, in milliseconds. Default 30 s. */
   readonly arrivalTimeoutMs?: number | undefined;
-  /** How long a caller may take to read an answer, in milliseconds. */
+  /** How long a client may take to read a response, in milliseconds. Default 60 s. */
   readonly readTimeoutMs?: number | undefined;
-  /** Bounds of streams. */
+  /** Limits of streaming calls. */
   readonly streams?: OpenStreamsOptions | undefined;
 }
 
 const MIB = 1024 * 1024;
 
-/** The bounds of what the requests of a process hold. */
+/** The memory budgets that all requests of a process share. */
 export function exchangeLimits({
   refuse,
   arrivalTimeoutMs = REQUEST_TIMEOUT_MS,
   readTimeoutMs = READ_TIMEOUT_MS,
 }: Pick<DispatchOptions, "refuse" | "arrivalTimeoutMs" | "readTimeoutMs"> = {}): ExchangeLimits {
-  const bounds = { maxBytes: 64 * MIB, maxConnectionBytes: 16 * MIB, ownBytes: 16 * 1024 };
+  const bounds = { maxBytes: 64 * MIB, maxConnectionBytes: 16 * MIB, overheadBytes: 16 * 1024 };
   return {
     refuse,
-    bodies: new Holdings({ ...bounds, timeoutMs: arrivalTimeoutMs }),
-    rests: new Holdings({ ...bounds, timeoutMs: arrivalTimeoutMs }),
-    // Those of one turn of the event loop are there together; that is no sign of callers who do not read.
-    answers: new Holdings({ ...bounds, ownBytes: 2 * 1024, timeoutMs: readTimeoutMs }),
+    evictionRefusals: {
+      timeout: { ...REQUEST_TIMEOUT, requestMs: arrivalTimeoutMs },
+      "over-budget": { kind: "too-many-bodies" },
+    },
+    bodies: new MemoryBudget({ ...bounds, timeoutMs: arrivalTimeoutMs }),
+    discards: new MemoryBudget({ ...bounds, timeoutMs: arrivalTimeoutMs }),
+    // All responses of one event loop turn are pending together. That is no sign of clients that do not read, so each
+    // costs little.
+    answers: new MemoryBudget({ ...bounds, overheadBytes: 2 * 1024, timeoutMs: readTimeoutMs }),
   };
 }
 
-/** Sends each request of a port to what serves it. */
+/** Dispatches each request of a port to its route. */
 export function dispatch(options: DispatchOptions): PortHandlers {
   const { find, refuse, onError } = options;
   const hosts = new Hosts();
@@ -60,7 +67,7 @@ export function dispatch(options: DispatchOptions): PortHandlers {
 
   const http2 = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags: number, rawHeaders: string[]) => {
     if (!hosts.isUsable(headers[":authority"] ?? headers.host)) headers[":authority"] = "localhost";
-    // Its value has no case (RFC 9110, 10.1.1).
+    // Its value is case-insensitive (RFC 9110, 10.1.1).
     const expect = headers.expect?.toLowerCase();
     if (expect !== undefined && expect !== "100-continue") {
       if (refuse) return writeHttp2(stream, refuse({ kind: "expectation-failed" }, headers as HeaderRecord), limits);
@@ -68,9 +75,10 @@ export function dispatch(options: DispatchOptions): PortHandlers {
     }
     const serve = (route: Route | StreamRoute) => {
       if (expect === "100-continue") {
-        // Where node:http2 makes a request of the stream, it would say so as well, and throw when the stream is closed.
+        // Where node:http2 makes a request object of the stream, it would send 100 as well, and throw if the stream is
+        // closed.
         delete headers.expect;
-        // Who is refused need not send the body.
+        // A client whose request is refused need not send the body.
         if ("handler" in route || route.isTooLong) stream.additionalHeaders({ ":status": 100 });
       }
       if ("handler" in route) streams.http2(route, stream, headers, [flags, rawHeaders]);
@@ -78,29 +86,29 @@ export function dispatch(options: DispatchOptions): PortHandlers {
     };
     const found = find(headers[":method"] ?? "", headers[":path"] ?? "/", headers as HeaderRecord);
     if (!(found instanceof Promise)) return serve(found);
-    whenFound(found, { stream, serve, fail: (error) => failHttp2(stream, error) });
+    serveWhenFound(found, { stream, serve, fail: (error) => failHttp2(stream, error) });
   };
   const failHttp1 = (res: ServerResponse, error: unknown) => {
-    if (!isGone(res)) onError?.(error);
+    if (!isDisconnected(res)) onError?.(error);
     res.destroy();
   };
   const failHttp2 = (stream: ServerHttp2Stream, error: unknown) => {
-    if (!isGone(stream)) onError?.(error);
+    if (!isDisconnected(stream)) onError?.(error);
     stream.close(constants.NGHTTP2_INTERNAL_ERROR);
   };
 
   return {
     refuse,
     onHttp1: (req, res) => {
-      // Thrown on from here it would end the process.
+      // An exception that escapes from here would end the process.
       try {
-        takeAbsoluteForm(req);
+        normalizeAbsoluteForm(req);
         if (!hosts.isUsable(req.headers.host)) req.headers.host = "localhost";
         const found = find(req.method ?? "", req.url ?? "/", req.headers as HeaderRecord);
         const serve = (route: Route | StreamRoute) =>
           "handler" in route ? streams.http1(route, req, res) : exchangeHttp1(req, res, route, limits);
         if (!(found instanceof Promise)) return serve(found);
-        whenFound(found, { stream: res, serve, fail: (error) => failHttp1(res, error) });
+        serveWhenFound(found, { stream: res, serve, fail: (error) => failHttp1(res, error) });
       } catch (error) {
         failHttp1(res, error);
       }
@@ -108,7 +116,7 @@ export function dispatch(options: DispatchOptions): PortHandlers {
     onHttp2: (stream, headers, flags, rawHeaders) => {
       try {
         stream.on("error", ignore);
-        // What was reset in the packet that it began in is closed before anybody hears of it.
+        // A stream that was reset in the packet that opened it is closed before this event.
         if (stream.destroyed || stream.closed) return;
         if (refuse && isTooLarge(rawHeaders)) {
           writeHttp2(stream, refuse(HEADER_TOO_LARGE, headers as HeaderRecord), limits);
@@ -122,8 +130,8 @@ export function dispatch(options: DispatchOptions): PortHandlers {
 
 function ignore(): void {}
 
-/** Serves a request once it is known what serves it, unless its caller is gone by then. */
-function whenFound(
+/** Serves a request once its route is known, unless the client has disconnected by then. */
+function serveWhenFound(
   found: Promise<Route | StreamRoute>,
   to: {
     readonly stream: ServerResponse | ServerHttp2Stream;
@@ -133,17 +141,20 @@ function whenFound(
 ): void {
   const { stream, serve, fail } = to;
   stream.on("error", ignore);
-  const serveStill = (route: Route | StreamRoute) => {
+  const serveIfConnected = (route: Route | StreamRoute) => {
     if (!stream.destroyed) serve(route);
     else if ("end" in route) route.end?.();
   };
-  found.then(serveStill).catch(fail);
+  found.then(serveIfConnected).catch(fail);
 }
 
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)([^#]*)/i;
 
-/** A target with its host, as clients of proxies send it, names the host in place of the field (RFC 9112, 3.2.2). */
-function takeAbsoluteForm(req: IncomingMessage): void {
+/**
+ * Converts a target in absolute form, which clients of proxies send, to origin form. Its host replaces the `Host`
+ * header (RFC 9112, 3.2.2).
+ */
+function normalizeAbsoluteForm(req: IncomingMessage): void {
   const { url = "/" } = req;
   if (url.startsWith("/")) return;
   const [isAbsolute, authority, target = ""] = ABSOLUTE_FORM.exec(url) ?? [];
@@ -152,16 +163,18 @@ function takeAbsoluteForm(req: IncomingMessage): void {
   req.url = target.startsWith("/") ? target : `/${target}`;
 }
 
-/** Whether header fields are larger than allowed; node:http2 does not see to it before its settings are acknowledged. */
+/**
+ * Whether the headers are too large. node:http2 enforces its limit only after the client has acknowledged the settings.
+ */
 function isTooLarge(rawHeaders: readonly string[]): boolean {
   let bytes = 0;
   for (const text of rawHeaders) bytes += text.length;
   return bytes > MAX_HEADER_BYTES;
 }
 
-/** Tells which hosts a URL can be made of: Connect's adapter throws, and so fails the process, where it cannot. */
+/** Tells whether a URL can be built from a host. Connect's adapter would throw on other hosts, and end the process. */
 class Hosts {
-  // Most requests name the same host as the one before.
+  // Consecutive requests mostly name the same host.
   #lastUsable: string | undefined;
 
   isUsable(host: string | undefined): boolean {

@@ -1,43 +1,43 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
-import type { ConnectionHoldings, GiveUpReason, Held, Holdings } from "./holdings.ts";
-import { MAX_DROPPED_BYTES } from "./limits.ts";
+import { MAX_DISCARDED_BYTES } from "./limits.ts";
+import type { BudgetEntry, ConnectionUsage, EvictionReason, MemoryBudget } from "./memory-budget.ts";
 
 /**
- * Reads what is still to come of an HTTP/2 request that is answered, and drops
- * it. A paused stream would never be destroyed, and its bytes would stay taken
- * from the connection's window. A stream that is reset at once would keep some
- * clients from seeing the answer; so it is reset when too much came, or for too
- * long.
+ * Reads and discards the rest of an HTTP/2 request that is already answered. A paused stream would never be destroyed,
+ * and its bytes would stay counted against the connection's flow-control window. Resetting the stream at once would
+ * keep some clients from seeing the response, so it is reset only when too many bytes arrive or it takes too long.
  */
-export function dropRestHttp2(stream: ServerHttp2Stream, rests: Holdings): void {
+export function discardBodyHttp2(stream: ServerHttp2Stream, discards: MemoryBudget): void {
   if (stream.destroyed || stream.readableEnded) return;
-  // Whoever was reading has lost interest. A request made of the stream would keep what comes, then pause the stream.
+  // The former reader needs no more data. A request object of the stream would buffer the data and then pause the
+  // stream.
   stream.removeAllListeners("data");
-  const rest = new Rest(rests.of(stream.session ?? stream), () => stream.close(constants.NGHTTP2_NO_ERROR));
-  let left = MAX_DROPPED_BYTES;
+  const entry = new DiscardedBody(discards.usageOf(stream.session ?? stream), () =>
+    stream.close(constants.NGHTTP2_NO_ERROR),
+  );
+  let left = MAX_DISCARDED_BYTES;
   stream.on("data", (chunk: Uint8Array) => {
     left -= chunk.byteLength;
-    if (left < 0 && rests.remove(rest)) rest.giveUp();
+    if (left < 0 && discards.remove(entry)) entry.evict();
   });
-  const done = () => rests.remove(rest);
+  const done = () => discards.remove(entry);
   stream.once("end", done);
   stream.once("close", done);
-  rests.add(rest, 0);
+  discards.add(entry, 0);
   stream.resume();
 }
 
 /**
- * Reads what is still to come of an HTTP/1.1 request that is answered, and
- * drops it: closing the connection with bytes unread may lose the answer on
- * its way. One that goes on for too long is ended by node:http.
+ * Reads and discards the rest of an HTTP/1.1 request that is already answered. Closing the connection with unread bytes
+ * could lose the response on its way. node:http ends a request that takes too long.
  */
-export function dropRestHttp1(req: IncomingMessage): void {
+export function discardBodyHttp1(req: IncomingMessage): void {
   if (req.destroyed || req.readableEnded) return;
-  // Whoever was reading has lost interest; a listener of this kind would keep what comes from being dropped.
+  // The former reader needs no more data. A `readable` listener would keep the data from flowing.
   req.removeAllListeners("readable");
-  let left = MAX_DROPPED_BYTES;
+  let left = MAX_DISCARDED_BYTES;
   req.on("data", (chunk: Uint8Array) => {
     left -= chunk.byteLength;
     if (left < 0) req.destroy();
@@ -45,15 +45,13 @@ export function dropRestHttp1(req: IncomingMessage): void {
   req.resume();
 }
 
-/** How long a connection that is ended is read on, in milliseconds. */
+/** How long a closing connection is still read, in milliseconds. */
 const LINGER_MS = 5000;
 
 /**
- * Ends an HTTP/1.1 connection with its answer where that begins before the
- * request has come, for whoever answers then lets go of the request: node:http
- * would never read on, and the connection's next request would wait behind the
- * rest of this one. The answer says so: a caller who kept the connection for
- * another call would lose that.
+ * Closes an HTTP/1.1 connection after a response that begins before the whole request has arrived. Connect's adapter
+ * then stops reading the request, and the next request of the connection would wait behind the unread rest. The
+ * response says `Connection: close`, so that the client does not reuse the connection and lose a call.
  */
 export function endIfEarlyHttp1(req: IncomingMessage, res: ServerResponse): void {
   const { socket } = req;
@@ -61,7 +59,7 @@ export function endIfEarlyHttp1(req: IncomingMessage, res: ServerResponse): void
   res.writeHead = ((...args: never[]) => {
     if (!req.complete) {
       res.setHeader("connection", "close");
-      // node:http would close at once.
+      // node:http would close the socket at once.
       (socket as Socket & { destroySoon?: () => void }).destroySoon = () => endHttp1(socket);
     }
     return Reflect.apply(writeHead, res, args);
@@ -72,18 +70,18 @@ export function endIfEarlyHttp1(req: IncomingMessage, res: ServerResponse): void
 }
 
 /**
- * Ends an HTTP/1.1 connection. What still comes is dropped, up to a bound:
- * closing at once may lose the answer.
+ * Closes an HTTP/1.1 connection. Discards up to 16 MiB of what still arrives, because closing at once could lose the
+ * response.
  *
- * @param last what is written before
+ * @param last bytes to write before closing
  */
 export function endHttp1(socket: Socket, last?: Uint8Array): void {
   if (socket.destroyed) return;
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);
   socket.once("close", () => clearTimeout(timer));
-  // The parser's; it stops the socket when nobody takes what it parses.
+  // This removes the listener of the HTTP parser, which would pause the socket when nobody consumes the parsed request.
   socket.removeAllListeners("data");
-  let left = MAX_DROPPED_BYTES;
+  let left = MAX_DISCARDED_BYTES;
   socket.on("data", (chunk: Uint8Array) => {
     left -= chunk.byteLength;
     if (left < 0) socket.destroy();
@@ -93,15 +91,15 @@ export function endHttp1(socket: Socket, last?: Uint8Array): void {
   socket.resume();
 }
 
-/** The rest of a request, on its way to nowhere. */
-class Rest implements Held {
+/** A request body that is being discarded. */
+class DiscardedBody implements BudgetEntry {
   bytes = 0;
-  since = 0;
-  readonly connection: ConnectionHoldings;
-  readonly giveUp: (reason?: GiveUpReason) => void;
+  addedAt = 0;
+  readonly connection: ConnectionUsage;
+  readonly evict: (reason?: EvictionReason) => void;
 
-  constructor(connection: ConnectionHoldings, giveUp: () => void) {
+  constructor(connection: ConnectionUsage, evict: () => void) {
     this.connection = connection;
-    this.giveUp = giveUp;
+    this.evict = evict;
   }
 }

@@ -2,38 +2,37 @@ import { universalServerRequestFromFetch, universalServerResponseToFetch } from 
 import type { HeaderRecord, StreamRoute } from "../exchange.ts";
 import { formatOf } from "../protocol/content-types.ts";
 import { capDeadline } from "../protocol/deadlines.ts";
-import { cutQuotedFields } from "../protocol/quoted-fields.ts";
+import { truncateEchoedHeaders } from "../protocol/echoed-headers.ts";
 import { type DispatchOptions, exchangeLimits } from "./dispatch.ts";
-import { exchangeFetch, recordOfFetch, responseOf, targetOf } from "./fetch-io.ts";
+import { exchangeFetch, recordOfFetch, targetOf, toFetchResponse } from "./fetch-io.ts";
 import { OpenStreams } from "./open-streams.ts";
 
-/** What serves the requests of the fetch API. */
+/** A request handler of the fetch API. */
 export type FetchHandler = (request: Request) => Promise<Response>;
 
-/** What serves requests, and what is under way. */
+/** A fetch handler that can be drained. */
 export interface FetchServer {
   readonly fetch: FetchHandler;
-  /** Resolves once nothing is under way any more; new requests are served all the same. */
+  /** Resolves once no request is in flight. New requests are still served. */
   readonly drain: () => Promise<void>;
 }
 
 /**
- * Sends each request of the fetch API to what serves it, as `dispatch` does for
- * a port. gRPC is answered with an error: it needs HTTP trailers, which the
- * fetch API lacks.
+ * Dispatches each request of the fetch API to its route, as `dispatch` does for a port. gRPC gets an error: it needs
+ * HTTP trailers, which the fetch API lacks.
  */
 export function fetchDispatch(options: DispatchOptions): FetchServer {
   const underWay = new Set<Promise<unknown>>();
   const limits = exchangeLimits(options);
   const streams = new OpenStreams(options.streams);
 
-  /** Has one of Connect's handlers serve a request, whose answer may be a stream. */
+  /** Serves a request by Connect's handler, whose response may be a stream. */
   const stream = async (route: StreamRoute, request: Request, headers: HeaderRecord): Promise<Response> => {
     const timeIsUp = new AbortController();
     const open = streams.enter(undefined, () => timeIsUp.abort());
     if (!open) {
-      const refused = options.refuse?.({ kind: "too-many-streams" }, headers);
-      return refused ? responseOf(refused, request.method) : new Response(null, { status: 429 });
+      const refused = options.refuse?.({ kind: "too-many-streams" }, headers, route.handler.method);
+      return refused ? toFetchResponse(refused, request.method) : new Response(null, { status: 429 });
     }
     streams.limitDeadline(headers);
     try {
@@ -56,7 +55,7 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
 
   const serve: FetchHandler = async (request) => {
     const headers = recordOfFetch(request.headers);
-    if (formatOf(headers["content-type"]).protocol === "grpc") return noGrpc();
+    if (formatOf(headers["content-type"]).protocol === "grpc") return grpcUnsupported();
     const found = options.find(request.method, targetOf(request.url), headers);
     const route = found instanceof Promise ? await found : found;
     return "handler" in route ? stream(route, request, headers) : exchangeFetch(request, headers, route, limits);
@@ -66,7 +65,7 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
     fetch: (request) => {
       const answer = serve(request)
         .catch((error: unknown) => {
-          // Nobody is left to read an answer.
+          // The client has disconnected, so nobody reads the response.
           if (request.signal.aborted) return new Response(null, { status: 499 });
           options.onError?.(error);
           return new Response(null, { status: 500 });
@@ -83,7 +82,7 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
 
 async function handle(route: StreamRoute, request: Request, headers: HeaderRecord): Promise<Response> {
   const universal = universalServerRequestFromFetch(request, {});
-  cutQuotedFields(headers);
+  truncateEchoedHeaders(headers);
   capDeadline(headers);
   const header = new Headers(headers as { readonly [name: string]: string });
   const { handler, contextValues, responseHeaders } = route;
@@ -94,8 +93,8 @@ async function handle(route: StreamRoute, request: Request, headers: HeaderRecor
   return response;
 }
 
-/** An answer that a gRPC client understands, for its status is in the header. */
-function noGrpc(): Response {
+/** A gRPC error whose status is in the headers, where every gRPC client can read it. */
+function grpcUnsupported(): Response {
   const message = "gRPC needs HTTP trailers, which this server cannot send; use gRPC-Web or Connect";
   return new Response(null, {
     status: 200,

@@ -1,19 +1,19 @@
 import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
 import { REFUSAL_STATUS } from "../protocol/refusals.ts";
-import { Pieces } from "./body.ts";
-import type { GiveUpReason, Held, Holdings } from "./holdings.ts";
-import { type ExchangeLimits, GIVEN_UP } from "./node-io.ts";
+import { BodyBuffer } from "./body.ts";
+import type { BudgetEntry, EvictionReason, MemoryBudget } from "./memory-budget.ts";
+import type { ExchangeLimits } from "./node-io.ts";
 
-/** Answers that have no body by their status (https://fetch.spec.whatwg.org/#null-body-status). */
+/** Statuses of responses without a body (https://fetch.spec.whatwg.org/#null-body-status). */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);
 
-/** Path and query of a request's URL. */
+/** The path and query of a URL. */
 export function targetOf(url: string): string {
   const { pathname, search } = new URL(url);
   return pathname + search;
 }
 
-/** Fields as a record by lower-case name. */
+/** Converts `Headers` to a record by lower-case name. */
 export function recordOfFetch(headers: Headers): HeaderRecord {
   const record: HeaderRecord = {};
   headers.forEach((value, name) => {
@@ -23,16 +23,16 @@ export function recordOfFetch(headers: Headers): HeaderRecord {
 }
 
 /**
- * Reads a request of the fetch API, where its route wants the body, has it served and makes the answer.
+ * Reads a request body of the fetch API if its route wants it, serves the request and makes the response.
  *
- * @param headers those of the request
- * @throws when the caller goes away before the request is read, or what serving throws
+ * @param headers the request's headers
+ * @throws when the client disconnects before the body is read, and whatever `serve` throws
  */
 export async function exchangeFetch(
   request: Request,
   headers: HeaderRecord,
   route: Route,
-  limits: Pick<ExchangeLimits, "bodies" | "refuse">,
+  limits: FetchLimits,
 ): Promise<Response> {
   try {
     return await exchange(request, headers, route, limits);
@@ -41,17 +41,17 @@ export async function exchangeFetch(
   }
 }
 
-async function exchange(
-  request: Request,
-  headers: HeaderRecord,
-  route: Route,
-  limits: Pick<ExchangeLimits, "bodies" | "refuse">,
-): Promise<Response> {
+/** The limits that apply here: the runtime sees to the rest. */
+type FetchLimits = Pick<ExchangeLimits, "bodies" | "refuse" | "evictionRefusals">;
+
+async function exchange(request: Request, headers: HeaderRecord, route: Route, limits: FetchLimits): Promise<Response> {
   const body = await readBody(request.body, route, limits.bodies);
   if (typeof body === "string") {
-    const refusal = GIVEN_UP[body];
+    const refusal = limits.evictionRefusals[body];
     const status = REFUSAL_STATUS[refusal.kind] ?? 400;
-    return limits.refuse ? responseOf(limits.refuse(refusal, headers), request.method) : new Response(null, { status });
+    return limits.refuse
+      ? toFetchResponse(limits.refuse(refusal, headers), request.method)
+      : new Response(null, { status });
   }
   const httpRequest: HttpRequest = {
     httpMethod: request.method,
@@ -61,51 +61,51 @@ async function exchange(
     url: () => request.url,
     requestSignal: () => request.signal,
   };
-  return responseOf(await route.serve(httpRequest), request.method);
+  return toFetchResponse(await route.serve(httpRequest), request.method);
 }
 
-/** Reads a body, where its route wants it, or tells why it was given up. */
+/** Reads a body if its route wants it; returns why it was evicted otherwise. */
 async function readBody(
   stream: ReadableStream<Uint8Array> | null,
   route: Route,
-  bodies: Holdings,
-): Promise<Uint8Array | GiveUpReason> {
-  const pieces = new Pieces();
-  if (stream === null || !route.isTooLong) return pieces.bytes();
+  bodies: MemoryBudget,
+): Promise<Uint8Array | EvictionReason> {
+  const buffer = new BodyBuffer();
+  if (stream === null || !route.isTooLong) return buffer.bytes();
   const reader = stream.getReader();
-  // What is too long, or too late, is not read to its end.
+  // A body that is too long or too late is not read to its end.
   const stop = () => void reader.cancel().catch(() => {});
-  let givenUp: GiveUpReason | undefined;
-  const held: Held = {
+  let evicted: EvictionReason | undefined;
+  const entry: BudgetEntry = {
     bytes: 0,
-    since: 0,
+    addedAt: 0,
     connection: undefined,
-    giveUp: (reason) => {
-      givenUp = reason;
+    evict: (reason) => {
+      evicted = reason;
       stop();
     },
   };
-  bodies.add(held, 0);
+  bodies.add(entry, 0);
   try {
     for (let kept = 0; ; ) {
       const { done, value } = await reader.read();
       if (done) break;
-      pieces.add(value);
-      if (route.isTooLong(pieces.head, pieces.length)) {
+      buffer.add(value);
+      if (route.isTooLong(buffer.head, buffer.length)) {
         stop();
         break;
       }
-      bodies.grow(held, pieces.keptBytes - kept);
-      kept = pieces.keptBytes;
+      bodies.adjust(entry, buffer.heldBytes - kept);
+      kept = buffer.heldBytes;
     }
   } finally {
-    bodies.remove(held);
+    bodies.remove(entry);
   }
-  return givenUp ?? pieces.bytes();
+  return evicted ?? buffer.bytes();
 }
 
-/** An answer as the fetch API has it. Its trailers are lost, for the API has none. */
-export function responseOf({ status, headers, body }: HttpResponse, httpMethod: string): Response {
+/** Converts a response to one of the fetch API. Trailers are lost, because the API has none. */
+export function toFetchResponse({ status, headers, body }: HttpResponse, httpMethod: string): Response {
   const fields = new Headers();
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined) continue;

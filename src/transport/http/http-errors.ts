@@ -5,25 +5,25 @@ import { bodyBytes, type HeaderRecord, type HttpResponse } from "../exchange.ts"
 import type { Refusal } from "../protocol/refusals.ts";
 import type { Refuse } from "./dispatch.ts";
 import { endHttp1 } from "./drain.ts";
-import { Holdings } from "./holdings.ts";
 import { HEADER_TOO_LARGE, REQUEST_TIMEOUT } from "./limits.ts";
+import { MemoryBudget } from "./memory-budget.ts";
 import { writeHttp1 } from "./node-io.ts";
 
-/** node:http leaves the response that is under way on the socket. */
+/** node:http keeps the current response on the socket. */
 type Http1Socket = Socket & { readonly _httpMessage?: ServerResponse | null };
 
-/** Answers the requests that node:http refuses itself, which it would answer with a status alone. */
+/** Answers requests that node:http itself refuses. Its own response would be a bare status. */
 export function answerHttp1Errors(server: EventEmitter, refuse: Refuse): void {
   const answered = new WeakSet<Socket>();
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Http1Socket) => {
-    // What comes after a failure fails as well.
+    // After a parse error, the rest of the data fails to parse as well.
     if (answered.has(socket)) return;
     if (!socket.writable || socket._httpMessage?.headersSent) {
       socket.destroy();
       return;
     }
     answered.add(socket);
-    // The parser would fail again with all that still comes.
+    // Further data would only make the parser fail again.
     endHttp1(socket, bytesOf(refuse(refusalOf(error), {})));
   });
   server.on("checkExpectation", (req: IncomingMessage, res: ServerResponse) =>
@@ -31,9 +31,14 @@ export function answerHttp1Errors(server: EventEmitter, refuse: Refuse): void {
   );
 }
 
-const refusals = new Holdings({ timeoutMs: 30_000, maxBytes: 2 ** 24, maxConnectionBytes: 2 ** 20, ownBytes: 2 ** 14 });
+const refusals = new MemoryBudget({
+  timeoutMs: 30_000,
+  maxBytes: 2 ** 24,
+  maxConnectionBytes: 2 ** 20,
+  overheadBytes: 2 ** 14,
+});
 
-/** Answers an HTTP/1.1 request with an error, without waiting for its body, and ends the connection. */
+/** Answers an HTTP/1.1 request with an error, without waiting for its body, and closes the connection. */
 export function refuseHttp1(req: IncomingMessage, res: ServerResponse, response: HttpResponse): void {
   req.on("error", () => {});
   res.on("error", () => {});

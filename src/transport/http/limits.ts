@@ -1,23 +1,25 @@
 import type { Refusal } from "../protocol/refusals.ts";
 
-/** How large the header fields of a request may be, in bytes. */
+/** The maximum size of a request's headers, in bytes. */
 export const MAX_HEADER_BYTES = 32 * 1024;
 
-/** How long the header of an HTTP/1.1 request may take to arrive, in milliseconds. */
+/** How long the headers of an HTTP/1.1 request may take to arrive, in milliseconds. */
 export const HEADER_TIMEOUT_MS = 15_000;
 
-/** How long a request may take to arrive, its body included, in milliseconds. */
+/** How long a request may take to arrive, including its body, in milliseconds. */
 export const REQUEST_TIMEOUT_MS = 30_000;
 
-/** How long a caller may take to read an answer, in milliseconds. */
+/** How long a client may take to read a response, in milliseconds. */
 export const READ_TIMEOUT_MS = 60_000;
 
-/** How much is read of a request that is answered already, in bytes. */
-export const MAX_DROPPED_BYTES = 16 * 1024 * 1024;
+/** How much of an already answered request is read and discarded, in bytes. */
+export const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 
+/** The refusal of a request whose headers exceed `MAX_HEADER_BYTES`. */
 export const HEADER_TOO_LARGE: Refusal = { kind: "header-too-large", limit: MAX_HEADER_BYTES };
 
-export const REQUEST_TIMEOUT: Refusal = {
+/** The refusal of a request that did not arrive in time. */
+export const REQUEST_TIMEOUT: Refusal & { readonly kind: "request-timeout" } = {
   kind: "request-timeout",
   headerMs: HEADER_TIMEOUT_MS,
   requestMs: REQUEST_TIMEOUT_MS,

@@ -3,37 +3,41 @@ import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "nod
 import { Code, ConnectError } from "@connectrpc/connect";
 import { bodyBytes, type HeaderRecord, type HttpRequest, type HttpResponse, type Route } from "../exchange.ts";
 import type { Refusal } from "../protocol/refusals.ts";
-import { holdHttp1Answer, holdHttp2Answer } from "./answers.ts";
 import { collectBody } from "./body.ts";
 import type { Refuse } from "./dispatch.ts";
-import { dropRestHttp1, dropRestHttp2 } from "./drain.ts";
-import type { GiveUpReason, Holdings } from "./holdings.ts";
-import { REQUEST_TIMEOUT } from "./limits.ts";
+import { discardBodyHttp1, discardBodyHttp2 } from "./drain.ts";
+import type { EvictionReason, MemoryBudget } from "./memory-budget.ts";
+import { trackHttp1Response, trackHttp2Response } from "./pending-responses.ts";
 
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
 const END_STREAM = { endStream: true };
 
 const EMPTY = new Uint8Array(0);
 
-/** Whether node:http joins a header and a text; Deno's does not. */
-const JOINS_TEXT = !("Deno" in globalThis);
+/** Whether node:http writes headers and a string body in one piece. Deno's does not. */
+const MERGES_TEXT_WITH_HEADER = !("Deno" in globalThis);
 
-/** Longer answers cost more to make a text of than a second write costs, in bytes. */
-const MAX_JOINED_BYTES = 4096;
+/**
+ * The longest body that is converted to a string, in bytes. For longer ones the conversion costs more than a second
+ * write.
+ */
+const MAX_MERGED_BYTES = 4096;
 
-/** What exchanges share: the bounds of what they hold. */
+/** The memory budgets that all exchanges share. */
 export interface ExchangeLimits {
-  /** Bodies that are arriving. */
-  readonly bodies: Holdings;
-  /** What is still coming of requests that are answered. */
-  readonly rests: Holdings;
-  /** Answers that are being written. */
-  readonly answers: Holdings;
-  /** Answers a request whose body did not arrive in time, or for which there is no room. Default: none does. */
+  /** For bodies that are being received. */
+  readonly bodies: MemoryBudget;
+  /** For the unread rest of requests that are already answered. */
+  readonly discards: MemoryBudget;
+  /** For responses that are being written. */
+  readonly answers: MemoryBudget;
+  /** Makes the response to a request whose body was evicted. Default: the connection or stream is closed. */
   readonly refuse?: Refuse | undefined;
+  /** The refusal of a request whose body was evicted, by reason. */
+  readonly evictionRefusals: { readonly [reason in EvictionReason]: Refusal };
 }
 
-/** Reads an HTTP/2 request, where its route wants the body, has it served and writes the answer. */
+/** Reads the body of an HTTP/2 request if its route wants it, serves the request and writes the response. */
 export function exchangeHttp2(
   stream: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
@@ -41,17 +45,17 @@ export function exchangeHttp2(
   limits: ExchangeLimits,
 ): void {
   const request = new Http2Request(stream, headers);
-  // A stream that is reset emits an error, which is no fault of ours.
+  // A stream reset by the client emits an error that needs no handling.
   stream.on("error", ignore);
   const onBody = (body: Uint8Array) => {
-    // A stream that is reset ends as if its body were complete.
+    // A stream reset by the client emits `end` as if its body were complete.
     if (stream.aborted) return;
     request.body = body;
     answer(
       route,
       request,
       (response) => {
-        // The rest of the request may still be coming; what has come is not needed any more.
+        // Frees the body: the rest of the request may still arrive, but nobody needs it.
         request.body = EMPTY;
         writeHttp2(stream, response, limits);
       },
@@ -62,16 +66,14 @@ export function exchangeHttp2(
     onBody(EMPTY);
     return;
   }
-  // A request may be given up before it is served.
-  if (route.end) stream.once("close", () => route.end?.());
-  const onGivenUp = (reason: GiveUpReason) => {
-    if (limits.refuse) writeHttp2(stream, limits.refuse(GIVEN_UP[reason], request.headers), limits);
+  const onEvicted = (reason: EvictionReason) => {
+    if (limits.refuse) writeHttp2(stream, limits.refuse(limits.evictionRefusals[reason], request.headers), limits);
     else stream.close(constants.NGHTTP2_CANCEL);
   };
-  collectBody(stream, { route, bodies: limits.bodies, connection: stream.session ?? stream }, { onBody, onGivenUp });
+  collectBody(stream, { route, bodies: limits.bodies, connection: stream.session ?? stream }, { onBody, onEvicted });
 }
 
-/** Reads an HTTP/1.1 request, where its route wants the body, has it served and writes the answer. */
+/** Reads the body of an HTTP/1.1 request if its route wants it, serves the request and writes the response. */
 export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, route: Route, limits: ExchangeLimits): void {
   const request = new Http1Request(req, res);
   req.on("error", ignore);
@@ -92,24 +94,17 @@ export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, route: 
     onBody(EMPTY);
     return;
   }
-  if (route.end) res.once("close", () => route.end?.());
-  const onGivenUp = (reason: GiveUpReason) => {
-    const response = limits.refuse?.(GIVEN_UP[reason], request.headers);
+  const onEvicted = (reason: EvictionReason) => {
+    const response = limits.refuse?.(limits.evictionRefusals[reason], request.headers);
     if (!response) res.destroy();
     else writeHttp1(req, res, { ...response, headers: { ...response.headers, connection: "close" } }, limits);
   };
-  collectBody(req, { route, bodies: limits.bodies, connection: req.socket }, { onBody, onGivenUp });
+  collectBody(req, { route, bodies: limits.bodies, connection: req.socket }, { onBody, onEvicted });
 }
-
-/** Why a request is refused whose body was given up. */
-export const GIVEN_UP: { readonly [reason in GiveUpReason]: Refusal } = {
-  late: REQUEST_TIMEOUT,
-  crowded: { kind: "too-many-bodies" },
-};
 
 function ignore(): void {}
 
-/** Has a request served and its answer written; what cannot be written fails the request alone. */
+/** Serves a request and writes the response. A response that cannot be written fails only this request. */
 function answer(route: Route, request: HttpRequest, write: (response: HttpResponse) => void, fail: () => void): void {
   const tryWrite = (response: HttpResponse) => {
     route.end?.();
@@ -130,7 +125,6 @@ function answer(route: Route, request: HttpRequest, write: (response: HttpRespon
   }
 }
 
-/** A request of node:http2. */
 class Http2Request implements HttpRequest {
   readonly httpMethod: string;
   readonly target: string;
@@ -156,7 +150,6 @@ class Http2Request implements HttpRequest {
   }
 }
 
-/** A request of node:http. */
 class Http1Request implements HttpRequest {
   readonly httpMethod: string;
   readonly target: string;
@@ -183,26 +176,26 @@ class Http1Request implements HttpRequest {
   }
 }
 
-/** Whether a request has a body (RFC 9112, 6.3); one that has none need not be waited for. */
+/** Whether a request has a body (RFC 9112, 6.3). */
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) !== 0;
 }
 
 /**
- * Writes the answer to an HTTP/2 request. It may be called before the request's
- * body is read: what is still to come is dropped, up to a bound.
+ * Writes the response to an HTTP/2 request. This may happen before the body is read; up to 16 MiB of the rest is
+ * discarded.
  */
 export function writeHttp2(
   stream: ServerHttp2Stream,
   { status, headers, body, trailers }: HttpResponse,
-  { answers, rests }: ExchangeLimits,
+  { answers, discards }: ExchangeLimits,
 ): void {
   if (stream.destroyed || stream.closed) return;
   headers[":status"] = status;
-  // node:http2 drops it from answers to requests, and refuses to write it to a stream.
+  // HTTP/2 has no `Connection` header. node:http2 drops it from responses of its request API but throws on streams.
   if (headers["connection"] !== undefined) headers["connection"] = undefined;
   if (!trailers && body.length === 0) {
-    // A header alone: gRPC knows its status there only if the stream ends with it.
+    // A gRPC client accepts a status in the headers only if they end the stream.
     stream.respond(headers, END_STREAM);
   } else if (trailers) {
     stream.respond(headers, WAIT_FOR_TRAILERS);
@@ -210,27 +203,27 @@ export function writeHttp2(
       try {
         stream.sendTrailers(trailers);
       } catch {
-        // Fields that HTTP/2 forbids; thrown from here they would end the process.
+        // HTTP/2 forbids one of the trailers. An exception that escapes from here would end the process.
         stream.close(constants.NGHTTP2_INTERNAL_ERROR);
       }
     });
   } else {
     stream.respond(headers);
   }
-  // What answers HEAD, or has a status without a body, is ended by now.
+  // A response to HEAD, or with a status without a body, has already ended.
   if (!stream.writableEnded) {
     if (body.length > 0) {
       const bytes = bodyBytes(body);
-      stream.write(bytes, holdHttp2Answer(stream, bytes.byteLength, answers));
+      stream.write(bytes, trackHttp2Response(stream, bytes.byteLength, answers));
     }
     stream.end();
   }
-  if (!stream.readableEnded) dropRestHttp2(stream, rests);
+  if (!stream.readableEnded) discardBodyHttp2(stream, discards);
 }
 
 /**
- * Writes the answer to an HTTP/1.1 request. It may be called before the
- * request's body is read: what is still to come is dropped, up to a bound.
+ * Writes the response to an HTTP/1.1 request. This may happen before the body is read; up to 16 MiB of the rest is
+ * discarded.
  */
 export function writeHttp1(
   req: IncomingMessage,
@@ -239,39 +232,39 @@ export function writeHttp1(
   { answers }: Pick<ExchangeLimits, "answers">,
 ): void {
   const { socket } = req;
-  // An answer behind others in a pipeline is not told that its connection was closed.
+  // node:http does not tell a response that is queued in a pipeline when its connection closes.
   if (res.destroyed || socket.destroyed) return;
   res.writeHead(status, headers);
   if (trailers) {
     res.write(bodyBytes(body));
     res.addTrailers(trailers as { [name: string]: string });
     res.end();
-  } else if (body.length <= MAX_JOINED_BYTES && JOINS_TEXT) {
-    // As a text it leaves in one write with the header; in this encoding every byte is a character.
+  } else if (body.length <= MAX_MERGED_BYTES && MERGES_TEXT_WITH_HEADER) {
+    // node:http sends a string in one write with the headers. In latin1 every byte is one character.
     res.end(latin1Of(body), "latin1");
   } else {
     res.end(bodyBytes(body));
   }
-  // The system takes most answers at once. One that is behind others in a pipeline has no socket yet.
+  // The kernel takes most responses at once. A response that is queued in a pipeline has no socket yet.
   if (res.socket === null || socket.writableLength > 0) {
-    if (!res.writableFinished) holdHttp1Answer(socket, res, body.length, answers);
+    if (!res.writableFinished) trackHttp1Response(socket, res, body.length, answers);
   }
-  if (!req.readableEnded && hasBody(req)) dropRestHttp1(req);
+  if (!req.readableEnded && hasBody(req)) discardBodyHttp1(req);
 }
 
-/** A text that is, in latin1, the bytes of a body. */
+/** A string whose latin1 encoding is the body. */
 function latin1Of(body: Uint8Array | string): string {
-  // A text of ASCII has as many bytes as characters.
+  // An ASCII string has as many bytes as characters.
   if (typeof body === "string" && Buffer.byteLength(body) === body.length) return body;
   const { buffer, byteOffset, byteLength } = bodyBytes(body);
   return Buffer.from(buffer, byteOffset, byteLength).toString("latin1");
 }
 
-/** A signal that aborts when a response's stream closes before it is answered. */
+/** A signal that aborts when the client disconnects before the response begins. */
 function closeSignal(stream: ServerResponse | ServerHttp2Stream): AbortSignal {
   const controller = new AbortController();
   const onClose = () => {
-    if (!stream.headersSent) controller.abort(new ConnectError("the caller is gone", Code.Canceled));
+    if (!stream.headersSent) controller.abort(new ConnectError("the client disconnected", Code.Canceled));
   };
   if (stream.destroyed) onClose();
   else stream.once("close", onClose);

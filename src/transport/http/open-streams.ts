@@ -5,49 +5,49 @@ import type { HeaderRecord } from "../exchange.ts";
 import { formatOf } from "../protocol/content-types.ts";
 import { MAX_TIMER_MS } from "../protocol/deadlines.ts";
 
-/** Bounds of streams. */
+/** Limits of streaming calls. */
 export interface OpenStreamsOptions {
-  /** How many may be open at once. Default: any number. */
+  /** How many streams may be open at once. Default: no limit. */
   readonly max?: number | undefined;
-  /** How many of them one connection may have. Default: any number. */
-  readonly maxOfConnection?: number | undefined;
-  /** How long one may last, in milliseconds; whoever watches asks again. Default: as long as it likes. */
+  /** How many streams one connection may have open. Default: no limit. */
+  readonly maxPerConnection?: number | undefined;
+  /** How long a stream may last, in milliseconds. A client that still watches then calls again. Default: no limit. */
   readonly lifetimeMs?: number | undefined;
 }
 
-/** A stream that is let in. */
+/** A stream that counts against the limits. */
 export interface OpenStream {
-  /** It has ended; whatever comes after the first time is passed over. */
+  /** Call when the stream has ended; only the first call counts. */
   readonly leave: () => void;
 }
 
-/** What a stream that nobody reads may last longer than its deadline, in milliseconds. */
+/** How long a stream may outlive its deadline when its client does not read, in milliseconds. */
 const UNREAD_MS = 30_000;
 
-/** Bounds how many streams are open, and how long. */
+/** Limits how many streams are open, and for how long. */
 export class OpenStreams {
   readonly #max: number;
-  readonly #maxOfConnection: number;
+  readonly #maxPerConnection: number;
   readonly #lifetimeMs: number;
   readonly #ofConnection = new WeakMap<object, number>();
   #open = 0;
 
-  constructor({ max = Infinity, maxOfConnection = Infinity, lifetimeMs = Infinity }: OpenStreamsOptions = {}) {
+  constructor({ max = Infinity, maxPerConnection = Infinity, lifetimeMs = Infinity }: OpenStreamsOptions = {}) {
     this.#max = max;
-    this.#maxOfConnection = maxOfConnection;
+    this.#maxPerConnection = maxPerConnection;
     this.#lifetimeMs = lifetimeMs;
   }
 
   /**
-   * Lets a stream in; undefined when there are too many.
+   * Admits a stream; undefined when too many are open.
    *
-   * @param connection undefined where the runtime does not tell which it is
-   * @param end ends the stream, whose time is up
+   * @param connection undefined where the runtime does not tell which connection it is
+   * @param end ends the stream when its lifetime is over
    */
   enter(connection: object | undefined, end: () => void): OpenStream | undefined {
     if (this.#open >= this.#max) return undefined;
     const others = connection ? (this.#ofConnection.get(connection) ?? 0) : 0;
-    if (others >= this.#maxOfConnection) return undefined;
+    if (others >= this.#maxPerConnection) return undefined;
     this.#count(connection, 1);
     let isOpen = true;
     const leave = () => {
@@ -55,7 +55,7 @@ export class OpenStreams {
       if (isOpen) this.#count(connection, -1);
       isOpen = false;
     };
-    const timer = this.#whenOver(() => {
+    const timer = this.#startLifetimeTimer(() => {
       leave();
       end();
     });
@@ -67,20 +67,24 @@ export class OpenStreams {
     if (connection) this.#ofConnection.set(connection, (this.#ofConnection.get(connection) ?? 0) + by);
   }
 
-  /** Its deadline ends a stream, unless nobody reads it. */
-  #whenOver(then: () => void): NodeJS.Timeout | undefined {
+  /** The deadline normally ends a stream. This timer ends streams whose client does not read. */
+  #startLifetimeTimer(then: () => void): NodeJS.Timeout | undefined {
     const ms = this.#lifetimeMs + Math.min(UNREAD_MS, this.#lifetimeMs);
     return ms > MAX_TIMER_MS ? undefined : setTimeout(then, ms).unref();
   }
 
-  /** Gives a stream a deadline when it has none or a later one: so it ends in its own protocol. */
+  /**
+   * Limits the deadline of a stream to the maximum lifetime, so that the stream ends with an error of its own protocol.
+   *
+   * @param headers modified in place
+   */
   limitDeadline(headers: HeaderRecord): void {
     if (this.#lifetimeMs === Infinity) return;
     const isGrpc = formatOf(headers["content-type"]).protocol !== "connect";
     const name = isGrpc ? "grpc-timeout" : "connect-timeout-ms";
     const given = headers[name] === undefined ? null : String(headers[name]);
     const { timeoutMs, error } = (isGrpc ? parseGrpcTimeout : parseConnectTimeout)(given, Infinity);
-    // What cannot be parsed is for its protocol to refuse.
+    // Connect refuses a malformed deadline.
     if (error !== undefined || (timeoutMs !== undefined && timeoutMs <= this.#lifetimeMs)) return;
     headers[name] = isGrpc ? `${this.#lifetimeMs}m` : String(this.#lifetimeMs);
   }

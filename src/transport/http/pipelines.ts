@@ -2,32 +2,32 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
 /**
- * How many requests of an HTTP/1.1 connection may wait behind the one that is being answered. Clients that pipeline at
- * all send a few; node:http would take in as many as fit in a packet, some thousands.
+ * How many pipelined requests may wait behind the current one on an HTTP/1.1 connection. Clients that pipeline at all
+ * send a few. Without a limit node:http would accept as many as fit in a packet, which can be thousands.
  */
 const MAX_WAITING = 32;
 
-/** A connection whose requests are in a pipeline. */
+/** The pipeline of a connection. */
 interface Pipeline {
   waiting: number;
   isOver: boolean;
 }
 
-/** node:http leaves the parser on the socket; it gives every request to this. */
+/** node:http keeps the parser on the socket. The parser passes every request to this callback. */
 interface ParsedSocket extends Socket {
   readonly parser?: { onIncoming: ((req: IncomingMessage, keepAlive: boolean) => number) | null } | null;
 }
 
-/** Bounds how many requests of HTTP/1.1 connections wait for the answers to those before them. */
+/** Limits how many pipelined requests wait on an HTTP/1.1 connection. */
 export class Pipelines {
   readonly #pipelines = new WeakMap<Socket, Pipeline>();
 
   /**
-   * Whether a request is to be served. One too many is answered as the last of its connection, and what comes after it
-   * is passed over: its client is to send that again (RFC 9112, 9.3.2).
+   * Whether to serve a request. The request that reaches the limit is the last that its connection serves. Later ones
+   * are ignored, and the client has to send them again on a new connection (RFC 9112, 9.3.2).
    */
   takes(req: IncomingMessage, res: ServerResponse): boolean {
-    // Only an answer behind another has no socket yet.
+    // Only a response that is queued behind another has no socket yet.
     if (res.socket !== null) return true;
     const { socket } = req;
     let pipeline = this.#pipelines.get(socket);
@@ -47,7 +47,7 @@ function take(pipeline: Pipeline, socket: ParsedSocket, res: ServerResponse): bo
   if (pipeline.waiting === MAX_WAITING) {
     pipeline.isOver = true;
     res.shouldKeepAlive = false;
-    // The rest of the packet is parsed all the same: what is made of it must not be kept.
+    // The parser still parses the rest of the packet; its requests must not be kept.
     if (socket.parser) socket.parser.onIncoming = () => 0;
   }
   return true;

@@ -10,14 +10,15 @@ import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { HeaderRecord } from "../exchange.ts";
-import { Connections, endConnection } from "./connections.ts";
+import { Connections } from "./connections.ts";
 import { DeadSessions } from "./dead-sessions.ts";
 import type { Refuse } from "./dispatch.ts";
 import { answerHttp1Errors, refuseHttp1 } from "./http-errors.ts";
+import { closeWhenIdle } from "./idle-sessions.ts";
 import { HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "./limits.ts";
 import { Pipelines } from "./pipelines.ts";
 
-/** What a port passes on. */
+/** The request handlers of a port. */
 export interface PortHandlers {
   readonly onHttp1: (req: IncomingMessage, res: ServerResponse) => void;
   readonly onHttp2: (
@@ -26,55 +27,59 @@ export interface PortHandlers {
     flags: number,
     rawHeaders: string[],
   ) => void;
-  /** Answers what node:http refuses over HTTP/1.1. Default: node:http does, with a status alone. */
+  /** Makes the response to requests that node:http refuses. Default: node:http answers with a bare status. */
   readonly refuse?: Refuse | undefined;
 }
 
-/** Options of a port. */
+/** Where a port listens, and its limits. */
 export interface PortOptions {
   readonly host: string;
-  /** 0 picks a free one. */
+  /** 0 picks a free port. */
   readonly port: number;
-  /** Certificates in PEM; without them the port speaks HTTP/1.1 and HTTP/2 in the clear. */
+  /** Certificates in PEM; undefined: HTTP/1.1 and HTTP/2 in cleartext. */
   readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa: string | undefined } | undefined;
   /**
-   * How many connections may be open. One more closes those that have been silent; when there are none it is closed
-   * itself, before anything is read of it. Default: any number.
+   * How many connections may be open. A further one closes idle connections; when none is idle it is itself closed
+   * before anything is read from it. Default: no limit.
    */
   readonly maxConnections?: number;
-  /** Hears of connections that the system refuses. */
+  /** Called when the system cannot accept a connection. */
   readonly onError?: (error: Error) => void;
-  /** How long a connection may say nothing before its first request, in milliseconds. Default 10 s. */
+  /** How long a connection may stay silent before its first request, in milliseconds. Default 10 s. */
   readonly firstByteTimeoutMs?: number;
   /**
-   * How long nothing may come or go on an HTTP/2 connection, a PING included, before it takes no new streams, in
-   * milliseconds. Those that it has may end. Default 10 minutes.
+   * How long an HTTP/2 connection may be idle, with not even a PING either way, before it accepts no new streams, in
+   * milliseconds. Its open streams may finish. Default 10 minutes.
    */
   readonly idleTimeoutMs?: number;
-  /** How long after that its streams may go on saying nothing before they are ended, in milliseconds. Default 30 s. */
+  /**
+   * How long the open streams of such a connection may stay idle before they are ended, in milliseconds. Default 30 s.
+   */
   readonly stallTimeoutMs?: number;
-  /** How often HTTP/2 connections that broke the protocol are looked for, in milliseconds. Default 10 s. */
-  readonly deadLookMs?: number;
+  /** How often broken HTTP/2 sessions are searched for, in milliseconds. Default 10 s. */
+  readonly deadSessionCheckMs?: number;
 }
 
-/** A port that is listened on. */
+/** A listening port. */
 export interface Port {
   readonly url: string;
-  /** Stops accepting, finishes what is under way and resolves when the last connection is closed. */
+  /**
+   * Stops accepting connections and resolves when the requests in flight are answered and all connections are closed.
+   */
   drain(): Promise<void>;
-  /** Ends every connection now. */
+  /** Destroys all connections. */
   destroy(): void;
 }
 
-/** The first bytes of every HTTP/2 connection (RFC 9113, 3.4). */
+/** The connection preface of HTTP/2 (RFC 9113, 3.4). */
 const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 
 const FIRST_BYTE_TIMEOUT_MS = 10_000;
 
-/** Limits that keep one connection from taking much of the process. */
+/** Limits on what one connection may use. */
 const HTTP2_OPTIONS = {
   settings: { maxConcurrentStreams: 250, maxHeaderListSize: MAX_HEADER_BYTES },
-  // No client has a use for more.
+  // No client needs more settings.
   maxSettings: 16,
   maxSessionInvalidFrames: 100,
 };
@@ -83,29 +88,28 @@ const HTTP1_OPTIONS = {
   requestTimeout: REQUEST_TIMEOUT_MS,
   headersTimeout: HEADER_TIMEOUT_MS,
   keepAliveTimeout: 75_000,
-  /** How often the timeouts are looked at. */
+  /** How often node:http checks the timeouts, in milliseconds. */
   connectionsCheckingInterval: 5000,
 };
 
 /**
- * Listens on one port for HTTP/1.1 and HTTP/2; over TLS when there is a certificate.
+ * Listens on one port for HTTP/1.1 and HTTP/2, over TLS when there is a certificate.
  *
- * It is an HTTP/1.1 server that listens, and hands the connections that speak
- * HTTP/2 to a server of that: those that begin with its preface or, over TLS,
- * whose handshake says so. On Deno an HTTP/1.1 server drops the connections of
- * another listener after one request; and node:http2's own way of serving both
- * over TLS passes over the limits of HTTP/1.1.
+ * An HTTP/1.1 server listens. It hands HTTP/2 connections to an HTTP/2 server: those that begin with the HTTP/2 preface
+ * or, over TLS, those that negotiated `h2` by ALPN. It has to be the HTTP/1.1 server that listens, because on Deno such
+ * a server drops connections of another listener after one request. And node:http2's own `allowHTTP1` ignores the
+ * limits of HTTP/1.1.
  */
 export async function openPort(options: PortOptions, handlers: PortHandlers): Promise<Port> {
   const connections = new Connections(options.maxConnections ?? Infinity);
-  const deadSessions = new DeadSessions(options.deadLookMs);
+  const deadSessions = new DeadSessions(options.deadSessionCheckMs);
   const server = listener(options, handlers);
   let opened: ServerHttp2Session | undefined;
-  const http2 = http2Server(options, handlers);
+  const http2 = http2Server(handlers);
   http2.on("session", (session: ServerHttp2Session) => {
     opened = session;
   });
-  const serveHttp1 = takeListeners(server, options.tls ? "secureConnection" : "connection");
+  const serveHttp1 = detachListeners(server, options.tls ? "secureConnection" : "connection");
   const serve = (socket: Socket, isHttp2: boolean) => {
     if (socket.destroyed) return;
     if (!isHttp2) {
@@ -113,24 +117,25 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
       serveHttp1(socket);
       return;
     }
-    // An HTTP/1.1 server's sockets stay open when the other end is closed; an HTTP/2 session would outlive its client.
+    // Sockets of an HTTP/1.1 server allow half-open connections, which would make an HTTP/2 session outlive its client.
     socket.allowHalfOpen = false;
     opened = undefined;
     http2.emit("connection", socket);
     if (!opened) return;
     connections.speaksHttp2(socket, opened);
+    closeWhenIdle(opened, socket, options);
     deadSessions.watch(opened, socket);
   };
   if (options.tls) {
-    const shakeHands = takeListeners(server, "connection");
+    const startHandshake = detachListeners(server, "connection");
     server.on("connection", (socket: Socket) => {
-      if (connections.accept(socket)) shakeHands(socket);
+      if (connections.accept(socket)) startHandshake(socket);
     });
     server.on("secureConnection", (socket: TLSSocket) => serve(socket, socket.alpnProtocol === "h2"));
   } else {
     server.on("connection", (socket: Socket) => {
       if (!connections.accept(socket)) return;
-      tellApart(socket, options.firstByteTimeoutMs ?? FIRST_BYTE_TIMEOUT_MS, (isHttp2) => serve(socket, isHttp2));
+      sniffProtocol(socket, options.firstByteTimeoutMs ?? FIRST_BYTE_TIMEOUT_MS, (isHttp2) => serve(socket, isHttp2));
     });
   }
 
@@ -138,7 +143,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     server.once("error", reject);
     server.listen(options.port, options.host, () => {
       server.off("error", reject);
-      // What cannot be accepted, for want of descriptors, must not end the process.
+      // A connection that cannot be accepted, for lack of file descriptors, must not end the process.
       server.on("error", (error) => options.onError?.(error));
       resolve();
     });
@@ -147,7 +152,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     url: urlOf(server.address() as AddressInfo, options.tls !== undefined),
     drain: () =>
       new Promise((resolve) => {
-        // Connections that are kept alive become idle one by one.
+        // Keep-alive connections become idle one after another.
         const timer = setInterval(() => server.closeIdleConnections(), 50);
         server.close(() => {
           clearInterval(timer);
@@ -160,7 +165,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
   };
 }
 
-/** An HTTP/1.1 server that is to listen. */
+/** Creates the HTTP/1.1 server that listens. */
 function listener({ tls, firstByteTimeoutMs }: PortOptions, handlers: PortHandlers): HttpServer {
   const options = { ...HTTP1_OPTIONS, requireHostHeader: !handlers.refuse };
   const server = tls
@@ -173,30 +178,23 @@ function listener({ tls, firstByteTimeoutMs }: PortOptions, handlers: PortHandle
         ...(tls.clientCa !== undefined && { ca: tls.clientCa, requestCert: true, rejectUnauthorized: true }),
       })
     : createServer(options);
-  // Else it would be answered as a broken request is.
+  // By default node:http answers a failed handshake like a malformed request.
   server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket: Socket) => socket.destroy());
   serveRequests(server, handlers);
   return server;
 }
 
-/** Serves the connections that it is given. */
-function http2Server(options: PortOptions, handlers: PortHandlers): Http2Server {
+/** Creates the HTTP/2 server, which does not listen but is handed connections. */
+function http2Server(handlers: PortHandlers): Http2Server {
   const http2 = createHttp2Server(HTTP2_OPTIONS);
   http2.on("stream", handlers.onHttp2);
   http2.on("sessionError", () => {});
-  http2.on("session", (session: ServerHttp2Session) => {
-    session.on("error", () => {});
-    session.setTimeout(options.idleTimeoutMs ?? 600_000, () => {
-      session.close();
-      // Streams that stall would keep it, and what they hold, for as long as the caller likes.
-      session.setTimeout(options.stallTimeoutMs ?? 30_000, () => endConnection(session));
-    });
-  });
+  http2.on("session", (session: ServerHttp2Session) => session.on("error", () => {}));
   return http2;
 }
 
-/** Takes the listeners of an event off, to be called by whoever takes their place. */
-function takeListeners(server: HttpServer, event: "connection" | "secureConnection"): (socket: Socket) => void {
+/** Removes the listeners of an event, and returns a function that calls them. */
+function detachListeners(server: HttpServer, event: "connection" | "secureConnection"): (socket: Socket) => void {
   const taken = server.listeners(event) as ((socket: Socket) => void)[];
   server.removeAllListeners(event);
   return (socket) => {
@@ -204,8 +202,8 @@ function takeListeners(server: HttpServer, event: "connection" | "secureConnecti
   };
 }
 
-/** Waits for as many bytes as tell HTTP/2 from HTTP/1.1, and puts them back. */
-function tellApart(socket: Socket, timeoutMs: number, decide: (isHttp2: boolean) => void): void {
+/** Tells HTTP/2 from HTTP/1.1 by the first bytes of a connection, and puts the bytes back. */
+function sniffProtocol(socket: Socket, timeoutMs: number, decide: (isHttp2: boolean) => void): void {
   let seen: Buffer = Buffer.alloc(0);
   const timer = setTimeout(() => socket.destroy(), timeoutMs);
   const stop = () => {
@@ -240,7 +238,7 @@ function serveRequests(server: HttpServer, { onHttp1, refuse }: PortHandlers): v
   const pipelines = new Pipelines();
   const serve: PortHandlers["onHttp1"] = (req, res) => {
     if (!pipelines.takes(req, res)) return;
-    // RFC 9112, 3.2; node:http would see to it, and answer with a status alone.
+    // HTTP/1.1 requires `Host` (RFC 9112, 3.2). node:http would check it too, but answer with a bare status.
     const isRefused = req.headers.host === undefined && req.httpVersion !== "1.0";
     if (refuse && isRefused) refuseHttp1(req, res, refuse({ kind: "malformed-http" }, req.headers as HeaderRecord));
     else onHttp1(req, res);
@@ -248,13 +246,13 @@ function serveRequests(server: HttpServer, { onHttp1, refuse }: PortHandlers): v
   server.on("request", serve as never);
 }
 
-/** A listener of streams that gives them to a request listener, as node:http2 does it. */
+/** Converts a listener of requests to a listener of HTTP/2 streams, as node:http2 does. */
 export function streamsAsRequests(listener: (req: never, res: never) => void): PortHandlers["onHttp2"] {
   const http2: Http2Server = createHttp2Server(listener as never);
   return (stream, headers, flags, rawHeaders) => http2.emit("stream", stream, headers, flags, rawHeaders);
 }
 
-/** The URL of what listens at an address. */
+/** The URL of a listening address. */
 export function urlOf({ address, port }: Pick<AddressInfo, "address" | "port">, secure: boolean): string {
   const host = address.includes(":") ? `[${address}]` : address;
   return `${secure ? "https" : "http"}://${host}:${port}`;

@@ -4,15 +4,17 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import type { HeaderRecord, StreamRoute } from "../exchange.ts";
 import { capDeadline } from "../protocol/deadlines.ts";
-import { cutQuotedFields } from "../protocol/quoted-fields.ts";
+import { truncateEchoedHeaders } from "../protocol/echoed-headers.ts";
+import { isDisconnected } from "./disconnected.ts";
 import type { DispatchOptions } from "./dispatch.ts";
-import { dropRestHttp2, endIfEarlyHttp1 } from "./drain.ts";
-import { isGone } from "./gone.ts";
+import { discardBodyHttp2, endIfEarlyHttp1 } from "./drain.ts";
 import { type ExchangeLimits, writeHttp1, writeHttp2 } from "./node-io.ts";
 import { OpenStreams } from "./open-streams.ts";
 import { type PortHandlers, streamsAsRequests } from "./port.ts";
 
-/** Serves the requests of a port whose bodies and answers are streams, by Connect's own handlers. */
+const TOO_MANY = { kind: "too-many-streams" } as const;
+
+/** Serves the streaming calls of a port by Connect's own handlers. */
 export class Streams {
   readonly #options: DispatchOptions;
   readonly #limits: ExchangeLimits;
@@ -30,12 +32,13 @@ export class Streams {
     }) as never);
   }
 
+  /** Serves a streaming call over HTTP/1.1. */
   http1(route: StreamRoute, req: IncomingMessage, res: ServerResponse): void {
     const open = this.#open.enter(req.socket, () => res.destroy());
     if (!open) {
       req.on("error", ignore);
       res.on("error", ignore);
-      const refused = this.#options.refuse?.({ kind: "too-many-streams" }, req.headers as HeaderRecord);
+      const refused = this.#options.refuse?.(TOO_MANY, req.headers as HeaderRecord, route.handler.method);
       if (refused) writeHttp1(req, res, refused, this.#limits);
       else res.writeHead(429).end();
       return;
@@ -45,6 +48,7 @@ export class Streams {
     this.#serve(route, req, res);
   }
 
+  /** Serves a streaming call over HTTP/2. */
   http2(
     route: StreamRoute,
     stream: ServerHttp2Stream,
@@ -53,31 +57,31 @@ export class Streams {
   ): void {
     const open = this.#open.enter(stream.session, () => stream.close(constants.NGHTTP2_CANCEL));
     if (!open) {
-      const refused = this.#options.refuse?.({ kind: "too-many-streams" }, headers as HeaderRecord);
+      const refused = this.#options.refuse?.(TOO_MANY, headers as HeaderRecord, route.handler.method);
       if (refused) writeHttp2(stream, refused, this.#limits);
       else stream.close(constants.NGHTTP2_REFUSED_STREAM);
       return;
     }
     stream.once("close", open.leave);
-    stream.once("finish", () => dropRestHttp2(stream, this.#limits.rests));
+    stream.once("finish", () => discardBodyHttp2(stream, this.#limits.discards));
     this.#routes.set(stream, route);
     this.#asRequest(stream, headers, ...rest);
   }
 
   #serve({ handler, contextValues, responseHeaders }: StreamRoute, req: IncomingMessage, res: ServerResponse): void {
-    // What these throw where nobody listens ends the process.
+    // An `error` event without a listener would end the process.
     req.on("error", ignore);
     res.on("error", ignore);
     const headers = req.headers as HeaderRecord;
     for (const [name, value] of Object.entries(responseHeaders ?? {})) {
       if (value !== undefined) res.setHeader(name, value);
     }
-    cutQuotedFields(headers);
+    truncateEchoedHeaders(headers);
     capDeadline(headers);
     this.#open.limitDeadline(headers);
     const fail = (reason: unknown) => {
-      // An answer that cannot be written to a connection that is closed is nobody's fault.
-      if (ConnectError.from(reason).code !== Code.Aborted && !isGone(res)) this.#options.onError?.(reason);
+      // A response that cannot be written because the client disconnected is not an error of the server.
+      if (ConnectError.from(reason).code !== Code.Aborted && !isDisconnected(res)) this.#options.onError?.(reason);
     };
     try {
       handler(universalRequestFromNodeRequest(req, res, undefined, contextValues))

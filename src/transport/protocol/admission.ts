@@ -4,107 +4,113 @@ import type { HeaderRecord } from "../exchange.ts";
 import { RecordHeaders } from "./record-headers.ts";
 import { defaultError, type OnRefused, type Refusal } from "./refusals.ts";
 
-/** A call as its header tells of it, before its body is read. */
+/** What the headers tell about a call, before its body is read. */
 export interface CallHead {
   readonly method: DescMethod;
-  /** `grpc`, `grpc-web`, `connect`, or that of an endpoint. */
+  /** `grpc`, `grpc-web`, `connect`, or the protocol name of an endpoint. */
   readonly protocolName: string;
   readonly header: Headers;
-  /** Those of the call, if it is let in: what is found out here need not be found out again. */
+  /** The context values of the call. What authorization stores here is available to interceptors and handlers. */
   readonly contextValues: ContextValues;
 }
 
 /**
- * Lets a call in by its header alone, or refuses it: throws or rejects. Nothing is read, inflated or decoded of the body
- * of a call that is refused.
+ * Admits a call by its headers alone. To deny it, throw or reject. The body of a denied call is neither read nor
+ * decompressed nor decoded.
  */
 export type Authorize = (call: CallHead) => void | Promise<void>;
 
-/** What decides on calls, and the context values that they begin with. */
+/** How calls are admitted. */
 export interface AdmissionOptions {
-  /** Default: all calls are let in. */
+  /** Default: all calls are admitted. */
   readonly authorize?: Authorize | undefined;
-  /** The context values of a call. Default: none. */
+  /** Makes the initial context values of a call. Default: empty. */
   readonly contextValues?: ((protocolName: string) => ContextValues) | undefined;
-  /** Bounds the unary calls that are under way. Default: any number. */
+  /** Limits the unary calls in flight. Default: no limit. */
   readonly maxCalls?: CallLimit | undefined;
   readonly onRefused?: OnRefused | undefined;
 }
 
-/** How many unary calls may be under way at once. */
+/** The maximum number of unary calls in flight. */
 export interface CallLimit {
   readonly max: number;
-  /** Methods whose calls are always let in, and not counted. Default: none. */
+  /** Methods whose calls are always admitted, and not counted. Default: none. */
   readonly isExempt?: (method: DescMethod) => boolean;
 }
 
-/** Decides on calls by their header alone. */
+/** Admits or denies calls by their headers alone. */
 export class Admission {
   readonly #options: AdmissionOptions;
-  readonly #places: Places | undefined;
+  readonly #inFlight: InFlightLimit | undefined;
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
-    this.#places = options.maxCalls && new Places(options.maxCalls);
+    this.#inFlight = options.maxCalls && new InFlightLimit(options.maxCalls);
   }
 
-  /** Asks whether a call may come in. Throws or rejects with the ConnectError that its caller is told. */
-  admit(method: DescMethod, protocolName: string, headers: HeaderRecord): Admitted | Promise<Admitted> {
+  /** Authorizes a call. Throws or rejects with the ConnectError for the client. */
+  admit(method: DescMethod, protocolName: string, headers: HeaderRecord): AdmittedCall | Promise<AdmittedCall> {
     const { authorize, contextValues: valuesOf, onRefused } = this.#options;
-    const places = method.methodKind === "unary" && !this.#places?.isExempt(method) ? this.#places : undefined;
+    const inFlight = method.methodKind === "unary" && !this.#inFlight?.isExempt(method) ? this.#inFlight : undefined;
     const contextValues = valuesOf?.(protocolName) ?? createContextValues();
     const head = { method, protocolName, header: new RecordHeaders(headers), contextValues };
-    const call = new Admitted(head, places, onRefused);
-    if (places?.isFull) throw call.refuse(places.refusal);
+    const call = new AdmittedCall(head, inFlight, onRefused);
+    if (inFlight?.isFull) throw call.refuse(inFlight.refusal);
     const refuse = (error: unknown): never => {
       throw call.refuse({ kind: "unauthorized", error });
     };
     try {
       const decision = authorize?.(head);
-      return decision instanceof Promise ? decision.then(() => call, refuse) : call;
+      if (decision === undefined) return call;
+      // Pending decisions count too: a slow authorization must not pile up requests. The place is free, as seen above.
+      call.begin();
+      return Promise.resolve(decision)
+        .finally(() => call.end())
+        .then(() => call, refuse);
     } catch (error) {
       return refuse(error);
     }
   }
 }
 
-/** A call that was let in. */
-export class Admitted {
+/** An admitted call, whose body may now be read. */
+export class AdmittedCall {
   readonly protocolName: string;
   readonly header: Headers;
   readonly contextValues: ContextValues;
   readonly #head: CallHead;
-  readonly #places: Places | undefined;
+  readonly #inFlight: InFlightLimit | undefined;
   readonly #onRefused: OnRefused | undefined;
   readonly #arrived = Date.now();
-  #isUnderWay = false;
+  #isCounted = false;
 
-  constructor(head: CallHead, places: Places | undefined, onRefused: OnRefused | undefined) {
+  constructor(head: CallHead, inFlight: InFlightLimit | undefined, onRefused: OnRefused | undefined) {
     this.protocolName = head.protocolName;
     this.header = head.header;
     this.contextValues = head.contextValues;
     this.#head = head;
-    this.#places = places;
+    this.#inFlight = inFlight;
     this.#onRefused = onRefused;
   }
 
   /**
-   * The call's body has come: it takes its place among those under way, so that slow bodies keep none.
+   * Starts the call. Call it when the body has arrived: only then does the call count as in flight, so that slow
+   * uploads do not use up the limit.
    *
-   * @throws ConnectError that its caller is told, when others took the last place while the body came
+   * @throws ConnectError when too many calls are in flight
    */
   begin(): void {
-    if (this.#places && !this.#places.tryEnter()) throw this.refuse(this.#places.refusal);
-    this.#isUnderWay = true;
+    if (this.#inFlight && !this.#inFlight.tryAcquire()) throw this.refuse(this.#inFlight.refusal);
+    this.#isCounted = true;
   }
 
-  /** The call has been answered, or given up; whatever comes after the first time is passed over. */
+  /** Ends the call, answered or abandoned. Only the first call counts. */
   end(): void {
-    if (this.#isUnderWay) this.#places?.leave();
-    this.#isUnderWay = false;
+    if (this.#isCounted) this.#inFlight?.release();
+    this.#isCounted = false;
   }
 
-  /** The ConnectError that the caller of a call that is refused after all is told. */
+  /** The ConnectError for the client of a call that is refused after it was admitted. */
   refuse(refusal: Refusal): ConnectError {
     const { method, protocolName, header } = this.#head;
     const request = { method, protocolName, header, arrived: this.#arrived };
@@ -112,12 +118,12 @@ export class Admitted {
   }
 }
 
-/** The places of calls that are under way. */
-class Places {
+/** Counts calls in flight. */
+class InFlightLimit {
   readonly isExempt: (method: DescMethod) => boolean;
   readonly refusal: Refusal;
   readonly #max: number;
-  #taken = 0;
+  #count = 0;
 
   constructor({ max, isExempt }: CallLimit) {
     this.#max = max;
@@ -126,16 +132,16 @@ class Places {
   }
 
   get isFull(): boolean {
-    return this.#taken >= this.#max;
+    return this.#count >= this.#max;
   }
 
-  tryEnter(): boolean {
+  tryAcquire(): boolean {
     if (this.isFull) return false;
-    this.#taken++;
+    this.#count++;
     return true;
   }
 
-  leave(): void {
-    this.#taken--;
+  release(): void {
+    this.#count--;
   }
 }

@@ -14,30 +14,29 @@ import { MAX_TIMER_MS } from "./deadlines.ts";
 import type { UnaryMethod } from "./methods.ts";
 import { RecordHeaders } from "./record-headers.ts";
 
-/** What one unary call is, whatever it came in as. */
+/** The parts of a unary call, whatever its protocol. */
 export interface CallInit {
   readonly method: UnaryMethod;
-  /** `grpc`, `grpc-web`, `connect`, or what else decoded it. */
+  /** `grpc`, `grpc-web`, `connect`, or the protocol name of an endpoint. */
   readonly protocolName: string;
   readonly source: CallSource;
   readonly requestHeader: Headers;
   readonly contextValues: ContextValues;
-  /** From the caller's deadline header, in milliseconds. */
+  /** From the client's deadline header, in milliseconds. */
   readonly timeoutMs: number | undefined;
-  /** What the answer's header and trailer hold at first. */
+  /** The initial headers and trailers of the response. */
   readonly responseHeader: HeaderRecord;
   readonly responseTrailer: HeaderRecord;
 }
 
-/** The implementation at the end of the interceptors. */
+/** The function that interceptors wrap. */
 type AnyFn = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | StreamResponse>;
 
 /**
- * One unary call on its way through the interceptors to the implementation and
- * back: their request and its handler context at once, so that either has what
- * only the other has with Connect. What few calls look at, the signal, the
- * deadline's timer, the URL, is made when it is looked at; it is on the
- * prototype, where it costs nothing until then and no copy has it.
+ * One unary call. The same object serves as the interceptors' request and as the handler's context, so each has
+ * properties that in Connect only the other has. Values that few calls use (signal, deadline timer, URL) are created on
+ * first access. Their getters are on the prototype: they cost nothing until used, but a spread copy of the object lacks
+ * them.
  */
 export class UnaryCall {
   readonly stream = false;
@@ -70,11 +69,12 @@ export class UnaryCall {
     this.responseTrailer = new RecordHeaders(init.responseTrailer, true);
     this.#method = method;
     this.#source = source;
-    // gRPC's deadlines come in nanoseconds too; Connect's context has whole milliseconds left, and handlers rely on it.
+    // gRPC deadlines have nanosecond resolution. Connect's context exposes whole milliseconds, and handlers rely on
+    // that.
     this.#deadline = timeoutMs === undefined ? undefined : Math.trunc((source.arrived ?? Date.now()) + timeoutMs);
   }
 
-  /** Passes the message through the interceptors to the implementation; rejects with whatever one of them throws. */
+  /** Passes the message through the interceptors to the implementation. Rejects with whatever one of them throws. */
   invoke(input: Message): Promise<Message> {
     this.message = input;
     let next: AnyFn = (req) => this.#implement(req);
@@ -82,15 +82,15 @@ export class UnaryCall {
     try {
       for (let i = interceptors.length - 1; i >= 0; i--) {
         const inner = next;
-        next = (interceptors[i] as Interceptor)((req) => inner(this.#whole(req)));
+        next = (interceptors[i] as Interceptor)((req) => inner(this.#completeRequest(req)));
       }
-      return Promise.resolve(next(this as unknown as UnaryRequest)).then((response) => this.#take(response));
+      return Promise.resolve(next(this as unknown as UnaryRequest)).then((response) => this.#unwrap(response));
     } catch (reason) {
       return Promise.reject(reason);
     }
   }
 
-  /** Ends the call: whoever listens to its signal is told, with the reason if it failed. */
+  /** Ends the call: stops its timer and aborts its signal, with the reason if it failed. */
   end(reason?: unknown): void {
     this.#ended ??= { reason };
     this.#stopTimer?.();
@@ -102,11 +102,11 @@ export class UnaryCall {
     return this.#source.url();
   }
 
-  /** Aborts when the caller is gone, when the deadline has passed, and when the call has ended. */
+  /** Aborts when the client disconnects, when the deadline passes, and when the call has ended. */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       const left = this.#timeLeft();
-      // Beyond this a timer would end at once; no call lives that long.
+      // A longer timer would fire at once. No call lives that long.
       const timer = createDeadlineSignal(left !== undefined && left > MAX_TIMER_MS ? undefined : left);
       this.#stopTimer = timer.cleanup;
       this.#controller = createLinkedAbortController(
@@ -119,7 +119,7 @@ export class UnaryCall {
     return this.#controller.signal;
   }
 
-  /** When the request came, in milliseconds of Unix time, where it is known. */
+  /** When the request arrived, in milliseconds of Unix time, if known. */
   get arrived(): number | undefined {
     return this.#source.arrived;
   }
@@ -132,7 +132,10 @@ export class UnaryCall {
     return this.contextValues;
   }
 
-  /** What is left until the caller's deadline, in milliseconds; undefined without one. It may be called without its object. */
+  /**
+   * A function that returns the time until the client's deadline, in milliseconds; undefined without a deadline. It
+   * works detached from the object.
+   */
   get timeoutMs(): () => number | undefined {
     return () => this.#timeLeft();
   }
@@ -141,8 +144,10 @@ export class UnaryCall {
     return this.#deadline === undefined ? undefined : this.#deadline - Date.now();
   }
 
-  /** A request as an interceptor passed it on: a copy of this lacks what it has from its prototype. */
-  #whole(req: UnaryRequest | StreamRequest): UnaryRequest | StreamRequest {
+  /**
+   * Completes a request that an interceptor passed on: a spread copy of this object lacks the getters of the prototype.
+   */
+  #completeRequest(req: UnaryRequest | StreamRequest): UnaryRequest | StreamRequest {
     if ((req as unknown) === this || ("url" in req && "signal" in req)) return req;
     const { url = this.url, signal = this.signal } = req as Partial<UnaryRequest>;
     return { ...(req as UnaryRequest), url, signal };
@@ -154,12 +159,12 @@ export class UnaryCall {
       const output = this.#method.impl(req.message as never, context as never);
       return Promise.resolve(output).then((message) => new CallResponse(this, message));
     } catch (reason) {
-      // Interceptors wait for what they pass on; they need not expect it to throw.
+      // Interceptors expect a rejected promise here, not an exception.
       return Promise.reject(reason);
     }
   }
 
-  /** The handler context of a request that an interceptor replaced. */
+  /** The handler context for a request object that an interceptor replaced. */
   #contextOf(req: UnaryRequest | StreamRequest): HandlerContext {
     const { service, header, contextValues, signal } = req;
     const { method, requestMethod, protocolName, url, responseHeader, responseTrailer, timeoutMs } = this;
@@ -167,14 +172,14 @@ export class UnaryCall {
     return { ...own, service, requestHeader: header, values: contextValues, signal };
   }
 
-  #take(response: UnaryResponse | StreamResponse): Message {
+  #unwrap(response: UnaryResponse | StreamResponse): Message {
     copyHeaders(response.header, this.responseHeader);
     copyHeaders(response.trailer, this.responseTrailer);
     return response.message as Message;
   }
 }
 
-/** What the implementation answered, as interceptors see it. */
+/** The response of the implementation, as interceptors see it. */
 class CallResponse implements UnaryResponse {
   readonly stream = false;
   readonly service: DescService;

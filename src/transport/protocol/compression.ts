@@ -5,12 +5,15 @@ import type { Compression, UniversalHandlerOptions } from "@connectrpc/connect/p
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { asConnectError, RequestRefused } from "./refusals.ts";
 
-/** How hard Brotli tries, up to 11, its default, at which an answer of 10 KB takes tens of milliseconds; gzip needs as long as this. */
+/**
+ * Brotli's effort, from 0 to 11. At 11, the default, a 10 KB response takes tens of milliseconds. At 4 Brotli takes as
+ * long as gzip.
+ */
 const BROTLI_QUALITY = 4;
 
 const compressBrotli = promisify(brotliCompress);
 
-/** Brotli for live traffic. Both ways it is Connect's but for the effort; what is inflated ends at the limit. */
+/** Connect's Brotli with less effort, for live traffic. Decompression stops at the size limit. */
 const brotli: Compression = {
   ...compressionBrotli,
   compress: (bytes) =>
@@ -22,10 +25,13 @@ const brotli: Compression = {
     }) as Promise<Uint8Array<ArrayBuffer>>,
 };
 
-/** gzip and Brotli, most wanted first: those of Connect's adapter, for a server that anybody may ask. */
+/** gzip and Brotli in order of preference: the compressions of Connect's adapter, safe for public servers. */
 export const COMPRESSIONS: readonly Compression[] = [compressionGzip, brotli];
 
-/** Inflates what a caller compressed. Rejects with RequestRefused when it is not valid, or longer than so many bytes. */
+/**
+ * Decompresses request data. Rejects with RequestRefused when the data is malformed, or longer than `limit` bytes
+ * decompressed.
+ */
 export function inflate(bytes: Uint8Array, { name, decompress }: Compression, limit: number): Promise<Uint8Array> {
   return decompress(bytes as Uint8Array<ArrayBuffer>, limit).catch((reason: unknown) => {
     const error = asConnectError(reason);
@@ -34,13 +40,13 @@ export function inflate(bytes: Uint8Array, { name, decompress }: Compression, li
   });
 }
 
-/** Compresses an answer that is worth it. */
+/** Compresses a response. */
 export function compress(body: Uint8Array, compression: Compression): Promise<Uint8Array> {
   return compression.compress(body as Uint8Array<ArrayBuffer>);
 }
 
-/** Whether an answer of so many bytes is large enough to be compressed. */
-export function worthCompressing(
+/** Whether a response of `bytes` bytes is large enough to compress. */
+export function shouldCompress(
   bytes: number,
   compression: Compression | null,
   options: UniversalHandlerOptions,

@@ -10,15 +10,15 @@ import {
   parseTimeout,
   protocolVersion,
 } from "@connectrpc/connect/protocol-connect";
-import { bodyBytes, field, type HttpRequest, type HttpResponse } from "../exchange.ts";
-import type { Admitted } from "./admission.ts";
+import { bodyBytes, type HttpRequest, type HttpResponse, headerValue } from "../exchange.ts";
+import type { AdmittedCall } from "./admission.ts";
 import type { UnaryCall } from "./call.ts";
-import { compress, inflate, worthCompressing } from "./compression.ts";
+import { compress, inflate, shouldCompress } from "./compression.ts";
 import type { CallFormat } from "./content-types.ts";
 import type { UnaryMethod } from "./methods.ts";
 import { recordOf } from "./record-headers.ts";
 import { asConnectError, RequestRefused } from "./refusals.ts";
-import { makeCall, openCall, parseMessage } from "./requests.ts";
+import { createCall, invokeCall, parseMessage } from "./requests.ts";
 
 const PROTOCOL = "connect";
 const ENCODING = "content-encoding";
@@ -32,17 +32,17 @@ export function serveConnect(
   method: UnaryMethod,
   request: HttpRequest,
   { isBinary }: CallFormat,
-  admitted: Admitted,
+  admitted: AdmittedCall,
 ): Promise<HttpResponse> {
   const { options } = method;
   const serialization = isBinary ? method.binary : method.json;
   const { headers } = request;
   const query = request.httpMethod === "GET" ? new URL(request.target, "http://localhost").searchParams : undefined;
-  const timeout = parseTimeout(field(headers, "connect-timeout-ms"), options.maxTimeoutMs);
-  const requested = query ? query.get("compression") : field(headers, ENCODING);
-  const accepted = field(headers, ACCEPT_ENCODING);
+  const timeout = parseTimeout(headerValue(headers, "connect-timeout-ms"), options.maxTimeoutMs);
+  const requested = query ? query.get("compression") : headerValue(headers, ENCODING);
+  const accepted = headerValue(headers, ACCEPT_ENCODING);
   const compression = compressionNegotiate(options.acceptCompression, requested, accepted, ACCEPT_ENCODING);
-  const opening = {
+  const setup = {
     method,
     protocolName: PROTOCOL,
     timeoutMs: timeout.timeoutMs,
@@ -50,7 +50,7 @@ export function serveConnect(
     responseTrailer: {},
   };
   const decode = () => {
-    if (options.requireConnectProtocolHeader) requireVersion(query, field(headers, "connect-protocol-version"));
+    if (options.requireConnectProtocolHeader) requireVersion(query, headerValue(headers, "connect-protocol-version"));
     if (compression.error) throw compression.error;
     if (timeout.error) throw timeout.error;
     const bytes = query ? messageFromQuery(query) : messageFromBody(request, options.readMaxBytes);
@@ -59,7 +59,7 @@ export function serveConnect(
     return inflate(bytes, compression.request, limit).then((message) => parseMessage(serialization, message, limit));
   };
 
-  const call = openCall(request, opening, admitted);
+  const call = createCall(request, setup, admitted);
   const fail = (reason: unknown, error: ConnectError) => {
     call.end(reason);
     call.responseHeader.set("content-type", contentTypeUnaryJson);
@@ -69,7 +69,7 @@ export function serveConnect(
     const body = errorToJsonBytes(error, options.jsonOptions);
     return finish(call, codeToHttpStatus(error.code), body, compression.response, method);
   };
-  return makeCall(call, decode, admitted).then(
+  return invokeCall(call, decode, admitted).then(
     (message) => {
       let body: HttpResponse["body"];
       try {
@@ -93,7 +93,7 @@ function finish(
   { options }: UnaryMethod,
 ): HttpResponse | Promise<HttpResponse> {
   const bytes = Buffer.byteLength(body);
-  if (!worthCompressing(bytes, compression, options)) return response(call, status, body, bytes);
+  if (!shouldCompress(bytes, compression, options)) return response(call, status, body, bytes);
   return compress(bodyBytes(body), compression).then((compressed) => {
     call.responseHeader.set(ENCODING, compression.name);
     return response(call, status, compressed, compressed.byteLength);
@@ -112,11 +112,14 @@ function response(call: UnaryCall, status: number, body: HttpResponse["body"], b
   return { status, headers, body };
 }
 
-/** A body that is too long has not been read to its end, so its length is what was told, if it was. */
+/**
+ * The body of a POST. A body that is too long was not read to its end, so the error reports the declared size, if there
+ * is one.
+ */
 function messageFromBody({ headers, body }: HttpRequest, maxBytes: number): Uint8Array {
   if (body.byteLength <= maxBytes) return body;
-  const told = Number(headers["content-length"]);
-  const size = Number.isSafeInteger(told) ? `message size ${told}` : "message size";
+  const declared = Number(headers["content-length"]);
+  const size = Number.isSafeInteger(declared) ? `message size ${declared}` : "message size";
   const error = new ConnectError(`${size} is larger than configured readMaxBytes ${maxBytes}`, Code.ResourceExhausted);
   throw new RequestRefused({ kind: "message-too-large", limit: maxBytes, error });
 }

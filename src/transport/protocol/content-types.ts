@@ -3,40 +3,40 @@ import { parseContentType as parseGrpcType } from "@connectrpc/connect/protocol-
 import { parseContentType as parseGrpcWebType } from "@connectrpc/connect/protocol-grpc-web";
 import type { HeaderRecord } from "../exchange.ts";
 
-/** A protocol of RPCs, as metrics and interceptors name it. */
+/** An RPC protocol, as metrics and interceptors name it. */
 export type RpcProtocol = "grpc" | "grpc-web" | "connect";
 
-/** How the messages of a request are written, by its content type. */
+/** The format of a request's messages, by its content type. */
 export interface CallFormat {
-  /** Whatever names no other protocol is Connect's. */
+  /** Types that name no other protocol count as Connect. */
   readonly protocol: RpcProtocol;
-  /** Whether the type is one that the protocol has; `application/grpc+thrift` is not. */
+  /** Whether the protocol defines the type. It does not define `application/grpc+thrift`, for example. */
   readonly isKnown: boolean;
-  /** Binary messages, else JSON. */
+  /** Whether messages are binary; JSON otherwise. */
   readonly isBinary: boolean;
-  /** gRPC-Web text: the body is base64. */
+  /** Whether the body is base64 (gRPC-Web text). */
   readonly isText: boolean;
-  /** Connect's form for streams; the other protocols have one form for all. */
+  /** Whether it is Connect's format for streams. The other protocols have one format for all calls. */
   readonly isStream: boolean;
 }
 
-/** Content types are few, but callers choose them, so the table of known ones stays this small. */
+/** The maximum size of the cache below. Clients use few content types, but can invent many. */
 const MAX_KNOWN_TYPES = 256;
 
 const known = new Map<string, CallFormat>();
 
-/** The format that a content type stands for. */
+/** The format of a content type. */
 export function formatOf(contentType: HeaderRecord[string]): CallFormat {
   const type = String(contentType ?? "");
   const format = known.get(type);
   if (format) return format;
   const parsed = parse(type);
-  // Strangers must not fill the table with types that are none.
+  // Only types that a protocol defines are cached, so that clients cannot fill the cache with invented ones.
   if (parsed.isKnown && known.size < MAX_KNOWN_TYPES) known.set(type, parsed);
   return parsed;
 }
 
-/** Whether a request is of a protocol of RPCs by its content type alone, and can be nothing else. */
+/** Whether the content type is used by RPCs only. */
 export function isRpcOnly({ protocol, isStream }: CallFormat): boolean {
   return protocol !== "connect" || isStream;
 }

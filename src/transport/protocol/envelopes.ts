@@ -3,40 +3,40 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { type Compression, compressedFlag, type UniversalHandlerOptions } from "@connectrpc/connect/protocol";
 import { trailerFlag } from "@connectrpc/connect/protocol-grpc-web";
 import type { Serialization } from "../codec/serialization.ts";
-import { compress, inflate, worthCompressing } from "./compression.ts";
+import { compress, inflate, shouldCompress } from "./compression.ts";
 import type { CallFormat } from "./content-types.ts";
 import { RequestRefused } from "./refusals.ts";
 
 /*
- * Envelopes: a message behind a byte of flags and four of its length
- * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md). Connect's streams have them as well.
+ * Envelopes: one byte of flags, four bytes of length, then the message
+ * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md). Connect's streams use them as well.
  */
 
 const HEADER_BYTES = 5;
 
 /**
- * Whether the body that was read so far cannot be one message of the size
- * allowed, with room for a trailer's or a second message's header.
+ * Whether the body, judging by what has been read so far, is longer than one message of the allowed size. Leaves room
+ * for the envelope header of a trailer or of a second message.
  */
 export function exceedsEnvelope(bytes: Uint8Array, total: number, maxBytes: number): boolean {
   if (total > maxBytes + 2 * HEADER_BYTES) return true;
   return bytes.byteLength >= HEADER_BYTES && lengthAt(bytes, 0) > maxBytes;
 }
 
-/** The same of a gRPC-Web text body. */
-export function exceedsText(total: number, maxBytes: number): boolean {
+/** The same for a gRPC-Web text body. */
+export function exceedsWebText(total: number, maxBytes: number): boolean {
   return total > Math.ceil((maxBytes + 2 * HEADER_BYTES) / 3) * 4 + 8;
 }
 
-/** The refusal of a body that is longer than one message may be. */
-export function tooLong(limit: number): RequestRefused {
+/** The refusal of a body that is longer than one message of the allowed size. */
+export function messageTooLong(limit: number): RequestRefused {
   const message = `request is larger than one message of configured readMaxBytes ${limit}`;
   const error = new ConnectError(message, Code.ResourceExhausted);
   return new RequestRefused({ kind: "message-too-large", limit, error });
 }
 
-/** A message behind its flags and its length. */
-export function frame(flags: number, data: Uint8Array): Buffer<ArrayBuffer> {
+/** Wraps data in an envelope. */
+export function envelopeOf(flags: number, data: Uint8Array): Buffer<ArrayBuffer> {
   const bytes = Buffer.allocUnsafe(HEADER_BYTES + data.byteLength);
   bytes[0] = flags;
   bytes.writeUInt32BE(data.byteLength, 1);
@@ -44,40 +44,40 @@ export function frame(flags: number, data: Uint8Array): Buffer<ArrayBuffer> {
   return bytes;
 }
 
-/** A message written straight behind its flags and its length; undefined where that is not known how. */
-export function frameOf({ serializeBehind }: Serialization, message: Message): Uint8Array | undefined {
-  const bytes = serializeBehind(message, HEADER_BYTES);
+/** Serializes a message directly into an envelope; undefined when the message has no compiled encoder. */
+export function serializeEnvelope({ serializeWithHeadroom }: Serialization, message: Message): Uint8Array | undefined {
+  const bytes = serializeWithHeadroom(message, HEADER_BYTES);
   if (!bytes) return undefined;
   bytes[0] = 0;
   bytes.writeUInt32BE(bytes.byteLength - HEADER_BYTES, 1);
   return bytes;
 }
 
-/** An envelope, compressed where that is worth it. */
-export function envelope(
+/** Wraps data in an envelope, compressed if it is large enough. */
+export function compressEnvelope(
   flags: number,
   data: Uint8Array,
   compression: Compression | null,
   options: UniversalHandlerOptions,
 ): Uint8Array<ArrayBuffer> | Promise<Uint8Array<ArrayBuffer>> {
-  if (!worthCompressing(data.byteLength, compression, options)) return frame(flags, data);
-  return compress(data, compression).then((compressed) => frame(flags | compressedFlag, compressed));
+  if (!shouldCompress(data.byteLength, compression, options)) return envelopeOf(flags, data);
+  return compress(data, compression).then((compressed) => envelopeOf(flags | compressedFlag, compressed));
 }
 
-/** Takes the envelopes of a body one by one. */
+/** Reads the envelopes of a body one by one. */
 export class EnvelopeReader {
   readonly #bytes: Uint8Array;
-  readonly #isCut: boolean;
+  readonly #isTruncated: boolean;
   readonly #maxBytes: number;
   readonly #compression: Compression | null;
   #at = 0;
 
-  /** @param maxBytes how long a message may be, before and after it is inflated */
+  /** @param maxBytes the size limit of a message, before and after decompression */
   constructor(bytes: Uint8Array, maxBytes: number, compression: Compression | null) {
-    // A body that is longer than this is not read to its end; how far it was read must not matter.
+    // Reading of a body stops somewhere beyond this limit. Truncating it here makes the result independent of where.
     const limit = maxBytes + 2 * HEADER_BYTES;
-    this.#isCut = bytes.byteLength > limit;
-    this.#bytes = this.#isCut ? bytes.subarray(0, limit) : bytes;
+    this.#isTruncated = bytes.byteLength > limit;
+    this.#bytes = this.#isTruncated ? bytes.subarray(0, limit) : bytes;
     this.#maxBytes = maxBytes;
     this.#compression = compression;
   }
@@ -85,7 +85,7 @@ export class EnvelopeReader {
   /** The next envelope; undefined at the end. @throws RequestRefused, ConnectError */
   next(): { readonly flags: number; readonly data: Uint8Array | Promise<Uint8Array> } | undefined {
     const left = this.#bytes.byteLength - this.#at;
-    if (left === 0 && !this.#isCut) return undefined;
+    if (left === 0 && !this.#isTruncated) return undefined;
     if (left < HEADER_BYTES) throw this.#incomplete();
     const flags = this.#bytes[this.#at] as number;
     const length = lengthAt(this.#bytes, this.#at);
@@ -107,7 +107,7 @@ export class EnvelopeReader {
   }
 
   #incomplete(): Error {
-    if (this.#isCut) return tooLong(this.#maxBytes);
+    if (this.#isTruncated) return messageTooLong(this.#maxBytes);
     return new ConnectError("protocol error: incomplete envelope", Code.InvalidArgument);
   }
 }
@@ -121,15 +121,15 @@ export function onlyMessage(
   const first = reader.next();
   if (first && !isTrailer(first.flags, format) && !(first.data instanceof Promise)) {
     const message = parse(first.data);
-    // Most requests end here, and need no promise.
+    // Most requests end here, without a promise.
     const second = reader.next();
     if (!second) return message;
-    return allMessages(reader, { format, parse, messages: [message], from: second });
+    return onlyMessageAsync(reader, { format, parse, messages: [message], from: second });
   }
-  return allMessages(reader, { format, parse, messages: [], from: first });
+  return onlyMessageAsync(reader, { format, parse, messages: [], from: first });
 }
 
-async function allMessages(
+async function onlyMessageAsync(
   reader: EnvelopeReader,
   begun: {
     readonly format: CallFormat;

@@ -10,20 +10,21 @@ import {
 } from "@connectrpc/connect/protocol-connect";
 import type { HeaderRecord, HttpResponse } from "../exchange.ts";
 import type { CallFormat } from "./content-types.ts";
-import { frame } from "./envelopes.ts";
+import { envelopeOf } from "./envelopes.ts";
 import { grpcContentType, grpcTrailer, webTrailer } from "./grpc.ts";
 
 /**
- * An error in the protocol of the request that it answers, made from the header alone.
+ * Makes the error response in the protocol of the request.
  *
- * @param status the HTTP status, where the protocol leaves it to us; default: that of the error's code
+ * @param status the HTTP status, for protocols that leave the choice to the server; default: the status of the error's
+ *   code
  */
 export function errorResponse(format: CallFormat, error: ConnectError, status = httpStatusOf(error)): HttpResponse {
   if (format.protocol !== "connect") return grpcError(format, error);
   return format.isStream ? connectStreamError(format, error) : connectError(error, status);
 }
 
-/** As gRPC has it: its status in the only header there is; gRPC-Web's is in the body. */
+/** gRPC sends a trailers-only response; gRPC-Web puts the trailers in the body. */
 function grpcError(format: CallFormat, error: ConnectError): HttpResponse {
   const headers: HeaderRecord = { "content-type": grpcContentType(format) };
   if (format.protocol === "grpc-web") {
@@ -34,8 +35,8 @@ function grpcError(format: CallFormat, error: ConnectError): HttpResponse {
   return { status: 200, headers: Object.assign(headers, grpcTrailer(error)), body: new Uint8Array(0) };
 }
 
-/** As a unary call of Connect has it. */
-export function connectError(error: ConnectError, status = httpStatusOf(error)): HttpResponse {
+/** The error response of a unary Connect call. */
+function connectError(error: ConnectError, status = httpStatusOf(error)): HttpResponse {
   const body = errorToJsonBytes(error, undefined);
   const headers: HeaderRecord = { "content-type": contentTypeUnaryJson, "content-length": String(body.byteLength) };
   error.metadata.forEach((value, name) => {
@@ -44,14 +45,14 @@ export function connectError(error: ConnectError, status = httpStatusOf(error)):
   return { status, headers, body };
 }
 
-/** As a stream of Connect has it: its first message is its last. */
+/** The error response of a Connect stream: an end-stream message alone. */
 function connectStreamError({ isBinary }: CallFormat, error: ConnectError): HttpResponse {
-  const end = Buffer.from(JSON.stringify(endStreamToJson(error.metadata, error, undefined)));
+  const end = Buffer.from(JSON.stringify(endStreamToJson(new Headers(), error, undefined)));
   const headers: HeaderRecord = { "content-type": isBinary ? contentTypeStreamProto : contentTypeStreamJson };
   error.metadata.forEach((value, name) => {
     headers[name] = value;
   });
-  return { status: 200, headers, body: frame(endStreamFlag, end) };
+  return { status: 200, headers, body: envelopeOf(endStreamFlag, end) };
 }
 
 function httpStatusOf({ code }: ConnectError): number {

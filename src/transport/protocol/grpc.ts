@@ -2,15 +2,23 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { type Compression, compressionNegotiate, type UniversalHandlerOptions } from "@connectrpc/connect/protocol";
 import * as grpc from "@connectrpc/connect/protocol-grpc";
 import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
-import { bodyBytes, field, type HeaderRecord, type HttpRequest, type HttpResponse } from "../exchange.ts";
-import type { Admitted } from "./admission.ts";
+import { bodyBytes, type HeaderRecord, type HttpRequest, type HttpResponse, headerValue } from "../exchange.ts";
+import type { AdmittedCall } from "./admission.ts";
 import type { UnaryCall } from "./call.ts";
 import type { CallFormat } from "./content-types.ts";
-import { EnvelopeReader, envelope, exceedsText, frame, frameOf, onlyMessage, tooLong } from "./envelopes.ts";
+import {
+  compressEnvelope,
+  EnvelopeReader,
+  envelopeOf,
+  exceedsWebText,
+  messageTooLong,
+  onlyMessage,
+  serializeEnvelope,
+} from "./envelopes.ts";
 import type { UnaryMethod } from "./methods.ts";
 import { RecordHeaders, recordOf } from "./record-headers.ts";
 import { asConnectError } from "./refusals.ts";
-import { makeCall, openCall, parseMessage } from "./requests.ts";
+import { createCall, invokeCall, parseMessage } from "./requests.ts";
 import { decodeWebText, webTextType } from "./web-text.ts";
 
 const ENCODING = "grpc-encoding";
@@ -26,21 +34,21 @@ export function serveGrpc(
   method: UnaryMethod,
   request: HttpRequest,
   format: CallFormat,
-  admitted: Admitted,
+  admitted: AdmittedCall,
 ): Promise<HttpResponse> {
   const { options } = method;
   const serialization = format.isBinary ? method.binary : method.json;
   const { headers } = request;
-  const timeout = grpc.parseTimeout(field(headers, "grpc-timeout"), options.maxTimeoutMs);
+  const timeout = grpc.parseTimeout(headerValue(headers, "grpc-timeout"), options.maxTimeoutMs);
   const compression = compressionNegotiate(
     options.acceptCompression,
-    field(headers, ENCODING),
-    field(headers, ACCEPT_ENCODING),
+    headerValue(headers, ENCODING),
+    headerValue(headers, ACCEPT_ENCODING),
     ACCEPT_ENCODING,
   );
   const responseHeader: HttpResponse["headers"] = { "content-type": grpcContentType(format) };
   if (compression.response) responseHeader[ENCODING] = compression.response.name;
-  const opening = {
+  const setup = {
     method,
     protocolName: format.protocol,
     timeoutMs: timeout.timeoutMs,
@@ -56,10 +64,10 @@ export function serveGrpc(
     return onlyMessage(reader, format, (bytes) => parseMessage(serialization, bytes, limit));
   };
 
-  const call = openCall(request, opening, admitted);
+  const call = createCall(request, setup, admitted);
   const finish =
     format.protocol === "grpc-web"
-      ? (body: Uint8Array) => finishWeb(call, format, body, compression.response, options)
+      ? (body: Uint8Array) => finishGrpcWeb(call, format, body, compression.response, options)
       : (body: Uint8Array) => response(call, body, recordOf(call.responseTrailer));
   const fail = (reason: unknown, error: ConnectError) => {
     call.end(reason);
@@ -74,13 +82,13 @@ export function serveGrpc(
     call.end();
     return finish(body);
   };
-  return makeCall(call, decode, admitted).then(
+  return invokeCall(call, decode, admitted).then(
     (message) => {
       try {
-        const framed = compression.response === null ? frameOf(serialization, message) : undefined;
+        const framed = compression.response === null ? serializeEnvelope(serialization, message) : undefined;
         if (framed) return send(framed);
-        const body = envelope(0, bodyBytes(serialization.serialize(message)), compression.response, options);
-        // Most answers are not compressed, and need no promise.
+        const body = compressEnvelope(0, bodyBytes(serialization.serialize(message)), compression.response, options);
+        // Most responses are not compressed, and need no promise.
         return body instanceof Promise ? body.then(send, failToSend) : send(body);
       } catch (reason) {
         return failToSend(reason);
@@ -94,8 +102,8 @@ function response(call: UnaryCall, body: Uint8Array, trailers?: HeaderRecord): H
   return { status: 200, headers: recordOf(call.responseHeader), body, ...(trailers && { trailers }) };
 }
 
-/** gRPC-Web has its trailers in the body. */
-async function finishWeb(
+/** gRPC-Web sends its trailers in the body. */
+async function finishGrpcWeb(
   call: UnaryCall,
   format: CallFormat,
   body: Uint8Array,
@@ -103,33 +111,36 @@ async function finishWeb(
   options: UniversalHandlerOptions,
 ): Promise<HttpResponse> {
   const trailer = grpcWeb.trailerSerialize(call.responseTrailer);
-  const last = await envelope(grpcWeb.trailerFlag, trailer, compression, options);
+  const last = await compressEnvelope(grpcWeb.trailerFlag, trailer, compression, options);
   if (!format.isText) return response(call, Buffer.concat([body, last]));
   return response(call, Buffer.from(Buffer.from(body).toString("base64") + Buffer.from(last).toString("base64")));
 }
 
-/** The trailer of a call that failed, as a record. */
+/** The trailers of a failed call. */
 export function grpcTrailer(error: ConnectError): HeaderRecord {
   const trailer = new RecordHeaders({}, true);
   grpc.setTrailerStatus(trailer, wellFormed(error));
   return recordOf(trailer);
 }
 
-/** The body of an answer of gRPC-Web that is an error alone. */
+/** The body of a gRPC-Web error response: trailers alone. */
 export function webTrailer({ isText }: CallFormat, error: ConnectError): Uint8Array {
   const trailer = grpc.setTrailerStatus(new RecordHeaders({}, true), wellFormed(error));
-  const bytes = frame(grpcWeb.trailerFlag, grpcWeb.trailerSerialize(trailer));
+  const bytes = envelopeOf(grpcWeb.trailerFlag, grpcWeb.trailerSerialize(trailer));
   return isText ? Buffer.from(bytes.toString("base64")) : bytes;
 }
 
-/** The content type of an answer. */
+/** The content type of a response. */
 export function grpcContentType({ protocol, isText, isBinary }: CallFormat): string {
   if (isText) return webTextType(isBinary);
   const of = protocol === "grpc-web" ? grpcWeb : grpc;
   return isBinary ? of.contentTypeProto : of.contentTypeJson;
 }
 
-/** The error with a text that can be percent-encoded: what callers send may be quoted in it, cut anywhere. */
+/**
+ * Makes the message well-formed Unicode, which percent-encoding requires. A message may quote client input that was
+ * truncated inside a surrogate pair.
+ */
 function wellFormed(error: ConnectError): ConnectError {
   const { rawMessage, code, metadata, details } = error;
   if (rawMessage.isWellFormed()) return error;
@@ -138,8 +149,8 @@ function wellFormed(error: ConnectError): ConnectError {
   return copy;
 }
 
-/** @throws RequestRefused where the text was too long to be read to its end, for it is cut anywhere */
+/** @throws RequestRefused when the body is too long; it is then incomplete, and its base64 may be cut off anywhere */
 function decodeText(body: Uint8Array, maxBytes: number): Uint8Array {
-  if (exceedsText(body.byteLength, maxBytes)) throw tooLong(maxBytes);
+  if (exceedsWebText(body.byteLength, maxBytes)) throw messageTooLong(maxBytes);
   return decodeWebText(body);
 }

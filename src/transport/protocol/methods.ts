@@ -16,7 +16,7 @@ import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { binarySerialization, jsonSerialization, type Serialization } from "../codec/serialization.ts";
 import type { RpcProtocol } from "./content-types.ts";
 
-/** A unary method with its implementation and the options it is served with. */
+/** A unary method with its implementation and options. */
 export interface UnaryMethod {
   readonly desc: DescMethodUnary;
   readonly impl: (request: never, context: never) => unknown;
@@ -26,31 +26,31 @@ export interface UnaryMethod {
   readonly protocols: { readonly [protocol in RpcProtocol]: boolean };
 }
 
-/** What serves an RPC. */
+/** The handlers of an RPC. */
 export interface Rpc {
   /** Connect's own handler. */
   readonly handler: UniversalHandler;
-  /** Undefined for a stream. */
+  /** This transport's; undefined for a streaming method. */
   readonly unary: UnaryMethod | undefined;
 }
 
-/** Routes, and the options of Connect's that they are served with. */
+/** Routes, and Connect's options for them. */
 export interface RpcOptions extends ConnectRouterOptions {
   readonly routes: (router: ConnectRouter) => void;
-  /** Aborts when streams are to end; unary calls go on. Default: `shutdownSignal`, which ends both. */
+  /** Aborts when streams have to end; unary calls continue. Default: `shutdownSignal`, which ends both. */
   readonly streamsSignal?: AbortSignal;
 }
 
-/** Collects what routes register, with the options that Connect's adapter for Node would serve it with. */
+/** Collects the methods that routes register, with the options that Connect's Node adapter would apply. */
 export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rpc[] {
-  // The adapter, not the router, knows this default; all others are what the options below are validated to.
+  // This default belongs to the adapter, not the router. `validateUniversalHandlerOptions` supplies all others.
   const base = { ...given, acceptCompression: given.acceptCompression ?? [compressionGzip, compressionBrotli] };
   const unary = new Map<DescMethod, UnaryMethod>();
   const add = (spec: MethodImplSpec, options: ConnectRouterOptions | undefined) => {
     if (spec.kind !== "unary") return;
     unary.set(spec.method, unaryMethod(spec.method as DescMethodUnary, spec.impl, { ...base, ...options }));
   };
-  // Connect's router binds implementations and refuses what it cannot serve, so it sees every route too.
+  // Every route is also registered with Connect's router, which binds implementations and rejects invalid ones.
   const connectRouter = createConnectRouter(streamsSignal ? { ...base, shutdownSignal: streamsSignal } : base);
   const router: ConnectRouter = {
     handlers: connectRouter.handlers,

@@ -1,16 +1,15 @@
 import type { HeaderRecord } from "../exchange.ts";
 
-/** What an empty value that was appended leaves; HTTP/2 drops a field that has it. */
+/** Appending an empty value leaves spaces at the ends. HTTP/2 drops headers with such a value. */
 const SPACE_AT_ENDS = /^[\t ]+|[\t ]+$/g;
 const PLAIN_NAME = /^[a-z0-9-]+$/;
 const PLAIN_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 
 /**
- * The Headers of the fetch API over a plain record. What calls do all the time,
- * getting and setting plain fields, works on the record; anything else turns it
- * into real Headers first, and is theirs from then on.
+ * The fetch API's `Headers` on top of a plain record. The common operations (get, set and append of plain headers) work
+ * on the record. Any other operation first copies the record to real `Headers`, which are used from then on.
  *
- * Its behaviour is that of https://fetch.spec.whatwg.org/#headers-class.
+ * It behaves as https://fetch.spec.whatwg.org/#headers-class says.
  */
 export class RecordHeaders implements Headers {
   #record: HeaderRecord;
@@ -18,8 +17,8 @@ export class RecordHeaders implements Headers {
   #real: Headers | undefined;
 
   /**
-   * @param record by lower-case name; pseudo-header fields of HTTP/2 are passed over
-   * @param writable whether the record may be written to; it is left as it is otherwise
+   * @param record headers by lower-case name; HTTP/2 pseudo-headers are ignored
+   * @param writable whether the record may be modified; otherwise it stays unchanged
    */
   constructor(record: HeaderRecord, writable = false) {
     this.#record = record;
@@ -83,7 +82,7 @@ export class RecordHeaders implements Headers {
     return this.#headers()[Symbol.iterator]();
   }
 
-  /** The fields as a record, for node:http and node:http2. */
+  /** The headers as a record, for node:http and node:http2. */
   toRecord(): HeaderRecord {
     if (this.#real === undefined) return this.#record;
     return recordOf(this.#real);
@@ -102,7 +101,7 @@ export class RecordHeaders implements Headers {
   }
 }
 
-/** The fields of Headers as a record; several cookies as an array. */
+/** Converts `Headers` to a record; `set-cookie` values become an array. */
 export function recordOf(headers: Headers): HeaderRecord {
   if (headers instanceof RecordHeaders) return headers.toRecord();
   const record: HeaderRecord = Object.create(null);

@@ -2,36 +2,36 @@ import type { Message } from "@bufbuild/protobuf";
 import { Code, type ConnectError } from "@connectrpc/connect";
 import type { Serialization } from "../codec/serialization.ts";
 import type { HttpRequest } from "../exchange.ts";
-import type { Admitted } from "./admission.ts";
+import type { AdmittedCall } from "./admission.ts";
 import { type CallInit, UnaryCall } from "./call.ts";
 import { asConnectError, RequestRefused, refusalOf } from "./refusals.ts";
 
-/** What a protocol makes of a request's header. */
-export type Opening = Pick<CallInit, "method" | "protocolName" | "timeoutMs" | "responseHeader" | "responseTrailer">;
+/** What a protocol reads from a request's headers. */
+export type CallSetup = Pick<CallInit, "method" | "protocolName" | "timeoutMs" | "responseHeader" | "responseTrailer">;
 
-/** Begins the call that a request is. */
-export function openCall(request: HttpRequest, opening: Opening, admitted: Admitted): UnaryCall {
+/** Creates the call of a request. */
+export function createCall(request: HttpRequest, setup: CallSetup, admitted: AdmittedCall): UnaryCall {
   return new UnaryCall({
-    method: opening.method,
-    protocolName: opening.protocolName,
+    method: setup.method,
+    protocolName: setup.protocolName,
     source: request,
     requestHeader: admitted.header,
     contextValues: admitted.contextValues,
-    timeoutMs: opening.timeoutMs,
-    responseHeader: opening.responseHeader,
-    responseTrailer: opening.responseTrailer,
+    timeoutMs: setup.timeoutMs,
+    responseHeader: setup.responseHeader,
+    responseTrailer: setup.responseTrailer,
   });
 }
 
 /**
- * Makes the call that a request decodes to; rejects with what goes wrong, be it with the request or in the call.
+ * Decodes a request's message and makes the call. Rejects when either fails.
  *
- * @param decode the request's message; throws or rejects with what is wrong with it
+ * @param decode decodes the message; throws or rejects when the message is invalid
  */
-export function makeCall(
+export function invokeCall(
   call: UnaryCall,
   decode: () => Message | Promise<Message>,
-  admitted: Admitted,
+  admitted: AdmittedCall,
 ): Promise<Message> {
   const refuse = (reason: unknown): never => {
     throw admitted.refuse(refusalOf(reason));
@@ -42,7 +42,7 @@ export function makeCall(
   } catch (reason) {
     return new Promise(() => refuse(reason));
   }
-  // Most requests are decoded at once, and need no promise.
+  // Most messages are decoded synchronously, without a promise.
   return message instanceof Promise ? message.catch(refuse).then((input) => call.invoke(input)) : call.invoke(message);
 }
 

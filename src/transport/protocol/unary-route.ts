@@ -1,15 +1,15 @@
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
-import type { Admitted } from "./admission.ts";
+import type { AdmittedCall } from "./admission.ts";
 import { serveConnect } from "./connect.ts";
 import { type CallFormat, formatOf } from "./content-types.ts";
-import { exceedsEnvelope, exceedsText } from "./envelopes.ts";
+import { exceedsEnvelope, exceedsWebText } from "./envelopes.ts";
 import { errorResponse } from "./error-responses.ts";
 import { serveGrpc } from "./grpc.ts";
 import type { UnaryMethod } from "./methods.ts";
 import { asConnectError } from "./refusals.ts";
 
-/** The format of a request to a unary method; undefined for one that only Connect's own handler knows what to do with. */
+/** The format of a request to a unary method; undefined when the request must go to Connect's own handler. */
 export function unaryFormat(
   method: UnaryMethod,
   httpMethod: string,
@@ -27,7 +27,7 @@ const GET_FORMATS: { readonly [encoding: string]: CallFormat } = {
   json: { ...GET_FORMAT, isBinary: false },
 };
 
-/** Connect's GET, which only methods without side effects have; its message is in the query. */
+/** The format of Connect's GET. Only methods without side effects have it, and its message is in the query. */
 function getFormat(
   { desc }: UnaryMethod,
   httpMethod: string,
@@ -39,13 +39,13 @@ function getFormat(
   return GET_FORMATS[new URL(target, "http://localhost").searchParams.get("encoding") ?? ""];
 }
 
-/** A call that was let in, and waits for its body. */
+/** The route of an admitted unary call. */
 export class UnaryRoute implements Route {
   readonly #method: UnaryMethod;
   readonly #format: CallFormat;
-  readonly #admitted: Admitted;
+  readonly #admitted: AdmittedCall;
 
-  constructor(method: UnaryMethod, format: CallFormat, admitted: Admitted) {
+  constructor(method: UnaryMethod, format: CallFormat, admitted: AdmittedCall) {
     this.#method = method;
     this.#format = format;
     this.#admitted = admitted;
@@ -55,7 +55,7 @@ export class UnaryRoute implements Route {
     const limit = this.#method.options.readMaxBytes;
     const { protocol, isText } = this.#format;
     if (protocol === "connect") return total > limit;
-    return isText ? exceedsText(total, limit) : exceedsEnvelope(head, total, limit);
+    return isText ? exceedsWebText(total, limit) : exceedsEnvelope(head, total, limit);
   }
 
   serve(request: HttpRequest): Promise<HttpResponse> {

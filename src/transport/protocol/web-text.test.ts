@@ -9,8 +9,9 @@ describe("gRPC-Web text", () => {
     fc.assert(
       fc.property(fc.array(characters, { maxLength: 40 }), fc.nat(40), (letters, cut) => {
         const text = letters.join("");
-        // A group of one character is not base64; protobuf-es passes over those before padding.
-        fc.pre(!/(^|=)\s*(?:(?:[^=\s]\s*){4})*[^=\s]\s*=/.test(text));
+        // protobuf-es ignores a single character before padding, and drops bytes when padding follows a complete group
+        // or whitespace follows the padding.
+        fc.pre(!/(^|=)\s*(?:(?:[^=\s]\s*){4})*(?:[^=\s]\s*)?=/.test(text) && !/=\s+$/.test(text));
         const expected = attempt(() => Buffer.from(base64Decode(text)).toString("hex"));
         const bytes = Buffer.from(text);
         expect(attempt(() => Buffer.from(decodeWebText(bytes)).toString("hex"))).toEqual(expected);

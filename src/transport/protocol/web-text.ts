@@ -3,15 +3,15 @@ import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/conne
 import { contentTypeJson, contentTypeProto, parseContentType } from "@connectrpc/connect/protocol-grpc-web";
 
 /*
- * gRPC-Web text: gRPC-Web with its bodies in base64, in padded pieces after one another
- * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-WEB.md). Connect does not know it.
+ * gRPC-Web text: gRPC-Web with base64 bodies, which may be several padded pieces in a row
+ * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-WEB.md). Connect does not support it.
  */
 
 const PADDING = 64;
 const SPACE = 65;
 const INVALID = 66;
 
-/** What each byte of a text stands for: six bits, or one of the above. */
+/** The meaning of each byte: six bits, or one of the constants above. */
 const VALUES = new Uint8Array(256).fill(INVALID);
 for (const [i, letter] of [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"].entries()) {
   VALUES[letter.charCodeAt(0)] = i;
@@ -21,10 +21,10 @@ VALUES["_".charCodeAt(0)] = 63;
 VALUES["=".charCodeAt(0)] = PADDING;
 for (const space of "\t\n\r ") VALUES[space.charCodeAt(0)] = SPACE;
 
-/** Decodes base64 that comes cut anywhere; the work grows with the text alone, however many pieces it has. */
+/** Decodes base64 that may be split anywhere. The work is linear in the length, however many pieces there are. */
 export class WebTextDecoder {
   #bits = 0;
-  /** How many characters of a group of four have come. */
+  /** How many characters of the current group of four have arrived. */
   #count = 0;
 
   /** @throws ConnectError InvalidArgument */
@@ -54,14 +54,14 @@ export class WebTextDecoder {
     return bytes.subarray(0, end);
   }
 
-  /** What a text without padding holds last. @throws ConnectError InvalidArgument */
+  /** The bytes of a last group without padding. @throws ConnectError InvalidArgument */
   end(): Uint8Array {
     const bytes = Buffer.allocUnsafe(2);
     return bytes.subarray(0, writeRest(bytes, 0, { bits: this.#bits, count: this.#count }));
   }
 }
 
-/** The bytes of a whole text. @throws ConnectError InvalidArgument */
+/** Decodes a complete text. @throws ConnectError InvalidArgument */
 export function decodeWebText(text: Uint8Array): Uint8Array {
   const decoder = new WebTextDecoder();
   const bytes = decoder.decode(text);
@@ -69,7 +69,7 @@ export function decodeWebText(text: Uint8Array): Uint8Array {
   return rest.byteLength === 0 ? bytes : Buffer.concat([bytes, rest]);
 }
 
-/** A handler that serves gRPC-Web text too, where it serves gRPC-Web. */
+/** Wraps a handler that serves gRPC-Web, so that it serves gRPC-Web text too. */
 export function withWebText(handler: UniversalHandler): UniversalHandler {
   if (!handler.protocolNames.includes("grpc-web")) return handler;
   const serve = async (request: UniversalServerRequest) => {
@@ -87,7 +87,7 @@ export function withWebText(handler: UniversalHandler): UniversalHandler {
   return Object.assign(serve, handler);
 }
 
-/** The content type of an answer in gRPC-Web text. */
+/** The content type of a gRPC-Web text response. */
 export function webTextType(binary: boolean): string {
   return binary ? "application/grpc-web-text+proto" : "application/grpc-web-text+json";
 }

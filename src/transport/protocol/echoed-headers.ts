@@ -1,8 +1,8 @@
 import type { HeaderRecord } from "../exchange.ts";
 
 /**
- * Fields that Connect quotes whole when it refuses them, percent-encoded in a
- * field of the answer. Of 24 KiB, such an answer is too large to be sent.
+ * Headers that Connect echoes in full, percent-encoded in a response header, when it refuses them. The echo of a 24 KiB
+ * header would be too large to send.
  */
 const QUOTED = [
   "connect-content-encoding",
@@ -13,11 +13,15 @@ const QUOTED = [
   "grpc-timeout",
 ] as const;
 
-/** Longer values are none that Connect takes, and are refused when they are cut as well. */
+/** No valid value is longer. A truncated value is refused as well. */
 const MAX_LENGTH = 64;
 
-/** Cuts the fields of a request that would be quoted in its answer. @param headers are changed */
-export function cutQuotedFields(headers: HeaderRecord): void {
+/**
+ * Truncates request headers that an error response would echo.
+ *
+ * @param headers modified in place
+ */
+export function truncateEchoedHeaders(headers: HeaderRecord): void {
   for (const name of QUOTED) {
     const value = headers[name];
     if (typeof value === "string" && value.length > MAX_LENGTH) headers[name] = value.slice(0, MAX_LENGTH);

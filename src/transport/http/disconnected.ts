@@ -2,10 +2,10 @@ import type { ServerResponse } from "node:http";
 import type { ServerHttp2Stream } from "node:http2";
 
 /**
- * Whether whoever is to be answered is gone, by a response or stream of node:http or node:http2: what fails then fails
- * because of that. Anybody can be gone at any moment; an error in the log for each would fill it.
+ * Whether the client of a response or stream has disconnected. A failure after that is its consequence, and is not
+ * logged: clients may disconnect at any moment, and one error each would flood the log.
  */
-export function isGone(answer: ServerResponse | ServerHttp2Stream): boolean {
+export function isDisconnected(answer: ServerResponse | ServerHttp2Stream): boolean {
   const { destroyed, closed, stream, socket } = answer as Partial<ServerHttp2Stream> & {
     readonly stream?: Pick<ServerHttp2Stream, "destroyed" | "closed">;
     readonly socket?: { readonly destroyed: boolean } | null;
