@@ -22,8 +22,8 @@ export function lowerQuartile(figures: readonly number[]): number {
   return summarise(figures).low;
 }
 
-/** Between two figures it is interpolated. */
-function quantile(sorted: readonly number[], share: number): number {
+/** A quantile of figures in ascending order; between two of them it is interpolated. */
+export function quantile(sorted: readonly number[], share: number): number {
   const at = (sorted.length - 1) * share;
   const below = sorted[Math.floor(at)] ?? Number.NaN;
   const above = sorted[Math.ceil(at)] ?? Number.NaN;

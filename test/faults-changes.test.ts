@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import type { StoreClient } from "../src/store/client.ts";
+import { FIELD } from "../src/store/fields.ts";
 import { describeWithRedis, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { redisOf } from "./support/redis-of.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
@@ -10,7 +11,7 @@ import { pause, waitFor } from "./support/wait.ts";
 function storedNames(direct: StoreClient, { environment }: TestServer) {
   return async (id: string) => {
     const [key = ""] = await redisOf(direct).keys(`ug:{${environment}/Customer/*}:group:${id}`);
-    return redisOf(direct).hget(key, "name");
+    return redisOf(direct).hget(key, FIELD.name);
   };
 }
 

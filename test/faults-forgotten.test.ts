@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { FIELD } from "../src/store/fields.ts";
 import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { waitFor } from "./support/wait.ts";
@@ -35,7 +36,7 @@ describeWithRedis("a Redis that comes back with an older state", () => {
     await create("later", 200);
     const keys = await operator.keys("ug:*:group:*");
     expect(keys).toHaveLength(2 * 40 + 2 * 200);
-    const teamIds = await Promise.all(keys.map((key) => operator.hget(key, "team_id")));
+    const teamIds = await Promise.all(keys.map((key) => operator.hget(key, FIELD.teamId)));
     expect(new Set(teamIds).size).toBe(keys.length);
   });
 
@@ -64,7 +65,7 @@ describeWithRedis("a Redis that comes back with an older state", () => {
     const worker = await newServer({ redisUrl: redis.url });
     await operator.hset(`ug:env:${worker.environment}/Customer`, "partitions", "65");
     await operator.client("KILL", "TYPE", "normal", "SKIPME", "yes");
-    const changed = () => worker.log().filter(({ msg }) => msg.startsWith("Redis holds another"));
+    const changed = () => worker.log().filter(({ msg }) => msg.startsWith("Redis holds a different"));
     await waitFor("the log tells of it", () => changed().length > 0);
     expect(changed()).toMatchObject([{ level: "error", environment: `${worker.environment}/Customer` }]);
   });

@@ -1,5 +1,6 @@
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { StoreClient } from "../src/store/client.ts";
+import { FIELD } from "../src/store/fields.ts";
 import { openRedis } from "../src/store/open.ts";
 import { describeWithRedis, forSuite, newServer, suiteRedis } from "./support/opened.ts";
 import type { TestRedis } from "./support/redis.ts";
@@ -132,7 +133,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       });
       await waitFor("the change is made", async () => {
         const keys = await redisOf(direct).keys(`ug:{${server.environment}/*:group:a`);
-        return (await redisOf(direct).hget(keys[0] ?? "", "name")) === "N";
+        return (await redisOf(direct).hget(keys[0] ?? "", FIELD.name)) === "N";
       });
       expect((await viewers.resolveViewer({ token: userGroup?.token ?? "" })).name).toBe("N");
       expect(waiting).toBe(true);

@@ -37,7 +37,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
 
   it("there is much to look through", async () => {
     expect(secrets.size).toBeGreaterThan(60);
-    expect(await dump(inspector)).toContain("token_digest");
+    expect(await dump(inspector)).toMatch(/"d":"[\w-]{22}"/);
     expect(server.log().filter(({ level }) => level === "debug").length).toBeGreaterThan(50);
     expect(server.log().some(({ msg }) => msg === "call refused")).toBe(true);
     expect(commands.some((command) => /^(eval|evalsha) /i.test(command))).toBe(true);

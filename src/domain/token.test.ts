@@ -5,7 +5,10 @@ import {
   looksLikeUserGroupToken,
   newApiToken,
   newUserGroupToken,
+  PACKED_TOKEN_BYTES,
+  packToken,
   partitionLabel,
+  unpackToken,
   userGroupTokenShape,
 } from "./token.ts";
 
@@ -83,4 +86,28 @@ it("numbers partitions in two base62 characters", () => {
     "10",
     "zz",
   ]);
+});
+
+describe("a packed token", () => {
+  const intact = (body: string) => `ugt_${body}${checksum(body)}`;
+
+  it.each([
+    ...["0", "z", "Z", "A"].map((character) => intact(character.repeat(32))),
+    intact("0123456789ABCDEFGHIJKLMNOPQRSTUV"),
+    ...Array.from({ length: 20 }, (_, i) => newUserGroupToken(i * 200)),
+  ])("of %s has 24 bytes, and gives it back", (token) => {
+    const packed = packToken(token);
+    expect(packed).toHaveLength(PACKED_TOKEN_BYTES);
+    expect(PACKED_TOKEN_BYTES).toBe(24);
+    expect(unpackToken(packed as Buffer)).toBe(token);
+  });
+
+  it.each([
+    "",
+    "ugt_",
+    newApiToken(),
+    "imported-0001",
+    `${intact("0".repeat(32)).slice(0, -1)}~`,
+    newUserGroupToken(1).slice(0, -1),
+  ])("is made of no other one: %s", (token) => expect(packToken(token)).toBeUndefined());
 });

@@ -1,19 +1,16 @@
-import {
-  createCipheriv,
-  createDecipheriv,
-  createSecretKey,
-  hash,
-  hkdfSync,
-  type KeyObject,
-  randomBytes,
-} from "node:crypto";
+import { createCipheriv, createDecipheriv, createSecretKey, hash, hkdfSync, type KeyObject } from "node:crypto";
 import { type EnvironmentName, environmentPath } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
+import { PACKED_TOKEN_BYTES, packToken, unpackToken } from "../domain/token.ts";
 
 const ALGORITHM = "aes-256-gcm";
 const KEY_BYTES = 32;
-const IV_BYTES = 12;
+const NONCE_BYTES = 12;
+const NONCE_CHARACTERS = 16;
 const TAG_BYTES = 16;
+
+/** Length of a token's digest: 132 bits in base64url. */
+const TOKEN_DIGEST_LENGTH = 22;
 
 /** A key of the ring that encrypts tokens. */
 export interface RingKey {
@@ -23,9 +20,29 @@ export interface RingKey {
   readonly secret: Uint8Array;
 }
 
-/** SHA-256 of a credential in base64url: all that an index holds of it. */
-export function digest(credential: string): string {
-  return hash("sha256", credential, "base64url");
+/** A token as it is stored. */
+export interface EncryptedToken {
+  /** Id of the key of the ring that it is encrypted under. */
+  readonly keyId: string;
+  /** The encrypted text and its tag in base64url. */
+  readonly text: string;
+  /** Whether the text is what `packToken` leaves of a token of ours, and not the token itself. */
+  readonly isPacked: boolean;
+}
+
+/** SHA-256 of a text in base64url. */
+export function digest(text: string): string {
+  return hash("sha256", text, "base64url");
+}
+
+/**
+ * The first 132 bits of SHA-256 of a user group token, in base64url: all that
+ * Redis holds of it in the clear. Who knows those of a million tokens has
+ * 2^112 tries to make before one of them fits, and the whole digest would take
+ * a sixteenth of a group's record.
+ */
+export function tokenDigest(token: string): string {
+  return digest(token).slice(0, TOKEN_DIGEST_LENGTH);
 }
 
 /**
@@ -39,7 +56,7 @@ export function deriveKey(secret: Uint8Array, purpose: string): Buffer {
 /**
  * AES-256-GCM under a ring of keys: the first encrypts, all decrypt. Each
  * environment has keys of its own, derived from those of the ring, so that the
- * random nonces of one key are those of one environment.
+ * nonces of one key are those of one environment.
  */
 export class TokenCipher {
   readonly #ring: readonly RingKey[];
@@ -54,37 +71,42 @@ export class TokenCipher {
   }
 
   /**
-   * Encrypts a token as `KEY_ID.BASE64URL(nonce, text, tag)`, bound to its
-   * environment and to its own digest: it decrypts for these alone.
+   * Encrypts a token, bound to its environment and to its own digest: it
+   * decrypts for these alone. The nonce is the beginning of the digest, which
+   * is as random as the token and belongs to this text alone, for the form of
+   * the text follows from the token.
+   *
+   * @param digest of the token, by `tokenDigest`
    */
-  encrypt(environment: EnvironmentName, token: string, tokenDigest: string): string {
-    const iv = randomBytes(IV_BYTES);
+  encrypt(environment: EnvironmentName, token: string, digest: string): EncryptedToken {
+    const packed = packToken(token);
     const key = this.#keysOf(environment).get(this.#currentId) as KeyObject;
-    const cipher = createCipheriv(ALGORITHM, key, iv);
-    cipher.setAAD(binding(environment, tokenDigest));
-    const text = Buffer.concat([iv, cipher.update(token, "utf8"), cipher.final(), cipher.getAuthTag()]);
-    return `${this.#currentId}.${text.toString("base64url")}`;
+    const cipher = createCipheriv(ALGORITHM, key, nonceOf(digest));
+    cipher.setAAD(binding(environment, digest));
+    const text = Buffer.concat([cipher.update(packed ?? Buffer.from(token)), cipher.final(), cipher.getAuthTag()]);
+    return { keyId: this.#currentId, text: text.toString("base64url"), isPacked: packed !== undefined };
   }
 
   /**
-   * @param tokenDigest the digest that the token must have
+   * @param digest that the token must have, by `tokenDigest`
    * @throws RecordUnreadable when the key is not in the ring, or the text is not that of this token of this environment
    */
-  decrypt(environment: EnvironmentName, encrypted: string, tokenDigest: string): string {
-    const dot = encrypted.indexOf(".");
-    const key = this.#keysOf(environment).get(encrypted.slice(0, dot));
+  decrypt(environment: EnvironmentName, { keyId, text, isPacked }: EncryptedToken, digest: string): string {
+    const key = this.#keysOf(environment).get(keyId);
     if (!key) throw new RecordUnreadable(new Error("a token is encrypted under a key that TOKEN_KEYS does not hold"));
-    const bytes = Buffer.from(encrypted.slice(dot + 1), "base64url");
+    const bytes = Buffer.from(text, "base64url");
     const end = bytes.length - TAG_BYTES;
-    if (end < IV_BYTES) throw new RecordUnreadable(new Error("an encrypted token is cut short"));
-    const decipher = createDecipheriv(ALGORITHM, key, bytes.subarray(0, IV_BYTES), { authTagLength: TAG_BYTES });
-    decipher.setAAD(binding(environment, tokenDigest));
+    if (isPacked ? end !== PACKED_TOKEN_BYTES : end < 0) {
+      throw new RecordUnreadable(new Error("an encrypted token is not of its length"));
+    }
+    const decipher = createDecipheriv(ALGORITHM, key, nonceOf(digest), { authTagLength: TAG_BYTES });
+    decipher.setAAD(binding(environment, digest));
     decipher.setAuthTag(bytes.subarray(end));
     try {
-      const token = decipher.update(bytes.subarray(IV_BYTES, end));
+      const token = decipher.update(bytes.subarray(0, end));
       // Throws when the tag does not match; the text itself is whole by now.
       decipher.final();
-      return token.toString();
+      return isPacked ? unpackToken(token) : token.toString();
     } catch (cause) {
       throw new RecordUnreadable(cause);
     }
@@ -99,6 +121,15 @@ export class TokenCipher {
     }
     return keys;
   }
+}
+
+/** @throws RecordUnreadable */
+function nonceOf(digest: string): Buffer {
+  const nonce = Buffer.from(digest.slice(0, NONCE_CHARACTERS), "base64url");
+  if (digest.length !== TOKEN_DIGEST_LENGTH || nonce.length !== NONCE_BYTES) {
+    throw new RecordUnreadable(new Error("a token's digest is not of its length"));
+  }
+  return nonce;
 }
 
 function binding(environment: EnvironmentName, tokenDigest: string): Buffer {

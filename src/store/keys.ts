@@ -9,14 +9,22 @@ export function partitionPrefix(environment: EnvironmentName, partition: number)
   return `ug:{${environmentPath(environment)}/${partitionLabel(partition)}}:`;
 }
 
-/** Hash: one user group, a field per attribute. */
+/** Hash: one user group, by the fields of `fields.ts`. */
 export function groupKey(prefix: string, providedId: string): string {
   return `${prefix}group:${providedId}`;
 }
 
-/** Hash: SHA-256 of each current token to the id of its group. A hint: the group's record decides. */
+/**
+ * Hash: the first 14 characters of each current token's digest to the id of its
+ * group. A hint: the group's record decides, and names the digest.
+ */
 export function tokensKey(prefix: string): string {
   return `${prefix}tokens`;
+}
+
+/** Sorted set, all scores 0: the ids of the partition's groups, for lists in their order. */
+export function idsKey(prefix: string): string {
+  return `${prefix}ids`;
 }
 
 /** String that expires: the parameters that a request id was first used with, by the digest of that id. */

@@ -1,14 +1,13 @@
 import type { Environment } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
 import type { Json, JsonObject, UserGroup, Viewer } from "../domain/user-group.ts";
-import type { TokenCipher } from "./encryption.ts";
+import type { EncryptedToken, TokenCipher } from "./encryption.ts";
+import { FIELD, joinPieces, PIECES, piecesOf } from "./fields.ts";
 
 /**
- * A group as its hash holds it. Numbers are decimal, times milliseconds since
- * 1970 by Redis' clock, `mapping` and `properties` JSON text, `token` encrypted.
- * `token_digest` is the digest of the current token, `grace_digest` and
- * `grace_until` those of the one that is on its grace. No index is believed
- * against them.
+ * A group as its hash holds it, by the names of `fields.ts`. It names the
+ * digests of its current token and of the one that is on its grace, and no
+ * index is believed against it.
  */
 export type GroupRecord = Record<string, string | undefined>;
 
@@ -22,54 +21,77 @@ export function recordFromAnswer(answer: readonly string[]): GroupRecord {
 /**
  * The group that a record holds.
  *
- * @param providedId of the group that was asked for; undefined when only its token was known
+ * @param providedId of the group; the default is for answers of scripts, which hold it
  * @throws RecordUnreadable
  */
 export function groupFromRecord(
   record: GroupRecord,
   environment: Environment,
   cipher: TokenCipher,
-  providedId?: string,
+  providedId = text(record, FIELD.providedId),
 ): UserGroup {
-  // A record that came into another's place by mistake decrypts, but says whose it is.
-  if (providedId !== undefined && text(record, "provided_id") !== providedId) {
-    throw new RecordUnreadable(new Error("a record is not of the group that it is stored for"));
-  }
+  const createTime = integer(record, FIELD.createTime);
+  const updateTime = integer(record, FIELD.updateTime, createTime);
   return {
-    teamId: integer(record, "team_id"),
-    name: text(record, "name"),
-    providedId: text(record, "provided_id"),
-    mapping: json(record, "mapping") as { [schemaId: string]: string },
+    teamId: integer(record, FIELD.teamId),
+    name: text(record, FIELD.name),
+    providedId,
+    mapping: json(record, PIECES.mapping) as { [schemaId: string]: string },
     properties: properties(record),
     environmentTag: environment.tag,
-    token: cipher.decrypt(environment, text(record, "token"), text(record, "token_digest")),
-    etag: text(record, "etag"),
-    createTime: integer(record, "create_time"),
-    updateTime: integer(record, "update_time"),
-    tokenCreateTime: integer(record, "token_create_time"),
+    token: cipher.decrypt(environment, encryptedToken(record), text(record, FIELD.digest)),
+    etag: etagOf(updateTime),
+    createTime,
+    updateTime,
+    tokenCreateTime: integer(record, FIELD.tokenCreateTime, createTime),
   };
 }
 
 /**
- * The viewer that a record shows to the bearer of its token.
+ * The viewer that a script's answer shows to the bearer of its token.
  *
  * @param graced whether the token is the one on its grace, not the current one
  * @throws RecordUnreadable
  */
 export function viewerFromRecord(record: GroupRecord, environment: Environment, graced: boolean): Viewer {
   return {
-    teamId: integer(record, "team_id"),
-    name: text(record, "name"),
-    providedId: text(record, "provided_id"),
-    mapping: json(record, "mapping") as { [schemaId: string]: string },
+    teamId: integer(record, FIELD.teamId),
+    name: text(record, FIELD.name),
+    providedId: text(record, FIELD.providedId),
+    mapping: json(record, PIECES.mapping) as { [schemaId: string]: string },
     properties: properties(record),
     environmentTag: environment.tag,
-    tokenExpireTime: graced ? integer(record, "grace_until") : undefined,
+    tokenExpireTime: graced ? integer(record, FIELD.graceUntil) : undefined,
   };
 }
 
+/** Fields and values in turn that hold a token, beside its digest. */
+export function tokenFields({ keyId, text, isPacked }: EncryptedToken): string[] {
+  return [FIELD.keyId, keyId, ...(isPacked ? [FIELD.token, text] : piecesOf(PIECES.foreignToken, text))];
+}
+
+/** What changes with every change of a group: its update time, of which scripts make sure that none comes twice. */
+export function etagOf(updateTime: number): string {
+  return updateTime.toString(36);
+}
+
+/** The update time, as text, that an etag stands for; what no group has when it stands for none. */
+export function updateTimeOf(etag: string): string {
+  const time = Number.parseInt(etag, 36);
+  return Number.isSafeInteger(time) && etagOf(time) === etag ? String(time) : "none";
+}
+
+function encryptedToken(record: GroupRecord): EncryptedToken {
+  const keyId = text(record, FIELD.keyId);
+  const packed = record[FIELD.token];
+  if (packed !== undefined) return { keyId, text: packed, isPacked: true };
+  const whole = joinPieces(record, PIECES.foreignToken);
+  if (whole === undefined) throw new RecordUnreadable(new Error("a record has no token"));
+  return { keyId, text: whole, isPacked: false };
+}
+
 function properties(record: GroupRecord): JsonObject | undefined {
-  return record["properties"] === undefined ? undefined : json(record, "properties");
+  return record[`${PIECES.properties}0`] === undefined ? undefined : json(record, PIECES.properties);
 }
 
 function text(record: GroupRecord, field: string): string {
@@ -78,7 +100,8 @@ function text(record: GroupRecord, field: string): string {
   return value;
 }
 
-function integer(record: GroupRecord, field: string): number {
+function integer(record: GroupRecord, field: string, missing?: number): number {
+  if (missing !== undefined && record[field] === undefined) return missing;
   const digits = text(record, field);
   const value = Number(digits);
   if (digits === "" || !Number.isSafeInteger(value))
@@ -87,7 +110,8 @@ function integer(record: GroupRecord, field: string): number {
 }
 
 function json(record: GroupRecord, field: string): JsonObject {
-  const source = text(record, field);
+  const source = joinPieces(record, field);
+  if (source === undefined) throw new RecordUnreadable(new Error(`a record has no ${field}`));
   let value: Json;
   try {
     value = JSON.parse(source) as Json;

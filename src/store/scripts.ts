@@ -1,3 +1,5 @@
+import { FIELD, PIECES } from "./fields.ts";
+
 /*
  * Every script takes one key, by which Redis Cluster finds the shard; the other
  * keys it touches share its hash tag. They use plain hash and string commands,
@@ -32,6 +34,32 @@ const CHANGE = `${CLOCK}if now > tonumber(ARGV[1]) then return {'late', stamp} e
 /** Lua 5.1 and 5.3 name it differently. */
 const UNPACK = "local spread = table.unpack or unpack\n";
 
+/** How many characters of a token's digest the index holds: enough to tell a partition's tokens apart. */
+const INDEXED_CHARACTERS = 14;
+
+/** Where a token stands in the index, by its digest. */
+const INDEXED = `local function indexed(digest) return string.sub(digest, 1, ${INDEXED_CHARACTERS}) end
+`;
+
+/** Removes the pieces of a value from one of them on; the numbers of pieces have no gaps. */
+const DROP = `local function drop(key, field, from)
+  while redis.call('HDEL', key, field .. string.format('%.0f', from)) == 1 do from = from + 1 end
+end
+`;
+
+/**
+ * The time of a change, which is later than that of the one before, so that no
+ * group has one etag twice; `before` is nil when the record is not whole.
+ */
+const CHANGED = `local function last_change(key)
+  return redis.call('HGET', key, '${FIELD.updateTime}') or redis.call('HGET', key, '${FIELD.createTime}')
+end
+local function after(before)
+  if now > before then return stamp end
+  return string.format('%.0f', before + 1.0)
+end
+`;
+
 /**
  * Creates a group unless it exists.
  * KEYS: the group. ARGV:
@@ -42,68 +70,72 @@ const UNPACK = "local spread = table.unpack or unpack\n";
  *  6 from one of its team ids to the next
  *  7 how many it has
  *  8 id of the group
- *  9 and further: other fields and values of the record
+ *  9 key of the ids
+ * 10 and further: other fields and values of the record
  * Answers `created` and the team id; `found` and the record that is there; or `full`.
  */
-const CREATE = `${CHANGE}${UNPACK}
+const CREATE = `${CHANGE}${UNPACK}${INDEXED}
 local record = redis.call('HGETALL', KEYS[1])
 if #record > 0 then return {'found', stamp, spread(record)} end
 local count = tonumber(redis.call('GET', ARGV[4]) or '0')
 if count >= tonumber(ARGV[7]) then return {'full', stamp} end
 local team_id = string.format('%.0f', ARGV[5] + (ARGV[6] + 0.0) * count)
-redis.call('HSET', ARGV[2], ARGV[3], ARGV[8])
+redis.call('ZSCORE', ARGV[9], ARGV[8])
+redis.call('HSET', ARGV[2], indexed(ARGV[3]), ARGV[8])
+redis.call('ZADD', ARGV[9], '0', ARGV[8])
 redis.call('SET', ARGV[4], string.format('%.0f', count + 1))
-redis.call('HSET', KEYS[1], 'provided_id', ARGV[8], 'team_id', team_id, 'token_digest', ARGV[3],
-  'create_time', stamp, 'update_time', stamp, 'token_create_time', stamp, spread(ARGV, 9))
+redis.call('HSET', KEYS[1], '${FIELD.createTime}', stamp, '${FIELD.digest}', ARGV[3], '${FIELD.teamId}', team_id,
+  spread(ARGV, 10))
 return {'created', stamp, team_id}`;
 
 /**
  * Changes a group.
  * KEYS: the group. ARGV:
- *  2 the etag it must have, or nothing
- *  3 the etag that it gets
- *  4 how many fields to set
- *  5 and further: these fields with their values, then the fields to remove
+ *  2 the update time it must have, or nothing
+ *  3 how many of its values in pieces are replaced
+ *  4 and further: the fields of these with the number of the first piece that they have no more, then fields to set with
+ *    their values
  * Answers `missing`; `unreadable` when the record is not whole; `stale`; `same` and the record when there is nothing
  * to change; or `done` and the record.
  */
-const UPDATE = `${CHANGE}${UNPACK}
-local etag = redis.call('HGET', KEYS[1], 'etag')
-if not etag then return {redis.call('EXISTS', KEYS[1]) == 1 and 'unreadable' or 'missing', stamp} end
-if ARGV[2] ~= '' and ARGV[2] ~= etag then return {'stale', stamp} end
+const UPDATE = `${CHANGE}${UNPACK}${DROP}${CHANGED}
+local before = last_change(KEYS[1])
+if not before then return {redis.call('EXISTS', KEYS[1]) == 1 and 'unreadable' or 'missing', stamp} end
+if not tonumber(before) then return {'unreadable', stamp} end
+if ARGV[2] ~= '' and ARGV[2] ~= before then return {'stale', stamp} end
 local outcome = 'same'
-if #ARGV > 4 then
+if #ARGV > 3 then
   outcome = 'done'
-  local last = 4 + 2 * tonumber(ARGV[4])
-  redis.call('HSET', KEYS[1], 'etag', ARGV[3], 'update_time', stamp, spread(ARGV, 5, last))
-  if #ARGV > last then redis.call('HDEL', KEYS[1], spread(ARGV, last + 1)) end
+  local last = 3 + 2 * tonumber(ARGV[3])
+  redis.call('HSET', KEYS[1], '${FIELD.updateTime}', after(tonumber(before)), spread(ARGV, last + 1))
+  for i = 4, last, 2 do drop(KEYS[1], ARGV[i], tonumber(ARGV[i + 1])) end
 end
 return {outcome, stamp, spread(redis.call('HGETALL', KEYS[1]))}`;
 
 /**
- * Gives a group a new token.
+ * Gives a group a new token, which is one of ours.
  * KEYS: the token index. ARGV:
  *  2 prefix of the partition's keys
  *  3 digest of the token to rotate, or nothing to rotate by id
  *  4 id of the group, when it is rotated by id
  *  5 digest of the new token
  *  6 the new token, encrypted
- *  7 new etag
+ *  7 id of the key that it is encrypted under
  *  8 grace of the old token in milliseconds, 0 for none
  *  9 digest of the request id, or nothing
  * 10 digest of the request's parameters
  * 11 how long to keep for retries what the rotation made, in milliseconds
  * Answers `missing`; `unreadable` when the record is not whole; `replayed` and the record as it is, followed by what
- * the first rotation under the request id made and its parameters; or `done` and the record.
+ * the first rotation under the request id made and its parameters; or `done`, the id as a field and the record.
  */
-const ROTATE = `${CHANGE}${UNPACK}
+const ROTATE = `${CHANGE}${UNPACK}${INDEXED}${DROP}${CHANGED}
 local prefix = ARGV[2]
 local by_token = ARGV[3] ~= ''
 local answer_key = prefix .. 'request:' .. ARGV[9]
 if ARGV[9] ~= '' then
   local answer = redis.call('HGETALL', answer_key)
   if #answer > 0 then
-    local record = redis.call('HGETALL', prefix .. 'group:' .. redis.call('HGET', answer_key, 'provided_id'))
+    local record = redis.call('HGETALL', prefix .. 'group:' .. redis.call('HGET', answer_key, '${FIELD.providedId}'))
     if #record == 0 then return {'missing', stamp} end
     local both = {spread(record)}
     for i = 1, #answer do both[#record + i] = answer[i] end
@@ -112,33 +144,40 @@ if ARGV[9] ~= '' then
 end
 local id = ARGV[4]
 if by_token then
-  id = redis.call('HGET', KEYS[1], ARGV[3])
+  id = redis.call('HGET', KEYS[1], indexed(ARGV[3]))
   if not id then return {'missing', stamp} end
 end
 local key = prefix .. 'group:' .. id
-local old = redis.call('HGET', key, 'token_digest')
+local old = redis.call('HGET', key, '${FIELD.digest}')
 if by_token and old ~= ARGV[3] then return {'missing', stamp} end
-if not old then return {redis.call('EXISTS', key) == 1 and 'unreadable' or 'missing', stamp} end
-local graced = redis.call('HGET', key, 'grace_digest')
+local before = last_change(key)
+if not old or not before then
+  return {redis.call('EXISTS', key) == 1 and 'unreadable' or 'missing', stamp}
+end
+if not tonumber(before) then return {'unreadable', stamp} end
+local changed = after(tonumber(before))
+local graced = redis.call('HGET', key, '${FIELD.graceDigest}')
 if graced then redis.call('EXISTS', prefix .. 'grace:' .. graced) end
 if ARGV[8] ~= '0' then redis.call('EXISTS', prefix .. 'grace:' .. old) end
-redis.call('HSET', KEYS[1], ARGV[5], id)
-redis.call('HDEL', KEYS[1], old)
+redis.call('HSET', KEYS[1], indexed(ARGV[5]), id)
+redis.call('HDEL', KEYS[1], indexed(old))
 if graced then redis.call('DEL', prefix .. 'grace:' .. graced) end
 if ARGV[8] ~= '0' then
   redis.call('SET', prefix .. 'grace:' .. old, id, 'PX', ARGV[8])
-  redis.call('HSET', key, 'grace_digest', old, 'grace_until', string.format('%.0f', now + ARGV[8]))
+  redis.call('HSET', key, '${FIELD.graceDigest}', old, '${FIELD.graceUntil}', string.format('%.0f', now + ARGV[8]))
 else
-  redis.call('HDEL', key, 'grace_digest', 'grace_until')
+  redis.call('HDEL', key, '${FIELD.graceDigest}', '${FIELD.graceUntil}')
 end
-redis.call('HSET', key, 'token', ARGV[6], 'token_digest', ARGV[5], 'etag', ARGV[7],
-  'update_time', stamp, 'token_create_time', stamp)
+redis.call('HSET', key, '${FIELD.token}', ARGV[6], '${FIELD.keyId}', ARGV[7], '${FIELD.digest}', ARGV[5],
+  '${FIELD.updateTime}', changed, '${FIELD.tokenCreateTime}', changed)
+drop(key, '${PIECES.foreignToken}', 0)
 if ARGV[9] ~= '' then
-  redis.call('HSET', answer_key, 'fingerprint', ARGV[10], 'provided_id', id, 'token', ARGV[6],
-    'token_digest', ARGV[5], 'etag', ARGV[7], 'update_time', stamp, 'token_create_time', stamp)
+  redis.call('HSET', answer_key, '${FIELD.fingerprint}', ARGV[10], '${FIELD.providedId}', id, '${FIELD.token}', ARGV[6],
+    '${FIELD.keyId}', ARGV[7], '${FIELD.digest}', ARGV[5], '${FIELD.updateTime}', changed,
+    '${FIELD.tokenCreateTime}', changed)
   redis.call('PEXPIRE', answer_key, ARGV[11])
 end
-return {'done', stamp, spread(redis.call('HGETALL', key))}`;
+return {'done', stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', key))}`;
 
 /**
  * Sets a string unless it is there.
@@ -173,22 +212,22 @@ return {outcome, stamp, spread(redis.call('HGETALL', KEYS[1]))}`;
  * Finds the group that a token stands for. An index only says where to look:
  * the record has to name the token, and a grace must not be over.
  * KEYS: the token index. ARGV: 1 prefix of the partition's keys, 2 digest of the token.
- * Answers nothing, or `current` or `graced`, Redis' clock and the record.
+ * Answers nothing; or `current` or `graced`, Redis' clock, the id as a field and the record.
  */
-const RESOLVE = `${CLOCK}${UNPACK}
-local id = redis.call('HGET', KEYS[1], ARGV[2])
+const RESOLVE = `${CLOCK}${UNPACK}${INDEXED}
+local id = redis.call('HGET', KEYS[1], indexed(ARGV[2]))
 if id then
   local key = ARGV[1] .. 'group:' .. id
-  if redis.call('HGET', key, 'token_digest') == ARGV[2] then
-    return {'current', stamp, spread(redis.call('HGETALL', key))}
+  if redis.call('HGET', key, '${FIELD.digest}') == ARGV[2] then
+    return {'current', stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', key))}
   end
 end
 id = redis.call('GET', ARGV[1] .. 'grace:' .. ARGV[2])
 if id then
   local key = ARGV[1] .. 'group:' .. id
-  if redis.call('HGET', key, 'grace_digest') == ARGV[2]
-    and now < tonumber(redis.call('HGET', key, 'grace_until') or '0') then
-    return {'graced', stamp, spread(redis.call('HGETALL', key))}
+  if redis.call('HGET', key, '${FIELD.graceDigest}') == ARGV[2]
+    and now < tonumber(redis.call('HGET', key, '${FIELD.graceUntil}') or '0') then
+    return {'graced', stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', key))}
   end
 end
 return {}`;

@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import type { Environment } from "../domain/environment.ts";
 import {
   EnvironmentFull,
@@ -14,9 +13,10 @@ import { teamIdsOf } from "../domain/team-id.ts";
 import { newUserGroupToken, userGroupTokenShape } from "../domain/token.ts";
 import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from "../domain/user-group.ts";
 import type { StoreClient } from "./client.ts";
-import { digest, type TokenCipher } from "./encryption.ts";
-import { groupKey, partitionPrefix, requestClaimKey, teamCountKey, tokensKey } from "./keys.ts";
-import { groupFromRecord, recordFromAnswer, viewerFromRecord } from "./record.ts";
+import { digest, type TokenCipher, tokenDigest } from "./encryption.ts";
+import { FIELD, PIECES, piecesOf } from "./fields.ts";
+import { groupKey, idsKey, partitionPrefix, requestClaimKey, teamCountKey, tokensKey } from "./keys.ts";
+import { etagOf, groupFromRecord, recordFromAnswer, tokenFields, updateTimeOf, viewerFromRecord } from "./record.ts";
 
 /** How long what a rotation made is kept for retries, in milliseconds. */
 const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
@@ -27,7 +27,7 @@ export interface RedisUserGroupsParts {
   readonly cipher: TokenCipher;
 }
 
-/** User groups in Redis. Which keys hold what: `keys.ts` and `record.ts`. */
+/** User groups in Redis. Which keys hold what: `keys.ts` and `fields.ts`. */
 export class RedisUserGroups implements UserGroupStore {
   readonly #client: StoreClient;
   readonly #cipher: TokenCipher;
@@ -53,13 +53,18 @@ export class RedisUserGroups implements UserGroupStore {
   async update(environment: Environment, providedId: string, change: UserGroupChange, etag = ""): Promise<UserGroup> {
     const key = groupKey(partitionPrefix(environment, partitionOf(environment, providedId)), providedId);
     const set: string[] = [];
-    const remove: string[] = [];
-    if (change.name !== undefined) set.push("name", change.name);
-    if (change.mapping !== undefined) set.push("mapping", JSON.stringify(change.mapping));
-    if (change.properties === null) remove.push("properties");
-    else if (change.properties !== undefined) set.push("properties", JSON.stringify(change.properties));
+    const replaced: string[] = [];
+    const replace = (field: string, value: object | null) => {
+      const pieces = value === null ? [] : piecesOf(field, JSON.stringify(value));
+      set.push(...pieces);
+      replaced.push(field, String(pieces.length / 2));
+    };
+    if (change.name !== undefined) set.push(FIELD.name, change.name);
+    if (change.mapping !== undefined) replace(PIECES.mapping, change.mapping);
+    if (change.properties !== undefined) replace(PIECES.properties, change.properties);
+    const expected = etag === "" ? "" : updateTimeOf(etag);
     const answer = await this.#client.change("update", key, (redis, deadline) =>
-      redis.ugUpdate(key, deadline, etag, newEtag(), String(set.length / 2), ...set, ...remove),
+      redis.ugUpdate(key, deadline, expected, String(replaced.length / 2), ...replaced, ...set),
     );
     switch (answer[0]) {
       case "missing":
@@ -79,7 +84,7 @@ export class RedisUserGroups implements UserGroupStore {
     const [partition, providedId, oldDigest] =
       target.by === "id"
         ? [partitionOf(environment, target.providedId), target.providedId, ""]
-        : [tokenPartition(environment, target.token), undefined, digest(target.token)];
+        : [tokenPartition(environment, target.token), undefined, tokenDigest(target.token)];
     // Callers choose it, and what looks like a key name may be a secret.
     const requestId = rotation.requestId === undefined ? "" : digest(rotation.requestId);
     const fingerprint = requestId === "" ? "" : fingerprintOf(rotation);
@@ -87,8 +92,8 @@ export class RedisUserGroups implements UserGroupStore {
 
     const prefix = partitionPrefix(environment, partition);
     const token = newUserGroupToken(partition);
-    const tokenDigest = digest(token);
-    const encrypted = this.#cipher.encrypt(environment, token, tokenDigest);
+    const newDigest = tokenDigest(token);
+    const { text, keyId } = this.#cipher.encrypt(environment, token, newDigest);
     const answer = await this.#client.change("rotate", tokensKey(prefix), (redis, deadline) =>
       redis.ugRotate(
         tokensKey(prefix),
@@ -96,9 +101,9 @@ export class RedisUserGroups implements UserGroupStore {
         prefix,
         oldDigest,
         providedId ?? "",
-        tokenDigest,
-        encrypted,
-        newEtag(),
+        newDigest,
+        text,
+        keyId,
         String(rotation.graceMs),
         requestId,
         fingerprint,
@@ -109,7 +114,7 @@ export class RedisUserGroups implements UserGroupStore {
       case "missing":
         throw target.by === "id" ? new UserGroupNotFound() : new TokenNotFound();
       case "replayed":
-        if (recordFromAnswer(answer)["fingerprint"] !== fingerprint) throw new RequestIdReused();
+        if (recordFromAnswer(answer)[FIELD.fingerprint] !== fingerprint) throw new RequestIdReused();
         return this.#group(environment, answer, providedId);
       case "done":
         return this.#group(environment, answer, providedId);
@@ -120,9 +125,9 @@ export class RedisUserGroups implements UserGroupStore {
 
   async resolve(environment: Environment, token: string): Promise<Viewer> {
     const prefix = partitionPrefix(environment, tokenPartition(environment, token));
-    const tokenDigest = digest(token);
+    const presented = tokenDigest(token);
     const answer = await this.#client.run("resolve", tokensKey(prefix), (redis) =>
-      redis.ugResolve(tokensKey(prefix), prefix, tokenDigest),
+      redis.ugResolve(tokensKey(prefix), prefix, presented),
     );
     const [state] = answer;
     if (state === undefined) throw new TokenNotFound();
@@ -134,27 +139,27 @@ export class RedisUserGroups implements UserGroupStore {
     const { providedId, name, mapping, properties } = group;
     const prefix = partitionPrefix(environment, partition);
     const token = newUserGroupToken(partition);
-    const tokenDigest = digest(token);
+    const newDigest = tokenDigest(token);
     const { first, step, count } = teamIdsOf(environment, partition);
-    const fields = {
-      name,
-      mapping: JSON.stringify(mapping),
-      ...(properties !== undefined && { properties: JSON.stringify(properties) }),
-      token: this.#cipher.encrypt(environment, token, tokenDigest),
-      etag: newEtag(),
-    };
+    const fields = [
+      ...tokenFields(this.#cipher.encrypt(environment, token, newDigest)),
+      ...[FIELD.name, name],
+      ...piecesOf(PIECES.mapping, JSON.stringify(mapping)),
+      ...(properties === undefined ? [] : piecesOf(PIECES.properties, JSON.stringify(properties))),
+    ];
     const answer = await this.#client.change("create", groupKey(prefix, providedId), (redis, deadline) =>
       redis.ugCreate(
         groupKey(prefix, providedId),
         deadline,
         tokensKey(prefix),
-        tokenDigest,
+        newDigest,
         teamCountKey(prefix),
         String(first),
         String(step),
         String(count),
         providedId,
-        ...Object.entries(fields).flat(),
+        idsKey(prefix),
+        ...fields,
       ),
     );
     const [outcome, now, teamId] = answer;
@@ -162,7 +167,7 @@ export class RedisUserGroups implements UserGroupStore {
     if (outcome === "found") return { group: this.#group(environment, answer, providedId), created: false };
     const time = Number(now);
     const times = { createTime: time, updateTime: time, tokenCreateTime: time };
-    const made = { ...group, ...times, token, teamId: Number(teamId), etag: fields.etag };
+    const made = { ...group, ...times, token, teamId: Number(teamId), etag: etagOf(time) };
     return { group: { ...made, environmentTag: environment.tag }, created: true };
   }
 
@@ -197,8 +202,4 @@ function tokenPartition(environment: Environment, token: string): number {
 function fingerprintOf({ target, askedGraceMs }: Rotation): string {
   const parameters = [target.by, target.by === "id" ? target.providedId : target.token, askedGraceMs ?? null];
   return digest(JSON.stringify(parameters));
-}
-
-function newEtag(): string {
-  return randomBytes(9).toString("base64url");
 }

@@ -1,5 +1,6 @@
 import { describe } from "vitest";
 import type { ScriptedRedis } from "../../src/store/connection.ts";
+import { compactContract } from "./contract/compact.ts";
 import { contractContext, type OpenClients } from "./contract/context.ts";
 import { deadlineContract } from "./contract/deadlines.ts";
 import { environmentContract } from "./contract/environments.ts";
@@ -38,6 +39,7 @@ export function storeContract(
     hintContract(context);
     deadlineContract(context);
     ringContract(context);
+    compactContract(context);
     teamIdContract(context);
     environmentContract(context);
     if (typed) wrongTypeContract(context);

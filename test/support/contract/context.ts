@@ -88,8 +88,9 @@ export function keysOf(environment: Environment, providedId: string): { group: s
 export async function contents(redis: ScriptedRedis, { name, tag }: Environment): Promise<Record<string, unknown>> {
   const keys = (await redis.keys("*")).filter((key) => key.startsWith(`ug:{${name}/${tag ?? ""}/`));
   const entries = keys.sort().map(async (key) => {
-    const isHash = (await redis.type(key)) === "hash";
-    return [key, isHash ? await redis.hgetall(key) : await redis.get(key)] as const;
+    const type = await redis.type(key);
+    if (type === "hash") return [key, await redis.hgetall(key)] as const;
+    return [key, type === "zset" ? await redis.zrange(key, 0, -1, "WITHSCORES") : await redis.get(key)] as const;
   });
   return Object.fromEntries(await Promise.all(entries));
 }

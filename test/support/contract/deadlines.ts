@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { digest } from "../../../src/store/encryption.ts";
-import { requestClaimKey, teamCountKey, tokensKey } from "../../../src/store/keys.ts";
+import { tokenDigest } from "../../../src/store/encryption.ts";
+import { idsKey, requestClaimKey, teamCountKey, tokensKey } from "../../../src/store/keys.ts";
 import { type ContractContext, contents, keysOf, newEnvironment, newGroup } from "./context.ts";
 
 /** A change that reaches Redis when its caller was told that it failed. */
@@ -8,11 +8,14 @@ export function deadlineContract({ store, redis }: ContractContext): void {
   describe("a change after its deadline", () => {
     const commands = (prefix: string, group: string, token: string) =>
       ({
-        "an update": (at: string) => redis().ugUpdate(group, at, "", "etag", "1", "name", "late"),
+        "an update": (at: string) => redis().ugUpdate(group, at, "", "0", "n", "late"),
         "a rotation": (at: string) =>
-          redis().ugRotate(tokensKey(prefix), at, prefix, digest(token), "", "d", "t", "etag", "0", "", "", "0"),
+          redis().ugRotate(tokensKey(prefix), at, prefix, tokenDigest(token), "", "d", "t", "k1", "0", "", "", "0"),
         "a creation": (at: string) =>
-          redis().ugCreate(`${prefix}group:b`, at, tokensKey(prefix), "d", teamCountKey(prefix), "1", "1", "9", "b"),
+          redis().ugCreate(
+            `${prefix}group:b`,
+            ...[at, tokensKey(prefix), "d", teamCountKey(prefix), "1", "1", "9", "b", idsKey(prefix), "n", "B"],
+          ),
         "a claim": (at: string) => redis().ugClaim(requestClaimKey(prefix, "r"), at, "late", "60000"),
         "an adoption": (at: string) => redis().ugAdopt(`${prefix}adopted`, at, "field", "late"),
       }) as const;

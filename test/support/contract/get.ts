@@ -28,7 +28,7 @@ export function getContract({ store, redis }: ContractContext): void {
       const environment = newEnvironment();
       const first = await store().getOrCreate(environment, newGroup("a", { properties: { p: 1 } }));
       const before = await contents(redis(), environment);
-      expect(Object.keys(before)).toHaveLength(3);
+      expect(Object.keys(before)).toHaveLength(4);
       const other = newGroup("a", { name: "Other", mapping: { x: "y" }, properties: { q: 2 } });
       for (const worker of [0, 1]) {
         expect(await store({ worker }).getOrCreate(environment, other)).toEqual({ group: first.group, created: false });
@@ -45,9 +45,10 @@ export function getContract({ store, redis }: ContractContext): void {
       expect(answers.filter(({ created }) => created)).toHaveLength(1);
       const winner = answers.find(({ created }) => created);
       for (const { group } of answers) expect(group).toEqual(winner?.group);
-      // One group, one team id that is taken and one token in its index, and nothing that a loser left.
-      const [group, count, index] = Object.values(await contents(redis(), environment));
-      expect(Object.keys(group as object)).toHaveLength(10);
+      // One group, its id, one team id that is taken and one token in its index, and nothing that a loser left.
+      const [group, ids, count, index] = Object.values(await contents(redis(), environment));
+      expect(Object.keys(group as object)).toHaveLength(7);
+      expect(ids).toEqual(["a", "0"]);
       expect(count).toBe("1");
       expect(Object.keys(index as object)).toHaveLength(1);
     });

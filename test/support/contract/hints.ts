@@ -1,9 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { TokenNotFound } from "../../../src/domain/errors.ts";
-import { digest } from "../../../src/store/encryption.ts";
+import { tokenDigest } from "../../../src/store/encryption.ts";
+import { FIELD } from "../../../src/store/fields.ts";
 import { byId, byToken, type ContractContext, contents, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
 
 const HOUR_MS = 3_600_000;
+
+/** What the index of tokens holds of one. */
+const indexed = (token: string) => tokenDigest(token).slice(0, 14);
 
 /** Indexes only say where to look: what a group's record does not name is not its token. */
 export function hintContract({ store, redis }: ContractContext): void {
@@ -24,15 +28,15 @@ export function hintContract({ store, redis }: ContractContext): void {
     it("by a token that has ended finds nothing", async () => {
       const { environment, tokens, prefix } = await create();
       await store().rotate(environment, byToken(tokens.a));
-      await redis().hset(`${prefix}tokens`, digest(tokens.a), "a");
-      await redis().set(`${prefix}grace:${digest(tokens.a)}`, "a");
+      await redis().hset(`${prefix}tokens`, indexed(tokens.a), "a");
+      await redis().set(`${prefix}grace:${tokenDigest(tokens.a)}`, "a");
       await refused(environment, tokens.a);
     });
 
     it("by a group that is gone, or another one, finds nothing", async () => {
       const { environment, tokens, prefix } = await create();
       for (const id of ["gone", "b"]) {
-        await redis().hset(`${prefix}tokens`, digest(tokens.a), id);
+        await redis().hset(`${prefix}tokens`, indexed(tokens.a), id);
         await refused(environment, tokens.a);
       }
       expect((await store().resolve(environment, tokens.b)).providedId).toBe("b");
@@ -41,18 +45,27 @@ export function hintContract({ store, redis }: ContractContext): void {
       expect((await store().resolve(environment, token)).providedId).toBe("a");
     });
 
+    it("by the beginning of a digest alone finds nothing", async () => {
+      const { environment, tokens, prefix, group } = await create();
+      const digest = (await redis().hget(group, FIELD.digest)) ?? "";
+      expect(await redis().hget(`${prefix}tokens`, digest.slice(0, 14))).toBe("a");
+      // The index leads to the group, but the rest of the digest is another one.
+      await redis().hset(group, FIELD.digest, `${digest.slice(0, -1)}${digest.endsWith("A") ? "B" : "A"}`);
+      await refused(environment, tokens.a);
+    });
+
     it("hides no token that is on its grace", async () => {
       const { environment, tokens, prefix } = await create();
       await store().rotate(environment, byToken(tokens.a, { graceMs: HOUR_MS }));
-      await redis().hset(`${prefix}tokens`, digest(tokens.a), "b");
+      await redis().hset(`${prefix}tokens`, indexed(tokens.a), "b");
       expect((await store().resolve(environment, tokens.a)).tokenExpireTime).toBeGreaterThan(Date.now());
     });
 
     it("prolongs no grace", async () => {
       const { environment, tokens, prefix, group } = await create();
       await store().rotate(environment, byToken(tokens.a, { graceMs: HOUR_MS }));
-      await redis().hset(group, "grace_until", String(Date.now() - 1));
-      expect(await redis().get(`${prefix}grace:${digest(tokens.a)}`)).toBe("a");
+      await redis().hset(group, FIELD.graceUntil, String(Date.now() - 1));
+      expect(await redis().get(`${prefix}grace:${tokenDigest(tokens.a)}`)).toBe("a");
       await refused(environment, tokens.a);
     });
 
@@ -60,7 +73,7 @@ export function hintContract({ store, redis }: ContractContext): void {
       const { environment, tokens, prefix } = await create();
       await store().rotate(environment, byToken(tokens.a, { graceMs: HOUR_MS }));
       await store().rotate(environment, byToken(tokens.b));
-      await redis().set(`${prefix}grace:${digest(tokens.b)}`, "a");
+      await redis().set(`${prefix}grace:${tokenDigest(tokens.b)}`, "a");
       await refused(environment, tokens.b);
     });
   });

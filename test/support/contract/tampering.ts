@@ -2,24 +2,22 @@ import { describe, expect, it } from "vitest";
 import { DomainError, RecordUnreadable, TokenNotFound } from "../../../src/domain/errors.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { digest } from "../../../src/store/encryption.ts";
+import { FIELD, PIECES } from "../../../src/store/fields.ts";
 import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
 
-/** What a group is made of. All but `properties` must be there. */
+/** What a group is made of. Without properties, and never changed, it has no other fields. */
 const FIELDS = [
-  "provided_id",
-  "team_id",
-  "name",
-  "mapping",
-  "token",
-  "token_digest",
-  "etag",
-  "create_time",
-  "update_time",
-  "token_create_time",
-];
+  FIELD.teamId,
+  FIELD.name,
+  `${PIECES.mapping}0`,
+  FIELD.token,
+  FIELD.keyId,
+  FIELD.digest,
+  FIELD.createTime,
+] as const;
 
 /** What a viewer is shown needs fewer fields than the group. */
-const VIEWER_FIELDS = ["provided_id", "team_id", "name", "mapping"];
+const VIEWER_FIELDS: readonly string[] = [FIELD.teamId, FIELD.name, `${PIECES.mapping}0`];
 
 /**
  * Records that are damaged, or stand where they do not belong, fail closed.
@@ -52,36 +50,26 @@ function fields(context: ContractContext): void {
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
     await fails(store().update(environment, "a", {}), DomainError);
     if (VIEWER_FIELDS.includes(field)) await fails(store().resolve(environment, group.token), RecordUnreadable);
-    if (field === "token_digest") await fails(store().resolve(environment, group.token), TokenNotFound);
+    if (field === FIELD.digest) await fails(store().resolve(environment, group.token), TokenNotFound);
   });
 
   it.each([
-    ["team_id", "x"],
-    ["team_id", "1.5"],
-    ["team_id", ""],
-    ["team_id", "9007199254740993"],
-    ["create_time", "yesterday"],
-    ["mapping", "{"],
-    ["mapping", ""],
-    ["mapping", "null"],
-    ["mapping", "[]"],
-    ["mapping", '"x"'],
-    ["properties", "{"],
-    ["properties", "null"],
-    ["properties", "[]"],
-    ["properties", "7"],
-    ["provided_id", "b"],
-    ["provided_id", ""],
-    ["token", "plain"],
-    ["token", "k1."],
-    ["token", "gone.AAAA"],
-    ["token_digest", "x"],
+    ...["x", "1.5", "", "9007199254740993"].map((value) => [FIELD.teamId, value] as const),
+    [FIELD.createTime, "yesterday"] as const,
+    [FIELD.updateTime, "yesterday"] as const,
+    [FIELD.updateTime, ""] as const,
+    [FIELD.tokenCreateTime, "yesterday"] as const,
+    ...["{", "", "null", "[]", '"x"'].map((value) => [`${PIECES.mapping}0`, value] as const),
+    ...["{", "null", "[]", "7"].map((value) => [`${PIECES.properties}0`, value] as const),
+    ...["", "plain", "k1.", "AAAA", "!"].map((value) => [FIELD.token, value] as const),
+    ...["", "gone", "__proto__"].map((value) => [FIELD.keyId, value] as const),
+    ...["", "x", "!".repeat(22), "A".repeat(22), "A".repeat(43)].map((value) => [FIELD.digest, value] as const),
   ])("whose %s is %j answers nobody", async (field, value) => {
     const { environment, group, a } = await twoGroups(context);
     await redis().hset(a, field, value);
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
     await fails(store().update(environment, "a", {}), RecordUnreadable);
-    if (!field.startsWith("token") && !["create_time", "provided_id"].includes(field)) {
+    if (VIEWER_FIELDS.includes(field) || field.startsWith(PIECES.properties)) {
       await fails(store().resolve(environment, group.token), RecordUnreadable);
     }
   });
@@ -94,9 +82,8 @@ function moves(context: ContractContext): void {
   };
 
   it.each([
-    ["the token", ["token"]],
-    ["the digest of the token", ["token_digest"]],
-    ["all of it", FIELDS],
+    ["the token", [FIELD.token]],
+    ["the digest of the token", [FIELD.digest]],
   ])("by %s of another group answers nobody", async (_, names) => {
     const { environment, other, a, b } = await twoGroups(context);
     await copy(b, a, names);
@@ -111,16 +98,25 @@ function moves(context: ContractContext): void {
     const { environment, a } = await twoGroups(context);
     const elsewhere = newEnvironment({ name: environment.name, tag, partitions: 1 });
     await store().getOrCreate(elsewhere, newGroup("a"));
-    await copy(keysOf(elsewhere, "a").group, a, ["token", "token_digest"]);
+    await copy(keysOf(elsewhere, "a").group, a, [FIELD.token, FIELD.digest]);
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
     await fails(store().update(environment, "a", {}), RecordUnreadable);
   });
 
+  it("by everything of another group is that group's under another id, which its token does not show", async () => {
+    const { environment, group, other, a, b } = await twoGroups(context);
+    await copy(b, a, FIELDS);
+    const { group: copied } = await store().getOrCreate(environment, newGroup("a"));
+    expect(copied).toMatchObject({ providedId: "a", name: "B", token: other.token });
+    expect((await store().resolve(environment, other.token)).providedId).toBe("b");
+    await fails(store().resolve(environment, group.token), TokenNotFound);
+  });
+
   it("by an earlier token answers nobody", async () => {
     const { environment, a } = await twoGroups(context);
-    const earlier = (await redis().hget(a, "token")) ?? "";
+    const earlier = (await redis().hget(a, FIELD.token)) ?? "";
     await store().rotate(environment, byId("a"));
-    await redis().hset(a, "token", earlier);
+    await redis().hset(a, FIELD.token, earlier);
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
   });
 }
@@ -134,9 +130,10 @@ function rotations(context: ContractContext): void {
     await store().rotate(environment, rotation);
     const key = `${keysOf(environment, "a").prefix}request:${digest("r")}`;
     for (const [field, value] of [
-      ["token", "k1.AAAA"],
-      ["token_digest", "x"],
-      ["fingerprint", "x"],
+      [FIELD.token, "AAAA"],
+      [FIELD.keyId, "gone"],
+      [FIELD.digest, "x"],
+      [FIELD.fingerprint, "x"],
     ] as const) {
       const before = (await redis().hget(key, field)) ?? "";
       await redis().hset(key, field, value);

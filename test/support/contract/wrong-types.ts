@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { RecordUnreadable } from "../../../src/domain/errors.ts";
 import { digest } from "../../../src/store/encryption.ts";
+import { idsKey } from "../../../src/store/keys.ts";
 import { byId, byToken, type ContractContext, contents, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
 
 /** Keys that hold another type than the store's. Not for the embedded store, whose Redis tells no types apart. */
@@ -25,6 +26,14 @@ export function wrongTypeContract({ store, redis }: ContractContext): void {
       await fails(store().rotate(environment, byToken(group.token)), RecordUnreadable);
       await fails(store().rotate(environment, byId("a")), RecordUnreadable);
       await fails(store().resolve(environment, group.token), RecordUnreadable);
+      expect(await contents(redis(), environment)).toEqual(before);
+    });
+
+    it("in the place of the ids answers nobody, and leaves nothing half made", async () => {
+      const environment = newEnvironment({ partitions: 1 });
+      await redis().set(idsKey(keysOf(environment, "a").prefix), "x");
+      const before = await contents(redis(), environment);
+      await fails(store().getOrCreate(environment, newGroup("new")), RecordUnreadable);
       expect(await contents(redis(), environment)).toEqual(before);
     });
 

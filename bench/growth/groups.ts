@@ -1,0 +1,51 @@
+import type { Environment } from "../../src/domain/environment.ts";
+import type { NewUserGroup, UserGroup } from "../../src/domain/user-group.ts";
+
+/** What kind of groups there are. */
+export interface Kind {
+  readonly title: string;
+  group(number: number): NewUserGroup;
+}
+
+/** The environment that grows, with as many partitions as one has whose creator does not choose. */
+export const ENVIRONMENT: Environment = { name: "acme", tag: "Customer", partitions: 64, number: 2 ** 19 };
+
+const short = (number: number): NewUserGroup => ({
+  providedId: idOf(number),
+  name: `Group number ${number}`,
+  mapping: { schema: `source-${number}` },
+  properties: { plan: "pro", seats: number % 100 },
+});
+
+export const KINDS: readonly Kind[] = [
+  { title: "all values short", group: short },
+  {
+    title: "`properties` of some hundred bytes",
+    group: (number) => ({
+      ...short(number),
+      properties: {
+        plan: "enterprise",
+        seats: number % 100,
+        country: "Netherlands",
+        regions: ["eu-west-1", "eu-central-1", "us-east-2"],
+        features: { export: true, alerts: true, embedding: number % 2 === 0, rows: 250_000 },
+        owner: { name: `Owner of number ${number}`, email: `owner-${number}@customer.example` },
+        notes: "Renewed for two years; wants the quarterly report by region and product line.",
+      },
+    }),
+  },
+];
+
+/** The id of a group by its number. */
+export function idOf(number: number): string {
+  return `group-${String(number).padStart(7, "0")}`;
+}
+
+/** The bytes of the values that a caller gave and gets, numbers and times (milliseconds) in decimal. */
+export function payloadOf(group: UserGroup): number {
+  const { providedId, name, mapping, properties, token, teamId, createTime, updateTime, tokenCreateTime } = group;
+  const values = [providedId, name, JSON.stringify(mapping), properties ? JSON.stringify(properties) : "", token];
+  return [...values, teamId, createTime, updateTime, tokenCreateTime]
+    .map((value) => Buffer.byteLength(String(value)))
+    .reduce((sum, bytes) => sum + bytes, 0);
+}

@@ -1,0 +1,124 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import "../../src/hardening.ts";
+import type { StoreClient } from "../../src/store/client.ts";
+import type { ScriptedRedis } from "../../src/store/connection.ts";
+import { TokenCipher } from "../../src/store/encryption.ts";
+import { openRedis } from "../../src/store/open.ts";
+import { RedisUserGroups } from "../../src/store/user-groups.ts";
+import { describeMachine, startRedis } from "../machine.ts";
+import { insertReport } from "../report.ts";
+import { type CallFigures, measureCalls } from "./calls.ts";
+import { ENVIRONMENT, KINDS, type Kind, payloadOf } from "./groups.ts";
+
+const PAGE = "docs/performance.md";
+const SIZES = [1000, 200_000, 1_000_000];
+/** Calls are measured at the first and the last size. */
+const CALLS = 4000;
+/** How many groups are made at once. */
+const BATCH = 1000;
+
+interface Size {
+  readonly groups: number;
+  /** Bytes of a group. */
+  readonly used: number;
+  readonly payload: number;
+  readonly compact: number;
+  readonly calls: readonly CallFigures[] | undefined;
+}
+
+/** @param args `--quick`: a hundredth of the groups, to see that it works */
+export async function main(args: readonly string[]): Promise<void> {
+  const isQuick = args.includes("--quick");
+  const sizes = SIZES.map((groups) => (isQuick ? Math.max(1000, groups / 100) : groups));
+  const began = performance.now();
+  const parts = [
+    `${describeMachine([])}; Node ${process.versions.node}. Redis is as it is installed, without persistence.`,
+  ];
+  for (const kind of KINDS) parts.push(section(kind, await grow(kind, [...new Set(sizes)], isQuick ? 500 : CALLS)));
+  const text = parts.join("\n\n");
+  console.log(text);
+  console.error(`took ${((performance.now() - began) / 60_000).toFixed(1)} minutes`);
+  if (isQuick) console.error(`${PAGE} is left as it is: this was a part of a run`);
+  else writeFileSync(PAGE, insertReport(readFileSync(PAGE, "utf8"), "growth", text));
+}
+
+async function grow(kind: Kind, sizes: readonly number[], calls: number): Promise<Size[]> {
+  const folder = mkdtempSync(join(tmpdir(), "ugs-growth-"));
+  const redis = await startRedis(folder);
+  const client = await openRedis(redis.url, { timeoutMs: 30_000 });
+  try {
+    const store = new RedisUserGroups({ client, cipher: new TokenCipher([{ id: "k1", secret: Buffer.alloc(32, 7) }]) });
+    const measured: Size[] = [];
+    const empty = await usedMemory(redisOf(client));
+    let made = 0;
+    let payload = 0;
+    for (const groups of sizes) {
+      while (made < groups) {
+        const numbers = Array.from({ length: BATCH }, (_, i) => made + i);
+        const created = await Promise.all(numbers.map((number) => store.getOrCreate(ENVIRONMENT, kind.group(number))));
+        for (const { group } of created) payload += payloadOf(group);
+        made += BATCH;
+      }
+      const used = ((await usedMemory(redisOf(client))) - empty) / groups;
+      const compact = await compactShare(redisOf(client));
+      const plan = { kind, groups, calls };
+      const isEnd = groups === sizes[0] || groups === sizes.at(-1);
+      // What runs for the first time is slower, whatever the size.
+      if (groups === sizes[0]) await measureCalls(store, redisOf(client), plan);
+      const figures = isEnd ? await measureCalls(store, redisOf(client), plan) : undefined;
+      measured.push({ groups, used, payload: payload / groups, compact, calls: figures });
+      console.error(`${kind.title}: ${groups} groups`);
+    }
+    return measured;
+  } finally {
+    client.close();
+    await redis.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function section({ title }: Kind, sizes: readonly Size[]): string {
+  const count = (groups: number) => groups.toLocaleString("en");
+  const memory = sizes.map(
+    ({ groups, used, payload, compact }) =>
+      `| ${count(groups)} | ${used.toFixed(0)} | ${payload.toFixed(0)} | ${(used / payload).toFixed(2)} | ${(100 * compact).toFixed(0)} % |`,
+  );
+  const calls = sizes.flatMap(({ groups, calls: figures = [] }) =>
+    figures.map(
+      ({ title: call, p50, p99, storeMicros, redisMicros }) =>
+        `| ${call} | ${count(groups)} | ${p50.toFixed(2)} | ${p99.toFixed(2)} | ${storeMicros.toFixed(0)} | ${redisMicros.toFixed(0)} |`,
+    ),
+  );
+  return [
+    `### Groups with ${title}`,
+    "",
+    "| groups | bytes a group | payload | bytes ÷ payload | compact |",
+    "|--:|--:|--:|--:|--:|",
+    ...memory,
+    "",
+    "| call | groups | p50 ms | p99 ms | store, CPU µs | Redis, CPU µs |",
+    "|---|--:|--:|--:|--:|--:|",
+    ...calls.sort(),
+  ].join("\n");
+}
+
+/** The connection to the only node. */
+function redisOf({ nodes }: StoreClient): ScriptedRedis {
+  const [node] = nodes.masters();
+  if (!node) throw new Error("no node is known");
+  return node.reads.redis;
+}
+
+async function usedMemory(redis: ScriptedRedis): Promise<number> {
+  return Number(/^used_memory:(\d+)/m.exec(await redis.info("memory"))?.[1]);
+}
+
+/** The share of groups, of some that are picked by chance, whose hash has its compact form. */
+async function compactShare(redis: ScriptedRedis): Promise<number> {
+  const keys = Array.from({ length: 500 }, () => redis.randomkey());
+  const groups = (await Promise.all(keys)).filter((key): key is string => key?.includes("}:group:") === true);
+  const encodings = await Promise.all(groups.map((key) => redis.object("ENCODING", key)));
+  return encodings.filter((encoding) => encoding === "listpack").length / encodings.length;
+}

@@ -1,0 +1,69 @@
+/**
+ * Names of the fields of a group's hash. They are one letter long because
+ * every group holds them. Numbers are decimal, times milliseconds since 1970
+ * by Redis' clock.
+ */
+export const FIELD = {
+  /** Only in answers of scripts and in what is kept for a request id: a group's key ends with it. */
+  providedId: "i",
+  teamId: "g",
+  name: "n",
+  /** Digest of the current token. */
+  digest: "d",
+  /** Id of the key in `TOKEN_KEYS` that the token is encrypted under. */
+  keyId: "k",
+  /** The current token, packed and encrypted, when it has the shape of ours. */
+  token: "t",
+  createTime: "c",
+  /** Not there: as `createTime`. */
+  updateTime: "u",
+  /** Not there: as `createTime`. */
+  tokenCreateTime: "r",
+  /** Digest of the token that is on its grace. */
+  graceDigest: "x",
+  graceUntil: "y",
+  /** Only in what is kept for a request id: digest of the request's parameters. */
+  fingerprint: "q",
+} as const;
+
+/** Values of a group's hash that are kept in pieces: `m0`, `m1` and so on. */
+export const PIECES = {
+  /** JSON text. */
+  mapping: "m",
+  /** JSON text; no piece: there are none. */
+  properties: "p",
+  /** The current token, encrypted whole, when it is of another shape than ours. */
+  foreignToken: "f",
+} as const;
+
+/** Redis keeps a hash compact while no value has more bytes than that (`hash-max-listpack-value`). */
+const PIECE_BYTES = 64;
+
+/** What has more bytes is kept whole: pieces would cost more time than they save memory. */
+const MAX_SPLIT_BYTES = 1024;
+
+/** A text as fields and values in turn, none too long for the compact form unless the text is. */
+export function piecesOf(field: string, text: string): string[] {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= PIECE_BYTES || bytes.length > MAX_SPLIT_BYTES) return [`${field}0`, text];
+  const pieces: string[] = [];
+  for (let start = 0; start < bytes.length; ) {
+    let end = Math.min(start + PIECE_BYTES, bytes.length);
+    // A character is not cut: its second and further bytes begin with the bits 10.
+    while (((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
+    pieces.push(`${field}${pieces.length / 2}`, bytes.toString("utf8", start, end));
+    start = end;
+  }
+  return pieces;
+}
+
+/** The text that pieces hold; undefined when there is none. */
+export function joinPieces(record: Readonly<Record<string, string | undefined>>, field: string): string | undefined {
+  let text = record[`${field}0`];
+  if (text === undefined) return undefined;
+  for (let i = 1; ; i++) {
+    const piece = record[field + i];
+    if (piece === undefined) return text;
+    text += piece;
+  }
+}

@@ -1,0 +1,62 @@
+import { expect, it } from "vitest";
+import type { Environment } from "../src/domain/environment.ts";
+import { TokenCipher } from "../src/store/encryption.ts";
+import { openRedis } from "../src/store/open.ts";
+import { RedisUserGroups } from "../src/store/user-groups.ts";
+import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
+import { describeWithRedis, forSuite, suiteRedis } from "./support/opened.ts";
+import { redisOf } from "./support/redis-of.ts";
+
+describeWithRedis("what a group takes in a Redis as it is installed", () => {
+  const redis = suiteRedis();
+  const client = forSuite(
+    () => openRedis(redis.url, { timeoutMs: 10_000 }),
+    (opened) => opened.close(),
+  );
+  const given = { name: "Group number 123456", mapping: { schema: "source-123456" }, properties: { plan: "pro" } };
+  const long = { ...given, properties: { text: "x".repeat(300), more: ["y".repeat(100)] } };
+  const key = (environment: Environment) => keysOf(environment, "group-0123456").group;
+  const storeOf = (keyId = "k1") =>
+    new RedisUserGroups({ client, cipher: new TokenCipher(RING.map((ringKey) => ({ ...ringKey, id: keyId }))) });
+
+  it.each([
+    ["short values", given, "k1", 410],
+    ["a long name of the encryption key", given, "k".repeat(32), 480],
+    ["properties of some hundred bytes", long, "k1", 900],
+  ] as const)("of %s stays compact after every change", async (_, values, keyId, bytes) => {
+    const environment = newEnvironment({ name: "acme", tag: "Customer", number: 2 ** 19 });
+    const store = storeOf(keyId);
+    await redisOf(client).del(key(environment));
+    const isCompact = async () => {
+      expect(await redisOf(client).object("ENCODING", key(environment))).toBe("listpack");
+      expect(await redisOf(client).memory("USAGE", key(environment))).toBeLessThanOrEqual(bytes);
+    };
+    const { group } = await store.getOrCreate(environment, newGroup("group-0123456", values));
+    await isCompact();
+    await store.update(environment, "group-0123456", { ...values, name: "Group number 654321" });
+    await isCompact();
+    await store.rotate(environment, byToken(group.token));
+    await isCompact();
+    await store.rotate(environment, byId("group-0123456", { graceMs: 60_000, requestId: crypto.randomUUID() }));
+    await isCompact();
+  });
+
+  it("is 560 bytes at most with its indexes, and 1.9 times what it holds where properties are long", async () => {
+    const store = storeOf();
+    const used = async () => Number(/^used_memory:(\d+)/m.exec(await redisOf(client).info("memory"))?.[1]);
+    const grow = async (values: typeof given | typeof long) => {
+      await redisOf(client).flushall();
+      // Few partitions, so that each has as many groups as it has in a large environment.
+      const environment = newEnvironment({ name: "acme", tag: "Customer", partitions: 2, number: 2 ** 19 });
+      const before = await used();
+      const ids = Array.from({ length: 4000 }, (_, i) => `group-${String(i).padStart(7, "0")}`);
+      const made = await Promise.all(ids.map((id) => store.getOrCreate(environment, newGroup(id, values))));
+      for (const { group } of made) await store.rotate(environment, byToken(group.token));
+      return ((await used()) - before) / ids.length;
+    };
+    expect(await grow(given)).toBeLessThanOrEqual(560);
+    const text = [long.name, JSON.stringify(long.mapping), JSON.stringify(long.properties)].join("");
+    // Beside these it holds its id, a token of 42 characters, a team id and three times.
+    expect(await grow(long)).toBeLessThanOrEqual(1.9 * (text.length + 13 + 42 + 16 + 3 * 13));
+  });
+});
