@@ -13,11 +13,12 @@ import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
 import { requireListenPermission } from "./permissions.ts";
-import { openRedis, type StoreClient } from "./store/client.ts";
+import type { StoreClient } from "./store/client.ts";
 import { durabilityWarnings } from "./store/durability.ts";
 import { openEmbedded } from "./store/embedded.ts";
 import { TokenCipher } from "./store/encryption.ts";
 import { RedisEnvironments } from "./store/environments.ts";
+import { openRedis } from "./store/open.ts";
 import { checkTokenKeys } from "./store/token-keys.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
 import { notifySupervisor, Supervisor } from "./supervisor.ts";
@@ -160,7 +161,7 @@ function reportsForAllWorkers(): boolean {
  * Checks Redis against the settings, and logs what an operator should change. @throws StoreMisconfigured,
  * StoreUnavailable
  */
-async function checkRedis({ tokenKeys }: Config, client: StoreClient, logger: Logger): Promise<void> {
+async function checkRedis({ tokenKeys, minReplicasAck }: Config, client: StoreClient, logger: Logger): Promise<void> {
   const missingKeys = await checkTokenKeys(client, tokenKeys);
   if (!reportsForAllWorkers()) return;
   if (missingKeys.length > 0) {
@@ -169,7 +170,7 @@ async function checkRedis({ tokenKeys }: Config, client: StoreClient, logger: Lo
       "TOKEN_KEYS lacks keys that may have encrypted tokens in this Redis; groups with such a token cannot be read; add the keys after the others",
     );
   }
-  for (const warning of await durabilityWarnings(client)) logger.warn(warning);
+  for (const warning of await durabilityWarnings(client, minReplicasAck)) logger.warn(warning);
 }
 
 /**
@@ -247,6 +248,8 @@ async function openStore(
   return openRedis(config.redisUrl, {
     timeoutMs: config.redisTimeoutMs,
     minReplicas: config.minReplicasAck,
+    ca: config.redisCa,
+    sentinelPassword: config.redisSentinelPassword,
     observe,
     onError: (error) => {
       // While Redis is down every reconnect fails the same way; one log line is enough.

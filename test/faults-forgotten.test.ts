@@ -65,7 +65,7 @@ describeWithRedis("a Redis that comes back with an older state", () => {
     const worker = await newServer({ redisUrl: redis.url });
     await operator.hset(`ug:env:${worker.environment}/Customer`, "partitions", "65");
     await operator.client("KILL", "TYPE", "normal", "SKIPME", "yes");
-    const changed = () => worker.log().filter(({ msg }) => msg.startsWith("Redis holds another"));
+    const changed = () => worker.log().filter(({ msg }) => msg.startsWith("Redis holds a different"));
     await waitFor("the log tells of it", () => changed().length > 0);
     expect(changed()).toMatchObject([{ level: "error", environment: `${worker.environment}/Customer` }]);
   });

@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
 import type { StoreClient } from "../src/store/client.ts";
 import { closeLater, describeWithRedis, newProxy, newRedis, newServer, newStoreClient } from "./support/opened.ts";
+import { redisOf } from "./support/redis-of.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
@@ -145,6 +146,6 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
 
 /** How many scripts a Redis has run. */
 async function scriptsRun(client: StoreClient): Promise<number> {
-  const stats = await client.redis.info("commandstats");
+  const stats = await redisOf(client).info("commandstats");
   return [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)].reduce((sum, [, calls]) => sum + Number(calls), 0);
 }

@@ -1,10 +1,11 @@
 import { expect, it } from "vitest";
 import type { Environment } from "../src/domain/environment.ts";
-import { openRedis } from "../src/store/client.ts";
 import { TokenCipher } from "../src/store/encryption.ts";
+import { openRedis } from "../src/store/open.ts";
 import { RedisUserGroups } from "../src/store/user-groups.ts";
 import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
 import { describeWithRedis, forSuite, suiteRedis } from "./support/opened.ts";
+import { redisOf } from "./support/redis-of.ts";
 
 describeWithRedis("what a group takes in a Redis as it is installed", () => {
   const redis = suiteRedis();
@@ -25,10 +26,10 @@ describeWithRedis("what a group takes in a Redis as it is installed", () => {
   ] as const)("of %s stays compact after every change", async (_, values, keyId, bytes) => {
     const environment = newEnvironment({ name: "acme", tag: "Customer", number: 2 ** 19 });
     const store = storeOf(keyId);
-    await client.redis.del(key(environment));
+    await redisOf(client).del(key(environment));
     const isCompact = async () => {
-      expect(await client.redis.object("ENCODING", key(environment))).toBe("listpack");
-      expect(await client.redis.memory("USAGE", key(environment))).toBeLessThanOrEqual(bytes);
+      expect(await redisOf(client).object("ENCODING", key(environment))).toBe("listpack");
+      expect(await redisOf(client).memory("USAGE", key(environment))).toBeLessThanOrEqual(bytes);
     };
     const { group } = await store.getOrCreate(environment, newGroup("group-0123456", values));
     await isCompact();
@@ -42,9 +43,9 @@ describeWithRedis("what a group takes in a Redis as it is installed", () => {
 
   it("is 560 bytes at most with its indexes, and 1.9 times what it holds where properties are long", async () => {
     const store = storeOf();
-    const used = async () => Number(/^used_memory:(\d+)/m.exec(await client.redis.info("memory"))?.[1]);
+    const used = async () => Number(/^used_memory:(\d+)/m.exec(await redisOf(client).info("memory"))?.[1]);
     const grow = async (values: typeof given | typeof long) => {
-      await client.redis.flushall();
+      await redisOf(client).flushall();
       // Few partitions, so that each has as many groups as it has in a large environment.
       const environment = newEnvironment({ name: "acme", tag: "Customer", partitions: 2, number: 2 ** 19 });
       const before = await used();

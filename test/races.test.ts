@@ -1,12 +1,15 @@
 import { beforeAll, expect, inject, it } from "vitest";
-import { describeWithRedis, suiteServer } from "./support/opened.ts";
+import { describeWithRedis, suiteCluster, suiteSentinels, suiteServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 
-const redisUrl = inject("redisUrl");
+describeWithRedis("on one Redis", () => races({ url: inject("redisUrl") ?? "" }));
+describeWithRedis("on a Cluster", () => races(suiteCluster()));
+describeWithRedis("on a master that Sentinels look after", () => races(suiteSentinels()));
 
-describeWithRedis("two workers, one on Node and one on Deno, on one Redis", () => {
-  const first = suiteServer({ runtime: "node", redisUrl });
-  const second = suiteServer(() => ({ runtime: "deno", redisUrl, like: first }));
+/** Two workers, one on Node and one on Deno, which are asked the same at once. */
+function races(redis: { readonly url: string }): void {
+  const first = suiteServer(() => ({ runtime: "node", redisUrl: redis.url }));
+  const second = suiteServer(() => ({ runtime: "deno", redisUrl: redis.url, like: first }));
   let clients: ReturnType<typeof grpcClients>[] = [];
 
   beforeAll(() => {
@@ -76,4 +79,4 @@ describeWithRedis("two workers, one on Node and one on Deno, on one Redis", () =
       expect(viewer.name).toBe(`round ${round}`);
     }
   });
-});
+}

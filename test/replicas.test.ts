@@ -1,8 +1,10 @@
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
-import { openRedis, type StoreClient } from "../src/store/client.ts";
+import type { StoreClient } from "../src/store/client.ts";
 import { FIELD } from "../src/store/fields.ts";
+import { openRedis } from "../src/store/open.ts";
 import { describeWithRedis, forSuite, newServer, suiteRedis } from "./support/opened.ts";
 import type { TestRedis } from "./support/redis.ts";
+import { redisOf } from "./support/redis-of.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
@@ -25,8 +27,8 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
   /** Waits until the replica has everything. */
   async function connected(): Promise<void> {
     await waitFor("the replica is up to date", async () => {
-      await direct.redis.set("probe", "x");
-      return (await direct.redis.wait(1, 500)) === 1;
+      await redisOf(direct).set("probe", "x");
+      return (await redisOf(direct).wait(1, 500)) === 1;
     });
   }
 
@@ -47,12 +49,23 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
         group: { case: "currentToken", value: rotated?.token ?? "" },
         requestId: "r",
       });
-      const offsets = await Promise.all([direct.redis.info("replication"), replicaInfo(replica)]);
+      const offsets = await Promise.all([redisOf(direct).info("replication"), replicaInfo(replica)]);
       const [ofPrimary, ofReplica] = offsets.map((info) =>
         Number(/(?:master|slave)_repl_offset:(\d+)/.exec(info)?.[1]),
       );
       expect(ofReplica).toBeGreaterThan(0);
       expect(ofReplica).toBeGreaterThanOrEqual(ofPrimary ?? Number.NaN);
+    });
+
+    it("warns of a master that would go on without its replicas, and not of one that would not", async () => {
+      const warning = /MIN_REPLICAS_ACK is 1, but Redis' min-replicas-to-write is 0: .*set min-replicas-to-write to 1/;
+      const warned = () => server.log().some(({ level, msg }) => level === "warn" && warning.test(msg));
+      await start();
+      expect(warned()).toBe(true);
+      await redisOf(direct).config("SET", "min-replicas-to-write", "1");
+      await start();
+      await redisOf(direct).config("SET", "min-replicas-to-write", "0");
+      expect(warned()).toBe(false);
     });
 
     it("does not acknowledge changes while the replica is frozen, and still answers reads", async () => {
@@ -119,8 +132,8 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
         waiting = false;
       });
       await waitFor("the change is made", async () => {
-        const keys = await direct.redis.keys(`ug:{${server.environment}/*:group:a`);
-        return (await direct.redis.hget(keys[0] ?? "", FIELD.name)) === "N";
+        const keys = await redisOf(direct).keys(`ug:{${server.environment}/*:group:a`);
+        return (await redisOf(direct).hget(keys[0] ?? "", FIELD.name)) === "N";
       });
       expect((await viewers.resolveViewer({ token: userGroup?.token ?? "" })).name).toBe("N");
       expect(waiting).toBe(true);
@@ -148,13 +161,13 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
 
 /** How many WAITs a Redis has had. */
 async function waitsOf(client: StoreClient): Promise<number> {
-  return Number(/cmdstat_wait:calls=(\d+)/.exec(await client.redis.info("commandstats"))?.[1] ?? 0);
+  return Number(/cmdstat_wait:calls=(\d+)/.exec(await redisOf(client).info("commandstats"))?.[1] ?? 0);
 }
 
 async function replicaInfo(replica: TestRedis): Promise<string> {
   const client = await openRedis(replica.url, { timeoutMs: 10_000 });
   try {
-    return await client.redis.info("replication");
+    return await redisOf(client).info("replication");
   } finally {
     client.close();
   }

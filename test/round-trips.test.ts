@@ -1,8 +1,8 @@
 import { beforeAll, expect, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
 import type { UserGroup } from "../src/domain/user-group.ts";
-import { openRedis } from "../src/store/client.ts";
 import { TokenCipher } from "../src/store/encryption.ts";
+import { openRedis } from "../src/store/open.ts";
 import { RedisUserGroups } from "../src/store/user-groups.ts";
 import { byId, byToken, fails, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
 import { describeWithRedis, forSuite, suiteProxy, suiteRedis } from "./support/opened.ts";

@@ -1,5 +1,5 @@
-import { openRedis } from "../src/store/client.ts";
 import { openEmbedded } from "../src/store/embedded.ts";
+import { openRedis } from "../src/store/open.ts";
 import { describeWithRedis, suiteRedis } from "./support/opened.ts";
 import { storeContract } from "./support/store-contract.ts";
 

@@ -2,8 +2,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import "../../src/hardening.ts";
-import { openRedis, type StoreClient } from "../../src/store/client.ts";
+import type { StoreClient } from "../../src/store/client.ts";
+import type { ScriptedRedis } from "../../src/store/connection.ts";
 import { TokenCipher } from "../../src/store/encryption.ts";
+import { openRedis } from "../../src/store/open.ts";
 import { RedisUserGroups } from "../../src/store/user-groups.ts";
 import { describeMachine, startRedis } from "../machine.ts";
 import { insertReport } from "../report.ts";
@@ -49,7 +51,7 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
   try {
     const store = new RedisUserGroups({ client, cipher: new TokenCipher([{ id: "k1", secret: Buffer.alloc(32, 7) }]) });
     const measured: Size[] = [];
-    const empty = await usedMemory(client);
+    const empty = await usedMemory(redisOf(client));
     let made = 0;
     let payload = 0;
     for (const groups of sizes) {
@@ -59,13 +61,13 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
         for (const { group } of created) payload += payloadOf(group);
         made += BATCH;
       }
-      const used = ((await usedMemory(client)) - empty) / groups;
-      const compact = await compactShare(client);
+      const used = ((await usedMemory(redisOf(client))) - empty) / groups;
+      const compact = await compactShare(redisOf(client));
       const plan = { kind, groups, calls };
       const isEnd = groups === sizes[0] || groups === sizes.at(-1);
       // What runs for the first time is slower, whatever the size.
-      if (groups === sizes[0]) await measureCalls(store, client.redis, plan);
-      const figures = isEnd ? await measureCalls(store, client.redis, plan) : undefined;
+      if (groups === sizes[0]) await measureCalls(store, redisOf(client), plan);
+      const figures = isEnd ? await measureCalls(store, redisOf(client), plan) : undefined;
       measured.push({ groups, used, payload: payload / groups, compact, calls: figures });
       console.error(`${kind.title}: ${groups} groups`);
     }
@@ -102,12 +104,19 @@ function section({ title }: Kind, sizes: readonly Size[]): string {
   ].join("\n");
 }
 
-async function usedMemory({ redis }: StoreClient): Promise<number> {
+/** The connection to the only node. */
+function redisOf({ nodes }: StoreClient): ScriptedRedis {
+  const [node] = nodes.masters();
+  if (!node) throw new Error("no node is known");
+  return node.reads.redis;
+}
+
+async function usedMemory(redis: ScriptedRedis): Promise<number> {
   return Number(/^used_memory:(\d+)/m.exec(await redis.info("memory"))?.[1]);
 }
 
 /** The share of groups, of some that are picked by chance, whose hash has its compact form. */
-async function compactShare({ redis }: StoreClient): Promise<number> {
+async function compactShare(redis: ScriptedRedis): Promise<number> {
   const keys = Array.from({ length: 500 }, () => redis.randomkey());
   const groups = (await Promise.all(keys)).filter((key): key is string => key?.includes("}:group:") === true);
   const encodings = await Promise.all(groups.map((key) => redis.object("ENCODING", key)));

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -43,6 +43,8 @@ describe("the defaults", () => {
     port: 8080,
     workers: 1,
     redisUrl: undefined,
+    redisCa: undefined,
+    redisSentinelPassword: undefined,
     tokenKeys: [],
     apiTokens: [],
     adminToken: undefined,
@@ -83,6 +85,8 @@ it("cannot be changed once loaded", () => {
 /** What a setting needs beside it. */
 const BESIDE: { readonly [name in Setting]?: Environ } = {
   REDIS_URL: { TOKEN_KEYS: `k:${KEY}` },
+  REDIS_CA_FILE: { REDIS_URL: "rediss-cluster://h", TOKEN_KEYS: `k:${KEY}` },
+  REDIS_SENTINEL_PASSWORD: { REDIS_URL: "redis-sentinel://h#m", TOKEN_KEYS: `k:${KEY}` },
   WORKERS: { REDIS_URL: "redis://h", TOKEN_KEYS: `k:${KEY}` },
   MIN_REPLICAS_ACK: { REDIS_URL: "redis://h", TOKEN_KEYS: `k:${KEY}` },
 };
@@ -100,6 +104,19 @@ const GOOD: readonly Good[] = [
   ["REDIS_URL", "redis://127.0.0.1", "redisUrl", "redis://127.0.0.1"],
   ["REDIS_URL", "rediss://user:p%40ss@h.example:6380/3", "redisUrl", "rediss://user:p%40ss@h.example:6380/3"],
   ["REDIS_URL", "redis://:p%3F@[::1]:6380/", "redisUrl", "redis://:p%3F@[::1]:6380/"],
+  ["REDIS_URL", "redis://h:6379/0", "redisUrl", "redis://h:6379/0"],
+  ["REDIS_URL", "REDIS://h", "redisUrl", "REDIS://h"],
+  [
+    "REDIS_URL",
+    "redis-sentinel://h:1,[::1]:2,h3/4#my-master_1.x",
+    "redisUrl",
+    "redis-sentinel://h:1,[::1]:2,h3/4#my-master_1.x",
+  ],
+  ["REDIS_URL", "rediss-sentinel://u:p%40@h#m", "redisUrl", "rediss-sentinel://u:p%40@h#m"],
+  ["REDIS_URL", "redis-cluster://:p%2C@h:1,10.0.0.1:2/0", "redisUrl", "redis-cluster://:p%2C@h:1,10.0.0.1:2/0"],
+  ["REDIS_URL", "rediss-cluster://h", "redisUrl", "rediss-cluster://h"],
+  ["REDIS_CA_FILE", CERT, "redisCa", readFileSync(CERT, "utf8")],
+  ["REDIS_SENTINEL_PASSWORD", "p@ss word", "redisSentinelPassword", "p@ss word"],
   ["TOKEN_KEYS", `k-1_A:${KEY}`, "tokenKeys", [key("k-1_A", 1)]],
   ["TOKEN_KEYS", `new:${OTHER_KEY}, old:${KEY}`, "tokenKeys", [key("new", 2), key("old", 1)]],
   ["API_TOKENS", `acme=${TOKEN}`, "apiTokens", [{ environment: { name: "acme", tag: undefined }, token: TOKEN }]],
@@ -160,8 +177,22 @@ const BAD: { readonly [name in Setting]: readonly string[] } = {
     "redis://h:99999",
     "redis://h/zero",
     "redis://h/0/1",
-    "redis-sentinel://h:1/0#master",
-    "redis-cluster://h:1,h:2",
+    "redis-sentinel://h:1,h:2/0",
+    "redis-sentinel://h:1,/0#master",
+    "redis-sentinel://h:1/0#my/master",
+    "redis-sentinel://h:1/zero#master",
+    "redis-sentinel://::1/0#master",
+    "redis-sentinel://[::zz]:1/0#master",
+    "redis-sentinel://user@h:1/0#master",
+    "redis-sentinel://h:1/0?x=y#master",
+    "redis-cluster://h:1,h:2/1",
+    "redis-cluster://h:1,h:0",
+    "redis-cluster://h:1 ,h:2",
+    "redis-cluster://h:1,h:2#master",
+    "redis-cluster://",
+    "redis-clusters://h:1",
+    "redis://h:0",
+    "redis://:hunter2@x@h",
     "redis://h/0?keyPrefix=p",
     "redis://h?enableOfflineQueue=true",
     "redis://h/?",
@@ -178,6 +209,8 @@ const BAD: { readonly [name in Setting]: readonly string[] } = {
     "redis://:p#ss@h",
     "redis://:p/ss@h",
   ],
+  REDIS_CA_FILE: [join(folder, "missing"), folder, CERT_KEY, "-----BEGIN CERTIFICATE-----"],
+  REDIS_SENTINEL_PASSWORD: ["hunter2\n"],
   TOKEN_KEYS: [
     KEY,
     `k:${KEY.slice(4)}`,
@@ -232,8 +265,7 @@ const BAD: { readonly [name in Setting]: readonly string[] } = {
 describe.each(Object.entries(BAD) as [Setting, readonly string[]][])("%s", (setting, texts) => {
   it.each(texts)("is not taken as %j", (text) => {
     const faults = faultsOf({ ...BESIDE[setting], [setting]: text });
-    expect(faults).toHaveLength(1);
-    expect(faults[0]?.split(" ")[0]).toBe(setting);
+    expect(new Set(faults.map((fault) => fault.split(" ")[0]))).toEqual(new Set([setting]));
   });
 });
 
@@ -252,7 +284,11 @@ describe("a fault's message", () => {
     ["REDIS_URL", "redis://:hunter2%ff@h", "hunter2"],
     ["REDIS_URL", "redis://hunter2@h", "hunter2"],
     ["REDIS_URL", "redis://:hunter2?@h", "hunter2"],
-    ["REDIS_URL", "redis-cluster://:hunter2@h:1", "hunter2"],
+    ["REDIS_URL", "redis-cluster://:hunter2@h:1/3", "hunter2"],
+    ["REDIS_URL", "redis-sentinel://user:hunter2@h:1,h/x", "hunter2"],
+    ["REDIS_URL", "redis-sentinel://user:hunter2@h:1#hunter2/", "hunter2"],
+    ["REDIS_URL", "redis://:x@hunter2@h", "hunter2"],
+    ["REDIS_SENTINEL_PASSWORD", "hunter2\n", "hunter2"],
     ["TLS_KEY_FILE", "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----", "hunter2"],
   ];
 
@@ -261,6 +297,10 @@ describe("a fault's message", () => {
     expect(faultsOf(environ)).not.toEqual([]);
     expect(() => loadConfig(environ)).toThrow(ConfigError);
     expect(faultsOf(environ).join("\n")).not.toContain(secret);
+  });
+
+  it("names all that is wrong with one setting", () => {
+    expect(faultsOf({ ...BESIDE.REDIS_URL, REDIS_URL: "redis-sentinel://user@h:0/x" })).toHaveLength(4);
   });
 
   it("says how to make a key", () => {
@@ -279,6 +319,17 @@ describe("a fault's message", () => {
 describe("an insecure half of a configuration", () => {
   const CASES: readonly (readonly [string, Environ, Setting])[] = [
     ["a real Redis without keys", { REDIS_URL: "redis://h" }, "TOKEN_KEYS"],
+    [
+      "authorities for a Redis without TLS",
+      { ...BESIDE.REDIS_URL, REDIS_URL: "redis://h", REDIS_CA_FILE: CERT },
+      "REDIS_CA_FILE",
+    ],
+    ["authorities for no Redis", { REDIS_CA_FILE: CERT }, "REDIS_CA_FILE"],
+    [
+      "a password of Sentinels that are not named",
+      { ...BESIDE.REDIS_URL, REDIS_URL: "redis-cluster://h", REDIS_SENTINEL_PASSWORD: "p" },
+      "REDIS_SENTINEL_PASSWORD",
+    ],
     ["workers with an embedded store each", { WORKERS: "2" }, "WORKERS"],
     ["replicas of the embedded store", { MIN_REPLICAS_ACK: "1" }, "MIN_REPLICAS_ACK"],
     ["metrics on the port that they are kept from", { METRICS_PORT: "8080" }, "METRICS_PORT"],

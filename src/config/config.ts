@@ -1,6 +1,6 @@
 import type { EnvironmentName } from "../domain/environment.ts";
 import * as parse from "./parse.ts";
-import { readTls } from "./tls.ts";
+import { readRedisCa, readTls } from "./tls.ts";
 
 /** A log level, from most to least output. */
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal" | "silent";
@@ -34,6 +34,10 @@ export interface Config {
   readonly workers: number;
   /** Undefined: use the embedded store. */
   readonly redisUrl: string | undefined;
+  /** The authorities in PEM that Redis' certificates must be of; undefined: those that the runtime trusts. */
+  readonly redisCa: string | undefined;
+  /** Undefined: the Sentinels want none. */
+  readonly redisSentinelPassword: string | undefined;
   readonly tokenKeys: readonly TokenKeySetting[];
   readonly apiTokens: readonly ApiTokenSetting[];
   /** Undefined: AdminService answers UNIMPLEMENTED. */
@@ -78,6 +82,8 @@ export const DEFAULTS = {
   PORT: "8080",
   WORKERS: "1",
   REDIS_URL: "",
+  REDIS_CA_FILE: "",
+  REDIS_SENTINEL_PASSWORD: "",
   TOKEN_KEYS: "",
   API_TOKENS: "",
   ADMIN_TOKEN: "",
@@ -115,7 +121,7 @@ export function loadConfig(environ: Environ): Readonly<Config> {
       return parser(text);
     } catch (error) {
       if (!(error instanceof parse.SettingError)) throw error;
-      faults.push(`${name} ${error.message}`);
+      faults.push(...error.faults.map((fault) => `${name} ${fault}`));
       return fallback;
     }
   };
@@ -124,6 +130,16 @@ export function loadConfig(environ: Environ): Readonly<Config> {
   const tokenKeys = read("TOKEN_KEYS", parse.tokenKeys, []);
   const workers = read("WORKERS", (text) => parse.integer(text, { min: 1, max: 256 }), 1);
   const minReplicasAck = read("MIN_REPLICAS_ACK", (text) => parse.integer(text, { min: 0, max: 100 }), 0);
+  const redisSentinelPassword = read("REDIS_SENTINEL_PASSWORD", parse.password, undefined);
+  const redisCa = readRedisCa(given, faults);
+  // What goes with a URL that is at fault itself cannot be told.
+  const isUrlKnown = redisUrl !== undefined || given("REDIS_URL") === "";
+  if (isUrlKnown && redisCa !== undefined && !/^rediss/i.test(given("REDIS_URL"))) {
+    faults.push("REDIS_CA_FILE needs a REDIS_URL with TLS: rediss://, rediss-sentinel:// or rediss-cluster://");
+  }
+  if (isUrlKnown && redisSentinelPassword !== undefined && !/^rediss?-sentinel:/i.test(given("REDIS_URL"))) {
+    faults.push("REDIS_SENTINEL_PASSWORD needs a REDIS_URL that names Sentinels: redis-sentinel://");
+  }
   if (given("REDIS_URL") !== "" && given("TOKEN_KEYS") === "") {
     faults.push(
       'TOKEN_KEYS is missing: a real Redis needs keys to encrypt tokens with; make one with: echo "k1:$(openssl rand -base64 32)"',
@@ -152,6 +168,8 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     port: read("PORT", (text) => parse.integer(text, { min: 0, max: 65_535 }), 0),
     workers,
     redisUrl,
+    redisCa,
+    redisSentinelPassword,
     tokenKeys,
     apiTokens: read("API_TOKENS", parse.apiTokens, []),
     adminToken: read("ADMIN_TOKEN", parse.credential, undefined),

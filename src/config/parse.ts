@@ -1,10 +1,16 @@
 import { parseEnvironmentName } from "../domain/environment.ts";
 import { looksLikeUserGroupToken } from "../domain/token.ts";
+import { readRedisUrl } from "../store/redis-url.ts";
 import type { ApiTokenSetting, LogLevel, TokenKeySetting } from "./config.ts";
 
 /** Thrown by the parsers of settings. The message says what to write instead, and never contains a secret. */
 export class SettingError extends Error {
   override readonly name = "SettingError";
+  readonly faults: readonly string[];
+  constructor(...faults: string[]) {
+    super(faults.join("; "));
+    this.faults = faults;
+  }
 }
 
 const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
@@ -29,46 +35,18 @@ export function integer(text: string, limits: { min: number; max: number }): num
   return value;
 }
 
-/**
- * Validates a `redis://` or `rediss://` URL. Refuses parts that would be ignored, such as a query. @throws SettingError
- */
+/** Validates a URL of Redis. Refuses parts that would be ignored, such as a query. @throws SettingError */
 export function redisUrl(text: string): string {
-  if (/^redis-(sentinel|cluster):\/\//.test(text)) {
-    throw new SettingError(
-      "names a Sentinel or a Cluster, which this version cannot use yet; give one node as redis:// or rediss://",
-    );
-  }
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isRedis = url !== undefined && (url.protocol === "redis:" || url.protocol === "rediss:");
-  if (!isRedis || !REDIS_HOST.test(url.hostname) || !/^(?:\/\d{0,5})?$/.test(url.pathname)) {
-    throw new SettingError("must be redis://HOST:PORT/DB or rediss://HOST:PORT/DB; unset it for the embedded store");
-  }
-  if (text.includes("?") || text.includes("#")) {
-    throw new SettingError(
-      "must end with the database: it takes no query and no fragment; in a password write ? as %3F and # as %23",
-    );
-  }
-  if (!isDecodable(url.username) || !isDecodable(url.password)) {
-    throw new SettingError("has a user or password that is not percent-encoded UTF-8; write % as %25");
-  }
-  if (url.username !== "" && url.password === "") {
-    throw new SettingError(
-      "names a user without a password; write redis://USER:PASSWORD@HOST, or redis://:PASSWORD@HOST for the default user",
-    );
-  }
+  const read = readRedisUrl(text);
+  if ("faults" in read) throw new SettingError(...read.faults);
   return text;
 }
 
-/** A host name, an IPv4 address, or an IPv6 address in brackets. */
-const REDIS_HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])$/;
-
-function isDecodable(text: string): boolean {
-  try {
-    decodeURIComponent(text);
-    return true;
-  } catch {
-    return false;
-  }
+/** Validates a password. @throws SettingError */
+export function password(text: string): string {
+  if (/\p{Cc}/u.test(text))
+    throw new SettingError("holds a control character, such as the line break at the end of a file");
+  return text;
 }
 
 /** Parses `ID:BASE64,...`. The first key encrypts; all keys decrypt. @throws SettingError */

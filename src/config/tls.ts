@@ -35,6 +35,18 @@ export function readTls(given: (name: Setting) => string, faults: string[]): Tls
   return faults.length > before ? undefined : { cert, key, clientCa };
 }
 
+/**
+ * Reads the authorities that `REDIS_CA_FILE` names.
+ *
+ * @returns undefined when it is not set, and when something is wrong
+ */
+export function readRedisCa(given: (name: Setting) => string, faults: string[]): string | undefined {
+  const ca = readPem(given, "REDIS_CA_FILE", faults);
+  if (ca === undefined || certificatesOf(ca).length > 0) return ca;
+  faults.push("REDIS_CA_FILE must hold one or more certificates in PEM");
+  return undefined;
+}
+
 function readPem(given: (name: Setting) => string, name: Setting, faults: string[]): string | undefined {
   const path = given(name);
   if (path === "") return undefined;

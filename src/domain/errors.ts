@@ -57,6 +57,9 @@ export class InvalidUpdateMask extends DomainError {
   }
 }
 
+/** What became of a change that failed: it was not made and will not be, or it may have been made. */
+export type ChangeOutcome = "not_made" | "unknown";
+
 /**
  * The store did not answer in time, or refused. A change may have been made before this error, but is not made after
  * it.
@@ -64,8 +67,11 @@ export class InvalidUpdateMask extends DomainError {
 export class StoreUnavailable extends DomainError {
   override readonly name = "StoreUnavailable";
   readonly reason = "STORE_UNAVAILABLE";
-  constructor(cause?: unknown) {
+  /** Undefined: nothing was to be changed. */
+  readonly outcome: ChangeOutcome | undefined;
+  constructor(cause?: unknown, outcome?: ChangeOutcome) {
     super("the store does not answer; try again", { cause });
+    this.outcome = outcome;
   }
 }
 
@@ -73,6 +79,8 @@ export class StoreUnavailable extends DomainError {
 export class TooFewReplicas extends DomainError {
   override readonly name = "TooFewReplicas";
   readonly reason = "TOO_FEW_REPLICAS";
+  /** It is made, but what a failover leaves of it is not known. */
+  readonly outcome: ChangeOutcome = "unknown";
   constructor(cause?: unknown) {
     super("the change was made but not confirmed by enough replicas, so a failover may lose it; read it again", {
       cause,

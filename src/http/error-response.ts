@@ -27,7 +27,9 @@ export function isMismatch(failure: unknown): boolean {
  * @param conditional whether the request had a condition (`If-Match`); its failure is 412
  */
 export function errorResponse(error: ConnectError, conditional = false): HttpResponse {
-  const reason = error.findDetails(ErrorInfoSchema)[0]?.reason ?? reasonOfCode(error.code);
+  const info = error.findDetails(ErrorInfoSchema)[0];
+  const reason = info?.reason ?? reasonOfCode(error.code);
+  const outcome = info?.metadata["outcome"];
   const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
   const status = conditional && reason === "ETAG_MISMATCH" ? 412 : (STATUS[reason] ?? statusOf(error.code));
   const body = Buffer.from(
@@ -37,6 +39,7 @@ export function errorResponse(error: ConnectError, conditional = false): HttpRes
         code: codeToString(error.code),
         reason,
         message: error.rawMessage,
+        ...(outcome !== undefined && { outcome }),
         field_violations: violations.map(({ field, description }) => ({ field, description })),
       },
     }),

@@ -12,6 +12,8 @@ export const ERROR_DOMAIN = "user-group-service";
 export interface ErrorDetail {
   readonly reason: string;
   readonly violations?: readonly FieldViolation[];
+  /** What became of the change that was asked for; undefined when none was. */
+  readonly outcome?: domain.ChangeOutcome | undefined;
   readonly cause?: unknown;
 }
 
@@ -23,8 +25,9 @@ export function callError(code: Code, message: string, detail: ErrorDetail): Con
 }
 
 /** Adds a reason and field violations to an error. */
-export function addDetail(error: ConnectError, { reason, violations = [] }: ErrorDetail): void {
-  error.details.push({ desc: ErrorInfoSchema, value: { reason, domain: ERROR_DOMAIN } });
+export function addDetail(error: ConnectError, { reason, violations = [], outcome }: ErrorDetail): void {
+  const metadata = outcome === undefined ? {} : { outcome };
+  error.details.push({ desc: ErrorInfoSchema, value: { reason, domain: ERROR_DOMAIN, metadata } });
   if (violations.length > 0) {
     error.details.push({
       desc: BadRequestSchema,
@@ -52,6 +55,11 @@ function violationsOf(error: domain.DomainError): FieldViolation[] {
   if (error instanceof domain.RequestIdReused) return [{ field: "request_id", description: error.message }];
   if (error instanceof domain.InvalidUpdateMask) return [{ field: "update_mask", description: error.message }];
   return [];
+}
+
+/** What became of a change that the store failed to make, or to confirm. */
+function outcomeOf(error: domain.DomainError): domain.ChangeOutcome | undefined {
+  return error instanceof domain.StoreUnavailable || error instanceof domain.TooFewReplicas ? error.outcome : undefined;
 }
 
 /** Reasons for errors that the transport raises without one. */
@@ -127,6 +135,7 @@ export function toCallError(error: unknown): ConnectError {
     return callError(codeOf(error), error.message, {
       reason: error.reason,
       violations: violationsOf(error),
+      outcome: outcomeOf(error),
       cause: error,
     });
   }

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { redisOf } from "../../test/support/redis-of.ts";
 import { RecordUnreadable, StoreUnavailable } from "../domain/errors.ts";
 import type { StoreClient, StoreClientOptions, StoreObserver } from "./client.ts";
 import { openEmbedded } from "./embedded.ts";
@@ -19,7 +20,7 @@ it("tells once of a round trip that fails after its timeout", async () => {
   const seen: Parameters<StoreObserver>[0][] = [];
   const client = await open({ timeoutMs: 10, observe: (roundTrip) => seen.push(roundTrip) });
   let fail: (error: Error) => void = () => {};
-  const run = client.run("slow", () => new Promise<void>((_, reject) => (fail = reject)));
+  const run = client.run("slow", "key", () => new Promise<void>((_, reject) => (fail = reject)));
   await expect(run).rejects.toThrow("the store does not answer");
   fail(new Error("socket timeout"));
   await new Promise((resolve) => setImmediate(resolve));
@@ -29,7 +30,9 @@ it("tells once of a round trip that fails after its timeout", async () => {
 it("tells what is unreadable from what is unavailable, and keeps no arguments of commands", async () => {
   const client = await open({ timeoutMs: 1000 });
   const fail = (text: string) =>
-    client.run("failing", () => Promise.reject(Object.assign(new Error(text), { command: { args: ["secret"] } })));
+    client.run("failing", "key", () =>
+      Promise.reject(Object.assign(new Error(text), { command: { args: ["secret"] } })),
+    );
   await expect(fail("WRONGTYPE of a key")).rejects.toBeInstanceOf(RecordUnreadable);
   const error = await fail("READONLY replica").catch((caught: unknown) => caught as StoreUnavailable);
   expect(error).toBeInstanceOf(StoreUnavailable);
@@ -42,7 +45,7 @@ describe("a clock of Redis that is set", () => {
   /** Makes a change, and counts how often it was sent. */
   const change = async (client: StoreClient) => {
     let sent = 0;
-    const [outcome] = await client.change("adopt", (redis, deadline) => {
+    const [outcome] = await client.change("adopt", "hash", (redis, deadline) => {
       sent++;
       return redis.ugAdopt("hash", deadline, `field ${Math.random()}`, "value");
     });
@@ -68,10 +71,11 @@ describe("a clock of Redis that is set", () => {
     const now = Date.now;
     let jumps = 0;
     vi.spyOn(Date, "now").mockImplementation(() => now() + HOUR_MS * ++jumps);
-    const call = client.change("adopt", (redis, deadline) => redis.ugAdopt("hash", deadline, "field", "value"));
+    const call = client.change("adopt", "hash", (redis, deadline) => redis.ugAdopt("hash", deadline, "field", "value"));
     const error = await call.catch((caught: unknown) => caught as StoreUnavailable);
     expect(error).toBeInstanceOf(StoreUnavailable);
     expect(String((error as StoreUnavailable).cause)).toMatch(/was not carried out/);
-    expect(await client.redis.exists("hash")).toBe(0);
+    expect((error as StoreUnavailable).outcome).toBe("not_made");
+    expect(await redisOf(client).exists("hash")).toBe(0);
   });
 });

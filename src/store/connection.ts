@@ -1,27 +1,31 @@
-import { isIP } from "node:net";
-import { Redis, type RedisOptions } from "ioredis";
+import { Redis } from "ioredis";
+import { isAnswerTo } from "./answers.ts";
+import { askingCommands } from "./asking.ts";
 import { batchWrites } from "./batch-writes.ts";
 import { dropWhenSilent } from "./drop-when-silent.ts";
-import { StoreMisconfigured } from "./misconfigured.ts";
+import { NotSent, type StoreCommands } from "./nodes.ts";
 import { reconnectWhenDemoted } from "./reconnect-when-demoted.ts";
 import { RedisClock } from "./redis-clock.ts";
-import type { RedisAddress } from "./redis-url.ts";
+import { type RedisPlace, redisOptions, setupFault } from "./redis-options.ts";
 import { SCRIPTS } from "./scripts.ts";
 
 /** ioredis with the scripts of this service as commands. */
-export type ScriptedRedis = Redis & {
-  readonly [name in keyof typeof SCRIPTS]: (key: string, ...args: string[]) => Promise<string[]>;
-};
+export type ScriptedRedis = Redis & StoreCommands;
 
 /** A connection to Redis, which is made anew whenever it is lost. */
 export interface StoreConnection {
   readonly redis: ScriptedRedis;
-  /** Redis' clock as far as it is known; a promise while it is being asked for. @throws when it cannot be asked for */
+  /** The commands for a key that is on its way to this node of a Cluster (ASK). */
+  readonly asking: StoreCommands;
+  /** Redis' clock as far as it is known; a promise while it is being asked for. @throws NotSent when it cannot be asked for */
   clock(): RedisClock | Promise<RedisClock>;
   /** Whether a command would be sent now. */
   isReady(): boolean;
-  /** Whether a command failed with its connection, and not by Redis' answer: it may still be carried out. */
-  isLoss(error: unknown): boolean;
+  /** Whether nothing has come for a while though answers are awaited. */
+  isSilent(): boolean;
+  /** How often it was lost. */
+  losses(): number;
+  close(): void;
 }
 
 /** How a connection behaves, and who is told of it. */
@@ -32,22 +36,29 @@ export interface ConnectionOptions {
   readonly onError: (error: Error) => void;
   /** Told whenever the connection is ready. */
   readonly onReady: () => void;
+  /** Told whenever the connection is lost. */
+  readonly onClose?: () => void;
 }
 
-/** Connects to one Redis node; `opened` resolves when it is ready, and rejects when it cannot become so as it is set up. */
-export function connect(address: RedisAddress, options: ConnectionOptions) {
+/** How long it takes until ioredis is told to go on where it has given up, in milliseconds. */
+const GIVEN_UP_MS = 100;
+
+/** Connects to Redis; `opened` resolves when it is ready, and rejects when it cannot become so as it is set up. */
+export function connect(place: RedisPlace, options: ConnectionOptions) {
   const onRedisError = reconnectWhenDemoted(() => redis);
-  const redis = new Redis(redisOptions(address, onRedisError)) as ScriptedRedis;
+  const redis = new Redis(redisOptions(place, onRedisError)) as ScriptedRedis;
   batchWrites(redis);
-  dropWhenSilent(redis, options.silenceMs);
+  const isSilent = dropWhenSilent(redis, options.silenceMs);
   for (const [name, lua] of Object.entries(SCRIPTS)) redis.defineCommand(name, { lua, numberOfKeys: 1 });
 
   let clock: RedisClock | Promise<RedisClock> = noClock();
+  let losses = 0;
+  let isClosed = false;
   const opened = new Promise<void>((resolve, reject) => {
     let isOpened = false;
     let hasFailed = false;
     const report = (error: Error) => {
-      const fault = setupFault(error, address);
+      const fault = setupFault(error, place);
       hasFailed ||= fault !== undefined && !isOpened;
       // What ends the start is said by whoever starts, and what follows from it by nobody.
       if (hasFailed) reject(fault);
@@ -59,7 +70,13 @@ export function connect(address: RedisAddress, options: ConnectionOptions) {
       report(error);
     });
     redis.on("close", () => {
+      losses++;
       clock = noClock();
+      options.onClose?.();
+    });
+    redis.on("end", () => {
+      // It gives up when its connector fails, or is ended while it looks for the master.
+      setTimeout(() => isClosed || redis.connect().catch(() => {}), GIVEN_UP_MS).unref();
     });
     redis.on("ready", () => {
       const asked = readClock(redis);
@@ -73,16 +90,23 @@ export function connect(address: RedisAddress, options: ConnectionOptions) {
       }, report);
     });
   });
-  const connection = { redis, clock: () => clock, isReady: () => redis.status === "ready", isLoss };
-  return { connection: connection satisfies StoreConnection, opened };
-}
-
-function isLoss(error: unknown): boolean {
-  return (error as Error).name !== "ReplyError";
+  const connection: StoreConnection = {
+    redis,
+    asking: askingCommands(redis),
+    clock: () => clock,
+    isReady: () => redis.status === "ready",
+    isSilent,
+    losses: () => losses,
+    close: () => {
+      isClosed = true;
+      redis.disconnect();
+    },
+  };
+  return { connection, opened };
 }
 
 function noClock(): Promise<RedisClock> {
-  const none = Promise.reject(new Error("not connected"));
+  const none = Promise.reject(new NotSent("not connected"));
   // It is no fault of its own: whoever asks for the clock is told.
   none.catch(() => {});
   return none;
@@ -95,54 +119,4 @@ export async function readClock(redis: Redis): Promise<RedisClock> {
   const [seconds, microseconds] = await redis.time();
   clock.learn(Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000), asked, performance.now());
   return clock;
-}
-
-function redisOptions(address: RedisAddress, onRedisError: (error: Error) => void): RedisOptions {
-  const { host, port, db, tls, username, password } = address;
-  return {
-    host,
-    port,
-    db,
-    // Node names no host to the server by itself, and a server of many hosts needs it.
-    ...(tls && { tls: isIP(host) ? {} : { servername: host } }),
-    ...(username !== undefined && { username }),
-    ...(password !== undefined && { password }),
-    // While Redis is away a call fails at once instead of waiting for it.
-    enableOfflineQueue: false,
-    // A change that was cut off must not be made a second time.
-    autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: 0,
-    connectTimeout: 500,
-    retryStrategy: (attempt) => Math.min(50 * attempt, 500),
-    // How often a Redis that loads its data is asked whether it has; its own guess is whole seconds.
-    maxLoadingRetryTime: 100,
-    reconnectOnError: (error) => {
-      onRedisError(error);
-      return false;
-    },
-  };
-}
-
-function isAnswerTo(command: string, error: Error): boolean {
-  return (error as { command?: { name?: string } }).command?.name === command;
-}
-
-/** What is wrong with the settings when Redis answers a new connection with an error; undefined for all other errors. */
-function setupFault(error: Error, { db, password }: RedisAddress): StoreMisconfigured | undefined {
-  if (isAnswerTo("select", error)) {
-    return new StoreMisconfigured(
-      `Redis refuses database ${db} (${error.message}); choose another one at the end of REDIS_URL`,
-    );
-  }
-  if (error.message.startsWith("NOPERM")) {
-    return new StoreMisconfigured(
-      `Redis does not let the user of REDIS_URL do what this service needs (${error.message}); give that user the rights to it`,
-    );
-  }
-  if (!isAnswerTo("auth", error) && !/^(WRONGPASS|NOAUTH)\b/.test(error.message)) return undefined;
-  return new StoreMisconfigured(
-    password === undefined
-      ? `Redis wants a password (${error.message}); give it in REDIS_URL as redis://:PASSWORD@HOST or redis://USER:PASSWORD@HOST`
-      : `Redis refuses the user or password of REDIS_URL (${error.message})`,
-  );
 }

@@ -10,12 +10,14 @@ const LOOKS = 4;
  * (5.11.1).
  *
  * @param silenceMs how long it may be silent, in milliseconds; what is ended has been silent up to a quarter longer
+ * @returns whether it is silent now, for at least a quarter of that time
  */
-export function dropWhenSilent(redis: Redis, silenceMs: number): void {
+export function dropWhenSilent(redis: Redis, silenceMs: number): () => boolean {
+  let silent = 0;
   redis.on("connect", () => {
     const { stream } = redis;
     let heard = true;
-    let silent = 0;
+    silent = 0;
     stream.on("data", () => {
       heard = true;
     });
@@ -30,4 +32,5 @@ export function dropWhenSilent(redis: Redis, silenceMs: number): void {
     const timer = setInterval(() => setImmediate(look), silenceMs / LOOKS);
     stream.once("close", () => clearInterval(timer));
   });
+  return () => silent > 1;
 }

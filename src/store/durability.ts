@@ -1,20 +1,28 @@
 import type { StoreClient } from "./client.ts";
+import type { ScriptedRedis } from "./connection.ts";
 
 /**
  * Looks at whether Redis keeps what it is given.
  *
+ * @param minReplicas how many replicas must confirm a change
  * @returns what an operator should know and do, one text for each
  * @throws StoreUnavailable
  */
-export async function durabilityWarnings(client: StoreClient): Promise<readonly string[]> {
+export async function durabilityWarnings(client: StoreClient, minReplicas = 0): Promise<readonly string[]> {
+  const ofNodes = await client.each("info", (redis) => warningsOf(redis, minReplicas));
+  // Nodes of a Cluster are mostly set up alike.
+  return [...new Set(ofNodes.flat())];
+}
+
+async function warningsOf(redis: ScriptedRedis, minReplicas: number): Promise<string[]> {
+  const setting = (name: string) => redis.config("GET", name).then((answer) => (answer as string[])[1], unseen);
   // What Redis does not let this user see cannot be warned of.
-  const [memory, persistence, save] = await client.run("info", (redis) =>
-    Promise.all([
-      redis.info("memory").catch(unseen),
-      redis.info("persistence").catch(unseen),
-      redis.config("GET", "save").then((answer) => (answer as string[])[1], unseen),
-    ]),
-  );
+  const [memory, persistence, save, toWrite] = await Promise.all([
+    redis.info("memory").catch(unseen),
+    redis.info("persistence").catch(unseen),
+    setting("save"),
+    setting("min-replicas-to-write"),
+  ]);
   const warnings: string[] = [];
   const policy = field(memory, "maxmemory_policy");
   if (policy !== undefined && policy !== "noeviction") {
@@ -25,6 +33,11 @@ export async function durabilityWarnings(client: StoreClient): Promise<readonly 
   if (field(persistence, "aof_enabled") === "0" && save === "") {
     warnings.push(
       "Redis writes nothing to disk, so a restart of it loses every group and token; turn on appendonly, or give it a save interval",
+    );
+  }
+  if (minReplicas > 0 && toWrite === "0") {
+    warnings.push(
+      `MIN_REPLICAS_ACK is ${minReplicas}, but Redis' min-replicas-to-write is 0: a master that is cut off from its replicas goes on making changes that a failover loses, and answers reads with what is out of date; set min-replicas-to-write to ${minReplicas}`,
     );
   }
   return warnings;

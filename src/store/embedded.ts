@@ -1,5 +1,6 @@
 import { StoreClient, type StoreClientOptions } from "./client.ts";
-import { readClock, type ScriptedRedis } from "./connection.ts";
+import { readClock, type ScriptedRedis, type StoreConnection } from "./connection.ts";
+import { SingleNode } from "./nodes.ts";
 import { SCRIPTS, TIME } from "./scripts.ts";
 
 /** The embedded store: in the memory of this process, empty at first. */
@@ -17,7 +18,17 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
     commands[name] = (key = "", ...args) => (run as NonNullable<typeof run>)(key, ...time().map(String), ...args);
   }
   const clock = await readClock(redis);
-  return new StoreClient({ redis, clock: () => clock, isReady: () => true, isLoss: () => false }, options);
+  const connection: StoreConnection = {
+    redis,
+    asking: redis,
+    clock: () => clock,
+    isReady: () => true,
+    isSilent: () => false,
+    losses: () => 0,
+    close: () => redis.disconnect(),
+  };
+  const node = { name: "embedded", reads: connection, changes: connection, replicas: undefined };
+  return new StoreClient(new SingleNode(node), options);
 }
 
 /** As Redis gives it: seconds since 1970, and microseconds of the next one. */

@@ -30,7 +30,9 @@ export class RedisEnvironments implements EnvironmentStore {
    */
   async ensureEnvironment(name: EnvironmentName & { readonly partitions?: number }): Promise<Environment> {
     // Nearly always it is there, and nothing need be changed.
-    let record: GroupRecord = await this.#client.run("environment", (redis) => redis.hgetall(environmentKey(name)));
+    let record: GroupRecord = await this.#client.run("environment", environmentKey(name), (redis) =>
+      redis.hgetall(environmentKey(name)),
+    );
     if (record["partitions"] === undefined) {
       const partitions = String(name.partitions ?? DEFAULT_PARTITIONS);
       record = await this.#adopt(name, "partitions", partitions, "create_time", String(Date.now()));
@@ -45,7 +47,7 @@ export class RedisEnvironments implements EnvironmentStore {
   }
 
   async #adopt(name: EnvironmentName, ...fields: string[]) {
-    const answer = await this.#client.change("environment", (redis, deadline) =>
+    const answer = await this.#client.change("environment", environmentKey(name), (redis, deadline) =>
       redis.ugAdopt(environmentKey(name), deadline, ...fields),
     );
     return recordFromAnswer(answer);
@@ -61,8 +63,10 @@ export class RedisEnvironments implements EnvironmentStore {
     const path = environmentPath(name);
     for (let tries = 0; tries < TRIES; tries++) {
       const number = wantedNumber(path, tries);
-      const [, , owner] = await this.#client.change("environment-number", (redis, deadline) =>
-        redis.ugClaim(environmentNumberKey(number), deadline, path, "0"),
+      const [, , owner] = await this.#client.change(
+        "environment-number",
+        environmentNumberKey(number),
+        (redis, deadline) => redis.ugClaim(environmentNumberKey(number), deadline, path, "0"),
       );
       if (owner === path) return number;
     }

@@ -1,28 +1,118 @@
-/** Where a Redis node is and who calls it. */
-export interface RedisAddress {
+/** A host and a port. */
+export interface HostPort {
   readonly host: string;
   readonly port: number;
+}
+
+/** Who calls Redis, and how. */
+export interface RedisLogin {
   readonly tls: boolean;
+  /** The authorities in PEM that a node's certificate must be of; undefined: those that the runtime trusts. */
+  readonly ca: string | undefined;
   readonly db: number;
   /** Undefined: Redis' default user. */
   readonly username: string | undefined;
   readonly password: string | undefined;
 }
 
+/** Where Redis is, in which shape. */
+export interface RedisTarget extends RedisLogin {
+  readonly shape: "node" | "sentinel" | "cluster";
+  /** The node; or the Sentinels; or the nodes of the Cluster that are asked first. */
+  readonly hosts: readonly [HostPort, ...HostPort[]];
+  /** What Sentinels call the master; empty in the other shapes. */
+  readonly master: string;
+  readonly sentinelPassword: string | undefined;
+}
+
+const FORM = /^redis(s?)(?:-(sentinel|cluster))?:\/\/(?:([^@/?#]*)@)?([^/?#@]*)(?:\/([^?#]*))?(?:#(.*))?$/i;
+const HOST = /^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?$/;
+const SHAPES = {
+  node: { form: "redis://HOST:PORT/DB or rediss://HOST:PORT/DB", port: 6379 },
+  sentinel: {
+    form: "redis-sentinel://HOST:PORT,HOST:PORT/DB#MASTER or rediss-sentinel://...",
+    port: 26_379,
+  },
+  cluster: { form: "redis-cluster://HOST:PORT,HOST:PORT or rediss-cluster://...", port: 6379 },
+} as const;
+
 /**
- * What a URL says of a Redis node. Nothing else is taken from it, so that no
- * text of a URL can change how the client behaves.
+ * What a URL says of Redis. Nothing else is taken from it, so that no text of a URL can change how the client behaves.
  *
- * @param url `redis://` or `rediss://`, as the settings take it
+ * @returns the target, or what is wrong with the URL: for an operator, without anything that may be a secret
  */
-export function redisAddress(url: string): RedisAddress {
-  const { protocol, hostname, port, pathname, username, password } = new URL(url);
-  return {
-    host: hostname.replace(/^\[(.*)\]$/, "$1"),
-    port: Number(port || 6379),
-    tls: protocol === "rediss:",
-    db: Number(pathname.slice(1)),
-    username: decodeURIComponent(username) || undefined,
-    password: decodeURIComponent(password) || undefined,
+export function readRedisUrl(
+  url: string,
+  beside: { readonly ca?: string | undefined; readonly sentinelPassword?: string | undefined } = {},
+): { readonly target: RedisTarget } | { readonly faults: readonly string[] } {
+  const match = FORM.exec(url);
+  if (!match) return { faults: [malformed(url)] };
+  const [, s = "", kind = "node", credentials, hosts = "", path = "", fragment] = match;
+  const shape = kind.toLowerCase() as RedisTarget["shape"];
+  const { form, port } = SHAPES[shape];
+  const faults: string[] = [];
+  const places = hosts.split(",").map((host) => hostPort(host, port));
+  if (places.includes(undefined) || (shape === "node" && places.length > 1)) {
+    faults.push(`must be ${form}, with an IPv6 address in brackets; unset it for the embedded store`);
+  }
+  if (!/^\d{0,5}$/.test(path)) faults.push(`must end with the number of a database, as in ${form}`);
+  else if (shape === "cluster" && Number(path) !== 0)
+    faults.push("names a database, but a Cluster has none but 0; leave it out");
+  if (shape === "sentinel" && !/^[A-Za-z0-9._-]+$/.test(fragment ?? ""))
+    faults.push("must end with what Sentinels call the master, such as #mymaster");
+  if (shape !== "sentinel" && fragment !== undefined) faults.push(NO_QUERY);
+  const [username, password] = (credentials ?? "").split(/:(.*)/s, 2).map(decoded);
+  if (username === null || password === null) {
+    faults.push("has a user or password that is not percent-encoded UTF-8; write % as %25");
+  } else if (username && !password) {
+    faults.push(
+      "names a user without a password; write redis://USER:PASSWORD@HOST, or redis://:PASSWORD@HOST for the default user",
+    );
+  }
+  if (faults.length > 0) return { faults };
+  const target: RedisTarget = {
+    shape,
+    hosts: places as [HostPort, ...HostPort[]],
+    tls: s === "s",
+    ca: beside.ca,
+    db: Number(path),
+    username: username || undefined,
+    password: password || undefined,
+    master: fragment ?? "",
+    sentinelPassword: beside.sentinelPassword,
   };
+  return { target };
+}
+
+const NO_QUERY =
+  "must end with the database: it takes no query and no fragment; in a password write ? as %3F and # as %23";
+
+function malformed(url: string): string {
+  if (!/^rediss?(-sentinel|-cluster)?:\/\//i.test(url)) {
+    return "must begin with redis://, redis-sentinel:// or redis-cluster://, or, for TLS, with rediss in place of redis; unset it for the embedded store";
+  }
+  if (url.includes("?")) return NO_QUERY;
+  return `must be ${SHAPES.node.form}; in a user or password write / as %2F, # as %23 and @ as %40`;
+}
+
+function hostPort(text: string, otherwise: number): HostPort | undefined {
+  const [, host, port] = HOST.exec(text) ?? [];
+  if (host === undefined || Number(port ?? otherwise) > 65_535 || port === "0") return undefined;
+  // An IPv6 address that is none would be looked up as a name.
+  if (host.startsWith("[") && !URL.canParse(`http://${host}`)) return undefined;
+  return { host: host.replace(/^\[(.*)\]$/, "$1"), port: Number(port ?? otherwise) };
+}
+
+/** @returns null when it is not decodable */
+function decoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
+}
+
+/** A host and port as an operator writes them. */
+export function nameOf({ host, port }: HostPort): string {
+  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }

@@ -1,9 +1,14 @@
 import { TooFewReplicas } from "../domain/errors.ts";
 
-/** Asks Redis to wait until so many replicas have what this connection changed, for so long; answers how many have. */
-type Wait = (replicas: number, timeoutMs: number) => Promise<number>;
+/** What is needed of a connection. */
+export interface WaitingConnection {
+  readonly redis: { wait(replicas: number, timeoutMs: number): Promise<number> };
+  losses(): number;
+}
 
 interface Waiter {
+  /** How often the connection had been lost when the change was answered. */
+  readonly losses: number;
   readonly leftMs: number;
   readonly resolve: () => void;
   readonly reject: (error: TooFewReplicas) => void;
@@ -16,15 +21,15 @@ interface Waiter {
  * are answered meanwhile share the next.
  */
 export class Replicas {
-  readonly #wait: Wait;
+  readonly #connection: WaitingConnection;
   readonly #count: number;
   readonly #longestMs: number;
   #waiting: Waiter[] = [];
   #isWaiting = false;
 
   /** @param longestMs how long one WAIT may hold up the changes behind it, in milliseconds */
-  constructor(wait: Wait, count: number, longestMs: number) {
-    this.#wait = wait;
+  constructor(connection: WaitingConnection, count: number, longestMs: number) {
+    this.#connection = connection;
     this.#count = count;
     this.#longestMs = longestMs;
   }
@@ -37,7 +42,7 @@ export class Replicas {
    */
   confirm(leftMs: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ leftMs, resolve, reject });
+      this.#waiting.push({ losses: this.#connection.losses(), leftMs, resolve, reject });
       if (this.#isWaiting) return;
       this.#isWaiting = true;
       setImmediate(() => this.#serve());
@@ -53,13 +58,19 @@ export class Replicas {
       const timeoutMs = Math.max(Math.ceil(Math.min(longest, this.#longestMs)), 1);
       let failure: TooFewReplicas | undefined;
       try {
-        const confirmed = await this.#wait(this.#count, timeoutMs);
+        const confirmed = await this.#connection.redis.wait(this.#count, timeoutMs);
         if (confirmed < this.#count)
           failure = new TooFewReplicas(new Error(`${confirmed} of ${this.#count} confirmed`));
       } catch (cause) {
         failure = new TooFewReplicas(cause);
       }
-      for (const { resolve, reject } of served) failure ? reject(failure) : resolve();
+      for (const { losses, resolve, reject } of served) {
+        // Another connection may lead to another Redis, whose replicas have what it has.
+        const lost =
+          losses === this.#connection.losses() ? undefined : new TooFewReplicas(new Error("connection lost"));
+        const reason = failure ?? lost;
+        reason ? reject(reason) : resolve();
+      }
     }
     this.#isWaiting = false;
   }

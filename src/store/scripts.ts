@@ -13,8 +13,10 @@ import { FIELD, PIECES } from "./fields.ts";
  * answers, the second element is Redis' clock.
  *
  * Before anything is written a script has read what could be of another type,
- * and its first write is one that Redis refuses when its memory is full: what
- * fails, fails before it has changed anything.
+ * and every key but its first that it may write to and that may be missing:
+ * while a slot is on its way to another node of a Cluster, Redis refuses to
+ * look for a key that is missing. Its first write is one that Redis refuses
+ * when its memory is full. So what fails, fails before it has changed anything.
  */
 
 /** How a script asks for the time; the embedded store puts its own in its place. */
@@ -155,6 +157,8 @@ end
 if not tonumber(before) then return {'unreadable', stamp} end
 local changed = after(tonumber(before))
 local graced = redis.call('HGET', key, '${FIELD.graceDigest}')
+if graced then redis.call('EXISTS', prefix .. 'grace:' .. graced) end
+if ARGV[8] ~= '0' then redis.call('EXISTS', prefix .. 'grace:' .. old) end
 redis.call('HSET', KEYS[1], indexed(ARGV[5]), id)
 redis.call('HDEL', KEYS[1], indexed(old))
 if graced then redis.call('DEL', prefix .. 'grace:' .. graced) end

@@ -20,11 +20,13 @@ export function checkValue(secret: Uint8Array): string {
  *   TooFewReplicas
  */
 export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey[]): Promise<readonly string[]> {
-  const known = new Map(Object.entries(await client.run("token-keys", (redis) => redis.hgetall(TOKEN_KEYS_KEY))));
+  const known = new Map(
+    Object.entries(await client.run("token-keys", TOKEN_KEYS_KEY, (redis) => redis.hgetall(TOKEN_KEYS_KEY))),
+  );
   requireFit(known, ring);
   const [current] = ring;
   if (current && !known.has(current.id)) {
-    const [, , ...noted] = await client.change("token-keys", (redis, deadline) =>
+    const [, , ...noted] = await client.change("token-keys", TOKEN_KEYS_KEY, (redis, deadline) =>
       redis.ugAdopt(TOKEN_KEYS_KEY, deadline, current.id, checkValue(current.secret)),
     );
     // Another process may have noted a key meanwhile, even another one under this id.

@@ -42,7 +42,7 @@ export class RedisUserGroups implements UserGroupStore {
     const prefix = partitionPrefix(environment, partition);
     const key = groupKey(prefix, group.providedId);
     return this.#client
-      .run("get", (redis) => redis.hgetall(key))
+      .run("get", key, (redis) => redis.hgetall(key), "not_made")
       .then((record) =>
         Object.keys(record).length === 0
           ? this.#create(environment, group, partition)
@@ -63,7 +63,7 @@ export class RedisUserGroups implements UserGroupStore {
     if (change.mapping !== undefined) replace(PIECES.mapping, change.mapping);
     if (change.properties !== undefined) replace(PIECES.properties, change.properties);
     const expected = etag === "" ? "" : updateTimeOf(etag);
-    const answer = await this.#client.change("update", (redis, deadline) =>
+    const answer = await this.#client.change("update", key, (redis, deadline) =>
       redis.ugUpdate(key, deadline, expected, String(replaced.length / 2), ...replaced, ...set),
     );
     switch (answer[0]) {
@@ -94,7 +94,7 @@ export class RedisUserGroups implements UserGroupStore {
     const token = newUserGroupToken(partition);
     const newDigest = tokenDigest(token);
     const { text, keyId } = this.#cipher.encrypt(environment, token, newDigest);
-    const answer = await this.#client.change("rotate", (redis, deadline) =>
+    const answer = await this.#client.change("rotate", tokensKey(prefix), (redis, deadline) =>
       redis.ugRotate(
         tokensKey(prefix),
         deadline,
@@ -126,7 +126,9 @@ export class RedisUserGroups implements UserGroupStore {
   async resolve(environment: Environment, token: string): Promise<Viewer> {
     const prefix = partitionPrefix(environment, tokenPartition(environment, token));
     const presented = tokenDigest(token);
-    const answer = await this.#client.run("resolve", (redis) => redis.ugResolve(tokensKey(prefix), prefix, presented));
+    const answer = await this.#client.run("resolve", tokensKey(prefix), (redis) =>
+      redis.ugResolve(tokensKey(prefix), prefix, presented),
+    );
     const [state] = answer;
     if (state === undefined) throw new TokenNotFound();
     return viewerFromRecord(recordFromAnswer(answer), environment, state === "graced");
@@ -145,7 +147,7 @@ export class RedisUserGroups implements UserGroupStore {
       ...piecesOf(PIECES.mapping, JSON.stringify(mapping)),
       ...(properties === undefined ? [] : piecesOf(PIECES.properties, JSON.stringify(properties))),
     ];
-    const answer = await this.#client.change("create", (redis, deadline) =>
+    const answer = await this.#client.change("create", groupKey(prefix, providedId), (redis, deadline) =>
       redis.ugCreate(
         groupKey(prefix, providedId),
         deadline,
@@ -181,7 +183,7 @@ export class RedisUserGroups implements UserGroupStore {
    */
   async #claim(environment: Environment, requestId: string, fingerprint: string): Promise<void> {
     const key = requestClaimKey(partitionPrefix(environment, partitionOf(environment, requestId)), requestId);
-    const [, , first] = await this.#client.change("claim", (redis, deadline) =>
+    const [, , first] = await this.#client.prepare("claim", key, (redis, deadline) =>
       redis.ugClaim(key, deadline, fingerprint, String(REQUEST_TTL_MS)),
     );
     if (first !== fingerprint) throw new RequestIdReused();

@@ -3,11 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished } from "vitest";
-import { openRedis, type StoreClient, type StoreClientOptions } from "../../src/store/client.ts";
+import type { StoreClient } from "../../src/store/client.ts";
+import { type OpenOptions, openRedis } from "../../src/store/open.ts";
 import { type OwnPort, type OwnPortOptions, startOwnPort } from "./own-ports.ts";
 import type { RunningProcess } from "./process.ts";
 import { startRedis, type TestRedis } from "./redis.ts";
+import { startCluster, type TestCluster } from "./redis-cluster.ts";
 import { openRedisProxy, type RedisProxy } from "./redis-proxy.ts";
+import { type SentinelOptions, startSentinels, type TestSentinels } from "./redis-sentinel.ts";
 import {
   type LaunchedServer,
   launch,
@@ -81,11 +84,41 @@ export async function newProxy({ port }: Pick<TestRedis, "port">): Promise<Redis
 /** A connection to Redis as the service has it. Default: one that is patient. */
 export async function newStoreClient(
   { url }: Pick<TestRedis, "url">,
-  options: StoreClientOptions = { timeoutMs: 10_000 },
+  options: OpenOptions = { timeoutMs: 10_000 },
 ): Promise<StoreClient> {
   const client = await openRedis(url, options);
   closeLater(() => client.close());
   return client;
+}
+
+/** A Cluster. */
+export async function newCluster(...args: Parameters<typeof startCluster>): Promise<TestCluster> {
+  const cluster = await startCluster(...args);
+  closeLater(() => cluster.stop());
+  return cluster;
+}
+
+/** A master, its replicas and Sentinels. */
+export async function newSentinels(options: SentinelOptions = {}): Promise<TestSentinels> {
+  const sentinels = await startSentinels(options);
+  closeLater(() => sentinels.stop());
+  return sentinels;
+}
+
+/** A Cluster for a suite. */
+export function suiteCluster(...args: Parameters<typeof startCluster>): TestCluster {
+  return forSuite(
+    () => startCluster(...args),
+    (cluster) => cluster.stop(),
+  );
+}
+
+/** A master, its replicas and Sentinels for a suite. */
+export function suiteSentinels(options: SentinelOptions = {}): TestSentinels {
+  return forSuite(
+    () => startSentinels(options),
+    (sentinels) => sentinels.stop(),
+  );
 }
 
 /** A connection to Redis as an operator has it. */

@@ -10,6 +10,7 @@ import { freePort, waitFor } from "./wait.ts";
 export interface TestRedis {
   readonly url: string;
   readonly port: number;
+  isRunning(): boolean;
   /** Ends it as a crash does, keeping its port. */
   kill(): Promise<void>;
   /** Starts it again on the same port and folder, after `kill`. */
@@ -39,16 +40,12 @@ export async function startRedis(args: readonly string[] = []): Promise<TestRedi
     child = spawn(binary, [...options, ...args], { stdio: "ignore" });
     await waitFor("redis-server answers", () => answers(port));
   };
-  const end = (signal: NodeJS.Signals) =>
-    new Promise<void>((resolve) => {
-      if (child.exitCode !== null || child.signalCode !== null) return resolve();
-      child.once("exit", () => resolve());
-      child.kill(signal);
-    });
+  const end = (signal: NodeJS.Signals) => endProcess(child, signal);
   await launch();
   return {
     url: `redis://127.0.0.1:${port}`,
     port,
+    isRunning: () => child.exitCode === null && child.signalCode === null,
     kill: () => end("SIGKILL"),
     restart: launch,
     freeze: () => void child.kill("SIGSTOP"),
@@ -59,6 +56,38 @@ export async function startRedis(args: readonly string[] = []): Promise<TestRedi
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** Ends a process that was started here, and waits until it is gone. */
+export function endProcess(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  return new Promise((resolve) => {
+    if (child.exitCode !== null || child.signalCode !== null) return resolve();
+    child.once("exit", () => resolve());
+    child.kill(signal);
+  });
+}
+
+/** Asks a Redis or a Sentinel one thing, on a connection of its own. @throws when it does not answer, or refuses */
+export async function ask(
+  { port, password }: { readonly port: number; readonly password?: string },
+  command: string,
+  ...args: string[]
+): Promise<unknown> {
+  const redis = new Redis(port, "127.0.0.1", {
+    lazyConnect: true,
+    retryStrategy: () => null,
+    connectTimeout: 500,
+    commandTimeout: 5000,
+    enableReadyCheck: false,
+    ...(password !== undefined && { password }),
+  });
+  redis.on("error", () => {});
+  try {
+    await redis.connect();
+    return await redis.call(command, ...args);
+  } finally {
+    redis.disconnect();
+  }
 }
 
 async function answers(port: number): Promise<boolean> {

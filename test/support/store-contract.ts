@@ -1,4 +1,5 @@
 import { describe } from "vitest";
+import type { ScriptedRedis } from "../../src/store/connection.ts";
 import { compactContract } from "./contract/compact.ts";
 import { contractContext, type OpenClients } from "./contract/context.ts";
 import { deadlineContract } from "./contract/deadlines.ts";
@@ -19,11 +20,16 @@ import { wrongTypeContract } from "./contract/wrong-types.ts";
  *
  * @param name of the store
  * @param open opens connections to data that nobody else uses
- * @param options `typed: false` when what is beneath the store does not tell types of keys apart, as the embedded one
+ * @param options `typed: false` when what is beneath the store does not tell types of keys apart, as the embedded one;
+ *   `operator`: a connection that reaches every node, where there are more than one
  */
-export function storeContract(name: string, open: OpenClients, { typed = true } = {}): void {
+export function storeContract(
+  name: string,
+  open: OpenClients,
+  { typed = true, operator }: { typed?: boolean; operator?: () => ScriptedRedis } = {},
+): void {
   describe(`the store's contract, ${name}`, () => {
-    const context = contractContext(open);
+    const context = contractContext(open, operator);
     getContract(context);
     updateContract(context);
     rotateContract(context);

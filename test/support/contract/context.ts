@@ -9,6 +9,7 @@ import type { ScriptedRedis } from "../../../src/store/connection.ts";
 import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
 import { groupKey, partitionPrefix } from "../../../src/store/keys.ts";
 import { RedisUserGroups } from "../../../src/store/user-groups.ts";
+import { redisOf } from "../redis-of.ts";
 
 /** Opens connections, at least one, to one set of data; the suite that opens them closes them. */
 export type OpenClients = () => Promise<readonly StoreClient[]>;
@@ -22,12 +23,12 @@ export interface ContractContext {
   store(options?: { worker?: number; ring?: readonly RingKey[] }): RedisUserGroups;
   /** The connections, for tests that look beneath the store. */
   clients(): readonly StoreClient[];
-  /** The first connection itself. */
+  /** A connection to what is beneath the store: its first, unless it has more nodes than one. */
   redis(): ScriptedRedis;
 }
 
-/** Opens the connections before the tests and closes them after. */
-export function contractContext(open: OpenClients): ContractContext {
+/** Opens the connections before the tests and closes them after. @param operator a connection that reaches every node */
+export function contractContext(open: OpenClients, operator?: () => ScriptedRedis): ContractContext {
   let clients: readonly StoreClient[] = [];
   beforeAll(async () => {
     clients = await open();
@@ -45,7 +46,7 @@ export function contractContext(open: OpenClients): ContractContext {
   return {
     store,
     clients: () => clients,
-    redis: () => at(clients, 0).redis,
+    redis: () => operator?.() ?? redisOf(at(clients, 0)),
   };
 }
 

@@ -1,0 +1,19 @@
+import { NotSent } from "./nodes.ts";
+
+/** What ioredis says of a command that it did not write to the connection. */
+const NOT_WRITTEN = "Stream isn't writeable";
+
+/** Whether Redis answered that it does not do what it was asked to. */
+export function isRefusal(error: unknown): error is Error {
+  return error instanceof Error && error.name === "ReplyError";
+}
+
+/** Whether it is known that Redis was not asked. */
+export function isNotSent(error: unknown): boolean {
+  return error instanceof NotSent || (error instanceof Error && error.message.startsWith(NOT_WRITTEN));
+}
+
+/** Whether an error is the answer to a command. */
+export function isAnswerTo(command: string, error: Error): boolean {
+  return (error as { command?: { name?: string } }).command?.name === command;
+}

@@ -1,0 +1,24 @@
+import type { ScriptedRedis } from "./connection.ts";
+import { NotSent, type StoreCommands } from "./nodes.ts";
+import { SCRIPTS } from "./scripts.ts";
+
+/** The commands that touch no other key than their first argument. */
+const ALONE: ReadonlySet<string> = new Set<keyof StoreCommands>(["hgetall", "ugUpdate", "ugClaim", "ugAdopt"]);
+
+/**
+ * The commands for a node of a Cluster to which a slot is on its way (ASK). Redis looks there for the keys that a script
+ * names, but a further one that has not arrived yet is like one that is nowhere: a group would be created a second time,
+ * or a token not found. So only what touches one key is done; for all else the slot has to arrive first.
+ */
+export function askingCommands(redis: ScriptedRedis): StoreCommands {
+  const commands: Record<string, (key: string, ...args: string[]) => Promise<unknown>> = {};
+  for (const name of ["hgetall", ...Object.keys(SCRIPTS)] as (keyof StoreCommands)[]) {
+    commands[name] = (key, ...args) => {
+      if (!ALONE.has(name)) return Promise.reject(new NotSent("TRYAGAIN the keys are on their way to another node"));
+      // What fails with it fails with the command that follows.
+      redis.asking().catch(() => {});
+      return redis[name](key, ...args);
+    };
+  }
+  return commands as unknown as StoreCommands;
+}

@@ -1,0 +1,142 @@
+import { isRefusal } from "./answers.ts";
+import { Topology, type TopologyOptions } from "./cluster-topology.ts";
+import { isNodeReady, type NodeWork, NotSent, type StoreNode, type StoreNodes } from "./nodes.ts";
+import type { HostPort, RedisTarget } from "./redis-url.ts";
+import { slotOf } from "./slots.ts";
+
+/** How often a call is sent on before pauses are made in between. */
+const QUICK_HOPS = 5;
+
+/** How long such a pause is, in milliseconds; and how long a call waits for keys that are on their way to another node. */
+const PAUSE_MS = 25;
+
+/** How long a call waits for the connection to a node that it was sent on to, in milliseconds. */
+const CONNECT_MS = 500;
+
+/** How many commands may be under way to one node: half of what a worker takes, so that one that is slow leaves the rest to the others. */
+const MAX_OF_NODE = 2048;
+
+/** The same while nothing comes from the node. */
+const MAX_OF_SILENT_NODE = 256;
+
+/** What a node answers in place of what it was asked. */
+type Redirection =
+  | { readonly kind: "moved" | "ask"; readonly slot: number; readonly to: HostPort }
+  | { readonly kind: "wait" };
+
+/**
+ * Redis Cluster: many nodes, each with a share of the slots. Each has connections of its own as a single node has, so
+ * that a slow or silent one holds up nobody else. What a node sends on to another (MOVED, ASK) has not been carried out
+ * and is sent there; what was cut off is not sent again.
+ */
+export class ClusterNodes implements StoreNodes {
+  readonly #topology: Topology;
+  readonly #keys = new Map<string, string>();
+  /** Resolves when every slot has a node and every node is there; rejects with StoreMisconfigured. */
+  readonly opened: Promise<void>;
+
+  constructor(target: RedisTarget, options: TopologyOptions) {
+    this.#topology = new Topology(target, options);
+    this.opened = this.#topology.opened;
+  }
+
+  at<T>(key: string, work: NodeWork<T>, call: { readonly isEnded: boolean }): Promise<T> {
+    const slot = slotOf(key);
+    const node = this.#topology.nodeOf(slot);
+    return this.#attempt(node, false, work).catch((error: unknown) => this.#sendOn(error, { slot, node }, work, call));
+  }
+
+  masters(): readonly StoreNode[] {
+    return this.#topology.masters();
+  }
+
+  keyOf(node: StoreNode, base: string): string {
+    const known = this.#keys.get(node.name);
+    if (known !== undefined && this.#topology.nodeOf(slotOf(known)) === node) return known;
+    for (let i = 0; i < 0x4000; i++) {
+      const key = `${base}:{${i}}`;
+      if (this.#topology.nodeOf(slotOf(key)) !== node) continue;
+      this.#keys.set(node.name, key);
+      return key;
+    }
+    return base;
+  }
+
+  isReady(): boolean {
+    return this.#topology.isWhole();
+  }
+
+  close(): void {
+    this.#topology.close();
+  }
+
+  #attempt<T>(node: StoreNode | undefined, asking: boolean, work: NodeWork<T>): Promise<T> {
+    if (node === undefined || !isNodeReady(node)) {
+      this.#topology.refreshSoon();
+      return Promise.reject(
+        new NotSent(node ? `not connected to ${node.name}` : "no node of the Cluster has this slot"),
+      );
+    }
+    for (const { redis, isSilent } of [node.reads, node.changes]) {
+      const { length } = redis.commandQueue;
+      if (length >= MAX_OF_NODE || (length >= MAX_OF_SILENT_NODE && isSilent())) {
+        return Promise.reject(new NotSent(`${node.name} is slow: ${length} commands wait for it`));
+      }
+    }
+    return work(node, asking);
+  }
+
+  async #sendOn<T>(
+    first: unknown,
+    from: { slot: number; node: StoreNode | undefined },
+    work: NodeWork<T>,
+    call: { readonly isEnded: boolean },
+  ): Promise<T> {
+    let error = first;
+    let { node } = from;
+    for (let hops = 1; ; hops++) {
+      const redirection = redirectionOf(error);
+      if (redirection === undefined) {
+        if (isRefusal(error) && /^(CLUSTERDOWN|MASTERDOWN|LOADING|READONLY)/.test(error.message))
+          this.#topology.refreshSoon();
+        throw error;
+      }
+      if (redirection.kind === "wait" || hops > QUICK_HOPS) await pause(PAUSE_MS);
+      if (redirection.kind === "wait") node = this.#topology.nodeOf(from.slot);
+      else node = await this.#follow(redirection, node);
+      if (call.isEnded) throw error;
+      try {
+        return await this.#attempt(node, redirection.kind === "ask", work);
+      } catch (caught) {
+        error = caught;
+      }
+    }
+  }
+
+  /** The node that a call is sent on to, when it can be asked. */
+  async #follow({ kind, slot, to }: Exclude<Redirection, { kind: "wait" }>, from: StoreNode | undefined) {
+    // A node that does not know the name of the other leaves it out: it is the same host.
+    const host = to.host || (from?.reads.redis.options.host ?? "");
+    const { node, opened } = this.#topology.open({ host, port: to.port });
+    if (kind === "moved") this.#topology.moved(slot, node);
+    if (!isNodeReady(node)) await Promise.race([opened.catch(() => {}), pause(CONNECT_MS)]);
+    return node;
+  }
+}
+
+function redirectionOf(error: unknown): Redirection | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const [word, slot, address = ""] = error.message.split(" ");
+  if (isRefusal(error) && (word === "MOVED" || word === "ASK")) {
+    const colon = address.lastIndexOf(":");
+    const to = { host: address.slice(0, colon).replace(/^\[(.*)\]$/, "$1"), port: Number(address.slice(colon + 1)) };
+    return { kind: word === "MOVED" ? "moved" : "ask", slot: Number(slot), to };
+  }
+  // A script that needs a key which is on its way to another node says so, before it has changed anything.
+  const isOnItsWay = word === "TRYAGAIN" || (isRefusal(error) && error.message.includes("non local key"));
+  return isOnItsWay ? { kind: "wait" } : undefined;
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

@@ -1,0 +1,91 @@
+import { StoreUnavailable } from "../domain/errors.ts";
+import { StoreClient, type StoreClientOptions } from "./client.ts";
+import { ClusterNodes } from "./cluster.ts";
+import { StoreMisconfigured } from "./misconfigured.ts";
+import { openNode } from "./node.ts";
+import { SingleNode, type StoreNodes } from "./nodes.ts";
+import { nameOf, type RedisTarget, readRedisUrl } from "./redis-url.ts";
+import { Sentinels } from "./sentinels.ts";
+
+/** How to connect to Redis. */
+export interface OpenOptions extends StoreClientOptions {
+  /** How many replicas must confirm a change; default 0: none. */
+  readonly minReplicas?: number;
+  /** The authorities in PEM that Redis' certificates must be of; default: those that the runtime trusts. */
+  readonly ca?: string | undefined;
+  /** The password of the Sentinels; default: none. */
+  readonly sentinelPassword?: string | undefined;
+  /** Told of connection errors, at most once per attempt. */
+  readonly onError?: (error: Error) => void;
+  /** Told whenever a connection is ready. */
+  readonly onReady?: () => void;
+  /** How long to try to connect, in milliseconds; default 10,000. */
+  readonly connectMs?: number;
+}
+
+/** What a shape of Redis is opened with. */
+interface Opening {
+  readonly nodes: StoreNodes;
+  /** Resolves when every node is there, and rejects when it cannot become so as it is set up. */
+  readonly opened: Promise<unknown>;
+}
+
+/**
+ * Connects to Redis, in whichever shape its URL names, and waits until it is ready.
+ *
+ * @param url of one of the forms that `readRedisUrl` takes
+ * @throws StoreUnavailable when it is not ready in time; StoreMisconfigured at once when it will never be
+ */
+export async function openRedis(url: string, options: OpenOptions): Promise<StoreClient> {
+  const read = readRedisUrl(url, options);
+  if ("faults" in read) throw new StoreMisconfigured(read.faults.join("; "));
+  let lastError: Error | undefined;
+  const { nodes, opened } = OPENERS[read.target.shape](read.target, {
+    ...options,
+    onError: (error: Error) => {
+      lastError = error;
+      options.onError?.(error);
+    },
+    onReady: () => options.onReady?.(),
+  });
+  const client = new StoreClient(nodes, options);
+  try {
+    await within(options.connectMs ?? 10_000, opened);
+  } catch (error) {
+    client.close();
+    throw error instanceof StoreMisconfigured ? error : new StoreUnavailable(lastError ?? new Error("no answer"));
+  }
+  return client;
+}
+
+type Told = OpenOptions & Required<Pick<OpenOptions, "onError" | "onReady">>;
+
+const OPENERS: { readonly [shape in RedisTarget["shape"]]: (target: RedisTarget, options: Told) => Opening } = {
+  node: (target, options) => {
+    const [to] = target.hosts;
+    const { node, opened } = openNode(nameOf(to), { ...target, to }, options);
+    return { nodes: new SingleNode(node), opened };
+  },
+  sentinel: (target, options) => {
+    const sentinels = new Sentinels(target, options.onError);
+    const { node, opened } = openNode(target.master, { ...target, to: sentinels }, options);
+    return { nodes: new SingleNode(node, () => sentinels.close()), opened };
+  },
+  cluster: (target, options) => {
+    const nodes = new ClusterNodes(target, options);
+    return { nodes, opened: nodes.opened };
+  },
+};
+
+/** Waits for something for so many milliseconds at most. */
+async function within(ms: number, what: Promise<unknown>): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error("timeout")), ms);
+  });
+  try {
+    await Promise.race([what, timeout]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

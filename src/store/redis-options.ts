@@ -1,0 +1,65 @@
+import { isIP } from "node:net";
+import type { ConnectionOptions as TlsOptions } from "node:tls";
+import type { RedisOptions } from "ioredis";
+import { isAnswerTo } from "./answers.ts";
+import { StoreMisconfigured } from "./misconfigured.ts";
+import type { HostPort, RedisLogin } from "./redis-url.ts";
+import type { Sentinels } from "./sentinels.ts";
+
+/** Where a connection leads: to a node, or to whichever node Sentinels say is the master. */
+export interface RedisPlace extends RedisLogin {
+  readonly to: HostPort | Sentinels;
+}
+
+/** The options of a connection. @param onRedisError told of every error that Redis answers with */
+export function redisOptions(place: RedisPlace, onRedisError: (error: Error) => void): RedisOptions {
+  const { to, db, tls, username, password } = place;
+  return {
+    ...("host" in to ? { host: to.host, port: to.port } : { Connector: to.connector(place) }),
+    db,
+    ...(tls && { tls: tlsOptions(place, "host" in to ? to.host : "") }),
+    ...(username !== undefined && { username }),
+    ...(password !== undefined && { password }),
+    // While Redis is away a call fails at once instead of waiting for it.
+    enableOfflineQueue: false,
+    // A change that was cut off must not be made a second time.
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    connectTimeout: 500,
+    // A node that hangs does not answer to the end of a connection.
+    disconnectTimeout: 100,
+    retryStrategy: (attempt) => Math.min(50 * attempt, 500),
+    // How often a Redis that loads its data is asked whether it has; its own guess is whole seconds.
+    maxLoadingRetryTime: 100,
+    reconnectOnError: (error) => {
+      onRedisError(error);
+      return false;
+    },
+  };
+}
+
+/** How TLS is spoken to a host. Node names no host to the server by itself, and a server of many hosts needs it. */
+export function tlsOptions({ ca }: Pick<RedisLogin, "ca">, host: string): TlsOptions {
+  return { ...(host !== "" && !isIP(host) && { servername: host }), ...(ca !== undefined && { ca }) };
+}
+
+/** What is wrong with the settings when Redis answers a new connection with an error; undefined for all other errors. */
+export function setupFault(error: Error, { db, password }: RedisLogin): StoreMisconfigured | undefined {
+  if (error instanceof StoreMisconfigured) return error;
+  if (isAnswerTo("select", error)) {
+    return new StoreMisconfigured(
+      `Redis refuses database ${db} (${error.message}); choose another one at the end of REDIS_URL`,
+    );
+  }
+  if (error.message.startsWith("NOPERM")) {
+    return new StoreMisconfigured(
+      `Redis does not let the user of REDIS_URL do what this service needs (${error.message}); give that user the rights to it`,
+    );
+  }
+  if (!isAnswerTo("auth", error) && !/^(WRONGPASS|NOAUTH)\b/.test(error.message)) return undefined;
+  return new StoreMisconfigured(
+    password === undefined
+      ? `Redis wants a password (${error.message}); give it in REDIS_URL as redis://:PASSWORD@HOST or redis://USER:PASSWORD@HOST`
+      : `Redis refuses the user or password of REDIS_URL (${error.message})`,
+  );
+}

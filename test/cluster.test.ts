@@ -1,0 +1,153 @@
+import { expect, it } from "vitest";
+import { StoreUnavailable } from "../src/domain/errors.ts";
+import { partitionOf } from "../src/domain/partition.ts";
+import { TokenCipher } from "../src/store/encryption.ts";
+import { slotOf } from "../src/store/slots.ts";
+import { RedisUserGroups } from "../src/store/user-groups.ts";
+import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
+import { Load } from "./support/load.ts";
+import { describeWithRedis, newStoreClient, suiteCluster } from "./support/opened.ts";
+import { ask, type TestRedis } from "./support/redis.ts";
+import { pause, waitFor } from "./support/wait.ts";
+
+describeWithRedis("a Cluster", () => {
+  const cluster = suiteCluster();
+
+  const open = async (timeoutMs = 5000, minReplicas = 0) => {
+    const client = await newStoreClient(cluster, { timeoutMs, minReplicas });
+    return { client, store: new RedisUserGroups({ client, cipher: new TokenCipher(RING) }) };
+  };
+
+  it("is asked by slots as it counts them itself", async () => {
+    const keys = ["a", "{a}b", "b{a}c{d}", "{}a", "a{b", "a}{b}", "é{é}", "ug:{acme/Customer/0a}:group:{x}"];
+    const [node] = cluster.nodes as [TestRedis];
+    expect(keys.map(slotOf)).toEqual(await Promise.all(keys.map((key) => ask(node, "CLUSTER", "KEYSLOT", key))));
+  });
+
+  it("has a share of one environment on every master", async () => {
+    const { store } = await open();
+    const environment = newEnvironment();
+    const ids = Array.from({ length: 100 }, (_, i) => `group ${i}`);
+    await Promise.all(ids.map((id) => store.getOrCreate(environment, newGroup(id))));
+    const masters = new Set(await Promise.all(ids.map((id) => cluster.masterOf(keysOf(environment, id).group))));
+    expect(masters.size).toBe(3);
+    expect(new Set(ids.map((id) => partitionOf(environment, id))).size).toBeGreaterThan(40);
+  });
+
+  it("gives no wrong answer while the slot of a partition moves there and back under load", async () => {
+    const { store } = await open(5000, 1);
+    const other = await open();
+    const environment = newEnvironment({ partitions: 1 });
+    const load = new Load({ stores: [store, other.store], environment });
+    await load.start();
+    const { prefix } = keysOf(environment, "");
+    for (let round = 0; round < 4; round++) {
+      const move = await cluster.beginMove(prefix, await cluster.otherThan(prefix));
+      // Some keys here, some there.
+      for (let step = 0; step < 15; step++) {
+        await move.keys(2);
+        await pause(20);
+      }
+      await move.finish();
+      const before = load.answered();
+      await waitFor("calls are answered again", () => load.answered() > before + 100);
+    }
+    await load.stop();
+    expect(load.counts.unknown).toBe(0);
+    await cluster.whole();
+  });
+
+  it("answers Get and Update of groups that have moved, and makes no second group of one that has not", async () => {
+    const { store } = await open(500);
+    const environment = newEnvironment({ partitions: 1 });
+    const made = await Promise.all(["a", "b"].map((id) => store.getOrCreate(environment, newGroup(id))));
+    const { prefix } = keysOf(environment, "");
+    const move = await cluster.beginMove(prefix, await cluster.otherThan(prefix));
+    for (let left = 4; left > 0; left--) {
+      for (const { group } of made) {
+        const { providedId, token } = group;
+        expect((await store.getOrCreate(environment, newGroup(providedId))).group.teamId).toBe(group.teamId);
+        await store.update(environment, providedId, { name: `left ${left}` });
+        // What needs several keys is refused while they are in two places, and is never wrong.
+        await expectOrUnavailable(store.resolve(environment, token), (viewer) =>
+          expect(viewer.providedId).toBe(providedId),
+        );
+      }
+      await expectOrUnavailable(store.rotate(environment, byToken("ugt_".padEnd(42, "0"))), () =>
+        expect.fail("rotated"),
+      );
+      await move.keys(1);
+    }
+    await expectOrUnavailable(store.getOrCreate(environment, newGroup("new")), () => {});
+    await move.finish();
+    const { group } = await store.getOrCreate(environment, newGroup("new"));
+    expect(made.map((each) => each.group.teamId)).not.toContain(group.teamId);
+    const { token } = await store.rotate(environment, byId("a", { graceMs: 60_000 }));
+    expect((await store.resolve(environment, token)).providedId).toBe("a");
+  });
+
+  it("runs scripts that it was told to forget", async () => {
+    const { store } = await open();
+    const load = new Load({ stores: [store] });
+    await load.start();
+    for (let round = 0; round < 5; round++) {
+      await Promise.all(cluster.nodes.map((node) => ask(node, "SCRIPT", "FLUSH")));
+      const before = load.answered();
+      await waitFor("calls are answered", () => load.answered() > before + 100);
+    }
+    await load.stop();
+    expect(load.counts).toMatchObject({ not_made: 0, unknown: 0, "read failed": 0 });
+  });
+
+  it("answers calls to its other masters while one hangs, and to that one when it goes on", async () => {
+    const { client, store } = await open(1000);
+    const environment = newEnvironment();
+    const ids = Array.from({ length: 60 }, (_, i) => `group ${i}`);
+    await Promise.all(ids.map((id) => store.getOrCreate(environment, newGroup(id))));
+    const masters = await Promise.all(ids.map((id) => cluster.masterOf(keysOf(environment, id).group)));
+    const hung = masters[0];
+    const at = (isHung: boolean) => ids.filter((_, i) => (masters[i] === hung) === isHung);
+    const get = (id: string) => store.getOrCreate(environment, newGroup(id));
+    let waiting = 0;
+    let most = 0;
+    const failures: Promise<unknown>[] = [];
+    hung?.freeze();
+    try {
+      for (let i = 0; i < 100; i++) {
+        for (const id of Array.from({ length: 8 }, () => at(true)).flat()) {
+          most = Math.max(most, ++waiting);
+          failures.push(
+            get(id)
+              .catch((error: unknown) => error)
+              .finally(() => waiting--),
+          );
+        }
+        await Promise.all(at(false).map(get));
+        await client.ping();
+        await pause(10);
+      }
+    } finally {
+      hung?.thaw();
+    }
+    for (const failure of await Promise.all(failures)) {
+      if (failure instanceof Error) expect(failure).toBeInstanceOf(StoreUnavailable);
+    }
+    // What a worker takes is more than may wait for it.
+    expect(failures.length).toBeGreaterThan(10_000);
+    expect(most).toBeLessThan(2500);
+    await waitFor("it answers again", () =>
+      Promise.all(at(true).map(get)).then(
+        () => true,
+        () => false,
+      ),
+    );
+    await cluster.whole();
+  });
+});
+
+async function expectOrUnavailable<T>(call: Promise<T>, check: (value: T) => void): Promise<void> {
+  const answer = await call.catch((error: unknown) => error);
+  if (!(answer instanceof Error)) check(answer as T);
+  else if (!(answer instanceof StoreUnavailable) && answer.name !== "TokenNotFound") throw answer;
+  else if (answer instanceof StoreUnavailable) expect(answer.outcome ?? "not_made").toBe("not_made");
+}

@@ -1,0 +1,89 @@
+import { expect, it } from "vitest";
+import { TokenCipher } from "../src/store/encryption.ts";
+import { RedisUserGroups } from "../src/store/user-groups.ts";
+import { keysOf, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
+import { Load, openStores, servedAgain } from "./support/load.ts";
+import { describeWithRedis, newCluster, newSentinels, newStoreClient } from "./support/opened.ts";
+import { ask } from "./support/redis.ts";
+import { pause, waitFor } from "./support/wait.ts";
+
+describeWithRedis("Sentinels", () => {
+  it("replace a master that is killed, and nothing acknowledged is lost", async () => {
+    const sentinels = await newSentinels({ downAfterMs: 700 });
+    const load = new Load({ stores: await openStores(sentinels) });
+    await load.start();
+    await servedAgain(load);
+    const old = await sentinels.master();
+    await old.kill();
+    await waitFor("another is the master", async () => (await sentinels.master()) !== old);
+    const word = performance.now();
+    const before = load.answered();
+    await waitFor("a call is answered again", () => load.answered() > before + 20);
+    expect(performance.now() - word).toBeLessThan(5000);
+    await old.restart();
+    await servedAgain(load);
+    await load.stop();
+  });
+
+  it("are believed at once when a master hangs, which no connection tells", async () => {
+    const sentinels = await newSentinels({ downAfterMs: 700 });
+    // So long is a connection believed that says nothing.
+    const client = await newStoreClient(sentinels, { timeoutMs: 40_000 });
+    const store = new RedisUserGroups({ client, cipher: new TokenCipher(RING) });
+    const environment = newEnvironment();
+    await store.getOrCreate(environment, newGroup("a"));
+    const old = await sentinels.master();
+    old.freeze();
+    await waitFor("another is the master", async () => (await sentinels.master()) !== old);
+    let isMade = false;
+    await waitFor(
+      "a change is made",
+      () => {
+        store.update(environment, "a", { name: "N" }).then(
+          () => {
+            isMade = true;
+          },
+          () => {},
+        );
+        return isMade;
+      },
+      5000,
+    );
+  });
+
+  it("may be away while the master is there, also for new connections to it", async () => {
+    const sentinels = await newSentinels();
+    const [store] = (await openStores(sentinels)) as [RedisUserGroups];
+    const environment = newEnvironment();
+    await store.getOrCreate(environment, newGroup("a"));
+    const master = await sentinels.master();
+    await sentinels.killSentinels();
+    await pause(500);
+    await store.update(environment, "a", { name: "N" });
+    await ask(master, "CLIENT", "KILL", "TYPE", "normal");
+    await waitFor("a change is made", () =>
+      store.update(environment, "a", { name: "M" }).then(
+        () => true,
+        () => false,
+      ),
+    );
+  });
+});
+
+describeWithRedis("a Cluster", () => {
+  it("replaces a master that is killed, and nothing acknowledged is lost", async () => {
+    const cluster = await newCluster(1000);
+    const load = new Load({ stores: await openStores(cluster) });
+    await load.start();
+    await servedAgain(load);
+    const key = keysOf(load.environment, "group 0").group;
+    const old = await cluster.masterOf(key);
+    await old.kill();
+    await waitFor("another is the master", async () => (await cluster.masterOf(key)) !== old);
+    await servedAgain(load);
+    await old.restart();
+    await cluster.whole();
+    await servedAgain(load);
+    await load.stop();
+  });
+});

@@ -1,0 +1,172 @@
+import { readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { expect, inject, it } from "vitest";
+import { StoreUnavailable } from "../src/domain/errors.ts";
+import { StoreMisconfigured } from "../src/store/misconfigured.ts";
+import { openRedis } from "../src/store/open.ts";
+import {
+  closeLater,
+  describeWithRedis,
+  newCluster,
+  newOperator,
+  newRedis,
+  newSentinels,
+  newServer,
+} from "./support/opened.ts";
+import { MASTER } from "./support/redis-sentinel.ts";
+import { grpcClients } from "./support/rpc.ts";
+import { freePort } from "./support/wait.ts";
+
+/** Why a Redis cannot be used. */
+async function fault(url: string, options: { sentinelPassword?: string; ca?: string } = {}) {
+  const opened = await openRedis(url, { timeoutMs: 500, connectMs: 2000, ...options }).catch((error: unknown) => error);
+  if (opened instanceof StoreMisconfigured) return `misconfigured: ${opened.message}`;
+  if (opened instanceof StoreUnavailable) return `unavailable: ${(opened.cause as Error).message}`;
+  closeLater(() => (opened as { close(): void }).close());
+  return "opened";
+}
+
+it.concurrent.each(["redis", "redis-sentinel", "redis-cluster", "rediss-cluster"])(
+  "of %s:// addresses where nothing listens it says which",
+  async (scheme) => {
+    const port = await freePort();
+    const end = scheme === "redis-sentinel" ? "/0#m" : "";
+    expect(await fault(`${scheme}://127.0.0.1:${port}${end}`)).toMatch(
+      new RegExp(
+        `^unavailable: .*ECONNREFUSED.*127.0.0.1:${port}|^unavailable: no Sentinel answers.*127.0.0.1:${port}: .*ECONNREFUSED|^unavailable: Sentinel 127.0.0.1:${port}: .*ECONNREFUSED`,
+      ),
+    );
+  },
+);
+
+it("of an address where nobody answers it says so", async () => {
+  const silent = createServer(() => {});
+  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+  closeLater(() => silent.close());
+  const { port } = silent.address() as { port: number };
+  const urls = [
+    `redis://127.0.0.1:${port}`,
+    `redis-cluster://127.0.0.1:${port}`,
+    `redis-sentinel://127.0.0.1:${port}#m`,
+  ];
+  for (const each of await Promise.all(urls.map((url) => fault(url)))) {
+    expect(each).toMatch(/^unavailable: /);
+  }
+});
+
+describeWithRedis("at its start a Redis of another shape", () => {
+  it("than a Cluster is told from one", async () => {
+    const redis = await newRedis();
+    expect(await fault(redis.url.replace("redis:", "redis-cluster:"))).toMatch(
+      /^misconfigured: .*names a Cluster, but/,
+    );
+  });
+
+  it("than one node is told from one", async () => {
+    const cluster = await newCluster();
+    const url = `redis://127.0.0.1:${cluster.nodes[0]?.port}`;
+    const client = await openRedis(url, { timeoutMs: 500 });
+    closeLater(() => client.close());
+    const causes = await Promise.all(
+      Array.from({ length: 20 }, (_, i) =>
+        client
+          .run("get", `${i}`, (redis) => redis.hgetall(`${i}`))
+          .then(
+            () => "",
+            (error: StoreUnavailable) => String(error.cause),
+          ),
+      ),
+    );
+    expect(causes.find((cause) => cause !== "")).toMatch(
+      /node of a Cluster, which REDIS_URL names as redis-cluster:\/\//,
+    );
+  });
+});
+
+describeWithRedis("Sentinels", () => {
+  it("that want a password are given one, and one that knows no such master is told of", async () => {
+    const sentinels = await newSentinels({ password: "secret-of-sentinels" });
+    expect(await fault(sentinels.url)).toMatch(/^misconfigured: .*REDIS_SENTINEL_PASSWORD/);
+    const wrong = await fault(sentinels.url, { sentinelPassword: "another-secret-0001" });
+    expect(wrong).toMatch(/^misconfigured: .*REDIS_SENTINEL_PASSWORD/);
+    expect(wrong).not.toContain("another-secret");
+    const sentinelPassword = "secret-of-sentinels";
+    expect(await fault(sentinels.url, { sentinelPassword })).toBe("opened");
+    // Some of them are away.
+    const withStranger = sentinels.url.replace("://", `://127.0.0.1:${await freePort()},`);
+    expect(await fault(withStranger, { sentinelPassword })).toBe("opened");
+    expect(await fault(sentinels.url.replace(`#${MASTER}`, "#another"), { sentinelPassword })).toMatch(
+      /^misconfigured: the Sentinels know no master another/,
+    );
+    expect(await fault(sentinels.url.replace("/0#", "/99#"), { sentinelPassword })).toMatch(
+      /^misconfigured: .*database 99/,
+    );
+  });
+});
+
+describeWithRedis("with TLS and REDIS_CA_FILE", () => {
+  const { server, ca } = inject("certificates") as unknown as {
+    server: { certFile: string; keyFile: string };
+    ca: { certFile: string };
+  };
+  const args = (port: number) => [
+    ...["--tls-port", String(port), "--tls-cert-file", server.certFile, "--tls-key-file", server.keyFile],
+    ...["--tls-ca-cert-file", ca.certFile, "--tls-auth-clients", "no"],
+  ];
+
+  it("every node of a Cluster is used", async () => {
+    const ports = await Promise.all(Array.from({ length: 6 }, freePort));
+    const cluster = await newCluster(5000, (i) => [
+      ...args(ports[i] ?? 0),
+      "--tls-cluster",
+      "yes",
+      "--tls-replication",
+      "yes",
+    ]);
+    const url = `rediss-cluster://127.0.0.1:${ports[0]}`;
+    expect(await fault(url)).toMatch(/^unavailable: .*certificate/);
+    const client = await openRedis(url, { timeoutMs: 2000, minReplicas: 1, ca: readFileSync(ca.certFile, "utf8") });
+    closeLater(() => client.close());
+    expect(
+      client.nodes
+        .masters()
+        .map(({ name }) => name)
+        .sort(),
+    ).toEqual(
+      ports
+        .slice(0, 3)
+        .map((port) => `127.0.0.1:${port}`)
+        .sort(),
+    );
+    await client.ping();
+    await cluster.whole();
+  });
+
+  it("one node is used, and without the authority it is not trusted", async () => {
+    const port = await freePort();
+    await newRedis(args(port));
+    const url = `rediss://127.0.0.1:${port}`;
+    expect(await fault(url)).toMatch(/^unavailable: .*certificate/);
+    const env = { REDIS_CA_FILE: ca.certFile };
+    const { groups } = grpcClients(await newServer({ redisUrl: url, env }));
+    expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(true);
+  });
+});
+
+describeWithRedis("a password of the nodes", () => {
+  it("is used on every node of a Cluster, and a wrong one is told of at once", async () => {
+    const cluster = await newCluster();
+    await Promise.all(
+      cluster.nodes.map(async (node) => {
+        const operator = newOperator(node);
+        await operator.config("SET", "masterauth", "right-password");
+        await operator.config("SET", "requirepass", "right-password");
+      }),
+    );
+    expect(await fault(cluster.url)).toMatch(/^misconfigured: Redis wants a password/);
+    expect(await fault(cluster.url.replace("://", "://:wrong-password@"))).toMatch(
+      /^misconfigured: Redis refuses the user or password/,
+    );
+    expect(await fault(cluster.url.replace("://", "://:right-password@"))).toBe("opened");
+  });
+});

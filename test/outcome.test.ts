@@ -1,0 +1,98 @@
+import { ConnectError } from "@connectrpc/connect";
+import { expect, it } from "vitest";
+import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
+import { describeWithRedis, newOperator, newProxy, newRedis, newServer } from "./support/opened.ts";
+import { grpcClients } from "./support/rpc.ts";
+import { RUNTIMES, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+/** What every kind of call is told of its change. */
+async function outcomes(server: TestServer, token: string) {
+  const { groups, viewers } = grpcClients(server);
+  const told = (call: Promise<unknown>) =>
+    call.then(
+      () => "answered",
+      (error: unknown) => {
+        const info = ConnectError.from(error).findDetails(ErrorInfoSchema)[0];
+        return info?.reason === "STORE_UNAVAILABLE" ? (info.metadata["outcome"] ?? "nothing") : info?.reason;
+      },
+    );
+  const rest = async (method: string, body: object) => {
+    const headers = { Authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" };
+    const answer = await fetch(`${server.url}/api/user`, { method, headers, body: JSON.stringify(body) });
+    const { error } = (await answer.json()) as { error?: { reason: string; outcome?: string } };
+    return error?.reason === "STORE_UNAVAILABLE" ? (error.outcome ?? "nothing") : error?.reason;
+  };
+  const current = { case: "currentToken", value: token } as const;
+  const [create, update, rotate, claimed, put, post, resolve] = await Promise.all([
+    told(groups.getUserGroup({ userGroupId: "new" })),
+    told(groups.updateUserGroup({ userGroupId: "a", name: "N" })),
+    told(groups.rotateUserGroupToken({ group: current })),
+    told(groups.rotateUserGroupToken({ group: current, requestId: "r" })),
+    rest("PUT", { user_group_id: "a", name: "N" }),
+    rest("POST", { current_token: token }),
+    told(viewers.resolveViewer({ token })),
+  ]);
+  return { create, update, rotate, claimed, put, post, resolve };
+}
+
+const NOT_MADE = {
+  create: "not_made",
+  update: "not_made",
+  rotate: "not_made",
+  claimed: "not_made",
+  put: "not_made",
+  post: "not_made",
+};
+
+describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) => {
+  const start = async (redis: { readonly url: string }) => {
+    const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT: "500ms" } });
+    const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
+    return { server, token: userGroup?.token ?? "" };
+  };
+
+  it("is that it was not made, when it was never sent", async () => {
+    const redis = await newRedis();
+    const { server, token } = await start(redis);
+    await redis.kill();
+    await waitFor("it is not ready", async () => (await fetch(`${server.url}/readyz`)).status === 503);
+    expect(await outcomes(server, token)).toEqual({ ...NOT_MADE, resolve: "nothing" });
+  });
+
+  it("is that it may have been made, when nothing is known; and of one that follows another, that it was not", async () => {
+    const redis = await newRedis();
+    const { server, token } = await start(redis);
+    redis.freeze();
+    expect(await outcomes(server, token)).toEqual({
+      // Whether the group is there is asked first, and the claim of a request id is no change that was asked for.
+      create: "not_made",
+      claimed: "not_made",
+      update: "unknown",
+      rotate: "unknown",
+      put: "unknown",
+      post: "unknown",
+      resolve: "nothing",
+    });
+  });
+
+  it("is that it may have been made, when its answer was lost", async () => {
+    const redis = await newRedis();
+    const proxy = await newProxy(redis);
+    const { server } = await start(proxy);
+    proxy.cutReply(1);
+    const change = grpcClients(server).groups.updateUserGroup({ userGroupId: "a", name: "made" });
+    const error = ConnectError.from(await change.catch((thrown: unknown) => thrown));
+    expect(error.findDetails(ErrorInfoSchema)[0]?.metadata).toEqual({ outcome: "unknown" });
+    const operator = newOperator(redis);
+    const [key = ""] = await operator.keys("*:group:a");
+    expect(await operator.hget(key, "name")).toBe("made");
+  });
+
+  it("is that it was not made, when Redis refuses it", async () => {
+    const redis = await newRedis();
+    const { server, token } = await start(redis);
+    await newOperator(redis).config("SET", "maxmemory", "1");
+    expect(await outcomes(server, token)).toEqual({ ...NOT_MADE, resolve: "answered" });
+  });
+});

@@ -1,0 +1,13 @@
+import { openRedis } from "../src/store/open.ts";
+import { describeWithRedis, suiteSentinels } from "./support/opened.ts";
+import { storeContract } from "./support/store-contract.ts";
+
+describeWithRedis("on a master that Sentinels look after", () => {
+  const sentinels = suiteSentinels();
+  storeContract("Sentinel", () =>
+    Promise.all([
+      openRedis(sentinels.url, { timeoutMs: 10_000 }),
+      openRedis(sentinels.url, { timeoutMs: 10_000, minReplicas: 1 }),
+    ]),
+  );
+});

@@ -1,0 +1,173 @@
+import { Cluster } from "ioredis";
+import type { ScriptedRedis } from "../../src/store/connection.ts";
+import { SCRIPTS } from "../../src/store/scripts.ts";
+import { slotOf } from "../../src/store/slots.ts";
+import { ask, startRedis, type TestRedis } from "./redis.ts";
+import { freePort, waitFor } from "./wait.ts";
+
+/** A Redis Cluster of three masters, each with a replica. */
+export interface TestCluster {
+  readonly url: string;
+  readonly nodes: readonly TestRedis[];
+  /** The master that has a key. */
+  masterOf(key: string): Promise<TestRedis>;
+  /** A master that does not have it. */
+  otherThan(key: string): Promise<TestRedis>;
+  /** Begins to move the slot of a key: from now on some of its keys are at one master, and some at the other. */
+  beginMove(key: string, to: TestRedis): Promise<SlotMove>;
+  /** Waits until every node that runs says that all is well, and every master has its replica. */
+  whole(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** A slot on its way from one master to another. */
+export interface SlotMove {
+  /** Moves so many keys, or all that are left; tells how many were moved. */
+  keys(count?: number): Promise<number>;
+  /** Moves what is left, and gives the slot to the other master. */
+  finish(): Promise<void>;
+}
+
+const MASTERS = 3;
+const SLOTS = 0x4000;
+
+/** Starts a Cluster. @param nodeTimeoutMs after which a master that is gone is replaced @param argsOf further options of a node */
+export async function startCluster(
+  nodeTimeoutMs = 5000,
+  argsOf: (node: number) => readonly string[] = () => [],
+): Promise<TestCluster> {
+  const start = async (i: number) =>
+    startRedis([
+      ...["--cluster-enabled", "yes", "--cluster-port", String(await freePort())],
+      ...["--cluster-node-timeout", String(nodeTimeoutMs), "--repl-diskless-sync-delay", "0"],
+      ...["--cluster-allow-replica-migration", "no", ...argsOf(i)],
+    ]);
+  const nodes: TestRedis[] = [];
+  const stop = async () => void (await Promise.all(nodes.map((node) => node.stop())));
+  try {
+    nodes.push(...(await Promise.all(Array.from({ length: 2 * MASTERS }, (_, i) => start(i)))));
+    await join(nodes);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  const slots = () => firstAnswer(nodes, (node) => ask(node, "CLUSTER", "SLOTS") as Promise<SlotRow[]>);
+  const nodeAt = (port: number | undefined) => nodes.find((node) => node.port === port) as TestRedis;
+  const masterOf = async (key: string) => {
+    const slot = slotOf(key);
+    return nodeAt((await slots()).find(([first, last]) => first <= slot && slot <= last)?.[2][1]);
+  };
+  const whole = () => waitUntilWhole(nodes);
+  await whole();
+  return {
+    url: `redis-cluster://${nodes.slice(0, 2).map(({ port }) => `127.0.0.1:${port}`)}`,
+    nodes,
+    masterOf,
+    otherThan: async (key) => {
+      const master = await masterOf(key);
+      const other = (await slots()).map(([, , [, port]]) => nodeAt(port)).find((node) => node !== master);
+      return other as TestRedis;
+    },
+    beginMove: async (key, to) => beginMove(slotOf(key), await masterOf(key), to, nodes),
+    whole,
+    stop,
+  };
+}
+
+/** First and last slot, then its nodes, the master first. */
+type SlotRow = readonly [number, number, readonly [string, number, string], ...unknown[]];
+
+/** Makes a Cluster of nodes that know nothing of each other. */
+async function join(nodes: readonly TestRedis[]): Promise<void> {
+  const [first] = nodes as [TestRedis];
+  const settings = (await ask(first, "CONFIG", "GET", "*port*")) as string[];
+  const setting = (name: string) => settings[settings.indexOf(name) + 1] ?? "0";
+  // Nodes that speak TLS to each other know each other by that port.
+  const port = setting("tls-port") === "0" ? setting("port") : setting("tls-port");
+  for (const [i, node] of nodes.entries()) {
+    await ask(node, "CLUSTER", "SET-CONFIG-EPOCH", String(i + 1));
+    if (node !== first) await ask(node, "CLUSTER", "MEET", "127.0.0.1", port, setting("cluster-port"));
+    if (i >= MASTERS) continue;
+    const range = [Math.floor((i * SLOTS) / MASTERS), Math.floor(((i + 1) * SLOTS) / MASTERS) - 1];
+    await ask(node, "CLUSTER", "ADDSLOTSRANGE", ...range.map(String));
+  }
+  const ids = (await Promise.all(nodes.map((node) => ask(node, "CLUSTER", "MYID")))) as string[];
+  for (const [i, node] of nodes.entries()) {
+    const master = ids[i - MASTERS];
+    if (master === undefined) continue;
+    await waitFor("a replica knows its master", () =>
+      ask(node, "CLUSTER", "REPLICATE", master).then(
+        () => true,
+        () => false,
+      ),
+    );
+  }
+}
+
+async function waitUntilWhole(nodes: readonly TestRedis[]): Promise<void> {
+  const running = nodes.filter((node) => node.isRunning());
+  await waitFor("the Cluster is whole", async () => {
+    const states = await Promise.all(running.map((node) => isWhole(node).catch(() => false)));
+    const views = await Promise.all(
+      running.map(async (node) =>
+        JSON.stringify(await ask(node, "CLUSTER", "SLOTS")).replace(/"(?:ip|hostname)"/g, ""),
+      ),
+    );
+    return states.every(Boolean) && new Set(views.map((view) => view.length)).size === 1;
+  });
+}
+
+async function isWhole(node: TestRedis): Promise<boolean> {
+  const [info, replication] = (await Promise.all([
+    ask(node, "CLUSTER", "INFO"),
+    ask(node, "INFO", "replication"),
+  ])) as string[];
+  if (!info?.includes("cluster_state:ok") || !info.includes(`cluster_size:${MASTERS}`)) return false;
+  return Boolean(
+    replication?.includes("role:master")
+      ? replication.includes("state=online")
+      : replication?.includes("master_link_status:up"),
+  );
+}
+
+async function beginMove(slot: number, from: TestRedis, to: TestRedis, nodes: readonly TestRedis[]): Promise<SlotMove> {
+  const [fromId, toId] = (await Promise.all([from, to].map((node) => ask(node, "CLUSTER", "MYID")))) as [
+    string,
+    string,
+  ];
+  await ask(to, "CLUSTER", "SETSLOT", String(slot), "IMPORTING", fromId);
+  await ask(from, "CLUSTER", "SETSLOT", String(slot), "MIGRATING", toId);
+  const keys = async (count = 1_000_000) => {
+    const found = (await ask(from, "CLUSTER", "GETKEYSINSLOT", String(slot), String(count))) as string[];
+    if (found.length > 0) await ask(from, "MIGRATE", "127.0.0.1", String(to.port), "", "0", "5000", "KEYS", ...found);
+    return found.length;
+  };
+  const finish = async () => {
+    while ((await keys()) > 0);
+    const ids = (await firstAnswer([from], (node) => ask(node, "CLUSTER", "NODES"))) as string;
+    // The node that gets the slot is told first.
+    const others = nodes.filter((node) => node !== to && node !== from && node.isRunning() && isMaster(ids, node));
+    for (const node of [to, from, ...others]) await ask(node, "CLUSTER", "SETSLOT", String(slot), "NODE", toId);
+  };
+  return { keys, finish };
+}
+
+function isMaster(nodes: string, { port }: TestRedis): boolean {
+  return nodes
+    .split("\n")
+    .some((line) => line.includes(`:${port}@`) && line.includes("master") && !line.includes("fail"));
+}
+
+async function firstAnswer<T>(nodes: readonly TestRedis[], question: (node: TestRedis) => Promise<T>): Promise<T> {
+  return Promise.any(nodes.filter((node) => node.isRunning()).map(question));
+}
+
+/** A connection to a Cluster as an operator has it, with the scripts of the store as commands. */
+export function clusterOperator({ nodes }: Pick<TestCluster, "nodes">): ScriptedRedis & { disconnect(): void } {
+  const cluster = new Cluster(nodes.map(({ port }) => ({ host: "127.0.0.1", port })));
+  cluster.on("error", () => {});
+  for (const [name, lua] of Object.entries(SCRIPTS)) cluster.defineCommand(name, { lua, numberOfKeys: 1 });
+  const keys = async (pattern: string) =>
+    (await Promise.all(cluster.nodes("master").map((node) => node.keys(pattern)))).flat();
+  return Object.assign(cluster, { keys }) as unknown as ScriptedRedis;
+}

@@ -1,0 +1,139 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ask, endProcess, findRedisServer, startRedis, type TestRedis } from "./redis.ts";
+import { freePort, waitFor } from "./wait.ts";
+
+/** What the Sentinels of the tests call the master. */
+export const MASTER = "main.1";
+
+/** A master with two replicas, and three Sentinels that look after them. */
+export interface TestSentinels {
+  readonly url: string;
+  readonly nodes: readonly TestRedis[];
+  /** The node that the Sentinels, or the first of them that answers, say is the master. */
+  master(): Promise<TestRedis>;
+  /** Has the Sentinels replace the master though it is well. */
+  failOver(): Promise<void>;
+  /** Ends all Sentinels as a crash does. */
+  killSentinels(): Promise<void>;
+  /** Waits until all Sentinels agree, and the master has both replicas, or those of them that run. */
+  whole(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** How to start Sentinels. */
+export interface SentinelOptions {
+  /** After how many milliseconds without an answer a master is replaced. Default 30,000. */
+  readonly downAfterMs?: number;
+  /** What the Sentinels want to be told. Default: nothing. */
+  readonly password?: string;
+  /** Further options of the nodes. */
+  readonly args?: readonly string[];
+}
+
+/** Starts a master, its replicas and Sentinels. */
+export async function startSentinels({
+  downAfterMs = 30_000,
+  password,
+  args = [],
+}: SentinelOptions = {}): Promise<TestSentinels> {
+  const nodes: TestRedis[] = [];
+  const sentinels: Sentinel[] = [];
+  const stop = async () => {
+    await Promise.all(sentinels.map((sentinel) => sentinel.stop()));
+    await Promise.all(nodes.map((node) => node.stop()));
+  };
+  const auth = password === undefined ? {} : { password };
+  const askAny = (...words: string[]) =>
+    Promise.any(
+      sentinels.filter((each) => each.isRunning()).map(({ port }) => ask({ port, ...auth }, "SENTINEL", ...words)),
+    );
+  const nodeAt = (port: unknown) => nodes.find((node) => node.port === Number(port)) as TestRedis;
+  const master = async () => nodeAt(((await askAny("GET-MASTER-ADDR-BY-NAME", MASTER)) as string[])[1]);
+  const whole = () =>
+    waitFor("Sentinels and replicas are whole", async () => {
+      const running = nodes.filter((node) => node.isRunning());
+      const views = await Promise.all(
+        sentinels.map(async ({ port }) => {
+          const about = (await ask({ port, ...auth }, "SENTINEL", "MASTER", MASTER)) as string[];
+          const of = (name: string) => about[about.indexOf(name) + 1];
+          return {
+            port: of("port"),
+            isWhole:
+              of("flags") === "master" &&
+              of("num-other-sentinels") === "2" &&
+              Number(of("num-slaves")) >= running.length - 1,
+          };
+        }),
+      );
+      if (!views.every(({ isWhole }) => isWhole) || new Set(views.map(({ port }) => port)).size !== 1) return false;
+      const replication = (await ask(nodeAt(views[0]?.port), "INFO", "replication")) as string;
+      return (
+        replication.includes("role:master") && (replication.match(/state=online/g) ?? []).length === running.length - 1
+      );
+    });
+  try {
+    const first = await startRedis(["--repl-diskless-sync-delay", "0", ...args]);
+    nodes.push(first);
+    const replicaArgs = ["--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1", String(first.port), ...args];
+    nodes.push(...(await Promise.all([startRedis(replicaArgs), startRedis(replicaArgs)])));
+    for (let i = 0; i < 3; i++) sentinels.push(await startSentinel(first.port, downAfterMs, password));
+    await whole();
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return {
+    url: `redis-sentinel://${sentinels.map(({ port }) => `127.0.0.1:${port}`)}/0#${MASTER}`,
+    nodes,
+    master,
+    failOver: async () => void (await ask({ port: sentinels[0]?.port ?? 0, ...auth }, "SENTINEL", "FAILOVER", MASTER)),
+    killSentinels: async () => void (await Promise.all(sentinels.map((sentinel) => sentinel.kill()))),
+    whole: async () => void (await whole()),
+    stop,
+  };
+}
+
+interface Sentinel {
+  readonly port: number;
+  isRunning(): boolean;
+  kill(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+async function startSentinel(masterPort: number, downAfterMs: number, password: string | undefined): Promise<Sentinel> {
+  const folder = mkdtempSync(join(tmpdir(), "ugs-sentinel-"));
+  const port = await freePort();
+  // Sentinel writes what it learns into its file.
+  const file = join(folder, "sentinel.conf");
+  const lines = [
+    `port ${port}`,
+    "bind 127.0.0.1",
+    `dir ${folder}`,
+    `sentinel monitor ${MASTER} 127.0.0.1 ${masterPort} 2`,
+    `sentinel down-after-milliseconds ${MASTER} ${downAfterMs}`,
+    `sentinel failover-timeout ${MASTER} 4000`,
+    ...(password === undefined ? [] : [`requirepass ${password}`]),
+  ];
+  writeFileSync(file, lines.join("\n"));
+  const child: ChildProcess = spawn(findRedisServer() ?? "", [file, "--sentinel"], { stdio: "ignore" });
+  const auth = password === undefined ? {} : { password };
+  const kill = () => endProcess(child, "SIGKILL");
+  await waitFor("a Sentinel answers", () =>
+    ask({ port, ...auth }, "PING").then(
+      () => true,
+      () => false,
+    ),
+  );
+  return {
+    port,
+    isRunning: () => child.exitCode === null && child.signalCode === null,
+    kill,
+    stop: async () => {
+      await kill();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
