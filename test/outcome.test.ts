@@ -1,6 +1,7 @@
 import { ConnectError } from "@connectrpc/connect";
 import { expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
+import { FIELD } from "../src/store/fields.ts";
 import { describeWithRedis, newOperator, newProxy, newRedis, newServer } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
@@ -86,7 +87,7 @@ describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) =>
     expect(error.findDetails(ErrorInfoSchema)[0]?.metadata).toEqual({ outcome: "unknown" });
     const operator = newOperator(redis);
     const [key = ""] = await operator.keys("*:group:a");
-    expect(await operator.hget(key, "name")).toBe("made");
+    expect(await operator.hget(key, FIELD.name)).toBe("made");
   });
 
   it("is that it was not made, when Redis refuses it", async () => {
