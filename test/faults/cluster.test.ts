@@ -1,14 +1,14 @@
 import { expect, it } from "vitest";
-import { StoreUnavailable } from "../src/domain/errors.ts";
-import { partitionOf } from "../src/domain/partition.ts";
-import { TokenCipher } from "../src/store/encryption.ts";
-import { slotOf } from "../src/store/slots.ts";
-import { RedisUserGroups } from "../src/store/user-groups.ts";
-import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
-import { Load } from "./support/load.ts";
-import { describeWithRedis, newStoreClient, suiteCluster } from "./support/opened.ts";
-import { ask, type TestRedis } from "./support/redis.ts";
-import { pause, waitFor } from "./support/wait.ts";
+import { StoreUnavailable } from "../../src/domain/errors.ts";
+import { partitionOf } from "../../src/domain/partition.ts";
+import { TokenCipher } from "../../src/store/encryption.ts";
+import { slotOf } from "../../src/store/slots.ts";
+import { RedisUserGroups } from "../../src/store/user-groups.ts";
+import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "../support/contract/context.ts";
+import { Load } from "../support/load.ts";
+import { describeWithRedis, newStoreClient, suiteCluster } from "../support/opened.ts";
+import { ask, type TestRedis } from "../support/redis.ts";
+import { pause, waitFor } from "../support/wait.ts";
 
 describeWithRedis("a Cluster", () => {
   const cluster = suiteCluster();

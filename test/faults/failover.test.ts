@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
-import { TokenCipher } from "../src/store/encryption.ts";
-import { RedisUserGroups } from "../src/store/user-groups.ts";
-import { keysOf, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
-import { Load, openStores, servedAgain } from "./support/load.ts";
-import { describeWithRedis, newCluster, newSentinels, newStoreClient } from "./support/opened.ts";
-import { ask } from "./support/redis.ts";
-import { pause, waitFor } from "./support/wait.ts";
+import { TokenCipher } from "../../src/store/encryption.ts";
+import { RedisUserGroups } from "../../src/store/user-groups.ts";
+import { keysOf, newEnvironment, newGroup, RING } from "../support/contract/context.ts";
+import { Load, openStores, servedAgain } from "../support/load.ts";
+import { describeWithRedis, newCluster, newSentinels, newStoreClient } from "../support/opened.ts";
+import { ask } from "../support/redis.ts";
+import { pause, waitFor } from "../support/wait.ts";
 
 describeWithRedis("Sentinels", () => {
   it("replace a master that is killed, and nothing acknowledged is lost", async () => {
