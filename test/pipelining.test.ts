@@ -29,6 +29,21 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     );
   });
 
+  it("are served behind a long answer that is still being written, however long they are themselves", async () => {
+    const raw = await dial();
+    const length = 12 * MIB;
+    raw.send(request(length));
+    await waitFor("its answer begins", () => raw.received().length > 0);
+    raw.socket.pause();
+    // Over TLS these are several records, which arrive together.
+    const body = "b".repeat(60_000);
+    raw.send(`POST / HTTP/1.1\r\nHost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}${request(3)}`);
+    await waitFor("they are sent", () => raw.socket.writableLength === 0);
+    raw.socket.resume();
+    await waitFor("all are answered", () => raw.isClosed() || (answers(raw) === 3 && raw.received().at(-3) === 0x61));
+    expect(raw.isClosed()).toBe(false);
+  });
+
   it("end their connection when they are too many, once those that it took are answered", async () => {
     const raw = await dial();
     const { served } = await memory();

@@ -116,6 +116,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     if (!isHttp2) {
       connections.speaksHttp1(socket);
       serveHttp1(socket);
+      if (options.tls) readAsStream(socket);
       return;
     }
     // Sockets of an HTTP/1.1 server allow half-open connections, which would make an HTTP/2 session outlive its client.
@@ -202,6 +203,16 @@ function detachListeners(server: HttpServer, event: "connection" | "secureConnec
   return (socket) => {
     for (const listener of taken) listener.call(server, socket);
   };
+}
+
+/**
+ * Makes node:http read a TLS connection as a stream. By default its parser takes decrypted bytes directly from the
+ * socket's handle. Then a request that arrives behind a response that is still being written pauses the parser, but not
+ * the handle, and the request's further TLS records break the connection with "Parse Error: Paused".
+ */
+function readAsStream(socket: Socket): void {
+  // node:http stops reading from the handle as soon as somebody else listens.
+  socket.on("data", () => {});
 }
 
 /** Tells HTTP/2 from HTTP/1.1 by the first bytes of a connection, and puts the bytes back. */
