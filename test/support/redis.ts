@@ -6,6 +6,13 @@ import { Redis } from "ioredis";
 import { onPath } from "./on-path.ts";
 import { freePort, waitFor } from "./wait.ts";
 
+/** What was started and runs; it ends with this process at the latest. */
+const running = new Set<ChildProcess>();
+
+process.once("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+
 /** A Redis server of our own, in a folder of its own. */
 export interface TestRedis {
   readonly url: string;
@@ -37,7 +44,10 @@ export async function startRedis(args: readonly string[] = []): Promise<TestRedi
   const options = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", "", "--daemonize", "no"];
   let child: ChildProcess;
   const launch = async () => {
-    child = spawn(binary, [...options, ...args], { stdio: "ignore" });
+    const started = spawn(binary, [...options, ...args], { stdio: "ignore" });
+    running.add(started);
+    started.once("exit", () => running.delete(started));
+    child = started;
     await waitFor("redis-server answers", () => answers(port));
   };
   const end = (signal: NodeJS.Signals) => endProcess(child, signal);

@@ -1,0 +1,87 @@
+import { execFile } from "node:child_process";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { LOAD_CORE } from "../cores.ts";
+import { quantile } from "../statistics.ts";
+
+const run = promisify(execFile);
+
+/** Reads of groups over HTTP/2, and where to keep files. */
+export interface Target {
+  readonly url: string;
+  readonly apiToken: string;
+  readonly groups: readonly string[];
+  readonly folder: string;
+  /** Unique among the loads that run at once. */
+  readonly name: string;
+}
+
+/** What became of the calls of a load. */
+export interface Answered {
+  /** Answered with a group, a second. */
+  readonly acceptedPerSecond: number;
+  /** Refused with 503, a second. */
+  readonly refusedPerSecond: number;
+  /** Answered otherwise, or not at all: in the time of the load, not a second. */
+  readonly failed: number;
+  /** Of those that were accepted, in milliseconds. */
+  readonly p50: number;
+  readonly p99: number;
+  /** Of those that were refused, in milliseconds. */
+  readonly refusedP99: number;
+}
+
+/** Calls that a connection has open at most: below what the port takes. */
+const STREAMS = 200;
+const CONNECTIONS = 64;
+
+/** One answer in h2load's log: when its call began, in microseconds, its status (-1: none), how many it took. */
+type LogRow = readonly [began: number, status: number, took: number];
+
+/** Calls that begin at a rate, whether the ones before are answered or not. */
+export function loadAtRate(target: Target, seconds: number, callsPerSecond: number): Promise<Answered> {
+  const pace = ["--rps", String(callsPerSecond / CONNECTIONS)];
+  return h2load(target, seconds, ["-c", String(CONNECTIONS), "-m", String(STREAMS), ...pace]);
+}
+
+/** So many calls at once, each followed by another as soon as it is answered. */
+export function loadAtOnce(target: Target, seconds: number, calls: number): Promise<Answered> {
+  const connections = Math.ceil(calls / STREAMS);
+  return h2load(target, seconds, ["-c", String(connections), "-m", String(Math.ceil(calls / connections))]);
+}
+
+async function h2load(
+  { url, apiToken, groups, folder, name }: Target,
+  seconds: number,
+  args: readonly string[],
+): Promise<Answered> {
+  const [uris, log] = [join(folder, `${name}.uris`), join(folder, `${name}.log`)];
+  writeFileSync(uris, groups.map((id) => `${url}/api/user?user_group_id=${encodeURIComponent(id)}\n`).join(""));
+  rmSync(log, { force: true });
+  const time = ["-D", String(seconds), "--warm-up-time=1s"];
+  const header = ["-H", `authorization: Token ${apiToken}`];
+  await run("taskset", ["-c", LOAD_CORE, "h2load", ...args, ...time, ...header, "-i", uris, `--log-file=${log}`]);
+  const lines = readFileSync(log, "utf8").split("\n").filter(Boolean);
+  if (lines.length === 0) throw new Error(`none of ${name}'s calls was answered`);
+  return answered(lines.map((line) => line.split("\t").map(Number) as unknown as LogRow));
+}
+
+function answered(rows: readonly LogRow[]): Answered {
+  const ends = rows.map(([began, , took]) => began + took);
+  const seconds = (ends.reduce((a, b) => Math.max(a, b)) - ends.reduce((a, b) => Math.min(a, b))) / 1e6;
+  const took = (status: number) =>
+    rows
+      .filter((row) => row[1] === status)
+      .map((row) => row[2] / 1000)
+      .sort((a, b) => a - b);
+  const [accepted, refused] = [took(200), took(503)];
+  return {
+    acceptedPerSecond: accepted.length / seconds,
+    refusedPerSecond: refused.length / seconds,
+    failed: rows.length - accepted.length - refused.length,
+    p50: quantile(accepted, 0.5),
+    p99: quantile(accepted, 0.99),
+    refusedP99: quantile(refused, 0.99),
+  };
+}

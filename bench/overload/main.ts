@@ -1,0 +1,210 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ask, startRedis, type TestRedis } from "../../test/support/redis.ts";
+import { startCluster, type TestCluster } from "../../test/support/redis-cluster.ts";
+import { startSentinels } from "../../test/support/redis-sentinel.ts";
+import { describeMachine, freePort, pinToLoadCore, requireTools } from "../machine.ts";
+import { insertReport } from "../report.ts";
+import { serviceRow } from "../rows.ts";
+import { findRuntimes } from "../runtimes.ts";
+import { type BenchServer, startServer } from "../servers.ts";
+import { type Answered, loadAtOnce, loadAtRate, type Target } from "./load.ts";
+
+const PAGE = "docs/performance.md";
+const API_TOKEN = "overload-c2VjcmV0LXRva2VuLW9mLXRoZS1iZW5jaA";
+const GROUPS = 300;
+
+/** Rates as shares of the peak. */
+const RATES = [0.5, 1, 2, 4];
+/** Calls at once: more than a worker takes. */
+const FLOODS = [5000, 20_000];
+/** An answer within this many milliseconds is what callers are used to. */
+const PROMPT_MS = 50;
+/** So long that no shard is replaced while it is slow. */
+const NODE_TIMEOUT_MS = 120_000;
+
+interface Shape {
+  readonly url: string;
+  readonly stop: () => Promise<void>;
+}
+
+/** A load, how many calls a second it offered, and what else was seen. */
+interface Measured extends Answered {
+  readonly title: string;
+  readonly offered: number;
+  readonly peakMiB: number;
+  /** From the end of the load to a prompt answer, in milliseconds. */
+  readonly recoveredMs: number;
+}
+
+/** @param args `--quick`: for 3 seconds each, to see that it works */
+export async function main(args: readonly string[]): Promise<void> {
+  requireTools();
+  pinToLoadCore();
+  const seconds = args.includes("--quick") ? 3 : 10;
+  const runtimes = findRuntimes(["node"]);
+  const parts = [`${describeMachine(runtimes)}; one worker on a core of its own, Redis and the load on the other.`];
+  const shapes: readonly [string, () => Promise<Shape>][] = [
+    ["One node", () => startRedis()],
+    ["Sentinel", () => startSentinels()],
+  ];
+  for (const [title, start] of shapes) {
+    parts.push(await withShape(await start(), (target, server) => offered(title, target, server, seconds)));
+  }
+  const cluster = await startCluster(NODE_TIMEOUT_MS);
+  const onCluster = async (target: Target, server: BenchServer) => {
+    const rates = await offered("Cluster", target, server, seconds);
+    return `${rates}\n\n${await slowShard(cluster, target, seconds)}`;
+  };
+  parts.push(await withShape(cluster, onCluster));
+  const text = parts.join("\n\n");
+  console.log(text);
+  if (args.includes("--quick")) console.error(`${PAGE} is left as it is: this was a part of a run`);
+  else writeFileSync(PAGE, insertReport(readFileSync(PAGE, "utf8"), "overload", text));
+}
+
+/** Starts a worker on a Redis, fills it with groups, and ends both. */
+async function withShape(
+  shape: Shape,
+  measure: (target: Target, server: BenchServer) => Promise<string>,
+): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), "ugs-overload-"));
+  try {
+    const [runtime] = findRuntimes(["node"]);
+    if (!runtime) throw new Error("Node is not found");
+    const server = await startServer(serviceRow("node"), runtime, {
+      PORT: String(await freePort()),
+      REDIS_URL: shape.url,
+      TOKEN_KEYS: `k1:${Buffer.alloc(32, 7).toString("base64")}`,
+      API_TOKENS: `bench=${API_TOKEN}`,
+    });
+    try {
+      const groups = Array.from({ length: GROUPS }, (_, i) => `group-${i}`);
+      const target = { url: server.url(2), apiToken: API_TOKEN, groups, folder, name: "all" };
+      for (const group of groups) await timeOf(target, group);
+      return await measure(target, server);
+    } finally {
+      await server.stop();
+    }
+  } finally {
+    await shape.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Offers a worker ever more. */
+async function offered(title: string, target: Target, server: BenchServer, seconds: number): Promise<string> {
+  // The code that is run first is slow.
+  await loadAtOnce(target, seconds, 64);
+  const peak = (await loadAtOnce(target, seconds, 64)).acceptedPerSecond;
+  const rows: Measured[] = [];
+  const measure = async (name: string, rate: number | undefined, load: () => Promise<Answered>) => {
+    server.forgetPeak();
+    const answered = await load();
+    const recoveredMs = await untilPrompt(target);
+    const offeredRate = rate ?? answered.acceptedPerSecond + answered.refusedPerSecond;
+    rows.push({ ...answered, title: name, offered: offeredRate, peakMiB: server.peakMiB(), recoveredMs });
+    console.error(`${title}: ${name}`);
+  };
+  for (const share of RATES) {
+    await measure(`${share} × the peak`, share * peak, () => loadAtRate(target, seconds, share * peak));
+  }
+  for (const calls of FLOODS) {
+    await measure(`${count(calls)} at once, again and again`, undefined, () => loadAtOnce(target, seconds, calls));
+  }
+  return [
+    `### ${title}`,
+    "",
+    `The peak, with 64 calls at once: ${count(peak)} calls a second.`,
+    "",
+    "| load | offered a second | answered | refused | failed | p99 of answers, ms | p99 of refusals, ms | memory, MiB | prompt again after, ms |",
+    "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ...rows.map(
+      (row) =>
+        `| ${row.title} | ${count(row.offered)} | ${count(row.acceptedPerSecond)} | ${count(row.refusedPerSecond)} | ${row.failed} | ${ms(row.p99)} | ${ms(row.refusedP99)} | ${row.peakMiB.toFixed(0)} | ${row.recoveredMs.toFixed(0)} |`,
+    ),
+  ].join("\n");
+}
+
+/** Measures calls to the groups of one shard, and at the same time to those of the others, while it is slow. */
+async function slowShard(cluster: TestCluster, target: Target, seconds: number): Promise<string> {
+  const [slow, ...others] = cluster.nodes.slice(0, 3) as [TestRedis, ...TestRedis[]];
+  const there = { ...target, groups: await groupsAt(slow), name: "slow" };
+  const elsewhere = { ...target, groups: (await Promise.all(others.map(groupsAt))).flat(), name: "others" };
+  const states: readonly [string, () => () => Promise<unknown>][] = [
+    ["well", () => async () => {}],
+    ["holds answers back for 400 ms, twice a second", () => pauseAgainAndAgain(slow)],
+    [
+      "is silent",
+      () => {
+        slow.freeze();
+        return async () => slow.thaw();
+      },
+    ],
+  ];
+  const lines = [
+    "Calls at 1,000 a second to the groups of one shard, and at the same time to those of the two others:",
+    "",
+    "| that shard | its groups: answered a second | p99, ms | failed or refused | other groups: answered a second | p99, ms | failed or refused |",
+    "|---|--:|--:|--:|--:|--:|--:|",
+  ];
+  for (const [title, begin] of states) {
+    const end = begin();
+    const both = await Promise.all([there, elsewhere].map((each) => loadAtRate(each, seconds, 1000)));
+    await end();
+    const cells = both.flatMap(({ acceptedPerSecond, p99, failed, refusedPerSecond }) => [
+      count(acceptedPerSecond),
+      ms(p99),
+      count(failed + refusedPerSecond * seconds),
+    ]);
+    lines.push(`| ${title} | ${cells.join(" | ")} |`);
+    console.error(`Cluster: a shard ${title}`);
+  }
+  return lines.join("\n");
+}
+
+/** Makes a node hold back all answers for most of the time. Returns what ends that. */
+function pauseAgainAndAgain(node: TestRedis): () => Promise<unknown> {
+  const hold = () => ask(node, "CLIENT", "PAUSE", "400", "ALL").catch(() => {});
+  void hold();
+  const timer = setInterval(hold, 500);
+  return async () => {
+    clearInterval(timer);
+    await ask(node, "CLIENT", "UNPAUSE");
+  };
+}
+
+/** The ids of the groups that a node has. */
+async function groupsAt(node: TestRedis): Promise<string[]> {
+  const keys = (await ask(node, "KEYS", "ug:{*}:group:*")) as string[];
+  return keys.map((key) => key.slice(key.indexOf("}:group:") + "}:group:".length));
+}
+
+/** Waits for a prompt answer. Returns how long it took, in milliseconds. */
+async function untilPrompt(target: Target): Promise<number> {
+  const began = performance.now();
+  for (;;) {
+    const took = await timeOf(target, target.groups[0] as string).catch(() => Number.POSITIVE_INFINITY);
+    if (took < PROMPT_MS) return performance.now() - began - took;
+  }
+}
+
+/** How long a call takes that is answered with a group, in milliseconds. @throws when it is answered otherwise */
+async function timeOf({ url, apiToken }: Target, group: string): Promise<number> {
+  const began = performance.now();
+  const response = await fetch(`${url}/api/user?user_group_id=${group}`, {
+    headers: { authorization: `Token ${apiToken}` },
+  });
+  const text = await response.text();
+  if (response.status !== 200) throw new Error(`a call was answered with ${response.status}: ${text}`);
+  return performance.now() - began;
+}
+
+function count(number: number): string {
+  return Math.round(number).toLocaleString("en");
+}
+
+function ms(time: number): string {
+  return Number.isNaN(time) ? "–" : time.toFixed(time < 10 ? 1 : 0);
+}
