@@ -13,7 +13,7 @@ import {
   newSentinels,
   newServer,
 } from "./support/opened.ts";
-import { MASTER } from "./support/redis-sentinel.ts";
+import { MASTER, startSentinel } from "./support/redis-sentinel.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { freePort } from "./support/wait.ts";
 
@@ -142,6 +142,19 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
     await cluster.whole();
   });
 
+  it("a master and its Sentinels are used", async () => {
+    const [masterPort, sentinelPort] = [await freePort(), await freePort()];
+    await newRedis(args(masterPort));
+    const settings = [...optionLines(args(sentinelPort)), "tls-replication yes"];
+    const sentinel = await startSentinel(masterPort, {}, settings);
+    closeLater(() => sentinel.stop());
+    const url = `rediss-sentinel://127.0.0.1:${sentinelPort}/0#${MASTER}`;
+    expect(await fault(url)).toMatch(/^unavailable: .*certificate/);
+    const env = { REDIS_CA_FILE: ca.certFile };
+    const { groups } = grpcClients(await newServer({ redisUrl: url, env }));
+    expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(true);
+  });
+
   it("one node is used, and without the authority it is not trusted", async () => {
     const port = await freePort();
     await newRedis(args(port));
@@ -170,3 +183,8 @@ describeWithRedis("a password of the nodes", () => {
     expect(await fault(cluster.url.replace("://", "://:right-password@"))).toBe("opened");
   });
 });
+
+/** Options of a command line as lines of a configuration. */
+function optionLines(options: readonly string[]): string[] {
+  return options.join(" ").split("--").slice(1);
+}

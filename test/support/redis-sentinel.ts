@@ -79,7 +79,7 @@ export async function startSentinels({
     nodes.push(first);
     const replicaArgs = ["--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1", String(first.port), ...args];
     nodes.push(...(await Promise.all([startRedis(replicaArgs), startRedis(replicaArgs)])));
-    for (let i = 0; i < 3; i++) sentinels.push(await startSentinel(first.port, downAfterMs, password));
+    for (let i = 0; i < 3; i++) sentinels.push(await startSentinel(first.port, { downAfterMs, ...auth }));
     await whole();
   } catch (error) {
     await stop();
@@ -96,14 +96,20 @@ export async function startSentinels({
   };
 }
 
-interface Sentinel {
+/** A Sentinel of our own. */
+export interface Sentinel {
   readonly port: number;
   isRunning(): boolean;
   kill(): Promise<void>;
   stop(): Promise<void>;
 }
 
-async function startSentinel(masterPort: number, downAfterMs: number, password: string | undefined): Promise<Sentinel> {
+/** Starts a Sentinel that looks after the master at a port. @param settings further lines of its configuration */
+export async function startSentinel(
+  masterPort: number,
+  { downAfterMs = 30_000, password }: Pick<SentinelOptions, "downAfterMs" | "password"> = {},
+  settings: readonly string[] = [],
+): Promise<Sentinel> {
   const folder = mkdtempSync(join(tmpdir(), "ugs-sentinel-"));
   const port = await freePort();
   // Sentinel writes what it learns into its file.
@@ -116,6 +122,7 @@ async function startSentinel(masterPort: number, downAfterMs: number, password: 
     `sentinel down-after-milliseconds ${MASTER} ${downAfterMs}`,
     `sentinel failover-timeout ${MASTER} 4000`,
     ...(password === undefined ? [] : [`requirepass ${password}`]),
+    ...settings,
   ];
   writeFileSync(file, lines.join("\n"));
   const child: ChildProcess = spawn(findRedisServer() ?? "", [file, "--sentinel"], { stdio: "ignore" });
