@@ -97,7 +97,10 @@ async function withShape(
 async function offered(title: string, target: Target, server: BenchServer, seconds: number): Promise<string> {
   // The code that is run first is slow.
   await loadAtOnce(target, seconds, 64);
+  const cpu = server.cpuSeconds();
   const peak = (await loadAtOnce(target, seconds, 64)).acceptedPerSecond;
+  // The load's warm-up, which takes a second, is in both.
+  const micros = ((server.cpuSeconds() - cpu) * 1e6) / (peak * (seconds + 1));
   const rows: Measured[] = [];
   const measure = async (name: string, rate: number | undefined, load: () => Promise<Answered>) => {
     server.forgetPeak();
@@ -116,7 +119,7 @@ async function offered(title: string, target: Target, server: BenchServer, secon
   return [
     `### ${title}`,
     "",
-    `The peak, with 64 calls at once: ${count(peak)} calls a second.`,
+    `The peak, with 64 calls at once: ${count(peak)} calls a second, at ${micros.toFixed(0)} µs of CPU each.`,
     "",
     "| load | offered a second | answered | refused | failed | p99 of answers, ms | p99 of refusals, ms | memory, MiB | prompt again after, ms |",
     "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
