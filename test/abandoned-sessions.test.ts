@@ -1,7 +1,10 @@
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
 import { describe, expect, it } from "vitest";
-import { FLAG, FRAME, frame, HELLO, requestHeaders } from "./support/http2-frames.ts";
-import { waitFor } from "./support/wait.ts";
+import { FLAG, FRAME, frame, HELLO, numberFrame, PREFACE, requestHeaders } from "./support/http2-frames.ts";
+import { descriptorsOf } from "./support/process-usage.ts";
+import { VARIANTS } from "./support/variants.ts";
+import { pause, waitFor } from "./support/wait.ts";
 import { watchedPort } from "./support/watched-port.ts";
 
 const CONNECTIONS = 1500;
@@ -54,5 +57,76 @@ describe.each(["node", "deno"] as const)("HTTP/2 connections that clients reset,
       20_000,
     );
     expect(left[0]).toBeLessThan(MAX_BYTES_EACH);
+  });
+});
+
+const GARBAGE = Buffer.alloc(50, 0x89);
+const WAITING = requestHeaders(1, { ":path": "/stream" });
+const GO_AWAY = frame(FRAME.goAway, 0, 0, Buffer.alloc(8));
+
+/** What is against the protocol. */
+const BROKEN: readonly (readonly [string, readonly Uint8Array[]])[] = [
+  ["garbage instead of SETTINGS", [PREFACE, GARBAGE]],
+  ["garbage", [HELLO, GARBAGE]],
+  ["garbage while a request waits", [HELLO, WAITING, GARBAGE]],
+  ["an answer to a PING that was never sent", [HELLO, frame(FRAME.ping, FLAG.ack, 0, Buffer.alloc(8))]],
+  ["GOAWAY and garbage", [HELLO, GO_AWAY, GARBAGE]],
+  ["SETTINGS of a wrong length", [PREFACE, frame(FRAME.settings, 0, 0, Buffer.alloc(5))]],
+  ["DATA on no stream", [HELLO, frame(FRAME.data, 0, 0, Buffer.alloc(10))]],
+  ["fields that HPACK does not have", [HELLO, frame(FRAME.headers, FLAG.endHeaders, 1, Buffer.of(0xff, 0xff, 0xff))]],
+  ["a WINDOW_UPDATE of 0", [HELLO, numberFrame(FRAME.windowUpdate, 0, 0)]],
+  ["a frame that is too long", [HELLO, frame(FRAME.data, 0, 1, Buffer.alloc(20_000))]],
+];
+
+/** How a client leaves its connection. */
+const ENDINGS: readonly (readonly [string, (tcp: Socket, socket: Socket) => void])[] = [
+  ["reset", (tcp) => void tcp.resetAndDestroy()],
+  ["ended", (_tcp, socket) => void socket.resume().end()],
+];
+
+// Deno ends such connections itself, and keeps some KiB of each connection that a client ends, broken or not.
+const ON_NODE = VARIANTS.filter(({ runtime }) => runtime === "node");
+
+describe.each(ON_NODE)("HTTP/2 connections that break the protocol on Node, TLS $secure:", ({ secure, tls }) => {
+  const { port, heldBytes } = watchedPort("node", { deadSessionCheckMs: 100, tls: tls?.server });
+  // Handshakes take long. Over TLS a few ways to break it must do.
+  const [connections, broken] = secure ? [300, BROKEN.slice(0, 4)] : [600, BROKEN];
+  const cases = broken.flatMap(([what, said]) => ENDINGS.map(([how, end]) => ({ what, how, said, end })));
+
+  async function connectOnce({ said, end }: (typeof cases)[number]): Promise<Socket> {
+    const tcp = connect({ host: "127.0.0.1", port: Number(new URL(port.url).port) });
+    const socket = secure ? connectTls({ socket: tcp, rejectUnauthorized: false, ALPNProtocols: ["h2"] }) : tcp;
+    for (const one of [tcp, socket]) one.on("error", () => {});
+    await new Promise((resolve) => socket.once(secure ? "secureConnect" : "connect", resolve));
+    await new Promise((resolve) => socket.write(Buffer.concat(said), resolve));
+    // For most of it to be read first.
+    await pause(5);
+    end(tcp, socket);
+    return socket;
+  }
+
+  /** Makes connections, and waits until the server has closed them. */
+  async function leave(how: (typeof cases)[number], count: number): Promise<void> {
+    const open = descriptorsOf(port.pid);
+    const left: Socket[] = [];
+    for (let done = 0; done < count; done += 50) {
+      left.push(...(await Promise.all(Array.from({ length: 50 }, () => connectOnce(how)))));
+    }
+    // A runtime opens some for itself when it is first used.
+    await waitFor("the connections are closed", () => descriptorsOf(port.pid) <= open + 4);
+    for (const socket of left) socket.destroy();
+  }
+
+  it.sequential.each(cases)("leave nothing behind after $what, when they are $how", async (how) => {
+    // The first ones fill caches, and their sessions are still being torn down when their connections are closed.
+    await leave(how, 100);
+    await pause(500);
+    const before = await heldBytes();
+    await leave(how, connections);
+    await waitFor(
+      "their memory comes back",
+      async () => ((await heldBytes()) - before) / connections < MAX_BYTES_EACH,
+      20_000,
+    );
   });
 });

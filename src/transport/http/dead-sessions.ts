@@ -90,9 +90,19 @@ function check(watched: Watched): void {
   watched.seenBytes = bytesRead;
 }
 
-/** Whether the peer does not read. Then a healthy session cannot send its PING either, and other limits apply. */
-function isBlocked({ _handle }: Socket & { readonly _handle?: { readonly writeQueueSize?: number } | null }): boolean {
-  return (_handle?.writeQueueSize ?? 0) > 0;
+/** What is left to write, in bytes. Private to node:net and node:tls; where it is missing, no peer counts as blocked. */
+interface Handle {
+  readonly writeQueueSize?: number;
+  /** What a TLS handle writes to. */
+  readonly _parent?: Handle;
+}
+
+/**
+ * Whether the peer does not read. Then a healthy session cannot send its PING either, and other limits apply. What
+ * counts is the TCP connection: TLS keeps what it could not write to a connection that was reset.
+ */
+function isBlocked({ _handle }: Socket & { readonly _handle?: Handle | null }): boolean {
+  return ((_handle?._parent ?? _handle)?.writeQueueSize ?? 0) > 0;
 }
 
 function ping(watched: Watched, bytesRead: number): void {
