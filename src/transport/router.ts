@@ -16,12 +16,13 @@ import { Cors, type CorsOptions } from "./http/cors.ts";
 import type { Refuse } from "./http/dispatch.ts";
 import { Admission, type AdmissionOptions, type AdmittedCall } from "./protocol/admission.ts";
 import { UnaryCall } from "./protocol/call.ts";
-import { formatOf, isRpcOnly } from "./protocol/content-types.ts";
+import { type CallFormat, formatOf, isRpcOnly } from "./protocol/content-types.ts";
 import { errorResponse } from "./protocol/error-responses.ts";
 import { collectRpcs, type Rpc, type RpcOptions, type UnaryMethod } from "./protocol/methods.ts";
 import { RecordHeaders, recordOf } from "./protocol/record-headers.ts";
 import {
   asConnectError,
+  bareRefusal,
   defaultError,
   REFUSAL_STATUS,
   type Refusal,
@@ -53,11 +54,6 @@ const RPC_PATH = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;
  * endpoint.
  */
 export class Router {
-  /**
-   * Makes the response to refused requests. Undefined without `onRefused`: then requests that are not calls get a bare
-   * status.
-   */
-  readonly refuse: Refuse | undefined;
   readonly #options: RouterOptions;
   readonly #admission: Admission;
   readonly #rpcs = new Map<string, Rpc>();
@@ -70,7 +66,6 @@ export class Router {
     this.#admission = new Admission(options);
     this.#cors = options.cors && new Cors(options.cors);
     this.#httpError = options.httpError ?? ((error) => errorResponse(formatOf("application/json"), error));
-    this.refuse = options.onRefused && ((...refused) => this.#refuse(...refused));
     for (const { handler, unary } of collectRpcs(options)) {
       this.#rpcs.set((options.requestPathPrefix ?? "") + handler.requestPath, { handler: withWebText(handler), unary });
       if (unary) this.#unary.set(unary.desc, unary);
@@ -78,7 +73,7 @@ export class Router {
   }
 
   readonly find: Find = (httpMethod, target, headers) => {
-    if (!PLAIN_TARGET.test(target)) return respondWith(this.#refuse({ kind: "malformed-http" }, headers));
+    if (!PLAIN_TARGET.test(target)) return respondWith(this.refuse({ kind: "malformed-http" }, headers));
     const path = pathOf(target);
     const rpc = this.#rpcs.get(path);
     if (rpc) return this.#withCors(this.#call(rpc, httpMethod, target, headers), headers);
@@ -90,8 +85,8 @@ export class Router {
       const isRpcCall = isRpc || format.protocol !== "connect";
       const request = { ...unroutedRequest(headers), protocolName: isRpcCall ? format.protocol : undefined };
       // Connect's clients know a missing RPC by the HTTP status.
-      if (format.protocol === "connect") return respondWith(this.#httpRefusal({ kind: "not-found" }, request));
-      return respondWith(this.#refusalResponse({ kind: "not-found" }, headers, request));
+      const isHttp = format.protocol === "connect";
+      return this.#refused({ kind: "not-found" }, request, isHttp ? undefined : format);
     };
     return isRpc ? (this.#preflight(httpMethod, headers) ?? this.#withCors(missing(), headers)) : missing();
   };
@@ -106,24 +101,19 @@ export class Router {
     });
   }
 
-  /** Routes a request to Connect's own handler: streaming calls and, without `onRefused`, requests that it refuses. */
+  /** Routes a streaming call to Connect's own handler, and refuses whatever no handler serves. */
   #stream({ handler, unary }: Rpc, httpMethod: string, headers: HeaderRecord): Found {
     const { method, allowedMethods } = handler;
-    const isRefusing = this.refuse !== undefined;
     const format = formatOf(headers["content-type"]);
     const request = { ...unroutedRequest(headers), method, protocolName: format.protocol };
-    if (isRefusing && !allowedMethods.includes(httpMethod)) {
-      return respondWith(
-        this.#refusalResponse({ kind: "http-method", httpMethod, allowed: allowedMethods }, headers, request),
-      );
+    if (!allowedMethods.includes(httpMethod)) {
+      return this.#refused({ kind: "http-method", httpMethod, allowed: allowedMethods }, request, format);
     }
     return this.#admit(method, format.protocol, headers, {
       onAdmitted: ({ contextValues }) => {
         // Every valid unary request has been routed already, so this one is invalid for a unary method.
         const isServed = !unary && handler.supportedContentType(String(headers["content-type"] ?? ""));
-        if (isRefusing && !isServed)
-          return respondWith(this.#refusalResponse({ kind: "content-type" }, headers, request));
-        return { handler, contextValues };
+        return isServed ? { handler, contextValues } : this.#refused({ kind: "content-type" }, request, format);
       },
       onDenied: (error) => errorResponse(format, error),
     });
@@ -133,7 +123,7 @@ export class Router {
     const method = methods.get(httpMethod);
     if (!method) {
       const refusal: Refusal = { kind: "http-method", httpMethod, allowed: [...methods.keys()] };
-      return respondWith(this.#httpRefusal(refusal, { ...unroutedRequest(headers), protocolName }));
+      return this.#refused(refusal, { ...unroutedRequest(headers), protocolName });
     }
     const { rpc } = method;
     if (!rpc) {
@@ -225,7 +215,10 @@ export class Router {
   #withoutRpc(headers: HeaderRecord): EndpointCall {
     return {
       invoke: () => Promise.reject(new TypeError("the endpoint names no RPC")),
-      toError: (error) => this.#errorFor({ kind: "endpoint", error }, unroutedRequest(headers)),
+      toError: (error) => {
+        const refusal: Refusal = { kind: "endpoint", error };
+        return this.#options.onRefused?.(refusal, unroutedRequest(headers)) ?? defaultError(refusal);
+      },
     };
   }
 
@@ -239,33 +232,26 @@ export class Router {
   }
 
   /** The response to a request that is refused before it is routed. Pages of other origins may read it, too. */
-  #refuse(refusal: Refusal, headers: HeaderRecord, method?: DescMethod): HttpResponse {
-    const protocolName = method && formatOf(headers["content-type"]).protocol;
-    const response = this.#refusalResponse(refusal, headers, { ...unroutedRequest(headers), method, protocolName });
+  readonly refuse: Refuse = (refusal, headers, method) => {
+    const format = formatOf(headers["content-type"]);
+    const request = { ...unroutedRequest(headers), method, protocolName: method && format.protocol };
+    const isRpc = method !== undefined || isRpcOnly(format);
+    const response = this.#refusalResponse(refusal, request, isRpc ? format : undefined);
     return { ...response, headers: { ...response.headers, ...this.#cors?.headersFor(headers) } };
+  };
+
+  #refused(refusal: Refusal, request: RefusedRequest, format?: CallFormat): Route {
+    return respondWith(this.#refusalResponse(refusal, request, format));
   }
 
   /**
-   * The response to a refused request: in the RPC protocol that its content type names, if the type is specific to
-   * RPCs.
+   * The response to a refused request: in the format of the RPC, if it is one. Without `onRefused` it is a bare status,
+   * as from Connect.
    */
-  #refusalResponse(refusal: Refusal, headers: HeaderRecord, request: RefusedRequest): HttpResponse {
-    const format = formatOf(headers["content-type"]);
-    if (request.method === undefined && !isRpcOnly(format)) return this.#httpRefusal(refusal, request);
-    const status = REFUSAL_STATUS[refusal.kind];
-    return this.#options.onRefused
-      ? errorResponse(format, this.#errorFor(refusal, request), status)
-      : { status: status ?? 400, headers: {}, body: "" };
-  }
-
-  /** The response to a refused request that is not an RPC. */
-  #httpRefusal(refusal: Refusal, request: RefusedRequest): HttpResponse {
-    if (this.#options.onRefused) return this.#httpError(this.#errorFor(refusal, request));
-    return { status: REFUSAL_STATUS[refusal.kind] ?? 400, headers: {}, body: "" };
-  }
-
-  #errorFor(refusal: Refusal, request: RefusedRequest): ConnectError {
-    return this.#options.onRefused?.(refusal, request) ?? defaultError(refusal);
+  #refusalResponse(refusal: Refusal, request: RefusedRequest, format?: CallFormat): HttpResponse {
+    const error = this.#options.onRefused?.(refusal, request);
+    if (!error) return bareRefusal(refusal);
+    return format ? errorResponse(format, error, REFUSAL_STATUS[refusal.kind]) : this.#httpError(error);
   }
 }
 

@@ -1,5 +1,4 @@
 import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
-import { REFUSAL_STATUS } from "../protocol/refusals.ts";
 import { BodyBuffer } from "./body.ts";
 import type { BudgetEntry, EvictionReason, MemoryBudget } from "./memory-budget.ts";
 import type { ExchangeLimits } from "./node-io.ts";
@@ -47,11 +46,7 @@ type FetchLimits = Pick<ExchangeLimits, "bodies" | "refuse" | "evictionRefusals"
 async function exchange(request: Request, headers: HeaderRecord, route: Route, limits: FetchLimits): Promise<Response> {
   const body = await readBody(request.body, route, limits.bodies);
   if (typeof body === "string") {
-    const refusal = limits.evictionRefusals[body];
-    const status = REFUSAL_STATUS[refusal.kind] ?? 400;
-    return limits.refuse
-      ? toFetchResponse(limits.refuse(refusal, headers), request.method)
-      : new Response(null, { status });
+    return toFetchResponse(limits.refuse(limits.evictionRefusals[body], headers), request.method);
   }
   const httpRequest: HttpRequest = {
     httpMethod: request.method,

@@ -1,5 +1,6 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
+import type { HttpResponse } from "../exchange.ts";
 import { formatOf } from "./content-types.ts";
 
 /** Why a request is refused before it becomes a call. `error` is Connect's error, if it has one. */
@@ -60,6 +61,11 @@ export const REFUSAL_STATUS: { readonly [kind in Refusal["kind"]]?: number } = {
   "header-too-large": 431,
   "too-many-bodies": 503,
 };
+
+/** The response to a refused request that is not a call, if `onRefused` provides no error: a bare status. */
+export function bareRefusal({ kind }: Refusal): HttpResponse {
+  return { status: REFUSAL_STATUS[kind] ?? 400, headers: {}, body: "" };
+}
 
 /** The error for the client, if `onRefused` does not provide one. */
 export function defaultError(refusal: Refusal): ConnectError {

@@ -2,7 +2,7 @@ import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
 import type { AdmittedCall } from "./admission.ts";
 import { serveConnect } from "./connect.ts";
-import { type CallFormat, formatOf } from "./content-types.ts";
+import { type CallFormat, formatOf, isRpcOnly } from "./content-types.ts";
 import { exceedsEnvelope, exceedsWebText } from "./envelopes.ts";
 import { errorResponse } from "./error-responses.ts";
 import { serveGrpc } from "./grpc.ts";
@@ -35,7 +35,9 @@ function getFormat(
   headers: HeaderRecord,
 ): CallFormat | undefined {
   if (httpMethod !== "GET" || desc.idempotency !== MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS) return undefined;
-  if (headers["content-type"] !== undefined) return undefined;
+  // A GET needs no content type, but one that is not Connect's is refused.
+  const type = headers["content-type"];
+  if (type && (!formatOf(type).isKnown || isRpcOnly(formatOf(type)))) return undefined;
   return GET_FORMATS[new URL(target, "http://localhost").searchParams.get("encoding") ?? ""];
 }
 
