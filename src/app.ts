@@ -15,7 +15,7 @@ import { type Observers, observeInterceptor, observeRefusals, prepareSeries } fr
 import { routes } from "./rpc/routes.ts";
 import { SharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
-import { COMPRESSIONS, type Endpoint, type ServeOptions } from "./transport/index.ts";
+import type { Endpoint, ServeOptions } from "./transport/index.ts";
 
 /** What the service depends on. */
 export interface AppParts {
@@ -90,7 +90,7 @@ export function createApp(parts: AppParts): App {
 
   const common = {
     onRefused: observeRefusals(observers),
-    httpError: (error: Parameters<typeof errorResponse>[0]) => errorResponse(error),
+    httpError: errorResponse,
     onError: (error: unknown) => logger.error(errorFields(error), "request failed"),
   };
   const service: ServeOptions = {
@@ -113,7 +113,6 @@ export function createApp(parts: AppParts): App {
       responseHeaders: ["x-request-id", "retry-after"],
     },
     readMaxBytes: MAX_MESSAGE_BYTES,
-    acceptCompression: [...COMPRESSIONS],
     jsonOptions: JSON_OPTIONS,
     streamsSignal: shutdownSignal,
     maxCalls: { max: MAX_CALLS, isExempt: isOpen },

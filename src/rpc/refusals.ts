@@ -1,7 +1,6 @@
 import type { DescField, DescMessage, DescMethod, DescOneof } from "@bufbuild/protobuf";
 import { isFieldError } from "@bufbuild/protobuf/reflect";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { MAX_MESSAGE_BYTES } from "../limits.ts";
 import type { Refusal, RefusedRequest } from "../transport/index.ts";
 import { addDetail, callError, reasonOfCode, toCallError } from "./errors.ts";
 import type { FieldViolation } from "./violations.ts";
@@ -48,7 +47,9 @@ export function refusedError(
     case "http-method":
       return methodNotAllowed(refusal.httpMethod, refusal.allowed);
     case "content-type":
-      return unsupportedType(CONTENT_TYPES);
+      return unsupportedType(protocolName === "rest" ? REST_TYPE : RPC_TYPES);
+    case "content-encoding":
+      return unsupportedType(`the Content-Encoding must be one of ${refusal.accepted.join(", ")}`);
     case "message-too-large":
       return tooLarge(refusal.limit);
     case "malformed-compression":
@@ -67,7 +68,8 @@ const MALFORMED_HTTP =
   "this is not well-formed HTTP: percent-encode what is not ASCII in the target; over HTTP/1.1 send a request line, then fields such as Host: example.com, then an empty line";
 const EXPECTATION_FAILED = "the header Expect may say 100-continue and nothing else";
 const NOTHING_HERE = "nothing is served at this path; the REST interface is at /api/user";
-const CONTENT_TYPES = "the Content-Type must be that of Connect, such as application/json, of gRPC or of gRPC-Web";
+const REST_TYPE = "the Content-Type must be application/json";
+const RPC_TYPES = "the Content-Type must be that of Connect, such as application/json, of gRPC or of gRPC-Web";
 
 function requestTimeout({ headerMs, requestMs }: Refusal & { readonly kind: "request-timeout" }): string {
   const [header, all] = [headerMs / 1000, requestMs / 1000];
@@ -106,8 +108,7 @@ function methodNotAllowed(httpMethod: string, allowed: readonly string[]): Conne
   return error;
 }
 
-/** The error for an unsupported content type or encoding. */
-export function unsupportedType(message: string): ConnectError {
+function unsupportedType(message: string): ConnectError {
   return callError(Code.InvalidArgument, message, { reason: "UNSUPPORTED_MEDIA_TYPE" });
 }
 
@@ -150,8 +151,7 @@ export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
   return malformed("the body is not valid JSON in UTF-8", [], cause);
 }
 
-/** The error for a message over the limit, in bytes. */
-export function tooLarge(limit: number = MAX_MESSAGE_BYTES): ConnectError {
+function tooLarge(limit: number): ConnectError {
   const message = `the request is larger than ${limit} bytes; send less`;
   return callError(Code.ResourceExhausted, message, { reason: "MESSAGE_TOO_LARGE" });
 }

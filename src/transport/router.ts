@@ -1,11 +1,9 @@
-import type { DescMethod, DescMethodUnary, Message } from "@bufbuild/protobuf";
-import type { ConnectError } from "@connectrpc/connect";
-import type { Endpoint, EndpointCall, EndpointMethod } from "./endpoints.ts";
+import type { DescMethod, DescMethodUnary } from "@bufbuild/protobuf";
+import { type Endpoint, type EndpointOptions, EndpointRoute, type HttpError, refusedResponse } from "./endpoints.ts";
 import {
   type Find,
   type Found,
   type HeaderRecord,
-  type HttpRequest,
   type HttpResponse,
   pathOf,
   type Route,
@@ -14,20 +12,13 @@ import {
 } from "./exchange.ts";
 import { Cors, type CorsOptions } from "./http/cors.ts";
 import type { Refuse } from "./http/dispatch.ts";
-import { Admission, type AdmissionOptions, type AdmittedCall } from "./protocol/admission.ts";
-import { UnaryCall } from "./protocol/call.ts";
+import { Admission, type AdmissionOptions, AdmittedCall } from "./protocol/admission.ts";
+import { COMPRESSIONS } from "./protocol/compression.ts";
 import { type CallFormat, formatOf, isRpcOnly } from "./protocol/content-types.ts";
 import { errorResponse } from "./protocol/error-responses.ts";
 import { collectRpcs, type Rpc, type RpcOptions, type UnaryMethod } from "./protocol/methods.ts";
-import { RecordHeaders, recordOf } from "./protocol/record-headers.ts";
-import {
-  asConnectError,
-  bareRefusal,
-  defaultError,
-  REFUSAL_STATUS,
-  type Refusal,
-  type RefusedRequest,
-} from "./protocol/refusals.ts";
+import { RecordHeaders } from "./protocol/record-headers.ts";
+import { bareRefusal, type Refusal, type Refused, type RefusedRequest, refuse } from "./protocol/refusals.ts";
 import { UnaryRoute, unaryFormat } from "./protocol/unary-route.ts";
 import { withWebText } from "./protocol/web-text.ts";
 
@@ -40,7 +31,7 @@ export interface RouterOptions extends RpcOptions, AdmissionOptions {
   /** What pages of other origins may do with the RPCs. Default: nothing. */
   readonly cors?: CorsOptions;
   /** Makes the error response of requests that are not RPCs. Default: as for Connect's unary calls. */
-  readonly httpError?: (error: ConnectError) => HttpResponse;
+  readonly httpError?: HttpError;
 }
 
 /** A request target is visible ASCII (RFC 9112, 3.2). HTTP/2 servers and proxies interpret other bytes differently. */
@@ -59,13 +50,16 @@ export class Router {
   readonly #rpcs = new Map<string, Rpc>();
   readonly #unary = new Map<DescMethodUnary, UnaryMethod>();
   readonly #cors: Cors | undefined;
-  readonly #httpError: (error: ConnectError) => HttpResponse;
+  readonly #endpoints: EndpointOptions;
 
   constructor(options: RouterOptions) {
     this.#options = options;
     this.#admission = new Admission(options);
     this.#cors = options.cors && new Cors(options.cors);
-    this.#httpError = options.httpError ?? ((error) => errorResponse(formatOf("application/json"), error));
+    this.#endpoints = {
+      httpError: options.httpError ?? ((error, status) => errorResponse(formatOf("application/json"), error, status)),
+      compressions: options.acceptCompression ?? COMPRESSIONS,
+    };
     for (const { handler, unary } of collectRpcs(options)) {
       this.#rpcs.set((options.requestPathPrefix ?? "") + handler.requestPath, { handler: withWebText(handler), unary });
       if (unary) this.#unary.set(unary.desc, unary);
@@ -97,7 +91,7 @@ export class Router {
     if (!format) return this.#preflight(httpMethod, headers) ?? this.#stream(rpc, httpMethod, headers);
     return this.#admit(unary.desc, format.protocol, headers, {
       onAdmitted: (admitted) => new UnaryRoute(unary, format, admitted),
-      onDenied: (error) => errorResponse(format, error),
+      onDenied: ({ error }) => errorResponse(format, error),
     });
   }
 
@@ -115,7 +109,7 @@ export class Router {
         const isServed = !unary && handler.supportedContentType(String(headers["content-type"] ?? ""));
         return isServed ? { handler, contextValues } : this.#refused({ kind: "content-type" }, request, format);
       },
-      onDenied: (error) => errorResponse(format, error),
+      onDenied: ({ error }) => errorResponse(format, error),
     });
   }
 
@@ -127,12 +121,17 @@ export class Router {
     }
     const { rpc } = method;
     if (!rpc) {
-      const call = this.#withoutRpc(headers);
-      return { ...bodyLimit(method), serve: (request) => this.#serveEndpoint(method, request, call) };
+      const { onRefused } = this.#options;
+      const refuseIt = (refusal: Refusal) => refuse(refusal, unroutedRequest(headers), onRefused);
+      return new EndpointRoute({ method, refuse: refuseIt }, this.#endpoints);
     }
     return this.#admit(rpc, protocolName ?? "http", headers, {
-      onAdmitted: (admitted) => this.#endpointRoute(method, rpc, admitted),
-      onDenied: this.#httpError,
+      onAdmitted: (admitted) =>
+        new EndpointRoute(
+          { method, refuse: (refusal) => admitted.refuse(refusal), call: { admitted, rpc: this.#unary.get(rpc) } },
+          this.#endpoints,
+        ),
+      onDenied: (refused) => refusedResponse(refused, this.#endpoints.httpError),
     });
   }
 
@@ -143,83 +142,13 @@ export class Router {
     headers: HeaderRecord,
     then: {
       readonly onAdmitted: (admitted: AdmittedCall) => Route | StreamRoute;
-      readonly onDenied: (error: ConnectError) => HttpResponse;
+      readonly onDenied: (refused: Refused) => HttpResponse;
     },
   ): Found {
-    const refuse = (reason: unknown) => respondWith(then.onDenied(asConnectError(reason)));
-    try {
-      const admitted = this.#admission.admit(method, protocolName, headers);
-      return admitted instanceof Promise ? admitted.then(then.onAdmitted, refuse) : then.onAdmitted(admitted);
-    } catch (reason) {
-      return refuse(reason);
-    }
-  }
-
-  #endpointRoute(method: EndpointMethod, rpc: DescMethodUnary, admitted: AdmittedCall): Route {
-    return {
-      ...bodyLimit(method),
-      serve: async (request) => {
-        let callFailure: unknown;
-        const call: EndpointCall = {
-          invoke: (message) =>
-            this.#invokeRpc(rpc, message, request, admitted).catch((failure) => {
-              callFailure = failure;
-              throw failure;
-            }),
-          // Interceptors have already converted, counted and logged the failure of the call.
-          toError: (failure) =>
-            failure === callFailure ? asConnectError(failure) : admitted.refuse({ kind: "endpoint", error: failure }),
-        };
-        try {
-          admitted.begin();
-        } catch (reason) {
-          return this.#httpError(asConnectError(reason));
-        }
-        return this.#serveEndpoint(method, request, call);
-      },
-      end: () => admitted.end(),
-    };
-  }
-
-  /** Calls a method through the interceptors, as a request for the RPC would. */
-  async #invokeRpc(
-    rpc: DescMethodUnary,
-    message: Message,
-    source: HttpRequest,
-    admitted: AdmittedCall,
-  ): ReturnType<EndpointCall["invoke"]> {
-    const method = this.#unary.get(rpc);
-    if (!method) throw new TypeError(`${rpc.name} is not routed`);
-    const { protocolName, header: requestHeader, contextValues } = admitted;
-    const answer = { timeoutMs: undefined, responseHeader: {}, responseTrailer: {} };
-    const call = new UnaryCall({ method, protocolName, source, requestHeader, contextValues, ...answer });
-    try {
-      const output = await call.invoke(message);
-      call.end();
-      return { message: output, headers: recordOf(call.responseHeader) };
-    } catch (failure) {
-      call.end(failure);
-      throw failure;
-    }
-  }
-
-  /** Serves an endpoint. Whatever it throws becomes an error response. */
-  async #serveEndpoint(method: EndpointMethod, request: HttpRequest, call: EndpointCall): Promise<HttpResponse> {
-    try {
-      return await method.serve(request, call);
-    } catch (failure) {
-      return this.#httpError(call.toError(failure));
-    }
-  }
-
-  #withoutRpc(headers: HeaderRecord): EndpointCall {
-    return {
-      invoke: () => Promise.reject(new TypeError("the endpoint names no RPC")),
-      toError: (error) => {
-        const refusal: Refusal = { kind: "endpoint", error };
-        return this.#options.onRefused?.(refusal, unroutedRequest(headers)) ?? defaultError(refusal);
-      },
-    };
+    const route = (decision: AdmittedCall | Refused) =>
+      decision instanceof AdmittedCall ? then.onAdmitted(decision) : respondWith(then.onDenied(decision));
+    const decision = this.#admission.admit(method, protocolName, headers);
+    return decision instanceof Promise ? decision.then(route) : route(decision);
   }
 
   #withCors(found: Found, headers: HeaderRecord): Found {
@@ -249,18 +178,15 @@ export class Router {
    * as from Connect.
    */
   #refusalResponse(refusal: Refusal, request: RefusedRequest, format?: CallFormat): HttpResponse {
-    const error = this.#options.onRefused?.(refusal, request);
-    if (!error) return bareRefusal(refusal);
-    return format ? errorResponse(format, error, REFUSAL_STATUS[refusal.kind]) : this.#httpError(error);
+    const { onRefused } = this.#options;
+    if (!onRefused) return bareRefusal(refusal);
+    const refused = refuse(refusal, request, onRefused);
+    if (!format) return refusedResponse(refused, this.#endpoints.httpError);
+    return errorResponse(format, refused.error, refused.status);
   }
 }
 
 /** Describes a request that is not for an RPC to `onRefused`. */
 function unroutedRequest(headers: HeaderRecord): RefusedRequest {
   return { method: undefined, protocolName: undefined, header: new RecordHeaders(headers), arrived: undefined };
-}
-
-/** How much of the body an endpoint wants: none of it unless it says so. */
-function bodyLimit({ maxBytes }: EndpointMethod): Pick<Route, "isTooLong"> {
-  return maxBytes === undefined ? {} : { isTooLong: (_head, total) => total > maxBytes };
 }

@@ -55,6 +55,7 @@ function connectStreamError({ isBinary }: CallFormat, error: ConnectError): Http
   return { status: 200, headers, body: envelopeOf(endStreamFlag, end) };
 }
 
-function httpStatusOf({ code }: ConnectError): number {
+/** The HTTP status of an error's code. */
+export function httpStatusOf({ code }: ConnectError): number {
   return code === Code.Canceled ? 499 : codeToHttpStatus(code);
 }

@@ -12,8 +12,8 @@ import {
   type UniversalHandlerOptions,
   validateUniversalHandlerOptions,
 } from "@connectrpc/connect/protocol";
-import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { binarySerialization, jsonSerialization, type Serialization } from "../codec/serialization.ts";
+import { COMPRESSIONS } from "./compression.ts";
 import type { RpcProtocol } from "./content-types.ts";
 
 /** A unary method with its implementation and options. */
@@ -44,7 +44,7 @@ export interface RpcOptions extends ConnectRouterOptions {
 /** Collects the methods that routes register, with the options that Connect's Node adapter would apply. */
 export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rpc[] {
   // This default belongs to the adapter, not the router. `validateUniversalHandlerOptions` supplies all others.
-  const base = { ...given, acceptCompression: given.acceptCompression ?? [compressionGzip, compressionBrotli] };
+  const base = { acceptCompression: [...COMPRESSIONS], ...given };
   const unary = new Map<DescMethod, UnaryMethod>();
   const add = (spec: MethodImplSpec, options: ConnectRouterOptions | undefined) => {
     if (spec.kind !== "unary") return;

@@ -7,7 +7,6 @@ import { exceedsEnvelope, exceedsWebText } from "./envelopes.ts";
 import { errorResponse } from "./error-responses.ts";
 import { serveGrpc } from "./grpc.ts";
 import type { UnaryMethod } from "./methods.ts";
-import { asConnectError } from "./refusals.ts";
 
 /** The format of a request to a unary method; undefined when the request must go to Connect's own handler. */
 export function unaryFormat(
@@ -61,11 +60,8 @@ export class UnaryRoute implements Route {
   }
 
   serve(request: HttpRequest): Promise<HttpResponse> {
-    try {
-      this.#admitted.begin();
-    } catch (reason) {
-      return Promise.resolve(errorResponse(this.#format, asConnectError(reason)));
-    }
+    const refused = this.#admitted.begin();
+    if (refused) return Promise.resolve(errorResponse(this.#format, refused.error));
     const serve = this.#format.protocol === "connect" ? serveConnect : serveGrpc;
     return serve(this.#method, request, this.#format, this.#admitted);
   }
