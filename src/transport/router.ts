@@ -18,7 +18,14 @@ import { type CallFormat, formatOf, isRpcOnly } from "./protocol/content-types.t
 import { errorResponse } from "./protocol/error-responses.ts";
 import { collectRpcs, type Rpc, type RpcOptions, type UnaryMethod } from "./protocol/methods.ts";
 import { RecordHeaders } from "./protocol/record-headers.ts";
-import { bareRefusal, type Refusal, type Refused, type RefusedRequest, refuse } from "./protocol/refusals.ts";
+import {
+  bareRefusal,
+  kReadMaxBytes,
+  type Refusal,
+  type Refused,
+  type RefusedRequest,
+  refuse,
+} from "./protocol/refusals.ts";
 import { UnaryRoute, unaryFormat } from "./protocol/unary-route.ts";
 import { withWebText } from "./protocol/web-text.ts";
 
@@ -60,8 +67,9 @@ export class Router {
       httpError: options.httpError ?? ((error, status) => errorResponse(formatOf("application/json"), error, status)),
       compressions: options.acceptCompression ?? COMPRESSIONS,
     };
-    for (const { handler, unary } of collectRpcs(options)) {
-      this.#rpcs.set((options.requestPathPrefix ?? "") + handler.requestPath, { handler: withWebText(handler), unary });
+    for (const { handler, unary, readMaxBytes } of collectRpcs(options)) {
+      const path = (options.requestPathPrefix ?? "") + handler.requestPath;
+      this.#rpcs.set(path, { handler: withWebText(handler), unary, readMaxBytes });
       if (unary) this.#unary.set(unary.desc, unary);
     }
   }
@@ -96,7 +104,7 @@ export class Router {
   }
 
   /** Routes a streaming call to Connect's own handler, and refuses whatever no handler serves. */
-  #stream({ handler, unary }: Rpc, httpMethod: string, headers: HeaderRecord): Found {
+  #stream({ handler, unary, readMaxBytes }: Rpc, httpMethod: string, headers: HeaderRecord): Found {
     const { method, allowedMethods } = handler;
     const format = formatOf(headers["content-type"]);
     const request = { ...unroutedRequest(headers), method, protocolName: format.protocol };
@@ -107,7 +115,8 @@ export class Router {
       onAdmitted: ({ contextValues }) => {
         // Every valid unary request has been routed already, so this one is invalid for a unary method.
         const isServed = !unary && handler.supportedContentType(String(headers["content-type"] ?? ""));
-        return isServed ? { handler, contextValues } : this.#refused({ kind: "content-type" }, request, format);
+        if (!isServed) return this.#refused({ kind: "content-type" }, request, format);
+        return { handler, contextValues: contextValues.set(kReadMaxBytes, readMaxBytes) };
       },
       onDenied: ({ error }) => errorResponse(format, error),
     });

@@ -32,6 +32,8 @@ export interface Rpc {
   readonly handler: UniversalHandler;
   /** This transport's; undefined for a streaming method. */
   readonly unary: UnaryMethod | undefined;
+  /** The size limit of a request message, in bytes. */
+  readonly readMaxBytes: number;
 }
 
 /** Routes, and Connect's options for them. */
@@ -45,10 +47,12 @@ export interface RpcOptions extends ConnectRouterOptions {
 export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rpc[] {
   // This default belongs to the adapter, not the router. `validateUniversalHandlerOptions` supplies all others.
   const base = { acceptCompression: [...COMPRESSIONS], ...given };
-  const unary = new Map<DescMethod, UnaryMethod>();
-  const add = (spec: MethodImplSpec, options: ConnectRouterOptions | undefined) => {
-    if (spec.kind !== "unary") return;
-    unary.set(spec.method, unaryMethod(spec.method as DescMethodUnary, spec.impl, { ...base, ...options }));
+  const rpcs = new Map<DescMethod, Omit<Rpc, "handler">>();
+  const add = (spec: MethodImplSpec, own: ConnectRouterOptions | undefined) => {
+    const { kind, method, impl } = spec;
+    const options = { ...base, ...own };
+    const unary = kind === "unary" ? unaryMethod(method as DescMethodUnary, impl, options) : undefined;
+    rpcs.set(method, { unary, readMaxBytes: validateUniversalHandlerOptions(options).readMaxBytes });
   };
   // Every route is also registered with Connect's router, which binds implementations and rejects invalid ones.
   const connectRouter = createConnectRouter(streamsSignal ? { ...base, shutdownSignal: streamsSignal } : base);
@@ -66,7 +70,7 @@ export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rp
     },
   } as ConnectRouter;
   routes(router);
-  return connectRouter.handlers.map((handler) => ({ handler, unary: unary.get(handler.method) }));
+  return connectRouter.handlers.map((handler) => ({ handler, ...(rpcs.get(handler.method) as Omit<Rpc, "handler">) }));
 }
 
 function unaryMethod(desc: DescMethodUnary, impl: UnaryMethod["impl"], given: ConnectRouterOptions): UnaryMethod {

@@ -1,5 +1,5 @@
 import type { DescMethod } from "@bufbuild/protobuf";
-import { Code, ConnectError } from "@connectrpc/connect";
+import { Code, ConnectError, createContextKey, type StreamRequest } from "@connectrpc/connect";
 import type { HttpResponse } from "../exchange.ts";
 import { formatOf } from "./content-types.ts";
 
@@ -119,15 +119,15 @@ export function refusalOf(reason: unknown): Refusal {
   return reason instanceof RequestRefused ? reason.refusal : { kind: "protocol", error: asConnectError(reason) };
 }
 
-/**
- * The refusal for an error that Connect's own handler threw while it read a stream's messages.
- *
- * @param contentType the request's content type
- * @param limit the size limit of a message, in bytes
- */
-export function streamRefusal(error: ConnectError, contentType: string | null, limit: number): Refusal {
-  if (error.code === Code.ResourceExhausted) return { kind: "message-too-large", limit, error };
-  const { isBinary } = formatOf(contentType ?? undefined);
+/** The size limit of a stream's request messages, in bytes; set by the transport. */
+export const kReadMaxBytes = createContextKey(Number.POSITIVE_INFINITY, { description: "size limit of messages" });
+
+/** The refusal for an error that Connect's own handler threw while it read the messages of a stream. */
+export function streamRefusal(error: ConnectError, { header, contextValues }: StreamRequest): Refusal {
+  if (error.code === Code.ResourceExhausted) {
+    return { kind: "message-too-large", limit: contextValues.get(kReadMaxBytes), error };
+  }
+  const { isBinary } = formatOf(header.get("content-type") ?? undefined);
   const isMalformed = isBinary ? error.code === Code.Internal : error.cause !== undefined;
   return isMalformed ? { kind: "malformed-message", isBinary, error } : { kind: "protocol", error };
 }
