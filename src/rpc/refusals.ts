@@ -9,10 +9,15 @@ import type { FieldViolation } from "./violations.ts";
 const MAX_TEXT = 256;
 
 /**
- * Matches errors about deep nesting. Lower limits refuse the content of such messages anyway. The last limit is the
- * call stack.
+ * What protobuf-es says about JSON that it refuses, and what callers are told. Where it names no field it throws plain
+ * Errors that differ in their texts alone, so these have to be matched; refusals.test.ts compares them with the library.
  */
-const TOO_DEEP = /maximum (?:recursion depth|call stack)/i;
+const JSON_TEXTS: readonly (readonly [RegExp, string])[] = [
+  // Lower limits refuse the content of such messages anyway. The last limit is the call stack.
+  [/maximum (?:recursion depth|call stack)/i, "the JSON is nested too deeply; properties may be 32 levels deep"],
+  [/duplicate object key/, "a JSON object has a duplicate key; send every key once"],
+];
+const WELL_KNOWN_TYPE = /\bgoogle\.protobuf\.\w+/;
 
 /** When an overloaded server asks callers to retry, in seconds. The calls in flight are answered well within it. */
 const RETRY_AFTER_SECONDS = 1;
@@ -132,23 +137,14 @@ function truncatedError(error: ConnectError): ConnectError {
 /** The error for JSON that does not match a request's message. */
 export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
   const text = cause instanceof Error ? cause.message : "";
-  const fieldError = fieldErrorOf(cause);
-  if (fieldError) {
-    const violation = violationOf(fieldError.field());
-    return malformed(`${violation.field}: ${violation.description}`, [violation], cause);
-  }
-  if (TOO_DEEP.test(text))
-    return malformed("the JSON is nested too deeply; properties may be 32 levels deep", [], cause);
-  if (text.includes("duplicate object key")) {
-    return malformed("a JSON object has a duplicate key; send every key once", [], cause);
-  }
-  const wellKnown = /\bgoogle\.protobuf\.\w+/.exec(text)?.[0];
-  const field = input.fields.find(({ message }) => message !== undefined && message.typeName === wellKnown);
-  if (field) {
-    const violation = violationOf(field);
-    return malformed(`${violation.field}: ${violation.description}`, [violation], cause);
-  }
-  return malformed("the body is not valid JSON in UTF-8", [], cause);
+  const known = JSON_TEXTS.find(([pattern]) => pattern.test(text));
+  const wellKnown = known ? undefined : WELL_KNOWN_TYPE.exec(text)?.[0];
+  const field =
+    fieldErrorOf(cause)?.field() ??
+    input.fields.find(({ message }) => message !== undefined && message.typeName === wellKnown);
+  if (!field) return malformed(known?.[1] ?? "the body is not valid JSON in UTF-8", [], cause);
+  const violation = violationOf(field);
+  return malformed(`${violation.field}: ${violation.description}`, [violation], cause);
 }
 
 function tooLarge(limit: number): ConnectError {
