@@ -1,4 +1,5 @@
 import type { Authenticator } from "./auth/authenticator.ts";
+import { CREDENTIAL_HEADERS } from "./auth/credentials.ts";
 import type { StoreProbe, UserGroupStore } from "./domain/store.ts";
 import { errorResponse } from "./http/error-response.ts";
 import { operations } from "./http/operations.ts";
@@ -11,7 +12,13 @@ import { VERBS } from "./rest/verbs.ts";
 import { authorization, authorizationInterceptor, isOpen, METHODS } from "./rpc/access.ts";
 import { contextOf } from "./rpc/context.ts";
 import { deadlineInterceptor } from "./rpc/interceptors.ts";
-import { type Observers, observeInterceptor, observeRefusals, prepareSeries } from "./rpc/observe.ts";
+import {
+  type Observers,
+  observeInterceptor,
+  observeRefusals,
+  prepareSeries,
+  REQUEST_ID_HEADER,
+} from "./rpc/observe.ts";
 import { routes } from "./rpc/routes.ts";
 import { SharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
@@ -109,8 +116,8 @@ export function createApp(parts: AppParts): App {
     ],
     cors: {
       origins: parts.corsOrigins,
-      requestHeaders: ["authorization", "explo-authorization", "x-request-id"],
-      responseHeaders: ["x-request-id", "retry-after"],
+      requestHeaders: [...CREDENTIAL_HEADERS, REQUEST_ID_HEADER],
+      responseHeaders: [REQUEST_ID_HEADER, "retry-after"],
     },
     readMaxBytes: MAX_MESSAGE_BYTES,
     jsonOptions: JSON_OPTIONS,

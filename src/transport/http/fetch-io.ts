@@ -1,6 +1,6 @@
 import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
 import { BodyBuffer } from "./body.ts";
-import type { BudgetEntry, EvictionReason, MemoryBudget } from "./memory-budget.ts";
+import { type EvictionReason, entryOf, type MemoryBudget } from "./memory-budget.ts";
 import type { ExchangeLimits } from "./node-io.ts";
 
 /** Statuses of responses without a body (https://fetch.spec.whatwg.org/#null-body-status). */
@@ -71,15 +71,10 @@ async function readBody(
   // A body that is too long or too late is not read to its end.
   const stop = () => void reader.cancel().catch(() => {});
   let evicted: EvictionReason | undefined;
-  const entry: BudgetEntry = {
-    bytes: 0,
-    addedAt: 0,
-    connection: undefined,
-    evict: (reason) => {
-      evicted = reason;
-      stop();
-    },
-  };
+  const entry = entryOf(undefined, (reason) => {
+    evicted = reason;
+    stop();
+  });
   bodies.add(entry, 0);
   try {
     for (let kept = 0; ; ) {
