@@ -3,7 +3,7 @@ import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "nod
 import type { DescMethod } from "@bufbuild/protobuf";
 import type { Find, HeaderRecord, HttpResponse, Route, StreamRoute } from "../exchange.ts";
 import type { Refusal } from "../protocol/refusals.ts";
-import { isDisconnected } from "./disconnected.ts";
+import { ignore, isDisconnected } from "./disconnected.ts";
 import { HEADER_TOO_LARGE, MAX_HEADER_BYTES, READ_TIMEOUT_MS, REQUEST_TIMEOUT, REQUEST_TIMEOUT_MS } from "./limits.ts";
 import { MemoryBudget } from "./memory-budget.ts";
 import { type ExchangeLimits, exchangeHttp1, exchangeHttp2, writeHttp2 } from "./node-io.ts";
@@ -125,8 +125,6 @@ export function dispatch(options: DispatchOptions): PortHandlers {
     },
   };
 }
-
-function ignore(): void {}
 
 /** Serves a request once its route is known, unless the client has disconnected by then. */
 function serveWhenFound(

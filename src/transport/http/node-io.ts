@@ -4,6 +4,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { bodyBytes, type HeaderRecord, type HttpRequest, type HttpResponse, type Route } from "../exchange.ts";
 import type { Refusal } from "../protocol/refusals.ts";
 import { collectBody } from "./body.ts";
+import { ignore } from "./disconnected.ts";
 import type { Refuse } from "./dispatch.ts";
 import { discardBodyHttp1, discardBodyHttp2 } from "./drain.ts";
 import type { EvictionReason, MemoryBudget } from "./memory-budget.ts";
@@ -99,8 +100,6 @@ export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, route: 
   };
   collectBody(req, { route, bodies: limits.bodies, connection: req.socket }, { onBody, onEvicted });
 }
-
-function ignore(): void {}
 
 /** Serves a request and writes the response. A response that cannot be written fails only this request. */
 function answer(route: Route, request: HttpRequest, write: (response: HttpResponse) => void, fail: () => void): void {

@@ -5,7 +5,7 @@ import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from
 import type { HeaderRecord, StreamRoute } from "../exchange.ts";
 import { capDeadline } from "../protocol/deadlines.ts";
 import { truncateEchoedHeaders } from "../protocol/echoed-headers.ts";
-import { isDisconnected } from "./disconnected.ts";
+import { ignore, isDisconnected } from "./disconnected.ts";
 import type { DispatchOptions } from "./dispatch.ts";
 import { discardBodyHttp2, endIfEarlyHttp1 } from "./drain.ts";
 import { type ExchangeLimits, writeHttp1, writeHttp2 } from "./node-io.ts";
@@ -91,5 +91,3 @@ export class Streams {
     }
   }
 }
-
-function ignore(): void {}

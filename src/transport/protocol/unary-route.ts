@@ -1,3 +1,4 @@
+import type { DescMethod } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
 import type { AdmittedCall } from "./admission.ts";
@@ -15,8 +16,10 @@ export function unaryFormat(
   target: string,
   headers: HeaderRecord,
 ): CallFormat | undefined {
-  const format =
-    httpMethod === "POST" ? formatOf(headers["content-type"]) : getFormat(method, httpMethod, target, headers);
+  const type = headers["content-type"];
+  let format: CallFormat | undefined;
+  if (httpMethod === "POST") format = formatOf(type);
+  else if (httpMethod === "GET") format = getFormat(method.desc, target, type);
   return format?.isKnown && !format.isStream && method.protocols[format.protocol] ? format : undefined;
 }
 
@@ -27,15 +30,9 @@ const GET_FORMATS: { readonly [encoding: string]: CallFormat } = {
 };
 
 /** The format of Connect's GET. Only methods without side effects have it, and its message is in the query. */
-function getFormat(
-  { desc }: UnaryMethod,
-  httpMethod: string,
-  target: string,
-  headers: HeaderRecord,
-): CallFormat | undefined {
-  if (httpMethod !== "GET" || desc.idempotency !== MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS) return undefined;
+function getFormat({ idempotency }: DescMethod, target: string, type: HeaderRecord[string]): CallFormat | undefined {
+  if (idempotency !== MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS) return undefined;
   // A GET needs no content type, but one that is not Connect's is refused.
-  const type = headers["content-type"];
   if (type && (!formatOf(type).isKnown || isRpcOnly(formatOf(type)))) return undefined;
   return GET_FORMATS[new URL(target, "http://localhost").searchParams.get("encoding") ?? ""];
 }
