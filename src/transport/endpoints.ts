@@ -88,7 +88,10 @@ export class EndpointRoute implements Route {
         request.body = body instanceof Promise ? await body : body;
       }
       const response = await method.serve(request, (message) => this.#invoke(message, request));
-      return compressResponse(response, request.headers, { minBytes: method.compressMinBytes, compressions });
+      const encoding = { minBytes: method.compressMinBytes, compressions };
+      const answer = compressResponse(response, request.headers, encoding);
+      // Most responses are not compressed, and need no promise.
+      return answer instanceof Promise ? await answer : answer;
     } catch (failure) {
       return this.#fail(failure);
     }

@@ -46,7 +46,7 @@ export interface RpcOptions extends ConnectRouterOptions {
 /** Collects the methods that routes register, with the options that Connect's Node adapter would apply. */
 export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rpc[] {
   // This default belongs to the adapter, not the router. `validateUniversalHandlerOptions` supplies all others.
-  const base = { acceptCompression: [...COMPRESSIONS], ...given };
+  const base = { ...given, acceptCompression: given.acceptCompression ?? [...COMPRESSIONS] };
   const rpcs = new Map<DescMethod, Omit<Rpc, "handler">>();
   const add = (spec: MethodImplSpec, own: ConnectRouterOptions | undefined) => {
     const { kind, method, impl } = spec;
