@@ -1,6 +1,9 @@
 import type { ServerResponse } from "node:http";
 import type { ServerHttp2Stream } from "node:http2";
 
+/** Listens to errors of requests and responses: they follow from clients that disconnect. */
+export function ignore(): void {}
+
 /**
  * Whether the client of a response or stream has disconnected. A failure after that is its consequence, and is not
  * logged: clients may disconnect at any moment, and one error each would flood the log.

@@ -3,6 +3,7 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:ht
 import type { Socket } from "node:net";
 import { bodyBytes, type HeaderRecord, type HttpResponse } from "../exchange.ts";
 import type { Refusal } from "../protocol/refusals.ts";
+import { ignore } from "./disconnected.ts";
 import type { Refuse } from "./dispatch.ts";
 import { endHttp1 } from "./drain.ts";
 import { HEADER_TOO_LARGE, REQUEST_TIMEOUT } from "./limits.ts";
@@ -40,8 +41,8 @@ const refusals = new MemoryBudget({
 
 /** Answers an HTTP/1.1 request with an error, without waiting for its body, and closes the connection. */
 export function refuseHttp1(req: IncomingMessage, res: ServerResponse, response: HttpResponse): void {
-  req.on("error", () => {});
-  res.on("error", () => {});
+  req.on("error", ignore);
+  res.on("error", ignore);
   writeHttp1(req, res, { ...response, headers: { ...response.headers, connection: "close" } }, { answers: refusals });
 }
 

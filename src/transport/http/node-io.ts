@@ -4,6 +4,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { bodyBytes, type HeaderRecord, type HttpRequest, type HttpResponse, type Route } from "../exchange.ts";
 import type { Refusal } from "../protocol/refusals.ts";
 import { collectBody } from "./body.ts";
+import { ignore } from "./disconnected.ts";
 import type { Refuse } from "./dispatch.ts";
 import { discardBodyHttp1, discardBodyHttp2 } from "./drain.ts";
 import type { EvictionReason, MemoryBudget } from "./memory-budget.ts";
@@ -31,8 +32,8 @@ export interface ExchangeLimits {
   readonly discards: MemoryBudget;
   /** For responses that are being written. */
   readonly answers: MemoryBudget;
-  /** Makes the response to a request whose body was evicted. Default: the connection or stream is closed. */
-  readonly refuse?: Refuse | undefined;
+  /** Makes the response to a request whose body was evicted. */
+  readonly refuse: Refuse;
   /** The refusal of a request whose body was evicted, by reason. */
   readonly evictionRefusals: { readonly [reason in EvictionReason]: Refusal };
 }
@@ -67,8 +68,7 @@ export function exchangeHttp2(
     return;
   }
   const onEvicted = (reason: EvictionReason) => {
-    if (limits.refuse) writeHttp2(stream, limits.refuse(limits.evictionRefusals[reason], request.headers), limits);
-    else stream.close(constants.NGHTTP2_CANCEL);
+    writeHttp2(stream, limits.refuse(limits.evictionRefusals[reason], request.headers), limits);
   };
   collectBody(stream, { route, bodies: limits.bodies, connection: stream.session ?? stream }, { onBody, onEvicted });
 }
@@ -95,14 +95,11 @@ export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, route: 
     return;
   }
   const onEvicted = (reason: EvictionReason) => {
-    const response = limits.refuse?.(limits.evictionRefusals[reason], request.headers);
-    if (!response) res.destroy();
-    else writeHttp1(req, res, { ...response, headers: { ...response.headers, connection: "close" } }, limits);
+    const response = limits.refuse(limits.evictionRefusals[reason], request.headers);
+    writeHttp1(req, res, { ...response, headers: { ...response.headers, connection: "close" } }, limits);
   };
   collectBody(req, { route, bodies: limits.bodies, connection: req.socket }, { onBody, onEvicted });
 }
-
-function ignore(): void {}
 
 /** Serves a request and writes the response. A response that cannot be written fails only this request. */
 function answer(route: Route, request: HttpRequest, write: (response: HttpResponse) => void, fail: () => void): void {

@@ -1,13 +1,13 @@
+import type { DescMethod } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
 import type { AdmittedCall } from "./admission.ts";
 import { serveConnect } from "./connect.ts";
-import { type CallFormat, formatOf } from "./content-types.ts";
+import { type CallFormat, formatOf, isRpcOnly } from "./content-types.ts";
 import { exceedsEnvelope, exceedsWebText } from "./envelopes.ts";
 import { errorResponse } from "./error-responses.ts";
 import { serveGrpc } from "./grpc.ts";
 import type { UnaryMethod } from "./methods.ts";
-import { asConnectError } from "./refusals.ts";
 
 /** The format of a request to a unary method; undefined when the request must go to Connect's own handler. */
 export function unaryFormat(
@@ -16,8 +16,10 @@ export function unaryFormat(
   target: string,
   headers: HeaderRecord,
 ): CallFormat | undefined {
-  const format =
-    httpMethod === "POST" ? formatOf(headers["content-type"]) : getFormat(method, httpMethod, target, headers);
+  const type = headers["content-type"];
+  let format: CallFormat | undefined;
+  if (httpMethod === "POST") format = formatOf(type);
+  else if (httpMethod === "GET") format = getFormat(method.desc, target, type);
   return format?.isKnown && !format.isStream && method.protocols[format.protocol] ? format : undefined;
 }
 
@@ -28,14 +30,10 @@ const GET_FORMATS: { readonly [encoding: string]: CallFormat } = {
 };
 
 /** The format of Connect's GET. Only methods without side effects have it, and its message is in the query. */
-function getFormat(
-  { desc }: UnaryMethod,
-  httpMethod: string,
-  target: string,
-  headers: HeaderRecord,
-): CallFormat | undefined {
-  if (httpMethod !== "GET" || desc.idempotency !== MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS) return undefined;
-  if (headers["content-type"] !== undefined) return undefined;
+function getFormat({ idempotency }: DescMethod, target: string, type: HeaderRecord[string]): CallFormat | undefined {
+  if (idempotency !== MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS) return undefined;
+  // A GET needs no content type, but one that is not Connect's is refused.
+  if (type && (!formatOf(type).isKnown || isRpcOnly(formatOf(type)))) return undefined;
   return GET_FORMATS[new URL(target, "http://localhost").searchParams.get("encoding") ?? ""];
 }
 
@@ -59,11 +57,8 @@ export class UnaryRoute implements Route {
   }
 
   serve(request: HttpRequest): Promise<HttpResponse> {
-    try {
-      this.#admitted.begin();
-    } catch (reason) {
-      return Promise.resolve(errorResponse(this.#format, asConnectError(reason)));
-    }
+    const refused = this.#admitted.begin();
+    if (refused) return Promise.resolve(errorResponse(this.#format, refused.error));
     const serve = this.#format.protocol === "connect" ? serveConnect : serveGrpc;
     return serve(this.#method, request, this.#format, this.#admitted);
   }
