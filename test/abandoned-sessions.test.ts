@@ -7,7 +7,7 @@ import { VARIANTS } from "./support/variants.ts";
 import { pause, waitFor } from "./support/wait.ts";
 import { watchedPort } from "./support/watched-port.ts";
 
-const CONNECTIONS = 1500;
+const CONNECTIONS = 800;
 /** A session takes 5 KiB or more; this is for what the runtime keeps of connections for a while. */
 const MAX_BYTES_EACH = 1024;
 
@@ -62,20 +62,14 @@ describe.each(["node", "deno"] as const)("HTTP/2 connections that clients reset,
 
 const GARBAGE = Buffer.alloc(50, 0x89);
 const WAITING = requestHeaders(1, { ":path": "/stream" });
-const GO_AWAY = frame(FRAME.goAway, 0, 0, Buffer.alloc(8));
 
 /** What is against the protocol. */
 const BROKEN: readonly (readonly [string, readonly Uint8Array[]])[] = [
   ["garbage instead of SETTINGS", [PREFACE, GARBAGE]],
-  ["garbage", [HELLO, GARBAGE]],
   ["garbage while a request waits", [HELLO, WAITING, GARBAGE]],
   ["an answer to a PING that was never sent", [HELLO, frame(FRAME.ping, FLAG.ack, 0, Buffer.alloc(8))]],
-  ["GOAWAY and garbage", [HELLO, GO_AWAY, GARBAGE]],
   ["SETTINGS of a wrong length", [PREFACE, frame(FRAME.settings, 0, 0, Buffer.alloc(5))]],
-  ["DATA on no stream", [HELLO, frame(FRAME.data, 0, 0, Buffer.alloc(10))]],
-  ["fields that HPACK does not have", [HELLO, frame(FRAME.headers, FLAG.endHeaders, 1, Buffer.of(0xff, 0xff, 0xff))]],
   ["a WINDOW_UPDATE of 0", [HELLO, numberFrame(FRAME.windowUpdate, 0, 0)]],
-  ["a frame that is too long", [HELLO, frame(FRAME.data, 0, 1, Buffer.alloc(20_000))]],
 ];
 
 /** How a client leaves its connection. */
@@ -84,13 +78,13 @@ const ENDINGS: readonly (readonly [string, (tcp: Socket, socket: Socket) => void
   ["ended", (_tcp, socket) => void socket.resume().end()],
 ];
 
-// Deno ends such connections itself, and keeps some KiB of each connection that a client ends, broken or not.
+// Deno 2.9.3 keeps some KiB of each connection that a client ends, broken or not.
 const ON_NODE = VARIANTS.filter(({ runtime }) => runtime === "node");
 
 describe.each(ON_NODE)("HTTP/2 connections that break the protocol on Node, TLS $secure:", ({ secure, tls }) => {
   const { port, heldBytes } = watchedPort("node", { deadSessionCheckMs: 100, tls: tls?.server });
   // Handshakes take long. Over TLS a few ways to break it must do.
-  const [connections, broken] = secure ? [300, BROKEN.slice(0, 4)] : [600, BROKEN];
+  const [connections, broken] = secure ? [300, BROKEN.slice(0, 2)] : [400, BROKEN];
   const cases = broken.flatMap(([what, said]) => ENDINGS.map(([how, end]) => ({ what, how, said, end })));
 
   async function connectOnce({ said, end }: (typeof cases)[number]): Promise<Socket> {
