@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Network } from "./network.ts";
 import { ask, endProcess, findRedisServer, startRedis, type TestRedis } from "./redis.ts";
 import { freePort, waitFor } from "./wait.ts";
 
@@ -31,6 +32,8 @@ export interface SentinelOptions {
   readonly password?: string;
   /** Further options of the nodes. */
   readonly args?: readonly string[];
+  /** What all reach the nodes by, of which the first is called `node 0`; the Sentinels are `sentinel 0` and so on. Default: the machine's. */
+  readonly network?: Network | undefined;
 }
 
 /** Starts a master, its replicas and Sentinels. */
@@ -38,8 +41,11 @@ export async function startSentinels({
   downAfterMs = 30_000,
   password,
   args = [],
+  network,
 }: SentinelOptions = {}): Promise<TestSentinels> {
   const nodes: TestRedis[] = [];
+  // By the ports that they are reached by.
+  const known = new Map<number, TestRedis>();
   const sentinels: Sentinel[] = [];
   const stop = async () => {
     await Promise.all(sentinels.map((sentinel) => sentinel.stop()));
@@ -50,7 +56,7 @@ export async function startSentinels({
     Promise.any(
       sentinels.filter((each) => each.isRunning()).map(({ port }) => ask({ port, ...auth }, "SENTINEL", ...words)),
     );
-  const nodeAt = (port: unknown) => nodes.find((node) => node.port === Number(port)) as TestRedis;
+  const nodeAt = (port: unknown) => known.get(Number(port)) as TestRedis;
   const master = async () => nodeAt(((await askAny("GET-MASTER-ADDR-BY-NAME", MASTER)) as string[])[1]);
   const whole = () =>
     waitFor("Sentinels and replicas are whole", async () => {
@@ -74,12 +80,25 @@ export async function startSentinels({
         replication.includes("role:master") && (replication.match(/state=online/g) ?? []).length === running.length - 1
       );
     });
+  const start = async (i: number, ...more: string[]) => {
+    const name = `node ${i}`;
+    const link = await network?.open(name);
+    const address = network && link ? addressArgs(network.addressOf(name), link.port) : [];
+    const node = await startRedis(["--repl-diskless-sync-delay", "0", ...address, ...more, ...args]);
+    link?.leadTo(node.port);
+    const port = link?.port ?? node.port;
+    known.set(port, node);
+    nodes[i] = node;
+    return port;
+  };
   try {
-    const first = await startRedis(["--repl-diskless-sync-delay", "0", ...args]);
-    nodes.push(first);
-    const replicaArgs = ["--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1", String(first.port), ...args];
-    nodes.push(...(await Promise.all([startRedis(replicaArgs), startRedis(replicaArgs)])));
-    for (let i = 0; i < 3; i++) sentinels.push(await startSentinel(first.port, downAfterMs, password));
+    const first = await start(0);
+    const replicaOf = ["--replicaof", "127.0.0.1", String(first)];
+    await Promise.all([start(1, ...replicaOf), start(2, ...replicaOf)]);
+    for (let i = 0; i < 3; i++) {
+      const address = network?.addressOf(`sentinel ${i}`);
+      sentinels.push(await startSentinel(first, { downAfterMs, password, address }));
+    }
     await whole();
   } catch (error) {
     await stop();
@@ -103,7 +122,25 @@ interface Sentinel {
   stop(): Promise<void>;
 }
 
-async function startSentinel(masterPort: number, downAfterMs: number, password: string | undefined): Promise<Sentinel> {
+/** Has a node connect to others from its address, and be reached by its link. */
+function addressArgs(address: string, port: number): string[] {
+  return [
+    ...["--bind-source-addr", address],
+    ...["--replica-announce-ip", "127.0.0.1", "--replica-announce-port", String(port)],
+  ];
+}
+
+interface OneSentinelOptions {
+  readonly downAfterMs: number;
+  readonly password: string | undefined;
+  /** Where it connects to others from. */
+  readonly address: string | undefined;
+}
+
+async function startSentinel(
+  masterPort: number,
+  { downAfterMs, password, address }: OneSentinelOptions,
+): Promise<Sentinel> {
   const folder = mkdtempSync(join(tmpdir(), "ugs-sentinel-"));
   const port = await freePort();
   // Sentinel writes what it learns into its file.
@@ -116,6 +153,9 @@ async function startSentinel(masterPort: number, downAfterMs: number, password: 
     `sentinel down-after-milliseconds ${MASTER} ${downAfterMs}`,
     `sentinel failover-timeout ${MASTER} 4000`,
     ...(password === undefined ? [] : [`requirepass ${password}`]),
+    ...(address === undefined
+      ? []
+      : [`bind-source-addr ${address}`, "sentinel announce-ip 127.0.0.1", "protected-mode no"]),
   ];
   writeFileSync(file, lines.join("\n"));
   const child: ChildProcess = spawn(findRedisServer() ?? "", [file, "--sentinel"], { stdio: "ignore" });

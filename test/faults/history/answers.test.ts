@@ -8,6 +8,7 @@ import {
   kindsOf,
   NO_GROUP,
   NO_TOKEN,
+  NOT_MADE,
   resolve,
   shown,
   UNKNOWN,
@@ -56,6 +57,7 @@ it("finds a failed change of which nothing is told, and a failed read of which s
 it("finds errors that no fault should lead to", () => {
   const broken: Answer = { code: "data_loss", reason: "RECORD_UNREADABLE", outcome: undefined };
   expect(kindsOf([get([2, 3]), { ...get([2, 3]), answer: broken }])).toEqual(["unforeseen"]);
+  expect(kindsOf([{ ...get([2, 3], {}, { isFinal: true }), answer: NOT_MADE }])).toEqual(["unforeseen"]);
   expect(kindsOf([update("n1", [2, 3], CUT_OFF)])).toEqual(["unforeseen"]);
   expect(kindsOf([update("n1", [2, 3], CUT_OFF)], { workersEnd: true })).toEqual([]);
 });

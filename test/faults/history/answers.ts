@@ -25,12 +25,12 @@ function groupFaults(call: Call): Violation[] {
   return [{ kind: "another's group", text: `${call.method} of ${call.group} in ${call.environment} showed ${shown}` }];
 }
 
-function errorFaults({ method, group, answer }: Call, workersEnd: boolean): Violation[] {
+function errorFaults({ method, group, answer, isFinal }: Call, workersEnd: boolean): Violation[] {
   if (answer.seen !== undefined) return [];
   const { code, reason, outcome } = answer;
   const text = `${method} of ${group} failed as ${code} for ${reason ?? "no reason"}, with the outcome ${outcome ?? "untold"}`;
   if (reason === undefined) return workersEnd ? [] : [{ kind: "unforeseen", text }];
-  if (!FORESEEN.has(reason)) return [{ kind: "unforeseen", text }];
+  if (!FORESEEN.has(reason) || (isFinal && code === "unavailable")) return [{ kind: "unforeseen", text }];
   const isTold = outcome === "not_made" || outcome === "unknown";
   const isWanted = code === "unavailable" && method !== "resolve";
   return isTold === isWanted && (isTold || outcome === undefined) ? [] : [{ kind: "not told", text }];

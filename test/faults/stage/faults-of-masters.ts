@@ -1,0 +1,122 @@
+import { pause, waitFor } from "../../support/wait.ts";
+import { STRICT } from "../history/violation.ts";
+import type { Fault } from "./fault.ts";
+import type { ShapeName } from "./shapes.ts";
+import type { Stage } from "./stage.ts";
+
+/** The shapes that replace a master which is gone. */
+const REPLACING: readonly ShapeName[] = ["Sentinels", "a Cluster"];
+
+/** What was acknowledged is kept; what was only seen, in the moment before the end of its master, need not be. */
+const FORGETS = { mayForget: true, staleMs: 0 };
+
+/**
+ * A master that is cut off from the others is asked until a Sentinel's word reaches each worker, or until it knows that
+ * it is alone: what it shows may be behind for as long.
+ */
+const FORGETS_AND_LAGS = { mayForget: true, staleMs: 1000 };
+
+/** Waits until another node than it was is the master of a key. */
+async function replaced(shape: Stage["shape"], key: string, old: unknown): Promise<void> {
+  await waitFor("another is the master", async () => {
+    const master = await shape.master(key).catch(() => undefined);
+    return master !== undefined && master !== old;
+  });
+}
+
+function frozenFor(ms: number, name: string): Fault[] {
+  return REPLACING.map((shape) => ({
+    name,
+    shape,
+    minReplicas: 1,
+    allow: FORGETS,
+    isInShort: ms > 1000 && shape === "Sentinels",
+    act: async ({ shape: redis, load, hasTime, nextKey }) => {
+      while (hasTime()) {
+        const master = await redis.master(nextKey());
+        master.freeze();
+        await pause(ms);
+        master.thaw();
+        await redis.whole();
+        await load.servedAgain();
+      }
+    },
+  }));
+}
+
+/** What takes a key's master away, or its place. */
+export const masterFaults: readonly Fault[] = [
+  ...REPLACING.map(
+    (shape): Fault => ({
+      name: "a master is killed, replaced, and comes back",
+      shape,
+      minReplicas: 1,
+      allow: FORGETS,
+      isInShort: true,
+      act: async ({ shape: redis, load, hasTime, nextKey }) => {
+        while (hasTime()) {
+          const key = nextKey();
+          const old = await redis.master(key);
+          await old.kill();
+          await replaced(redis, key, old);
+          await pause(1000);
+          await old.restart();
+          await redis.whole();
+          await load.servedAgain();
+        }
+      },
+    }),
+  ),
+  ...frozenFor(500, "a master hangs for 0.5 s"),
+  ...frozenFor(5000, "a master hangs for 5 s"),
+  ...REPLACING.map(
+    (shape): Fault => ({
+      name: "a master is cut off from all but the workers, and replaced",
+      shape,
+      minReplicas: 1,
+      isNetworked: true,
+      allow: FORGETS_AND_LAGS,
+      isInShort: true,
+      act: async ({ shape: redis, load, hasTime, nextKey }) => {
+        while (hasTime()) {
+          const key = nextKey();
+          const old = await redis.master(key);
+          const name = redis.nameOf(old);
+          redis.network.cut((one, other) => one === name && other !== "client");
+          await replaced(redis, key, old);
+          await pause(2000);
+          redis.network.heal();
+          await redis.whole();
+          await load.servedAgain();
+        }
+      },
+    }),
+  ),
+  {
+    // It goes on for a moment, and so does a replica of it that is not the new master: both must have confirmed.
+    name: "a master that is well is replaced by SENTINEL FAILOVER",
+    shape: "Sentinels",
+    minReplicas: 2,
+    allow: FORGETS,
+    act: replaceAgainAndAgain,
+  },
+  {
+    name: "a master that is well is replaced by CLUSTER FAILOVER",
+    shape: "a Cluster",
+    minReplicas: 1,
+    allow: STRICT,
+    isInShort: true,
+    act: replaceAgainAndAgain,
+  },
+];
+
+async function replaceAgainAndAgain({ shape, load, hasTime, nextKey }: Stage): Promise<void> {
+  while (hasTime()) {
+    const key = nextKey();
+    const old = await shape.master(key);
+    await shape.failOver(key);
+    await replaced(shape, key, old);
+    await shape.whole();
+    await load.servedAgain();
+  }
+}
