@@ -30,7 +30,6 @@ function frozenFor(ms: number, name: string): Fault[] {
     shape,
     minReplicas: 1,
     allow: FORGETS,
-    isInShort: ms > 1000 && shape === "Sentinels",
     act: async ({ shape: redis, load, hasTime, nextKey }) => {
       while (hasTime()) {
         const master = await redis.master(nextKey());
@@ -52,7 +51,7 @@ export const masterFaults: readonly Fault[] = [
       shape,
       minReplicas: 1,
       allow: FORGETS,
-      isInShort: true,
+      isInShort: shape === "Sentinels",
       act: async ({ shape: redis, load, hasTime, nextKey }) => {
         while (hasTime()) {
           const key = nextKey();

@@ -1,4 +1,3 @@
-import { Redis } from "ioredis";
 import { ask, type TestRedis } from "../../support/redis.ts";
 import { pause, waitFor } from "../../support/wait.ts";
 import { STRICT } from "../history/violation.ts";
@@ -8,8 +7,9 @@ import type { Stage } from "./stage.ts";
 
 const MIB = 1024 * 1024;
 
-/** What a node holds besides, so that it is long in loading. */
-const LOADED_MIB = 600;
+/** How many keys a node holds besides, so that it is long in loading, and how many are made at once. */
+const LOADED_KEYS = 1_500_000;
+const KEYS_AT_ONCE = 30_000;
 
 /** Where what fills the memory is kept; a slot of its own in a Cluster is not wanted. */
 const FILLER = "filler";
@@ -53,7 +53,7 @@ export const nodeFaults: readonly Fault[] = [
     isInShort: true,
     act: async ({ shape, load, hasTime, nextKey }) => {
       const node = await shape.master(nextKey());
-      await fill(node, LOADED_MIB);
+      await makeLongInLoading(node);
       do {
         await load.servedAgain();
         await node.kill();
@@ -108,15 +108,14 @@ async function isFull(node: TestRedis): Promise<boolean> {
   );
 }
 
-async function fill({ port }: TestRedis, mib: number): Promise<void> {
-  const redis = new Redis(port, "127.0.0.1");
-  // Many small ones are longer in loading than a few large ones.
-  const values = Array.from({ length: 64 }, (_, i) => [`field ${i}`, "x".repeat(48)]).flat();
-  const perHash = 64 * 64;
-  for (let bytes = 0; bytes < mib * MIB; ) {
-    const pipeline = redis.pipeline();
-    for (let i = 0; i < 200; i++, bytes += perHash) pipeline.hset(`${FILLER}:${bytes}`, ...values);
-    await pipeline.exec();
+/** Has it keep many keys on disk, each as the command that sets it. */
+async function makeLongInLoading(node: TestRedis): Promise<void> {
+  for (let keys = 0; keys < LOADED_KEYS; keys += KEYS_AT_ONCE) {
+    await ask(node, "DEBUG", "POPULATE", String(KEYS_AT_ONCE), `${FILLER} ${keys}`, "64");
   }
-  redis.disconnect();
+  await ask(node, "CONFIG", "SET", "aof-use-rdb-preamble", "no");
+  await ask(node, "BGREWRITEAOF");
+  await waitFor("all is on disk", async () =>
+    /^aof_rewrite_in_progress:0/m.test((await ask(node, "INFO", "persistence")) as string),
+  );
 }

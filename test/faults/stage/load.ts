@@ -9,7 +9,7 @@ import { ENVIRONMENTS, type EnvironmentId, type Worker } from "./workers.ts";
 /** Groups of each environment that all callers ask for. */
 const GROUPS = 24;
 /** Callers, and how long each pauses between two calls, in milliseconds. */
-const CALLERS = 20;
+const CALLERS = 32;
 const PAUSE_MS = 50;
 /** How long the old token stays valid where a rotation gives it a grace, in milliseconds. */
 const GRACE_MS = 400;
@@ -18,7 +18,7 @@ const RETRIES = 6;
 /** Tokens of a group that are remembered. */
 const REMEMBERED = 6;
 /** Answers that each worker has to give before all is believed to be well again. */
-const SERVED = 15;
+const SERVED = 10;
 
 /** What a group is asked for by. */
 type Target = { readonly token: string } | { readonly id: string };

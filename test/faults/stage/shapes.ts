@@ -59,7 +59,7 @@ function notHere(): never {
 const STARTERS: { readonly [name in ShapeName]: (options: ShapeOptions & { network: Network }) => Promise<Started> } = {
   "one node": async ({ isNetworked, network }) => {
     // Redis may hold back what is to be written for up to 2 s while `everysec` is under way, and be killed then.
-    const node = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
+    const node = await newRedis(["--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"]);
     const link = isNetworked ? await network.open("node 0") : undefined;
     link?.leadTo(node.port);
     return {

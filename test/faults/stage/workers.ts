@@ -44,13 +44,13 @@ type Clients = ReturnType<typeof clientsOf>;
 /** Starts two workers on Node and one on Deno for the running test. */
 export async function newWorkers(redisUrl: string, minReplicas: number): Promise<readonly Worker[]> {
   const options: ServerOptions = { redisUrl, env: { MIN_REPLICAS_ACK: String(minReplicas), REDIS_TIMEOUT: "1s" } };
-  const workers: Worker[] = [];
-  for (const { name, runtime, transport } of KINDS) {
-    const like = workers[0]?.server();
-    const start = () => newServer({ ...options, runtime, ...(like && { like }) });
-    workers.push(await newWorker(name, start, transport));
-  }
-  return workers;
+  let like: TestServer | undefined;
+  const worker = ({ name, runtime, transport }: (typeof KINDS)[number]) =>
+    newWorker(name, () => newServer({ ...options, runtime, ...(like && { like }) }), transport);
+  const [first, ...others] = KINDS as [(typeof KINDS)[number]];
+  const started = await worker(first);
+  like = started.server();
+  return [started, ...(await Promise.all(others.map(worker)))];
 }
 
 async function newWorker(name: string, start: () => Promise<TestServer>, transport: NewTransport): Promise<Worker> {
