@@ -8,7 +8,7 @@ import type { Stage } from "./stage.ts";
 const MIB = 1024 * 1024;
 
 /** How many keys a node holds besides, so that it is long in loading, and how many are made at once. */
-const LOADED_KEYS = 1_500_000;
+const LOADED_KEYS = 300_000;
 const KEYS_AT_ONCE = 30_000;
 
 /** Where what fills the memory is kept; a slot of its own in a Cluster is not wanted. */

@@ -1,10 +1,11 @@
 import { Redis } from "ioredis";
-import { DEFAULT_PARTITIONS } from "../../../src/domain/environment.ts";
+import { DEFAULT_PARTITIONS, environmentPath } from "../../../src/domain/environment.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
 import { FIELD } from "../../../src/store/fields.ts";
 import { groupKey, idsKey, partitionPrefix, teamCountKey, tokensKey } from "../../../src/store/keys.ts";
 import type { TestRedis } from "../../support/redis.ts";
+import { sortedBy } from "../history/call.ts";
 import type { StoredEnvironment, StoredGroup, StoredPartition } from "../history/stored.ts";
 
 /** How many characters of a digest the index of tokens holds. */
@@ -24,21 +25,25 @@ export async function readStored(
   { id, name, tag }: NamedEnvironment,
 ): Promise<StoredEnvironment> {
   const environment = { name, tag, partitions: DEFAULT_PARTITIONS, number: 0 };
+  const prefixes = Array.from({ length: DEFAULT_PARTITIONS }, (_, partition) =>
+    partitionPrefix(environment, partition),
+  );
   const groups: StoredGroup[] = [];
   const partitions: StoredPartition[] = [];
-  const connections = new Map<TestRedis, Redis>();
-  try {
-    for (let partition = 0; partition < DEFAULT_PARTITIONS; partition++) {
-      const prefix = partitionPrefix(environment, partition);
-      const master = masterOf(prefix);
-      const redis = connections.get(master) ?? new Redis(master.port, "127.0.0.1").on("error", () => {});
-      connections.set(master, redis);
-      const read = await readPartition(redis, prefix, partition);
-      groups.push(...read.groups);
-      partitions.push(read.partition);
+  for (const [master, own] of sortedBy(prefixes, masterOf)) {
+    const redis = new Redis(master.port, "127.0.0.1").on("error", () => {});
+    try {
+      // Found by their keys, not by the index that is to be held against them.
+      const keys = await keysOf(redis, `ug:{${environmentPath(environment)}/`);
+      for (const prefix of own) {
+        const ownKeys = keys.filter((key) => key.startsWith(prefix));
+        const read = await readPartition(redis, { prefix, partition: prefixes.indexOf(prefix), keys: ownKeys });
+        groups.push(...read.groups);
+        partitions.push(read.partition);
+      }
+    } finally {
+      redis.disconnect();
     }
-  } finally {
-    for (const redis of connections.values()) redis.disconnect();
   }
   return {
     environment: id,
@@ -50,9 +55,10 @@ export async function readStored(
   };
 }
 
-async function readPartition(redis: Redis, prefix: string, partition: number) {
-  // Found by their keys, not by the index that is to be held against them.
-  const keys = await keysWith(redis, prefix);
+async function readPartition(
+  redis: Redis,
+  { prefix, partition, keys }: { prefix: string; partition: number; keys: readonly string[] },
+) {
   const start = groupKey(prefix, "");
   const groups = keys
     .filter((key) => key.startsWith(start))
@@ -78,12 +84,11 @@ async function readPartition(redis: Redis, prefix: string, partition: number) {
   };
 }
 
-async function keysWith(redis: Redis, prefix: string): Promise<string[]> {
-  const pattern = `${prefix.replace(/[[\]?*\\]/g, "\\$&")}*`;
+async function keysOf(redis: Redis, start: string): Promise<string[]> {
   const found = new Set<string>();
   let cursor = "0";
   do {
-    const [next, keys] = await redis.scan(cursor, "MATCH", pattern, "COUNT", 10_000);
+    const [next, keys] = await redis.scan(cursor, "MATCH", `${start}*`, "COUNT", 10_000);
     for (const key of keys) found.add(key);
     cursor = next;
   } while (cursor !== "0");
