@@ -1,6 +1,7 @@
 import { describe, expect, inject, it } from "vitest";
 import { describeWithRedis, redisUrl } from "../support/opened.ts";
 import { figuresText } from "./history/figures.ts";
+import { promiseText } from "./history/violation.ts";
 import type { Fault } from "./stage/fault.ts";
 import { FAULTS } from "./stage/faults.ts";
 import { perform } from "./stage/stage.ts";
@@ -33,7 +34,7 @@ describeWithRedis("under faults, two workers on Node and one on Deno keep what t
     const title = `${fault.shape}: ${fault.name}`;
     it(title, { timeout: 240_000 }, async () => {
       const { figures, violations } = await perform(fault, isShort ? SECONDS.short : SECONDS.whole);
-      console.log(`${title}: ${figuresText(figures)}`);
+      console.log([title, promiseText(fault.allow), ...figuresText(figures)].join("\n  "));
       const texts = violations.map(({ kind, text }) => `${kind}: ${text}`);
       expect(texts.length, texts.slice(0, SHOWN).join("\n")).toBe(0);
     });

@@ -32,7 +32,10 @@ export interface SentinelOptions {
   readonly password?: string;
   /** Further options of the nodes. */
   readonly args?: readonly string[];
-  /** What all reach the nodes by, of which the first is called `node 0`; the Sentinels are `sentinel 0` and so on. Default: the machine's. */
+  /**
+   * What all reach the nodes by, of which the first is called `node 0`, and the Sentinels, which are called `sentinel 0`
+   * and so on; these reach each other without it. Default: the machine's.
+   */
   readonly network?: Network | undefined;
 }
 
@@ -47,6 +50,7 @@ export async function startSentinels({
   // By the ports that they are reached by.
   const known = new Map<number, TestRedis>();
   const sentinels: Sentinel[] = [];
+  const sentinelPorts: number[] = [];
   const stop = async () => {
     await Promise.all(sentinels.map((sentinel) => sentinel.stop()));
     await Promise.all(nodes.map((node) => node.stop()));
@@ -96,8 +100,12 @@ export async function startSentinels({
     const replicaOf = ["--replicaof", "127.0.0.1", String(first)];
     await Promise.all([start(1, ...replicaOf), start(2, ...replicaOf)]);
     for (let i = 0; i < 3; i++) {
-      const address = network?.addressOf(`sentinel ${i}`);
-      sentinels.push(await startSentinel(first, { downAfterMs, password, address }));
+      const name = `sentinel ${i}`;
+      const sentinel = await startSentinel(first, { downAfterMs, password, address: network?.addressOf(name) });
+      sentinels.push(sentinel);
+      const link = await network?.open(name);
+      link?.leadTo(sentinel.port);
+      sentinelPorts.push(link?.port ?? sentinel.port);
     }
     await whole();
   } catch (error) {
@@ -105,7 +113,7 @@ export async function startSentinels({
     throw error;
   }
   return {
-    url: `redis-sentinel://${sentinels.map(({ port }) => `127.0.0.1:${port}`)}/0#${MASTER}`,
+    url: `redis-sentinel://${sentinelPorts.map((port) => `127.0.0.1:${port}`)}/0#${MASTER}`,
     nodes,
     master,
     failOver: async () => void (await ask({ port: sentinels[0]?.port ?? 0, ...auth }, "SENTINEL", "FAILOVER", MASTER)),

@@ -57,14 +57,13 @@ function longestGap(begin: number, end: number, answered: readonly Call[]): numb
   return longest;
 }
 
-/** Figures for a reader. */
-export function figuresText({ calls, seconds, errors, outageMs, changeOutageMs }: Figures): string {
+/** Figures for a reader, a line for each kind. */
+export function figuresText({ calls, seconds, errors, outageMs, changeOutageMs }: Figures): string[] {
   const failed = [...errors].sort(([, a], [, b]) => b - a).map(([name, count]) => `${count} ${name}`);
   return [
-    `${calls} calls in ${seconds.toFixed(1)} s`,
-    `longest outage ${inSeconds(outageMs)}, of changes ${inSeconds(changeOutageMs)}`,
-    failed.length === 0 ? "no errors" : `errors: ${failed.join(", ")}`,
-  ].join("; ");
+    `${calls} calls in ${inSeconds(seconds * 1000)}; longest outage ${inSeconds(outageMs)}, of changes ${inSeconds(changeOutageMs)}`,
+    `errors: ${failed.join(", ") || "none"}`,
+  ];
 }
 
 function inSeconds(ms: number): string {

@@ -39,6 +39,14 @@ export interface Allowances {
 /** Everything is promised. */
 export const STRICT: Allowances = { mayForget: false, staleMs: 0 };
 
+/** What is promised, for a reader. */
+export function promiseText({ mayForget, staleMs }: Allowances): string {
+  const promises = ["what was acknowledged is kept", "what was said not to be made is not"];
+  if (!mayForget) promises.push("what was once read is not forgotten");
+  promises.push(staleMs === 0 ? "reads are up to date" : `reads are at most ${staleMs} ms behind`);
+  return `promised: ${promises.join("; ")}`;
+}
+
 /** A token for a reader, who could not use it. */
 export function shortOf(token: string): string {
   return `${token.slice(0, 4)}..${token.slice(-4)}`;

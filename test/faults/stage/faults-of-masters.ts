@@ -1,3 +1,4 @@
+import { CLIENT } from "../../support/network.ts";
 import { pause, waitFor } from "../../support/wait.ts";
 import { STRICT } from "../history/violation.ts";
 import type { Fault } from "./fault.ts";
@@ -22,6 +23,22 @@ async function replaced(shape: Stage["shape"], key: string, old: unknown): Promi
     const master = await shape.master(key).catch(() => undefined);
     return master !== undefined && master !== old;
   });
+}
+
+/** Cuts the master of a key off until it has been replaced for a while. @param alone whether workers reach it alone */
+async function cutOff({ shape, load, hasTime, nextKey }: Stage, alone: boolean): Promise<void> {
+  while (hasTime()) {
+    const key = nextKey();
+    const old = await shape.master(key);
+    const name = shape.nameOf(old);
+    const isOther = (one: string) => one !== name && one !== CLIENT;
+    shape.network.cut((one, other) => (one === name || (alone && one === CLIENT)) && isOther(other));
+    await replaced(shape, key, old);
+    await pause(2000);
+    shape.network.heal();
+    await shape.whole();
+    await load.servedAgain();
+  }
 }
 
 function frozenFor(ms: number, name: string): Fault[] {
@@ -76,21 +93,17 @@ export const masterFaults: readonly Fault[] = [
       isNetworked: true,
       allow: FORGETS_AND_LAGS,
       isInShort: true,
-      act: async ({ shape: redis, load, hasTime, nextKey }) => {
-        while (hasTime()) {
-          const key = nextKey();
-          const old = await redis.master(key);
-          const name = redis.nameOf(old);
-          redis.network.cut((one, other) => one === name && other !== "client");
-          await replaced(redis, key, old);
-          await pause(2000);
-          redis.network.heal();
-          await redis.whole();
-          await load.servedAgain();
-        }
-      },
+      act: (stage) => cutOff(stage, false),
     }),
   ),
+  {
+    name: "a master is cut off with the workers, and replaced where they do not reach",
+    shape: "Sentinels",
+    minReplicas: 1,
+    isNetworked: true,
+    allow: FORGETS_AND_LAGS,
+    act: (stage) => cutOff(stage, true),
+  },
   {
     // It goes on for a moment, and so does a replica of it that is not the new master: both must have confirmed.
     name: "a master that is well is replaced by SENTINEL FAILOVER",

@@ -43,7 +43,8 @@ export async function perform(fault: Fault, seconds: number): Promise<Outcome> {
   await load.start();
   await load.servedAgain();
   const shards = await shardsOf(shape, environments);
-  const until = performance.now() + seconds * 1000;
+  const began = performance.now();
+  const until = began + seconds * 1000;
   let next = 0;
   await fault.act({
     shape,
@@ -67,7 +68,11 @@ export async function perform(fault: Fault, seconds: number): Promise<Outcome> {
   const masters = await shape.masters();
   const stored = await Promise.all(environments.map((environment) => readStored(masters, environment)));
   const { allow, workersEnd = false } = fault;
-  return { figures: figuresOf(calls, shards), violations: check({ calls, stored, allow, workersEnd }) };
+  const figures = figuresOf(
+    calls.filter(({ start }) => start >= began),
+    shards,
+  );
+  return { figures, violations: check({ calls, stored, allow, workersEnd }) };
 }
 
 /** Which shard has a group, by the master that its partition had in the beginning. */
