@@ -5,7 +5,8 @@ const FORGETS = { allow: { mayForget: true, staleMs: 0 } };
 
 it("passes what was changed and read in one order", () => {
   const calls = [
-    get([1, 2]),
+    // It offers a name, which a group that is there does not take.
+    get([1, 2], {}, { value: "offered" }),
     update("n1", [2, 6]),
     // While it is changed, a read may show either, and the later one of two that overlap the earlier value.
     get([3, 5], { name: "n1" }),

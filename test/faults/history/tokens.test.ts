@@ -69,6 +69,10 @@ it("finds a token that is taken after its end", () => {
   expect(kindsOf(calls)).toEqual(["ended token"]);
 });
 
+it("passes the token of either of two rotations at once", () => {
+  expect(kindsOf([rotate([2, 9], "t1"), rotate([2, 9], "t2"), resolve("t1", [10, 11])])).toEqual([]);
+});
+
 it("allows a token after its end as far as reads may be out of date", () => {
   const calls = [rotate([2, 3], "t1"), resolve("t0", [7, 8])];
   expect(kindsOf(calls, { allow: { mayForget: false, staleMs: 5 } })).toEqual([]);
@@ -80,6 +84,8 @@ it("finds a valid token that is refused, to viewers and to rotations", () => {
   expect(kindsOf([resolve("t0", [4, 5], NO_TOKEN)])).toEqual(refused);
   expect(kindsOf([rotate([2, 3], "t1"), resolve("t1", [4, 5], NO_TOKEN)])).toEqual(refused);
   expect(kindsOf([rotate([2, 3], NOT_MADE), resolve("t0", [4, 5], NO_TOKEN)])).toEqual(refused);
+  expect(kindsOf([resolve("t0", [2, 3], NO_TOKEN), rotate([4, 5], "t1")])).toEqual(refused);
+  expect(kindsOf([rotate([2, 3], "t1"), rotate([4, 5], "t2"), resolve("t2", [6, 7], NO_TOKEN)])).toEqual(refused);
   // The answer of the first attempt is owed to the second.
   const retried = [
     rotate([2, 3], UNKNOWN, { token: "t0", requestId: "r1" }),

@@ -20,10 +20,7 @@ function endedFaults(calls: readonly Call[], rotations: readonly Rotation[], { s
     const start = call.start - (call.isFinal ? 0 : staleMs);
     const ending = rotations.find(
       ({ made, end, graceMs, ...rotation }) =>
-        made !== undefined &&
-        made !== token &&
-        (given.get(token) ?? Number.POSITIVE_INFINITY) <= rotation.start &&
-        start > end + graceMs,
+        made !== undefined && (given.get(token) ?? Number.POSITIVE_INFINITY) <= rotation.start && start > end + graceMs,
     );
     if (!ending) return [];
     const late = Math.round(call.start - ending.end - ending.graceMs);

@@ -11,7 +11,7 @@ const MIB = 1024 * 1024;
 const LOADED_KEYS = 300_000;
 const KEYS_AT_ONCE = 30_000;
 
-/** Where what fills the memory is kept; a slot of its own in a Cluster is not wanted. */
+/** What the keys of what fills a node are called. */
 const FILLER = "filler";
 
 /** What befalls nodes that stay what they are. */
@@ -89,20 +89,20 @@ export const nodeFaults: readonly Fault[] = [
 /** Fills the memory of a key's master to its limit, and makes room again. */
 async function fillMemory({ shape, load, hasTime, nextKey }: Stage): Promise<void> {
   while (hasTime()) {
-    const master = await shape.master(nextKey());
+    const key = nextKey();
+    const master = await shape.master(key);
     const used = Number(/^used_memory:(\d+)/m.exec((await ask(master, "INFO", "memory")) as string)?.[1]);
     await ask(master, "CONFIG", "SET", "maxmemory", String(used + 2 * MIB));
-    await waitFor("it is full", () => isFull(master));
+    await waitFor("it is full", () => isFull(master, key));
     await pause(1500);
     await ask(master, "CONFIG", "SET", "maxmemory", "0");
     await load.servedAgain();
   }
 }
 
-/** Adds to what it holds; tells whether it takes no more. */
-async function isFull(node: TestRedis): Promise<boolean> {
-  const key = `${FILLER}:{${node.port}}`;
-  return ask(node, "APPEND", key, "x".repeat(MIB / 4)).then(
+/** Adds to what a node holds, beside a key that it has; tells whether it takes no more. */
+async function isFull(node: TestRedis, key: string): Promise<boolean> {
+  return ask(node, "APPEND", key + FILLER, "x".repeat(MIB / 4)).then(
     () => false,
     (error: Error) => error.message.startsWith("OOM"),
   );

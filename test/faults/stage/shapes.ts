@@ -107,7 +107,7 @@ export async function replicaOf(nodes: readonly TestRedis[], master: TestRedis):
   return waitFor("the master has a replica", async () => {
     for (const node of nodes) {
       if (node === master || !node.isRunning()) continue;
-      const info = (await ask(node, "INFO", "replication")) as string;
+      const info = (await ask(node, "INFO", "replication").catch(() => "")) as string;
       if (info.includes("role:slave") && replicationId(info) === masterId) return node;
     }
     return undefined;
