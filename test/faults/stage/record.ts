@@ -41,9 +41,13 @@ function seenOf(shown: Shown | undefined): Seen {
   return { id: providedId, teamId: Number(teamId), name, mapped: mapping[MAPPED] ?? "", token, etag };
 }
 
+/** What tells that a worker has not so much as looked at a call. */
+const NOT_TAKEN = /ECONNREFUSED|NGHTTP2_REFUSED_STREAM/;
+
 function failureOf(thrown: unknown): Answer {
   const error = ConnectError.from(thrown);
   const [info] = error.findDetails(ErrorInfoSchema);
   const code = (Code[error.code] ?? String(error.code)).replace(/(?<=[a-z])[A-Z]/g, "_$&").toLowerCase();
-  return { code, reason: info?.reason, outcome: info?.metadata["outcome"] };
+  if (info) return { code, reason: info.reason, outcome: info.metadata["outcome"] };
+  return { code, reason: undefined, outcome: NOT_TAKEN.test(error.rawMessage) ? "not_made" : undefined };
 }
