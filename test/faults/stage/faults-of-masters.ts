@@ -12,8 +12,8 @@ const REPLACING: readonly ShapeName[] = ["Sentinels", "a Cluster"];
 const FORGETS = { mayForget: true, staleMs: 0 };
 
 /**
- * A master that is cut off from the others is asked until a Sentinel's word reaches each worker, or until it knows that
- * it is alone: what it shows may be behind for as long.
+ * A master that is cut off is asked until a Sentinel's word has reached each worker: what it shows may be behind for as
+ * long. One of a Cluster knows that it is alone before another takes its place, and stops answering.
  */
 const FORGETS_AND_LAGS = { mayForget: true, staleMs: 1000 };
 
@@ -41,12 +41,14 @@ async function cutOff({ shape, load, hasTime, nextKey }: Stage, alone: boolean):
   }
 }
 
-function frozenFor(ms: number, name: string): Fault[] {
+/** A master that hangs, and is replaced unless it goes on before. */
+function frozenFor(ms: number, downAfterMs: number): Fault[] {
   return REPLACING.map((shape) => ({
-    name,
+    name: `a master hangs for ${ms / 1000} s`,
     shape,
     minReplicas: 1,
-    allow: FORGETS,
+    downAfterMs,
+    allow: ms < downAfterMs ? STRICT : FORGETS,
     act: async ({ shape: redis, load, hasTime, nextKey }) => {
       while (hasTime()) {
         const master = await redis.master(nextKey());
@@ -83,15 +85,15 @@ export const masterFaults: readonly Fault[] = [
       },
     }),
   ),
-  ...frozenFor(500, "a master hangs for 0.5 s"),
-  ...frozenFor(5000, "a master hangs for 5 s"),
+  ...frozenFor(500, 5000),
+  ...frozenFor(5000, 1000),
   ...REPLACING.map(
     (shape): Fault => ({
       name: "a master is cut off from all but the workers, and replaced",
       shape,
       minReplicas: 1,
       isNetworked: true,
-      allow: FORGETS_AND_LAGS,
+      allow: shape === "Sentinels" ? FORGETS_AND_LAGS : FORGETS,
       isInShort: true,
       act: (stage) => cutOff(stage, false),
     }),
