@@ -101,7 +101,7 @@ export async function startSentinels({
     await Promise.all([start(1, ...replicaOf), start(2, ...replicaOf)]);
     for (let i = 0; i < 3; i++) {
       const name = `sentinel ${i}`;
-      const sentinel = await startSentinel(first, { downAfterMs, password, address: network?.addressOf(name) });
+      const sentinel = await startSentinel(first, { downAfterMs, ...auth }, placeOf(network?.addressOf(name)));
       sentinels.push(sentinel);
       const link = await network?.open(name);
       link?.leadTo(sentinel.port);
@@ -123,31 +123,19 @@ export async function startSentinels({
   };
 }
 
-interface Sentinel {
+/** A Sentinel of our own. */
+export interface Sentinel {
   readonly port: number;
   isRunning(): boolean;
   kill(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Has a node connect to others from its address, and be reached by its link. */
-function addressArgs(address: string, port: number): string[] {
-  return [
-    ...["--bind-source-addr", address],
-    ...["--replica-announce-ip", "127.0.0.1", "--replica-announce-port", String(port)],
-  ];
-}
-
-interface OneSentinelOptions {
-  readonly downAfterMs: number;
-  readonly password: string | undefined;
-  /** Where it connects to others from. */
-  readonly address: string | undefined;
-}
-
-async function startSentinel(
+/** Starts a Sentinel that looks after the master at a port. @param settings further lines of its configuration */
+export async function startSentinel(
   masterPort: number,
-  { downAfterMs, password, address }: OneSentinelOptions,
+  { downAfterMs = 30_000, password }: Pick<SentinelOptions, "downAfterMs" | "password"> = {},
+  settings: readonly string[] = [],
 ): Promise<Sentinel> {
   const folder = mkdtempSync(join(tmpdir(), "ugs-sentinel-"));
   const port = await freePort();
@@ -161,9 +149,7 @@ async function startSentinel(
     `sentinel down-after-milliseconds ${MASTER} ${downAfterMs}`,
     `sentinel failover-timeout ${MASTER} 4000`,
     ...(password === undefined ? [] : [`requirepass ${password}`]),
-    ...(address === undefined
-      ? []
-      : [`bind-source-addr ${address}`, "sentinel announce-ip 127.0.0.1", "protected-mode no"]),
+    ...settings,
   ];
   writeFileSync(file, lines.join("\n"));
   const child: ChildProcess = spawn(findRedisServer() ?? "", [file, "--sentinel"], { stdio: "ignore" });
@@ -184,4 +170,18 @@ async function startSentinel(
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** Has a node connect to others from its address, and be reached by its link. */
+function addressArgs(address: string, port: number): string[] {
+  return [
+    ...["--bind-source-addr", address],
+    ...["--replica-announce-ip", "127.0.0.1", "--replica-announce-port", String(port)],
+  ];
+}
+
+/** Has a Sentinel connect to others from an address; they reach it on the machine's. */
+function placeOf(address: string | undefined): string[] {
+  if (address === undefined) return [];
+  return [`bind-source-addr ${address}`, "sentinel announce-ip 127.0.0.1", "protected-mode no"];
 }
