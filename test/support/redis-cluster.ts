@@ -2,6 +2,7 @@ import { Cluster } from "ioredis";
 import type { ScriptedRedis } from "../../src/store/connection.ts";
 import { SCRIPTS } from "../../src/store/scripts.ts";
 import { slotOf } from "../../src/store/slots.ts";
+import type { Network } from "./network.ts";
 import { ask, startRedis, type TestRedis } from "./redis.ts";
 import { freePort, waitFor } from "./wait.ts";
 
@@ -11,6 +12,8 @@ export interface TestCluster {
   readonly nodes: readonly TestRedis[];
   /** The master that has a key. */
   masterOf(key: string): Promise<TestRedis>;
+  /** The masters of all keys, as of now. */
+  masters(): Promise<(key: string) => TestRedis>;
   /** A master that does not have it. */
   otherThan(key: string): Promise<TestRedis>;
   /** Begins to move the slot of a key: from now on some of its keys are at one master, and some at the other. */
@@ -31,17 +34,32 @@ export interface SlotMove {
 const MASTERS = 3;
 const SLOTS = 0x4000;
 
-/** Starts a Cluster. @param nodeTimeoutMs after which a master that is gone is replaced @param argsOf further options of a node */
+/**
+ * Starts a Cluster.
+ *
+ * @param nodeTimeoutMs after which a master that is gone is replaced
+ * @param argsOf further options of a node
+ * @param network what all reach the nodes by, of which the first is called `node 0`; default: the machine's
+ */
 export async function startCluster(
   nodeTimeoutMs = 5000,
   argsOf: (node: number) => readonly string[] = () => [],
+  network?: Network,
 ): Promise<TestCluster> {
-  const start = async (i: number) =>
-    startRedis([
-      ...["--cluster-enabled", "yes", "--cluster-port", String(await freePort())],
+  // By the ports that they are reached by.
+  const known = new Map<number, TestRedis>();
+  const start = async (i: number) => {
+    const busPort = await freePort();
+    const place = network && (await placeIn(network, `node ${i}`, busPort));
+    const node = await startRedis([
+      ...["--cluster-enabled", "yes", "--cluster-port", String(busPort)],
       ...["--cluster-node-timeout", String(nodeTimeoutMs), "--repl-diskless-sync-delay", "0"],
-      ...["--cluster-allow-replica-migration", "no", ...argsOf(i)],
+      ...["--cluster-allow-replica-migration", "no", ...(place?.args ?? []), ...argsOf(i)],
     ]);
+    place?.link.leadTo(node.port);
+    known.set(place?.link.port ?? node.port, node);
+    return node;
+  };
   const nodes: TestRedis[] = [];
   const stop = async () => void (await Promise.all(nodes.map((node) => node.stop())));
   try {
@@ -52,17 +70,22 @@ export async function startCluster(
     throw error;
   }
   const slots = () => firstAnswer(nodes, (node) => ask(node, "CLUSTER", "SLOTS") as Promise<SlotRow[]>);
-  const nodeAt = (port: number | undefined) => nodes.find((node) => node.port === port) as TestRedis;
-  const masterOf = async (key: string) => {
-    const slot = slotOf(key);
-    return nodeAt((await slots()).find(([first, last]) => first <= slot && slot <= last)?.[2][1]);
+  const nodeAt = (port: number | undefined) => known.get(port ?? 0) as TestRedis;
+  const masters = async () => {
+    const rows = await slots();
+    return (key: string) => {
+      const slot = slotOf(key);
+      return nodeAt(rows.find(([first, last]) => first <= slot && slot <= last)?.[2][1]);
+    };
   };
+  const masterOf = async (key: string) => (await masters())(key);
   const whole = () => waitUntilWhole(nodes);
   await whole();
   return {
-    url: `redis-cluster://${nodes.slice(0, 2).map(({ port }) => `127.0.0.1:${port}`)}`,
+    url: `redis-cluster://${[...known.keys()].slice(0, 2).map((port) => `127.0.0.1:${port}`)}`,
     nodes,
     masterOf,
+    masters,
     otherThan: async (key) => {
       const master = await masterOf(key);
       const other = (await slots()).map(([, , [, port]]) => nodeAt(port)).find((node) => node !== master);
@@ -74,6 +97,17 @@ export async function startCluster(
   };
 }
 
+/** The links to a node and its bus, and how it is told of them. */
+async function placeIn(network: Network, name: string, busPort: number) {
+  const [link, bus] = await Promise.all([network.open(name), network.open(name)]);
+  bus.leadTo(busPort);
+  const args = [
+    ...["--bind-source-addr", network.addressOf(name), "--cluster-announce-ip", "127.0.0.1"],
+    ...["--cluster-announce-port", String(link.port), "--cluster-announce-bus-port", String(bus.port)],
+  ];
+  return { link, args };
+}
+
 /** First and last slot, then its nodes, the master first. */
 type SlotRow = readonly [number, number, readonly [string, number, string], ...unknown[]];
 
@@ -82,11 +116,14 @@ async function join(nodes: readonly TestRedis[]): Promise<void> {
   const [first] = nodes as [TestRedis];
   const settings = (await ask(first, "CONFIG", "GET", "*port*")) as string[];
   const setting = (name: string) => settings[settings.indexOf(name) + 1] ?? "0";
+  const announced = (name: string, otherwise: string) =>
+    setting(`cluster-announce-${name}`) === "0" ? otherwise : setting(`cluster-announce-${name}`);
   // Nodes that speak TLS to each other know each other by that port.
-  const port = setting("tls-port") === "0" ? setting("port") : setting("tls-port");
+  const port = announced("port", setting("tls-port") === "0" ? setting("port") : setting("tls-port"));
+  const busPort = announced("bus-port", setting("cluster-port"));
   for (const [i, node] of nodes.entries()) {
     await ask(node, "CLUSTER", "SET-CONFIG-EPOCH", String(i + 1));
-    if (node !== first) await ask(node, "CLUSTER", "MEET", "127.0.0.1", port, setting("cluster-port"));
+    if (node !== first) await ask(node, "CLUSTER", "MEET", "127.0.0.1", port, busPort);
     if (i >= MASTERS) continue;
     const range = [Math.floor((i * SLOTS) / MASTERS), Math.floor(((i + 1) * SLOTS) / MASTERS) - 1];
     await ask(node, "CLUSTER", "ADDSLOTSRANGE", ...range.map(String));

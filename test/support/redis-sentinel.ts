@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Network } from "./network.ts";
 import { ask, endProcess, findRedisServer, startRedis, type TestRedis } from "./redis.ts";
 import { freePort, waitFor } from "./wait.ts";
 
@@ -31,6 +32,11 @@ export interface SentinelOptions {
   readonly password?: string;
   /** Further options of the nodes. */
   readonly args?: readonly string[];
+  /**
+   * What all reach the nodes by, of which the first is called `node 0`, and the Sentinels, which are called `sentinel 0`
+   * and so on; these reach each other without it. Default: the machine's.
+   */
+  readonly network?: Network | undefined;
 }
 
 /** Starts a master, its replicas and Sentinels. */
@@ -38,9 +44,13 @@ export async function startSentinels({
   downAfterMs = 30_000,
   password,
   args = [],
+  network,
 }: SentinelOptions = {}): Promise<TestSentinels> {
   const nodes: TestRedis[] = [];
+  // By the ports that they are reached by.
+  const known = new Map<number, TestRedis>();
   const sentinels: Sentinel[] = [];
+  const sentinelPorts: number[] = [];
   const stop = async () => {
     await Promise.all(sentinels.map((sentinel) => sentinel.stop()));
     await Promise.all(nodes.map((node) => node.stop()));
@@ -50,7 +60,7 @@ export async function startSentinels({
     Promise.any(
       sentinels.filter((each) => each.isRunning()).map(({ port }) => ask({ port, ...auth }, "SENTINEL", ...words)),
     );
-  const nodeAt = (port: unknown) => nodes.find((node) => node.port === Number(port)) as TestRedis;
+  const nodeAt = (port: unknown) => known.get(Number(port)) as TestRedis;
   const master = async () => nodeAt(((await askAny("GET-MASTER-ADDR-BY-NAME", MASTER)) as string[])[1]);
   const whole = () =>
     waitFor("Sentinels and replicas are whole", async () => {
@@ -74,19 +84,36 @@ export async function startSentinels({
         replication.includes("role:master") && (replication.match(/state=online/g) ?? []).length === running.length - 1
       );
     });
+  const start = async (i: number, ...more: string[]) => {
+    const name = `node ${i}`;
+    const link = await network?.open(name);
+    const address = network && link ? addressArgs(network.addressOf(name), link.port) : [];
+    const node = await startRedis(["--repl-diskless-sync-delay", "0", ...address, ...more, ...args]);
+    link?.leadTo(node.port);
+    const port = link?.port ?? node.port;
+    known.set(port, node);
+    nodes[i] = node;
+    return port;
+  };
   try {
-    const first = await startRedis(["--repl-diskless-sync-delay", "0", ...args]);
-    nodes.push(first);
-    const replicaArgs = ["--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1", String(first.port), ...args];
-    nodes.push(...(await Promise.all([startRedis(replicaArgs), startRedis(replicaArgs)])));
-    for (let i = 0; i < 3; i++) sentinels.push(await startSentinel(first.port, { downAfterMs, ...auth }));
+    const first = await start(0);
+    const replicaOf = ["--replicaof", "127.0.0.1", String(first)];
+    await Promise.all([start(1, ...replicaOf), start(2, ...replicaOf)]);
+    for (let i = 0; i < 3; i++) {
+      const name = `sentinel ${i}`;
+      const sentinel = await startSentinel(first, { downAfterMs, ...auth }, placeOf(network?.addressOf(name)));
+      sentinels.push(sentinel);
+      const link = await network?.open(name);
+      link?.leadTo(sentinel.port);
+      sentinelPorts.push(link?.port ?? sentinel.port);
+    }
     await whole();
   } catch (error) {
     await stop();
     throw error;
   }
   return {
-    url: `redis-sentinel://${sentinels.map(({ port }) => `127.0.0.1:${port}`)}/0#${MASTER}`,
+    url: `redis-sentinel://${sentinelPorts.map((port) => `127.0.0.1:${port}`)}/0#${MASTER}`,
     nodes,
     master,
     failOver: async () => void (await ask({ port: sentinels[0]?.port ?? 0, ...auth }, "SENTINEL", "FAILOVER", MASTER)),
@@ -143,4 +170,18 @@ export async function startSentinel(
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** Has a node connect to others from its address, and be reached by its link. */
+function addressArgs(address: string, port: number): string[] {
+  return [
+    ...["--bind-source-addr", address],
+    ...["--replica-announce-ip", "127.0.0.1", "--replica-announce-port", String(port)],
+  ];
+}
+
+/** Has a Sentinel connect to others from an address; they reach it on the machine's. */
+function placeOf(address: string | undefined): string[] {
+  if (address === undefined) return [];
+  return [`bind-source-addr ${address}`, "sentinel announce-ip 127.0.0.1", "protected-mode no"];
 }

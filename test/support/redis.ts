@@ -86,7 +86,8 @@ export async function ask(
   const redis = new Redis(port, "127.0.0.1", {
     lazyConnect: true,
     retryStrategy: () => null,
-    connectTimeout: 500,
+    // One that is not there refuses at once; one that is may be busy.
+    connectTimeout: 5000,
     commandTimeout: 5000,
     enableReadyCheck: false,
     ...(password !== undefined && { password }),

@@ -1,0 +1,76 @@
+import { Random } from "../../fuzz/random.ts";
+import { ask } from "../../support/redis.ts";
+import { pause } from "../../support/wait.ts";
+import { STRICT } from "../history/violation.ts";
+import type { Fault } from "./fault.ts";
+import type { ShapeName } from "./shapes.ts";
+import type { Stage } from "./stage.ts";
+
+/** The shapes that it comes over. */
+const SHAPES: readonly ShapeName[] = ["Sentinels", "a Cluster"];
+
+/** What befalls the connections of the workers, while all nodes are well. */
+export const clientFaults: readonly Fault[] = [
+  ...onEach("connections are cut in the middle of answers", {
+    isNetworked: true,
+    isInShort: true,
+    act: async ({ shape, hasTime }) => {
+      const random = new Random(1);
+      const cutAt = (bytes: number) => (random.chance(0.02) ? random.below(bytes) : undefined);
+      shape.network.disturb({ cutAt });
+      while (hasTime()) await pause(100);
+    },
+  }),
+  ...onEach("answers are late", {
+    isNetworked: true,
+    act: async ({ shape, hasTime }) => {
+      const random = new Random(1);
+      // Now and then later than the service waits.
+      const delayMs = () => (random.chance(0.02) ? 300 + random.below(1200) : random.below(30));
+      while (hasTime()) {
+        shape.network.disturb({ delayMs });
+        await pause(2000);
+        shape.network.disturb({});
+        await pause(500);
+      }
+    },
+  }),
+  ...onEach("CLIENT KILL", {
+    act: async ({ shape, hasTime }) => {
+      while (hasTime()) {
+        await Promise.all(shape.nodes.map((node) => ask(node, "CLIENT", "KILL", "TYPE", "normal")));
+        await pause(300);
+      }
+    },
+  }),
+  ...onEach("SCRIPT FLUSH", {
+    act: async ({ shape, hasTime }) => {
+      while (hasTime()) {
+        await Promise.all(shape.nodes.map((node) => ask(node, "SCRIPT", "FLUSH")));
+        await pause(200);
+      }
+    },
+  }),
+  ...onEach("CLIENT PAUSE", {
+    // A Sentinel is a client, too, and is not to think that a master is down.
+    downAfterMs: 5000,
+    act: async ({ shape, hasTime, nextKey }) => {
+      for (let round = 0; hasTime(); round++) {
+        const [ms, what] = round % 2 === 0 ? ([600, "WRITE"] as const) : ([1600, "ALL"] as const);
+        await ask(await shape.master(nextKey()), "CLIENT", "PAUSE", String(ms), what);
+        await pause(ms + 400);
+      }
+    },
+  }),
+];
+
+function onEach(name: string, fault: Partial<Fault> & { act(stage: Stage): Promise<void> }): Fault[] {
+  return SHAPES.map((shape) => ({
+    allow: STRICT,
+    minReplicas: 1,
+    ...fault,
+    name,
+    shape,
+    isInShort: Boolean(fault.isInShort) && shape === "a Cluster",
+  }));
+}

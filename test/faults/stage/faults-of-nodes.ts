@@ -1,0 +1,121 @@
+import { ask, type TestRedis } from "../../support/redis.ts";
+import { pause, waitFor } from "../../support/wait.ts";
+import { STRICT } from "../history/violation.ts";
+import type { Fault } from "./fault.ts";
+import { replicaOf, type ShapeName } from "./shapes.ts";
+import type { Stage } from "./stage.ts";
+
+const MIB = 1024 * 1024;
+
+/** How many keys a node holds besides, so that it is long in loading, and how many are made at once. */
+const LOADED_KEYS = 300_000;
+const KEYS_AT_ONCE = 30_000;
+
+/** What the keys of what fills a node are called. */
+const FILLER = "filler";
+
+/** What befalls nodes that stay what they are. */
+export const nodeFaults: readonly Fault[] = [
+  {
+    name: "slots move back and forth",
+    shape: "a Cluster",
+    minReplicas: 1,
+    allow: STRICT,
+    isInShort: true,
+    act: async ({ shape, hasTime, nextKey }) => {
+      while (hasTime()) {
+        const key = nextKey();
+        for (let turns = 0; turns < 2 && hasTime(); turns++) {
+          const move = await shape.beginMove(key);
+          for (let step = 0; step < 10; step++) {
+            await move.keys(1);
+            await pause(20);
+          }
+          await move.finish();
+        }
+      }
+    },
+  },
+  ...(["one node", "a Cluster"] as const).map(
+    (shape): Fault => ({
+      name: "the memory is full",
+      shape,
+      minReplicas: shape === "one node" ? 0 : 1,
+      allow: STRICT,
+      isInShort: shape === "one node",
+      act: fillMemory,
+    }),
+  ),
+  {
+    name: "a node is killed and loads a large file",
+    shape: "one node",
+    allow: STRICT,
+    isInShort: true,
+    act: async ({ shape, load, hasTime, nextKey }) => {
+      const node = await shape.master(nextKey());
+      await makeLongInLoading(node);
+      do {
+        await load.servedAgain();
+        await node.kill();
+        // It says LOADING meanwhile.
+        await node.restart();
+        await shape.whole();
+      } while (hasTime());
+    },
+  },
+  ...(["Sentinels", "a Cluster"] as const).map(
+    (shape: ShapeName): Fault => ({
+      name: "a replica hangs",
+      shape,
+      minReplicas: 1,
+      // So long that no master is replaced for it, nor the replica given up.
+      downAfterMs: 10_000,
+      allow: STRICT,
+      isInShort: shape === "a Cluster",
+      act: async ({ shape: redis, hasTime, nextKey }) => {
+        while (hasTime()) {
+          const replica = await replicaOf(redis.nodes, await redis.master(nextKey()));
+          replica.freeze();
+          await pause(3000);
+          replica.thaw();
+          await redis.whole();
+          await pause(500);
+        }
+      },
+    }),
+  ),
+];
+
+/** Fills the memory of a key's master to its limit, and makes room again. */
+async function fillMemory({ shape, load, hasTime, nextKey }: Stage): Promise<void> {
+  while (hasTime()) {
+    const key = nextKey();
+    const master = await shape.master(key);
+    const used = Number(/^used_memory:(\d+)/m.exec((await ask(master, "INFO", "memory")) as string)?.[1]);
+    await ask(master, "CONFIG", "SET", "maxmemory", String(used + 2 * MIB));
+    await waitFor("it is full", () => isFull(master, key));
+    await pause(1500);
+    await ask(master, "CONFIG", "SET", "maxmemory", "0");
+    await load.servedAgain();
+  }
+}
+
+/** Adds to what a node holds, beside a key that it has; tells whether it takes no more. */
+async function isFull(node: TestRedis, key: string): Promise<boolean> {
+  return ask(node, "APPEND", key + FILLER, "x".repeat(MIB / 4)).then(
+    () => false,
+    (error: Error) => error.message.startsWith("OOM"),
+  );
+}
+
+/** Has it keep many keys on disk, each as the command that sets it. */
+async function makeLongInLoading(node: TestRedis): Promise<void> {
+  for (let keys = 0; keys < LOADED_KEYS; keys += KEYS_AT_ONCE) {
+    await ask(node, "DEBUG", "POPULATE", String(KEYS_AT_ONCE), `${FILLER} ${keys}`, "64");
+  }
+  await ask(node, "CONFIG", "SET", "aof-use-rdb-preamble", "no");
+  await ask(node, "BGREWRITEAOF");
+  await waitFor("all is on disk", async () =>
+    /^aof_rewrite_in_progress:0/m.test((await ask(node, "INFO", "persistence")) as string),
+  );
+}

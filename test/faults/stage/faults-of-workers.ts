@@ -1,0 +1,44 @@
+import { expect } from "vitest";
+import { pause } from "../../support/wait.ts";
+import { STRICT } from "../history/violation.ts";
+import type { Fault } from "./fault.ts";
+import type { Stage } from "./stage.ts";
+
+/** What befalls the workers, while Redis is well. */
+export const workerFaults: readonly Fault[] = (["Sentinels", "a Cluster"] as const).flatMap((shape): Fault[] => [
+  {
+    name: "workers are killed",
+    shape,
+    minReplicas: 1,
+    workersEnd: true,
+    allow: STRICT,
+    isInShort: shape === "a Cluster",
+    act: (stage) =>
+      endEach(stage, async (server) => {
+        server.signal("SIGKILL");
+        await server.exited();
+      }),
+  },
+  {
+    name: "workers are told to end",
+    shape,
+    minReplicas: 1,
+    workersEnd: true,
+    allow: STRICT,
+    act: (stage) => endEach(stage, async (server) => expect(await server.stop()).toBe(0)),
+  },
+]);
+
+/** Ends one worker after the other, and starts another one in its place. */
+async function endEach(
+  { workers, load, hasTime }: Stage,
+  end: (server: ReturnType<Stage["workers"][number]["server"]>) => Promise<void>,
+): Promise<void> {
+  for (let round = 0; hasTime(); round++) {
+    const worker = workers[round % workers.length] as (typeof workers)[number];
+    await end(worker.server());
+    await pause(500);
+    await worker.restart();
+    await load.servedAgain();
+  }
+}

@@ -1,0 +1,266 @@
+import { randomBytes } from "node:crypto";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { Random } from "../../fuzz/random.ts";
+import { pause, waitFor } from "../../support/wait.ts";
+import { byGroup, type Call, fateOf, groupOf, isOk } from "../history/call.ts";
+import { MAPPED, record } from "./record.ts";
+import { ENVIRONMENTS, type EnvironmentId, type Worker } from "./workers.ts";
+
+/** Groups of each environment that all callers ask for. */
+const GROUPS = 24;
+/** Callers, and how long each pauses between two calls, in milliseconds. */
+const CALLERS = 32;
+const PAUSE_MS = 50;
+/** How long the old token stays valid where a rotation gives it a grace, in milliseconds. */
+const GRACE_MS = 400;
+/** How often a rotation is tried again under its request id. */
+const RETRIES = 6;
+/** Tokens of a group that are remembered. */
+const REMEMBERED = 6;
+/** Answers that each worker has to give before all is believed to be well again. */
+const SERVED = 10;
+
+/** What a group is asked for by. */
+type Target = { readonly token: string } | { readonly id: string };
+
+/** A group that is asked for, and what is known of it. */
+interface Known {
+  readonly environment: EnvironmentId;
+  readonly id: string;
+  /** Tokens that were seen, the latest last. */
+  readonly tokens: string[];
+}
+
+/**
+ * A steady load of all calls on all workers: creations, reads, changes and rotations of the same groups by many callers
+ * at once, and every answer.
+ */
+export class Load {
+  readonly calls: Call[] = [];
+  readonly #workers: readonly Worker[];
+  readonly #random: Random;
+  readonly #groups: Known[];
+  #names = 0;
+  #isEnding = false;
+  #callers: Promise<void>[] = [];
+
+  constructor(workers: readonly Worker[], seed: number) {
+    this.#workers = workers;
+    this.#random = new Random(seed);
+    this.#groups = ENVIRONMENTS.flatMap((environment) =>
+      Array.from({ length: GROUPS }, (_, i) => ({ environment, id: `group ${i}`, tokens: [] })),
+    );
+  }
+
+  /** Creates the groups and begins. */
+  async start(): Promise<void> {
+    await Promise.all(this.#groups.map((group) => this.#get(group, this.#worker())));
+    this.#callers = Array.from({ length: CALLERS }, () => this.#call());
+  }
+
+  /** Waits until every worker answers reads and changes again, about groups of every kind. */
+  async servedAgain(): Promise<void> {
+    const from = this.calls.length;
+    const served = (worker: string, isCounted: (call: Call) => boolean) =>
+      this.calls.slice(from).filter((call) => call.worker === worker && isOk(call) && isCounted(call)).length >= SERVED;
+    await waitFor("every worker answers reads and changes", () =>
+      this.#workers.every(
+        ({ name }) =>
+          served(name, ({ method }) => method === "get") && served(name, ({ method }) => method === "update"),
+      ),
+    );
+  }
+
+  /** Ends the load. */
+  async end(): Promise<void> {
+    this.#isEnding = true;
+    await Promise.all(this.#callers);
+  }
+
+  /** Looks at all groups by all workers, after the end. */
+  async look(): Promise<void> {
+    // What can never have been created is not created now.
+    const creations = this.calls.filter((call) => call.method === "get" && fateOf(call) !== "not made");
+    const looks = [...byGroup(creations)].map(([group, [call]]) => async () => {
+      const environment = call?.environment as EnvironmentId;
+      const known: Known = { environment, id: group.slice(environment.length + 1), tokens: [] };
+      for (const worker of this.#workers) await this.#get(known, worker, true);
+      for (const worker of this.#workers) {
+        await this.#resolve(known, known.tokens.at(-1) ?? "", { worker, isFinal: true });
+      }
+    });
+    const look = async () => {
+      for (let next = looks.pop(); next; next = looks.pop()) await next();
+    };
+    await Promise.all(Array.from({ length: CALLERS }, look));
+    for (const known of this.#groups) {
+      for (const token of known.tokens) await this.#resolve(known, token, { worker: this.#worker(), isFinal: true });
+    }
+  }
+
+  async #call(): Promise<void> {
+    const acts = [
+      ...Array<() => Promise<unknown>>(20).fill(() => this.#get(this.#group(), this.#worker())),
+      ...Array<() => Promise<unknown>>(22).fill(() => this.#update(this.#group())),
+      ...Array<() => Promise<unknown>>(20).fill(() => this.#view()),
+      ...Array<() => Promise<unknown>>(16).fill(() => this.#rotateOnce()),
+      ...Array<() => Promise<unknown>>(8).fill(() => this.#rotateAndRetry()),
+      ...Array<() => Promise<unknown>>(4).fill(() => this.#race()),
+      ...Array<() => Promise<unknown>>(6).fill(() => this.#create()),
+    ];
+    while (!this.#isEnding) {
+      await this.#random.pick(acts)();
+      await pause(PAUSE_MS * (0.5 + this.#random.next()));
+    }
+  }
+
+  /** Several callers create one group at once. */
+  async #create(): Promise<void> {
+    const environment = this.#random.pick(ENVIRONMENTS);
+    const known: Known = { environment, id: `new ${randomBytes(6).toString("hex")}`, tokens: [] };
+    const times = 1 + this.#random.below(3);
+    await Promise.all(Array.from({ length: times }, () => this.#get(known, this.#worker())));
+  }
+
+  /** Shows a token to a worker: the latest, one that may have ended, or one of the other environment. */
+  async #view(): Promise<void> {
+    const known = this.#group();
+    const isLatest = this.#random.chance(0.7);
+    const token = isLatest ? known.tokens.at(-1) : this.#random.pick(known.tokens);
+    if (token === undefined) return;
+    const isForeign = this.#random.chance(0.1);
+    const environment = isForeign ? ENVIRONMENTS.find((other) => other !== known.environment) : known.environment;
+    await this.#resolve(known, token, { worker: this.#worker(), environment: environment as EnvironmentId });
+  }
+
+  async #rotateOnce(): Promise<void> {
+    const known = this.#group();
+    await this.#rotate(known, this.#target(known), { graceMs: this.#grace() });
+  }
+
+  /** Rotates under a request id until it is answered, and sometimes once more, or twice at once. */
+  async #rotateAndRetry(): Promise<void> {
+    const known = this.#group();
+    const target = this.#target(known);
+    const request = { graceMs: this.#grace(), requestId: randomBytes(9).toString("hex") };
+    const isDoubled = this.#random.chance(0.3);
+    for (let tries = 0; tries < RETRIES; tries++) {
+      const attempts = Array.from({ length: isDoubled ? 2 : 1 }, () => this.#rotate(known, target, request));
+      const answers = await Promise.all(attempts);
+      const isOver = answers.every(({ answer }) => answer.code !== "unavailable" && answer.reason !== undefined);
+      if (isOver || (answers.some(isOk) && this.#random.chance(0.5))) return;
+      await pause(100 + this.#random.below(300));
+    }
+  }
+
+  /** Several callers rotate one token at once. */
+  async #race(): Promise<void> {
+    const known = this.#group();
+    const token = known.tokens.at(-1);
+    if (token === undefined) return;
+    await Promise.all([1, 2, 3].map(() => this.#rotate(known, { token }, { graceMs: 0 })));
+  }
+
+  #get({ environment, id, tokens }: Known, worker: Worker, isFinal = false): Promise<Call> {
+    const value = this.#name();
+    const asked = {
+      method: "get",
+      worker: worker.name,
+      environment,
+      group: groupOf(environment, id),
+      isFinal,
+    } as const;
+    return this.#record(tokens, { ...asked, value }, async () => {
+      const request = { userGroupId: id, name: value, mapping: { [MAPPED]: value } };
+      const { userGroup, newUserGroup } = await worker.clients(environment).groups.getUserGroup(request);
+      return { shown: userGroup, created: newUserGroup };
+    });
+  }
+
+  #update({ environment, id, tokens }: Known): Promise<Call> {
+    const value = this.#name();
+    const worker = this.#worker();
+    const asked = {
+      method: "update",
+      worker: worker.name,
+      environment,
+      group: groupOf(environment, id),
+      value,
+    } as const;
+    return this.#record(tokens, asked, async () => {
+      const request = { userGroupId: id, name: value, mapping: { [MAPPED]: value } };
+      return { shown: (await worker.clients(environment).groups.updateUserGroup(request)).userGroup };
+    });
+  }
+
+  #rotate(
+    { environment, id, tokens }: Known,
+    target: Target,
+    { graceMs, requestId = "" }: { graceMs: number; requestId?: string },
+  ): Promise<Call> {
+    const worker = this.#worker();
+    const group = groupOf(environment, id);
+    const asked = { method: "rotate", worker: worker.name, environment, group, graceMs } as const;
+    return this.#record(
+      tokens,
+      { ...asked, token: "token" in target ? target.token : undefined, requestId: requestId || undefined },
+      async () => {
+        const request = {
+          group:
+            "id" in target
+              ? ({ case: "userGroupId", value: target.id } as const)
+              : ({ case: "currentToken", value: target.token } as const),
+          previousTokenTtl: durationFromMs(graceMs),
+          requestId,
+        };
+        return { shown: (await worker.clients(environment).groups.rotateUserGroupToken(request)).userGroup };
+      },
+    );
+  }
+
+  #resolve(
+    known: Known,
+    token: string,
+    {
+      worker,
+      environment = known.environment,
+      isFinal = false,
+    }: { worker: Worker; environment?: EnvironmentId; isFinal?: boolean },
+  ): Promise<Call> {
+    const group = groupOf(known.environment, known.id);
+    const asked = { method: "resolve", worker: worker.name, environment, group, token, isFinal } as const;
+    return this.#record(known.tokens, asked, async () => ({
+      shown: await worker.clients(environment).viewers.resolveViewer({ token }),
+    }));
+  }
+
+  async #record(tokens: string[], ...call: Parameters<typeof record>): Promise<Call> {
+    const made = await record(...call);
+    this.calls.push(made);
+    const token = made.answer.seen?.token;
+    if (token !== undefined && !tokens.includes(token)) tokens.push(token);
+    if (tokens.length > REMEMBERED) tokens.shift();
+    return made;
+  }
+
+  #target(known: Known): Target {
+    const token = known.tokens.at(-1);
+    return token === undefined || this.#random.chance(0.35) ? { id: known.id } : { token };
+  }
+
+  #grace(): number {
+    return this.#random.chance(0.3) ? GRACE_MS : 0;
+  }
+
+  #name(): string {
+    return `v${++this.#names}`;
+  }
+
+  #group(): Known {
+    return this.#random.pick(this.#groups);
+  }
+
+  #worker(): Worker {
+    return this.#random.pick(this.#workers);
+  }
+}

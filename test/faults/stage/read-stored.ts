@@ -1,0 +1,96 @@
+import { Redis } from "ioredis";
+import { DEFAULT_PARTITIONS, environmentPath } from "../../../src/domain/environment.ts";
+import { partitionOf } from "../../../src/domain/partition.ts";
+import { tokenDigest } from "../../../src/store/encryption.ts";
+import { FIELD } from "../../../src/store/fields.ts";
+import { groupKey, idsKey, partitionPrefix, teamCountKey, tokensKey } from "../../../src/store/keys.ts";
+import type { TestRedis } from "../../support/redis.ts";
+import { sortedBy } from "../history/call.ts";
+import type { StoredEnvironment, StoredGroup, StoredPartition } from "../history/stored.ts";
+
+/** How many characters of a digest the index of tokens holds. */
+const INDEXED_CHARACTERS = 14;
+
+/** An environment as it is named in Redis. */
+export interface NamedEnvironment {
+  /** What the histories call it. */
+  readonly id: string;
+  readonly name: string;
+  readonly tag: "Customer" | "Testing";
+}
+
+/** Reads what Redis holds of an environment. @param masterOf the node that a key is read at */
+export async function readStored(
+  masterOf: (key: string) => TestRedis,
+  { id, name, tag }: NamedEnvironment,
+): Promise<StoredEnvironment> {
+  const environment = { name, tag, partitions: DEFAULT_PARTITIONS, number: 0 };
+  const prefixes = Array.from({ length: DEFAULT_PARTITIONS }, (_, partition) =>
+    partitionPrefix(environment, partition),
+  );
+  const groups: StoredGroup[] = [];
+  const partitions: StoredPartition[] = [];
+  for (const [master, own] of sortedBy(prefixes, masterOf)) {
+    const redis = new Redis(master.port, "127.0.0.1").on("error", () => {});
+    try {
+      // Found by their keys, not by the index that is to be held against them.
+      const keys = await keysOf(redis, `ug:{${environmentPath(environment)}/`);
+      for (const prefix of own) {
+        const ownKeys = keys.filter((key) => key.startsWith(prefix));
+        const read = await readPartition(redis, { prefix, partition: prefixes.indexOf(prefix), keys: ownKeys });
+        groups.push(...read.groups);
+        partitions.push(read.partition);
+      }
+    } finally {
+      redis.disconnect();
+    }
+  }
+  return {
+    environment: id,
+    groups,
+    partitions,
+    partitionOf: (group) => partitionOf(environment, group),
+    indexed: (digest) => digest.slice(0, INDEXED_CHARACTERS),
+    digestOf: tokenDigest,
+  };
+}
+
+async function readPartition(
+  redis: Redis,
+  { prefix, partition, keys }: { prefix: string; partition: number; keys: readonly string[] },
+) {
+  const start = groupKey(prefix, "");
+  const groups = keys
+    .filter((key) => key.startsWith(start))
+    .map(async (key): Promise<StoredGroup> => {
+      const record = await redis.hgetall(key);
+      const { [FIELD.teamId]: teamId, [FIELD.digest]: digest = "", [FIELD.graceDigest]: graceDigest } = record;
+      return { id: key.slice(start.length), partition, teamId: Number(teamId), digest, graceDigest };
+    });
+  const graceStart = `${prefix}grace:`;
+  const graces = keys
+    .filter((key) => key.startsWith(graceStart))
+    .map(async (key) => [key.slice(graceStart.length), await redis.get(key)] as const);
+  return {
+    groups: await Promise.all(groups),
+    partition: {
+      partition,
+      tokens: new Map(Object.entries(await redis.hgetall(tokensKey(prefix)))),
+      ids: await redis.zrange(idsKey(prefix), 0, -1),
+      // One that has expired meanwhile is none.
+      graces: new Map((await Promise.all(graces)).filter((grace): grace is [string, string] => grace[1] !== null)),
+      count: Number((await redis.get(teamCountKey(prefix))) ?? 0),
+    } satisfies StoredPartition,
+  };
+}
+
+async function keysOf(redis: Redis, start: string): Promise<string[]> {
+  const found = new Set<string>();
+  let cursor = "0";
+  do {
+    const [next, keys] = await redis.scan(cursor, "MATCH", `${start}*`, "COUNT", 10_000);
+    for (const key of keys) found.add(key);
+    cursor = next;
+  } while (cursor !== "0");
+  return [...found];
+}

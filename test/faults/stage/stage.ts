@@ -1,0 +1,93 @@
+import { DEFAULT_PARTITIONS } from "../../../src/domain/environment.ts";
+import { partitionOf } from "../../../src/domain/partition.ts";
+import { partitionPrefix } from "../../../src/store/keys.ts";
+import { closeLater } from "../../support/opened.ts";
+import { check } from "../history/check.ts";
+import { type Figures, figuresOf } from "../history/figures.ts";
+import type { Violation } from "../history/violation.ts";
+import type { Fault } from "./fault.ts";
+import { Load } from "./load.ts";
+import { type NamedEnvironment, readStored } from "./read-stored.ts";
+import { newShape, type Shape } from "./shapes.ts";
+import { ENVIRONMENTS, newWorkers, type Worker } from "./workers.ts";
+
+/** What a fault has to do with. */
+export interface Stage {
+  readonly shape: Shape;
+  readonly workers: readonly Worker[];
+  readonly load: Load;
+  /** Whether there is time for one more round. */
+  hasTime(): boolean;
+  /** A key of a group of the load, each time of another. */
+  nextKey(): string;
+}
+
+/** What came of a fault. */
+export interface Outcome {
+  readonly figures: Figures;
+  readonly violations: readonly Violation[];
+}
+
+const TAGS = { customer: "Customer", testing: "Testing" } as const;
+
+/** Has a fault come over Redis and the workers under load for so many seconds, and looks at everything when it is over. */
+export async function perform(fault: Fault, seconds: number): Promise<Outcome> {
+  const { minReplicas = 0, downAfterMs = 1000, isNetworked = false } = fault;
+  const shape = await newShape(fault.shape, { isNetworked, minReplicas, downAfterMs });
+  const workers = await newWorkers(shape.url, minReplicas);
+  const [worker] = workers as [Worker];
+  const { environment: name } = worker.server();
+  const environments = ENVIRONMENTS.map((id): NamedEnvironment => ({ id, name, tag: TAGS[id] }));
+  const load = new Load(workers, 1);
+  closeLater(() => load.end());
+  await load.start();
+  await load.servedAgain();
+  const shards = await shardsOf(shape, environments);
+  const began = performance.now();
+  const until = began + seconds * 1000;
+  let next = 0;
+  await fault.act({
+    shape,
+    workers,
+    load,
+    hasTime: () => performance.now() < until,
+    nextKey: () => {
+      const [first] = environments as [NamedEnvironment];
+      return partitionPrefix(
+        first,
+        partitionOf({ ...first, partitions: DEFAULT_PARTITIONS, number: 0 }, `group ${next++}`),
+      );
+    },
+  });
+  shape.network.heal();
+  await shape.whole();
+  await load.servedAgain();
+  await load.end();
+  await load.look();
+  const { calls } = load;
+  const masters = await shape.masters();
+  const stored = await Promise.all(environments.map((environment) => readStored(masters, environment)));
+  const { allow, workersEnd = false } = fault;
+  const figures = figuresOf(
+    calls.filter(({ start }) => start >= began),
+    shards,
+  );
+  return { figures, violations: check({ calls, stored, allow, workersEnd }) };
+}
+
+/** Which shard has a group, by the master that its partition had in the beginning. */
+async function shardsOf(shape: Shape, environments: readonly NamedEnvironment[]): Promise<(group: string) => string> {
+  const masters = await shape.masters();
+  const shards = new Map<string, string>();
+  for (const environment of environments) {
+    for (let partition = 0; partition < DEFAULT_PARTITIONS; partition++) {
+      const master = masters(partitionPrefix(environment, partition));
+      shards.set(`${environment.id}/${partition}`, shape.nameOf(master));
+    }
+  }
+  return (group) => {
+    const slash = group.indexOf("/");
+    const place = { name: "", tag: undefined, partitions: DEFAULT_PARTITIONS, number: 0 };
+    return shards.get(`${group.slice(0, slash)}/${partitionOf(place, group.slice(slash + 1))}`) ?? "";
+  };
+}

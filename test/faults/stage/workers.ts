@@ -1,0 +1,84 @@
+import { createClient, type Transport } from "@connectrpc/connect";
+import {
+  createConnectTransport,
+  createGrpcTransport,
+  createGrpcWebTransport,
+  type GrpcTransportOptions,
+} from "@connectrpc/connect-node";
+import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
+import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
+import { newServer } from "../../support/opened.ts";
+import type { Runtime, ServerOptions, TestServer } from "../../support/server.ts";
+
+/** The environments of a load: two of one name, which hold groups of the same ids. */
+export const ENVIRONMENTS = ["customer", "testing"] as const;
+
+/** One of them. */
+export type EnvironmentId = (typeof ENVIRONMENTS)[number];
+
+/** After how many milliseconds a caller gives up; the service does so long before. */
+const CALLER_MS = 20_000;
+
+type TransportOptions = Pick<GrpcTransportOptions, "baseUrl" | "defaultTimeoutMs" | "interceptors">;
+type NewTransport = (options: TransportOptions) => Transport;
+
+/** The workers, each asked in another protocol. */
+const KINDS: readonly { readonly name: string; readonly runtime: Runtime; readonly transport: NewTransport }[] = [
+  { name: "Node by gRPC", runtime: "node", transport: createGrpcTransport },
+  { name: "Node by Connect", runtime: "node", transport: (o) => createConnectTransport({ ...o, httpVersion: "1.1" }) },
+  { name: "Deno by gRPC-Web", runtime: "deno", transport: (o) => createGrpcWebTransport({ ...o, httpVersion: "2" }) },
+];
+
+/** A worker that can be ended and started again. */
+export interface Worker {
+  readonly name: string;
+  server(): TestServer;
+  /** What asks it in an environment. */
+  clients(environment: EnvironmentId): Clients;
+  /** Starts another one in its place, which has ended. */
+  restart(): Promise<void>;
+}
+
+type Clients = ReturnType<typeof clientsOf>;
+
+/** Starts two workers on Node and one on Deno for the running test. */
+export async function newWorkers(redisUrl: string, minReplicas: number): Promise<readonly Worker[]> {
+  const options: ServerOptions = { redisUrl, env: { MIN_REPLICAS_ACK: String(minReplicas), REDIS_TIMEOUT: "1s" } };
+  let like: TestServer | undefined;
+  const worker = ({ name, runtime, transport }: (typeof KINDS)[number]) =>
+    newWorker(name, () => newServer({ ...options, runtime, ...(like && { like }) }), transport);
+  const [first, ...others] = KINDS as [(typeof KINDS)[number]];
+  const started = await worker(first);
+  like = started.server();
+  return [started, ...(await Promise.all(others.map(worker)))];
+}
+
+async function newWorker(name: string, start: () => Promise<TestServer>, transport: NewTransport): Promise<Worker> {
+  let server = await start();
+  const ask = () => new Map(ENVIRONMENTS.map((id) => [id, clientsOf(transport, server, server.tokens[id])]));
+  let clients = ask();
+  return {
+    name,
+    server: () => server,
+    clients: (environment) => clients.get(environment) as Clients,
+    restart: async () => {
+      server = await start();
+      clients = ask();
+    },
+  };
+}
+
+function clientsOf(transport: NewTransport, { url }: TestServer, token: string) {
+  const options: TransportOptions = {
+    baseUrl: url,
+    defaultTimeoutMs: CALLER_MS,
+    interceptors: [
+      (next) => (request) => {
+        request.header.set("Authorization", `Token ${token}`);
+        return next(request);
+      },
+    ],
+  };
+  const made = transport(options);
+  return { groups: createClient(UserGroupService, made), viewers: createClient(ViewerService, made) };
+}
