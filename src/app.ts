@@ -1,4 +1,5 @@
 import type { Authenticator } from "./auth/authenticator.ts";
+import { CREDENTIAL_HEADERS } from "./auth/credentials.ts";
 import type { StoreProbe, UserGroupStore } from "./domain/store.ts";
 import { errorResponse } from "./http/error-response.ts";
 import { operations } from "./http/operations.ts";
@@ -11,11 +12,17 @@ import { VERBS } from "./rest/verbs.ts";
 import { authorization, authorizationInterceptor, isOpen, METHODS } from "./rpc/access.ts";
 import { contextOf } from "./rpc/context.ts";
 import { deadlineInterceptor } from "./rpc/interceptors.ts";
-import { type Observers, observeInterceptor, observeRefusals, prepareSeries } from "./rpc/observe.ts";
+import {
+  type Observers,
+  observeInterceptor,
+  observeRefusals,
+  prepareSeries,
+  REQUEST_ID_HEADER,
+} from "./rpc/observe.ts";
 import { routes } from "./rpc/routes.ts";
 import { SharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
-import { COMPRESSIONS, type Endpoint, type ServeOptions } from "./transport/index.ts";
+import type { Endpoint, ServeOptions } from "./transport/index.ts";
 
 /** What the service depends on. */
 export interface AppParts {
@@ -90,7 +97,7 @@ export function createApp(parts: AppParts): App {
 
   const common = {
     onRefused: observeRefusals(observers),
-    httpError: (error: Parameters<typeof errorResponse>[0]) => errorResponse(error),
+    httpError: errorResponse,
     onError: (error: unknown) => logger.error(errorFields(error), "request failed"),
   };
   const service: ServeOptions = {
@@ -109,11 +116,10 @@ export function createApp(parts: AppParts): App {
     ],
     cors: {
       origins: parts.corsOrigins,
-      requestHeaders: ["authorization", "explo-authorization", "x-request-id"],
-      responseHeaders: ["x-request-id", "retry-after"],
+      requestHeaders: [...CREDENTIAL_HEADERS, REQUEST_ID_HEADER],
+      responseHeaders: [REQUEST_ID_HEADER, "retry-after"],
     },
     readMaxBytes: MAX_MESSAGE_BYTES,
-    acceptCompression: [...COMPRESSIONS],
     jsonOptions: JSON_OPTIONS,
     streamsSignal: shutdownSignal,
     maxCalls: { max: MAX_CALLS, isExempt: isOpen },

@@ -33,6 +33,8 @@ export interface OpenService {
   readonly generatedTokens: readonly ApiTokenSetting[];
   /** Ends the streams, which do not end by themselves. */
   readonly endStreams: () => void;
+  /** Closes everything within the shutdown timeout. */
+  readonly close: () => Promise<void>;
 }
 
 /** A listening service. */
@@ -53,14 +55,8 @@ export interface RunningService {
  * @throws StoreUnavailable, StoreMisconfigured, or the error of `listen`
  */
 export async function run(config: Config, options: { write?: (line: string) => void } = {}): Promise<RunningService> {
-  const { app, log, lifecycle, generatedTokens, endStreams } = await open(config, options);
+  const { app, log, lifecycle, generatedTokens, endStreams, close } = await open(config, options);
   const { logger } = log;
-  const close = async () => {
-    logger.info("shutting down");
-    const failed = await lifecycle.close(config.shutdownTimeoutMs, closeFailure(logger));
-    if (failed.length > 0) logger.warn({ failed }, "not closed in time");
-    else logger.info("closed");
-  };
   try {
     await requireListenPermission(config.host, config.port);
     // Opened first, so it closes last, and reports the shutdown while the service drains.
@@ -140,7 +136,13 @@ export async function open(config: Config, options: { write?: (line: string) => 
       shutdownSignal: shutdown.signal,
       isClosing: () => lifecycle.isClosing,
     });
-    return { app, log, lifecycle, generatedTokens, endStreams: () => shutdown.abort() };
+    const close = async () => {
+      log.logger.info("shutting down");
+      const failed = await lifecycle.close(config.shutdownTimeoutMs, closeFailure(log.logger));
+      if (failed.length > 0) log.logger.warn({ failed }, "not closed in time");
+      else log.logger.info("closed");
+    };
+    return { app, log, lifecycle, generatedTokens, endStreams: () => shutdown.abort(), close };
   } catch (error) {
     await lifecycle.close(config.shutdownTimeoutMs, closeFailure(log.logger));
     throw error;

@@ -23,16 +23,13 @@ function requireServable({ redisUrl, tls, metricsPort }: Config): void {
 async function start() {
   const config = loadConfig(process.env);
   requireServable(config);
-  const { app, log, lifecycle, endStreams } = await open(config);
+  const { app, log, lifecycle, endStreams, close } = await open(config);
   const { fetch, drain } = serveFetch(app.service);
   lifecycle.onClose("requests under way", drain);
   lifecycle.onClose("streams", endStreams);
   // On a signal, deno serve itself stops listening and finishes the requests in flight.
   Promise.race([once(process, "SIGTERM"), once(process, "SIGINT")]).then(async () => {
-    log.logger.info("shutting down");
-    const failed = await lifecycle.close(config.shutdownTimeoutMs);
-    if (failed.length > 0) log.logger.warn({ failed }, "not closed in time");
-    else log.logger.info("closed");
+    await close();
     // Exits even if something still keeps the process alive.
     setTimeout(() => process.exit(), 1000).unref();
   });

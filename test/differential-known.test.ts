@@ -15,6 +15,7 @@ function excerpt(outcome: Outcome, like: Excerpt): Excerpt {
   const all = {
     status: outcome.status,
     end: outcome.end,
+    informational: outcome.informational,
     code: codeOf(outcome),
     headers: outcome.headers.find((line) => line.startsWith("x-")),
     calls: outcome.effects.filter(({ where }) => where === "implementation").length,

@@ -1,8 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { envelope, http1, http2 } from "./support/http.ts";
 import { newServer, redisUrl } from "./support/opened.ts";
+import { rawConnect } from "./support/raw-socket.ts";
 import { expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
 
 /** Where a server says that its metrics are. */
 const metricsUrlOf = (server: TestServer) =>
@@ -33,6 +35,27 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     expect((await http1(metricsUrl, "/metrics", { method: "POST", body: "{}" })).status).toBe(405);
     expect(await server.stop()).toBe(0);
     await expect(http1(metricsUrl, "/healthz")).rejects.toThrow();
+  });
+
+  it("MAX_CONNECTIONS holds for METRICS_PORT too, each port by itself", async () => {
+    const server = await newServer({ runtime, env: { METRICS_PORT: "0", MAX_CONNECTIONS: "4" } });
+    const metricsUrl = metricsUrlOf(server);
+    const held = await Promise.all(Array.from({ length: 4 }, () => rawConnect(metricsUrl)));
+    for (const raw of held) raw.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    for (const raw of held) await waitFor("it is answered", () => raw.received().toString().endsWith("ok\n"));
+    // They have just spoken, so none of them is closed for another.
+    const another = await rawConnect(metricsUrl);
+    another.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    await waitFor("another is closed", () => another.isClosed());
+    expect(another.received()).toHaveLength(0);
+    expect(held.map((raw) => raw.isClosed())).toEqual([false, false, false, false]);
+    const headers = { authorization: `Token ${server.tokens.customer}` };
+    expect((await http1(server.url, "/api/user?user_group_id=a", { headers })).status).toBe(200);
+    for (const { socket } of held) socket.destroy();
+    await expect
+      .poll(() => http1(metricsUrl, "/healthz").then(({ status }) => status, String), { timeout: 20_000 })
+      .toBe(200);
+    expect(await server.stop()).toBe(0);
   });
 
   it.each([undefined, "off"])("REFLECTION=%s decides whether the schema is told", async (REFLECTION) => {

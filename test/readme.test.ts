@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { Code } from "@connectrpc/connect";
+import { type Code, ConnectError } from "@connectrpc/connect";
 import { codeFromString, codeToString } from "@connectrpc/connect/protocol-connect";
 import { describe, expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
@@ -8,6 +8,9 @@ import { DEFAULTS } from "../src/config/config.ts";
 import * as domainErrors from "../src/domain/errors.ts";
 import { errorResponse } from "../src/http/error-response.ts";
 import { callError, toCallError } from "../src/rpc/errors.ts";
+import { refusedError } from "../src/rpc/refusals.ts";
+import { httpStatusOf } from "../src/transport/protocol/error-responses.ts";
+import { REFUSAL_STATUS, type Refusal } from "../src/transport/protocol/refusals.ts";
 import { README, rowsOf } from "./support/readme.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -41,6 +44,36 @@ function reasonsInSource(): string[] {
   return [...new Set(found)].filter((text) => !HTTP_METHODS.has(text)).sort();
 }
 
+const ERROR = new ConnectError("text");
+
+/** Every kind of refusal. Those without a status of their own have that of their code. */
+const REFUSALS: { readonly [kind in Refusal["kind"]]: Refusal & { readonly kind: kind } } = {
+  "malformed-http": { kind: "malformed-http" },
+  "request-timeout": { kind: "request-timeout", headerMs: 1, requestMs: 1 },
+  "expectation-failed": { kind: "expectation-failed" },
+  "header-too-large": { kind: "header-too-large", limit: 1 },
+  "too-many-streams": { kind: "too-many-streams" },
+  "too-many-bodies": { kind: "too-many-bodies" },
+  "too-many-calls": { kind: "too-many-calls", limit: 1 },
+  "not-found": { kind: "not-found" },
+  "http-method": { kind: "http-method", httpMethod: "PATCH", allowed: [] },
+  "content-type": { kind: "content-type" },
+  "content-encoding": { kind: "content-encoding", accepted: [] },
+  unauthorized: { kind: "unauthorized", error: ERROR },
+  "message-too-large": { kind: "message-too-large", limit: 1, error: ERROR },
+  "malformed-compression": { kind: "malformed-compression", encoding: "gzip", error: ERROR },
+  "malformed-message": { kind: "malformed-message", isBinary: true, error: ERROR },
+  protocol: { kind: "protocol", error: ERROR },
+  endpoint: { kind: "endpoint", error: ERROR },
+};
+
+const STATUS_OF_REASON = new Map(
+  Object.values(REFUSALS).map((refusal) => {
+    const error = refusedError(refusal, { method: undefined, protocolName: undefined });
+    return [error.findDetails(ErrorInfoSchema)[0]?.reason, REFUSAL_STATUS[refusal.kind] ?? httpStatusOf(error)];
+  }),
+);
+
 describe("the table of errors", () => {
   const rows = rowsOf("Errors");
 
@@ -54,9 +87,10 @@ describe("the table of errors", () => {
       const code = codeFromString(name);
       expect(code).toBeDefined();
       const error = callError(code as Code, "text", { reason });
-      expect(errorResponse(error, false).status).toBe(Number(/^\d+/.exec(status)?.[0]));
-      const conditional = /\((\d+) with If-Match\)/.exec(status)?.[1] ?? /^\d+/.exec(status)?.[0];
-      expect(errorResponse(error, true).status).toBe(Number(conditional));
+      const [httpStatus, ofMismatch] = [...status.matchAll(/\d{3}/g)].map(Number);
+      const expected = STATUS_OF_REASON.get(reason) ?? httpStatusOf(error);
+      expect(httpStatus).toBe(expected);
+      expect(errorResponse(error, expected).status).toBe(ofMismatch ?? expected);
     },
   );
 

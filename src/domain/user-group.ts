@@ -26,29 +26,19 @@ export interface UserGroup {
 }
 
 /** What a viewer may see of its group: all but the token and the etag. */
-export interface Viewer {
-  readonly teamId: number;
-  readonly name: string;
-  readonly providedId: string;
-  readonly mapping: { readonly [schemaId: string]: string };
-  readonly properties: JsonObject | undefined;
-  readonly environmentTag: EnvironmentTag | undefined;
+export interface Viewer
+  extends Pick<UserGroup, "teamId" | "name" | "providedId" | "mapping" | "properties" | "environmentTag"> {
   /** When the token expires, in milliseconds since 1970; undefined for the current token. */
   readonly tokenExpireTime: number | undefined;
 }
 
 /** The values of a new group. */
-export interface NewUserGroup {
-  readonly providedId: string;
-  readonly name: string;
-  readonly mapping: { readonly [schemaId: string]: string };
-  readonly properties: JsonObject | undefined;
-}
+export type NewUserGroup = Pick<UserGroup, "providedId" | "name" | "mapping" | "properties">;
 
 /** A partial update: a present key replaces the whole field; an absent key leaves it unchanged. */
 export interface UserGroupChange {
   readonly name?: string;
-  readonly mapping?: { readonly [schemaId: string]: string };
+  readonly mapping?: UserGroup["mapping"];
   /** `null` clears the field. */
   readonly properties?: JsonObject | null;
 }

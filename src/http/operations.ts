@@ -1,5 +1,12 @@
 import type { StoreProbe } from "../domain/store.ts";
-import type { Endpoint, HeaderRecord, HttpRequest, HttpResponse } from "../transport/index.ts";
+import {
+  acceptsEncoding,
+  type Endpoint,
+  type HeaderRecord,
+  type HttpRequest,
+  type HttpResponse,
+  headerValue,
+} from "../transport/index.ts";
 
 /** What the endpoints for operators depend on. */
 export interface OperationsParts {
@@ -10,7 +17,7 @@ export interface OperationsParts {
    * The metrics in the format that an `Accept` header asks for; undefined when a worker's metrics could not be
    * collected.
    */
-  readonly metrics: (accept: string | undefined) => Promise<
+  readonly metrics: (accept: string) => Promise<
     | {
         readonly contentType: string;
         readonly text: string;
@@ -47,34 +54,15 @@ function endpoint(serve: (request: HttpRequest) => Promise<HttpResponse>): Endpo
 }
 
 async function exposed(headers: HeaderRecord, metrics: OperationsParts["metrics"]): Promise<HttpResponse> {
-  const exposition = await metrics(fieldOf(headers, "accept"));
+  const exposition = await metrics(headerValue(headers, "accept") ?? "");
   if (!exposition) return text(503, "the metrics of all workers could not be collected\n");
   const answer = text(200, exposition.text, exposition.contentType);
   answer.headers["vary"] = "accept, accept-encoding";
-  if (!takesGzip(fieldOf(headers, "accept-encoding"))) return answer;
-  const body = await exposition.gzipped();
+  if (!acceptsEncoding(headers, "gzip")) return answer;
   answer.headers["content-encoding"] = "gzip";
-  answer.headers["content-length"] = String(body.byteLength);
-  return { ...answer, body };
+  return { ...answer, body: await exposition.gzipped() };
 }
 
-function fieldOf(headers: HeaderRecord, name: string): string | undefined {
-  const value = headers[name];
-  return value === undefined ? undefined : String(value);
-}
-
-function text(status: number, content: string, contentType = "text/plain; charset=utf-8"): HttpResponse {
-  const body = Buffer.from(content);
-  return {
-    status,
-    headers: { "content-type": contentType, "content-length": String(body.byteLength), "cache-control": "no-store" },
-    body,
-  };
-}
-
-/** Whether an `Accept-Encoding` header accepts gzip. */
-function takesGzip(acceptEncoding: string | undefined): boolean {
-  return (acceptEncoding ?? "")
-    .split(",")
-    .some((item) => /^ *gzip *(?:;|$)/i.test(item) && !/; *q=0(?:\.0*)? *$/i.test(item));
+function text(status: number, body: string, contentType = "text/plain; charset=utf-8"): HttpResponse {
+  return { status, headers: { "content-type": contentType, "cache-control": "no-store" }, body };
 }

@@ -46,8 +46,8 @@ const VERSION = /; *version="?([\d.]+)"?/i;
  * The format that an `Accept` header asks for: OpenMetrics 1.0 if it is accepted with at least the preference of plain
  * text, else Prometheus.
  */
-export function formatOf(accept: string | undefined): MetricsFormat {
-  const items = (accept ?? "").split(",").map((item) => item.trim());
+export function formatOf(accept: string): MetricsFormat {
+  const items = accept.split(",").map((item) => item.trim());
   const best = (matches: (item: string) => boolean) => Math.max(0, ...items.filter(matches).map(quality));
   const wanted = best((item) => OPENMETRICS_TYPE.test(item) && ["1.0.0", undefined].includes(VERSION.exec(item)?.[1]));
   return wanted > 0 && wanted >= best((item) => item.startsWith("text/plain")) ? "openmetrics" : "prometheus";

@@ -6,7 +6,7 @@ import * as domain from "../domain/errors.ts";
 import { type FieldViolation, fieldViolations, MAX_VIOLATIONS, RequestInvalid } from "./violations.ts";
 
 /** The namespace of this service's error reasons: `google.rpc.ErrorInfo.domain`. */
-export const ERROR_DOMAIN = "user-group-service";
+const ERROR_DOMAIN = "user-group-service";
 
 /** The details of an error, beside its code and message. */
 export interface ErrorDetail {

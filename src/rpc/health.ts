@@ -1,3 +1,4 @@
+import { setTimeout } from "node:timers/promises";
 import { Code, type ConnectError, type HandlerContext } from "@connectrpc/connect";
 import {
   type HealthCheckRequest,
@@ -48,7 +49,8 @@ export class HealthService {
       const status = this.#services.includes(service) ? await this.#status() : Status.SERVICE_UNKNOWN;
       if (status !== last) yield { status };
       last = status;
-      if (!isLast) await delay(WATCH_INTERVAL_MS, signal);
+      // Returns early when the signal aborts.
+      if (!isLast) await setTimeout(WATCH_INTERVAL_MS, undefined, { signal }).catch(() => {});
     }
   }
 
@@ -66,18 +68,4 @@ export class HealthService {
 
 function serviceNotFound(): ConnectError {
   return callError(Code.NotFound, "this server has no such service", { reason: "SERVICE_NOT_FOUND" });
-}
-
-/** Waits, but returns early when the signal aborts. */
-function delay(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal.addEventListener("abort", done);
-    if (signal.aborted) done();
-  });
 }

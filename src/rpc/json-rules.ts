@@ -50,7 +50,8 @@ function numberFault(value: number): JsonFault | undefined {
   };
 }
 
-function firstFault<T>(items: readonly T[], check: (item: T) => JsonFault | undefined): JsonFault | undefined {
+/** The first fault that a check finds. */
+export function firstFault<T>(items: readonly T[], check: (item: T) => JsonFault | undefined): JsonFault | undefined {
   for (const item of items) {
     const fault = check(item);
     if (fault) return fault;

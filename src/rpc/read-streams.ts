@@ -1,9 +1,6 @@
-import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, ConnectError, type StreamRequest } from "@connectrpc/connect";
-import { MAX_MESSAGE_BYTES, MAX_OPEN_MESSAGE_BYTES } from "../limits.ts";
 import { CONNECTION_LOST } from "../observability/connection-lost.ts";
 import { streamRefusal } from "../transport/index.ts";
-import { isOpen } from "./access.ts";
 import { refusedError } from "./refusals.ts";
 
 /**
@@ -23,21 +20,19 @@ export function abortError({ aborted, reason }: AbortSignal, failure?: unknown):
  *
  * @param call marked as refused when reading fails
  */
-export async function* readMessages({ message, method, header }: StreamRequest, call: { isRefused?: boolean }) {
+export async function* readMessages(request: StreamRequest, call: { isRefused?: boolean }) {
   try {
-    yield* message;
+    yield* request.message;
   } catch (failure) {
     call.isRefused = true;
-    throw readError(failure, method, header);
+    throw readError(failure, request);
   }
 }
 
 /** The error for the caller of a stream whose messages cannot be read. */
-function readError(failure: unknown, method: DescMethod, header: Headers): ConnectError {
+function readError(failure: unknown, request: StreamRequest): ConnectError {
   if (failure instanceof ConnectError) {
-    const limit = isOpen(method) ? MAX_OPEN_MESSAGE_BYTES : MAX_MESSAGE_BYTES;
-    const refusal = streamRefusal(failure, header.get("content-type"), limit);
-    return refusedError(refusal, { method, protocolName: undefined });
+    return refusedError(streamRefusal(failure, request), { method: request.method, protocolName: undefined });
   }
   // An error of the runtime. Runtimes name a lost connection differently, and not all errors have a code.
   return new ConnectError("the client disconnected", Code.Canceled, undefined, undefined, failure);

@@ -1,7 +1,6 @@
 import type { DescField, DescMessage, DescMethod, DescOneof } from "@bufbuild/protobuf";
 import { isFieldError } from "@bufbuild/protobuf/reflect";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { MAX_MESSAGE_BYTES } from "../limits.ts";
 import type { Refusal, RefusedRequest } from "../transport/index.ts";
 import { addDetail, callError, reasonOfCode, toCallError } from "./errors.ts";
 import type { FieldViolation } from "./violations.ts";
@@ -10,10 +9,15 @@ import type { FieldViolation } from "./violations.ts";
 const MAX_TEXT = 256;
 
 /**
- * Matches errors about deep nesting. Lower limits refuse the content of such messages anyway. The last limit is the
- * call stack.
+ * What protobuf-es says about JSON that it refuses, and what callers are told. Where it names no field it throws plain
+ * Errors that differ in their texts alone, so these have to be matched; refusals.test.ts compares them with the library.
  */
-const TOO_DEEP = /maximum (?:recursion depth|call stack)/i;
+const JSON_TEXTS: readonly (readonly [RegExp, string])[] = [
+  // Lower limits refuse the content of such messages anyway. The last limit is the call stack.
+  [/maximum (?:recursion depth|call stack)/i, "the JSON is nested too deeply; properties may be 32 levels deep"],
+  [/duplicate object key/, "a JSON object has a duplicate key; send every key once"],
+];
+const WELL_KNOWN_TYPE = /\bgoogle\.protobuf\.\w+/;
 
 /** When an overloaded server asks callers to retry, in seconds. The calls in flight are answered well within it. */
 const RETRY_AFTER_SECONDS = 1;
@@ -48,7 +52,9 @@ export function refusedError(
     case "http-method":
       return methodNotAllowed(refusal.httpMethod, refusal.allowed);
     case "content-type":
-      return unsupportedType(CONTENT_TYPES);
+      return unsupportedType(protocolName === "rest" ? REST_TYPE : RPC_TYPES);
+    case "content-encoding":
+      return unsupportedType(`the Content-Encoding must be one of ${refusal.accepted.join(", ")}`);
     case "message-too-large":
       return tooLarge(refusal.limit);
     case "malformed-compression":
@@ -67,7 +73,8 @@ const MALFORMED_HTTP =
   "this is not well-formed HTTP: percent-encode what is not ASCII in the target; over HTTP/1.1 send a request line, then fields such as Host: example.com, then an empty line";
 const EXPECTATION_FAILED = "the header Expect may say 100-continue and nothing else";
 const NOTHING_HERE = "nothing is served at this path; the REST interface is at /api/user";
-const CONTENT_TYPES = "the Content-Type must be that of Connect, such as application/json, of gRPC or of gRPC-Web";
+const REST_TYPE = "the Content-Type must be application/json";
+const RPC_TYPES = "the Content-Type must be that of Connect, such as application/json, of gRPC or of gRPC-Web";
 
 function requestTimeout({ headerMs, requestMs }: Refusal & { readonly kind: "request-timeout" }): string {
   const [header, all] = [headerMs / 1000, requestMs / 1000];
@@ -106,8 +113,7 @@ function methodNotAllowed(httpMethod: string, allowed: readonly string[]): Conne
   return error;
 }
 
-/** The error for an unsupported content type or encoding. */
-export function unsupportedType(message: string): ConnectError {
+function unsupportedType(message: string): ConnectError {
   return callError(Code.InvalidArgument, message, { reason: "UNSUPPORTED_MEDIA_TYPE" });
 }
 
@@ -131,27 +137,17 @@ function truncatedError(error: ConnectError): ConnectError {
 /** The error for JSON that does not match a request's message. */
 export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
   const text = cause instanceof Error ? cause.message : "";
-  const fieldError = fieldErrorOf(cause);
-  if (fieldError) {
-    const violation = violationOf(fieldError.field());
-    return malformed(`${violation.field}: ${violation.description}`, [violation], cause);
-  }
-  if (TOO_DEEP.test(text))
-    return malformed("the JSON is nested too deeply; properties may be 32 levels deep", [], cause);
-  if (text.includes("duplicate object key")) {
-    return malformed("a JSON object has a duplicate key; send every key once", [], cause);
-  }
-  const wellKnown = /\bgoogle\.protobuf\.\w+/.exec(text)?.[0];
-  const field = input.fields.find(({ message }) => message !== undefined && message.typeName === wellKnown);
-  if (field) {
-    const violation = violationOf(field);
-    return malformed(`${violation.field}: ${violation.description}`, [violation], cause);
-  }
-  return malformed("the body is not valid JSON in UTF-8", [], cause);
+  const known = JSON_TEXTS.find(([pattern]) => pattern.test(text));
+  const wellKnown = known ? undefined : WELL_KNOWN_TYPE.exec(text)?.[0];
+  const field =
+    fieldErrorOf(cause)?.field() ??
+    input.fields.find(({ message }) => message !== undefined && message.typeName === wellKnown);
+  if (!field) return malformed(known?.[1] ?? "the body is not valid JSON in UTF-8", [], cause);
+  const violation = violationOf(field);
+  return malformed(`${violation.field}: ${violation.description}`, [violation], cause);
 }
 
-/** The error for a message over the limit, in bytes. */
-export function tooLarge(limit: number = MAX_MESSAGE_BYTES): ConnectError {
+function tooLarge(limit: number): ConnectError {
   const message = `the request is larger than ${limit} bytes; send less`;
   return callError(Code.ResourceExhausted, message, { reason: "MESSAGE_TOO_LARGE" });
 }

@@ -12,7 +12,6 @@ import { MAX_OPEN_MESSAGE_BYTES } from "../limits.ts";
 import { getUserGroup } from "./get-user-group.ts";
 import { type HealthParts, HealthService } from "./health.ts";
 import { reflection } from "./reflection.ts";
-
 import { resolveViewer } from "./resolve-viewer.ts";
 import { rotateUserGroupToken } from "./rotate-user-group-token.ts";
 import { updateUserGroup } from "./update-user-group.ts";

@@ -4,7 +4,7 @@ import type { Interceptor } from "@connectrpc/connect";
 import { createValidateInterceptor } from "@connectrpc/validate";
 import { json as jsonRulesOption } from "../../gen/usergroup/v1/json_rules_pb.ts";
 import type { JsonObject } from "../domain/user-group.ts";
-import { type JsonFault, jsonFault, textFault } from "./json-rules.ts";
+import { firstFault, type JsonFault, jsonFault, textFault } from "./json-rules.ts";
 import { RequestInvalid } from "./violations.ts";
 
 /**
@@ -49,10 +49,9 @@ function checkOf(field: DescField): FieldCheck[] {
     return [{ field, check: (value) => jsonFault(value as JsonObject, rules) }];
   }
   if (field.fieldKind === "map") return [{ field, check: (value) => mapFault(value as Record<string, unknown>) }];
-  if (field.fieldKind === "list") return [{ field, check: (value) => listFault(value as readonly unknown[]) }];
-  if (field.fieldKind === "scalar")
-    return [{ field, check: (value) => (typeof value === "string" ? textFault(value) : undefined) }];
-  return [];
+  if (field.fieldKind === "list")
+    return [{ field, check: (value) => firstFault(value as readonly unknown[], valueFault) }];
+  return field.fieldKind === "scalar" ? [{ field, check: valueFault }] : [];
 }
 
 function fieldValue(message: Message, { localName, oneof }: DescField): unknown {
@@ -62,21 +61,12 @@ function fieldValue(message: Message, { localName, oneof }: DescField): unknown 
   return chosen === localName ? value : undefined;
 }
 
-function listFault(list: readonly unknown[]): JsonFault | undefined {
-  for (const value of list) {
-    const fault = typeof value === "string" ? textFault(value) : undefined;
-    if (fault) return fault;
-  }
-  return undefined;
+function valueFault(value: unknown): JsonFault | undefined {
+  return typeof value === "string" ? textFault(value) : undefined;
 }
 
 function mapFault(map: Record<string, unknown>): JsonFault | undefined {
-  for (const key of Object.keys(map)) {
-    const value = map[key];
-    const fault = textFault(key) ?? (typeof value === "string" ? textFault(value) : undefined);
-    if (fault) return fault;
-  }
-  return undefined;
+  return firstFault(Object.keys(map), (key) => textFault(key) ?? valueFault(map[key]));
 }
 
 const compiled = new Map<string, RegExp>();

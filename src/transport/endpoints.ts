@@ -1,6 +1,14 @@
 import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
 import type { ConnectError } from "@connectrpc/connect";
-import type { HeaderRecord, HttpRequest, HttpResponse } from "./exchange.ts";
+import type { Compression } from "@connectrpc/connect/protocol";
+import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "./exchange.ts";
+import { compressResponse, decompressBody } from "./http/content-encoding.ts";
+import type { AdmittedCall } from "./protocol/admission.ts";
+import { UnaryCall } from "./protocol/call.ts";
+import { httpStatusOf } from "./protocol/error-responses.ts";
+import type { UnaryMethod } from "./protocol/methods.ts";
+import { recordOf } from "./protocol/record-headers.ts";
+import { asConnectError, type Refusal, type Refused, RequestRefused } from "./protocol/refusals.ts";
 
 /** An HTTP endpoint at a path, beside the RPCs. */
 export interface Endpoint {
@@ -18,23 +26,109 @@ export interface EndpointMethod {
    */
   readonly rpc?: DescMethodUnary;
   /**
-   * The maximum body size, in bytes. Reading stops soon after it, so `serve` must refuse a body that is longer.
-   * Undefined: the body is not read.
+   * The maximum body size, in bytes, before and after decompression. Longer bodies are refused. Undefined: the body is
+   * not read.
    */
   readonly maxBytes?: number;
-  serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse>;
+  /** Responses from this size on are compressed, if the client accepts it, in bytes. Default: none is. */
+  readonly compressMinBytes?: number;
+  /**
+   * Serves a request, whose body is decompressed. The transport adds the content length. May throw RequestRefused; any
+   * other error that is not of the call is refused as `endpoint`.
+   */
+  serve(request: HttpRequest, invoke: Invoke): Promise<HttpResponse>;
 }
 
-/** Lets an endpoint call its RPC. */
-export interface EndpointCall {
-  /**
-   * Calls the RPC through the interceptors. Rejects with the error that the interceptors produce, or with a TypeError
-   * when the endpoint has no RPC.
-   */
-  invoke(message: Message): Promise<{ readonly message: Message; readonly headers: HeaderRecord }>;
-  /**
-   * Converts a failure to the error for the client. Errors of the call itself are returned as the interceptors made
-   * them; others pass through `onRefused`.
-   */
-  toError(failure: unknown): ConnectError;
+/**
+ * Calls the RPC of an endpoint through the interceptors. Rejects with the error that the interceptors produce, or with a
+ * TypeError when the endpoint has no RPC.
+ */
+export type Invoke = (message: Message) => Promise<{ readonly message: Message; readonly headers: HeaderRecord }>;
+
+/** Makes an error response outside of the RPC protocols. @param status the HTTP status for the error */
+export type HttpError = (error: ConnectError, status: number) => HttpResponse;
+
+/** What the routes of all endpoints share. */
+export interface EndpointOptions {
+  readonly httpError: HttpError;
+  readonly compressions: readonly Compression[];
+}
+
+/** What a route of an endpoint serves. */
+export interface EndpointTarget {
+  readonly method: EndpointMethod;
+  /** Makes the error of a refused request. */
+  readonly refuse: (refusal: Refusal) => Refused;
+  /** The call that the request is, if it is one, and the method of its RPC. */
+  readonly call?: { readonly admitted: AdmittedCall; readonly rpc: UnaryMethod | undefined };
+}
+
+/** The route of a request to an endpoint. */
+export class EndpointRoute implements Route {
+  readonly isTooLong: Route["isTooLong"];
+  readonly #target: EndpointTarget;
+  readonly #options: EndpointOptions;
+  #callFailure: unknown;
+
+  constructor(target: EndpointTarget, options: EndpointOptions) {
+    this.#target = target;
+    this.#options = options;
+    const { maxBytes } = target.method;
+    this.isTooLong = maxBytes === undefined ? undefined : (_head, total) => total > maxBytes;
+  }
+
+  async serve(request: HttpRequest): Promise<HttpResponse> {
+    const { method, call } = this.#target;
+    const refused = call?.admitted.begin();
+    if (refused) return refusedResponse(refused, this.#options.httpError);
+    try {
+      const { compressions } = this.#options;
+      if (method.maxBytes !== undefined) {
+        const body = decompressBody(request, method.maxBytes, compressions);
+        request.body = body instanceof Promise ? await body : body;
+      }
+      const response = await method.serve(request, (message) => this.#invoke(message, request));
+      return compressResponse(response, request.headers, { minBytes: method.compressMinBytes, compressions });
+    } catch (failure) {
+      return this.#fail(failure);
+    }
+  }
+
+  end(): void {
+    this.#target.call?.admitted.end();
+  }
+
+  /** Calls the RPC through the interceptors, as a request for it would. */
+  async #invoke(message: Message, source: HttpRequest): ReturnType<Invoke> {
+    const { admitted, rpc: method } = this.#target.call ?? {};
+    if (!admitted || !method) throw new TypeError("the endpoint names no RPC that is served");
+    const { protocolName, header: requestHeader, contextValues } = admitted;
+    const answer = { timeoutMs: undefined, responseHeader: {}, responseTrailer: {} };
+    const call = new UnaryCall({ method, protocolName, source, requestHeader, contextValues, ...answer });
+    try {
+      const output = await call.invoke(message);
+      call.end();
+      return { message: output, headers: recordOf(call.responseHeader) };
+    } catch (failure) {
+      call.end(failure);
+      this.#callFailure = failure;
+      throw failure;
+    }
+  }
+
+  #fail(failure: unknown): HttpResponse {
+    const { httpError } = this.#options;
+    if (failure instanceof RequestRefused) return refusedResponse(this.#target.refuse(failure.refusal), httpError);
+    if (failure === this.#callFailure) {
+      // Interceptors have already converted, counted and logged the failure of the call.
+      const error = asConnectError(failure);
+      return httpError(error, httpStatusOf(error));
+    }
+    return refusedResponse(this.#target.refuse({ kind: "endpoint", error: failure }), httpError);
+  }
+}
+
+/** The response to a refused request that is not in an RPC protocol. */
+export function refusedResponse({ error, status }: Refused, httpError: HttpError): HttpResponse {
+  return httpError(error, status ?? httpStatusOf(error));
 }

@@ -23,7 +23,8 @@ export interface HttpRequest extends CallSource {
   /** Path and query, as in the request line or `:path`. */
   readonly target: string;
   readonly headers: HeaderRecord;
-  readonly body: Uint8Array;
+  /** For endpoints, it is replaced by the decompressed body. */
+  body: Uint8Array;
 }
 
 /** A response to be written. */

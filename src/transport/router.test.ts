@@ -1,3 +1,4 @@
+import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from "node:zlib";
 import { Code, ConnectError, createContextKey } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { TalkService } from "../../test/transport/gen/talk/v1/talk_pb.ts";
@@ -111,6 +112,59 @@ describe("an endpoint", () => {
     expect([isTooLong?.(new Uint8Array(), 10), isTooLong?.(new Uint8Array(), 11)]).toEqual([false, true]);
   });
 
+  describe("with encoded bodies", () => {
+    const bodies: string[] = [];
+    const method: EndpointMethod = {
+      maxBytes: 100,
+      compressMinBytes: 10,
+      serve: async ({ body }) => {
+        bodies.push(textOf(body));
+        return { status: 200, headers: { vary: "accept" }, body: body.byteLength > 10 ? "x".repeat(50) : "x" };
+      },
+    };
+    const endpoints = new Map([["/text", { methods: new Map([["PUT", method]]) }]]);
+
+    async function put(body: Uint8Array, fields: { [name: string]: string }) {
+      bodies.length = 0;
+      const { route } = routerWith({ endpoints });
+      return (await route("", "/text", "PUT")).serve({ ...request("", "/text"), headers: fields, body });
+    }
+
+    it.each([
+      ["gzip", gzipSync, "gzip"],
+      ["BR", brotliCompressSync, "gzip;q=0, br"],
+      ["identity", (text: string) => Buffer.from(text), "deflate, GZIP ; q=0.5"],
+    ])("of %s decompresses them, and compresses its answer where it is accepted", async (name, compress, accepted) => {
+      const fields = { "content-encoding": name, "accept-encoding": accepted };
+      const { headers, body } = await put(compress("some longer text"), fields);
+      expect(bodies).toEqual(["some longer text"]);
+      expect(headers["content-encoding"]).toBe(accepted.endsWith("br") ? "br" : "gzip");
+      expect(headers).toMatchObject({ vary: "accept, accept-encoding", "content-length": String(body.length) });
+      const inflate = headers["content-encoding"] === "br" ? brotliDecompressSync : gunzipSync;
+      expect(inflate(body as Uint8Array).toString()).toBe("x".repeat(50));
+    });
+
+    it.each(["", "identity", "gzip;q=0", "zip", "*"])("answers plainly who accepts %j", async (accepted) => {
+      const { headers, body } = await put(Buffer.from("some longer text"), { "accept-encoding": accepted });
+      expect([headers["content-encoding"], headers["content-length"], body]).toEqual([undefined, "50", "x".repeat(50)]);
+    });
+
+    it("answers plainly what is short", async () => {
+      const { headers, body } = await put(Buffer.from("short"), { "accept-encoding": "gzip" });
+      expect([headers["content-encoding"], headers["content-length"], body]).toEqual([undefined, "1", "x"]);
+    });
+
+    it.each([
+      ["an unknown encoding", Buffer.from("a"), "zip", 415],
+      ["another encoding than it says", Buffer.from("a"), "gzip", 400],
+      ["more than the limit", Buffer.alloc(101), "identity", 413],
+      ["more than the limit once decompressed", gzipSync(Buffer.alloc(101)), "gzip", 413],
+    ])("refuses %s", async (_title, body, encoding, status) => {
+      expect((await put(body, { "content-encoding": encoding })).status).toBe(status);
+      expect(bodies).toEqual([]);
+    });
+  });
+
   it("that throws is answered", async () => {
     const failing: Endpoint = { methods: new Map([["PUT", { serve: () => Promise.reject(new Error("inner")) }]]) };
     const { route } = routerWith({ endpoints: new Map([["/fails", failing]]) });
@@ -211,10 +265,9 @@ describe("a refusal", () => {
       const { status, headers } = await found.serve(request("", "/a.B/C"));
       answers.push([String(headers["content-type"]), status]);
     }
-    // By the code that `onRefused` gives here.
     expect(answers).toEqual([
-      ["application/json", 409],
-      ["application/json", 409],
+      ["application/json", 404],
+      ["application/json", 404],
       ["application/grpc+proto", 200],
       ["application/grpc-web+proto", 200],
     ]);
@@ -238,8 +291,8 @@ describe("a refusal", () => {
   it("can be read by pages of other origins", () => {
     const cors = { origins: "*", requestHeaders: [], responseHeaders: [] } as const;
     const { router } = routerWith({ ...options, cors });
-    const response = router.refuse?.({ kind: "too-many-streams" }, { origin: "https://a.example" });
-    expect(response?.headers["access-control-allow-origin"]).toBe("*");
+    const response = router.refuse({ kind: "too-many-streams" }, { origin: "https://a.example" });
+    expect(response.headers["access-control-allow-origin"]).toBe("*");
   });
 
   it("of what nobody would make a call of has a status alone by default", async () => {

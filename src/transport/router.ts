@@ -1,11 +1,9 @@
-import type { DescMethod, DescMethodUnary, Message } from "@bufbuild/protobuf";
-import type { ConnectError } from "@connectrpc/connect";
-import type { Endpoint, EndpointCall, EndpointMethod } from "./endpoints.ts";
+import type { DescMethod, DescMethodUnary } from "@bufbuild/protobuf";
+import { type Endpoint, type EndpointOptions, EndpointRoute, type HttpError, refusedResponse } from "./endpoints.ts";
 import {
   type Find,
   type Found,
   type HeaderRecord,
-  type HttpRequest,
   type HttpResponse,
   pathOf,
   type Route,
@@ -14,18 +12,19 @@ import {
 } from "./exchange.ts";
 import { Cors, type CorsOptions } from "./http/cors.ts";
 import type { Refuse } from "./http/dispatch.ts";
-import { Admission, type AdmissionOptions, type AdmittedCall } from "./protocol/admission.ts";
-import { UnaryCall } from "./protocol/call.ts";
-import { formatOf, isRpcOnly } from "./protocol/content-types.ts";
+import { Admission, type AdmissionOptions, AdmittedCall } from "./protocol/admission.ts";
+import { COMPRESSIONS } from "./protocol/compression.ts";
+import { type CallFormat, formatOf, isRpcOnly } from "./protocol/content-types.ts";
 import { errorResponse } from "./protocol/error-responses.ts";
 import { collectRpcs, type Rpc, type RpcOptions, type UnaryMethod } from "./protocol/methods.ts";
-import { RecordHeaders, recordOf } from "./protocol/record-headers.ts";
+import { RecordHeaders } from "./protocol/record-headers.ts";
 import {
-  asConnectError,
-  defaultError,
-  REFUSAL_STATUS,
+  bareRefusal,
+  kReadMaxBytes,
   type Refusal,
+  type Refused,
   type RefusedRequest,
+  refuse,
 } from "./protocol/refusals.ts";
 import { UnaryRoute, unaryFormat } from "./protocol/unary-route.ts";
 import { withWebText } from "./protocol/web-text.ts";
@@ -39,7 +38,7 @@ export interface RouterOptions extends RpcOptions, AdmissionOptions {
   /** What pages of other origins may do with the RPCs. Default: nothing. */
   readonly cors?: CorsOptions;
   /** Makes the error response of requests that are not RPCs. Default: as for Connect's unary calls. */
-  readonly httpError?: (error: ConnectError) => HttpResponse;
+  readonly httpError?: HttpError;
 }
 
 /** A request target is visible ASCII (RFC 9112, 3.2). HTTP/2 servers and proxies interpret other bytes differently. */
@@ -53,32 +52,30 @@ const RPC_PATH = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;
  * endpoint.
  */
 export class Router {
-  /**
-   * Makes the response to refused requests. Undefined without `onRefused`: then requests that are not calls get a bare
-   * status.
-   */
-  readonly refuse: Refuse | undefined;
   readonly #options: RouterOptions;
   readonly #admission: Admission;
   readonly #rpcs = new Map<string, Rpc>();
   readonly #unary = new Map<DescMethodUnary, UnaryMethod>();
   readonly #cors: Cors | undefined;
-  readonly #httpError: (error: ConnectError) => HttpResponse;
+  readonly #endpoints: EndpointOptions;
 
   constructor(options: RouterOptions) {
     this.#options = options;
     this.#admission = new Admission(options);
     this.#cors = options.cors && new Cors(options.cors);
-    this.#httpError = options.httpError ?? ((error) => errorResponse(formatOf("application/json"), error));
-    this.refuse = options.onRefused && ((...refused) => this.#refuse(...refused));
-    for (const { handler, unary } of collectRpcs(options)) {
-      this.#rpcs.set((options.requestPathPrefix ?? "") + handler.requestPath, { handler: withWebText(handler), unary });
+    this.#endpoints = {
+      httpError: options.httpError ?? ((error, status) => errorResponse(formatOf("application/json"), error, status)),
+      compressions: options.acceptCompression ?? COMPRESSIONS,
+    };
+    for (const { handler, unary, readMaxBytes } of collectRpcs(options)) {
+      const path = (options.requestPathPrefix ?? "") + handler.requestPath;
+      this.#rpcs.set(path, { handler: withWebText(handler), unary, readMaxBytes });
       if (unary) this.#unary.set(unary.desc, unary);
     }
   }
 
   readonly find: Find = (httpMethod, target, headers) => {
-    if (!PLAIN_TARGET.test(target)) return respondWith(this.#refuse({ kind: "malformed-http" }, headers));
+    if (!PLAIN_TARGET.test(target)) return respondWith(this.refuse({ kind: "malformed-http" }, headers));
     const path = pathOf(target);
     const rpc = this.#rpcs.get(path);
     if (rpc) return this.#withCors(this.#call(rpc, httpMethod, target, headers), headers);
@@ -90,8 +87,8 @@ export class Router {
       const isRpcCall = isRpc || format.protocol !== "connect";
       const request = { ...unroutedRequest(headers), protocolName: isRpcCall ? format.protocol : undefined };
       // Connect's clients know a missing RPC by the HTTP status.
-      if (format.protocol === "connect") return respondWith(this.#httpRefusal({ kind: "not-found" }, request));
-      return respondWith(this.#refusalResponse({ kind: "not-found" }, headers, request));
+      const isHttp = format.protocol === "connect";
+      return this.#refused({ kind: "not-found" }, request, isHttp ? undefined : format);
     };
     return isRpc ? (this.#preflight(httpMethod, headers) ?? this.#withCors(missing(), headers)) : missing();
   };
@@ -102,30 +99,26 @@ export class Router {
     if (!format) return this.#preflight(httpMethod, headers) ?? this.#stream(rpc, httpMethod, headers);
     return this.#admit(unary.desc, format.protocol, headers, {
       onAdmitted: (admitted) => new UnaryRoute(unary, format, admitted),
-      onDenied: (error) => errorResponse(format, error),
+      onDenied: ({ error }) => errorResponse(format, error),
     });
   }
 
-  /** Routes a request to Connect's own handler: streaming calls and, without `onRefused`, requests that it refuses. */
-  #stream({ handler, unary }: Rpc, httpMethod: string, headers: HeaderRecord): Found {
+  /** Routes a streaming call to Connect's own handler, and refuses whatever no handler serves. */
+  #stream({ handler, unary, readMaxBytes }: Rpc, httpMethod: string, headers: HeaderRecord): Found {
     const { method, allowedMethods } = handler;
-    const isRefusing = this.refuse !== undefined;
     const format = formatOf(headers["content-type"]);
     const request = { ...unroutedRequest(headers), method, protocolName: format.protocol };
-    if (isRefusing && !allowedMethods.includes(httpMethod)) {
-      return respondWith(
-        this.#refusalResponse({ kind: "http-method", httpMethod, allowed: allowedMethods }, headers, request),
-      );
+    if (!allowedMethods.includes(httpMethod)) {
+      return this.#refused({ kind: "http-method", httpMethod, allowed: allowedMethods }, request, format);
     }
     return this.#admit(method, format.protocol, headers, {
       onAdmitted: ({ contextValues }) => {
         // Every valid unary request has been routed already, so this one is invalid for a unary method.
         const isServed = !unary && handler.supportedContentType(String(headers["content-type"] ?? ""));
-        if (isRefusing && !isServed)
-          return respondWith(this.#refusalResponse({ kind: "content-type" }, headers, request));
-        return { handler, contextValues };
+        if (!isServed) return this.#refused({ kind: "content-type" }, request, format);
+        return { handler, contextValues: contextValues.set(kReadMaxBytes, readMaxBytes) };
       },
-      onDenied: (error) => errorResponse(format, error),
+      onDenied: ({ error }) => errorResponse(format, error),
     });
   }
 
@@ -133,16 +126,21 @@ export class Router {
     const method = methods.get(httpMethod);
     if (!method) {
       const refusal: Refusal = { kind: "http-method", httpMethod, allowed: [...methods.keys()] };
-      return respondWith(this.#httpRefusal(refusal, { ...unroutedRequest(headers), protocolName }));
+      return this.#refused(refusal, { ...unroutedRequest(headers), protocolName });
     }
     const { rpc } = method;
     if (!rpc) {
-      const call = this.#withoutRpc(headers);
-      return { ...bodyLimit(method), serve: (request) => this.#serveEndpoint(method, request, call) };
+      const { onRefused } = this.#options;
+      const refuseIt = (refusal: Refusal) => refuse(refusal, unroutedRequest(headers), onRefused);
+      return new EndpointRoute({ method, refuse: refuseIt }, this.#endpoints);
     }
     return this.#admit(rpc, protocolName ?? "http", headers, {
-      onAdmitted: (admitted) => this.#endpointRoute(method, rpc, admitted),
-      onDenied: this.#httpError,
+      onAdmitted: (admitted) =>
+        new EndpointRoute(
+          { method, refuse: (refusal) => admitted.refuse(refusal), call: { admitted, rpc: this.#unary.get(rpc) } },
+          this.#endpoints,
+        ),
+      onDenied: (refused) => refusedResponse(refused, this.#endpoints.httpError),
     });
   }
 
@@ -153,80 +151,13 @@ export class Router {
     headers: HeaderRecord,
     then: {
       readonly onAdmitted: (admitted: AdmittedCall) => Route | StreamRoute;
-      readonly onDenied: (error: ConnectError) => HttpResponse;
+      readonly onDenied: (refused: Refused) => HttpResponse;
     },
   ): Found {
-    const refuse = (reason: unknown) => respondWith(then.onDenied(asConnectError(reason)));
-    try {
-      const admitted = this.#admission.admit(method, protocolName, headers);
-      return admitted instanceof Promise ? admitted.then(then.onAdmitted, refuse) : then.onAdmitted(admitted);
-    } catch (reason) {
-      return refuse(reason);
-    }
-  }
-
-  #endpointRoute(method: EndpointMethod, rpc: DescMethodUnary, admitted: AdmittedCall): Route {
-    return {
-      ...bodyLimit(method),
-      serve: async (request) => {
-        let callFailure: unknown;
-        const call: EndpointCall = {
-          invoke: (message) =>
-            this.#invokeRpc(rpc, message, request, admitted).catch((failure) => {
-              callFailure = failure;
-              throw failure;
-            }),
-          // Interceptors have already converted, counted and logged the failure of the call.
-          toError: (failure) =>
-            failure === callFailure ? asConnectError(failure) : admitted.refuse({ kind: "endpoint", error: failure }),
-        };
-        try {
-          admitted.begin();
-        } catch (reason) {
-          return this.#httpError(asConnectError(reason));
-        }
-        return this.#serveEndpoint(method, request, call);
-      },
-      end: () => admitted.end(),
-    };
-  }
-
-  /** Calls a method through the interceptors, as a request for the RPC would. */
-  async #invokeRpc(
-    rpc: DescMethodUnary,
-    message: Message,
-    source: HttpRequest,
-    admitted: AdmittedCall,
-  ): ReturnType<EndpointCall["invoke"]> {
-    const method = this.#unary.get(rpc);
-    if (!method) throw new TypeError(`${rpc.name} is not routed`);
-    const { protocolName, header: requestHeader, contextValues } = admitted;
-    const answer = { timeoutMs: undefined, responseHeader: {}, responseTrailer: {} };
-    const call = new UnaryCall({ method, protocolName, source, requestHeader, contextValues, ...answer });
-    try {
-      const output = await call.invoke(message);
-      call.end();
-      return { message: output, headers: recordOf(call.responseHeader) };
-    } catch (failure) {
-      call.end(failure);
-      throw failure;
-    }
-  }
-
-  /** Serves an endpoint. Whatever it throws becomes an error response. */
-  async #serveEndpoint(method: EndpointMethod, request: HttpRequest, call: EndpointCall): Promise<HttpResponse> {
-    try {
-      return await method.serve(request, call);
-    } catch (failure) {
-      return this.#httpError(call.toError(failure));
-    }
-  }
-
-  #withoutRpc(headers: HeaderRecord): EndpointCall {
-    return {
-      invoke: () => Promise.reject(new TypeError("the endpoint names no RPC")),
-      toError: (error) => this.#errorFor({ kind: "endpoint", error }, unroutedRequest(headers)),
-    };
+    const route = (decision: AdmittedCall | Refused) =>
+      decision instanceof AdmittedCall ? then.onAdmitted(decision) : respondWith(then.onDenied(decision));
+    const decision = this.#admission.admit(method, protocolName, headers);
+    return decision instanceof Promise ? decision.then(route) : route(decision);
   }
 
   #withCors(found: Found, headers: HeaderRecord): Found {
@@ -239,42 +170,32 @@ export class Router {
   }
 
   /** The response to a request that is refused before it is routed. Pages of other origins may read it, too. */
-  #refuse(refusal: Refusal, headers: HeaderRecord, method?: DescMethod): HttpResponse {
-    const protocolName = method && formatOf(headers["content-type"]).protocol;
-    const response = this.#refusalResponse(refusal, headers, { ...unroutedRequest(headers), method, protocolName });
+  readonly refuse: Refuse = (refusal, headers, method) => {
+    const format = formatOf(headers["content-type"]);
+    const request = { ...unroutedRequest(headers), method, protocolName: method && format.protocol };
+    const isRpc = method !== undefined || isRpcOnly(format);
+    const response = this.#refusalResponse(refusal, request, isRpc ? format : undefined);
     return { ...response, headers: { ...response.headers, ...this.#cors?.headersFor(headers) } };
+  };
+
+  #refused(refusal: Refusal, request: RefusedRequest, format?: CallFormat): Route {
+    return respondWith(this.#refusalResponse(refusal, request, format));
   }
 
   /**
-   * The response to a refused request: in the RPC protocol that its content type names, if the type is specific to
-   * RPCs.
+   * The response to a refused request: in the format of the RPC, if it is one. Without `onRefused` it is a bare status,
+   * as from Connect.
    */
-  #refusalResponse(refusal: Refusal, headers: HeaderRecord, request: RefusedRequest): HttpResponse {
-    const format = formatOf(headers["content-type"]);
-    if (request.method === undefined && !isRpcOnly(format)) return this.#httpRefusal(refusal, request);
-    const status = REFUSAL_STATUS[refusal.kind];
-    return this.#options.onRefused
-      ? errorResponse(format, this.#errorFor(refusal, request), status)
-      : { status: status ?? 400, headers: {}, body: "" };
-  }
-
-  /** The response to a refused request that is not an RPC. */
-  #httpRefusal(refusal: Refusal, request: RefusedRequest): HttpResponse {
-    if (this.#options.onRefused) return this.#httpError(this.#errorFor(refusal, request));
-    return { status: REFUSAL_STATUS[refusal.kind] ?? 400, headers: {}, body: "" };
-  }
-
-  #errorFor(refusal: Refusal, request: RefusedRequest): ConnectError {
-    return this.#options.onRefused?.(refusal, request) ?? defaultError(refusal);
+  #refusalResponse(refusal: Refusal, request: RefusedRequest, format?: CallFormat): HttpResponse {
+    const { onRefused } = this.#options;
+    if (!onRefused) return bareRefusal(refusal);
+    const refused = refuse(refusal, request, onRefused);
+    if (!format) return refusedResponse(refused, this.#endpoints.httpError);
+    return errorResponse(format, refused.error, refused.status);
   }
 }
 
 /** Describes a request that is not for an RPC to `onRefused`. */
 function unroutedRequest(headers: HeaderRecord): RefusedRequest {
   return { method: undefined, protocolName: undefined, header: new RecordHeaders(headers), arrived: undefined };
-}
-
-/** How much of the body an endpoint wants: none of it unless it says so. */
-function bodyLimit({ maxBytes }: EndpointMethod): Pick<Route, "isTooLong"> {
-  return maxBytes === undefined ? {} : { isTooLong: (_head, total) => total > maxBytes };
 }

@@ -54,7 +54,7 @@ function planOf({ httpVersion, useTls, serverCreds, clientTlsCert, messageReceiv
 
 /** The service's own transport. Resolves with the port's number. */
 async function openOurs({ options, tls }: Plan): Promise<number> {
-  // The service answers 405 and 415 itself, with a body; here it is Connect's handlers that do, as the suite has it.
+  // Without `onRefused` it answers 404, 405 and 415 as Connect's adapter does: with a bare status.
   const { url } = await serveNode({ ...options, onError: console.error }, { host: HOST, port: 0, tls });
   return Number(new URL(url).port);
 }

@@ -10,6 +10,7 @@ import { type Find, pathOf } from "../../src/transport/exchange.ts";
 import { dispatch } from "../../src/transport/http/dispatch.ts";
 import { openPort } from "../../src/transport/http/port.ts";
 import { serveNode } from "../../src/transport/index.ts";
+import { bareRefusal } from "../../src/transport/protocol/refusals.ts";
 import { type Effects, talkInterceptors, talkRoutes } from "./differential-service.ts";
 import { type RawAnswer, type RawRequest, sendHttp1, sendHttp2 } from "./differential-wire.ts";
 
@@ -77,7 +78,9 @@ async function openCandidate(
     ...given,
   };
   const where = { host: "127.0.0.1", port: 0 };
-  const port = await (ours ? serveNode(options, where) : openPort(where, dispatch({ find: findAsConnect(options) })));
+  const port = await (ours
+    ? serveNode(options, where)
+    : openPort(where, dispatch({ find: findAsConnect(options), refuse: bareRefusal })));
   let session: ClientHttp2Session | undefined;
   let requests = 0;
   return {

@@ -8,6 +8,7 @@ import type { RawRequest } from "./differential-wire.ts";
 export interface Excerpt {
   readonly status?: number;
   readonly end?: Outcome["end"];
+  readonly informational?: Outcome["informational"];
   readonly code?: Code | 0;
   /** The answer's fields that begin with `x-`. */
   readonly headers?: string | undefined;
@@ -145,6 +146,19 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
       connect.effects.length > 0,
     ours: { calls: 0 },
     connect: { status: 200, calls: 1 },
+  },
+  {
+    name: "a request that is refused need not send its body",
+    reason: "Connect asks for the body, and refuses the request then.",
+    requests: FORMS.filter(({ http, protocol }) => http === 2 && protocol === "connect").map((form) =>
+      requestOf(form, MESSAGE, { method: "PUT", headers: [["expect", "100-continue"]] }),
+    ),
+    covers: (_request, { ours, connect }) =>
+      (ours.status === 405 || ours.status === 415) &&
+      ours.status === connect.status &&
+      ours.informational.length < connect.informational.length,
+    ours: { status: 405, informational: [], calls: 0 },
+    connect: { status: 405, informational: [100], calls: 0 },
   },
   {
     name: "an answer that cannot be written is a reset",

@@ -23,8 +23,8 @@ export type Refuse = (refusal: Refusal, headers: HeaderRecord, method?: DescMeth
 export interface DispatchOptions {
   /** Finds the route of a request. */
   readonly find: Find;
-  /** Makes the response to refused requests. Default: a bare status, or a stream reset. */
-  readonly refuse?: Refuse | undefined;
+  /** Makes the response to refused requests. */
+  readonly refuse: Refuse;
   /** Called with unexpected errors. Only the request at hand fails. */
   readonly onError?: ((error: unknown) => void) | undefined;
   /** How long the body of a request may take to arrive, in milliseconds. Default 30 s. */
@@ -42,7 +42,7 @@ export function exchangeLimits({
   refuse,
   arrivalTimeoutMs = REQUEST_TIMEOUT_MS,
   readTimeoutMs = READ_TIMEOUT_MS,
-}: Pick<DispatchOptions, "refuse" | "arrivalTimeoutMs" | "readTimeoutMs"> = {}): ExchangeLimits {
+}: Pick<DispatchOptions, "refuse" | "arrivalTimeoutMs" | "readTimeoutMs">): ExchangeLimits {
   const bounds = { maxBytes: 64 * MIB, maxConnectionBytes: 16 * MIB, overheadBytes: 16 * 1024 };
   return {
     refuse,
@@ -70,8 +70,7 @@ export function dispatch(options: DispatchOptions): PortHandlers {
     // Its value is case-insensitive (RFC 9110, 10.1.1).
     const expect = headers.expect?.toLowerCase();
     if (expect !== undefined && expect !== "100-continue") {
-      if (refuse) return writeHttp2(stream, refuse({ kind: "expectation-failed" }, headers as HeaderRecord), limits);
-      return stream.respond({ ":status": 417 }, { endStream: true });
+      return writeHttp2(stream, refuse({ kind: "expectation-failed" }, headers as HeaderRecord), limits);
     }
     const serve = (route: Route | StreamRoute) => {
       if (expect === "100-continue") {
@@ -118,9 +117,8 @@ export function dispatch(options: DispatchOptions): PortHandlers {
         stream.on("error", ignore);
         // A stream that was reset in the packet that opened it is closed before this event.
         if (stream.destroyed || stream.closed) return;
-        if (refuse && isTooLarge(rawHeaders)) {
-          writeHttp2(stream, refuse(HEADER_TOO_LARGE, headers as HeaderRecord), limits);
-        } else http2(stream, headers, flags, rawHeaders);
+        if (isTooLarge(rawHeaders)) writeHttp2(stream, refuse(HEADER_TOO_LARGE, headers as HeaderRecord), limits);
+        else http2(stream, headers, flags, rawHeaders);
       } catch (error) {
         failHttp2(stream, error);
       }

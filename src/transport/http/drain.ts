@@ -1,8 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
+import type { Readable } from "node:stream";
 import { MAX_DISCARDED_BYTES } from "./limits.ts";
-import type { BudgetEntry, ConnectionUsage, EvictionReason, MemoryBudget } from "./memory-budget.ts";
+import { entryOf, type MemoryBudget } from "./memory-budget.ts";
 
 /**
  * Reads and discards the rest of an HTTP/2 request that is already answered. A paused stream would never be destroyed,
@@ -14,19 +15,15 @@ export function discardBodyHttp2(stream: ServerHttp2Stream, discards: MemoryBudg
   // The former reader needs no more data. A request object of the stream would buffer the data and then pause the
   // stream.
   stream.removeAllListeners("data");
-  const entry = new DiscardedBody(discards.usageOf(stream.session ?? stream), () =>
-    stream.close(constants.NGHTTP2_NO_ERROR),
-  );
-  let left = MAX_DISCARDED_BYTES;
-  stream.on("data", (chunk: Uint8Array) => {
-    left -= chunk.byteLength;
-    if (left < 0 && discards.remove(entry)) entry.evict();
-  });
+  const reset = () => stream.close(constants.NGHTTP2_NO_ERROR);
+  const entry = entryOf(discards.usageOf(stream.session ?? stream), reset);
   const done = () => discards.remove(entry);
   stream.once("end", done);
   stream.once("close", done);
   discards.add(entry, 0);
-  stream.resume();
+  discard(stream, () => {
+    if (done()) reset();
+  });
 }
 
 /**
@@ -37,12 +34,17 @@ export function discardBodyHttp1(req: IncomingMessage): void {
   if (req.destroyed || req.readableEnded) return;
   // The former reader needs no more data. A `readable` listener would keep the data from flowing.
   req.removeAllListeners("readable");
+  discard(req, () => req.destroy());
+}
+
+/** Reads and discards what arrives, up to 16 MiB. @param onTooMuch called with each chunk after that */
+function discard(source: Readable, onTooMuch: () => void): void {
   let left = MAX_DISCARDED_BYTES;
-  req.on("data", (chunk: Uint8Array) => {
+  source.on("data", (chunk: Uint8Array) => {
     left -= chunk.byteLength;
-    if (left < 0) req.destroy();
+    if (left < 0) onTooMuch();
   });
-  req.resume();
+  source.resume();
 }
 
 /** How long a closing connection is still read, in milliseconds. */
@@ -81,25 +83,7 @@ export function endHttp1(socket: Socket, last?: Uint8Array): void {
   socket.once("close", () => clearTimeout(timer));
   // This removes the listener of the HTTP parser, which would pause the socket when nobody consumes the parsed request.
   socket.removeAllListeners("data");
-  let left = MAX_DISCARDED_BYTES;
-  socket.on("data", (chunk: Uint8Array) => {
-    left -= chunk.byteLength;
-    if (left < 0) socket.destroy();
-  });
+  discard(socket, () => socket.destroy());
   if (last) socket.end(last);
   else socket.end();
-  socket.resume();
-}
-
-/** A request body that is being discarded. */
-class DiscardedBody implements BudgetEntry {
-  bytes = 0;
-  addedAt = 0;
-  readonly connection: ConnectionUsage;
-  readonly evict: (reason?: EvictionReason) => void;
-
-  constructor(connection: ConnectionUsage, evict: () => void) {
-    this.connection = connection;
-    this.evict = evict;
-  }
 }

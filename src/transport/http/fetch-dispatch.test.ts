@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { HttpRequest, HttpResponse, Route } from "../exchange.ts";
+import { bareRefusal } from "../protocol/refusals.ts";
 import { fetchDispatch } from "./fetch-dispatch.ts";
 
 const URL_OF = "http://h.example/path?a=1&b=%20";
@@ -9,7 +10,7 @@ const noErrors = (error: unknown): void => {
 };
 
 function serverOf(serve: Route["serve"], isTooLong: Route["isTooLong"] = () => false, onError = noErrors) {
-  return fetchDispatch({ find: () => ({ isTooLong, serve }), onError });
+  return fetchDispatch({ find: () => ({ isTooLong, serve }), refuse: bareRefusal, onError });
 }
 
 const ok = (response: Partial<HttpResponse> = {}): HttpResponse => ({

@@ -31,8 +31,8 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
     const timeIsUp = new AbortController();
     const open = streams.enter(undefined, () => timeIsUp.abort());
     if (!open) {
-      const refused = options.refuse?.({ kind: "too-many-streams" }, headers, route.handler.method);
-      return refused ? toFetchResponse(refused, request.method) : new Response(null, { status: 429 });
+      const refused = options.refuse({ kind: "too-many-streams" }, headers, route.handler.method);
+      return toFetchResponse(refused, request.method);
     }
     streams.limitDeadline(headers);
     try {

@@ -1,7 +1,6 @@
 import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
-import { REFUSAL_STATUS } from "../protocol/refusals.ts";
 import { BodyBuffer } from "./body.ts";
-import type { BudgetEntry, EvictionReason, MemoryBudget } from "./memory-budget.ts";
+import { type EvictionReason, entryOf, type MemoryBudget } from "./memory-budget.ts";
 import type { ExchangeLimits } from "./node-io.ts";
 
 /** Statuses of responses without a body (https://fetch.spec.whatwg.org/#null-body-status). */
@@ -47,11 +46,7 @@ type FetchLimits = Pick<ExchangeLimits, "bodies" | "refuse" | "evictionRefusals"
 async function exchange(request: Request, headers: HeaderRecord, route: Route, limits: FetchLimits): Promise<Response> {
   const body = await readBody(request.body, route, limits.bodies);
   if (typeof body === "string") {
-    const refusal = limits.evictionRefusals[body];
-    const status = REFUSAL_STATUS[refusal.kind] ?? 400;
-    return limits.refuse
-      ? toFetchResponse(limits.refuse(refusal, headers), request.method)
-      : new Response(null, { status });
+    return toFetchResponse(limits.refuse(limits.evictionRefusals[body], headers), request.method);
   }
   const httpRequest: HttpRequest = {
     httpMethod: request.method,
@@ -76,15 +71,10 @@ async function readBody(
   // A body that is too long or too late is not read to its end.
   const stop = () => void reader.cancel().catch(() => {});
   let evicted: EvictionReason | undefined;
-  const entry: BudgetEntry = {
-    bytes: 0,
-    addedAt: 0,
-    connection: undefined,
-    evict: (reason) => {
-      evicted = reason;
-      stop();
-    },
-  };
+  const entry = entryOf(undefined, (reason) => {
+    evicted = reason;
+    stop();
+  });
   bodies.add(entry, 0);
   try {
     for (let kept = 0; ; ) {

@@ -17,6 +17,15 @@ export interface BudgetEntry {
   readonly onTick?: (() => void) | undefined;
 }
 
+/** An entry of a connection that is only evicted. */
+export function entryOf(
+  connection: ConnectionUsage | undefined,
+  evict: BudgetEntry["evict"],
+  onTick?: () => void,
+): BudgetEntry {
+  return { bytes: 0, addedAt: 0, connection, evict, onTick };
+}
+
 /** The bytes that all entries of one connection hold. */
 export interface ConnectionUsage {
   bytes: number;

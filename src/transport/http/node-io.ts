@@ -31,8 +31,8 @@ export interface ExchangeLimits {
   readonly discards: MemoryBudget;
   /** For responses that are being written. */
   readonly answers: MemoryBudget;
-  /** Makes the response to a request whose body was evicted. Default: the connection or stream is closed. */
-  readonly refuse?: Refuse | undefined;
+  /** Makes the response to a request whose body was evicted. */
+  readonly refuse: Refuse;
   /** The refusal of a request whose body was evicted, by reason. */
   readonly evictionRefusals: { readonly [reason in EvictionReason]: Refusal };
 }
@@ -67,8 +67,7 @@ export function exchangeHttp2(
     return;
   }
   const onEvicted = (reason: EvictionReason) => {
-    if (limits.refuse) writeHttp2(stream, limits.refuse(limits.evictionRefusals[reason], request.headers), limits);
-    else stream.close(constants.NGHTTP2_CANCEL);
+    writeHttp2(stream, limits.refuse(limits.evictionRefusals[reason], request.headers), limits);
   };
   collectBody(stream, { route, bodies: limits.bodies, connection: stream.session ?? stream }, { onBody, onEvicted });
 }
@@ -95,9 +94,8 @@ export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, route: 
     return;
   }
   const onEvicted = (reason: EvictionReason) => {
-    const response = limits.refuse?.(limits.evictionRefusals[reason], request.headers);
-    if (!response) res.destroy();
-    else writeHttp1(req, res, { ...response, headers: { ...response.headers, connection: "close" } }, limits);
+    const response = limits.refuse(limits.evictionRefusals[reason], request.headers);
+    writeHttp1(req, res, { ...response, headers: { ...response.headers, connection: "close" } }, limits);
   };
   collectBody(req, { route, bodies: limits.bodies, connection: req.socket }, { onBody, onEvicted });
 }

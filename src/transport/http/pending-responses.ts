@@ -3,7 +3,7 @@ import { constants, type Http2Session, type ServerHttp2Stream } from "node:http2
 import type { Socket } from "node:net";
 import { setTimeout } from "node:timers";
 import { endConnection } from "./connections.ts";
-import type { BudgetEntry, ConnectionUsage, EvictionReason, MemoryBudget } from "./memory-budget.ts";
+import { entryOf, type MemoryBudget } from "./memory-budget.ts";
 
 /** How long a closing connection may take for its last write, in milliseconds. */
 const LAST_WRITE_MS = 5000;
@@ -15,7 +15,7 @@ const LAST_WRITE_MS = 5000;
  */
 export function trackHttp2Response(stream: ServerHttp2Stream, bytes: number, answers: MemoryBudget): () => void {
   const { session } = stream;
-  const answer = new PendingResponse(answers.usageOf(session ?? stream), (reason) => {
+  const answer = entryOf(answers.usageOf(session ?? stream), (reason) => {
     // A stream that is not destroyed waits for the client's flow-control window. A destroyed one waits for the
     // connection.
     if (stream.destroyed) {
@@ -46,7 +46,7 @@ function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Strea
 
 /** Counts an HTTP/1.1 response against the memory budget until the kernel has taken it. */
 export function trackHttp1Response(socket: Socket, res: ServerResponse, bytes: number, answers: MemoryBudget): void {
-  const answer = new PendingResponse(
+  const answer = entryOf(
     answers.usageOf(socket),
     () => socket.destroy(),
     () => {
@@ -58,19 +58,4 @@ export function trackHttp1Response(socket: Socket, res: ServerResponse, bytes: n
   res.once("finish", done);
   res.once("close", done);
   answers.add(answer, bytes);
-}
-
-/** A response that is not yet fully written. */
-class PendingResponse implements BudgetEntry {
-  bytes = 0;
-  addedAt = 0;
-  readonly connection: ConnectionUsage;
-  readonly evict: (reason: EvictionReason) => void;
-  readonly onTick: (() => void) | undefined;
-
-  constructor(connection: ConnectionUsage, evict: (reason: EvictionReason) => void, onTick?: () => void) {
-    this.connection = connection;
-    this.evict = evict;
-    this.onTick = onTick;
-  }
 }

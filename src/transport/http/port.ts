@@ -28,8 +28,8 @@ export interface PortHandlers {
     flags: number,
     rawHeaders: string[],
   ) => void;
-  /** Makes the response to requests that node:http refuses. Default: node:http answers with a bare status. */
-  readonly refuse?: Refuse | undefined;
+  /** Makes the response to requests that node:http refuses. */
+  readonly refuse: Refuse;
 }
 
 /** Where a port listens, and its limits. */
@@ -91,6 +91,8 @@ const HTTP1_OPTIONS = {
   keepAliveTimeout: 75_000,
   /** How often node:http checks the timeouts, in milliseconds. */
   connectionsCheckingInterval: 5000,
+  // The check is ours: see `serveRequests`.
+  requireHostHeader: false,
 };
 
 /**
@@ -169,17 +171,16 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
 
 /** Creates the HTTP/1.1 server that listens. */
 function listener({ tls, firstByteTimeoutMs }: PortOptions, handlers: PortHandlers): HttpServer {
-  const options = { ...HTTP1_OPTIONS, requireHostHeader: !handlers.refuse };
   const server = tls
     ? createSecureServer({
-        ...options,
+        ...HTTP1_OPTIONS,
         ALPNProtocols: ["h2", "http/1.1"],
         handshakeTimeout: firstByteTimeoutMs ?? FIRST_BYTE_TIMEOUT_MS,
         cert: tls.cert,
         key: tls.key,
         ...(tls.clientCa !== undefined && { ca: tls.clientCa, requestCert: true, rejectUnauthorized: true }),
       })
-    : createServer(options);
+    : createServer(HTTP1_OPTIONS);
   // By default node:http answers a failed handshake like a malformed request.
   server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket: Socket) => socket.destroy());
   serveRequests(server, handlers);
@@ -247,13 +248,13 @@ function sniffProtocol(socket: Socket, timeoutMs: number, decide: (isHttp2: bool
 }
 
 function serveRequests(server: HttpServer, { onHttp1, refuse }: PortHandlers): void {
-  if (refuse) answerHttp1Errors(server, refuse);
+  answerHttp1Errors(server, refuse);
   const pipelines = new Pipelines();
   const serve: PortHandlers["onHttp1"] = (req, res) => {
     if (!pipelines.takes(req, res)) return;
     // HTTP/1.1 requires `Host` (RFC 9112, 3.2). node:http would check it too, but answer with a bare status.
     const isRefused = req.headers.host === undefined && req.httpVersion !== "1.0";
-    if (refuse && isRefused) refuseHttp1(req, res, refuse({ kind: "malformed-http" }, req.headers as HeaderRecord));
+    if (isRefused) refuseHttp1(req, res, refuse({ kind: "malformed-http" }, req.headers as HeaderRecord));
     else onHttp1(req, res);
   };
   server.on("request", serve as never);

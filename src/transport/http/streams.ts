@@ -38,9 +38,8 @@ export class Streams {
     if (!open) {
       req.on("error", ignore);
       res.on("error", ignore);
-      const refused = this.#options.refuse?.(TOO_MANY, req.headers as HeaderRecord, route.handler.method);
-      if (refused) writeHttp1(req, res, refused, this.#limits);
-      else res.writeHead(429).end();
+      const refused = this.#options.refuse(TOO_MANY, req.headers as HeaderRecord, route.handler.method);
+      writeHttp1(req, res, refused, this.#limits);
       return;
     }
     res.once("close", open.leave);
@@ -57,9 +56,8 @@ export class Streams {
   ): void {
     const open = this.#open.enter(stream.session, () => stream.close(constants.NGHTTP2_CANCEL));
     if (!open) {
-      const refused = this.#options.refuse?.(TOO_MANY, headers as HeaderRecord, route.handler.method);
-      if (refused) writeHttp2(stream, refused, this.#limits);
-      else stream.close(constants.NGHTTP2_REFUSED_STREAM);
+      const refused = this.#options.refuse(TOO_MANY, headers as HeaderRecord, route.handler.method);
+      writeHttp2(stream, refused, this.#limits);
       return;
     }
     stream.once("close", open.leave);

@@ -1,8 +1,8 @@
 import type { DescMethod } from "@bufbuild/protobuf";
-import { type ConnectError, type ContextValues, createContextValues } from "@connectrpc/connect";
+import { type ContextValues, createContextValues } from "@connectrpc/connect";
 import type { HeaderRecord } from "../exchange.ts";
 import { RecordHeaders } from "./record-headers.ts";
-import { defaultError, type OnRefused, type Refusal } from "./refusals.ts";
+import { type OnRefused, type Refusal, type Refused, refuse } from "./refusals.ts";
 
 /** What the headers tell about a call, before its body is read. */
 export interface CallHead {
@@ -48,27 +48,36 @@ export class Admission {
     this.#inFlight = options.maxCalls && new InFlightLimit(options.maxCalls);
   }
 
-  /** Authorizes a call. Throws or rejects with the ConnectError for the client. */
-  admit(method: DescMethod, protocolName: string, headers: HeaderRecord): AdmittedCall | Promise<AdmittedCall> {
+  /** Authorizes a call. Never rejects. */
+  admit(
+    method: DescMethod,
+    protocolName: string,
+    headers: HeaderRecord,
+  ): AdmittedCall | Refused | Promise<AdmittedCall | Refused> {
     const { authorize, contextValues: valuesOf, onRefused } = this.#options;
     const inFlight = method.methodKind === "unary" && !this.#inFlight?.isExempt(method) ? this.#inFlight : undefined;
     const contextValues = valuesOf?.(protocolName) ?? createContextValues();
     const head = { method, protocolName, header: new RecordHeaders(headers), contextValues };
     const call = new AdmittedCall(head, inFlight, onRefused);
-    if (inFlight?.isFull) throw call.refuse(inFlight.refusal);
-    const refuse = (error: unknown): never => {
-      throw call.refuse({ kind: "unauthorized", error });
-    };
+    if (inFlight?.isFull) return call.refuse(inFlight.refusal);
+    const deny = (error: unknown) => call.refuse({ kind: "unauthorized", error });
     try {
       const decision = authorize?.(head);
       if (decision === undefined) return call;
       // Pending decisions count too: a slow authorization must not pile up requests. The place is free, as seen above.
       call.begin();
-      return Promise.resolve(decision)
-        .finally(() => call.end())
-        .then(() => call, refuse);
+      return Promise.resolve(decision).then(
+        () => {
+          call.end();
+          return call;
+        },
+        (error) => {
+          call.end();
+          return deny(error);
+        },
+      );
     } catch (error) {
-      return refuse(error);
+      return deny(error);
     }
   }
 }
@@ -95,13 +104,12 @@ export class AdmittedCall {
 
   /**
    * Starts the call. Call it when the body has arrived: only then does the call count as in flight, so that slow
-   * uploads do not use up the limit.
-   *
-   * @throws ConnectError when too many calls are in flight
+   * uploads do not use up the limit. Returns why it is refused when too many calls are in flight.
    */
-  begin(): void {
-    if (this.#inFlight && !this.#inFlight.tryAcquire()) throw this.refuse(this.#inFlight.refusal);
+  begin(): Refused | undefined {
+    if (this.#inFlight && !this.#inFlight.tryAcquire()) return this.refuse(this.#inFlight.refusal);
     this.#isCounted = true;
+    return undefined;
   }
 
   /** Ends the call, answered or abandoned. Only the first call counts. */
@@ -110,11 +118,10 @@ export class AdmittedCall {
     this.#isCounted = false;
   }
 
-  /** The ConnectError for the client of a call that is refused after it was admitted. */
-  refuse(refusal: Refusal): ConnectError {
+  /** Refuses the call. */
+  refuse(refusal: Refusal): Refused {
     const { method, protocolName, header } = this.#head;
-    const request = { method, protocolName, header, arrived: this.#arrived };
-    return this.#onRefused?.(refusal, request) ?? defaultError(refusal);
+    return refuse(refusal, { method, protocolName, header, arrived: this.#arrived }, this.#onRefused);
   }
 }
 

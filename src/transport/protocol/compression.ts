@@ -25,7 +25,7 @@ const brotli: Compression = {
     }) as Promise<Uint8Array<ArrayBuffer>>,
 };
 
-/** gzip and Brotli in order of preference: the compressions of Connect's adapter, safe for public servers. */
+/** gzip and Brotli, in order of preference: the default, as in Connect's adapter. */
 export const COMPRESSIONS: readonly Compression[] = [compressionGzip, brotli];
 
 /**

@@ -17,7 +17,7 @@ import { compress, inflate, shouldCompress } from "./compression.ts";
 import type { CallFormat } from "./content-types.ts";
 import type { UnaryMethod } from "./methods.ts";
 import { recordOf } from "./record-headers.ts";
-import { asConnectError, RequestRefused } from "./refusals.ts";
+import { asConnectError, messageTooLarge } from "./refusals.ts";
 import { createCall, invokeCall, parseMessage } from "./requests.ts";
 
 const PROTOCOL = "connect";
@@ -120,8 +120,7 @@ function messageFromBody({ headers, body }: HttpRequest, maxBytes: number): Uint
   if (body.byteLength <= maxBytes) return body;
   const declared = Number(headers["content-length"]);
   const size = Number.isSafeInteger(declared) ? `message size ${declared}` : "message size";
-  const error = new ConnectError(`${size} is larger than configured readMaxBytes ${maxBytes}`, Code.ResourceExhausted);
-  throw new RequestRefused({ kind: "message-too-large", limit: maxBytes, error });
+  throw messageTooLarge(maxBytes, `${size} is larger than configured readMaxBytes ${maxBytes}`);
 }
 
 function messageFromQuery(query: URLSearchParams): Uint8Array {

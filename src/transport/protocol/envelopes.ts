@@ -5,7 +5,7 @@ import { trailerFlag } from "@connectrpc/connect/protocol-grpc-web";
 import type { Serialization } from "../codec/serialization.ts";
 import { compress, inflate, shouldCompress } from "./compression.ts";
 import type { CallFormat } from "./content-types.ts";
-import { RequestRefused } from "./refusals.ts";
+import { messageTooLarge, type RequestRefused } from "./refusals.ts";
 
 /*
  * Envelopes: one byte of flags, four bytes of length, then the message
@@ -30,9 +30,7 @@ export function exceedsWebText(total: number, maxBytes: number): boolean {
 
 /** The refusal of a body that is longer than one message of the allowed size. */
 export function messageTooLong(limit: number): RequestRefused {
-  const message = `request is larger than one message of configured readMaxBytes ${limit}`;
-  const error = new ConnectError(message, Code.ResourceExhausted);
-  return new RequestRefused({ kind: "message-too-large", limit, error });
+  return messageTooLarge(limit, `request is larger than one message of configured readMaxBytes ${limit}`);
 }
 
 /** Wraps data in an envelope. */
@@ -91,9 +89,7 @@ export class EnvelopeReader {
     const length = lengthAt(this.#bytes, this.#at);
     const limit = this.#maxBytes;
     if (length > limit) {
-      const message = `message size ${length} is larger than configured readMaxBytes ${limit}`;
-      const error = new ConnectError(message, Code.ResourceExhausted);
-      throw new RequestRefused({ kind: "message-too-large", limit, error });
+      throw messageTooLarge(limit, `message size ${length} is larger than configured readMaxBytes ${limit}`);
     }
     if (left < HEADER_BYTES + length) throw this.#incomplete();
     const start = this.#at + HEADER_BYTES;

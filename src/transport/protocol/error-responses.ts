@@ -12,6 +12,7 @@ import type { HeaderRecord, HttpResponse } from "../exchange.ts";
 import type { CallFormat } from "./content-types.ts";
 import { envelopeOf } from "./envelopes.ts";
 import { grpcContentType, grpcTrailer, webTrailer } from "./grpc.ts";
+import { recordOf } from "./record-headers.ts";
 
 /**
  * Makes the error response in the protocol of the request.
@@ -39,22 +40,18 @@ function grpcError(format: CallFormat, error: ConnectError): HttpResponse {
 function connectError(error: ConnectError, status = httpStatusOf(error)): HttpResponse {
   const body = errorToJsonBytes(error, undefined);
   const headers: HeaderRecord = { "content-type": contentTypeUnaryJson, "content-length": String(body.byteLength) };
-  error.metadata.forEach((value, name) => {
-    headers[name] = value;
-  });
-  return { status, headers, body };
+  return { status, headers: Object.assign(headers, recordOf(error.metadata)), body };
 }
 
 /** The error response of a Connect stream: an end-stream message alone. */
 function connectStreamError({ isBinary }: CallFormat, error: ConnectError): HttpResponse {
   const end = Buffer.from(JSON.stringify(endStreamToJson(new Headers(), error, undefined)));
   const headers: HeaderRecord = { "content-type": isBinary ? contentTypeStreamProto : contentTypeStreamJson };
-  error.metadata.forEach((value, name) => {
-    headers[name] = value;
-  });
+  Object.assign(headers, recordOf(error.metadata));
   return { status: 200, headers, body: envelopeOf(endStreamFlag, end) };
 }
 
-function httpStatusOf({ code }: ConnectError): number {
+/** The HTTP status of an error's code. */
+export function httpStatusOf({ code }: ConnectError): number {
   return code === Code.Canceled ? 499 : codeToHttpStatus(code);
 }

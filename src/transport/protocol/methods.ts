@@ -12,8 +12,8 @@ import {
   type UniversalHandlerOptions,
   validateUniversalHandlerOptions,
 } from "@connectrpc/connect/protocol";
-import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { binarySerialization, jsonSerialization, type Serialization } from "../codec/serialization.ts";
+import { COMPRESSIONS } from "./compression.ts";
 import type { RpcProtocol } from "./content-types.ts";
 
 /** A unary method with its implementation and options. */
@@ -32,6 +32,8 @@ export interface Rpc {
   readonly handler: UniversalHandler;
   /** This transport's; undefined for a streaming method. */
   readonly unary: UnaryMethod | undefined;
+  /** The size limit of a request message, in bytes. */
+  readonly readMaxBytes: number;
 }
 
 /** Routes, and Connect's options for them. */
@@ -44,11 +46,13 @@ export interface RpcOptions extends ConnectRouterOptions {
 /** Collects the methods that routes register, with the options that Connect's Node adapter would apply. */
 export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rpc[] {
   // This default belongs to the adapter, not the router. `validateUniversalHandlerOptions` supplies all others.
-  const base = { ...given, acceptCompression: given.acceptCompression ?? [compressionGzip, compressionBrotli] };
-  const unary = new Map<DescMethod, UnaryMethod>();
-  const add = (spec: MethodImplSpec, options: ConnectRouterOptions | undefined) => {
-    if (spec.kind !== "unary") return;
-    unary.set(spec.method, unaryMethod(spec.method as DescMethodUnary, spec.impl, { ...base, ...options }));
+  const base = { acceptCompression: [...COMPRESSIONS], ...given };
+  const rpcs = new Map<DescMethod, Omit<Rpc, "handler">>();
+  const add = (spec: MethodImplSpec, own: ConnectRouterOptions | undefined) => {
+    const { kind, method, impl } = spec;
+    const options = { ...base, ...own };
+    const unary = kind === "unary" ? unaryMethod(method as DescMethodUnary, impl, options) : undefined;
+    rpcs.set(method, { unary, readMaxBytes: validateUniversalHandlerOptions(options).readMaxBytes });
   };
   // Every route is also registered with Connect's router, which binds implementations and rejects invalid ones.
   const connectRouter = createConnectRouter(streamsSignal ? { ...base, shutdownSignal: streamsSignal } : base);
@@ -66,7 +70,7 @@ export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rp
     },
   } as ConnectRouter;
   routes(router);
-  return connectRouter.handlers.map((handler) => ({ handler, unary: unary.get(handler.method) }));
+  return connectRouter.handlers.map((handler) => ({ handler, ...(rpcs.get(handler.method) as Omit<Rpc, "handler">) }));
 }
 
 function unaryMethod(desc: DescMethodUnary, impl: UnaryMethod["impl"], given: ConnectRouterOptions): UnaryMethod {

@@ -1,5 +1,6 @@
 import type { DescMethod } from "@bufbuild/protobuf";
-import { Code, ConnectError } from "@connectrpc/connect";
+import { Code, ConnectError, createContextKey, type StreamRequest } from "@connectrpc/connect";
+import type { HttpResponse } from "../exchange.ts";
 import { formatOf } from "./content-types.ts";
 
 /** Why a request is refused before it becomes a call. `error` is Connect's error, if it has one. */
@@ -21,6 +22,8 @@ export type Refusal =
   | { readonly kind: "not-found" }
   | { readonly kind: "http-method"; readonly httpMethod: string; readonly allowed: readonly string[] }
   | { readonly kind: "content-type" }
+  /** The encoding of an endpoint's request is none of those accepted. */
+  | { readonly kind: "content-encoding"; readonly accepted: readonly string[] }
   /** `authorize` threw this error. */
   | { readonly kind: "unauthorized"; readonly error: unknown }
   /** A message is longer than `limit` bytes, before or after decompression. */
@@ -48,21 +51,41 @@ export interface RefusedRequest {
 /** Makes the error for the client of a refused request. Called once per refused request. */
 export type OnRefused = (refusal: Refusal, request: RefusedRequest) => ConnectError;
 
-/** The HTTP status of a refusal, where it differs from that of the error's code. */
+/** The HTTP status of a refusal outside of the RPC protocols, where it differs from that of the error's code. */
 export const REFUSAL_STATUS: { readonly [kind in Refusal["kind"]]?: number } = {
   "malformed-http": 400,
+  "malformed-compression": 400,
   "not-found": 404,
   "http-method": 405,
   "request-timeout": 408,
+  "message-too-large": 413,
   "content-type": 415,
+  "content-encoding": 415,
   "expectation-failed": 417,
   "too-many-streams": 429,
   "header-too-large": 431,
   "too-many-bodies": 503,
+  "too-many-calls": 503,
 };
 
+/** The response to a refused request that is not a call, if `onRefused` provides no error: a bare status. */
+export function bareRefusal({ kind }: Refusal): HttpResponse {
+  return { status: REFUSAL_STATUS[kind] ?? 400, headers: {}, body: "" };
+}
+
+/** A refused request's error for the client, and its HTTP status; undefined: that of the error's code. */
+export interface Refused {
+  readonly error: ConnectError;
+  readonly status: number | undefined;
+}
+
+/** Refuses a request. */
+export function refuse(refusal: Refusal, request: RefusedRequest, onRefused: OnRefused | undefined): Refused {
+  return { error: onRefused?.(refusal, request) ?? defaultError(refusal), status: REFUSAL_STATUS[refusal.kind] };
+}
+
 /** The error for the client, if `onRefused` does not provide one. */
-export function defaultError(refusal: Refusal): ConnectError {
+function defaultError(refusal: Refusal): ConnectError {
   if ("error" in refusal) return asConnectError(refusal.error);
   const code = refusal.kind === "too-many-calls" ? Code.ResourceExhausted : Code.Unknown;
   return new ConnectError(`request refused: ${refusal.kind}`, code);
@@ -74,15 +97,21 @@ export function asConnectError(reason: unknown): ConnectError {
   return new ConnectError("internal error", Code.Internal, undefined, undefined, reason);
 }
 
-/** Thrown when a request's bytes cannot be decoded to its message. */
+/** Thrown to refuse a request: when its bytes cannot be decoded to its message, and by endpoints. */
 export class RequestRefused extends Error {
   readonly refusal: Refusal;
 
-  constructor(refusal: Refusal & { readonly error: ConnectError }) {
-    super(refusal.kind, { cause: refusal.error });
+  constructor(refusal: Refusal) {
+    super(refusal.kind, "error" in refusal ? { cause: refusal.error } : undefined);
     this.name = "RequestRefused";
     this.refusal = refusal;
   }
+}
+
+/** Refuses a message over the limit, in bytes. @param text the text of Connect's error */
+export function messageTooLarge(limit: number, text: string): RequestRefused {
+  const error = new ConnectError(text, Code.ResourceExhausted);
+  return new RequestRefused({ kind: "message-too-large", limit, error });
 }
 
 /** The refusal for an error that reading a request threw. */
@@ -90,15 +119,15 @@ export function refusalOf(reason: unknown): Refusal {
   return reason instanceof RequestRefused ? reason.refusal : { kind: "protocol", error: asConnectError(reason) };
 }
 
-/**
- * The refusal for an error that Connect's own handler threw while it read a stream's messages.
- *
- * @param contentType the request's content type
- * @param limit the size limit of a message, in bytes
- */
-export function streamRefusal(error: ConnectError, contentType: string | null, limit: number): Refusal {
-  if (error.code === Code.ResourceExhausted) return { kind: "message-too-large", limit, error };
-  const { isBinary } = formatOf(contentType ?? undefined);
+/** The size limit of a stream's request messages, in bytes; set by the transport. */
+export const kReadMaxBytes = createContextKey(Number.POSITIVE_INFINITY, { description: "size limit of messages" });
+
+/** The refusal for an error that Connect's own handler threw while it read the messages of a stream. */
+export function streamRefusal(error: ConnectError, { header, contextValues }: StreamRequest): Refusal {
+  if (error.code === Code.ResourceExhausted) {
+    return { kind: "message-too-large", limit: contextValues.get(kReadMaxBytes), error };
+  }
+  const { isBinary } = formatOf(header.get("content-type") ?? undefined);
   const isMalformed = isBinary ? error.code === Code.Internal : error.cause !== undefined;
   return isMalformed ? { kind: "malformed-message", isBinary, error } : { kind: "protocol", error };
 }

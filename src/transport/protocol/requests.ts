@@ -34,7 +34,7 @@ export function invokeCall(
   admitted: AdmittedCall,
 ): Promise<Message> {
   const refuse = (reason: unknown): never => {
-    throw admitted.refuse(refusalOf(reason));
+    throw admitted.refuse(refusalOf(reason)).error;
   };
   let message: Message | Promise<Message>;
   try {

@@ -2,12 +2,11 @@ import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
 import type { AdmittedCall } from "./admission.ts";
 import { serveConnect } from "./connect.ts";
-import { type CallFormat, formatOf } from "./content-types.ts";
+import { type CallFormat, formatOf, isRpcOnly } from "./content-types.ts";
 import { exceedsEnvelope, exceedsWebText } from "./envelopes.ts";
 import { errorResponse } from "./error-responses.ts";
 import { serveGrpc } from "./grpc.ts";
 import type { UnaryMethod } from "./methods.ts";
-import { asConnectError } from "./refusals.ts";
 
 /** The format of a request to a unary method; undefined when the request must go to Connect's own handler. */
 export function unaryFormat(
@@ -35,7 +34,9 @@ function getFormat(
   headers: HeaderRecord,
 ): CallFormat | undefined {
   if (httpMethod !== "GET" || desc.idempotency !== MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS) return undefined;
-  if (headers["content-type"] !== undefined) return undefined;
+  // A GET needs no content type, but one that is not Connect's is refused.
+  const type = headers["content-type"];
+  if (type && (!formatOf(type).isKnown || isRpcOnly(formatOf(type)))) return undefined;
   return GET_FORMATS[new URL(target, "http://localhost").searchParams.get("encoding") ?? ""];
 }
 
@@ -59,11 +60,8 @@ export class UnaryRoute implements Route {
   }
 
   serve(request: HttpRequest): Promise<HttpResponse> {
-    try {
-      this.#admitted.begin();
-    } catch (reason) {
-      return Promise.resolve(errorResponse(this.#format, asConnectError(reason)));
-    }
+    const refused = this.#admitted.begin();
+    if (refused) return Promise.resolve(errorResponse(this.#format, refused.error));
     const serve = this.#format.protocol === "connect" ? serveConnect : serveGrpc;
     return serve(this.#method, request, this.#format, this.#admitted);
   }
