@@ -2,7 +2,13 @@ import type { ServerResponse } from "node:http";
 import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
 
-/** The socket of each HTTP/2 connection. node:http2 exposes only a proxy that cannot be destroyed. */
+/**
+ * The socket of each open HTTP/2 connection. node:http2 exposes only a proxy that cannot be destroyed.
+ *
+ * A closed socket must not stay here. Node keeps a session whose SETTINGS were never acknowledged for as long as its
+ * handle, and the socket may hold that handle: by the error that ended the session, whose unread stack trace lists it.
+ * While the session leads to the socket, that is a cycle through native memory, which is never collected.
+ */
 const sockets = new WeakMap<Http2Session, Socket>();
 
 /**
@@ -80,6 +86,7 @@ export class Connections {
   /** Records that a connection speaks HTTP/2. */
   speaksHttp2(socket: Socket, session: Http2Session): void {
     sockets.set(session, socket);
+    socket.once("close", () => sockets.delete(session));
     const connection = this.#of(socket);
     if (connection) connection.session = session;
     if (this.#isDraining) session.close();
