@@ -44,6 +44,11 @@ export function newApiTokenId(): string {
   return randomBase62(ID_LENGTH);
 }
 
+/** Whether a text may be the id of an API token. */
+export function isApiTokenId(text: string): boolean {
+  return /^[0-9A-Za-z]{16}$/.test(text);
+}
+
 /** SHA-256 of an API token in base64url: all that is kept of it. */
 export function apiTokenDigest(token: string): string {
   return hash("sha256", token, "base64url");

@@ -1,6 +1,7 @@
 import {
   type ApiToken,
   apiTokenDigest,
+  isApiTokenId,
   isRole,
   type NewApiToken,
   newApiTokenId,
@@ -81,6 +82,8 @@ export class RedisApiTokens implements ApiTokenStore {
   }
 
   async revoke(environment: EnvironmentName, id: string): Promise<void> {
+    // What is none may be a token, which must not become the name of a key.
+    if (!isApiTokenId(id)) throw new ApiTokenNotFound();
     const key = apiTokenKey(environment, id);
     let answer: readonly string[];
     try {

@@ -36,8 +36,10 @@ export function createApiToken(environments: EnvironmentStore, tokens: ApiTokenS
 function expireTimeOf({ expireTime }: CreateApiTokenRequest): number | undefined {
   if (!expireTime) return undefined;
   const time = timeFromMessage(expireTime);
-  if (time <= MAX_TIME) return time;
-  const description = "must be before the year 10000";
+  // Protobuf's binary format takes any numbers.
+  const isValid = expireTime.nanos >= 0 && expireTime.nanos < 1_000_000_000;
+  if (isValid && time <= MAX_TIME) return time;
+  const description = "must be a valid time before the year 10000";
   const violations = [{ field: "expire_time", description }];
   throw callError(Code.InvalidArgument, `expire_time: ${description}`, { reason: "VALIDATION_FAILED", violations });
 }
