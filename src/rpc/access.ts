@@ -83,20 +83,23 @@ type Head = Pick<Parameters<Parameters<Interceptor>[0]>[0], "method" | "header" 
  * be read. Throws ConnectError Unauthenticated or PermissionDenied; rejects with them, or with the store's failure.
  */
 export function authorization(authenticator: Authenticator): (call: Head) => void | Promise<void> {
-  return ({ method, header, contextValues }) => {
-    const access = accessTo(method);
+  return (call) => {
+    const access = accessTo(call.method);
     if (access === "open") return undefined;
-    const admit = (principal: Principal) => {
-      requireAccess(principal, access, method);
-      contextValues.set(kPrincipal, principal);
-    };
-    const principal = authenticate(authenticator, header);
-    return principal instanceof Promise ? principal.then(admit) : admit(principal);
+    const principal = authenticate(authenticator, call.header);
+    return principal instanceof Promise
+      ? principal.then((known) => admit(known, access, call))
+      : admit(principal, access, call);
   };
 }
 
 /** @throws ConnectError PermissionDenied */
-function requireAccess({ role }: Principal, access: Exclude<Access, "open"> | undefined, { name }: DescMethod): void {
+function admit(
+  principal: Principal,
+  access: Exclude<Access, "open"> | undefined,
+  { method: { name }, contextValues }: Head,
+): void {
+  const { role } = principal;
   if (access === undefined)
     throw callError(Code.PermissionDenied, `nobody may call ${name}`, { reason: "ROLE_TOO_LOW" });
   if (RANK[role] < RANK[access]) throw roleTooLow(role, access, name);
@@ -105,6 +108,7 @@ function requireAccess({ role }: Principal, access: Exclude<Access, "open"> | un
     const message = `ADMIN_TOKEN is bound to no environment, which ${name} acts on; use an API token of an environment, made with CreateApiToken`;
     throw callError(Code.PermissionDenied, message, { reason: "ENVIRONMENT_TOKEN_REQUIRED" });
   }
+  contextValues.set(kPrincipal, principal);
 }
 
 function roleTooLow(role: string, access: string, name: string): ConnectError {

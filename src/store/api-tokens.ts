@@ -158,33 +158,32 @@ function isEmpty(record: GroupRecord): boolean {
   return Object.keys(record).length === 0;
 }
 
-/** @throws RecordUnreadable */
+/** @throws RecordUnreadable, whose cause names the token by its id, so that an operator can revoke it */
 function apiTokenFromRecord(id: string, record: GroupRecord): ApiToken {
+  const text = (field: string): string => {
+    const value = record[field];
+    if (value === undefined) throw unreadable(id, `has no ${field}`);
+    return value;
+  };
+  const time = (field: string): number => {
+    const value = Number(text(field) || "none");
+    if (!Number.isSafeInteger(value)) throw unreadable(id, `has a ${field} that is not a time`);
+    return value;
+  };
+  const optionalTime = (field: string) => (record[field] === undefined ? undefined : time(field));
   const role = record[TOKEN_FIELD.role];
-  if (!isRole(role)) throw new RecordUnreadable(new Error("an API token has no known role"));
+  if (!isRole(role)) throw unreadable(id, "has no known role");
   return {
     id,
-    displayName: text(record, TOKEN_FIELD.displayName),
+    displayName: text(TOKEN_FIELD.displayName),
     role,
-    createTime: time(record, TOKEN_FIELD.createTime),
-    expireTime: optionalTime(record, TOKEN_FIELD.expireTime),
-    creator: text(record, TOKEN_FIELD.creator),
-    lastUseTime: optionalTime(record, TOKEN_FIELD.lastUseTime),
+    createTime: time(TOKEN_FIELD.createTime),
+    expireTime: optionalTime(TOKEN_FIELD.expireTime),
+    creator: text(TOKEN_FIELD.creator),
+    lastUseTime: optionalTime(TOKEN_FIELD.lastUseTime),
   };
 }
 
-function text(record: GroupRecord, field: string): string {
-  const value = record[field];
-  if (value === undefined) throw new RecordUnreadable(new Error(`an API token has no ${field}`));
-  return value;
-}
-
-function time(record: GroupRecord, field: string): number {
-  const value = Number(text(record, field) || "none");
-  if (!Number.isSafeInteger(value)) throw new RecordUnreadable(new Error(`an API token's ${field} is not a time`));
-  return value;
-}
-
-function optionalTime(record: GroupRecord, field: string): number | undefined {
-  return record[field] === undefined ? undefined : time(record, field);
+function unreadable(id: string, what: string): RecordUnreadable {
+  return new RecordUnreadable(new Error(`the API token ${id} ${what}`));
 }

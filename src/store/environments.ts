@@ -91,8 +91,16 @@ export class RedisEnvironments implements EnvironmentStore {
 
   /** Adds an environment to the list of all. It is listed before it is there, so that none is there unlisted. */
   async #list(name: EnvironmentName): Promise<void> {
+    const path = environmentPath(name);
+    const listed = await this.#client.run(
+      "list",
+      ENVIRONMENTS_KEY,
+      (redis) => redis.zrangebylex(ENVIRONMENTS_KEY, `[${path}`, `[${path}`, "LIMIT", 0, 1),
+      "not_made",
+    );
+    if (listed.length > 0) return;
     await this.#client.prepare("list-environment", ENVIRONMENTS_KEY, (redis, deadline) =>
-      redis.ugList(ENVIRONMENTS_KEY, deadline, environmentPath(name)),
+      redis.ugList(ENVIRONMENTS_KEY, deadline, path),
     );
   }
 
