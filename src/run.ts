@@ -319,7 +319,7 @@ function staticTokens(
     const environment = environments[i] as Environment;
     const principal: BoundPrincipal = {
       id: `static-${i + 1}`,
-      displayName: `API_TOKENS[${i}]`,
+      displayName: `entry ${i + 1} of API_TOKENS`,
       role: "manage",
       environment,
     };
