@@ -3,22 +3,27 @@ import { randomBytes } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { announce } from "./announce.ts";
 import { type App, createApp } from "./app.ts";
-import { StaticTokens } from "./auth/static-tokens.ts";
+import { ApiTokens, type StaticToken } from "./auth/api-tokens.ts";
+import { type BoundPrincipal, ROOT } from "./auth/authenticator.ts";
+import { IssuedTokens } from "./auth/issued-tokens.ts";
+import { TokenUses } from "./auth/token-uses.ts";
 import type { ApiTokenSetting, Config } from "./config/config.ts";
 import { type Environment, environmentPath } from "./domain/environment.ts";
-import type { StoreProbe } from "./domain/store.ts";
+import type { RevocationListener, StoreProbe } from "./domain/store.ts";
 import { newApiToken } from "./domain/token.ts";
 import "./hardening.ts";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
 import { requireListenPermission } from "./permissions.ts";
+import { RedisApiTokens } from "./store/api-tokens.ts";
 import type { StoreClient } from "./store/client.ts";
 import { durabilityWarnings } from "./store/durability.ts";
 import { openEmbedded } from "./store/embedded.ts";
 import { TokenCipher } from "./store/encryption.ts";
 import { RedisEnvironments } from "./store/environments.ts";
 import { openRedis } from "./store/open.ts";
+import { RevocationFeed } from "./store/revocation-feed.ts";
 import { checkTokenKeys } from "./store/token-keys.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
 import { notifySupervisor, Supervisor } from "./supervisor.ts";
@@ -107,8 +112,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
   const apiTokens = [...config.apiTokens, ...generatedTokens];
   const log = await openLog({ level: config.logLevel, secrets: secretsOf(config), ...options });
   const metrics = new Metrics();
-  if (apiTokens.length === 0)
-    log.logger.warn("API_TOKENS is not set: nobody can call UserGroupService or ViewerService");
+  if (apiTokens.length === 0 && config.adminToken === undefined)
+    log.logger.warn("neither API_TOKENS nor ADMIN_TOKEN is set: only API tokens that were issued before let anyone in");
   try {
     let onReconnected = () => {};
     const client = await openStore(config, { logger: log.logger, metrics, onReady: () => onReconnected() });
@@ -118,9 +123,11 @@ export async function open(config: Config, options: { write?: (line: string) => 
     if (config.redisUrl !== undefined) await checkRedis(config, client, log.logger);
     if (reportsForAllWorkers()) warnIfExposed(config, log.logger);
     const environments = new RedisEnvironments(client);
-    const bearers = await principals(apiTokens, environments);
-    const authenticator = new StaticTokens(bearers);
-    const environmentsInUse = bearers.map(({ principal }) => principal.environment);
+    const environmentsInUse = await Promise.all(
+      apiTokens.map(({ environment }) => environments.ensureEnvironment(environment)),
+    );
+    const { apiTokenStore, issued } = openIssuedTokens(config, { client, lifecycle, logger: log.logger });
+    const authenticator = new ApiTokens(staticTokens(config.adminToken, apiTokens, environmentsInUse), issued);
     if (config.redisUrl !== undefined)
       onReconnected = () => void restoreRedisState(config, { client, environments, environmentsInUse }, log.logger);
     const shutdown = new AbortController();
@@ -129,6 +136,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const app = createApp({
       ...config,
       store,
+      environments,
+      apiTokens: apiTokenStore,
       probe: loggedProbe(client, log.logger),
       authenticator,
       logger: log.logger,
@@ -274,11 +283,47 @@ function generateDevelopmentTokens(): ApiTokenSetting[] {
   }));
 }
 
-async function principals(tokens: readonly ApiTokenSetting[], environments: RedisEnvironments) {
-  return Promise.all(
-    tokens.map(async ({ environment, token }) => ({
-      token,
-      principal: { environment: await environments.ensureEnvironment(environment) },
-    })),
-  );
+/** Opens what authenticates issued API tokens, and hears of revocations by other workers. */
+function openIssuedTokens(
+  { redisUrl, apiTokenCacheMs }: Config,
+  { client, lifecycle, logger }: { client: StoreClient; lifecycle: Lifecycle; logger: Logger },
+) {
+  const listener: RevocationListener = {
+    revoked: (digest) => issued.revoked(digest),
+    missed: () => issued.missed(),
+  };
+  const apiTokenStore = new RedisApiTokens(client, listener);
+  const uses = new TokenUses(apiTokenStore);
+  lifecycle.onClose("last uses of API tokens", () => uses.flush());
+  const issued = new IssuedTokens({ store: apiTokenStore, uses, cacheMs: apiTokenCacheMs });
+  // The embedded store serves this process alone.
+  if (redisUrl !== undefined) {
+    const onRefused = (error: Error) =>
+      logger.warn(
+        errorFields(error),
+        "Redis does not let its user subscribe to the channel ug:revoked: a revoked API token may be believed for API_TOKEN_CACHE; give the user that channel",
+      );
+    const feed = new RevocationFeed(client, { listener, onRefused });
+    lifecycle.onClose("subscription to revocations", () => feed.close());
+  }
+  return { apiTokenStore, issued };
+}
+
+/** The API tokens of the settings. They are named by their places in them, which tell nothing of the tokens. */
+function staticTokens(
+  adminToken: string | undefined,
+  apiTokens: readonly ApiTokenSetting[],
+  environments: readonly Environment[],
+): StaticToken[] {
+  const bound = apiTokens.map(({ token }, i): StaticToken => {
+    const environment = environments[i] as Environment;
+    const principal: BoundPrincipal = {
+      id: `static-${i + 1}`,
+      displayName: `entry ${i + 1} of API_TOKENS`,
+      role: "manage",
+      environment,
+    };
+    return { token, principal };
+  });
+  return adminToken === undefined ? bound : [...bound, { token: adminToken, principal: ROOT }];
 }

@@ -17,9 +17,11 @@ const SERVICES = [
   "grpc.health.v1.Health",
   "grpc.reflection.v1.ServerReflection",
   "grpc.reflection.v1alpha.ServerReflection",
+  "usergroup.admin.v1.AdminService",
   "usergroup.v1.UserGroupService",
   "usergroup.v1.ViewerService",
 ];
+const CHECKED = ["", ...SERVICES.filter((name) => name.startsWith("usergroup."))];
 
 describe.each(RUNTIMES)("operations on %s", (runtime) => {
   const server = suiteServer({ runtime });
@@ -73,12 +75,12 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
 
     it("checks and lists every service", async () => {
       const { health, close } = open();
-      for (const service of ["", "usergroup.v1.UserGroupService", "usergroup.v1.ViewerService"]) {
+      for (const service of CHECKED) {
         expect((await health.check({ service })).status).toBe(Status.SERVING);
       }
       await expect(health.check({ service: "usergroup.v1.None" })).rejects.toMatchObject({ code: 5 });
       const { statuses } = await health.list({});
-      expect(Object.keys(statuses).sort()).toEqual(["", "usergroup.v1.UserGroupService", "usergroup.v1.ViewerService"]);
+      expect(Object.keys(statuses).sort()).toEqual(CHECKED);
       for (const { status } of Object.values(statuses)) expect(status).toBe(Status.SERVING);
       close();
     });

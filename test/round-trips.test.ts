@@ -1,7 +1,11 @@
 import { beforeAll, expect, it } from "vitest";
+import { apiTokenDigest } from "../src/domain/api-token.ts";
 import { StoreUnavailable } from "../src/domain/errors.ts";
+import { newApiToken } from "../src/domain/token.ts";
 import type { UserGroup } from "../src/domain/user-group.ts";
+import { RedisApiTokens } from "../src/store/api-tokens.ts";
 import { TokenCipher } from "../src/store/encryption.ts";
+import { RedisEnvironments } from "../src/store/environments.ts";
 import { openRedis } from "../src/store/open.ts";
 import { RedisUserGroups } from "../src/store/user-groups.ts";
 import { byId, byToken, fails, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
@@ -80,6 +84,16 @@ describeWithRedis("round trips to a real Redis", () => {
   it("a rotation under a request id takes two: one that claims the id, one that rotates", async () => {
     await create();
     expect(await within(2, () => store.rotate(environment, byToken(group.token, { requestId: "r1" })))).toBe(2);
+  });
+
+  it("an issued API token that is not cached takes two: one that finds where it is, one that reads it", async () => {
+    const { name } = newEnvironment();
+    const tokens = new RedisApiTokens(client, { revoked: () => {}, missed: () => {} });
+    await new RedisEnvironments(client).create({ name, tag: undefined });
+    const values = { displayName: "a", role: "read", expireTime: undefined, creator: "root" } as const;
+    const { token } = await tokens.create({ name, tag: undefined }, values);
+    expect(await within(2, () => tokens.find(apiTokenDigest(token)))).toBe(2);
+    expect(await within(1, () => tokens.find(apiTokenDigest(newApiToken())))).toBe(1);
   });
 
   it("many calls at once share one", async () => {

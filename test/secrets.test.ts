@@ -1,10 +1,15 @@
 import { Redis } from "ioredis";
 import { beforeAll, expect, it } from "vitest";
+import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
+import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
 import { newApiToken } from "../src/domain/token.ts";
+import { adminOf } from "./support/admin.ts";
 import { describeWithRedis, forSuite, suiteRedis } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
+
+const SERVER_ENV = { LOG_LEVEL: "trace", ADMIN_TOKEN: "admin-token-of-the-test-0001" };
 
 describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
   const issued = newApiToken();
@@ -22,7 +27,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
   beforeAll(async () => {
     const monitor = await inspector.monitor();
     monitor.on("monitor", (_: string, args: string[]) => commands.push(args.join(" ")));
-    const env = { LOG_LEVEL: "trace", ADMIN_TOKEN: "admin-token-of-the-test-0001" };
+    const env = SERVER_ENV;
     const like = {
       environment: "busy",
       tokens: { customer: issued, testing: newApiToken(), untagged: "untagged-0123456789abcdef" },
@@ -96,8 +101,24 @@ async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> 
     await rotate(userGroupId, { group: { case: "currentToken", value: fifth } });
     await failures(server, { first, third, fifth });
     await rest(server, userGroupId, secrets);
+    await issuing(server, secrets);
   }
   await groups.getUserGroup({ userGroupId: "settled-last" });
+}
+
+/** Issues API tokens, by root and by an admin, uses them, and revokes some. */
+async function issuing(server: TestServer, secrets: Set<string>): Promise<void> {
+  const environment = { name: server.environment, tag: ApiEnvironmentTag.CUSTOMER };
+  const root = adminOf(server.url, SERVER_ENV.ADMIN_TOKEN);
+  const admin = await root.createApiToken({ environment, displayName: "admin", role: Role.ADMIN });
+  const other = await adminOf(server.url, admin.token).createApiToken({ displayName: "other", role: Role.MANAGE });
+  for (const { token } of [admin, other]) secrets.add(token);
+  await grpcClients(server, other.token).groups.getUserGroup({ userGroupId: "group 0" });
+  // A token where an id is wanted, and one that has ended.
+  await failureOf(root.revokeApiToken({ environment, apiTokenId: other.token }));
+  await root.revokeApiToken({ environment, apiTokenId: other.apiToken?.id ?? "" });
+  await failureOf(grpcClients(server, other.token).groups.getUserGroup({ userGroupId: "group 0" }));
+  await root.listApiTokens({ environment });
 }
 
 /** Calls that are refused, with tokens in places that a log might repeat. */

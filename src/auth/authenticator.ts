@@ -1,12 +1,36 @@
+import type { Role } from "../domain/api-token.ts";
 import type { Environment } from "../domain/environment.ts";
 
-/** The authenticated caller. The environment that its API token is bound to alone decides what a call acts on. */
-export interface Principal {
+/** Who an authenticated caller is, for logs and for what it creates. None of it is secret. */
+interface Identity {
+  /** The id of its API token; `static-N` for entry N of `API_TOKENS`, `root` for `ADMIN_TOKEN`. */
+  readonly id: string;
+  readonly displayName: string;
+}
+
+/** The bearer of an API token. The environment that its token is bound to alone decides what a call acts on. */
+export interface BoundPrincipal extends Identity {
+  readonly role: Role;
   readonly environment: Environment;
 }
 
+/** The bearer of `ADMIN_TOKEN`, which is bound to no environment. */
+export interface RootPrincipal extends Identity {
+  readonly role: "root";
+  readonly environment: undefined;
+}
+
+/** The authenticated caller. */
+export type Principal = BoundPrincipal | RootPrincipal;
+
+/** The bearer of `ADMIN_TOKEN`. */
+export const ROOT: RootPrincipal = { id: "root", displayName: "root", role: "root", environment: undefined };
+
+/** What is known of an API token: its principal; undefined when the token is unknown. */
+export type Authenticated = Principal | undefined;
+
 /** Authenticates API tokens. */
 export interface Authenticator {
-  /** The principal of an API token; undefined when the token is unknown. @throws StoreUnavailable */
-  authenticate(token: string): Promise<Principal | undefined>;
+  /** Answers at once when it need not wait. Rejects with StoreUnavailable or RecordUnreadable. */
+  authenticate(token: string): Authenticated | Promise<Authenticated>;
 }

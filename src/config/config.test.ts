@@ -319,6 +319,7 @@ describe("a fault's message", () => {
 describe("an insecure half of a configuration", () => {
   const CASES: readonly (readonly [string, Environ, Setting])[] = [
     ["a real Redis without keys", { REDIS_URL: "redis://h" }, "TOKEN_KEYS"],
+    ["a token of root and of an environment", { API_TOKENS: `acme=${TOKEN}`, ADMIN_TOKEN: TOKEN }, "ADMIN_TOKEN"],
     [
       "authorities for a Redis without TLS",
       { ...BESIDE.REDIS_URL, REDIS_URL: "redis://h", REDIS_CA_FILE: CERT },

@@ -40,7 +40,7 @@ export interface Config {
   readonly redisSentinelPassword: string | undefined;
   readonly tokenKeys: readonly TokenKeySetting[];
   readonly apiTokens: readonly ApiTokenSetting[];
-  /** Undefined: AdminService answers UNIMPLEMENTED. */
+  /** The credential of root, for AdminService alone. Undefined: there is no root. */
   readonly adminToken: string | undefined;
   readonly rotationGraceMs: number;
   /** How long an issued API token may be cached, in milliseconds; 0: never. */
@@ -163,6 +163,12 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     faults.push("METRICS_PORT must be another port than PORT; unset it to serve health and metrics there");
   }
 
+  const apiTokens = read("API_TOKENS", parse.apiTokens, []);
+  const adminToken = read("ADMIN_TOKEN", parse.credential, undefined);
+  if (apiTokens.some(({ token }) => token === adminToken)) {
+    faults.push("ADMIN_TOKEN must not be one of API_TOKENS: a token is either root's or bound to one environment");
+  }
+
   const config: Config = {
     host: read("HOST", parse.host, DEFAULTS.HOST),
     port: read("PORT", (text) => parse.integer(text, { min: 0, max: 65_535 }), 0),
@@ -171,8 +177,8 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     redisCa,
     redisSentinelPassword,
     tokenKeys,
-    apiTokens: read("API_TOKENS", parse.apiTokens, []),
-    adminToken: read("ADMIN_TOKEN", parse.credential, undefined),
+    apiTokens,
+    adminToken,
     apiTokenCacheMs: read("API_TOKEN_CACHE", (text) => parse.duration(text, { min: 0, max: DAY_MS }), 0),
     rotationGraceMs: read("ROTATION_GRACE", (text) => parse.duration(text, { min: 0, max: 30 * DAY_MS }), 0),
     minReplicasAck,

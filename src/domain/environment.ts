@@ -16,6 +16,12 @@ export interface Environment {
 /** The name and tag of an environment. */
 export type EnvironmentName = Pick<Environment, "name" | "tag">;
 
+/** An environment as it is listed. */
+export interface ListedEnvironment extends Environment {
+  /** In milliseconds since 1970. */
+  readonly createTime: number;
+}
+
 /** The default number of partitions. */
 export const DEFAULT_PARTITIONS = 64;
 
@@ -37,4 +43,10 @@ export function parseEnvironmentName(text: string): EnvironmentName | undefined 
 /** Formats an environment as `ENV/TAG`; nothing follows the slash when it is untagged. */
 export function environmentPath(environment: EnvironmentName): string {
   return `${environment.name}/${environment.tag ?? ""}`;
+}
+
+/** Parses what `environmentPath` formats; undefined for anything else. */
+export function parseEnvironmentPath(path: string): EnvironmentName | undefined {
+  const name = parseEnvironmentName(path.endsWith("/") ? path.slice(0, -1) : path);
+  return name && environmentPath(name) === path ? name : undefined;
 }

@@ -12,7 +12,9 @@ export class UserGroupNotFound extends DomainError {
   override readonly name = "UserGroupNotFound";
   readonly reason = "USER_GROUP_NOT_FOUND";
   constructor() {
-    super("no user group has this user_group_id in the environment of the API token; create it with GetUserGroup");
+    super(
+      "no user group has this user_group_id in the environment of the API token; GetUserGroup creates it for an API token of role manage",
+    );
   }
 }
 
@@ -54,6 +56,42 @@ export class InvalidUpdateMask extends DomainError {
   readonly reason = "INVALID_UPDATE_MASK";
   constructor() {
     super("update_mask may hold name, mapping and properties, or * alone");
+  }
+}
+
+/** No environment has this name and tag. */
+export class EnvironmentNotFound extends DomainError {
+  override readonly name = "EnvironmentNotFound";
+  readonly reason = "ENVIRONMENT_NOT_FOUND";
+  constructor() {
+    super("no environment has this name and tag; create it with CreateEnvironment");
+  }
+}
+
+/** There is an environment of this name and tag. */
+export class EnvironmentExists extends DomainError {
+  override readonly name = "EnvironmentExists";
+  readonly reason = "ENVIRONMENT_EXISTS";
+  constructor() {
+    super("there is an environment of this name and tag already");
+  }
+}
+
+/** The environment has no API token with this id. */
+export class ApiTokenNotFound extends DomainError {
+  override readonly name = "ApiTokenNotFound";
+  readonly reason = "API_TOKEN_NOT_FOUND";
+  constructor() {
+    super("the environment has no API token with this id; it may be revoked already");
+  }
+}
+
+/** The page token is not one that a list gave. */
+export class InvalidPageToken extends DomainError {
+  override readonly name = "InvalidPageToken";
+  readonly reason = "INVALID_PAGE_TOKEN";
+  constructor() {
+    super("page_token must be the next_page_token of the page before, or empty for the first page");
   }
 }
 

@@ -1,4 +1,5 @@
-import type { Environment, EnvironmentName } from "./environment.ts";
+import type { ApiToken, NewApiToken, ValidApiToken } from "./api-token.ts";
+import type { Environment, EnvironmentName, ListedEnvironment } from "./environment.ts";
 import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from "./user-group.ts";
 
 /**
@@ -7,6 +8,13 @@ import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from 
  * after its caller was told that it failed.
  */
 export interface UserGroupStore {
+  /**
+   * Returns the group with the id, and changes nothing.
+   *
+   * @throws UserGroupNotFound
+   */
+  get(environment: Environment, providedId: string): Promise<UserGroup>;
+
   /**
    * Returns the group with the id, or creates it. When several callers create it concurrently, one succeeds and all get
    * the same group. An existing group is not changed. The team id is unique, even if the store has lost data.
@@ -42,10 +50,90 @@ export interface UserGroupStore {
   resolve(environment: Environment, token: string): Promise<Viewer>;
 }
 
-/** The contract of an environment store. */
+/** A part of a list that is in order of a key. */
+export interface Page<T> {
+  readonly items: readonly T[];
+  /** The key after which the next page begins; undefined on the last page. */
+  readonly next: string | undefined;
+}
+
+/** Which part of a list to return. */
+export interface PageRequest {
+  /** The key after which the page begins; `""` for the first page. */
+  readonly after: string;
+  /** How many items it has at most. It may have fewer though more pages follow. */
+  readonly size: number;
+}
+
+/** The contract of an environment store. It throws what a user group store throws. */
 export interface EnvironmentStore {
   /** Returns the environment with this name, or creates it with the given number of partitions, or the default. */
   ensureEnvironment(name: EnvironmentName & { readonly partitions?: number }): Promise<Environment>;
+
+  /**
+   * Creates an environment atomically, with the given number of partitions, or the default.
+   *
+   * @throws EnvironmentExists; TooFewReplicas after the change
+   */
+  create(name: EnvironmentName & { readonly partitions?: number | undefined }): Promise<ListedEnvironment>;
+
+  /** Returns an environment. @throws EnvironmentNotFound */
+  find(name: EnvironmentName): Promise<Environment>;
+
+  /**
+   * Lists the environments in order of their paths (`environmentPath`), which are its keys. An environment that exists
+   * while the pages are read is on exactly one of them.
+   */
+  list(page: PageRequest): Promise<Page<ListedEnvironment>>;
+}
+
+/** The contract of a store of API tokens. It throws what a user group store throws, and knows tokens by their digests. */
+export interface ApiTokenStore {
+  /**
+   * Creates an API token. The answer alone has the token itself.
+   *
+   * @throws EnvironmentNotFound; TooFewReplicas after the change
+   */
+  create(
+    environment: EnvironmentName,
+    values: NewApiToken,
+  ): Promise<{ readonly apiToken: ApiToken; readonly token: string }>;
+
+  /**
+   * Lists the API tokens of an environment, also expired ones, in order of their ids, which are its keys. A token that
+   * exists while the pages are read is on exactly one of them.
+   */
+  list(environment: EnvironmentName, page: PageRequest): Promise<Page<ApiToken>>;
+
+  /**
+   * Revokes an API token atomically: from then on `find` does not find it. Every `RevocationListener` is told.
+   *
+   * @throws ApiTokenNotFound; TooFewReplicas after the change
+   */
+  revoke(environment: EnvironmentName, id: string): Promise<void>;
+
+  /**
+   * Returns the API token with this digest (`apiTokenDigest`), never from a cache; undefined when it is unknown, revoked
+   * or expired by the store's clock, or when its environment does not exist.
+   */
+  find(digest: string): Promise<ValidApiToken | undefined>;
+
+  /**
+   * Notes that an API token was used just now, unless it is gone or a use within `USE_INTERVAL_MS` is noted already. A
+   * failure loses the note.
+   */
+  noteUse(environment: EnvironmentName, id: string): Promise<void>;
+}
+
+/** How often the use of an API token is noted, in milliseconds. */
+export const USE_INTERVAL_MS = 60_000;
+
+/** Told when API tokens are revoked, wherever that is done, so that a cache can forget them. */
+export interface RevocationListener {
+  /** The API token with this digest was revoked. */
+  revoked(digest: string): void;
+  /** Any API token may have been revoked. */
+  missed(): void;
 }
 
 /** Checks whether a store is usable. */

@@ -76,6 +76,11 @@ export function looksLikeUserGroupToken(token: string): boolean {
   return token.startsWith(USER_GROUP_PREFIX);
 }
 
+/** Whether the text is an API token as this service generates them, whole and not mistyped. */
+export function isIntactApiToken(token: string): boolean {
+  return token.startsWith(API_PREFIX) && isIntact(token);
+}
+
 /** Formats a partition number as the two base62 characters in tokens and keys. */
 export function partitionLabel(partition: number): string {
   return toBase62(partition, 2);
@@ -91,7 +96,8 @@ function checksum(body: string): string {
   return toBase62(crc32(body), CHECKSUM_LENGTH);
 }
 
-function randomBase62(length: number): string {
+/** Generates a text of random base62 characters, each of about 5.95 bits. */
+export function randomBase62(length: number): string {
   let text = "";
   while (text.length < length) {
     for (const byte of randomBytes(length)) {

@@ -15,7 +15,6 @@ export function isMismatch(failure: unknown): boolean {
 export const errorResponse: HttpError = (error, httpStatus) => {
   const info = error.findDetails(ErrorInfoSchema)[0];
   const reason = info?.reason ?? reasonOfCode(error.code);
-  const outcome = info?.metadata["outcome"];
   const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
   // Only requests with `If-Match` name an etag; 412 says that the condition failed (RFC 9110, 15.5.13).
   const status = reason === ETAG_MISMATCH ? 412 : httpStatus;
@@ -26,7 +25,7 @@ export const errorResponse: HttpError = (error, httpStatus) => {
         code: codeToString(error.code),
         reason,
         message: error.rawMessage,
-        ...(outcome !== undefined && { outcome }),
+        ...info?.metadata,
         field_violations: violations.map(({ field, description }) => ({ field, description })),
       },
     }),

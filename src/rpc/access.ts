@@ -1,16 +1,22 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
-import type { Interceptor } from "@connectrpc/connect";
+import { Code, type ConnectError, type Interceptor } from "@connectrpc/connect";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ReflectionV1Alpha } from "../../gen/grpc/reflection/v1alpha/reflection_pb.ts";
+import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
-import type { Authenticator } from "../auth/authenticator.ts";
+import type { Authenticator, Principal } from "../auth/authenticator.ts";
+import type { Role } from "../domain/api-token.ts";
 import { kPrincipal } from "./context.ts";
 import { authenticate } from "./credentials.ts";
+import { callError } from "./errors.ts";
 
-/** Who may call a method: anyone, or only callers with an API token. */
-export type Access = "open" | "api-token";
+/**
+ * Who may call a method: anyone (`open`); the bearers of API tokens with this role or a higher one; or the bearer of
+ * `ADMIN_TOKEN` alone (`root`).
+ */
+export type Access = "open" | Role | "root";
 
 /** The access policy of a service; the type requires an entry for every method. */
 type AccessOf<S extends DescService> = readonly [S, { readonly [method in keyof S["method"]]: Access }];
@@ -19,14 +25,24 @@ function accessOf<S extends DescService>(...policy: AccessOf<S>): AccessOf<S> {
   return policy;
 }
 
-/** The access policy of all services. Open methods reveal nothing about any group. */
+/**
+ * The access policy of all services. Open methods reveal nothing about any group. What a role may do within a method:
+ * `mayCreate`.
+ */
 const POLICY: readonly (readonly [DescService, { readonly [method: string]: Access }])[] = [
   accessOf(UserGroupService, {
-    getUserGroup: "api-token",
-    updateUserGroup: "api-token",
-    rotateUserGroupToken: "api-token",
+    getUserGroup: "read",
+    updateUserGroup: "manage",
+    rotateUserGroupToken: "manage",
   }),
-  accessOf(ViewerService, { resolveViewer: "api-token" }),
+  accessOf(ViewerService, { resolveViewer: "resolve" }),
+  accessOf(AdminService, {
+    createEnvironment: "root",
+    listEnvironments: "root",
+    createApiToken: "admin",
+    listApiTokens: "admin",
+    revokeApiToken: "admin",
+  }),
   accessOf(Health, { check: "open", list: "open", watch: "open" }),
   accessOf(ReflectionV1, { serverReflectionInfo: "open" }),
   accessOf(ReflectionV1Alpha, { serverReflectionInfo: "open" }),
@@ -41,22 +57,67 @@ const ACCESS: ReadonlyMap<DescMethod, Access> = new Map(
 /** All methods of all services. */
 export const METHODS: readonly DescMethod[] = [...ACCESS.keys()];
 
+/** Who may call a method; undefined for a method that has no policy, which nobody may call. */
+export function accessTo(method: DescMethod): Access | undefined {
+  return ACCESS.get(method);
+}
+
 /** Whether a method may be called without an API token. A method that the policy does not name may not. */
 export function isOpen(method: DescMethod): boolean {
-  return ACCESS.get(method) === "open";
+  return accessTo(method) === "open";
 }
+
+/** Whether GetUserGroup creates a group for a caller, or only looks for it. */
+export function mayCreate({ role }: Principal): boolean {
+  return RANK[role] >= RANK.manage;
+}
+
+/** The order of the roles. */
+const RANK: { readonly [role in Principal["role"]]: number } = { resolve: 0, read: 1, manage: 2, admin: 3, root: 4 };
 
 /** The parts of a call that authorization needs. */
 type Head = Pick<Parameters<Parameters<Interceptor>[0]>[0], "method" | "header" | "contextValues">;
 
 /**
- * Authorizes calls by their headers, and stores the principal in the context values. Rejects with ConnectError
- * Unauthenticated, or with StoreUnavailable.
+ * Authorizes calls by their headers, and stores the principal in the context values: at once when its API token need not
+ * be read. Throws ConnectError Unauthenticated or PermissionDenied; rejects with them, or with the store's failure.
  */
-export function authorization(authenticator: Authenticator): (call: Head) => Promise<void> {
-  return async ({ method, header, contextValues }) => {
-    if (!isOpen(method)) contextValues.set(kPrincipal, await authenticate(authenticator, header));
+export function authorization(authenticator: Authenticator): (call: Head) => void | Promise<void> {
+  return (call) => {
+    const access = accessTo(call.method);
+    if (access === "open") return undefined;
+    const principal = authenticate(authenticator, call.header);
+    return principal instanceof Promise
+      ? principal.then((known) => admit(known, access, call))
+      : admit(principal, access, call);
   };
+}
+
+/** @throws ConnectError PermissionDenied */
+function admit(
+  principal: Principal,
+  access: Exclude<Access, "open"> | undefined,
+  { method: { name }, contextValues }: Head,
+): void {
+  const { role } = principal;
+  if (access === undefined)
+    throw callError(Code.PermissionDenied, `nobody may call ${name}`, { reason: "ROLE_TOO_LOW" });
+  if (RANK[role] < RANK[access]) throw roleTooLow(role, access, name);
+  // Nothing in such a request names an environment, and a guess would act on the wrong one.
+  if (role === "root" && RANK[access] < RANK.admin) {
+    const message = `ADMIN_TOKEN is bound to no environment, which ${name} acts on; use an API token of an environment, made with CreateApiToken`;
+    throw callError(Code.PermissionDenied, message, { reason: "ENVIRONMENT_TOKEN_REQUIRED" });
+  }
+  contextValues.set(kPrincipal, principal);
+}
+
+function roleTooLow(role: string, access: string, name: string): ConnectError {
+  const orHigher = access === "admin" ? "" : " or higher";
+  const needed = access === "root" ? `ADMIN_TOKEN` : `an API token of role ${access}${orHigher}`;
+  return callError(Code.PermissionDenied, `${name} needs ${needed}; this API token has the role ${role}`, {
+    reason: "ROLE_TOO_LOW",
+    metadata: { required_role: access, role },
+  });
 }
 
 /** Authorizes every call that the transport has not authorized, so that no entry point can bypass authorization. */

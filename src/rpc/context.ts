@@ -1,5 +1,6 @@
 import { Code, ConnectError, type ContextValues, createContextKey, createContextValues } from "@connectrpc/connect";
 import type { Principal } from "../auth/authenticator.ts";
+import type { Environment } from "../domain/environment.ts";
 
 /** The protocol of a call, as metrics name it. */
 export type WireProtocol = "grpc" | "grpc-web" | "connect" | "rest";
@@ -25,4 +26,15 @@ export function principalOf(values: ContextValues): Principal {
   const principal = values.get(kPrincipal);
   if (!principal) throw new ConnectError("the call was not authenticated", Code.Internal);
   return principal;
+}
+
+/**
+ * The environment that the caller's API token is bound to.
+ *
+ * @throws ConnectError Internal when the call did not pass authorization, which lets only such callers in
+ */
+export function environmentOf(values: ContextValues): Environment {
+  const { environment } = principalOf(values);
+  if (!environment) throw new ConnectError("the call was not authorized", Code.Internal);
+  return environment;
 }

@@ -1,19 +1,24 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
-import type { Authenticator, Principal } from "../auth/authenticator.ts";
+import type { Authenticated, Authenticator, Principal } from "../auth/authenticator.ts";
 import { CREDENTIAL_HEADERS, tokenFromHeader } from "../auth/credentials.ts";
 import { callError } from "./errors.ts";
 
 /**
- * Authenticates the API token in the headers. Rejects with ConnectError Unauthenticated, whose message says what to do,
- * or with StoreUnavailable.
+ * Authenticates the API token in the headers, at once when that need not wait. Throws ConnectError Unauthenticated, whose
+ * message says what to do; rejects with it, or with the store's failure.
  */
-export async function authenticate(authenticator: Authenticator, header: Headers): Promise<Principal> {
-  const principal = await authenticator.authenticate(presentedToken(header));
-  if (!principal) throw unauthenticated("API_TOKEN_UNKNOWN", UNKNOWN_TOKEN);
-  return principal;
+export function authenticate(authenticator: Authenticator, header: Headers): Principal | Promise<Principal> {
+  const found = authenticator.authenticate(presentedToken(header));
+  return found instanceof Promise ? found.then(requireKnown) : requireKnown(found);
 }
 
-const UNKNOWN_TOKEN = "the API token is unknown or revoked; check that it was copied whole";
+/** @throws ConnectError Unauthenticated */
+function requireKnown(found: Authenticated): Principal {
+  if (!found) throw unauthenticated("API_TOKEN_UNKNOWN", UNKNOWN_TOKEN);
+  return found;
+}
+
+const UNKNOWN_TOKEN = "the API token is unknown, revoked or expired; check that it was copied whole";
 
 function presentedToken(header: Headers): string {
   for (const name of CREDENTIAL_HEADERS) {

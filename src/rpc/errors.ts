@@ -12,8 +12,8 @@ const ERROR_DOMAIN = "user-group-service";
 export interface ErrorDetail {
   readonly reason: string;
   readonly violations?: readonly FieldViolation[];
-  /** What became of the change that was asked for; undefined when none was. */
-  readonly outcome?: domain.ChangeOutcome | undefined;
+  /** What the error says to programs beside its reason: `google.rpc.ErrorInfo.metadata`. */
+  readonly metadata?: { readonly [name: string]: string };
   readonly cause?: unknown;
 }
 
@@ -25,9 +25,8 @@ export function callError(code: Code, message: string, detail: ErrorDetail): Con
 }
 
 /** Adds a reason and field violations to an error. */
-export function addDetail(error: ConnectError, { reason, violations = [], outcome }: ErrorDetail): void {
-  const metadata = outcome === undefined ? {} : { outcome };
-  error.details.push({ desc: ErrorInfoSchema, value: { reason, domain: ERROR_DOMAIN, metadata } });
+export function addDetail(error: ConnectError, { reason, violations = [], metadata = {} }: ErrorDetail): void {
+  error.details.push({ desc: ErrorInfoSchema, value: { reason, domain: ERROR_DOMAIN, metadata: { ...metadata } } });
   if (violations.length > 0) {
     error.details.push({
       desc: BadRequestSchema,
@@ -43,6 +42,10 @@ function codeOf(error: domain.DomainError): Code {
   if (error instanceof domain.EtagMismatch) return Code.Aborted;
   if (error instanceof domain.RequestIdReused) return Code.InvalidArgument;
   if (error instanceof domain.InvalidUpdateMask) return Code.InvalidArgument;
+  if (error instanceof domain.EnvironmentNotFound) return Code.NotFound;
+  if (error instanceof domain.EnvironmentExists) return Code.AlreadyExists;
+  if (error instanceof domain.ApiTokenNotFound) return Code.NotFound;
+  if (error instanceof domain.InvalidPageToken) return Code.InvalidArgument;
   if (error instanceof domain.StoreUnavailable) return Code.Unavailable;
   if (error instanceof domain.TooFewReplicas) return Code.Unavailable;
   if (error instanceof domain.EnvironmentFull) return Code.ResourceExhausted;
@@ -54,12 +57,14 @@ function codeOf(error: domain.DomainError): Code {
 function violationsOf(error: domain.DomainError): FieldViolation[] {
   if (error instanceof domain.RequestIdReused) return [{ field: "request_id", description: error.message }];
   if (error instanceof domain.InvalidUpdateMask) return [{ field: "update_mask", description: error.message }];
+  if (error instanceof domain.InvalidPageToken) return [{ field: "page_token", description: error.message }];
   return [];
 }
 
 /** What became of a change that the store failed to make, or to confirm. */
-function outcomeOf(error: domain.DomainError): domain.ChangeOutcome | undefined {
-  return error instanceof domain.StoreUnavailable || error instanceof domain.TooFewReplicas ? error.outcome : undefined;
+function metadataOf(error: domain.DomainError): { outcome?: domain.ChangeOutcome } {
+  const isOfChange = error instanceof domain.StoreUnavailable || error instanceof domain.TooFewReplicas;
+  return isOfChange && error.outcome !== undefined ? { outcome: error.outcome } : {};
 }
 
 /** Reasons for errors that the transport raises without one. */
@@ -135,7 +140,7 @@ export function toCallError(error: unknown): ConnectError {
     return callError(codeOf(error), error.message, {
       reason: error.reason,
       violations: violationsOf(error),
-      outcome: outcomeOf(error),
+      metadata: metadataOf(error),
       cause: error,
     });
   }

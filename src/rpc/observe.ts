@@ -111,6 +111,8 @@ const CODES: readonly string[] = [
     Code.InvalidArgument,
     Code.DeadlineExceeded,
     Code.NotFound,
+    Code.AlreadyExists,
+    Code.PermissionDenied,
     Code.ResourceExhausted,
     Code.Aborted,
     Code.Unimplemented,

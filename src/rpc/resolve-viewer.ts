@@ -1,13 +1,13 @@
 import type { HandlerContext } from "@connectrpc/connect";
 import type { ResolveViewerRequest, ResolveViewerResponse } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
-import { principalOf } from "./context.ts";
+import { environmentOf } from "./context.ts";
 import { tagMessage, timestamp } from "./messages.ts";
 
 /** ResolveViewer: returns the group of a user group token. Every call reads the store. */
 export function resolveViewer(store: UserGroupStore) {
   return async (request: ResolveViewerRequest, { values }: HandlerContext) => {
-    const viewer = await store.resolve(principalOf(values).environment, request.token);
+    const viewer = await store.resolve(environmentOf(values), request.token);
     return {
       $typeName: "usergroup.v1.ResolveViewerResponse",
       teamId: BigInt(viewer.teamId),

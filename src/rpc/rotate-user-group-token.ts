@@ -6,7 +6,7 @@ import type {
 } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import type { RotationTarget } from "../domain/user-group.ts";
-import { principalOf } from "./context.ts";
+import { environmentOf } from "./context.ts";
 import { userGroupMessage } from "./messages.ts";
 
 /**
@@ -17,7 +17,7 @@ import { userGroupMessage } from "./messages.ts";
 export function rotateUserGroupToken(store: UserGroupStore, defaultGraceMs: number) {
   return async (request: RotateUserGroupTokenRequest, { values }: HandlerContext) => {
     const askedGraceMs = graceMs(request.previousTokenTtl);
-    const group = await store.rotate(principalOf(values).environment, {
+    const group = await store.rotate(environmentOf(values), {
       target: targetOf(request),
       graceMs: askedGraceMs ?? defaultGraceMs,
       askedGraceMs,

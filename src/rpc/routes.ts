@@ -5,10 +5,12 @@ import { file_google_rpc_error_details } from "../../gen/google/rpc/error_detail
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ReflectionV1Alpha } from "../../gen/grpc/reflection/v1alpha/reflection_pb.ts";
+import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import { MAX_OPEN_MESSAGE_BYTES } from "../limits.ts";
+import { type AdminParts, adminService } from "./admin/service.ts";
 import { getUserGroup } from "./get-user-group.ts";
 import { type HealthParts, HealthService } from "./health.ts";
 import { reflection } from "./reflection.ts";
@@ -17,7 +19,7 @@ import { rotateUserGroupToken } from "./rotate-user-group-token.ts";
 import { updateUserGroup } from "./update-user-group.ts";
 
 /** What the RPCs depend on. */
-export interface RouteParts extends HealthParts {
+export interface RouteParts extends HealthParts, AdminParts {
   readonly store: UserGroupStore;
   /** How long a rotated token stays valid by default, in milliseconds. */
   readonly rotationGraceMs: number;
@@ -36,7 +38,7 @@ const OPEN_OPTIONS = { readMaxBytes: MAX_OPEN_MESSAGE_BYTES };
 /** Registers every RPC. */
 export function routes(parts: RouteParts): (router: ConnectRouter) => void {
   const { store, rotationGraceMs } = parts;
-  const services = [UserGroupService, ViewerService];
+  const services = [UserGroupService, ViewerService, AdminService];
   const names = services.map(({ typeName }) => typeName);
   const health = new HealthService(parts, names);
   const reflectionOfAll = reflection([...services, Health, ReflectionV1, ReflectionV1Alpha], ERROR_FILES);
@@ -47,6 +49,7 @@ export function routes(parts: RouteParts): (router: ConnectRouter) => void {
       rotateUserGroupToken: rotateUserGroupToken(store, rotationGraceMs),
     });
     router.service(ViewerService, { resolveViewer: resolveViewer(store) });
+    router.service(AdminService, adminService(parts));
     router.service(Health, health, OPEN_OPTIONS);
     if (!parts.reflection) return;
     router.service(ReflectionV1, reflectionOfAll as never, OPEN_OPTIONS);

@@ -3,7 +3,7 @@ import type { UpdateUserGroupRequest, UpdateUserGroupResponse } from "../../gen/
 import { InvalidUpdateMask } from "../domain/errors.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import type { UserGroupChange } from "../domain/user-group.ts";
-import { principalOf } from "./context.ts";
+import { environmentOf } from "./context.ts";
 import { userGroupMessage } from "./messages.ts";
 
 type Field = keyof UserGroupChange;
@@ -13,12 +13,7 @@ const FIELDS: readonly Field[] = ["name", "mapping", "properties"];
 /** UpdateUserGroup: a partial update (https://google.aip.dev/134). */
 export function updateUserGroup(store: UserGroupStore) {
   return async (request: UpdateUserGroupRequest, { values }: HandlerContext) => {
-    const group = await store.update(
-      principalOf(values).environment,
-      request.userGroupId,
-      changeOf(request),
-      request.etag,
-    );
+    const group = await store.update(environmentOf(values), request.userGroupId, changeOf(request), request.etag);
     return {
       $typeName: "usergroup.v1.UpdateUserGroupResponse",
       userGroup: userGroupMessage(group),

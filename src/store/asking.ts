@@ -1,9 +1,18 @@
 import type { ScriptedRedis } from "./connection.ts";
-import { NotSent, type StoreCommands } from "./nodes.ts";
+import { NotSent, PLAIN_COMMANDS, type StoreCommands } from "./nodes.ts";
 import { SCRIPTS } from "./scripts.ts";
 
 /** The commands that touch no other key than their first argument. */
-const ALONE: ReadonlySet<string> = new Set<keyof StoreCommands>(["hgetall", "ugUpdate", "ugClaim", "ugAdopt"]);
+const ALONE: ReadonlySet<string> = new Set<keyof StoreCommands>([
+  ...PLAIN_COMMANDS,
+  "ugUpdate",
+  "ugClaim",
+  "ugAdopt",
+  "ugList",
+  "ugNoteApiTokenUse",
+]);
+
+type Command = (key: string, ...args: (string | number)[]) => Promise<unknown>;
 
 /**
  * The commands for a node of a Cluster to which a slot is on its way (ASK). Redis looks there for the keys that a script
@@ -11,13 +20,14 @@ const ALONE: ReadonlySet<string> = new Set<keyof StoreCommands>(["hgetall", "ugU
  * or a token not found. So only what touches one key is done; for all else the slot has to arrive first.
  */
 export function askingCommands(redis: ScriptedRedis): StoreCommands {
-  const commands: Record<string, (key: string, ...args: string[]) => Promise<unknown>> = {};
-  for (const name of ["hgetall", ...Object.keys(SCRIPTS)] as (keyof StoreCommands)[]) {
+  const commands: Record<string, Command> = {};
+  for (const name of [...PLAIN_COMMANDS, ...Object.keys(SCRIPTS)] as (keyof StoreCommands)[]) {
+    const command = (...args: Parameters<Command>) => (redis[name] as Command)(...args);
     commands[name] = (key, ...args) => {
       if (!ALONE.has(name)) return Promise.reject(new NotSent("TRYAGAIN the keys are on their way to another node"));
       // What fails with it fails with the command that follows.
       redis.asking().catch(() => {});
-      return redis[name](key, ...args);
+      return command(key, ...args);
     };
   }
   return commands as unknown as StoreCommands;

@@ -114,7 +114,8 @@ export class StoreClient implements StoreProbe {
   /** Makes a change, as `change`, without which another one is not asked for: when it fails, that one is not made. */
   prepare(operation: string, key: string, command: Change): Promise<string[]> {
     return this.change(operation, key, command).catch((error: unknown) => {
-      throw error instanceof StoreUnavailable ? new StoreUnavailable(error.cause, "not_made") : error;
+      const isUnsure = error instanceof StoreUnavailable || error instanceof TooFewReplicas;
+      throw isUnsure ? new StoreUnavailable(error.cause, "not_made") : error;
     });
   }
 

@@ -1,7 +1,8 @@
 import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { readClock, type ScriptedRedis, type StoreConnection } from "./connection.ts";
 import { SingleNode } from "./nodes.ts";
-import { SCRIPTS, TIME } from "./scripts.ts";
+import { TIME } from "./script-parts.ts";
+import { SCRIPTS } from "./scripts.ts";
 
 /** The embedded store: in the memory of this process, empty at first. */
 export async function openEmbedded(options: StoreClientOptions): Promise<StoreClient> {

@@ -4,13 +4,16 @@ import {
   type Environment,
   type EnvironmentName,
   environmentPath,
+  type ListedEnvironment,
   MAX_PARTITIONS,
+  parseEnvironmentPath,
 } from "../domain/environment.ts";
-import { RecordUnreadable } from "../domain/errors.ts";
-import type { EnvironmentStore } from "../domain/store.ts";
+import { EnvironmentExists, EnvironmentNotFound, RecordUnreadable } from "../domain/errors.ts";
+import type { EnvironmentStore, Page, PageRequest } from "../domain/store.ts";
 import { ENVIRONMENT_NUMBERS } from "../domain/team-id.ts";
 import type { StoreClient } from "./client.ts";
-import { environmentKey, environmentNumberKey } from "./keys.ts";
+import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey } from "./keys.ts";
+import { pageOfKeys, readInBatches } from "./pages.ts";
 import { type GroupRecord, recordFromAnswer } from "./record.ts";
 
 /** How many numbers are tried for a new environment: with a tenth of all taken, one in 10^12 finds none free. */
@@ -30,27 +33,75 @@ export class RedisEnvironments implements EnvironmentStore {
    */
   async ensureEnvironment(name: EnvironmentName & { readonly partitions?: number }): Promise<Environment> {
     // Nearly always it is there, and nothing need be changed.
-    let record: GroupRecord = await this.#client.run("environment", environmentKey(name), (redis) =>
-      redis.hgetall(environmentKey(name)),
-    );
-    if (record["partitions"] === undefined) {
-      const partitions = String(name.partitions ?? DEFAULT_PARTITIONS);
-      record = await this.#adopt(name, "partitions", partitions, "create_time", String(Date.now()));
+    const record = await this.#read(name);
+    if (record["partitions"] === undefined || record["number"] === undefined) {
+      const { answer } = await this.#make(name, record["number"]);
+      return environmentFromRecord(name, recordFromAnswer(answer));
     }
-    if (record["number"] === undefined) record = await this.#adopt(name, "number", String(await this.#number(name)));
-    return {
-      name: name.name,
-      tag: name.tag,
-      partitions: numberOf(name, record, "partitions", MAX_PARTITIONS),
-      number: numberOf(name, record, "number", ENVIRONMENT_NUMBERS - 1),
-    };
+    // One that an earlier version made is not listed; nothing but the list lacks it while that fails.
+    await this.#list(name).catch(() => {});
+    return environmentFromRecord(name, record);
   }
 
-  async #adopt(name: EnvironmentName, ...fields: string[]) {
+  async create(name: EnvironmentName & { readonly partitions?: number | undefined }): Promise<ListedEnvironment> {
+    if ((await this.#read(name))["partitions"] !== undefined) throw new EnvironmentExists();
+    const { answer, createTime } = await this.#make(name);
+    // Another caller may have made it meanwhile.
+    if (answer[0] !== "made") throw new EnvironmentExists();
+    return { ...environmentFromRecord(name, recordFromAnswer(answer)), createTime };
+  }
+
+  async find(name: EnvironmentName): Promise<Environment> {
+    const record = await this.#read(name);
+    if (record["partitions"] === undefined) throw new EnvironmentNotFound();
+    return environmentFromRecord(name, record);
+  }
+
+  async list(page: PageRequest): Promise<Page<ListedEnvironment>> {
+    const { keys: paths, next } = await pageOfKeys(this.#client, ENVIRONMENTS_KEY, page);
+    const names = paths.flatMap((path) => parseEnvironmentPath(path) ?? []);
+    const records = await readInBatches(this.#client, "list-environments", names, environmentKey);
+    const items = records.flatMap(([name, record]) =>
+      // It was listed before it was made.
+      record["partitions"] === undefined
+        ? []
+        : [{ ...environmentFromRecord(name, record), createTime: Number(record["create_time"]) || 0 }],
+    );
+    return { items, next };
+  }
+
+  #read(name: EnvironmentName): Promise<GroupRecord> {
+    const key = environmentKey(name);
+    return this.#client.run("environment", key, (redis) => redis.hgetall(key), "not_made");
+  }
+
+  /** Makes what an environment lacks, in one step, so that none is ever there without a number of its own. */
+  async #make(name: EnvironmentName & { readonly partitions?: number | undefined }, number?: string) {
+    await this.#list(name);
+    const createTime = Date.now();
+    const fields = [
+      ...["partitions", String(name.partitions ?? DEFAULT_PARTITIONS), "create_time", String(createTime)],
+      ...["number", number ?? String(await this.#number(name))],
+    ];
     const answer = await this.#client.change("environment", environmentKey(name), (redis, deadline) =>
       redis.ugAdopt(environmentKey(name), deadline, ...fields),
     );
-    return recordFromAnswer(answer);
+    return { answer, createTime };
+  }
+
+  /** Adds an environment to the list of all. It is listed before it is there, so that none is there unlisted. */
+  async #list(name: EnvironmentName): Promise<void> {
+    const path = environmentPath(name);
+    const listed = await this.#client.run(
+      "list",
+      ENVIRONMENTS_KEY,
+      (redis) => redis.zrangebylex(ENVIRONMENTS_KEY, `[${path}`, `[${path}`, "LIMIT", 0, 1),
+      "not_made",
+    );
+    if (listed.length > 0) return;
+    await this.#client.prepare("list-environment", ENVIRONMENTS_KEY, (redis, deadline) =>
+      redis.ugList(ENVIRONMENTS_KEY, deadline, path),
+    );
   }
 
   /**
@@ -74,18 +125,23 @@ export class RedisEnvironments implements EnvironmentStore {
   }
 }
 
+/** The environment that a record holds. @throws RecordUnreadable */
+export function environmentFromRecord(name: EnvironmentName, record: GroupRecord): Environment {
+  return {
+    name: name.name,
+    tag: name.tag,
+    partitions: numberOf(name, record, "partitions", MAX_PARTITIONS),
+    number: numberOf(name, record, "number", ENVIRONMENT_NUMBERS - 1),
+  };
+}
+
 /** The number that an environment takes when those of the tries before are another's. */
 export function wantedNumber(path: string, tries: number): number {
   const hash = createHash("sha256").update(`${tries}\0${path}`).digest().readUInt32BE();
   return 1 + (hash % (ENVIRONMENT_NUMBERS - 1));
 }
 
-function numberOf(
-  name: EnvironmentName,
-  record: Readonly<Record<string, string | undefined>>,
-  field: string,
-  max: number,
-) {
+function numberOf(name: EnvironmentName, record: GroupRecord, field: string, max: number) {
   const value = Number(record[field]);
   if (!Number.isInteger(value) || value < 1 || value > max) {
     throw new RecordUnreadable(new Error(`${environmentKey(name)} holds no usable ${field}`));

@@ -42,6 +42,39 @@ export function environmentKey(environment: EnvironmentName): string {
   return `ug:env:${environmentPath(environment)}`;
 }
 
+/**
+ * What every further key of an environment begins with. The hash tag is the whole name of the environment's own key, so
+ * that all of them share its slot, and a script may touch any.
+ */
+function environmentPrefix(environment: EnvironmentName): string {
+  return `ug:{${environmentKey(environment)}}:`;
+}
+
+/** Hash: one API token of an environment, by the fields of `api-tokens.ts`. */
+export function apiTokenKey(environment: EnvironmentName, id: string): string {
+  return `${environmentPrefix(environment)}api-token:${id}`;
+}
+
+/** Sorted set, all scores 0: the ids of an environment's API tokens, for lists in their order. */
+export function apiTokenIdsKey(environment: EnvironmentName): string {
+  return `${environmentPrefix(environment)}api-tokens`;
+}
+
+/** Hash: where the API token with a digest is. A hint: the token's record decides, and names the digest. */
+export function apiTokenHintKey(digest: string): string {
+  return `ug:api-token:${digest}`;
+}
+
+/** Sorted set, all scores 0: the environments as `ENV/TAG`. A hint: the environment's hash decides. */
+export const ENVIRONMENTS_KEY = "ug:environments";
+
+/**
+ * Channel: the digests of API tokens that are revoked. Plain PUBLISH, which every node of a Cluster passes on to all
+ * others. Sharded pub/sub would tie the channel to the node of one slot, which all workers would have to follow wherever
+ * the slot goes, and needs Redis 7; what it saves, the copies on the bus between nodes, is nothing at this rate.
+ */
+export const REVOKED_CHANNEL = "ug:revoked";
+
 /** String: the environment, as `ENV/TAG`, that has a number. Never removed, so that no number is given to another. */
 export function environmentNumberKey(number: number): string {
   return `ug:env-number:${number}`;

@@ -2,10 +2,20 @@ import type { StoreConnection } from "./connection.ts";
 import type { Replicas } from "./replicas.ts";
 import type { SCRIPTS } from "./scripts.ts";
 
-/** What is asked of Redis for the sake of groups. All keys that a command touches share the slot of its first argument. */
+/** The commands of Redis that are used beside the scripts. Each touches one key, its first argument. */
+export interface PlainCommands {
+  hgetall(key: string): Promise<Record<string, string>>;
+  zrangebylex(key: string, min: string, max: string, limit: "LIMIT", offset: number, count: number): Promise<string[]>;
+  del(key: string): Promise<number>;
+}
+
+/** The names of `PlainCommands`. */
+export const PLAIN_COMMANDS = ["hgetall", "zrangebylex", "del"] as const satisfies readonly (keyof PlainCommands)[];
+
+/** What is asked of Redis. All keys that a command touches share the slot of its first argument. */
 export type StoreCommands = {
   readonly [name in keyof typeof SCRIPTS]: (key: string, ...args: string[]) => Promise<string[]>;
-} & { hgetall(key: string): Promise<Record<string, string>> };
+} & PlainCommands;
 
 /** A node of Redis that makes changes, and the connections to it. */
 export interface StoreNode {

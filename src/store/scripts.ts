@@ -1,4 +1,6 @@
+import { API_TOKEN_SCRIPTS } from "./api-token-scripts.ts";
 import { FIELD, PIECES } from "./fields.ts";
+import { CHANGE, CLOCK, UNPACK } from "./script-parts.ts";
 
 /*
  * Every script takes one key, by which Redis Cluster finds the shard; the other
@@ -18,21 +20,6 @@ import { FIELD, PIECES } from "./fields.ts";
  * look for a key that is missing. Its first write is one that Redis refuses
  * when its memory is full. So what fails, fails before it has changed anything.
  */
-
-/** How a script asks for the time; the embedded store puts its own in its place. */
-export const TIME = "redis.call('TIME')";
-
-/** `now` and, as text, `stamp`: Redis' clock. Written with floats, for the embedded store's integers have 32 bits. */
-const CLOCK = `local time = ${TIME}
-local now = (time[1] + 0.0) * 1000.0 + math.floor(time[2] / 1000)
-local stamp = string.format('%.0f', now)
-`;
-
-const CHANGE = `${CLOCK}if now > tonumber(ARGV[1]) then return {'late', stamp} end
-`;
-
-/** Lua 5.1 and 5.3 name it differently. */
-const UNPACK = "local spread = table.unpack or unpack\n";
 
 /** How many characters of a token's digest the index holds: enough to tell a partition's tokens apart. */
 const INDEXED_CHARACTERS = 14;
@@ -209,6 +196,16 @@ end
 return {outcome, stamp, spread(redis.call('HGETALL', KEYS[1]))}`;
 
 /**
+ * Adds a member to a sorted set whose scores are all 0.
+ * KEYS: the sorted set. ARGV: 2 the member.
+ * Answers `made`, or `found` when it is there already.
+ */
+const LIST = `${CHANGE}
+if redis.call('ZSCORE', KEYS[1], ARGV[2]) then return {'found', stamp} end
+redis.call('ZADD', KEYS[1], '0', ARGV[2])
+return {'made', stamp}`;
+
+/**
  * Finds the group that a token stands for. An index only says where to look:
  * the record has to name the token, and a grace must not be over.
  * KEYS: the token index. ARGV: 1 prefix of the partition's keys, 2 digest of the token.
@@ -239,7 +236,9 @@ export const SCRIPTS = {
   ugRotate: ROTATE,
   ugClaim: CLAIM,
   ugAdopt: ADOPT,
+  ugList: LIST,
   ugResolve: RESOLVE,
+  ...API_TOKEN_SCRIPTS,
 } as const;
 
 /** What of these answers says that a change was made, now or, for `replayed`, before. */

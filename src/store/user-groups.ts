@@ -37,6 +37,13 @@ export class RedisUserGroups implements UserGroupStore {
     this.#cipher = parts.cipher;
   }
 
+  async get(environment: Environment, providedId: string): Promise<UserGroup> {
+    const key = groupKey(partitionPrefix(environment, partitionOf(environment, providedId)), providedId);
+    const record = await this.#client.run("get", key, (redis) => redis.hgetall(key));
+    if (Object.keys(record).length === 0) throw new UserGroupNotFound();
+    return groupFromRecord(record, environment, this.#cipher, providedId);
+  }
+
   getOrCreate(environment: Environment, group: NewUserGroup): Promise<{ group: UserGroup; created: boolean }> {
     const partition = partitionOf(environment, group.providedId);
     const prefix = partitionPrefix(environment, partition);

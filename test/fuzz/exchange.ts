@@ -108,6 +108,13 @@ function withToken(token: string): Ask[] {
       "application/json",
       Buffer.from(`{"token":"ugt_${"0".repeat(38)}"}`),
     ),
+    // A caller whose role is too low.
+    ...ask(
+      "AdminService",
+      "/usergroup.admin.v1.AdminService/CreateApiToken",
+      "application/proto",
+      Buffer.from([24, 1]),
+    ),
   ];
 }
 

@@ -7,7 +7,7 @@ export interface RedisProxy {
   trips(): number;
   /** From now on this many round trips pass; the requests of further ones are held back. */
   allow(trips: number): void;
-  /** Requests pass, but the reply that comes `nth` from now does not: the connection breaks instead. */
+  /** Requests pass, but the `nth` reply to scripts from now does not: the connection breaks instead. */
   cutReply(nth: number): void;
   /** Further connections lead to another port, as after a failover behind one name; those that are open stay. */
   switchTo(port: number): void;
@@ -36,7 +36,10 @@ export async function openRedisProxy(port: number): Promise<RedisProxy> {
         other.destroy();
       });
     }
+    // A server has a further connection, for what it subscribes to.
+    let isScript = false;
     client.on("data", (request) => {
+      isScript = /\beval(?:sha)?\b/i.test(request.toString("latin1"));
       if (replied) trips++;
       replied = false;
       if (trips <= allowed) redis.write(request);
@@ -44,7 +47,7 @@ export async function openRedisProxy(port: number): Promise<RedisProxy> {
     });
     redis.on("data", (reply) => {
       replied = true;
-      if (untilCut > 0 && --untilCut === 0) client.destroy();
+      if (untilCut > 0 && isScript && --untilCut === 0) client.destroy();
       else client.write(reply);
     });
   });

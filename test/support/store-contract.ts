@@ -1,5 +1,6 @@
 import { describe } from "vitest";
 import type { ScriptedRedis } from "../../src/store/connection.ts";
+import { apiTokenContract } from "./contract/api-tokens.ts";
 import { compactContract } from "./contract/compact.ts";
 import { contractContext, type OpenClients } from "./contract/context.ts";
 import { deadlineContract } from "./contract/deadlines.ts";
@@ -20,7 +21,8 @@ import { wrongTypeContract } from "./contract/wrong-types.ts";
  *
  * @param name of the store
  * @param open opens connections to data that nobody else uses
- * @param options `typed: false` when what is beneath the store does not tell types of keys apart, as the embedded one;
+ * @param options `typed: false` when what is beneath the store is no Redis, as for the embedded one: it does not tell types of
+ *   keys apart, and serves one process;
  *   `operator`: a connection that reaches every node, where there are more than one
  */
 export function storeContract(
@@ -42,6 +44,7 @@ export function storeContract(
     compactContract(context);
     teamIdContract(context);
     environmentContract(context);
+    apiTokenContract(context, { feeds: typed });
     if (typed) wrongTypeContract(context);
   });
 }

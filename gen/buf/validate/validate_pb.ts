@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file buf/validate/validate.proto.
  */
 export const file_buf_validate_validate: GenFile = /*@__PURE__*/
-  fileDesc("ChtidWYvdmFsaWRhdGUvdmFsaWRhdGUucHJvdG8SDGJ1Zi52YWxpZGF0ZSIeCgpPbmVvZlJ1bGVzEhAKCHJlcXVpcmVkGAEgASgIIpkBCgpGaWVsZFJ1bGVzEisKBnN0cmluZxgOIAEoCzIZLmJ1Zi52YWxpZGF0ZS5TdHJpbmdSdWxlc0gAEiUKA21hcBgTIAEoCzIWLmJ1Zi52YWxpZGF0ZS5NYXBSdWxlc0gAEi8KCGR1cmF0aW9uGBUgASgLMhsuYnVmLnZhbGlkYXRlLkR1cmF0aW9uUnVsZXNIAEIGCgR0eXBlIkAKC1N0cmluZ1J1bGVzEg8KB21pbl9sZW4YAiABKAQSDwoHbWF4X2xlbhgDIAEoBBIPCgdwYXR0ZXJuGAYgASgJIm8KCE1hcFJ1bGVzEhEKCW1heF9wYWlycxgCIAEoBBImCgRrZXlzGAQgASgLMhguYnVmLnZhbGlkYXRlLkZpZWxkUnVsZXMSKAoGdmFsdWVzGAUgASgLMhguYnVmLnZhbGlkYXRlLkZpZWxkUnVsZXMi0gEKDUR1cmF0aW9uUnVsZXMSJwoCbHQYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25IABIoCgNsdGUYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25IABInCgJndBgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkgBEigKA2d0ZRgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkgBQgsKCWxlc3NfdGhhbkIOCgxncmVhdGVyX3RoYW46TgoFb25lb2YSHS5nb29nbGUucHJvdG9idWYuT25lb2ZPcHRpb25zGIcJIAEoCzIYLmJ1Zi52YWxpZGF0ZS5PbmVvZlJ1bGVzUgVvbmVvZjpOCgVmaWVsZBIdLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE9wdGlvbnMYhwkgASgLMhguYnVmLnZhbGlkYXRlLkZpZWxkUnVsZXNSBWZpZWxk", [file_google_protobuf_descriptor, file_google_protobuf_duration]);
+  fileDesc("ChtidWYvdmFsaWRhdGUvdmFsaWRhdGUucHJvdG8SDGJ1Zi52YWxpZGF0ZSIeCgpPbmVvZlJ1bGVzEhAKCHJlcXVpcmVkGAEgASgIIrICCgpGaWVsZFJ1bGVzEhAKCHJlcXVpcmVkGBkgASgIEikKBWludDMyGAMgASgLMhguYnVmLnZhbGlkYXRlLkludDMyUnVsZXNIABIrCgZzdHJpbmcYDiABKAsyGS5idWYudmFsaWRhdGUuU3RyaW5nUnVsZXNIABInCgRlbnVtGBAgASgLMhcuYnVmLnZhbGlkYXRlLkVudW1SdWxlc0gAEiUKA21hcBgTIAEoCzIWLmJ1Zi52YWxpZGF0ZS5NYXBSdWxlc0gAEi8KCGR1cmF0aW9uGBUgASgLMhsuYnVmLnZhbGlkYXRlLkR1cmF0aW9uUnVsZXNIABIxCgl0aW1lc3RhbXAYFiABKAsyHC5idWYudmFsaWRhdGUuVGltZXN0YW1wUnVsZXNIAEIGCgR0eXBlIkcKCkludDMyUnVsZXMSDQoDbHRlGAMgASgFSAASDQoDZ3RlGAUgASgFSAFCCwoJbGVzc190aGFuQg4KDGdyZWF0ZXJfdGhhbiIxCglFbnVtUnVsZXMSFAoMZGVmaW5lZF9vbmx5GAIgASgIEg4KBm5vdF9pbhgEIAMoBSIyCg5UaW1lc3RhbXBSdWxlcxIQCgZndF9ub3cYCCABKAhIAEIOCgxncmVhdGVyX3RoYW4iQAoLU3RyaW5nUnVsZXMSDwoHbWluX2xlbhgCIAEoBBIPCgdtYXhfbGVuGAMgASgEEg8KB3BhdHRlcm4YBiABKAkibwoITWFwUnVsZXMSEQoJbWF4X3BhaXJzGAIgASgEEiYKBGtleXMYBCABKAsyGC5idWYudmFsaWRhdGUuRmllbGRSdWxlcxIoCgZ2YWx1ZXMYBSABKAsyGC5idWYudmFsaWRhdGUuRmllbGRSdWxlcyLSAQoNRHVyYXRpb25SdWxlcxInCgJsdBgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkgAEigKA2x0ZRgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkgAEicKAmd0GAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uSAESKAoDZ3RlGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uSAFCCwoJbGVzc190aGFuQg4KDGdyZWF0ZXJfdGhhbjpOCgVvbmVvZhIdLmdvb2dsZS5wcm90b2J1Zi5PbmVvZk9wdGlvbnMYhwkgASgLMhguYnVmLnZhbGlkYXRlLk9uZW9mUnVsZXNSBW9uZW9mOk4KBWZpZWxkEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxiHCSABKAsyGC5idWYudmFsaWRhdGUuRmllbGRSdWxlc1IFZmllbGQ", [file_google_protobuf_descriptor, file_google_protobuf_duration]);
 
 /**
  * @generated from message buf.validate.OneofRules
@@ -40,14 +40,31 @@ export const OneofRulesSchema: GenMessage<OneofRules> = /*@__PURE__*/
  */
 export type FieldRules = Message<"buf.validate.FieldRules"> & {
   /**
+   * @generated from field: optional bool required = 25;
+   */
+  required: boolean;
+
+  /**
    * @generated from oneof buf.validate.FieldRules.type
    */
   type: {
+    /**
+     * @generated from field: buf.validate.Int32Rules int32 = 3;
+     */
+    value: Int32Rules;
+    case: "int32";
+  } | {
     /**
      * @generated from field: buf.validate.StringRules string = 14;
      */
     value: StringRules;
     case: "string";
+  } | {
+    /**
+     * @generated from field: buf.validate.EnumRules enum = 16;
+     */
+    value: EnumRules;
+    case: "enum";
   } | {
     /**
      * @generated from field: buf.validate.MapRules map = 19;
@@ -60,6 +77,12 @@ export type FieldRules = Message<"buf.validate.FieldRules"> & {
      */
     value: DurationRules;
     case: "duration";
+  } | {
+    /**
+     * @generated from field: buf.validate.TimestampRules timestamp = 22;
+     */
+    value: TimestampRules;
+    case: "timestamp";
   } | { case: undefined; value?: undefined };
 };
 
@@ -69,6 +92,85 @@ export type FieldRules = Message<"buf.validate.FieldRules"> & {
  */
 export const FieldRulesSchema: GenMessage<FieldRules> = /*@__PURE__*/
   messageDesc(file_buf_validate_validate, 1);
+
+/**
+ * @generated from message buf.validate.Int32Rules
+ */
+export type Int32Rules = Message<"buf.validate.Int32Rules"> & {
+  /**
+   * @generated from oneof buf.validate.Int32Rules.less_than
+   */
+  lessThan: {
+    /**
+     * @generated from field: int32 lte = 3;
+     */
+    value: number;
+    case: "lte";
+  } | { case: undefined; value?: undefined };
+
+  /**
+   * @generated from oneof buf.validate.Int32Rules.greater_than
+   */
+  greaterThan: {
+    /**
+     * @generated from field: int32 gte = 5;
+     */
+    value: number;
+    case: "gte";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message buf.validate.Int32Rules.
+ * Use `create(Int32RulesSchema)` to create a new message.
+ */
+export const Int32RulesSchema: GenMessage<Int32Rules> = /*@__PURE__*/
+  messageDesc(file_buf_validate_validate, 2);
+
+/**
+ * @generated from message buf.validate.EnumRules
+ */
+export type EnumRules = Message<"buf.validate.EnumRules"> & {
+  /**
+   * @generated from field: optional bool defined_only = 2;
+   */
+  definedOnly: boolean;
+
+  /**
+   * @generated from field: repeated int32 not_in = 4;
+   */
+  notIn: number[];
+};
+
+/**
+ * Describes the message buf.validate.EnumRules.
+ * Use `create(EnumRulesSchema)` to create a new message.
+ */
+export const EnumRulesSchema: GenMessage<EnumRules> = /*@__PURE__*/
+  messageDesc(file_buf_validate_validate, 3);
+
+/**
+ * @generated from message buf.validate.TimestampRules
+ */
+export type TimestampRules = Message<"buf.validate.TimestampRules"> & {
+  /**
+   * @generated from oneof buf.validate.TimestampRules.greater_than
+   */
+  greaterThan: {
+    /**
+     * @generated from field: bool gt_now = 8;
+     */
+    value: boolean;
+    case: "gtNow";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message buf.validate.TimestampRules.
+ * Use `create(TimestampRulesSchema)` to create a new message.
+ */
+export const TimestampRulesSchema: GenMessage<TimestampRules> = /*@__PURE__*/
+  messageDesc(file_buf_validate_validate, 4);
 
 /**
  * @generated from message buf.validate.StringRules
@@ -95,7 +197,7 @@ export type StringRules = Message<"buf.validate.StringRules"> & {
  * Use `create(StringRulesSchema)` to create a new message.
  */
 export const StringRulesSchema: GenMessage<StringRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 2);
+  messageDesc(file_buf_validate_validate, 5);
 
 /**
  * @generated from message buf.validate.MapRules
@@ -122,7 +224,7 @@ export type MapRules = Message<"buf.validate.MapRules"> & {
  * Use `create(MapRulesSchema)` to create a new message.
  */
 export const MapRulesSchema: GenMessage<MapRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 3);
+  messageDesc(file_buf_validate_validate, 6);
 
 /**
  * @generated from message buf.validate.DurationRules
@@ -168,7 +270,7 @@ export type DurationRules = Message<"buf.validate.DurationRules"> & {
  * Use `create(DurationRulesSchema)` to create a new message.
  */
 export const DurationRulesSchema: GenMessage<DurationRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 4);
+  messageDesc(file_buf_validate_validate, 7);
 
 /**
  * @generated from extension: optional buf.validate.OneofRules oneof = 1159;

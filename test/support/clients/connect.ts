@@ -66,7 +66,8 @@ export function connectClient(url: string, options: ConnectClientOptions): Servi
   };
 }
 
-function openTransport(url: string, options: ConnectClientOptions): { transport: Transport; close: () => void } {
+/** A transport of connect-node, and what ends its connections. */
+export function openTransport(url: string, options: ConnectClientOptions): { transport: Transport; close: () => void } {
   const { protocol, httpVersion, binary, gzip } = options;
   const agent = new Agent({ keepAlive: true });
   const sessionManager = new Http2SessionManager(url);

@@ -17,6 +17,7 @@ export function deadlineContract({ store, redis }: ContractContext): void {
             ...[at, tokensKey(prefix), "d", teamCountKey(prefix), "1", "1", "9", "b", idsKey(prefix), "n", "B"],
           ),
         "a claim": (at: string) => redis().ugClaim(requestClaimKey(prefix, "r"), at, "late", "60000"),
+        "a listing": (at: string) => redis().ugList(`${prefix}listed`, at, "late"),
         "an adoption": (at: string) => redis().ugAdopt(`${prefix}adopted`, at, "field", "late"),
       }) as const;
     const names = Object.keys(commands("", "", "")) as (keyof ReturnType<typeof commands>)[];

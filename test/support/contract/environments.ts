@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { DEFAULT_PARTITIONS, type EnvironmentName } from "../../../src/domain/environment.ts";
-import { RecordUnreadable } from "../../../src/domain/errors.ts";
+import { EnvironmentExists, EnvironmentNotFound, RecordUnreadable } from "../../../src/domain/errors.ts";
 import { RedisEnvironments, wantedNumber } from "../../../src/store/environments.ts";
-import { environmentKey, environmentNumberKey } from "../../../src/store/keys.ts";
+import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey } from "../../../src/store/keys.ts";
 import { type ContractContext, fails, newEnvironment } from "./context.ts";
 
 /** `ensureEnvironment` and `ping`. */
@@ -63,6 +63,49 @@ export function environmentContract({ clients, redis }: ContractContext): void {
         await redis().set(environmentNumberKey(wantedNumber(`${name}/`, tries)), "another/");
       }
       await fails(ensure({ name, tag: undefined }), RecordUnreadable);
+    });
+  });
+
+  describe("environments", () => {
+    const stores = () => clients().map((client) => new RedisEnvironments(client));
+    const first = () => stores()[0] as RedisEnvironments;
+
+    it("are made once, whole, and found by every worker", async () => {
+      const { name } = newEnvironment();
+      const customer = { name, tag: "Customer" } as const;
+      for (const store of stores()) await fails(store.find(customer), EnvironmentNotFound);
+      const tries = await Promise.allSettled(
+        Array.from({ length: 4 }, () => stores().map((store) => store.create({ ...customer, partitions: 7 }))).flat(),
+      );
+      const made = tries.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+      expect(made).toHaveLength(1);
+      expect(made[0]).toMatchObject({ ...customer, partitions: 7, number: wantedNumber(`${name}/Customer`, 0) });
+      for (const one of tries) if (one.status === "rejected") expect(one.reason).toBeInstanceOf(EnvironmentExists);
+      for (const store of stores()) {
+        expect(await store.find(customer)).toMatchObject({ ...customer, partitions: 7 });
+        expect(await store.ensureEnvironment(customer)).toMatchObject({ ...customer, partitions: 7 });
+        await fails(store.find({ name, tag: undefined }), EnvironmentNotFound);
+      }
+    });
+
+    it("are listed in pages, also one that was there before there was a list", async () => {
+      const { name } = newEnvironment();
+      const names: EnvironmentName[] = [
+        { name, tag: undefined },
+        { name, tag: "Customer" },
+        { name, tag: "Testing" },
+      ];
+      for (const one of names) await first().create({ ...one, partitions: 3 });
+      await redis().zrem(ENVIRONMENTS_KEY, `${name}/Customer`);
+      await first().ensureEnvironment({ name, tag: "Customer" });
+      // What is listed and was never made is left out.
+      await redis().zadd(ENVIRONMENTS_KEY, 0, `${name}/Customer2`, 0, `${name}0/`);
+      const page = await first().list({ after: `${name}.`, size: 2 });
+      expect(page.items).toMatchObject(names.slice(0, 2).map((one) => ({ ...one, partitions: 3 })));
+      expect(page.next).toBe(`${name}/Customer`);
+      const { items } = await first().list({ after: page.next ?? "", size: 3 });
+      expect(items.filter((one) => one.name.startsWith(name))).toMatchObject([names[2]]);
+      expect(Math.abs((items[0]?.createTime ?? 0) - Date.now())).toBeLessThan(60_000);
     });
   });
 

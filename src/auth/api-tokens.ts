@@ -1,0 +1,33 @@
+import { apiTokenDigest } from "../domain/api-token.ts";
+import { isIntactApiToken, looksLikeUserGroupToken } from "../domain/token.ts";
+import type { Authenticated, Authenticator, Principal } from "./authenticator.ts";
+import type { IssuedTokens } from "./issued-tokens.ts";
+
+/** A credential of the settings, and whose it is. */
+export interface StaticToken {
+  readonly token: string;
+  readonly principal: Principal;
+}
+
+/**
+ * Authenticates API tokens: first those of the settings, then issued ones. Tokens are stored and compared as SHA-256
+ * digests, so that the timing of a lookup reveals nothing about a token.
+ */
+export class ApiTokens implements Authenticator {
+  readonly #static: ReadonlyMap<string, Principal>;
+  readonly #issued: IssuedTokens;
+
+  constructor(tokens: Iterable<StaticToken>, issued: IssuedTokens) {
+    this.#static = new Map([...tokens].map(({ token, principal }) => [apiTokenDigest(token), principal]));
+    this.#issued = issued;
+  }
+
+  authenticate(token: string): Authenticated | Promise<Authenticated> {
+    if (looksLikeUserGroupToken(token)) return undefined;
+    const digest = apiTokenDigest(token);
+    const known = this.#static.get(digest) ?? this.#issued.cached(digest);
+    if (known !== undefined) return known;
+    // What cannot be an issued token costs the store nothing.
+    return isIntactApiToken(token) ? this.#issued.look(digest) : undefined;
+  }
+}

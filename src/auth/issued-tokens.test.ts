@@ -1,0 +1,196 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { ValidApiToken } from "../domain/api-token.ts";
+import { newApiToken, newUserGroupToken } from "../domain/token.ts";
+import { ApiTokens } from "./api-tokens.ts";
+import { ROOT } from "./authenticator.ts";
+import { IssuedTokens } from "./issued-tokens.ts";
+
+const CACHE_MS = 5000;
+const ENVIRONMENT = { name: "acme", tag: undefined, partitions: 1, number: 1 } as const;
+
+function valid(given: Partial<ValidApiToken> = {}): ValidApiToken {
+  const apiToken = { id: "a", displayName: "A", role: "manage", createTime: 1, creator: "root" } as const;
+  return {
+    apiToken: { ...apiToken, expireTime: undefined, lastUseTime: undefined },
+    environment: ENVIRONMENT,
+    expiresInMs: Number.POSITIVE_INFINITY,
+    unusedForMs: Number.POSITIVE_INFINITY,
+    ...given,
+  };
+}
+
+/** Issued tokens over a store whose reads the test answers, in their order. */
+function open(cacheMs = CACHE_MS) {
+  const reads: { digest: string; answer(found?: ValidApiToken): void; fail(error: Error): void }[] = [];
+  const find = (digest: string) =>
+    new Promise<ValidApiToken | undefined>((resolve, reject) => reads.push({ digest, answer: resolve, fail: reject }));
+  const note = vi.fn();
+  const issued = new IssuedTokens({ store: { find }, uses: { note }, cacheMs });
+  /** What a call with the token gets, when the read that it begins, if any, is answered so. */
+  const call = async (digest: string, found?: ValidApiToken) => {
+    const before = reads.length;
+    const known = issued.cached(digest) ?? issued.look(digest);
+    for (const read of reads.slice(before)) read.answer(found);
+    return known;
+  };
+  return { issued, reads, note, call };
+}
+
+describe("issued tokens", () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
+  afterEach(() => void vi.useRealTimers());
+
+  it("are believed for so long after they were asked for, and no longer", async () => {
+    const { issued, reads, call } = open();
+    const first = issued.look("d");
+    vi.advanceTimersByTime(1000);
+    reads[0]?.answer(valid());
+    expect(await first).toMatchObject({ id: "a", role: "manage", environment: ENVIRONMENT });
+    vi.advanceTimersByTime(CACHE_MS - 1001);
+    expect(issued.cached("d")).toBe(await first);
+    vi.advanceTimersByTime(1);
+    expect(issued.cached("d")).toBeUndefined();
+    expect(await call("d", undefined)).toBeUndefined();
+    expect(reads).toHaveLength(2);
+  });
+
+  it("are believed no longer than they last", async () => {
+    const { issued, call } = open();
+    await call("d", valid({ expiresInMs: 700 }));
+    vi.advanceTimersByTime(699);
+    expect(issued.cached("d")).toBeDefined();
+    vi.advanceTimersByTime(1);
+    expect(issued.cached("d")).toBeUndefined();
+  });
+
+  it("share one read among calls at the same time, whatever its end", async () => {
+    const { issued, reads } = open();
+    const calls = [issued.look("d"), issued.look("d"), issued.look("other")];
+    expect(reads.map(({ digest }) => digest)).toEqual(["d", "other"]);
+    reads[0]?.fail(new Error("away"));
+    reads[1]?.answer(valid());
+    const [one, two, other] = await Promise.allSettled(calls);
+    expect([one?.status, two?.status, other?.status]).toEqual(["rejected", "rejected", "fulfilled"]);
+    issued.look("d");
+    expect(reads).toHaveLength(3);
+  });
+
+  it("are read again when what was read is over and the store fails", async () => {
+    const { issued, reads, call } = open();
+    await call("d", valid());
+    vi.advanceTimersByTime(CACHE_MS);
+    const failing = issued.look("d");
+    reads[1]?.fail(new Error("away"));
+    await expect(failing).rejects.toThrow("away");
+    expect(issued.cached("d")).toBeUndefined();
+  });
+
+  it("that are unknown are not asked for again so soon, and push no known one out", async () => {
+    const { issued, reads, call } = open();
+    await call("known", valid());
+    for (let i = 0; i < 10_001; i++) await call(`guess${i}`, undefined);
+    expect(issued.cached("known")).toBeDefined();
+    const { length } = reads;
+    expect(await call("guess10000")).toBeUndefined();
+    expect(reads).toHaveLength(length);
+    // There is a bound to how many are remembered.
+    await call("guess0", undefined);
+    expect(reads).toHaveLength(length + 1);
+    vi.advanceTimersByTime(CACHE_MS);
+    await call("guess10000", undefined);
+    expect(reads).toHaveLength(length + 2);
+  });
+
+  it("that are known are no more than a bound", async () => {
+    const { issued, call } = open();
+    for (let i = 0; i < 10_001; i++) await call(`known${i}`, valid());
+    expect(issued.cached("known0")).toBeUndefined();
+    expect(issued.cached("known1")).toBeDefined();
+  });
+
+  it.each(["revoked", "missed"] as const)("are forgotten when told that they are %s", async (how) => {
+    const { issued, call } = open();
+    await call("d", valid());
+    await call("other", valid());
+    if (how === "revoked") issued.revoked("d");
+    else issued.missed();
+    expect(issued.cached("d")).toBeUndefined();
+    expect(issued.cached("other") !== undefined).toBe(how === "revoked");
+    expect(await call("d", undefined)).toBeUndefined();
+  });
+
+  it.each(["revoked", "missed"] as const)("that are read while told that they are %s are not kept", async (how) => {
+    const { issued, reads } = open();
+    const before = issued.look("d");
+    if (how === "revoked") issued.revoked("d");
+    else issued.missed();
+    // A call that comes later does not wait for the answer to the earlier question.
+    const after = issued.look("d");
+    expect(reads).toHaveLength(2);
+    reads[0]?.answer(valid());
+    await before;
+    expect(issued.cached("d")).toBeUndefined();
+    reads[1]?.answer(undefined);
+    expect(await after).toBeUndefined();
+    expect(issued.cached("d")).toBeUndefined();
+  });
+
+  it("are read for every call where none may be cached", async () => {
+    const { issued, reads, call } = open(0);
+    await call("d", valid());
+    expect(issued.cached("d")).toBeUndefined();
+    const [one, two] = [issued.look("d"), issued.look("d")];
+    expect(reads).toHaveLength(3);
+    reads[1]?.answer(valid());
+    reads[2]?.answer(undefined);
+    expect(await one).toBeDefined();
+    expect(await two).toBeUndefined();
+    await call("unknown", undefined);
+    await call("unknown", undefined);
+    expect(reads).toHaveLength(5);
+  });
+
+  it("have their use noted at most once a minute", async () => {
+    const { issued, note, call } = open(120_000);
+    await call("d", valid());
+    expect(note).toHaveBeenCalledTimes(1);
+    expect(note.mock.calls[0]?.[0]).toMatchObject({ id: "a", environment: ENVIRONMENT });
+    vi.advanceTimersByTime(59_999);
+    issued.cached("d");
+    expect(note).toHaveBeenCalledTimes(1);
+    vi.advanceTimersByTime(1);
+    issued.cached("d");
+    issued.cached("d");
+    expect(note).toHaveBeenCalledTimes(2);
+    // Another worker has noted it half a minute ago.
+    await call("e", valid({ unusedForMs: 30_000 }));
+    vi.advanceTimersByTime(29_999);
+    issued.cached("e");
+    expect(note).toHaveBeenCalledTimes(2);
+    vi.advanceTimersByTime(1);
+    issued.cached("e");
+    expect(note).toHaveBeenCalledTimes(3);
+  });
+});
+
+describe("API tokens", () => {
+  it("of the settings come first, and what cannot be an issued one is not asked for", async () => {
+    const { issued, reads } = open();
+    const own = newApiToken();
+    const tokens = new ApiTokens([{ token: own, principal: ROOT }], issued);
+    expect(tokens.authenticate(own)).toBe(ROOT);
+    const other = newApiToken();
+    const malformed = [
+      ...[newUserGroupToken(0), "", "x", "x".repeat(42), own.slice(0, -1), `${own}0`, other.toUpperCase()],
+      other.replace(/.$/, (last) => (last === "0" ? "1" : "0")),
+    ];
+    for (const token of malformed) expect(tokens.authenticate(token), token).toBeUndefined();
+    expect(reads).toEqual([]);
+    const looked = tokens.authenticate(other);
+    expect(reads).toHaveLength(1);
+    expect(JSON.stringify(reads)).not.toContain(other.slice(4));
+    reads[0]?.answer(valid());
+    expect(await looked).toMatchObject({ id: "a" });
+    expect(tokens.authenticate(other)).toMatchObject({ id: "a" });
+  });
+});

@@ -1,0 +1,60 @@
+import { hash } from "node:crypto";
+import type { Environment } from "./environment.ts";
+import { randomBase62 } from "./token.ts";
+
+/** The roles of API tokens. Each may do what those before it may, except that `read` does not create groups. */
+export const ROLES = ["resolve", "read", "manage", "admin"] as const;
+
+/** What the bearer of an API token may do in its environment. */
+export type Role = (typeof ROLES)[number];
+
+/** An issued API token, without the token itself, which is not stored. Times are milliseconds since 1970. */
+export interface ApiToken {
+  /** Not secret. */
+  readonly id: string;
+  readonly displayName: string;
+  readonly role: Role;
+  readonly createTime: number;
+  /** Undefined: it lasts until it is revoked. */
+  readonly expireTime: number | undefined;
+  /** The id of the principal that created it. */
+  readonly creator: string;
+  /** Undefined: no use is known. */
+  readonly lastUseTime: number | undefined;
+}
+
+/** The values of a new API token. */
+export type NewApiToken = Pick<ApiToken, "displayName" | "role" | "expireTime" | "creator">;
+
+/** An issued API token that is valid, with what authentication needs. */
+export interface ValidApiToken {
+  readonly apiToken: ApiToken;
+  readonly environment: Environment;
+  /** How long it remains valid, in milliseconds; Infinity when it does not expire. */
+  readonly expiresInMs: number;
+  /** How long ago it was last used, in milliseconds; Infinity when no use is known. */
+  readonly unusedForMs: number;
+}
+
+/** The length of an id: about 95 bits, so that no two are equal. */
+const ID_LENGTH = 16;
+
+/** Generates the id of an API token. */
+export function newApiTokenId(): string {
+  return randomBase62(ID_LENGTH);
+}
+
+/** Whether a text may be the id of an API token. */
+export function isApiTokenId(text: string): boolean {
+  return /^[0-9A-Za-z]{16}$/.test(text);
+}
+
+/** SHA-256 of an API token in base64url: all that is kept of it. */
+export function apiTokenDigest(token: string): string {
+  return hash("sha256", token, "base64url");
+}
+
+/** Whether a text is the name of a role. */
+export function isRole(text: string | undefined): text is Role {
+  return (ROLES as readonly (string | undefined)[]).includes(text);
+}

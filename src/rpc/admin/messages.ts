@@ -1,0 +1,64 @@
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { type ApiToken as ApiTokenMessage, Role as RoleEnum } from "../../../gen/usergroup/admin/v1/api_token_pb.ts";
+import type {
+  Environment as EnvironmentMessage,
+  EnvironmentName as EnvironmentNameMessage,
+} from "../../../gen/usergroup/admin/v1/environment_pb.ts";
+import { ApiEnvironmentTag } from "../../../gen/usergroup/v1/user_group_pb.ts";
+import type { ApiToken, Role } from "../../domain/api-token.ts";
+import type { EnvironmentName, ListedEnvironment } from "../../domain/environment.ts";
+import { tagMessage, timestamp } from "../messages.ts";
+
+const ROLE_ENUMS: { readonly [role in Role]: RoleEnum } = {
+  resolve: RoleEnum.RESOLVE,
+  read: RoleEnum.READ,
+  manage: RoleEnum.MANAGE,
+  admin: RoleEnum.ADMIN,
+};
+
+/** Converts a role from its enum value; undefined for one that is not defined. */
+export function roleFromMessage(value: RoleEnum): Role | undefined {
+  return (Object.keys(ROLE_ENUMS) as Role[]).find((role) => ROLE_ENUMS[role] === value);
+}
+
+/** Converts an API token to its message. */
+export function apiTokenMessage(token: ApiToken): ApiTokenMessage {
+  return {
+    $typeName: "usergroup.admin.v1.ApiToken",
+    id: token.id,
+    displayName: token.displayName,
+    role: ROLE_ENUMS[token.role],
+    createTime: timestamp(token.createTime),
+    creator: token.creator,
+    ...(token.expireTime !== undefined && { expireTime: timestamp(token.expireTime) }),
+    ...(token.lastUseTime !== undefined && { lastUseTime: timestamp(token.lastUseTime) }),
+  };
+}
+
+/** Converts an environment to its message. */
+export function environmentMessage(environment: ListedEnvironment): EnvironmentMessage {
+  return {
+    $typeName: "usergroup.admin.v1.Environment",
+    name: environment.name,
+    tag: tagMessage(environment.tag),
+    partitions: environment.partitions,
+    createTime: timestamp(environment.createTime),
+  };
+}
+
+/** Converts the name and tag of an environment from their message. */
+export function environmentNameFromMessage({ name, tag }: EnvironmentNameMessage): EnvironmentName {
+  switch (tag) {
+    case ApiEnvironmentTag.CUSTOMER:
+      return { name, tag: "Customer" };
+    case ApiEnvironmentTag.TESTING:
+      return { name, tag: "Testing" };
+    default:
+      return { name, tag: undefined };
+  }
+}
+
+/** Converts a time from its message to milliseconds since 1970, without the fraction. */
+export function timeFromMessage({ seconds, nanos }: Timestamp): number {
+  return Number(seconds) * 1000 + Math.floor(nanos / 1_000_000);
+}

@@ -1,0 +1,189 @@
+import {
+  type ApiToken,
+  apiTokenDigest,
+  isApiTokenId,
+  isRole,
+  type NewApiToken,
+  newApiTokenId,
+  type ValidApiToken,
+} from "../domain/api-token.ts";
+import { type EnvironmentName, environmentPath, parseEnvironmentPath } from "../domain/environment.ts";
+import { ApiTokenNotFound, EnvironmentNotFound, RecordUnreadable } from "../domain/errors.ts";
+import {
+  type ApiTokenStore,
+  type Page,
+  type PageRequest,
+  type RevocationListener,
+  USE_INTERVAL_MS,
+} from "../domain/store.ts";
+import { newApiToken } from "../domain/token.ts";
+import { TOKEN_FIELD } from "./api-token-scripts.ts";
+import type { StoreClient } from "./client.ts";
+import { environmentFromRecord } from "./environments.ts";
+import { apiTokenHintKey, apiTokenIdsKey, apiTokenKey, environmentKey, REVOKED_CHANNEL } from "./keys.ts";
+import { pageOfKeys, readInBatches } from "./pages.ts";
+import { type GroupRecord, recordFromAnswer } from "./record.ts";
+
+/** The field of a hint: `ENV/TAG/ID`. */
+const HINT = "at";
+
+/** API tokens in Redis. Which keys hold what: `keys.ts`. */
+export class RedisApiTokens implements ApiTokenStore {
+  readonly #client: StoreClient;
+  readonly #listener: RevocationListener;
+
+  /** @param listener told of what is revoked here; `RevocationFeed` tells of all else */
+  constructor(client: StoreClient, listener: RevocationListener) {
+    this.#client = client;
+    this.#listener = listener;
+  }
+
+  async create(
+    environment: EnvironmentName,
+    values: NewApiToken,
+  ): Promise<{ readonly apiToken: ApiToken; readonly token: string }> {
+    const id = newApiTokenId();
+    const token = newApiToken();
+    const digest = apiTokenDigest(token);
+    await this.#hint(digest, `${environmentPath(environment)}/${id}`);
+    const { displayName, role, expireTime, creator } = values;
+    const fields = [
+      ...[TOKEN_FIELD.digest, digest, TOKEN_FIELD.displayName, displayName],
+      ...[TOKEN_FIELD.role, role, TOKEN_FIELD.creator, creator],
+      ...(expireTime === undefined ? [] : [TOKEN_FIELD.expireTime, String(expireTime)]),
+    ];
+    const [outcome, now] = await this.#client.change(
+      "create-api-token",
+      environmentKey(environment),
+      (redis, deadline) =>
+        redis.ugCreateApiToken(
+          environmentKey(environment),
+          deadline,
+          apiTokenKey(environment, id),
+          apiTokenIdsKey(environment),
+          id,
+          ...fields,
+        ),
+    );
+    if (outcome === "missing") {
+      await this.#forgetHint(digest);
+      throw new EnvironmentNotFound();
+    }
+    if (outcome !== "created") throw new RecordUnreadable(new Error(`create-api-token: ${outcome}`));
+    return { apiToken: { ...values, id, createTime: Number(now), lastUseTime: undefined }, token };
+  }
+
+  async list(environment: EnvironmentName, page: PageRequest): Promise<Page<ApiToken>> {
+    const { keys: ids, next } = await pageOfKeys(this.#client, apiTokenIdsKey(environment), page);
+    const records = await readInBatches(this.#client, "list-api-tokens", ids, (id) => apiTokenKey(environment, id));
+    // One that was revoked meanwhile is left out.
+    const items = records.flatMap(([id, record]) => (isEmpty(record) ? [] : [apiTokenFromRecord(id, record)]));
+    return { items, next };
+  }
+
+  async revoke(environment: EnvironmentName, id: string): Promise<void> {
+    // What is none may be a token, which must not become the name of a key.
+    if (!isApiTokenId(id)) throw new ApiTokenNotFound();
+    const key = apiTokenKey(environment, id);
+    let answer: readonly string[];
+    try {
+      answer = await this.#client.change("revoke-api-token", key, (redis, deadline) =>
+        redis.ugRevokeApiToken(key, deadline, apiTokenIdsKey(environment), id, REVOKED_CHANNEL),
+      );
+    } catch (error) {
+      // It may be revoked, and which digest it has is not known.
+      this.#listener.missed();
+      throw error;
+    }
+    const [outcome, , digest = ""] = answer;
+    if (outcome === "missing") throw new ApiTokenNotFound();
+    this.#listener.revoked(digest);
+    await this.#forgetHint(digest);
+  }
+
+  async find(digest: string): Promise<ValidApiToken | undefined> {
+    const hintKey = apiTokenHintKey(digest);
+    // A failure here fails the call before it changes anything.
+    const hint = await this.#client.run("api-token-hint", hintKey, (redis) => redis.hgetall(hintKey), "not_made");
+    const at = hint[HINT];
+    if (at === undefined) return undefined;
+    const slash = at.lastIndexOf("/");
+    const environment = parseEnvironmentPath(at.slice(0, Math.max(slash, 0)));
+    if (environment === undefined) throw new RecordUnreadable(new Error("an API token's hint names no environment"));
+    const id = at.slice(slash + 1);
+    const key = apiTokenKey(environment, id);
+    const answer = await this.#client.run(
+      "api-token",
+      key,
+      (redis) => redis.ugReadApiToken(key, environmentKey(environment)),
+      "not_made",
+    );
+    if (answer.length === 0) return undefined;
+    const [, now, partitions, number, ...fields] = answer;
+    const record = recordFromAnswer(["", "", ...fields]);
+    if (record[TOKEN_FIELD.digest] !== digest) return undefined;
+    const apiToken = apiTokenFromRecord(id, record);
+    const { expireTime = Number.POSITIVE_INFINITY, lastUseTime = Number.NEGATIVE_INFINITY } = apiToken;
+    const expiresInMs = expireTime - Number(now);
+    if (expiresInMs <= 0) return undefined;
+    return {
+      apiToken,
+      environment: environmentFromRecord(environment, { partitions, number }),
+      expiresInMs,
+      unusedForMs: Number(now) - lastUseTime,
+    };
+  }
+
+  async noteUse(environment: EnvironmentName, id: string): Promise<void> {
+    const key = apiTokenKey(environment, id);
+    await this.#client.change("note-api-token-use", key, (redis, deadline) =>
+      redis.ugNoteApiTokenUse(key, deadline, String(USE_INTERVAL_MS)),
+    );
+  }
+
+  /** Notes where a token will be. Without the hint it is not made, for nobody would find it. */
+  async #hint(digest: string, at: string): Promise<void> {
+    const key = apiTokenHintKey(digest);
+    await this.#client.prepare("api-token-hint", key, (redis, deadline) => redis.ugAdopt(key, deadline, HINT, at));
+  }
+
+  /** Removes a hint that leads nowhere. It does no harm where this fails. */
+  async #forgetHint(digest: string): Promise<void> {
+    const key = apiTokenHintKey(digest);
+    await this.#client.run("api-token-hint", key, (redis) => redis.del(key)).catch(() => {});
+  }
+}
+
+function isEmpty(record: GroupRecord): boolean {
+  return Object.keys(record).length === 0;
+}
+
+/** @throws RecordUnreadable, whose cause names the token by its id, so that an operator can revoke it */
+function apiTokenFromRecord(id: string, record: GroupRecord): ApiToken {
+  const text = (field: string): string => {
+    const value = record[field];
+    if (value === undefined) throw unreadable(id, `has no ${field}`);
+    return value;
+  };
+  const time = (field: string): number => {
+    const value = Number(text(field) || "none");
+    if (!Number.isSafeInteger(value)) throw unreadable(id, `has a ${field} that is not a time`);
+    return value;
+  };
+  const optionalTime = (field: string) => (record[field] === undefined ? undefined : time(field));
+  const role = record[TOKEN_FIELD.role];
+  if (!isRole(role)) throw unreadable(id, "has no known role");
+  return {
+    id,
+    displayName: text(TOKEN_FIELD.displayName),
+    role,
+    createTime: time(TOKEN_FIELD.createTime),
+    expireTime: optionalTime(TOKEN_FIELD.expireTime),
+    creator: text(TOKEN_FIELD.creator),
+    lastUseTime: optionalTime(TOKEN_FIELD.lastUseTime),
+  };
+}
+
+function unreadable(id: string, what: string): RecordUnreadable {
+  return new RecordUnreadable(new Error(`the API token ${id} ${what}`));
+}

@@ -1,0 +1,123 @@
+import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { Code } from "@connectrpc/connect";
+import { describe, expect, it } from "vitest";
+import {
+  AdminService,
+  CreateApiTokenRequestSchema,
+  type RevokeApiTokenRequestSchema,
+} from "../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
+import { ADMIN_ENV, adminOf, bearer, customerOf, issueToken } from "./support/admin.ts";
+import { http1 } from "./support/http.ts";
+import { suiteServer } from "./support/opened.ts";
+import { RUNTIMES } from "./support/server.ts";
+
+const PATH = "/usergroup.admin.v1.AdminService/";
+const text = (length: number) => "x".repeat(length);
+const base64 = (value: string) => Buffer.from(value).toString("base64url");
+
+/** Requests in JSON, and the field that is at fault. The environment is there unless the case has one. */
+const REFUSED: readonly (readonly [method: string, fields: object, field: string])[] = [
+  ["CreateEnvironment", { environment: null }, "environment"],
+  ...["", "a/b", "a b", "{a}", "é", "a\n", "__proto__/", text(65)].map(
+    (name) => ["CreateEnvironment", { environment: { name } }, "environment.name"] as const,
+  ),
+  ["CreateEnvironment", { environment: { name: "a", tag: 99 } }, "environment.tag"],
+  ...[0, -1, 3845, 2 ** 31 - 1].map(
+    (partitions) => ["CreateEnvironment", { environment: { name: "a" }, partitions }, "partitions"] as const,
+  ),
+  ...[-1, 1001, 2 ** 31 - 1].flatMap((pageSize) => [
+    ["ListEnvironments", { environment: undefined, pageSize }, "page_size"] as const,
+    ["ListApiTokens", { pageSize }, "page_size"] as const,
+  ]),
+  // No base64url; padded; not what the other list gives; more than one way to write it; not UTF-8; too long.
+  ...["!", "YQ==", base64("a/Customer/"), base64("../a"), "YR", "_w", text(2049)].flatMap((pageToken) => [
+    ["ListEnvironments", { environment: undefined, pageToken }, "page_token"] as const,
+    ["ListApiTokens", { pageToken }, "page_token"] as const,
+  ]),
+  ["ListEnvironments", { environment: undefined, pageToken: base64("id") }, "page_token"],
+  ["ListApiTokens", { pageToken: base64("a/") }, "page_token"],
+  ...["", text(129), "a\u0007", "a\u0085"].map(
+    (displayName) => ["CreateApiToken", { displayName }, "display_name"] as const,
+  ),
+  ...[0, 99, -1].map((role) => ["CreateApiToken", { role }, "role"] as const),
+  ["CreateApiToken", { expireTime: "2020-01-01T00:00:00Z" }, "expire_time"],
+  ["CreateApiToken", { environment: { name: "a", tag: 99 } }, "environment.tag"],
+  ...["", text(65)].map((apiTokenId) => ["RevokeApiToken", { apiTokenId }, "api_token_id"] as const),
+];
+
+describe.each(RUNTIMES)("what AdminService refuses on %s", (runtime) => {
+  const server = suiteServer({ runtime, env: ADMIN_ENV });
+  const VALID = { displayName: "x", role: 1 };
+
+  const send = (
+    method: string,
+    body: string | Uint8Array,
+    type = "application/json",
+    token = ADMIN_ENV.ADMIN_TOKEN,
+  ) => {
+    const headers = { ...bearer(token), "content-type": type };
+    return http1(server.url, PATH + method, { method: "POST", headers, body: Buffer.from(body as string) });
+  };
+
+  it.each(REFUSED)("%s %j", async (method, fields, field) => {
+    const valid = method === "CreateApiToken" ? VALID : {};
+    const request = { environment: customerOf(server), ...valid, ...fields };
+    const answer = await send(method, JSON.stringify(request));
+    const error = JSON.parse(answer.body.toString()) as { code: string; details: { debug?: unknown; type: string }[] };
+    expect(error).toMatchObject({ code: "invalid_argument" });
+    expect((error as unknown as { message: string }).message).toMatch(new RegExp(`^${field}:? `));
+    expect(answer.status).toBe(400);
+  });
+
+  it.each([
+    ["seconds beyond the year 9999", { seconds: 253_402_300_800n, nanos: 0 }],
+    ["seconds beyond all numbers", { seconds: 2n ** 62n, nanos: 0 }],
+    ["nanoseconds below zero", { seconds: 253_402_300_700n, nanos: -1 }],
+    ["nanoseconds beyond a second", { seconds: 253_402_300_700n, nanos: 2_000_000_000 }],
+    ["seconds before all time", { seconds: -(2n ** 62n), nanos: 0 }],
+  ])("an expire_time with %s", async (_title, expireTime) => {
+    const values: MessageInitShape<typeof CreateApiTokenRequestSchema> = {
+      environment: customerOf(server),
+      displayName: "x",
+      role: Role.READ,
+      expireTime,
+    };
+    const binary = toBinary(CreateApiTokenRequestSchema, create(CreateApiTokenRequestSchema, values));
+    const answer = await send("CreateApiToken", binary, "application/proto");
+    expect(answer.status).toBe(400);
+    expect(answer.body.toString()).toContain("expire_time");
+  });
+
+  it.each(["display_name", "api_token_id", "page_token"])("half of a surrogate pair in %s", async (field) => {
+    const method = { display_name: "CreateApiToken", api_token_id: "RevokeApiToken", page_token: "ListApiTokens" }[
+      field
+    ];
+    const answer = await send(method ?? "", `{"environment":{"name":"a"},"role":1,"${field}":"\\ud800"}`);
+    expect(answer.status).toBe(400);
+    expect(answer.body.toString()).toContain(field);
+  });
+
+  it("finds no API token by an id that is made to look like a key", async () => {
+    const { id } = await issueToken(server, "read");
+    const admin = adminOf(server.url);
+    const environment = customerOf(server);
+    for (const apiTokenId of [`${id}:`, `x:${id}`, `../${id}`, `{${id}}`, "*", "\0", id.toLowerCase(), "__proto__"]) {
+      const request: MessageInitShape<typeof RevokeApiTokenRequestSchema> = { environment, apiTokenId };
+      await expect(admin.revokeApiToken(request)).rejects.toMatchObject({ code: Code.NotFound });
+    }
+    expect((await admin.listApiTokens({ environment, pageSize: 1000 })).apiTokens.map((one) => one.id)).toContain(id);
+  });
+
+  it("a GET, for a token would then ride in a URL or an answer in a cache", async () => {
+    for (const { name } of Object.values(AdminService.method)) {
+      const answer = await http1(server.url, `${PATH}${name}?connect=v1&encoding=json&message=%7B%7D`, {
+        headers: bearer(ADMIN_ENV.ADMIN_TOKEN),
+      });
+      expect(answer.status).toBe(405);
+    }
+    const made = await send("CreateApiToken", JSON.stringify({ environment: customerOf(server), ...VALID }));
+    expect(made.status).toBe(200);
+    expect(made.headers["cache-control"]).toBe("no-store");
+  });
+});

@@ -1,0 +1,200 @@
+import { Redis } from "ioredis";
+import { beforeAll, expect, it } from "vitest";
+import { apiTokenDigest } from "../src/domain/api-token.ts";
+import { newApiToken } from "../src/domain/token.ts";
+import { apiTokenKey, REVOKED_CHANNEL } from "../src/store/keys.ts";
+import { ADMIN_ENV, adminOf, customerOf, issueToken } from "./support/admin.ts";
+import { describeWithRedis, forSuite, newOperator, newRedis, newServer, suiteRedis } from "./support/opened.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
+import { RUNTIMES, type ServerOptions, startServer, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+/** What a call with an API token ends with that needs Redis for nothing but the token: its request is invalid. */
+async function attempt(server: TestServer, token: string): Promise<string> {
+  return (await failureOf(grpcClients(server, token).viewers.resolveViewer({ token: "" }))).code;
+}
+
+const ACCEPTED = "InvalidArgument";
+const REFUSED = "Unauthenticated";
+
+const listening = async (redis: Redis) => Number((await redis.pubsub("NUMSUB", REVOKED_CHANNEL))[1]);
+
+/** Ends a token as if its revocation were told to nobody. */
+async function endSilently(redis: Redis, server: TestServer, id: string): Promise<void> {
+  const key = apiTokenKey({ name: server.environment, tag: "Customer" }, id);
+  expect(await redis.del(key)).toBe(1);
+}
+
+/** How often a server has asked Redis where an API token is. */
+async function looks(server: TestServer): Promise<number> {
+  const text = await (await fetch(`${server.url}/metrics`)).text();
+  return Number(/^ugs_redis_duration_seconds_count\{operation="api-token-hint"\} (\d+)$/m.exec(text)?.[1] ?? 0);
+}
+
+describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
+  const redis = suiteRedis();
+  const operator = forSuite(
+    () => new Redis(redis.url).on("error", () => {}),
+    (opened) => opened.disconnect(),
+  );
+  // Long enough that what ends a token here is never the end of the cache's bound.
+  const options = (): ServerOptions => ({
+    runtime,
+    redisUrl: redis.url,
+    env: { ...ADMIN_ENV, API_TOKEN_CACHE: "24h" },
+  });
+  const both = forSuite(
+    async () => {
+      const one = await startServer(options());
+      return [one, await startServer({ ...options(), like: one })] as const;
+    },
+    async (servers) => {
+      for (const server of servers) expect(await server.stop()).toBe(0);
+    },
+  );
+  beforeAll(async () => {
+    await waitFor("both workers listen", async () => (await listening(operator)) === 2);
+  });
+
+  /** A token that both workers have cached. */
+  async function cachedToken() {
+    const [one, two] = [both[0], both[1]];
+    const issued = await issueToken(one, "resolve");
+    for (const server of [one, two]) expect(await attempt(server, issued.token)).toBe(ACCEPTED);
+    return { ...issued, one, two };
+  }
+  const refusedBy = (server: TestServer, token: string) =>
+    waitFor("it is refused", async () => (await attempt(server, token)) === REFUSED);
+
+  it("end at every worker at once", async () => {
+    for (let i = 0; i < 5; i++) {
+      const { token, id, one, two } = await cachedToken();
+      const other = await cachedToken();
+      await adminOf(one.url).revokeApiToken({ environment: customerOf(one), apiTokenId: id });
+      expect(await attempt(one, token)).toBe(REFUSED);
+      await refusedBy(two, token);
+      for (const server of [one, two]) expect(await attempt(server, other.token)).toBe(ACCEPTED);
+    }
+  });
+
+  it("would live on without the broadcast", async () => {
+    const { token, id, one, two } = await cachedToken();
+    await endSilently(operator, one, id);
+    for (const server of [one, two]) expect(await attempt(server, token)).toBe(ACCEPTED);
+    await operator.publish(REVOKED_CHANNEL, apiTokenDigest(token));
+    for (const server of [one, two]) await refusedBy(server, token);
+  });
+
+  it("end when a worker subscribes again, where its connection was cut before they were revoked", async () => {
+    const { token, id, one, two } = await cachedToken();
+    const key = apiTokenKey({ name: one.environment, tag: "Customer" }, id);
+    // In one step: nobody can have heard of it.
+    const killed = await operator.multi().client("KILL", "TYPE", "pubsub").del(key).exec();
+    expect(killed?.map(([, count]) => count)).toEqual([2, 1]);
+    for (const server of [one, two]) await refusedBy(server, token);
+    await waitFor("both workers listen again", async () => (await listening(operator)) === 2);
+    const next = await cachedToken();
+    await adminOf(two.url).revokeApiToken({ environment: customerOf(two), apiTokenId: next.id });
+    await refusedBy(one, next.token);
+  });
+
+  it("are refused however calls and revocations race", async () => {
+    const [one, two] = [both[0], both[1]];
+    const issued = await Promise.all(Array.from({ length: 20 }, () => issueToken(one, "resolve")));
+    await Promise.all(
+      issued.map(async ({ token, id }, i) => {
+        const calls = Array.from({ length: 6 }, (_, n) => attempt(n % 2 === 0 ? one : two, token));
+        const revoker = i % 2 === 0 ? one : two;
+        await adminOf(revoker.url).revokeApiToken({ environment: customerOf(one), apiTokenId: id });
+        expect(await attempt(revoker, token)).toBe(REFUSED);
+        for (const outcome of await Promise.all(calls)) expect([ACCEPTED, REFUSED]).toContain(outcome);
+      }),
+    );
+    for (const { token } of issued) for (const server of [one, two]) await refusedBy(server, token);
+  });
+
+  it("that are unknown are looked for once, however often and by how many they are tried", async () => {
+    const one = both[0];
+    const known = await issueToken(one, "resolve");
+    expect(await attempt(one, known.token)).toBe(ACCEPTED);
+    const before = await looks(one);
+    const guess = newApiToken();
+    const outcomes = await Promise.all(Array.from({ length: 20 }, () => attempt(one, guess)));
+    for (let i = 0; i < 20; i++) outcomes.push(await attempt(one, guess));
+    expect(new Set(outcomes)).toEqual(new Set([REFUSED]));
+    expect(await looks(one)).toBe(before + 1);
+    for (const malformed of [guess.slice(0, -1), `${guess}0`, `${guess.slice(0, -1)}!`, "ugk_", "x".repeat(42)]) {
+      expect(await attempt(one, malformed)).toBe(REFUSED);
+    }
+    expect(await attempt(one, known.token)).toBe(ACCEPTED);
+    expect(await looks(one)).toBe(before + 1);
+  });
+});
+
+describeWithRedis.each(RUNTIMES)("the bound of API_TOKEN_CACHE on %s", (runtime) => {
+  const start = async (API_TOKEN_CACHE: string) => {
+    const redis = await newRedis();
+    const server = await newServer({ runtime, redisUrl: redis.url, env: { ...ADMIN_ENV, API_TOKEN_CACHE } });
+    const issued = await issueToken(server, "resolve");
+    expect(await attempt(server, issued.token)).toBe(ACCEPTED);
+    return { redis, server, ...issued };
+  };
+
+  it("holds where a revocation is told to nobody", async () => {
+    const { redis, server, token, id } = await start("1s");
+    await endSilently(newOperator(redis), server, id);
+    await waitFor("it is refused", async () => (await attempt(server, token)) === REFUSED);
+  });
+
+  it("of 0s leaves nothing to be told", async () => {
+    const { redis, server, token, id } = await start("0s");
+    await endSilently(newOperator(redis), server, id);
+    expect(await attempt(server, token)).toBe(REFUSED);
+  });
+
+  it("holds while Redis is away, and says so then", async () => {
+    const { redis, server, token } = await start("2s");
+    redis.freeze();
+    // Those of the settings need no Redis.
+    expect(await attempt(server, server.tokens.customer)).toBe(ACCEPTED);
+    await waitFor("it is believed no longer", async () => (await attempt(server, token)) === "Unavailable");
+    redis.thaw();
+    await waitFor("it is read again", async () => (await attempt(server, token)) === ACCEPTED);
+    await redis.kill();
+    await waitFor("it is believed no longer", async () => (await attempt(server, token)) === "Unavailable");
+    const change = grpcClients(server, token).viewers.resolveViewer({ token: "x" });
+    expect(await failureOf(change)).toEqual({ code: "Unavailable", reason: "STORE_UNAVAILABLE" });
+  });
+
+  it("counts alone where the user may not subscribe, which the log says", async () => {
+    const redis = await newRedis();
+    await newOperator(redis).acl("SETUSER", "narrow", "on", ">secret", "~ug:*", "resetchannels", "+@all");
+    const url = redis.url.replace("//", "//narrow:secret@");
+    const server = await newServer({ runtime, redisUrl: url, env: { ...ADMIN_ENV, API_TOKEN_CACHE: "1s" } });
+    await waitFor("the log says so", () =>
+      server.log().some(({ level, msg }) => level === "warn" && msg.includes("ug:revoked")),
+    );
+    const { token, id } = await issueToken(server, "resolve");
+    const other = await newServer({ runtime, redisUrl: url, like: server, env: { API_TOKEN_CACHE: "1s" } });
+    for (const one of [server, other]) expect(await attempt(one, token)).toBe(ACCEPTED);
+    await adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId: id });
+    expect(await attempt(server, token)).toBe(REFUSED);
+    await waitFor("it is refused", async () => (await attempt(other, token)) === REFUSED);
+  });
+});
+
+describeWithRedis("workers of one port", () => {
+  it("hear of each other's revocations", async () => {
+    const redis = await newRedis();
+    const env = { ...ADMIN_ENV, API_TOKEN_CACHE: "24h", WORKERS: "2" };
+    const server = await newServer({ redisUrl: redis.url, env });
+    const operator = newOperator(redis);
+    await waitFor("both workers listen", async () => (await listening(operator)) === 2);
+    const { token, id } = await issueToken(server, "resolve");
+    // Each call is on a connection of its own, and these go to the workers in turn.
+    const outcomes = () => Promise.all(Array.from({ length: 6 }, () => attempt(server, token)));
+    expect(new Set(await outcomes())).toEqual(new Set([ACCEPTED]));
+    await adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId: id });
+    await waitFor("all refuse it", async () => (await outcomes()).every((outcome) => outcome === REFUSED));
+  });
+});

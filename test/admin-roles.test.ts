@@ -1,0 +1,175 @@
+import type { DescMethodStreaming, DescMethodUnary, Message } from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { beforeAll, describe, expect, it } from "vitest";
+import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
+import { newUserGroupToken } from "../src/domain/token.ts";
+import { VERBS } from "../src/rest/verbs.ts";
+import { METHODS } from "../src/rpc/access.ts";
+import { ADMIN_ENV, ADMIN_PROTOCOLS, ADMIN_TOKEN, bearer, issueToken } from "./support/admin.ts";
+import { openTransport } from "./support/clients/connect.ts";
+import { forSuite, suiteServer } from "./support/opened.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
+import { RUNTIMES } from "./support/server.ts";
+
+/** What each method needs, told a second time: a method that is not here fails the test. */
+const NEEDED: { readonly [method: string]: "open" | "resolve" | "read" | "manage" | "admin" | "root" } = {
+  "usergroup.v1.UserGroupService.GetUserGroup": "read",
+  "usergroup.v1.UserGroupService.UpdateUserGroup": "manage",
+  "usergroup.v1.UserGroupService.RotateUserGroupToken": "manage",
+  "usergroup.v1.ViewerService.ResolveViewer": "resolve",
+  "usergroup.admin.v1.AdminService.CreateEnvironment": "root",
+  "usergroup.admin.v1.AdminService.ListEnvironments": "root",
+  "usergroup.admin.v1.AdminService.CreateApiToken": "admin",
+  "usergroup.admin.v1.AdminService.ListApiTokens": "admin",
+  "usergroup.admin.v1.AdminService.RevokeApiToken": "admin",
+  "grpc.health.v1.Health.Check": "open",
+  "grpc.health.v1.Health.List": "open",
+  "grpc.health.v1.Health.Watch": "open",
+  "grpc.reflection.v1.ServerReflection.ServerReflectionInfo": "open",
+  "grpc.reflection.v1alpha.ServerReflection.ServerReflectionInfo": "open",
+};
+
+const nameOf = ({ parent, name }: { parent: { typeName: string }; name: string }) => `${parent.typeName}.${name}`;
+
+const CALLERS = ["nobody", "resolve", "read", "manage", "API_TOKENS", "admin", "root"] as const;
+type Caller = (typeof CALLERS)[number];
+const RANKS = ["resolve", "read", "manage", "admin", "root"];
+const roleOf = (caller: Caller) => (caller === "API_TOKENS" ? "manage" : caller);
+
+/** What a caller gets to hear of a method: `in` when it is let in, whatever becomes of its empty request. */
+function verdict(caller: Caller, method: string): string {
+  const needed = NEEDED[method] ?? "unknown";
+  if (needed === "open") return "in";
+  if (caller === "nobody") return "API_TOKEN_MISSING";
+  if (RANKS.indexOf(roleOf(caller)) < RANKS.indexOf(needed)) return `ROLE_TOO_LOW ${needed}`;
+  if (caller === "root" && RANKS.indexOf(needed) < RANKS.indexOf("admin")) return "ENVIRONMENT_TOKEN_REQUIRED";
+  return "in";
+}
+
+const DENIED = new Set([Code.Unauthenticated, Code.PermissionDenied]);
+
+/** The verdict that an error tells. */
+function verdictOf(thrown: unknown): string {
+  const error = ConnectError.from(thrown);
+  if (!DENIED.has(error.code)) return "in";
+  const info = error.findDetails(ErrorInfoSchema)[0];
+  const needed = info?.metadata["required_role"];
+  if (needed !== undefined) expect(error.rawMessage).toContain(needed === "root" ? "ADMIN_TOKEN" : needed);
+  return [info?.reason, needed].filter((part) => part !== undefined).join(" ");
+}
+
+it("every method is in the table", () => {
+  expect(METHODS.map(nameOf).sort()).toEqual(Object.keys(NEEDED).sort());
+});
+
+describe.each(RUNTIMES)("roles on %s", (runtime) => {
+  const server = suiteServer({ runtime, env: ADMIN_ENV });
+  const tokens = {} as { [caller in Caller]: string | undefined };
+
+  beforeAll(async () => {
+    for (const role of ["resolve", "read", "manage", "admin"] as const) {
+      tokens[role] = (await issueToken(server, role)).token;
+    }
+    Object.assign(tokens, { nobody: undefined, API_TOKENS: server.tokens.customer, root: ADMIN_TOKEN });
+  });
+
+  const headersOf = (caller: Caller) => {
+    const token = tokens[caller];
+    return token === undefined ? {} : bearer(token);
+  };
+
+  describe.each(ADMIN_PROTOCOLS)("over %s", (_name, options) => {
+    const opened = forSuite(
+      // Streams in both directions need HTTP/2.
+      () => openTransport(server.url, { ...options, httpVersion: "2" }),
+      ({ close }) => close(),
+    );
+
+    async function attempt(method: (typeof METHODS)[number], caller: Caller): Promise<string> {
+      const headers = headersOf(caller);
+      const end = new AbortController();
+      try {
+        if (method.methodKind === "unary") {
+          await opened.transport.unary(method as DescMethodUnary, undefined, undefined, headers, {});
+        } else {
+          const requests = (async function* (): AsyncIterable<Message> {
+            if (method.methodKind === "server_streaming") yield {} as Message;
+          })();
+          const streaming = method as DescMethodStreaming;
+          const answer = await opened.transport.stream(streaming, end.signal, undefined, headers, requests as never);
+          for await (const _ of answer.message) break;
+        }
+        return "in";
+      } catch (error) {
+        return verdictOf(error);
+      } finally {
+        end.abort();
+      }
+    }
+
+    it.each(CALLERS)("%s may call what its role lets it, and nothing else", async (caller) => {
+      const verdicts: { [method: string]: string } = {};
+      for (const method of METHODS) verdicts[nameOf(method)] = await attempt(method, caller);
+      const expected = METHODS.map((method) => [nameOf(method), verdict(caller, nameOf(method))] as const);
+      expect(verdicts).toEqual(Object.fromEntries(expected));
+    });
+  });
+
+  it.each(CALLERS)("%s may do so over REST", async (caller) => {
+    for (const [verb, { method }] of VERBS) {
+      const headers = { ...headersOf(caller), "content-type": "application/json" };
+      // A body that is not even JSON: who is not let in is told nothing of it.
+      const answer = await fetch(`${server.url}/api/user`, {
+        method: verb,
+        headers,
+        ...(verb !== "GET" && { body: "{" }),
+      });
+      const { error } = (await answer.json()) as { error: { reason: string; required_role?: string; message: string } };
+      const expected = verdict(caller, nameOf(method));
+      if (expected === "in") {
+        expect(answer.status).toBe(400);
+        continue;
+      }
+      expect(answer.status).toBe(caller === "nobody" ? 401 : 403);
+      expect([error.reason, error.required_role].filter(Boolean).join(" ")).toBe(expected);
+      if (error.required_role !== undefined) expect(error.message).toContain(error.required_role);
+    }
+  });
+
+  it("a low role is told nothing of what is wrong with a request", async () => {
+    const path = "/usergroup.v1.UserGroupService/UpdateUserGroup";
+    const headers = { ...headersOf("read"), "content-type": "application/json" };
+    const answer = await fetch(server.url + path, { method: "POST", headers, body: "no JSON" });
+    expect(answer.status).toBe(403);
+    expect(await answer.json()).toMatchObject({ code: "permission_denied" });
+  });
+
+  it("read gets what is there, and creates nothing", async () => {
+    const reader = grpcClients(server, tokens.read ?? "");
+    const missing = { code: "NotFound", reason: "USER_GROUP_NOT_FOUND" };
+    const userGroupId = "read, not made";
+    const url = `${server.url}/api/user?user_group_id=${encodeURIComponent(userGroupId)}&name=New`;
+    for (let tries = 0; tries < 2; tries++) {
+      expect(await failureOf(reader.groups.getUserGroup({ userGroupId, name: "New" }))).toEqual(missing);
+      const answer = await fetch(url, { headers: headersOf("read") });
+      expect(answer.status).toBe(404);
+      expect(await answer.json()).toMatchObject({ success: 0, error: { reason: "USER_GROUP_NOT_FOUND" } });
+    }
+    const writer = grpcClients(server, tokens.manage ?? "");
+    const made = await writer.groups.getUserGroup({ userGroupId, name: "Old", properties: { a: 1 } });
+    expect(made.newUserGroup).toBe(true);
+    const found = await reader.groups.getUserGroup({ userGroupId, name: "New" });
+    expect(found).toMatchObject({ userGroup: made.userGroup, newUserGroup: false });
+    const answer = await fetch(url, { headers: headersOf("read") });
+    expect(await answer.json()).toMatchObject({
+      success: 1,
+      new_user_group: false,
+      user_group: { properties: { a: 1 } },
+    });
+    for (const caller of ["resolve", "read", "manage", "admin"] as const) {
+      const { viewers } = grpcClients(server, tokens[caller] ?? "");
+      expect((await viewers.resolveViewer({ token: made.userGroup?.token ?? "" })).providedId).toBe(userGroupId);
+      expect((await failureOf(viewers.resolveViewer({ token: newUserGroupToken(0) }))).code).toBe("NotFound");
+    }
+  });
+});

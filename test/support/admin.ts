@@ -1,0 +1,63 @@
+import { type Client, createClient, type Transport } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-node";
+import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { Role } from "../../gen/usergroup/admin/v1/api_token_pb.ts";
+import { ApiEnvironmentTag } from "../../gen/usergroup/v1/user_group_pb.ts";
+import type { Role as RoleName } from "../../src/domain/api-token.ts";
+import type { ConnectClientOptions } from "./clients/connect.ts";
+
+/** The ADMIN_TOKEN of the tests' servers. */
+export const ADMIN_TOKEN = "root-of-the-tests-0123456789";
+
+/** The settings of a server with it. */
+export const ADMIN_ENV = { ADMIN_TOKEN, LOG_LEVEL: "debug" };
+
+/** Every protocol that AdminService is served over. */
+export const ADMIN_PROTOCOLS: readonly (readonly [string, ConnectClientOptions])[] = [
+  ["gRPC", { protocol: "grpc", httpVersion: "2", binary: true }],
+  ["gRPC-Web", { protocol: "grpc-web", httpVersion: "1.1", binary: true }],
+  ["Connect JSON", { protocol: "connect", httpVersion: "1.1", binary: false }],
+  ["Connect binary", { protocol: "connect", httpVersion: "2", binary: true }],
+];
+
+/** The roles of API tokens, by the names that errors have for them. */
+export const ROLE_VALUES: { readonly [role in RoleName]: Role } = {
+  resolve: Role.RESOLVE,
+  read: Role.READ,
+  manage: Role.MANAGE,
+  admin: Role.ADMIN,
+};
+
+/** Header fields that present an API token. */
+export function bearer(token: string): { authorization: string } {
+  return { authorization: `Token ${token}` };
+}
+
+/** AdminService of a server as the bearer of a token. */
+export function adminOf(url: string, token = ADMIN_TOKEN): Client<typeof AdminService> {
+  return createClient(AdminService, presenting(createConnectTransport({ baseUrl: url, httpVersion: "1.1" }), token));
+}
+
+/** A transport whose calls present an API token. */
+export function presenting(transport: Transport, token: string): Transport {
+  return {
+    unary: (method, signal, timeoutMs, header, input, values) => {
+      const headers = new Headers(header);
+      headers.set("authorization", `Token ${token}`);
+      return transport.unary(method, signal, timeoutMs, headers, input, values);
+    },
+    stream: (...args) => transport.stream(...args),
+  };
+}
+
+/** The environment `NAME/Customer`, which every server of the tests has. */
+export function customerOf({ environment }: { readonly environment: string }) {
+  return { name: environment, tag: ApiEnvironmentTag.CUSTOMER };
+}
+
+/** Makes an API token of the environment `NAME/Customer`. */
+export async function issueToken(server: { readonly url: string; readonly environment: string }, role: RoleName) {
+  const request = { environment: customerOf(server), displayName: `of role ${role}`, role: ROLE_VALUES[role] };
+  const { token, apiToken } = await adminOf(server.url).createApiToken(request);
+  return { token, id: apiToken?.id ?? "" };
+}
