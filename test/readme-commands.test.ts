@@ -10,6 +10,8 @@ import { codeOf, rowsOf } from "./support/readme.ts";
 
 const run = promisify(execFile);
 
+const ADMIN_TOKEN = "root-of-the-readme-0001";
+
 /** The only block of a section that holds a text. */
 function block(section: string, text: string, language = "sh"): string {
   const found = codeOf(section, language).filter((code) => code.includes(text));
@@ -18,7 +20,7 @@ function block(section: string, text: string, language = "sh"): string {
 }
 
 describe("the commands that call the service", () => {
-  const server = suiteServer();
+  const server = suiteServer({ env: { ADMIN_TOKEN } });
   let folder: string;
   beforeAll(() => {
     folder = mkdtempSync(join(tmpdir(), "ugs-readme-"));
@@ -30,7 +32,7 @@ describe("the commands that call the service", () => {
   /** What a block prints on standard output when it is pasted into a shell. */
   const paste = async (code: string) => {
     const { PATH = "", HOME = "" } = process.env;
-    const env = { PATH, HOME, API_TOKEN: server.tokens.customer };
+    const env = { PATH, HOME, API_TOKEN: server.tokens.customer, ADMIN_TOKEN };
     return (await run("sh", ["-ec", here(code)], { cwd: folder, env })).stdout;
   };
   const get = () => block("Call it", '/api/user?user_group_id=acme&name=Acme"');
@@ -62,8 +64,13 @@ describe("the commands that call the service", () => {
     expect(await paste(block("Call it", "npx esbuild client.ts"))).toMatch(/^false Acme ugt_\w+\n$/);
   });
 
+  it("make an environment and an API token", async () => {
+    const answers = await paste(block("Call it", "CreateApiToken"));
+    expect(answers).toMatch(/"role":"ROLE_MANAGE".*"token":"ugk_\w{38}"/);
+  });
+
   it("and no others are there", () => {
-    expect(codeOf("Call it", "sh")).toHaveLength(6);
+    expect(codeOf("Call it", "sh")).toHaveLength(7);
     expect(codeOf("Call it", "ts")).toHaveLength(1);
   });
 
