@@ -63,6 +63,8 @@ export class RevocationFeed {
     const redis = node.reads.redis.duplicate({
       lazyConnect: true,
       autoResubscribe: false,
+      // It may subscribe to a Redis that is still loading.
+      enableReadyCheck: false,
       retryStrategy: () => null,
       reconnectOnError: null,
     });

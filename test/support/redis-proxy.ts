@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 /** Stands between one client and Redis, and decides what passes. */
 export interface RedisProxy {
   readonly url: string;
-  /** Round trips begun since `allow`: requests that follow a reply, or come first. */
+  /** Round trips begun since `allow`: requests that follow a reply, or come first; those of a subscriber do not count. */
   trips(): number;
   /** From now on this many round trips pass; the requests of further ones are held back. */
   allow(trips: number): void;
@@ -13,6 +13,9 @@ export interface RedisProxy {
   switchTo(port: number): void;
   close(): Promise<void>;
 }
+
+/** What begins all that a connection says which only subscribes. It takes no part in calls, and is let through. */
+const SUBSCRIBER = /^\*\d+\r\n\$\d+\r\n(?:client|subscribe)\r\n/i;
 
 /** Opens a proxy on a free port of 127.0.0.1 to a port of it. */
 export async function openRedisProxy(port: number): Promise<RedisProxy> {
@@ -36,17 +39,23 @@ export async function openRedisProxy(port: number): Promise<RedisProxy> {
         other.destroy();
       });
     }
-    // A server has a further connection, for what it subscribes to.
     let isScript = false;
+    let isCounted = true;
     client.on("data", (request) => {
-      isScript = /\beval(?:sha)?\b/i.test(request.toString("latin1"));
+      const text = request.toString("latin1");
+      isScript = /\beval(?:sha)?\b/i.test(text);
+      isCounted = !SUBSCRIBER.test(text) || /\binfo\b/i.test(text);
+      if (!isCounted) {
+        redis.write(request);
+        return;
+      }
       if (replied) trips++;
       replied = false;
       if (trips <= allowed) redis.write(request);
       else held.push(() => redis.write(request));
     });
     redis.on("data", (reply) => {
-      replied = true;
+      if (isCounted) replied = true;
       if (untilCut > 0 && isScript && --untilCut === 0) client.destroy();
       else client.write(reply);
     });
