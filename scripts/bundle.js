@@ -35,6 +35,26 @@ export async function bundleService(outdir, plugins = []) {
 }
 
 /**
+ * Bundles a benchmark. What is measured beside the service, and what measures it, run as they are installed.
+ *
+ * @param {string[]} entryPoints files of `bench/`; each goes to the same place below `dist-bench/`
+ */
+export async function bundleBench(entryPoints) {
+  await build({
+    absWorkingDir: root,
+    entryPoints,
+    outdir: "dist-bench",
+    outbase: "bench",
+    bundle: true,
+    packages: "external",
+    platform: "node",
+    target: "node20.19",
+    format: "esm",
+    logLevel: "warning",
+  });
+}
+
+/**
  * Writes only what has changed, and each file at once: a service that runs from there may start workers meanwhile.
  *
  * @param {string} folder

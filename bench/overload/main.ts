@@ -7,7 +7,7 @@ import { startSentinels } from "../../test/support/redis-sentinel.ts";
 import { describeMachine, freePort, pinToLoadCore, requireTools } from "../machine.ts";
 import { insertReport } from "../report.ts";
 import { serviceRow } from "../rows.ts";
-import { findRuntimes } from "../runtimes.ts";
+import { findRuntimes, type RuntimeInfo } from "../runtimes.ts";
 import { type BenchServer, startServer } from "../servers.ts";
 import { type Answered, loadAtOnce, loadAtRate, type Target } from "./load.ts";
 
@@ -43,21 +43,22 @@ export async function main(args: readonly string[]): Promise<void> {
   requireTools();
   pinToLoadCore();
   const seconds = args.includes("--quick") ? 3 : 10;
-  const runtimes = findRuntimes(["node"]);
-  const parts = [`${describeMachine(runtimes)}; one worker on a core of its own, Redis and the load on the other.`];
+  const [runtime] = findRuntimes(["node"]);
+  if (!runtime) throw new Error("Node is not found");
+  const parts = [`${describeMachine([runtime])}; one worker on a core of its own, Redis and the load on the other.`];
   const shapes: readonly [string, () => Promise<Shape>][] = [
     ["One node", () => startRedis()],
     ["Sentinel", () => startSentinels()],
   ];
   for (const [title, start] of shapes) {
-    parts.push(await withShape(await start(), (target, server) => offered(title, target, server, seconds)));
+    parts.push(await withShape(await start(), runtime, (target, server) => offered(title, target, server, seconds)));
   }
   const cluster = await startCluster(NODE_TIMEOUT_MS);
   const onCluster = async (target: Target, server: BenchServer) => {
     const rates = await offered("Cluster", target, server, seconds);
     return `${rates}\n\n${await slowShard(cluster, target, seconds)}`;
   };
-  parts.push(await withShape(cluster, onCluster));
+  parts.push(await withShape(cluster, runtime, onCluster));
   const text = parts.join("\n\n");
   console.log(text);
   if (args.includes("--quick")) console.error(`${PAGE} is left as it is: this was a part of a run`);
@@ -67,12 +68,11 @@ export async function main(args: readonly string[]): Promise<void> {
 /** Starts a worker on a Redis, fills it with groups, and ends both. */
 async function withShape(
   shape: Shape,
+  runtime: RuntimeInfo,
   measure: (target: Target, server: BenchServer) => Promise<string>,
 ): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), "ugs-overload-"));
   try {
-    const [runtime] = findRuntimes(["node"]);
-    if (!runtime) throw new Error("Node is not found");
     const server = await startServer(serviceRow("node"), runtime, {
       PORT: String(await freePort()),
       REDIS_URL: shape.url,

@@ -1,9 +1,8 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Network } from "./network.ts";
-import { ask, endProcess, findRedisServer, startRedis, type TestRedis } from "./redis.ts";
+import { ask, endProcess, spawnRedisServer, startRedis, type TestRedis } from "./redis.ts";
 import { freePort, waitFor } from "./wait.ts";
 
 /** What the Sentinels of the tests call the master. */
@@ -152,7 +151,7 @@ export async function startSentinel(
     ...settings,
   ];
   writeFileSync(file, lines.join("\n"));
-  const child: ChildProcess = spawn(findRedisServer() ?? "", [file, "--sentinel"], { stdio: "ignore" });
+  const child = spawnRedisServer([file, "--sentinel"]);
   const auth = password === undefined ? {} : { password };
   const kill = () => endProcess(child, "SIGKILL");
   await waitFor("a Sentinel answers", () =>

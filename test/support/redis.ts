@@ -6,7 +6,7 @@ import { Redis } from "ioredis";
 import { onPath } from "./on-path.ts";
 import { freePort, waitFor } from "./wait.ts";
 
-/** What was started and runs; it ends with this process at the latest. */
+/** What was started here and runs. */
 const running = new Set<ChildProcess>();
 
 process.once("exit", () => {
@@ -35,19 +35,24 @@ export function findRedisServer(): string | undefined {
   return onPath("redis-server");
 }
 
-/** Starts a Redis server on a free port of 127.0.0.1 and waits until it answers. */
-export async function startRedis(args: readonly string[] = []): Promise<TestRedis> {
+/** Starts redis-server; it ends with this process at the latest. @throws when it is not installed */
+export function spawnRedisServer(args: readonly string[]): ChildProcess {
   const binary = findRedisServer();
   if (binary === undefined) throw new Error("redis-server is not on the PATH");
+  const child = spawn(binary, args, { stdio: "ignore" });
+  running.add(child);
+  child.once("exit", () => running.delete(child));
+  return child;
+}
+
+/** Starts a Redis server on a free port of 127.0.0.1 and waits until it answers. */
+export async function startRedis(args: readonly string[] = []): Promise<TestRedis> {
   const folder = mkdtempSync(join(tmpdir(), "ugs-redis-"));
   const port = await freePort();
   const options = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", "", "--daemonize", "no"];
   let child: ChildProcess;
   const launch = async () => {
-    const started = spawn(binary, [...options, ...args], { stdio: "ignore" });
-    running.add(started);
-    started.once("exit", () => running.delete(started));
-    child = started;
+    child = spawnRedisServer([...options, ...args]);
     await waitFor("redis-server answers", () => answers(port));
   };
   const end = (signal: NodeJS.Signals) => endProcess(child, signal);
