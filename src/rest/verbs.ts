@@ -6,9 +6,11 @@ import {
   type JsonValue,
   type MessageShape,
 } from "@bufbuild/protobuf";
-import { ApiEnvironmentTag, type UserGroup } from "../../gen/usergroup/v1/user_group_pb.ts";
+import type { UserGroup } from "../../gen/usergroup/v1/user_group_pb.ts";
 import { type GetUserGroupResponse, UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import type { EnvironmentTag } from "../domain/environment.ts";
 import type { JsonObject } from "../domain/user-group.ts";
+import { tagFromMessage } from "../rpc/messages.ts";
 import { malformed, refusedJson } from "../rpc/refusals.ts";
 import { parseObject } from "./json-body.ts";
 
@@ -134,9 +136,8 @@ function common({ teamId, token, name, providedId }: UserGroup, shownName = name
   return { team_id: Number(teamId), token, name: shownName, provided_id: providedId };
 }
 
-function tagOf({ apiEnvironmentTag }: UserGroup): "Customer" | "Testing" | null {
-  if (apiEnvironmentTag === ApiEnvironmentTag.CUSTOMER) return "Customer";
-  return apiEnvironmentTag === ApiEnvironmentTag.TESTING ? "Testing" : null;
+function tagOf({ apiEnvironmentTag }: UserGroup): EnvironmentTag | null {
+  return tagFromMessage(apiEnvironmentTag) ?? null;
 }
 
 function required(group: UserGroup | undefined): UserGroup {

@@ -99,6 +99,12 @@ const LISTED = [
   [1, 1],
 ] as const;
 
+/** The error for a field that is invalid by a rule that the proto files cannot state. */
+export function invalidField(field: string, description: string): ConnectError {
+  const violations = [{ field, description }];
+  return callError(Code.InvalidArgument, `${field}: ${description}`, { reason: "VALIDATION_FAILED", violations });
+}
+
 /** The error for an invalid request: this service's descriptions, and protovalidate's own detail. */
 function validationError(cause: RequestInvalid): ConnectError {
   let error = new ConnectError("");

@@ -39,6 +39,18 @@ export function tagMessage(tag: EnvironmentTag | undefined): ApiEnvironmentTag {
   }
 }
 
+/** Converts an environment tag from its enum value; undefined for every other value. */
+export function tagFromMessage(value: ApiEnvironmentTag): EnvironmentTag | undefined {
+  switch (value) {
+    case ApiEnvironmentTag.CUSTOMER:
+      return "Customer";
+    case ApiEnvironmentTag.TESTING:
+      return "Testing";
+    default:
+      return undefined;
+  }
+}
+
 /** Converts a time in milliseconds since 1970 to its message. */
 export function timestamp(ms: number): Timestamp {
   const seconds = Math.floor(ms / 1000);

@@ -1,4 +1,4 @@
-import { Code, type HandlerContext } from "@connectrpc/connect";
+import type { HandlerContext } from "@connectrpc/connect";
 import type {
   CreateApiTokenRequest,
   CreateApiTokenResponse,
@@ -6,7 +6,7 @@ import type {
 import type { Role } from "../../domain/api-token.ts";
 import type { ApiTokenStore, EnvironmentStore } from "../../domain/store.ts";
 import { principalOf } from "../context.ts";
-import { callError } from "../errors.ts";
+import { invalidField } from "../errors.ts";
 import { apiTokenMessage, roleFromMessage, timeFromMessage } from "./messages.ts";
 import { targetOf } from "./target.ts";
 
@@ -39,7 +39,5 @@ function expireTimeOf({ expireTime }: CreateApiTokenRequest): number | undefined
   // Protobuf's binary format takes any numbers.
   const isValid = expireTime.nanos >= 0 && expireTime.nanos < 1_000_000_000;
   if (isValid && time <= MAX_TIME) return time;
-  const description = "must be a valid time before the year 10000";
-  const violations = [{ field: "expire_time", description }];
-  throw callError(Code.InvalidArgument, `expire_time: ${description}`, { reason: "VALIDATION_FAILED", violations });
+  throw invalidField("expire_time", "must be a valid time before the year 10000");
 }

@@ -4,10 +4,9 @@ import type {
   Environment as EnvironmentMessage,
   EnvironmentName as EnvironmentNameMessage,
 } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
-import { ApiEnvironmentTag } from "../../../gen/usergroup/v1/user_group_pb.ts";
 import type { ApiToken, Role } from "../../domain/api-token.ts";
 import type { EnvironmentName, ListedEnvironment } from "../../domain/environment.ts";
-import { tagMessage, timestamp } from "../messages.ts";
+import { tagFromMessage, tagMessage, timestamp } from "../messages.ts";
 
 const ROLE_ENUMS: { readonly [role in Role]: RoleEnum } = {
   resolve: RoleEnum.RESOLVE,
@@ -48,14 +47,7 @@ export function environmentMessage(environment: ListedEnvironment): EnvironmentM
 
 /** Converts the name and tag of an environment from their message. */
 export function environmentNameFromMessage({ name, tag }: EnvironmentNameMessage): EnvironmentName {
-  switch (tag) {
-    case ApiEnvironmentTag.CUSTOMER:
-      return { name, tag: "Customer" };
-    case ApiEnvironmentTag.TESTING:
-      return { name, tag: "Testing" };
-    default:
-      return { name, tag: undefined };
-  }
+  return { name, tag: tagFromMessage(tag) };
 }
 
 /** Converts a time from its message to milliseconds since 1970, without the fraction. */

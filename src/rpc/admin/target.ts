@@ -3,7 +3,7 @@ import type { EnvironmentName as EnvironmentNameMessage } from "../../../gen/use
 import { type Environment, environmentPath } from "../../domain/environment.ts";
 import type { EnvironmentStore } from "../../domain/store.ts";
 import { principalOf } from "../context.ts";
-import { callError } from "../errors.ts";
+import { callError, invalidField } from "../errors.ts";
 import { environmentNameFromMessage } from "./messages.ts";
 
 /**
@@ -23,17 +23,11 @@ export async function targetOf(
     if (name && environmentPath(name) !== environmentPath(own)) throw otherEnvironment(environmentPath(own));
     return own;
   }
-  if (!name) throw unnamed();
+  if (!name) throw invalidField("environment", "must be set: ADMIN_TOKEN is bound to no environment");
   return environments.find(name);
 }
 
 function otherEnvironment(own: string) {
   const message = `this API token may act on its own environment alone, ${own}; leave environment out, or use ADMIN_TOKEN`;
   return callError(Code.PermissionDenied, message, { reason: "OTHER_ENVIRONMENT" });
-}
-
-function unnamed() {
-  const description = "must be set: ADMIN_TOKEN is bound to no environment";
-  const violations = [{ field: "environment", description }];
-  return callError(Code.InvalidArgument, `environment: ${description}`, { reason: "VALIDATION_FAILED", violations });
 }
