@@ -1,9 +1,10 @@
 import { describe, it } from "vitest";
 import { keysOf } from "../support/contract/context.ts";
+import { planFailover } from "../support/failover.ts";
 import { Load, openStores, servedAgain } from "../support/load.ts";
 import { describeWithRedis, newCluster, newSentinels } from "../support/opened.ts";
 import { ask, type TestRedis } from "../support/redis.ts";
-import { pause, waitFor } from "../support/wait.ts";
+import { pause } from "../support/wait.ts";
 
 /** A shape of Redis under load, and the master of one of its groups. */
 interface Shape {
@@ -97,8 +98,7 @@ describeWithRedis("with Sentinels", () => {
       const load = new Load({ stores: await openStores(sentinels, 2) });
       await load.start();
       const old = await sentinels.master();
-      await sentinels.failOver();
-      await waitFor("another is the master", async () => (await sentinels.master()) !== old);
+      await planFailover(sentinels.failOver, async () => (await sentinels.master()) !== old);
       await servedAgain(load);
       await sentinels.whole();
       await load.stop();

@@ -1,3 +1,4 @@
+import { planFailover } from "../../support/failover.ts";
 import { CLIENT } from "../../support/network.ts";
 import { pause, waitFor } from "../../support/wait.ts";
 import { STRICT } from "../history/violation.ts";
@@ -128,8 +129,10 @@ async function replaceAgainAndAgain({ shape, load, hasTime, nextKey }: Stage): P
   while (hasTime()) {
     const key = nextKey();
     const old = await shape.master(key);
-    await shape.failOver(key);
-    await replaced(shape, key, old);
+    await planFailover(
+      () => shape.failOver(key),
+      async () => (await shape.master(key)) !== old,
+    );
     await shape.whole();
     await load.servedAgain();
   }

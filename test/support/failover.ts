@@ -1,0 +1,20 @@
+import { waitFor } from "./wait.ts";
+
+/** Redis carries a planned failover out, or gives it up, within so many milliseconds. */
+const GIVEN_UP_MS = 6000;
+
+/**
+ * Has a master that is well replaced as an operator does: by asking again when nothing comes of it. On a busy machine
+ * Redis gives up some: in a Cluster when the replica has not caught up within 5 s.
+ */
+export async function planFailover(ask: () => Promise<void>, isReplaced: () => Promise<boolean>): Promise<void> {
+  let askAgainAt = 0;
+  await waitFor("another is the master", async () => {
+    if (await isReplaced().catch(() => false)) return true;
+    if (performance.now() < askAgainAt) return false;
+    askAgainAt = performance.now() + GIVEN_UP_MS;
+    // One that is under way refuses another.
+    await ask().catch(() => undefined);
+    return false;
+  });
+}
