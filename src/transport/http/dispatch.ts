@@ -98,6 +98,7 @@ export function dispatch(options: DispatchOptions): PortHandlers {
 
   return {
     refuse,
+    streamingCalls: (session) => streams.countOf(session),
     onHttp1: (req, res) => {
       // An exception that escapes from here would end the process.
       try {

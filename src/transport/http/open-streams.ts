@@ -46,7 +46,7 @@ export class OpenStreams {
    */
   enter(connection: object | undefined, end: () => void): OpenStream | undefined {
     if (this.#open >= this.#max) return undefined;
-    const others = connection ? (this.#ofConnection.get(connection) ?? 0) : 0;
+    const others = connection ? this.countOf(connection) : 0;
     if (others >= this.#maxPerConnection) return undefined;
     this.#count(connection, 1);
     let isOpen = true;
@@ -62,9 +62,14 @@ export class OpenStreams {
     return { leave };
   }
 
+  /** How many streams of a connection are open. */
+  countOf(connection: object): number {
+    return this.#ofConnection.get(connection) ?? 0;
+  }
+
   #count(connection: object | undefined, by: 1 | -1): void {
     this.#open += by;
-    if (connection) this.#ofConnection.set(connection, (this.#ofConnection.get(connection) ?? 0) + by);
+    if (connection) this.#ofConnection.set(connection, this.countOf(connection) + by);
   }
 
   /** The deadline normally ends a stream. This timer ends streams whose client does not read. */

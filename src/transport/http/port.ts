@@ -2,6 +2,7 @@ import { createServer, type Server as HttpServer, type IncomingMessage, type Ser
 import {
   createServer as createHttp2Server,
   type Http2Server,
+  type Http2Session,
   type IncomingHttpHeaders,
   type ServerHttp2Session,
   type ServerHttp2Stream,
@@ -17,6 +18,7 @@ import { answerHttp1Errors, refuseHttp1 } from "./http-errors.ts";
 import { closeWhenIdle } from "./idle-sessions.ts";
 import { HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "./limits.ts";
 import { Pipelines } from "./pipelines.ts";
+import { MAX_STREAMS, StreamQuota } from "./stream-quota.ts";
 import { unrootStreams } from "./unrooted-streams.ts";
 
 /** The request handlers of a port. */
@@ -30,6 +32,8 @@ export interface PortHandlers {
   ) => void;
   /** Makes the response to requests that node:http refuses. */
   readonly refuse: Refuse;
+  /** How many streams of a session are streaming calls. Default: 0. */
+  readonly streamingCalls?: (session: Http2Session) => number;
 }
 
 /** Where a port listens, and its limits. */
@@ -79,10 +83,11 @@ const FIRST_BYTE_TIMEOUT_MS = 10_000;
 
 /** Limits on what one connection may use. */
 const HTTP2_OPTIONS = {
-  settings: { maxConcurrentStreams: 250, maxHeaderListSize: MAX_HEADER_BYTES },
+  settings: { maxConcurrentStreams: MAX_STREAMS, maxHeaderListSize: MAX_HEADER_BYTES },
   // No client needs more settings.
   maxSettings: 16,
-  maxSessionInvalidFrames: 100,
+  // Streams above a quota that has just become smaller count as well, over the whole life of a session.
+  maxSessionInvalidFrames: 100_000,
 };
 const HTTP1_OPTIONS = {
   maxHeaderSize: MAX_HEADER_BYTES,
@@ -106,6 +111,7 @@ const HTTP1_OPTIONS = {
 export async function openPort(options: PortOptions, handlers: PortHandlers): Promise<Port> {
   const connections = new Connections(options.maxConnections ?? Infinity);
   const deadSessions = new DeadSessions(options.deadSessionCheckMs);
+  const quota = new StreamQuota({ sessions: () => connections.sessions(), streamingCalls: handlers.streamingCalls });
   const server = listener(options, handlers);
   let opened: ServerHttp2Session | undefined;
   const http2 = http2Server(handlers);
@@ -127,6 +133,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     http2.emit("connection", socket);
     if (!opened) return;
     connections.speaksHttp2(socket, opened);
+    quota.opened(opened);
     closeWhenIdle(opened, socket, options);
     deadSessions.watch(opened, socket);
   };
@@ -160,6 +167,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
         const timer = setInterval(() => server.closeIdleConnections(), 50);
         server.close(() => {
           clearInterval(timer);
+          quota.close();
           resolve();
         });
         connections.drain();

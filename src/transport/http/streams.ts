@@ -32,6 +32,11 @@ export class Streams {
     }) as never);
   }
 
+  /** How many streaming calls of a connection are open. */
+  countOf(connection: object): number {
+    return this.#open.countOf(connection);
+  }
+
   /** Serves a streaming call over HTTP/1.1. */
   http1(route: StreamRoute, req: IncomingMessage, res: ServerResponse): void {
     const open = this.#open.enter(req.socket, () => res.destroy());
