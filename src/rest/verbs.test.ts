@@ -11,7 +11,11 @@ const value: fc.Arbitrary<Json> = fc.oneof(
   fc.constantFrom<Json>("", "\ud800", "a\udc00b", 1, true, {}, { a: "b" }, { a: 1 }, [], ["a"]),
 );
 
-const body = fc.record({ user_group_id: value, name: value, mapping: value, properties: value }, { requiredKeys: [] });
+const object = fc.constantFrom<Json>({}, { a: "b" }, { a: 1 }, "text");
+const body = fc.oneof(
+  fc.record({ user_group_id: value, name: value }, { requiredKeys: [] }),
+  fc.record({ user_group_id: value, name: value, mapping: object, properties: object }, { requiredKeys: [] }),
+);
 
 function outcomeOf(make: () => unknown): GetUserGroupRequest | "refused" {
   try {
