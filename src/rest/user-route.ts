@@ -1,4 +1,3 @@
-import { type ParsedUrlQuery, parse as parseQuery } from "node:querystring";
 import type { Message } from "@bufbuild/protobuf";
 import { isMismatch } from "../http/error-response.ts";
 import { MAX_MESSAGE_BYTES } from "../limits.ts";
@@ -126,17 +125,14 @@ function ifMatch(value: string | null): string[] | undefined {
  * Parses the query. @throws ConnectError InvalidArgument when it is not UTF-8; the parser would replace the invalid
  * bytes
  */
-function queryOf(target: string): ParsedUrlQuery | undefined {
+function queryOf(target: string): URLSearchParams | undefined {
   const question = target.indexOf("?");
   if (question < 0) return undefined;
-  // A second question mark is ignored, as URLSearchParams does.
-  const text = target.slice(target.charAt(question + 1) === "?" ? question + 2 : question + 1);
+  const text = target.slice(question + 1);
   try {
     if (text.includes("%")) decodeURIComponent(text);
   } catch (cause) {
     throw malformed("the query string is not percent-encoded UTF-8", [], cause);
   }
-  return parseQuery(text, "&", "=", ANY_NUMBER);
+  return new URLSearchParams(text);
 }
-
-const ANY_NUMBER = { maxKeys: 0 };

@@ -1,4 +1,3 @@
-import type { ParsedUrlQuery } from "node:querystring";
 import {
   type DescMessage,
   type DescMethodUnary,
@@ -7,9 +6,13 @@ import {
   type MessageShape,
 } from "@bufbuild/protobuf";
 import type { UserGroup } from "../../gen/usergroup/v1/user_group_pb.ts";
-import { type GetUserGroupResponse, UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import {
+  type GetUserGroupRequest,
+  type GetUserGroupResponse,
+  UserGroupService,
+} from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { EnvironmentTag } from "../domain/environment.ts";
-import type { JsonObject } from "../domain/user-group.ts";
+import type { Json, JsonObject } from "../domain/user-group.ts";
 import { tagFromMessage } from "../rpc/messages.ts";
 import { malformed, refusedJson } from "../rpc/refusals.ts";
 import { parseObject } from "./json-body.ts";
@@ -18,7 +21,7 @@ import { parseObject } from "./json-body.ts";
 export interface VerbRequest {
   readonly body: JsonObject;
   /** Undefined: the request has no query. */
-  readonly query: ParsedUrlQuery | undefined;
+  readonly query: URLSearchParams | undefined;
   /** The etags of `If-Match`, one of which must match; undefined when any will do. */
   readonly ifMatch: readonly string[] | undefined;
   /** The value of `Idempotency-Key`. */
@@ -42,11 +45,14 @@ const MASKABLE = ["name", "mapping", "properties"] as const;
 
 const GET: Verb<typeof getUserGroup> = {
   method: getUserGroup,
-  toRequest: (request) => message(getUserGroup.input, getFields(request)),
+  toRequest: (request) => {
+    const fields = getFields(request);
+    return plainGetRequest(fields) ?? message(getUserGroup.input, fields);
+  },
   toText: ({ userGroup, newUserGroup }: GetUserGroupResponse, { name, properties }) => {
     const group = required(userGroup);
     // The interface echoes the request's values, even though an existing group keeps its own.
-    const fields = { ...common(group, name), properties: properties ?? group.properties ?? null };
+    const fields = Object.assign(common(group, name), { properties: properties ?? group.properties ?? null });
     return JSON.stringify({ success: 1, new_user_group: newUserGroup, user_group: fields });
   },
 };
@@ -63,8 +69,8 @@ const PUT: Verb<typeof updateUserGroup> = {
   },
   toText: ({ userGroup }) => {
     const group = required(userGroup);
-    const fields = { ...common(group), properties: group.properties ?? null, api_environment_tag: tagOf(group) };
-    return JSON.stringify({ success: 1, user_group: fields });
+    const fields = { properties: group.properties ?? null, api_environment_tag: tagOf(group) };
+    return JSON.stringify({ success: 1, user_group: Object.assign(common(group), fields) });
   },
 };
 
@@ -77,7 +83,8 @@ const POST: Verb<typeof rotateUserGroupToken> = {
     }),
   toText: ({ userGroup }) => {
     const group = required(userGroup);
-    return JSON.stringify({ success: 1, user_group: { ...common(group), api_environment_tag: tagOf(group) } });
+    const fields = Object.assign(common(group), { api_environment_tag: tagOf(group) });
+    return JSON.stringify({ success: 1, user_group: fields });
   },
 };
 
@@ -88,15 +95,30 @@ export const VERBS: ReadonlyMap<string, Verb> = new Map<string, Verb>([
   ["POST", POST as unknown as Verb],
 ]);
 
+/**
+ * The request of a GET with an id and perhaps a name, as most are, without protobuf-es' decoder; undefined for all
+ * others.
+ */
+function plainGetRequest({ user_group_id, name, mapping, properties }: JsonObject): GetUserGroupRequest | undefined {
+  if (!isText(user_group_id) || mapping !== undefined || properties !== undefined) return undefined;
+  const $typeName = "usergroup.v1.GetUserGroupRequest";
+  if (name === undefined) return { $typeName, userGroupId: user_group_id, mapping: {} };
+  return isText(name) ? { $typeName, userGroupId: user_group_id, name, mapping: {} } : undefined;
+}
+
+/** Whether protobuf-es takes the value for a string field. */
+function isText(value: Json | undefined): value is string {
+  return typeof value === "string" && value.isWellFormed();
+}
+
 /** The fields of a GET. Fields of the body take precedence over those of the query. */
 function getFields({ body, query }: VerbRequest): JsonObject {
   const fields = pick(body, GET_FIELDS);
   if (query === undefined) return fields;
   for (const name of GET_FIELDS) {
-    const value = query[name];
+    const [value, again] = query.getAll(name);
     if (value === undefined) continue;
-    if (typeof value !== "string")
-      throw malformed(`${name}: give it once`, [{ field: name, description: "give it once" }]);
+    if (again !== undefined) throw malformed(`${name}: give it once`, [{ field: name, description: "give it once" }]);
     const isJson = name === "mapping" || name === "properties";
     fields[name] ??= isJson ? queryObject(name, value) : value;
   }

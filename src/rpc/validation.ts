@@ -5,6 +5,7 @@ import { createValidateInterceptor } from "@connectrpc/validate";
 import { json as jsonRulesOption } from "../../gen/usergroup/v1/json_rules_pb.ts";
 import type { JsonObject } from "../domain/user-group.ts";
 import { firstFault, type JsonFault, jsonFault, textFault } from "./json-rules.ts";
+import { compilePlainTextCheck } from "./plain-text-rules.ts";
 import { RequestInvalid } from "./violations.ts";
 
 /**
@@ -17,26 +18,34 @@ export function validationInterceptor(): Interceptor {
 
 type FieldCheck = { readonly field: DescField; readonly check: (value: unknown) => JsonFault | undefined };
 
-/** Adds the rules that protovalidate does not have to a validator. */
+/** The checks of a message type, compiled once from its annotations. */
+interface MessageChecks {
+  /** Whether a message needs no protovalidate. */
+  readonly isPlain: (message: Message) => boolean;
+  readonly fieldChecks: readonly FieldCheck[];
+}
+
+/** Adds the rules that protovalidate does not have to a validator, and spares it plain messages. */
 function withJsonRules(validator: Validator): Validator {
-  /** The checks of each message type, compiled once from its annotations. */
-  const known = new Map<DescMessage, readonly FieldCheck[]>();
+  const known = new Map<DescMessage, MessageChecks>();
   return {
     validate(desc, message) {
       let checks = known.get(desc);
       if (!checks) {
-        checks = desc.fields.flatMap(checkOf);
+        checks = { isPlain: compilePlainTextCheck(desc, regexMatch), fieldChecks: desc.fields.flatMap(checkOf) };
         known.set(desc, checks);
       }
-      const result = validator.validate(desc, message);
-      if (result.kind === "error") return result;
-      const violations = result.kind === "invalid" ? [...result.violations] : [];
-      for (const { field, check } of checks) {
+      const { isPlain, fieldChecks } = checks;
+      const result = isPlain(message) ? undefined : validator.validate(desc, message);
+      if (result?.kind === "error") return result;
+      const violations = result?.kind === "invalid" ? [...result.violations] : [];
+      for (const { field, check } of fieldChecks) {
         const value = fieldValue(message, field);
         const fault = value === undefined ? undefined : check(value);
         if (fault) violations.push(new Violation(fault.message, fault.id, [field], [], false));
       }
-      if (violations.length === 0) return result;
+      if (violations.length === 0)
+        return { kind: "valid", message: message as never, error: undefined, violations: undefined };
       const error = new RequestInvalid(violations);
       return { kind: "invalid", message, error, violations: error.violations };
     },
@@ -75,7 +84,7 @@ const compiled = new Map<string, RegExp>();
  * Matches a text against a pattern of the proto files. Each pattern is one character class between anchors, so the
  * runtime's RegExp matches it in linear time.
  */
-function regexMatch(pattern: string, against: string): boolean {
+export function regexMatch(pattern: string, against: string): boolean {
   let regExp = compiled.get(pattern);
   if (!regExp) {
     regExp = new RegExp(pattern, "u");

@@ -3,6 +3,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { createMethodSerializationLookup, type UniversalHandlerOptions } from "@connectrpc/connect/protocol";
 import { type BinaryEncoder, compileBinaryEncoder } from "./binary-encoder.ts";
 import { compileJsonEncoder } from "./json-encoder.ts";
+import { compilePlainBinaryDecoder, compilePlainJsonDecoder, type PlainDecoder } from "./plain-decoders.ts";
 import { hasLenientJson, requireStrictJson } from "./strict-json.ts";
 import { structDetour } from "./struct-detour.ts";
 
@@ -22,6 +23,7 @@ type Parser = Pick<Serialization, "parse">;
 export function binarySerialization(desc: DescMethodUnary, options: UniversalHandlerOptions): Serialization {
   const output = createMethodSerializationLookup(desc, options.binaryOptions, undefined, options).getO(true);
   return serialization(true, { input: binaryInput(desc, options), output }, options, {
+    decode: compilePlainBinaryDecoder(desc.input),
     encode: options.binaryOptions?.writeUnknownFields === false ? undefined : compileBinaryEncoder(desc.output),
   });
 }
@@ -31,6 +33,7 @@ export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandl
   const lookup = createMethodSerializationLookup(desc, undefined, options.jsonOptions, options);
   const input = strictJsonParser(desc, lookup.getI(false));
   return serialization(false, { input, output: lookup.getO(false) }, options, {
+    decode: compilePlainJsonDecoder(desc.input),
     toText: hasWriteOptions(options.jsonOptions) ? undefined : compileJsonEncoder(desc.output),
   });
 }
@@ -67,19 +70,20 @@ function strictJsonParser({ input: desc }: DescMethodUnary, input: Parser): Pars
 }
 
 /**
- * Uses the compiled encoders if they support the message and it is within the size limit, and Connect's serialization
- * otherwise.
+ * Uses the compiled decoder and encoders if they support the message and it is within the size limit, and Connect's
+ * serialization otherwise.
  */
 function serialization(
   isBinary: boolean,
   { input, output }: { readonly input: Parser; readonly output: { serialize(message: Message): Uint8Array } },
-  { writeMaxBytes }: UniversalHandlerOptions,
+  { readMaxBytes, writeMaxBytes }: UniversalHandlerOptions,
   compiled: {
+    readonly decode: PlainDecoder;
     readonly encode?: BinaryEncoder | undefined;
     readonly toText?: ((message: Message) => string) | undefined;
   },
 ): Serialization {
-  const { encode, toText } = compiled;
+  const { decode, encode, toText } = compiled;
   const serializeWithHeadroom = (message: Message, headroom: number) => {
     try {
       const bytes = encode?.(message, headroom);
@@ -101,7 +105,7 @@ function serialization(
   };
   return {
     isBinary,
-    parse: (bytes) => input.parse(plainBytes(bytes)),
+    parse: (bytes) => (bytes.byteLength <= readMaxBytes && decode(bytes)) || input.parse(plainBytes(bytes)),
     serialize: (message) => serializeWithHeadroom(message, 0) ?? serializeText(message) ?? output.serialize(message),
     serializeWithHeadroom,
   };

@@ -32,7 +32,10 @@ export function hasLenientJson(desc: DescMessage, seen: Set<DescMessage> = new S
 function strictness(desc: DescMessage): IsStrict {
   const known = made.get(desc);
   if (known) return known;
-  if (!hasLenientJson(desc)) return ANYTHING;
+  if (!hasLenientJson(desc)) {
+    made.set(desc, ANYTHING);
+    return ANYTHING;
+  }
   // A recursive type looks up its own check while the check is being made.
   let isStrict = ANYTHING;
   made.set(desc, (json) => isStrict(json));

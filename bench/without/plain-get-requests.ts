@@ -1,0 +1,3 @@
+/* protobuf-es reads the request of every REST GET. */
+
+export const plainGetRequest = () => () => undefined;
