@@ -73,7 +73,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
     lifecycle.onClose("streams", endStreams);
     const listening = { url: port.url, metricsUrl, generatedTokens };
     if (cluster.isWorker) {
-      logger.debug({ url: port.url, pid: process.pid }, "worker listening");
+      logger.debug({ url: port.url }, "worker listening");
       notifySupervisor({ kind: "listening", url: port.url, metricsUrl });
     } else announce(log, listening);
     return { ...listening, close };

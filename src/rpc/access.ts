@@ -8,7 +8,7 @@ import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.t
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Authenticator, Principal } from "../auth/authenticator.ts";
 import type { Role } from "../domain/api-token.ts";
-import { kPrincipal } from "./context.ts";
+import { kDenied, kPrincipal } from "./context.ts";
 import { authenticate } from "./credentials.ts";
 import { callError } from "./errors.ts";
 
@@ -99,16 +99,29 @@ function admit(
   access: Exclude<Access, "open"> | undefined,
   { method: { name }, contextValues }: Head,
 ): void {
-  const { role } = principal;
+  const denied = denial(principal, access, name);
+  if (denied) {
+    contextValues.set(kDenied, principal);
+    throw denied;
+  }
+  contextValues.set(kPrincipal, principal);
+}
+
+/** Why a caller may not call a method; undefined when it may. */
+function denial(
+  { role }: Principal,
+  access: Exclude<Access, "open"> | undefined,
+  name: string,
+): ConnectError | undefined {
   if (access === undefined)
-    throw callError(Code.PermissionDenied, `nobody may call ${name}`, { reason: "ROLE_TOO_LOW" });
-  if (RANK[role] < RANK[access]) throw roleTooLow(role, access, name);
+    return callError(Code.PermissionDenied, `nobody may call ${name}`, { reason: "ROLE_TOO_LOW" });
+  if (RANK[role] < RANK[access]) return roleTooLow(role, access, name);
   // Nothing in such a request names an environment, and a guess would act on the wrong one.
   if (role === "root" && RANK[access] < RANK.admin) {
     const message = `ADMIN_TOKEN is bound to no environment, which ${name} acts on; use an API token of an environment, made with CreateApiToken`;
-    throw callError(Code.PermissionDenied, message, { reason: "ENVIRONMENT_TOKEN_REQUIRED" });
+    return callError(Code.PermissionDenied, message, { reason: "ENVIRONMENT_TOKEN_REQUIRED" });
   }
-  contextValues.set(kPrincipal, principal);
+  return undefined;
 }
 
 function roleTooLow(role: string, access: string, name: string): ConnectError {

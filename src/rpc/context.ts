@@ -17,6 +17,9 @@ export function contextOf(protocolName: string): ContextValues {
 /** Who is calling; set by authorization. */
 export const kPrincipal = createContextKey<Principal | undefined>(undefined, { description: "principal" });
 
+/** Who was calling when authorization denied the call, for the log alone. */
+export const kDenied = createContextKey<Principal | undefined>(undefined, { description: "denied principal" });
+
 /**
  * Who is calling.
  *

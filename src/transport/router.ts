@@ -197,5 +197,6 @@ export class Router {
 
 /** Describes a request that is not for an RPC to `onRefused`. */
 function unroutedRequest(headers: HeaderRecord): RefusedRequest {
-  return { method: undefined, protocolName: undefined, header: new RecordHeaders(headers), arrived: undefined };
+  const header = new RecordHeaders(headers);
+  return { method: undefined, protocolName: undefined, header, contextValues: undefined, arrived: undefined };
 }

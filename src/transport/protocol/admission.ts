@@ -120,8 +120,7 @@ export class AdmittedCall {
 
   /** Refuses the call. */
   refuse(refusal: Refusal): Refused {
-    const { method, protocolName, header } = this.#head;
-    return refuse(refusal, { method, protocolName, header, arrived: this.#arrived }, this.#onRefused);
+    return refuse(refusal, { ...this.#head, arrived: this.#arrived }, this.#onRefused);
   }
 }
 
