@@ -14,6 +14,7 @@ import { viewerEndpoint } from "./rest/viewer-route.ts";
 import { authorization, authorizationInterceptor, isOpen, METHODS } from "./rpc/access.ts";
 import { contextOf } from "./rpc/context.ts";
 import { deadlineInterceptor } from "./rpc/interceptors.ts";
+import { type CallerLimits, LIMIT_HEADERS } from "./rpc/limits.ts";
 import {
   type Observers,
   observeInterceptor,
@@ -33,6 +34,7 @@ export interface AppParts {
   readonly apiTokens: ApiTokenStore;
   readonly probe: StoreProbe;
   readonly authenticator: Authenticator;
+  readonly limits: CallerLimits;
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly corsOrigins: "*" | readonly string[];
@@ -75,7 +77,7 @@ export function createApp(parts: AppParts): App {
   const restMethods = [...[...VERBS.values()].map(({ method }) => method), ViewerService.method.resolveViewer];
   prepareSeries(observers, restMethods, ["rest"]);
   const probe = new SharedProbe(parts.probe);
-  const authorize = authorization(parts.authenticator);
+  const authorize = authorization(parts);
   const { health, readiness, exposition } = operations({
     ...parts,
     probe,
@@ -124,7 +126,7 @@ export function createApp(parts: AppParts): App {
     cors: {
       origins: parts.corsOrigins,
       requestHeaders: [...CREDENTIAL_HEADERS, REQUEST_ID_HEADER],
-      responseHeaders: [REQUEST_ID_HEADER, "retry-after"],
+      responseHeaders: [REQUEST_ID_HEADER, "retry-after", ...LIMIT_HEADERS],
     },
     readMaxBytes: MAX_MESSAGE_BYTES,
     jsonOptions: JSON_OPTIONS,

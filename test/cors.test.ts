@@ -40,6 +40,8 @@ const EXPOSED_HEADERS = [
   "connect-content-encoding",
   "x-request-id",
   "retry-after",
+  "ratelimit",
+  "ratelimit-policy",
 ];
 
 /** Origins that are not listed, some of which look like one that is. */

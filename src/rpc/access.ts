@@ -6,11 +6,12 @@ import { ServerReflection as ReflectionV1Alpha } from "../../gen/grpc/reflection
 import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
-import type { Authenticator, Principal } from "../auth/authenticator.ts";
+import type { Principal } from "../auth/authenticator.ts";
 import type { Role } from "../domain/api-token.ts";
 import { kDenied, kPrincipal } from "./context.ts";
-import { authenticate } from "./credentials.ts";
+import { type Authentication, authenticate, type Caller } from "./credentials.ts";
 import { callError } from "./errors.ts";
+import { type CallerLimits, limitedError } from "./limits.ts";
 
 /**
  * Who may call a method: anyone (`open`); the bearers of API tokens with this role or a higher one; or the bearer of
@@ -76,30 +77,35 @@ export function mayCreate({ role }: Principal): boolean {
 const RANK: { readonly [role in Principal["role"]]: number } = { resolve: 0, read: 1, manage: 2, admin: 3, root: 4 };
 
 /** The parts of a call that authorization needs. */
-type Head = Pick<Parameters<Parameters<Interceptor>[0]>[0], "method" | "header" | "contextValues">;
+type Head = Pick<Parameters<Parameters<Interceptor>[0]>[0], "method" | "header" | "contextValues"> & Caller;
 
 /**
  * Authorizes calls by their headers, and stores the principal in the context values: at once when its API token need not
- * be read. Throws ConnectError Unauthenticated or PermissionDenied; rejects with them, or with the store's failure.
+ * be read. Throws ConnectError Unauthenticated, PermissionDenied or ResourceExhausted; rejects with them, or with the
+ * store's failure.
  */
-export function authorization(authenticator: Authenticator): (call: Head) => void | Promise<void> {
+export function authorization(authentication: Authentication): (call: Head) => void | Promise<void> {
+  const { limits } = authentication;
   return (call) => {
     const access = accessTo(call.method);
     if (access === "open") return undefined;
-    const principal = authenticate(authenticator, call.header);
+    const principal = authenticate(authentication, call);
     return principal instanceof Promise
-      ? principal.then((known) => admit(known, access, call))
-      : admit(principal, access, call);
+      ? principal.then((known) => admit(known, access, call, limits))
+      : admit(principal, access, call, limits);
   };
 }
 
-/** @throws ConnectError PermissionDenied */
+/** @throws ConnectError PermissionDenied, ResourceExhausted */
 function admit(
   principal: Principal,
   access: Exclude<Access, "open"> | undefined,
   { method: { name }, contextValues }: Head,
+  { tokens, onLimited }: CallerLimits,
 ): void {
-  const denied = denial(principal, access, name);
+  const limited = tokens?.take(principal);
+  if (limited) onLimited("api-token");
+  const denied = limited ? limitedError("api-token", limited) : denial(principal, access, name);
   if (denied) {
     contextValues.set(kDenied, principal);
     throw denied;

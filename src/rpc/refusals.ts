@@ -2,7 +2,7 @@ import type { DescField, DescMessage, DescMethod, DescOneof } from "@bufbuild/pr
 import { isFieldError } from "@bufbuild/protobuf/reflect";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Refusal, RefusedRequest } from "../transport/index.ts";
-import { addDetail, callError, reasonOfCode, toCallError } from "./errors.ts";
+import { addDetail, callError, reasonOfCode, toCallError, untraced } from "./errors.ts";
 import type { FieldViolation } from "./violations.ts";
 
 /** The maximum length of a transport error text that is passed on, in UTF-16 units. */
@@ -91,18 +91,9 @@ function retryLater(message: string, reason: string): ConnectError {
   return error;
 }
 
-/**
- * Made without a stack trace: capturing one would add a fifth to the cost of a refusal, exactly when the server is
- * overloaded.
- */
 function overloaded(): ConnectError {
-  const { stackTraceLimit } = Error;
-  Error.stackTraceLimit = 0;
-  try {
-    return retryLater("the server is overloaded: too many calls are in flight; try again later", "OVERLOADED");
-  } finally {
-    Error.stackTraceLimit = stackTraceLimit;
-  }
+  const message = "the server is overloaded: too many calls are in flight; try again later";
+  return untraced(() => retryLater(message, "OVERLOADED"));
 }
 
 function methodNotAllowed(httpMethod: string, allowed: readonly string[]): ConnectError {
