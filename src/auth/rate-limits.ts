@@ -106,6 +106,8 @@ export class RateLimits {
       usage.counted = total;
       usage.resetAt = performance.now() + resetMs;
       usage.sent = 0;
+      // It made room for another meanwhile.
+      if (!this.#usages.has(usage.key)) this.#counter.forget(usage.key);
       if (usage.waiting > 0) this.#send(usage);
     });
   }

@@ -1,4 +1,4 @@
-import { RateLimiterMemory, RateLimiterRedis } from "rate-limiter-flexible";
+import { type IRateLimiterOptions, RateLimiterMemory, RateLimiterRedis } from "rate-limiter-flexible";
 import type { Count, RateCounter, RateLimit } from "../domain/rate-limit.ts";
 import type { StoreClient } from "./client.ts";
 
@@ -17,9 +17,7 @@ export interface RateCounterOptions {
 export function rateCounter(client: StoreClient | undefined, { kind, limit }: RateCounterOptions): RateCounter {
   const options = { points: limit.max, duration: limit.windowSeconds, keyPrefix: `ug:rate:${kind}` };
   const memory = new RateLimiterMemory(options);
-  const limiter = client
-    ? new RateLimiterRedis({ ...options, storeClient: counting(client), insuranceLimiter: memory })
-    : memory;
+  const limiter = client ? inRedis(client, options, memory) : memory;
   return {
     // It counts, and leaves it to the caller what follows: `consume` would reject beyond the limit.
     add: async (key, amount): Promise<Count> => {
@@ -30,12 +28,17 @@ export function rateCounter(client: StoreClient | undefined, { kind, limit }: Ra
   };
 }
 
-/** What rate-limiter-flexible needs of ioredis: its script as a command, whose arguments are in a list. */
-function counting(client: StoreClient) {
-  return {
-    rlflxIncr: async ([key = "", ...args]: string[]): Promise<number[]> => {
-      const answer = await client.run("count", key, (redis) => redis.ugCount(key, ...args));
-      return answer.map(Number);
+/** Counts in Redis, and in memory when that fails, where the count goes on from what Redis told last. */
+function inRedis(client: StoreClient, options: IRateLimiterOptions, memory: RateLimiterMemory): RateLimiterRedis {
+  // What rate-limiter-flexible needs of ioredis: its script as a command, whose arguments are in a list.
+  const storeClient = {
+    rlflxIncr: async ([redisKey = "", ...args]: string[]): Promise<[number, number]> => {
+      const answer = await client.run("count", redisKey, (redis) => redis.ugCount(redisKey, ...args));
+      const [total, resetMs] = [Number(answer[0]), Number(answer[1])];
+      void memory.set(limiter.parseKey(redisKey), total, resetMs / 1000);
+      return [total, resetMs];
     },
   };
+  const limiter = new RateLimiterRedis({ ...options, storeClient, insuranceLimiter: memory });
+  return limiter;
 }
