@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { Redis } from "ioredis";
-import { closeLater } from "./opened.ts";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { ask, type TestRedis } from "./redis.ts";
 import { waitFor } from "./wait.ts";
 
 /** What clients send to a Redis. */
@@ -10,23 +11,35 @@ export interface Monitor {
    * scripts issue are among them.
    */
   commands(): Promise<string[]>;
+  close(): void;
 }
 
-/** Watches a Redis for the running test. */
-export async function newMonitor({ url }: { readonly url: string }): Promise<Monitor> {
-  const operator = new Redis(url).on("error", () => {});
-  const monitor = await operator.monitor();
-  closeLater(() => {
-    operator.disconnect();
-    monitor.disconnect();
-  });
+const WORD = /"((?:[^"\\]|\\.)*)"/g;
+
+/** Watches a Redis. Not by ioredis, which fails when commands come in the packet that says that it watches. */
+export async function openMonitor({ port }: Pick<TestRedis, "port">): Promise<Monitor> {
+  const socket = connect(port, "127.0.0.1");
+  await once(socket, "connect");
+  let unread = "";
+  let isWatching = false;
   let seen: string[] = [];
-  monitor.on("monitor", (_time: string, args: string[]) => seen.push(args.join(" ")));
+  socket.setEncoding("latin1");
+  socket.on("error", () => {});
+  socket.on("data", (text: string) => {
+    const lines = (unread + text).split("\r\n");
+    unread = lines.pop() ?? "";
+    for (const line of lines) {
+      if (isWatching) seen.push([...line.matchAll(WORD)].map(([, word]) => word).join(" "));
+      isWatching = true;
+    }
+  });
+  socket.write("MONITOR\r\n");
+  await waitFor("Redis is watched", () => isWatching);
   return {
     commands: async () => {
       // What comes before it has been sent before it.
       const mark = randomUUID();
-      await operator.ping(mark);
+      await ask({ port }, "PING", mark);
       const isMark = (command: string) => command.endsWith(mark);
       await waitFor("the monitor has seen the mark", () => seen.some(isMark));
       const end = seen.findIndex(isMark);
@@ -34,5 +47,6 @@ export async function newMonitor({ url }: { readonly url: string }): Promise<Mon
       seen = seen.slice(end + 1);
       return commands;
     },
+    close: () => socket.destroy(),
   };
 }
