@@ -1,3 +1,4 @@
+import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Authenticator } from "./auth/authenticator.ts";
 import { CREDENTIAL_HEADERS } from "./auth/credentials.ts";
 import type { ApiTokenStore, EnvironmentStore, StoreProbe, UserGroupStore } from "./domain/store.ts";
@@ -9,9 +10,11 @@ import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import { userEndpoint } from "./rest/user-route.ts";
 import { VERBS } from "./rest/verbs.ts";
+import { viewerEndpoint } from "./rest/viewer-route.ts";
 import { authorization, authorizationInterceptor, isOpen, METHODS } from "./rpc/access.ts";
 import { contextOf } from "./rpc/context.ts";
 import { deadlineInterceptor } from "./rpc/interceptors.ts";
+import { type CallerLimits, LIMIT_HEADERS } from "./rpc/limits.ts";
 import {
   type Observers,
   observeInterceptor,
@@ -31,6 +34,7 @@ export interface AppParts {
   readonly apiTokens: ApiTokenStore;
   readonly probe: StoreProbe;
   readonly authenticator: Authenticator;
+  readonly limits: CallerLimits;
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly corsOrigins: "*" | readonly string[];
@@ -70,22 +74,25 @@ export function createApp(parts: AppParts): App {
   const { logger, metrics, shutdownSignal } = parts;
   const observers: Observers = { logger, shutdownSignal, calls: (...of) => metrics.calls(...of) };
   prepareSeries(observers, METHODS, ["grpc", "grpc-web", "connect"]);
-  const restMethods = [...VERBS.values()].map(({ method }) => method);
+  const restMethods = [...[...VERBS.values()].map(({ method }) => method), ViewerService.method.resolveViewer];
   prepareSeries(observers, restMethods, ["rest"]);
   const probe = new SharedProbe(parts.probe);
-  const authorize = authorization(parts.authenticator);
+  const authorize = authorization(parts);
   const { health, readiness, exposition } = operations({
     ...parts,
     probe,
     metrics: (accept) => metrics.expose(formatOf(accept)),
   });
   const user = userEndpoint();
+  const viewer = viewerEndpoint();
 
   // The RPCs are served at their own paths: see rpc/routes.ts for their handlers, and rpc/access.ts for who may call
   // them. These endpoints are served beside them:
   const servedEndpoints: readonly ServedEndpoint[] = [
     { path: "/api/user", audience: "callers", endpoint: user },
     { path: "/api/user/", audience: "callers", endpoint: user },
+    { path: "/api/viewer", audience: "callers", endpoint: viewer },
+    { path: "/api/viewer/", audience: "callers", endpoint: viewer },
     { path: "/healthz", audience: "operators", endpoint: health },
     { path: "/readyz", audience: "operators", endpoint: readiness },
     { path: "/metrics", audience: "operators", endpoint: exposition },
@@ -119,7 +126,7 @@ export function createApp(parts: AppParts): App {
     cors: {
       origins: parts.corsOrigins,
       requestHeaders: [...CREDENTIAL_HEADERS, REQUEST_ID_HEADER],
-      responseHeaders: [REQUEST_ID_HEADER, "retry-after"],
+      responseHeaders: [REQUEST_ID_HEADER, "retry-after", ...LIMIT_HEADERS],
     },
     readMaxBytes: MAX_MESSAGE_BYTES,
     jsonOptions: JSON_OPTIONS,

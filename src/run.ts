@@ -15,6 +15,7 @@ import "./hardening.ts";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
+import { openLimits } from "./open-limits.ts";
 import { requireListenPermission } from "./permissions.ts";
 import { RedisApiTokens } from "./store/api-tokens.ts";
 import type { StoreClient } from "./store/client.ts";
@@ -73,7 +74,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
     lifecycle.onClose("streams", endStreams);
     const listening = { url: port.url, metricsUrl, generatedTokens };
     if (cluster.isWorker) {
-      logger.debug({ url: port.url, pid: process.pid }, "worker listening");
+      logger.debug({ url: port.url }, "worker listening");
       notifySupervisor({ kind: "listening", url: port.url, metricsUrl });
     } else announce(log, listening);
     return { ...listening, close };
@@ -135,6 +136,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     setMaxListeners(0, shutdown.signal);
     const app = createApp({
       ...config,
+      limits: openLimits(config, { client: config.redisUrl === undefined ? undefined : client, metrics }),
       store,
       environments,
       apiTokens: apiTokenStore,

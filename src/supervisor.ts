@@ -131,7 +131,8 @@ export class Supervisor {
       this.#start.reject(new WorkersFailed(exit.reason ?? `workers end before they listen (${how})`));
       return;
     }
-    this.#log.logger.error(exit, "a worker ended; starting another");
+    const { pid, ...how } = exit;
+    this.#log.logger.error({ worker_pid: pid, ...how }, "a worker ended; starting another");
     const delay = performance.now() - started < RESTART_DELAY_MS ? RESTART_DELAY_MS : 0;
     const timer = setTimeout(() => {
       this.#timers.delete(timer);

@@ -2,6 +2,7 @@ import type { DescMethodStreaming, DescMethodUnary, Message } from "@bufbuild/pr
 import { Code, ConnectError } from "@connectrpc/connect";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
+import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import { newUserGroupToken } from "../src/domain/token.ts";
 import { VERBS } from "../src/rest/verbs.ts";
 import { METHODS } from "../src/rpc/access.ts";
@@ -116,10 +117,14 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
   });
 
   it.each(CALLERS)("%s may do so over REST", async (caller) => {
-    for (const [verb, { method }] of VERBS) {
+    const endpoints = [...VERBS].map(([verb, { method }]) => ["/api/user", verb, method] as const);
+    for (const [path, verb, method] of [
+      ...endpoints,
+      ["/api/viewer", "POST", ViewerService.method.resolveViewer] as const,
+    ]) {
       const headers = { ...headersOf(caller), "content-type": "application/json" };
       // A body that is not even JSON: who is not let in is told nothing of it.
-      const answer = await fetch(`${server.url}/api/user`, {
+      const answer = await fetch(server.url + path, {
         method: verb,
         headers,
         ...(verb !== "GET" && { body: "{" }),

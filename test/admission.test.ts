@@ -25,6 +25,7 @@ const WAYS: readonly WayIn[] = [
     ...{ name: `REST ${method}`, method, path: "/api/user", type: "application/json" },
     ...{ protocol: "rest" as const, http: [1, 2] as const },
   })),
+  { ...rpc("REST viewer", "application/json", "rest"), path: "/api/viewer" },
   rpc("Connect JSON", "application/json", "connect"),
   rpc("Connect binary", "application/proto", "connect"),
   { ...rpc("gRPC", "application/grpc+proto", "grpc"), http: [2] },
@@ -36,7 +37,7 @@ const WAYS: readonly WayIn[] = [
   { ...rpc("gRPC of another kind", "application/grpc+thrift", "grpc"), http: [2] },
 ];
 
-function rpc(name: string, type: string | undefined, protocol: "connect" | "grpc" | "grpc-web"): WayIn {
+function rpc(name: string, type: string | undefined, protocol: WayIn["protocol"]): WayIn {
   return { name, method: "POST", path: GET_PATH, type, protocol, http: [1, 2] };
 }
 
@@ -116,7 +117,9 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
         server.log().find((found) => found["request_id"] === requestId),
       );
       expect(line).toMatchObject({ level: "debug", code: "unauthenticated", protocol: way.protocol });
-      expect(line["method"]).toMatch(/^usergroup\.v1\.UserGroupService\/(Get|Update|Rotate)UserGroup/);
+      expect(line["method"]).toMatch(
+        /^usergroup\.v1\.(UserGroupService\/(Get|Update|Rotate)UserGroup|ViewerService\/ResolveViewer)/,
+      );
     });
   }
 

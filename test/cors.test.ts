@@ -40,6 +40,8 @@ const EXPOSED_HEADERS = [
   "connect-content-encoding",
   "x-request-id",
   "retry-after",
+  "ratelimit",
+  "ratelimit-policy",
 ];
 
 /** Origins that are not listed, some of which look like one that is. */
@@ -276,12 +278,15 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     });
   });
 
-  it.each([["/api/user"], ["/metrics"], ["/healthz"], ["/nowhere"]])("keeps %s from other origins", async (path) => {
-    for (const method of ["GET", "PUT", "POST"]) {
-      const answer = await ask(servers.any, preflight(path, method), LISTED);
-      expect(answer.status).toBeGreaterThanOrEqual(404);
-      expect(corsOf(answer)).toEqual(NOTHING);
-    }
-    expect(corsOf(await ask(servers.any, { path }, LISTED))).toEqual(NOTHING);
-  });
+  it.each([["/api/user"], ["/api/viewer"], ["/metrics"], ["/healthz"], ["/nowhere"]])(
+    "keeps %s from other origins",
+    async (path) => {
+      for (const method of ["GET", "PUT", "POST"]) {
+        const answer = await ask(servers.any, preflight(path, method), LISTED);
+        expect(answer.status).toBeGreaterThanOrEqual(404);
+        expect(corsOf(answer)).toEqual(NOTHING);
+      }
+      expect(corsOf(await ask(servers.any, { path }, LISTED))).toEqual(NOTHING);
+    },
+  );
 });

@@ -79,6 +79,24 @@ const DEEP_ELSEWHERE: typeof DEEP = [
   ["400,000 levels in an unknown field", `{"user_group_id":"a","x":${"[".repeat(400_000)}${"]".repeat(400_000)}}`],
 ];
 
+/** Bodies that ask for no viewer, and the fields that are named to whoever sent them. */
+const NO_VIEWER: readonly (readonly [title: string, body: string | Buffer, fields?: readonly string[]])[] = [
+  ["a form", "token=a"],
+  ["a JSON text that is cut", '{"token":"a"'],
+  ["two JSON texts", '{"token":"a"}{}'],
+  ["an array", '["a"]'],
+  ["null", "null"],
+  ["bytes that are not UTF-8", Buffer.from('{"token":"a\xff"}', "latin1")],
+  ["UTF-16", Buffer.from('{"token":"a"}', "utf16le")],
+  ["a token twice", '{"token":"a","token":"b"}'],
+  ["a token twice, once escaped", '{"token":"a","to\\u006ben":"b"}'],
+  ["another key twice", '{"token":"a","x":{"y":1,"y":2}}'],
+  ["a number", '{"token":1}', ["token"]],
+  ["an object", '{"token":{"toString":"a"}}', ["token"]],
+  ["a list", '{"token":["a"]}', ["token"]],
+  ["half of a surrogate pair", '{"token":"\\ud800"}', ["token"]],
+];
+
 /** Properties that are kept exactly. */
 const KEPT: readonly string[] = [
   '{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}},"toString":1,"hasOwnProperty":null}',
@@ -95,6 +113,8 @@ describe.each(RUNTIMES)("JSON on %s", (runtime) => {
 
   const headers = () => ({ authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" });
   const rest = (body: string | Buffer) => http1(server.url, "/api/user", { headers: headers(), body });
+  const viewer = (body: string | Buffer) =>
+    http1(server.url, "/api/viewer", { method: "POST", headers: headers(), body });
   const connect = (body: string | Buffer) => http1(server.url, GET_PATH, { method: "POST", headers: headers(), body });
 
   it.each(REFUSED.map((refusal) => [refusal[0], refusal] as const))("refuses %s", async (_title, refusal) => {
@@ -102,6 +122,17 @@ describe.each(RUNTIMES)("JSON on %s", (runtime) => {
     const expected = { status: 400, code: "invalid_argument", reason };
     expectRestError(await rest(body), { ...expected, fields });
     expectConnectError(await connect(body), "invalid_argument", reason);
+  });
+
+  it.each(NO_VIEWER.map((row) => [row[0], row] as const))("refuses %s to the viewer's route", async (_title, row) => {
+    const [, body, fields = []] = row;
+    expectRestError(await viewer(body), { status: 400, code: "invalid_argument", reason: "MALFORMED_REQUEST", fields });
+  });
+
+  it.each([...DEEP, ...DEEP_ELSEWHERE])("the viewer's route passes over or refuses %s", async (_title, body) => {
+    const answer = await viewer(Buffer.from(body.toString().replace("user_group_id", "token")));
+    expect([200, 400], answer.body.toString().slice(0, 300)).toContain(answer.status);
+    expect(answer.body.toString()).not.toMatch(/RangeError|stack|recursion/i);
   });
 
   it.each(DEEP)("refuses %s", async (_title, body) => {

@@ -56,7 +56,7 @@ describeWithRedis("three workers", () => {
     process.kill(victim, "SIGKILL");
     await waitFor("they listen", () => server.says("listening").length === 1);
     expect(server.says("listening")[0]).toMatchObject({ workers: 3, url: expect.stringContaining("http://") });
-    expect(server.says("a worker ended; starting another")[0]).toMatchObject({ pid: victim, signal: "SIGKILL" });
+    expect(server.says("a worker ended; starting another")[0]).toMatchObject({ worker_pid: victim, signal: "SIGKILL" });
     expect(server.workers()).toHaveLength(3);
     server.signal("SIGTERM");
     expect(await server.exited()).toBe(0);

@@ -22,12 +22,12 @@ export class ApiTokens implements Authenticator {
     this.#issued = issued;
   }
 
-  authenticate(token: string): Authenticated | Promise<Authenticated> {
+  authenticate(token: string, mayLookUp?: () => boolean): Authenticated | Promise<Authenticated> {
     if (looksLikeUserGroupToken(token)) return undefined;
     const digest = apiTokenDigest(token);
     const known = this.#static.get(digest) ?? this.#issued.cached(digest);
     if (known !== undefined) return known;
     // What cannot be an issued token costs the store nothing.
-    return isIntactApiToken(token) ? this.#issued.look(digest) : undefined;
+    return isIntactApiToken(token) ? this.#issued.look(digest, mayLookUp) : undefined;
   }
 }

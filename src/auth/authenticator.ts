@@ -31,6 +31,11 @@ export type Authenticated = Principal | undefined;
 
 /** Authenticates API tokens. */
 export interface Authenticator {
-  /** Answers at once when it need not wait. Rejects with StoreUnavailable or RecordUnreadable. */
-  authenticate(token: string): Authenticated | Promise<Authenticated>;
+  /**
+   * Answers at once when it need not wait. Rejects with StoreUnavailable or RecordUnreadable.
+   *
+   * @param mayLookUp asked before the store is, for a token that was never seen to be good: when it says no, the token
+   *   counts as unknown. Default: yes
+   */
+  authenticate(token: string, mayLookUp?: () => boolean): Authenticated | Promise<Authenticated>;
 }

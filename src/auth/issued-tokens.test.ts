@@ -150,6 +150,45 @@ describe("issued tokens", () => {
     expect(reads).toHaveLength(5);
   });
 
+  it.each([CACHE_MS, 0])(
+    "that were never seen to be good are read only if they may be, cached for %i ms",
+    async (ms) => {
+      const { issued, reads, call } = open(ms);
+      const never = () => false;
+      expect(issued.look("new", never)).toBeUndefined();
+      expect(reads).toEqual([]);
+      await call("good", valid());
+      await call("bad", undefined);
+      for (const forget of [() => vi.advanceTimersByTime(CACHE_MS), () => issued.missed()]) {
+        forget();
+        const looked = issued.look("good", never);
+        expect(looked).toBeInstanceOf(Promise);
+        reads.at(-1)?.answer(valid());
+        expect(await looked).toMatchObject({ id: "a" });
+      }
+      const { length } = reads;
+      expect(issued.look("bad", never)).toBeUndefined();
+      issued.revoked("good");
+      expect(issued.look("good", never)).toBeUndefined();
+      expect(reads).toHaveLength(length);
+      // One that has turned out to be bad is no exception any more.
+      await call("good", valid());
+      vi.advanceTimersByTime(CACHE_MS);
+      await call("good", undefined);
+      vi.advanceTimersByTime(CACHE_MS);
+      expect(issued.look("good", never)).toBeUndefined();
+    },
+  );
+
+  it("that are being read anyway cost nothing more", async () => {
+    const { issued, reads } = open();
+    const first = issued.look("d");
+    const second = issued.look("d", () => false);
+    reads[0]?.answer(valid());
+    expect(await second).toBe(await first);
+    expect(reads).toHaveLength(1);
+  });
+
   it("have their use noted at most once a minute", async () => {
     const { issued, note, call } = open(120_000);
     await call("d", valid());

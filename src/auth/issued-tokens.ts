@@ -6,11 +6,13 @@ import type { TokenUses } from "./token-uses.ts";
 /** How many API tokens are cached, and how many digests of unknown ones. A worker serves far fewer of the former. */
 const MAX_CACHED = 10_000;
 
+const always = () => true;
+
 /** A cached API token. Times are of `performance.now()`. */
 interface Entry {
   readonly principal: BoundPrincipal;
-  /** When it must be read again. */
-  readonly until: number;
+  /** When it must be read again. It is kept then, for it may be read again whoever presents it. */
+  until: number;
   /** When its use is to be noted next. */
   noteAt: number;
 }
@@ -55,15 +57,18 @@ export class IssuedTokens implements RevocationListener {
     return entry.principal;
   }
 
-  /** The principal of an API token that is not cached; concurrent calls share one read. Rejects as the store does. */
-  look(digest: string): Authenticated | Promise<Authenticated> {
-    const { cacheMs } = this.#parts;
-    // A read that began before this call may be older than the call, which is too old where nothing may be cached.
-    if (cacheMs === 0) return this.#read(digest);
+  /**
+   * The principal of an API token that is not cached; concurrent calls share one read. Rejects as the store does.
+   *
+   * @param mayLookUp whether a token that was never seen to be good may be read
+   */
+  look(digest: string, mayLookUp: () => boolean = always): Authenticated | Promise<Authenticated> {
     const until = this.#unknown.get(digest);
     if (until !== undefined && performance.now() < until) return undefined;
-    const reading = this.#readings.get(digest);
+    // A read that began before this call may be older than the call, which is too old where nothing may be cached.
+    const reading = this.#parts.cacheMs === 0 ? undefined : this.#readings.get(digest);
     if (reading) return reading.answer;
+    if (!this.#known.has(digest) && !mayLookUp()) return undefined;
     return this.#share(digest);
   }
 
@@ -76,7 +81,7 @@ export class IssuedTokens implements RevocationListener {
   }
 
   missed(): void {
-    this.#known.clear();
+    for (const entry of this.#known.values()) entry.until = Number.NEGATIVE_INFINITY;
     for (const reading of this.#readings.values()) reading.isStale = true;
     this.#readings.clear();
   }
@@ -93,7 +98,7 @@ export class IssuedTokens implements RevocationListener {
   }
 
   /** @param isFresh whether no revocation came since the read began */
-  async #read(digest: string, isFresh = () => false): Promise<Authenticated> {
+  async #read(digest: string, isFresh: () => boolean): Promise<Authenticated> {
     const asked = performance.now();
     const found = await this.#parts.store.find(digest);
     const until = asked + this.#parts.cacheMs;

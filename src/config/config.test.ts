@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
+import { parseNetwork } from "../domain/client-address.ts";
 import { newUserGroupToken } from "../domain/token.ts";
 import { type Config, ConfigError, DEFAULTS, type Environ, loadConfig, type Setting } from "./config.ts";
 
@@ -54,6 +55,9 @@ describe("the defaults", () => {
     metricsPort: undefined,
     reflection: true,
     maxConnections: 4096,
+    rateLimit: undefined,
+    authFailureLimit: { max: 60, windowSeconds: 60 },
+    trustedProxies: [],
     corsOrigins: [],
     tls: undefined,
     logLevel: "info",
@@ -149,6 +153,14 @@ const GOOD: readonly Good[] = [
     "corsOrigins",
     ["https://a.example", "http://127.0.0.1:3000"],
   ],
+  ["RATE_LIMIT", "1/1s", "rateLimit", { max: 1, windowSeconds: 1 }],
+  ["RATE_LIMIT", "1000000000/24h", "rateLimit", { max: 1_000_000_000, windowSeconds: 86_400 }],
+  ["AUTH_FAILURE_LIMIT", "5/2m", "authFailureLimit", { max: 5, windowSeconds: 120 }],
+  ["AUTH_FAILURE_LIMIT", "off", "authFailureLimit", undefined],
+  [
+    ...(["TRUSTED_PROXIES", "10.0.0.0/8, fd00::/8,192.0.2.7", "trustedProxies"] as const),
+    ["10.0.0.0/8", "fd00::/8", "192.0.2.7"].map((text) => parseNetwork(text) ?? expect.fail(text)),
+  ],
   ["LOG_LEVEL", "silent", "logLevel", "silent"],
   ["LOG_LEVEL", "trace", "logLevel", "trace"],
   ["SHUTDOWN_TIMEOUT", "0s", "shutdownTimeoutMs", 0],
@@ -243,6 +255,12 @@ const BAD: { readonly [name in Setting]: readonly string[] } = {
   METRICS_PORT: ["-1", "65536", "http"],
   REFLECTION: ["true", "0", "ON"],
   MAX_CONNECTIONS: ["0", "-1", "many"],
+  RATE_LIMIT: [
+    ...["on", "100", "100/", "/1s", "100/10", "0/1s", "-1/1s", "1.5/1s", "1e3/1s", "1000000001/1s", "100/10s/2"],
+    ...["100/999ms", "100/1500ms", "100/25h", "100 / 10s", "100/10s,", "OFF"],
+  ],
+  AUTH_FAILURE_LIMIT: ["0/1m", "none", "60/1m "],
+  TRUSTED_PROXIES: ["proxy.example.com", "10.0.0.0/33", "10.0.0.0/8,", "10.0.0.0/8;fd00::/8", "10.1", "::/129", "*"],
   CORS_ORIGINS: [
     "app.example.com",
     "https://app.example.com/",

@@ -1,4 +1,6 @@
+import type { Network } from "../domain/client-address.ts";
 import type { EnvironmentName } from "../domain/environment.ts";
+import type { RateLimit } from "../domain/rate-limit.ts";
 import * as parse from "./parse.ts";
 import { readRedisCa, readTls } from "./tls.ts";
 
@@ -52,6 +54,12 @@ export interface Config {
   readonly reflection: boolean;
   /** How many connections a worker keeps open at once. */
   readonly maxConnections: number;
+  /** How often the bearer of an API token may call; undefined: as often as it likes. */
+  readonly rateLimit: RateLimit | undefined;
+  /** How often a client may fail to authenticate; undefined: as often as it likes. */
+  readonly authFailureLimit: RateLimit | undefined;
+  /** Whose `X-Forwarded-For` names their clients. */
+  readonly trustedProxies: readonly Network[];
   readonly corsOrigins: "*" | readonly string[];
   readonly tls: TlsConfig | undefined;
   readonly logLevel: LogLevel;
@@ -93,6 +101,9 @@ export const DEFAULTS = {
   METRICS_PORT: "",
   REFLECTION: "on",
   MAX_CONNECTIONS: "4096",
+  RATE_LIMIT: "off",
+  AUTH_FAILURE_LIMIT: "60/1m",
+  TRUSTED_PROXIES: "",
   CORS_ORIGINS: "",
   TLS_CERT_FILE: "",
   TLS_KEY_FILE: "",
@@ -185,6 +196,9 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     metricsPort: read("METRICS_PORT", (text) => parse.integer(text, { min: 0, max: 65_535 }), undefined),
     reflection: read("REFLECTION", parse.onOff, true),
     maxConnections: read("MAX_CONNECTIONS", (text) => parse.integer(text, { min: 1, max: 1_000_000 }), 1),
+    rateLimit: read("RATE_LIMIT", parse.rateLimit, undefined),
+    authFailureLimit: read("AUTH_FAILURE_LIMIT", parse.rateLimit, undefined),
+    trustedProxies: read("TRUSTED_PROXIES", parse.networks, []),
     corsOrigins: read("CORS_ORIGINS", parse.origins, []),
     tls: readTls(given, faults),
     logLevel: read("LOG_LEVEL", parse.logLevel, "info"),

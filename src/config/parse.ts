@@ -1,4 +1,6 @@
+import { type Network, parseNetwork } from "../domain/client-address.ts";
 import { parseEnvironmentName } from "../domain/environment.ts";
+import type { RateLimit } from "../domain/rate-limit.ts";
 import { looksLikeUserGroupToken } from "../domain/token.ts";
 import { readRedisUrl } from "../store/redis-url.ts";
 import type { ApiTokenSetting, LogLevel, TokenKeySetting } from "./config.ts";
@@ -33,6 +35,34 @@ export function integer(text: string, limits: { min: number; max: number }): num
     throw new SettingError(`must be a whole number from ${limits.min} to ${limits.max}`);
   }
   return value;
+}
+
+/** How many calls, and how many seconds, a limit may name. */
+const MAX_RATE = { calls: 1_000_000_000, windowMs: 86_400_000 };
+
+/** Parses `CALLS/DURATION`, such as `1000/10s`, in whole seconds, or `off`. @throws SettingError */
+export function rateLimit(text: string): RateLimit | undefined {
+  if (text === "off") return undefined;
+  const [calls = "", window = "", ...rest] = text.split("/");
+  try {
+    const max = integer(calls, { min: 1, max: MAX_RATE.calls });
+    const windowMs = duration(window, { min: 1000, max: MAX_RATE.windowMs });
+    if (rest.length === 0 && windowMs % 1000 === 0) return { max, windowSeconds: windowMs / 1000 };
+  } catch (error) {
+    if (!(error instanceof SettingError)) throw error;
+  }
+  throw new SettingError(
+    "must be off, or CALLS/DURATION such as 1000/10s: 1 to 1,000,000,000 calls in whole seconds, up to 24h",
+  );
+}
+
+/** Parses a comma list of addresses and networks. @throws SettingError */
+export function networks(text: string): Network[] {
+  return text.split(",").map((entry) => {
+    const network = parseNetwork(entry.trim());
+    if (!network) throw new SettingError("must be a comma list of addresses and networks, such as 10.0.0.0/8,fd00::/8");
+    return network;
+  });
 }
 
 /** Validates a URL of Redis. Refuses parts that would be ignored, such as a query. @throws SettingError */

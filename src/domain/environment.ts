@@ -40,6 +40,11 @@ export function parseEnvironmentName(text: string): EnvironmentName | undefined 
   return { name, tag };
 }
 
+/** Formats what `parseEnvironmentName` parses: an environment as people read it. */
+export function formatEnvironmentName({ name, tag }: EnvironmentName): string {
+  return tag === undefined ? name : `${name}/${tag}`;
+}
+
 /** Formats an environment as `ENV/TAG`; nothing follows the slash when it is untagged. */
 export function environmentPath(environment: EnvironmentName): string {
   return `${environment.name}/${environment.tag ?? ""}`;

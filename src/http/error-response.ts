@@ -8,7 +8,16 @@ const ETAG_MISMATCH = "ETAG_MISMATCH";
 
 /** Whether a call failed because the group's etag did not match. */
 export function isMismatch(failure: unknown): boolean {
-  return failure instanceof ConnectError && failure.findDetails(ErrorInfoSchema)[0]?.reason === ETAG_MISMATCH;
+  return hasReason(failure, ETAG_MISMATCH);
+}
+
+/** Whether a call failed because no group has the user group token, now or on its grace. */
+export function isUnknownToken(failure: unknown): failure is ConnectError {
+  return hasReason(failure, "TOKEN_NOT_FOUND");
+}
+
+function hasReason(failure: unknown, reason: string): failure is ConnectError {
+  return failure instanceof ConnectError && failure.findDetails(ErrorInfoSchema)[0]?.reason === reason;
 }
 
 /** The response for an error over plain HTTP. */

@@ -45,7 +45,8 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
   };
   const options = {
     level,
-    base: null,
+    // Workers write to one output.
+    base: { pid: process.pid },
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
   };

@@ -33,6 +33,12 @@ export class Metrics {
     labelNames: ["operation"],
     registers: [this.#registry],
   });
+  readonly #limited = new Counter({
+    name: "ugs_limited_total",
+    help: "Calls that were refused because a limit was reached, by limit",
+    labelNames: ["limit"],
+    registers: [this.#registry],
+  });
   /** Keeps the observe function of each operation, because prom-client hashes labels more slowly. */
   readonly #storeChildren = new Map<string, (seconds: number) => void>();
   readonly #exposing = new Map<MetricsFormat, Promise<Exposition | undefined>>();
@@ -60,6 +66,13 @@ export class Metrics {
       this.#storeChildren.set(operation, observe);
     }
     observe(seconds);
+  }
+
+  /** Counts the calls that a limit refuses. Its counter exists from now on. @returns counts one */
+  limited(limit: string): () => void {
+    const counter = this.#limited.labels(limit);
+    counter.inc(0);
+    return () => counter.inc();
   }
 
   /**

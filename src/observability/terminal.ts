@@ -5,7 +5,8 @@
  * @param line JSON, as in the log elsewhere
  */
 export function terminalLine(line: string): string {
-  const { time, level, msg, ...fields } = JSON.parse(line) as { [field: string]: unknown };
+  // A person reads one process.
+  const { time, level, msg, pid: _, ...fields } = JSON.parse(line) as { [field: string]: unknown };
   const shown = Object.entries(fields).map(([name, value]) => ` ${name}=${printable(JSON.stringify(value))}`);
   const clock = new Date(String(time)).toTimeString().slice(0, 8);
   return `${clock} ${String(level).toUpperCase().padEnd(5)} ${String(msg)}${shown.join("")}\n`;

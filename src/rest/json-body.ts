@@ -2,8 +2,20 @@ import { fromJsonString } from "@bufbuild/protobuf";
 import { StructSchema } from "@bufbuild/protobuf/wkt";
 import type { Json, JsonObject } from "../domain/user-group.ts";
 import { malformed, refusedJson } from "../rpc/refusals.ts";
+import { type HeaderRecord, headerValue, RequestRefused } from "../transport/index.ts";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+/** Responses from this size on are compressed, in bytes. */
+export const COMPRESS_MIN_BYTES = 1024;
+
+const JSON_TYPE = /^application\/json *(?:;|$)/i;
+
+/** Refuses a content type that is not JSON's; a missing one counts as JSON. @throws RequestRefused */
+export function requireJson(headers: HeaderRecord): void {
+  const contentType = headerValue(headers, "content-type");
+  if (contentType !== null && !JSON_TYPE.test(contentType)) throw new RequestRefused({ kind: "content-type" });
+}
 
 /**
  * Parses a body as a JSON object; an empty body gives an empty object.

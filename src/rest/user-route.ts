@@ -5,20 +5,14 @@ import { malformed, refusedJson } from "../rpc/refusals.ts";
 import {
   type Endpoint,
   type EndpointMethod,
-  type HeaderRecord,
   type HttpRequest,
   headerValue,
   type Invoke,
-  RequestRefused,
   requireStrictJson,
 } from "../transport/index.ts";
-import { parseBody } from "./json-body.ts";
+import { COMPRESS_MIN_BYTES, parseBody, requireJson } from "./json-body.ts";
 import { VERBS, type Verb, type VerbRequest } from "./verbs.ts";
 
-/** Responses from this size on are compressed, in bytes. */
-const COMPRESS_MIN_BYTES = 1024;
-
-const JSON_TYPE = /^application\/json *(?:;|$)/i;
 /** One entity tag of a list, with the comma or end that follows it (RFC 9110, 8.8.3 and 5.6.1). */
 const ETAG = /[\t ,]*(W\/)?"([\x21\x23-\x7e]*)"[\t ]*(?:,[\t ,]*|$)/y;
 
@@ -75,11 +69,6 @@ async function callUntilMatch(
     if (etag === undefined || !isMismatch(failure)) throw failure;
     return callUntilMatch(invoke, Object.assign(message, { etag }), others);
   }
-}
-
-function requireJson(headers: HeaderRecord): void {
-  const contentType = headerValue(headers, "content-type");
-  if (contentType !== null && !JSON_TYPE.test(contentType)) throw new RequestRefused({ kind: "content-type" });
 }
 
 /** Reads a request. @throws RequestRefused, ConnectError InvalidArgument */

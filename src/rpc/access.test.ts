@@ -19,7 +19,10 @@ it("nobody may call a method without a policy", () => {
   const method = { name: "Forgotten" } as DescMethod;
   const header = new Headers({ authorization: "Token 0123456789abcdef" });
   const contextValues = createContextValues();
-  const authorize = authorization({ authenticate: () => ROOT });
+  const authorize = authorization({
+    authenticator: { authenticate: () => ROOT },
+    limits: { tokens: undefined, failures: undefined, onLimited: () => {} },
+  });
   expect(() => authorize({ method, header, contextValues })).toThrow(
     expect.objectContaining({ code: Code.PermissionDenied }),
   );

@@ -6,11 +6,12 @@ import { ServerReflection as ReflectionV1Alpha } from "../../gen/grpc/reflection
 import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
-import type { Authenticator, Principal } from "../auth/authenticator.ts";
+import type { Principal } from "../auth/authenticator.ts";
 import type { Role } from "../domain/api-token.ts";
-import { kPrincipal } from "./context.ts";
-import { authenticate } from "./credentials.ts";
+import { kDenied, kPrincipal } from "./context.ts";
+import { type Authentication, authenticate, type Caller } from "./credentials.ts";
 import { callError } from "./errors.ts";
+import { type CallerLimits, limitedError } from "./limits.ts";
 
 /**
  * Who may call a method: anyone (`open`); the bearers of API tokens with this role or a higher one; or the bearer of
@@ -76,39 +77,57 @@ export function mayCreate({ role }: Principal): boolean {
 const RANK: { readonly [role in Principal["role"]]: number } = { resolve: 0, read: 1, manage: 2, admin: 3, root: 4 };
 
 /** The parts of a call that authorization needs. */
-type Head = Pick<Parameters<Parameters<Interceptor>[0]>[0], "method" | "header" | "contextValues">;
+type Head = Pick<Parameters<Parameters<Interceptor>[0]>[0], "method" | "header" | "contextValues"> & Caller;
 
 /**
  * Authorizes calls by their headers, and stores the principal in the context values: at once when its API token need not
- * be read. Throws ConnectError Unauthenticated or PermissionDenied; rejects with them, or with the store's failure.
+ * be read. Throws ConnectError Unauthenticated, PermissionDenied or ResourceExhausted; rejects with them, or with the
+ * store's failure.
  */
-export function authorization(authenticator: Authenticator): (call: Head) => void | Promise<void> {
+export function authorization(authentication: Authentication): (call: Head) => void | Promise<void> {
+  const { limits } = authentication;
   return (call) => {
     const access = accessTo(call.method);
     if (access === "open") return undefined;
-    const principal = authenticate(authenticator, call.header);
+    const principal = authenticate(authentication, call);
     return principal instanceof Promise
-      ? principal.then((known) => admit(known, access, call))
-      : admit(principal, access, call);
+      ? principal.then((known) => admit(known, access, call, limits))
+      : admit(principal, access, call, limits);
   };
 }
 
-/** @throws ConnectError PermissionDenied */
+/** @throws ConnectError PermissionDenied, ResourceExhausted */
 function admit(
   principal: Principal,
   access: Exclude<Access, "open"> | undefined,
   { method: { name }, contextValues }: Head,
+  { tokens, onLimited }: CallerLimits,
 ): void {
-  const { role } = principal;
+  const limited = tokens?.take(principal);
+  if (limited) onLimited("api-token");
+  const denied = limited ? limitedError("api-token", limited) : denial(principal, access, name);
+  if (denied) {
+    contextValues.set(kDenied, principal);
+    throw denied;
+  }
+  contextValues.set(kPrincipal, principal);
+}
+
+/** Why a caller may not call a method; undefined when it may. */
+function denial(
+  { role }: Principal,
+  access: Exclude<Access, "open"> | undefined,
+  name: string,
+): ConnectError | undefined {
   if (access === undefined)
-    throw callError(Code.PermissionDenied, `nobody may call ${name}`, { reason: "ROLE_TOO_LOW" });
-  if (RANK[role] < RANK[access]) throw roleTooLow(role, access, name);
+    return callError(Code.PermissionDenied, `nobody may call ${name}`, { reason: "ROLE_TOO_LOW" });
+  if (RANK[role] < RANK[access]) return roleTooLow(role, access, name);
   // Nothing in such a request names an environment, and a guess would act on the wrong one.
   if (role === "root" && RANK[access] < RANK.admin) {
     const message = `ADMIN_TOKEN is bound to no environment, which ${name} acts on; use an API token of an environment, made with CreateApiToken`;
-    throw callError(Code.PermissionDenied, message, { reason: "ENVIRONMENT_TOKEN_REQUIRED" });
+    return callError(Code.PermissionDenied, message, { reason: "ENVIRONMENT_TOKEN_REQUIRED" });
   }
-  contextValues.set(kPrincipal, principal);
+  return undefined;
 }
 
 function roleTooLow(role: string, access: string, name: string): ConnectError {

@@ -8,6 +8,9 @@ export type WireProtocol = "grpc" | "grpc-web" | "connect" | "rest";
 /** The protocol of the call; set by the transport. */
 export const kProtocol = createContextKey<WireProtocol>("connect", { description: "wire protocol" });
 
+/** Who was calling when authorization denied the call, for the log alone. */
+export const kDenied = createContextKey<Principal | undefined>(undefined, { description: "denied principal" });
+
 /** The initial context values of a call. @param protocolName as the transport names it */
 export function contextOf(protocolName: string): ContextValues {
   const values = createContextValues();

@@ -1,39 +1,79 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
 import type { Authenticated, Authenticator, Principal } from "../auth/authenticator.ts";
 import { CREDENTIAL_HEADERS, tokenFromHeader } from "../auth/credentials.ts";
+import type { Origin } from "../domain/client-address.ts";
 import { callError } from "./errors.ts";
+import { type CallerLimits, limitedError } from "./limits.ts";
+
+/** What is known of a caller before it is authenticated. */
+export interface Caller {
+  readonly header: Headers;
+  /** The address of its connection; empty when it is not known. Default: not known. */
+  readonly peerAddress?: () => string;
+}
+
+/** How callers are authenticated. */
+export interface Authentication {
+  readonly authenticator: Authenticator;
+  readonly limits: CallerLimits;
+}
 
 /**
  * Authenticates the API token in the headers, at once when that need not wait. Throws ConnectError Unauthenticated, whose
- * message says what to do; rejects with it, or with the store's failure.
+ * message says what to do, or ResourceExhausted when the caller's address has failed too often; rejects with these, or
+ * with the store's failure.
  */
-export function authenticate(authenticator: Authenticator, header: Headers): Principal | Promise<Principal> {
-  const found = authenticator.authenticate(presentedToken(header));
+export function authenticate(authentication: Authentication, caller: Caller): Principal | Promise<Principal> {
+  const { authenticator, limits } = authentication;
+  const token = presentedToken(caller.header);
+  if (typeof token !== "string") throw denied(token, caller, limits);
+  const { failures } = limits;
+  const found = authenticator.authenticate(token, failures && (() => failures.mayLookUp(originOf(caller))));
+  const requireKnown = (principal: Authenticated): Principal => {
+    if (!principal) throw denied(UNKNOWN, caller, limits);
+    return principal;
+  };
   return found instanceof Promise ? found.then(requireKnown) : requireKnown(found);
 }
 
-/** @throws ConnectError Unauthenticated */
-function requireKnown(found: Authenticated): Principal {
-  if (!found) throw unauthenticated("API_TOKEN_UNKNOWN", UNKNOWN_TOKEN);
-  return found;
+/** What is wrong with the credentials of a call. */
+interface Fault {
+  readonly reason: string;
+  readonly message: string;
 }
 
-const UNKNOWN_TOKEN = "the API token is unknown, revoked or expired; check that it was copied whole";
+const MISSING: Fault = {
+  reason: "API_TOKEN_MISSING",
+  message: "the header is missing: Authorization: Token API_TOKEN",
+};
+const MALFORMED: Fault = {
+  reason: "API_TOKEN_MALFORMED",
+  message: "the Authorization header must be: Token API_TOKEN",
+};
+const UNKNOWN: Fault = {
+  reason: "API_TOKEN_UNKNOWN",
+  message: "the API token is unknown, revoked or expired; check that it was copied whole",
+};
 
-function presentedToken(header: Headers): string {
+function presentedToken(header: Headers): string | Fault {
   for (const name of CREDENTIAL_HEADERS) {
     const value = header.get(name);
-    if (value === null) continue;
-    const token = tokenFromHeader(value);
-    if (token === undefined) {
-      throw unauthenticated("API_TOKEN_MALFORMED", "the Authorization header must be: Token API_TOKEN");
-    }
-    return token;
+    if (value !== null) return tokenFromHeader(value) ?? MALFORMED;
   }
-  throw unauthenticated("API_TOKEN_MISSING", "the header is missing: Authorization: Token API_TOKEN");
+  return MISSING;
 }
 
-function unauthenticated(reason: string, message: string): ConnectError {
+function originOf({ header, peerAddress }: Caller): Origin {
+  return { peer: peerAddress?.() ?? "", forwardedFor: header.get("x-forwarded-for") };
+}
+
+/** The error for a caller without a valid API token: it is counted, and told of the limit once it has reached it. */
+function denied({ reason, message }: Fault, caller: Caller, { failures, onLimited }: CallerLimits): ConnectError {
+  const limited = failures?.fail(originOf(caller));
+  if (limited) {
+    onLimited("address");
+    return limitedError("address", limited);
+  }
   const error = callError(Code.Unauthenticated, message, { reason });
   error.metadata.set("www-authenticate", 'Token realm="user-group-service"');
   return error;

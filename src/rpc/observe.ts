@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
-import type { DescMethod } from "@bufbuild/protobuf";
-import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
+import type { DescMethod, Message } from "@bufbuild/protobuf";
+import { Code, ConnectError, type ContextValues, type Interceptor } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { type CallKind, type CallSeries, CODE_OK } from "../observability/call-metrics.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import type { OnRefused } from "../transport/index.ts";
+import { callerFields, groupFields } from "./call-log.ts";
 import { kProtocol, type WireProtocol } from "./context.ts";
 import { toCallError } from "./errors.ts";
 import { abortError, readMessages } from "./read-streams.ts";
@@ -45,7 +46,17 @@ export function observeInterceptor(observers: Observers): Interceptor {
     const { method } = req;
     const protocol = req.contextValues.get(kProtocol);
     const series = seriesOf(observers, { method, protocol });
-    const call: ObservedCall & { isRefused?: boolean } = { method, protocol, requestId, started, series };
+    const values = req.contextValues;
+    const input = req.stream ? undefined : req.message;
+    const call: ObservedCall & { isRefused?: boolean } = {
+      method,
+      protocol,
+      requestId,
+      started,
+      series,
+      values,
+      input,
+    };
     series.start();
     try {
       const response = await next(req.stream ? { ...req, message: readMessages(req, call) } : req);
@@ -54,7 +65,7 @@ export function observeInterceptor(observers: Observers): Interceptor {
       response.header.set("cache-control", "no-store");
       if (response.stream)
         return { ...response, message: observeStream(observers, call, response.message, req.signal) };
-      observeEnd(observers, call, undefined);
+      observeEnd(observers, call, undefined, response.message);
       return response;
     } catch (failure) {
       throw observeFailedEnd(observers, call, (req.stream && abortError(req.signal, failure)) || failure);
@@ -71,6 +82,10 @@ interface ObservedCall {
   readonly requestId: string;
   /** `performance.now()` when the call began. */
   readonly started: number;
+  /** What authorization stored; undefined when the request did not become a call. */
+  readonly values: ContextValues | undefined;
+  /** The message of a unary request, once it is read. */
+  readonly input?: Message;
   /** The counters of the call, if they are already looked up. */
   readonly series?: CallSeries;
   /** Whether the request is at fault, whatever the code. Default: the code decides. */
@@ -80,9 +95,10 @@ interface ObservedCall {
 /** Counts and logs every request that is refused before it becomes a call, and makes the error for its caller. */
 export function observeRefusals(observers: Observers): OnRefused {
   return (refusal, request) => {
-    const { method, protocolName, header, arrived } = request;
+    const { method, protocolName, header, arrived, contextValues: values } = request;
     const call = {
       method,
+      values,
       protocol: (protocolName ?? "none") as WireProtocol | "none",
       requestId: requestIdOf(header),
       started: startTimeOf(arrived),
@@ -139,24 +155,42 @@ function observeFailedEnd(observers: Observers, call: ObservedCall, failure: unk
   return error;
 }
 
-function observeEnd(observers: Observers, call: ObservedCall, error: ConnectError | undefined): void {
-  const { method, requestId, started } = call;
-  const seconds = (performance.now() - started) / 1000;
+function observeEnd(observers: Observers, call: ObservedCall, error: ConnectError | undefined, output?: Message): void {
+  const seconds = (performance.now() - call.started) / 1000;
   const series = call.series ?? seriesOf(observers, call);
   series.end(error ? (Code[error.code] ?? "Unknown") : CODE_OK, seconds);
-  const { logger } = observers;
   const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !call.isRefused;
-  if (!isFault && !logger.isLevelEnabled("debug")) return;
+  // Most calls are not logged, so nothing is put together before it is known that they are.
+  if (isFault || observers.logger.isLevelEnabled("debug"))
+    log(observers.logger, call, { error, isFault, output, seconds });
+}
+
+/** How a call ended. */
+interface Outcome {
+  readonly error: ConnectError | undefined;
+  /** Whether the server is at fault. */
+  readonly isFault: boolean;
+  readonly output: Message | undefined;
+  readonly seconds: number;
+}
+
+/** Writes the one line of a call. */
+function log(logger: Logger, call: ObservedCall, { error, isFault, output, seconds }: Outcome): void {
+  const { method, protocol, requestId, values, input } = call;
   const fields = {
     request_id: requestId,
     method: method ? kindOf(method).name : "none",
-    protocol: call.protocol,
+    protocol,
     code: error ? codeToString(error.code) : "ok",
     seconds,
+    ...callerFields(values),
+    ...groupFields(values, { input, output }),
     ...(error && errorFields(error.cause ?? error)),
   };
-  if (isFault) logger.error(fields, "call failed");
-  else logger.debug(fields, error ? "call refused" : "call");
+  if (!isFault) logger.debug(fields, error ? "call refused" : "call");
+  // What Redis or its replicas cannot do now passes by itself, mostly; all else needs somebody to look at it.
+  else if (error?.code === Code.Unavailable) logger.warn(fields, "call failed");
+  else logger.error(fields, "call failed");
 }
 
 function seriesOf(observers: Observers, { method, protocol }: Pick<ObservedCall, "method" | "protocol">): CallSeries {

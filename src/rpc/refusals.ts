@@ -2,7 +2,7 @@ import type { DescField, DescMessage, DescMethod, DescOneof } from "@bufbuild/pr
 import { isFieldError } from "@bufbuild/protobuf/reflect";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Refusal, RefusedRequest } from "../transport/index.ts";
-import { addDetail, callError, reasonOfCode, toCallError } from "./errors.ts";
+import { addDetail, callError, reasonOfCode, toCallError, untraced } from "./errors.ts";
 import type { FieldViolation } from "./violations.ts";
 
 /** The maximum length of a transport error text that is passed on, in UTF-16 units. */
@@ -72,7 +72,7 @@ export function refusedError(
 const MALFORMED_HTTP =
   "this is not well-formed HTTP: percent-encode what is not ASCII in the target; over HTTP/1.1 send a request line, then fields such as Host: example.com, then an empty line";
 const EXPECTATION_FAILED = "the header Expect may say 100-continue and nothing else";
-const NOTHING_HERE = "nothing is served at this path; the REST interface is at /api/user";
+const NOTHING_HERE = "nothing is served at this path; the REST interface is at /api/user and /api/viewer";
 const REST_TYPE = "the Content-Type must be application/json";
 const RPC_TYPES = "the Content-Type must be that of Connect, such as application/json, of gRPC or of gRPC-Web";
 
@@ -91,18 +91,9 @@ function retryLater(message: string, reason: string): ConnectError {
   return error;
 }
 
-/**
- * Made without a stack trace: capturing one would add a fifth to the cost of a refusal, exactly when the server is
- * overloaded.
- */
 function overloaded(): ConnectError {
-  const { stackTraceLimit } = Error;
-  Error.stackTraceLimit = 0;
-  try {
-    return retryLater("the server is overloaded: too many calls are in flight; try again later", "OVERLOADED");
-  } finally {
-    Error.stackTraceLimit = stackTraceLimit;
-  }
+  const message = "the server is overloaded: too many calls are in flight; try again later";
+  return untraced(() => retryLater(message, "OVERLOADED"));
 }
 
 function methodNotAllowed(httpMethod: string, allowed: readonly string[]): ConnectError {

@@ -1,5 +1,5 @@
 import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
-import type { ConnectError } from "@connectrpc/connect";
+import type { ConnectError, ContextValues } from "@connectrpc/connect";
 import type { Compression } from "@connectrpc/connect/protocol";
 import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "./exchange.ts";
 import { compressResponse, decompressBody } from "./http/content-encoding.ts";
@@ -43,7 +43,12 @@ export interface EndpointMethod {
  * Calls the RPC of an endpoint through the interceptors. Rejects with the error that the interceptors produce, or with a
  * TypeError when the endpoint has no RPC.
  */
-export type Invoke = (message: Message) => Promise<{ readonly message: Message; readonly headers: HeaderRecord }>;
+export type Invoke = (message: Message) => Promise<{
+  readonly message: Message;
+  readonly headers: HeaderRecord;
+  /** What authorization and the interceptors stored for the call. */
+  readonly contextValues: ContextValues;
+}>;
 
 /** Makes an error response outside of the RPC protocols. @param status the HTTP status for the error */
 export type HttpError = (error: ConnectError, status: number) => HttpResponse;
@@ -111,7 +116,7 @@ export class EndpointRoute implements Route {
     try {
       const output = await call.invoke(message);
       call.end();
-      return { message: output, headers: recordOf(call.responseHeader) };
+      return { message: output, headers: recordOf(call.responseHeader), contextValues };
     } catch (failure) {
       call.end(failure);
       this.#callFailure = failure;

@@ -5,6 +5,7 @@ import {
   type Found,
   type HeaderRecord,
   type HttpResponse,
+  type PeerAddress,
   pathOf,
   type Route,
   respondWith,
@@ -47,6 +48,16 @@ const PLAIN_TARGET = /^[\x21-\x7e]+$/;
 /** The form of an RPC path. CORS applies to it whether or not such an RPC exists. */
 const RPC_PATH = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;
 
+/** A request before its body. */
+interface RequestHead {
+  readonly httpMethod: string;
+  readonly target: string;
+  readonly headers: HeaderRecord;
+  readonly peerAddress: PeerAddress;
+}
+
+const unknownAddress: PeerAddress = () => "";
+
 /**
  * Finds the route of each request: a unary call of this transport, a streaming call of Connect's handler, or an
  * endpoint.
@@ -74,13 +85,13 @@ export class Router {
     }
   }
 
-  readonly find: Find = (httpMethod, target, headers) => {
+  readonly find: Find = (httpMethod, target, headers, peerAddress = unknownAddress) => {
     if (!PLAIN_TARGET.test(target)) return respondWith(this.refuse({ kind: "malformed-http" }, headers));
     const path = pathOf(target);
     const rpc = this.#rpcs.get(path);
-    if (rpc) return this.#withCors(this.#call(rpc, httpMethod, target, headers), headers);
+    if (rpc) return this.#withCors(this.#call(rpc, { httpMethod, target, headers, peerAddress }), headers);
     const endpoint = this.#options.endpoints?.get(path);
-    if (endpoint) return this.#endpoint(endpoint, httpMethod, headers);
+    if (endpoint) return this.#endpoint(endpoint, { httpMethod, target, headers, peerAddress });
     const format = formatOf(headers["content-type"]);
     const isRpc = RPC_PATH.test(path);
     const missing = () => {
@@ -93,25 +104,27 @@ export class Router {
     return isRpc ? (this.#preflight(httpMethod, headers) ?? this.#withCors(missing(), headers)) : missing();
   };
 
-  #call(rpc: Rpc, httpMethod: string, target: string, headers: HeaderRecord): Found {
+  #call(rpc: Rpc, head: RequestHead): Found {
     const { unary } = rpc;
+    const { httpMethod, target, headers } = head;
     const format = unary && unaryFormat(unary, httpMethod, target, headers);
-    if (!format) return this.#preflight(httpMethod, headers) ?? this.#stream(rpc, httpMethod, headers);
-    return this.#admit(unary.desc, format.protocol, headers, {
+    if (!format) return this.#preflight(httpMethod, headers) ?? this.#stream(rpc, head);
+    return this.#admit(unary.desc, format.protocol, head, {
       onAdmitted: (admitted) => new UnaryRoute(unary, format, admitted),
       onDenied: ({ error }) => errorResponse(format, error),
     });
   }
 
   /** Routes a streaming call to Connect's own handler, and refuses whatever no handler serves. */
-  #stream({ handler, unary, readMaxBytes }: Rpc, httpMethod: string, headers: HeaderRecord): Found {
+  #stream({ handler, unary, readMaxBytes }: Rpc, head: RequestHead): Found {
+    const { httpMethod, headers } = head;
     const { method, allowedMethods } = handler;
     const format = formatOf(headers["content-type"]);
     const request = { ...unroutedRequest(headers), method, protocolName: format.protocol };
     if (!allowedMethods.includes(httpMethod)) {
       return this.#refused({ kind: "http-method", httpMethod, allowed: allowedMethods }, request, format);
     }
-    return this.#admit(method, format.protocol, headers, {
+    return this.#admit(method, format.protocol, head, {
       onAdmitted: ({ contextValues }) => {
         // Every valid unary request has been routed already, so this one is invalid for a unary method.
         const isServed = !unary && handler.supportedContentType(String(headers["content-type"] ?? ""));
@@ -122,7 +135,8 @@ export class Router {
     });
   }
 
-  #endpoint({ protocolName, methods }: Endpoint, httpMethod: string, headers: HeaderRecord): Found {
+  #endpoint({ protocolName, methods }: Endpoint, head: RequestHead): Found {
+    const { httpMethod, headers } = head;
     const method = methods.get(httpMethod);
     if (!method) {
       const refusal: Refusal = { kind: "http-method", httpMethod, allowed: [...methods.keys()] };
@@ -134,7 +148,7 @@ export class Router {
       const refuseIt = (refusal: Refusal) => refuse(refusal, unroutedRequest(headers), onRefused);
       return new EndpointRoute({ method, refuse: refuseIt }, this.#endpoints);
     }
-    return this.#admit(rpc, protocolName ?? "http", headers, {
+    return this.#admit(rpc, protocolName ?? "http", head, {
       onAdmitted: (admitted) =>
         new EndpointRoute(
           { method, refuse: (refusal) => admitted.refuse(refusal), call: { admitted, rpc: this.#unary.get(rpc) } },
@@ -148,7 +162,7 @@ export class Router {
   #admit(
     method: DescMethod,
     protocolName: string,
-    headers: HeaderRecord,
+    { headers, peerAddress }: RequestHead,
     then: {
       readonly onAdmitted: (admitted: AdmittedCall) => Route | StreamRoute;
       readonly onDenied: (refused: Refused) => HttpResponse;
@@ -156,7 +170,7 @@ export class Router {
   ): Found {
     const route = (decision: AdmittedCall | Refused) =>
       decision instanceof AdmittedCall ? then.onAdmitted(decision) : respondWith(then.onDenied(decision));
-    const decision = this.#admission.admit(method, protocolName, headers);
+    const decision = this.#admission.admit(method, protocolName, headers, peerAddress);
     return decision instanceof Promise ? decision.then(route) : route(decision);
   }
 
@@ -197,5 +211,6 @@ export class Router {
 
 /** Describes a request that is not for an RPC to `onRefused`. */
 function unroutedRequest(headers: HeaderRecord): RefusedRequest {
-  return { method: undefined, protocolName: undefined, header: new RecordHeaders(headers), arrived: undefined };
+  const header = new RecordHeaders(headers);
+  return { method: undefined, protocolName: undefined, header, contextValues: undefined, arrived: undefined };
 }

@@ -5,6 +5,7 @@ import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished } from "vitest";
 import type { StoreClient } from "../../src/store/client.ts";
 import { type OpenOptions, openRedis } from "../../src/store/open.ts";
+import { type Monitor, openMonitor } from "./monitor.ts";
 import { type OwnPort, type OwnPortOptions, startOwnPort } from "./own-ports.ts";
 import type { RunningProcess } from "./process.ts";
 import { startRedis, type TestRedis } from "./redis.ts";
@@ -72,6 +73,13 @@ export async function newRedis(args: readonly string[] = []): Promise<TestRedis>
   const redis = await startRedis(args);
   closeLater(() => redis.stop());
   return redis;
+}
+
+/** What clients send to a Redis. */
+export async function newMonitor(redis: Pick<TestRedis, "port">): Promise<Monitor> {
+  const monitor = await openMonitor(redis);
+  closeLater(() => monitor.close());
+  return monitor;
 }
 
 /** A proxy in front of a Redis. */

@@ -73,6 +73,8 @@ export function launch({ redisUrl, tls, env, ...options }: ServerOptions): Launc
     env: {
       NO_COLOR: "1",
       PORT: "0",
+      // All clients of the tests have one address, and many of them have to be refused.
+      AUTH_FAILURE_LIMIT: "off",
       ...(options.runtime === "deno-serve" && {
         DENO_JOBS: "2",
         PATH: [dirname(denoBinary()), process.env["PATH"]].join(delimiter),

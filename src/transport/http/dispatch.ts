@@ -8,6 +8,7 @@ import { HEADER_TOO_LARGE, MAX_HEADER_BYTES, READ_TIMEOUT_MS, REQUEST_TIMEOUT, R
 import { MemoryBudget } from "./memory-budget.ts";
 import { type ExchangeLimits, exchangeHttp1, exchangeHttp2, writeHttp2 } from "./node-io.ts";
 import type { OpenStreamsOptions } from "./open-streams.ts";
+import { peerOfSession, plainAddress } from "./peers.ts";
 import type { PortHandlers } from "./port.ts";
 import { Streams } from "./streams.ts";
 
@@ -83,7 +84,10 @@ export function dispatch(options: DispatchOptions): PortHandlers {
       if ("handler" in route) streams.http2(route, stream, headers, [flags, rawHeaders]);
       else exchangeHttp2(stream, headers, route, limits);
     };
-    const found = find(headers[":method"] ?? "", headers[":path"] ?? "/", headers as HeaderRecord);
+    // A stream that has ended has no session any more.
+    const { session } = stream;
+    const peerAddress = () => peerOfSession(session);
+    const found = find(headers[":method"] ?? "", headers[":path"] ?? "/", headers as HeaderRecord, peerAddress);
     if (!(found instanceof Promise)) return serve(found);
     serveWhenFound(found, { stream, serve, fail: (error) => failHttp2(stream, error) });
   };
@@ -104,7 +108,8 @@ export function dispatch(options: DispatchOptions): PortHandlers {
       try {
         normalizeAbsoluteForm(req);
         if (!hosts.isUsable(req.headers.host)) req.headers.host = "localhost";
-        const found = find(req.method ?? "", req.url ?? "/", req.headers as HeaderRecord);
+        const peerAddress = () => plainAddress(req.socket.remoteAddress);
+        const found = find(req.method ?? "", req.url ?? "/", req.headers as HeaderRecord, peerAddress);
         const serve = (route: Route | StreamRoute) =>
           "handler" in route ? streams.http1(route, req, res) : exchangeHttp1(req, res, route, limits);
         if (!(found instanceof Promise)) return serve(found);

@@ -1,6 +1,6 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { type ContextValues, createContextValues } from "@connectrpc/connect";
-import type { HeaderRecord } from "../exchange.ts";
+import type { HeaderRecord, PeerAddress } from "../exchange.ts";
 import { RecordHeaders } from "./record-headers.ts";
 import { type OnRefused, type Refusal, type Refused, refuse } from "./refusals.ts";
 
@@ -10,6 +10,7 @@ export interface CallHead {
   /** `grpc`, `grpc-web`, `connect`, or the protocol name of an endpoint. */
   readonly protocolName: string;
   readonly header: Headers;
+  readonly peerAddress: PeerAddress;
   /** The context values of the call. What authorization stores here is available to interceptors and handlers. */
   readonly contextValues: ContextValues;
 }
@@ -53,11 +54,12 @@ export class Admission {
     method: DescMethod,
     protocolName: string,
     headers: HeaderRecord,
+    peerAddress: PeerAddress,
   ): AdmittedCall | Refused | Promise<AdmittedCall | Refused> {
     const { authorize, contextValues: valuesOf, onRefused } = this.#options;
     const inFlight = method.methodKind === "unary" && !this.#inFlight?.isExempt(method) ? this.#inFlight : undefined;
     const contextValues = valuesOf?.(protocolName) ?? createContextValues();
-    const head = { method, protocolName, header: new RecordHeaders(headers), contextValues };
+    const head = { method, protocolName, header: new RecordHeaders(headers), peerAddress, contextValues };
     const call = new AdmittedCall(head, inFlight, onRefused);
     if (inFlight?.isFull) return call.refuse(inFlight.refusal);
     const deny = (error: unknown) => call.refuse({ kind: "unauthorized", error });
@@ -120,8 +122,7 @@ export class AdmittedCall {
 
   /** Refuses the call. */
   refuse(refusal: Refusal): Refused {
-    const { method, protocolName, header } = this.#head;
-    return refuse(refusal, { method, protocolName, header, arrived: this.#arrived }, this.#onRefused);
+    return refuse(refusal, { ...this.#head, arrived: this.#arrived }, this.#onRefused);
   }
 }
 

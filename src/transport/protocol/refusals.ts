@@ -1,5 +1,5 @@
 import type { DescMethod } from "@bufbuild/protobuf";
-import { Code, ConnectError, createContextKey, type StreamRequest } from "@connectrpc/connect";
+import { Code, ConnectError, type ContextValues, createContextKey, type StreamRequest } from "@connectrpc/connect";
 import type { HttpResponse } from "../exchange.ts";
 import { formatOf } from "./content-types.ts";
 
@@ -44,6 +44,8 @@ export interface RefusedRequest {
    */
   readonly protocolName: string | undefined;
   readonly header: Headers;
+  /** The context values of the call; undefined when the request did not become one. */
+  readonly contextValues: ContextValues | undefined;
   /** When the request arrived, in milliseconds of Unix time; undefined: now. */
   readonly arrived: number | undefined;
 }

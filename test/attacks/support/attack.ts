@@ -1,6 +1,7 @@
 import { describe, expect, inject, it } from "vitest";
 import { isRunning } from "../../support/process.ts";
 import { cpuMsOf, heldBytesOf, idle } from "../../support/process-usage.ts";
+import { startRedis, type TestRedis } from "../../support/redis.ts";
 import type { TestServer } from "../../support/server.ts";
 import { Bystander } from "./bystander.ts";
 import { type Http2Options, Http2Wire } from "./http2-wire.ts";
@@ -13,6 +14,8 @@ import { openTcp, openWire, type Wire } from "./wire.ts";
 export interface Target {
   readonly place: Place;
   readonly server: TestServer;
+  /** The Redis of the server; undefined when it has the embedded store. */
+  readonly redis: TestRedis | undefined;
   /** Opens a connection, which is closed after the attack. */
   http1(): Promise<Wire>;
   http2(options?: Http2Options): Promise<Http2Wire>;
@@ -48,6 +51,8 @@ export interface Attack {
    * next: the second time shows what is held.
    */
   readonly isRehearsed?: boolean;
+  /** Whether the server has a Redis of its own. Default: the embedded store. */
+  readonly needsRedis?: boolean;
   /** Further settings of the server. */
   readonly env?: { readonly [name: string]: string };
   /** Attacks; connections that it leaves open are measured as they are. */
@@ -72,7 +77,11 @@ export function describeAttacks(title: string, attacks: readonly Attack[], { isC
 }
 
 async function strike(attack: Attack, kind: string, place: Place): Promise<void> {
-  const server = await startAt(place, inject("certificates"), { ...(attack.env && { env: attack.env }) });
+  const redis = attack.needsRedis ? await startRedis() : undefined;
+  const server = await startAt(place, inject("certificates"), {
+    redisUrl: redis?.url,
+    ...(attack.env && { env: attack.env }),
+  });
   const bystander = new Bystander(server);
   const wires: Wire[] = [];
   const keep = (wire: Wire): Wire => {
@@ -82,6 +91,7 @@ async function strike(attack: Attack, kind: string, place: Place): Promise<void>
   const target: Target = {
     place,
     server,
+    redis,
     http1: async () => keep(await openWire(server.url, "http/1.1")),
     http2: async (options) => {
       const http2 = await Http2Wire.open(server.url, options);
@@ -130,6 +140,7 @@ async function strike(attack: Attack, kind: string, place: Place): Promise<void>
     for (const wire of wires) wire.close();
     server.signal("SIGKILL");
     await server.exited();
+    await redis?.stop();
   }
 }
 

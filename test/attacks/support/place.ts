@@ -28,7 +28,8 @@ export function startAt(
     ...options,
     runtime,
     tls: tls ? certificates : undefined,
-    env: { ...collector, ...env },
+    // As it is by default: see test/support/server.ts.
+    env: { AUTH_FAILURE_LIMIT: "", ...collector, ...env },
     ...(denoFlags && { denoFlags }),
   });
 }

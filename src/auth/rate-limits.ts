@@ -1,0 +1,114 @@
+import type { Limited, RateCounter, RateLimit } from "../domain/rate-limit.ts";
+
+/** How many keys are kept; the one whose window began first makes room. Redis still knows what was counted under it. */
+const MAX_KEYS = 10_000;
+
+/** What this process knows of a key. */
+interface Usage {
+  readonly key: string;
+  /** What all workers have counted, as it was last told. */
+  counted: number;
+  /** What is being counted: at most one count of a key is under way. */
+  sent: number;
+  /** What is counted next. */
+  waiting: number;
+  /** When the window ends, by `performance.now()`. */
+  resetAt: number;
+  /** When the key may be tried next though its limit is reached. */
+  tryAt: number;
+}
+
+/** How to limit. */
+export interface RateLimitsOptions {
+  readonly limit: RateLimit;
+  readonly counter: RateCounter;
+  /** Default 10,000. */
+  readonly maxKeys?: number;
+}
+
+/**
+ * Limits what is done under keys. Nobody waits for Redis: what is done is counted there at once, beside the call, and
+ * decided by what this process knows. So a worker lets no more through than the limit, and several together a little
+ * more: what they did while their counts were under way.
+ */
+export class RateLimits {
+  readonly limit: RateLimit;
+  readonly #counter: RateCounter;
+  readonly #maxKeys: number;
+  readonly #usages = new Map<string, Usage>();
+
+  constructor({ limit, counter, maxKeys = MAX_KEYS }: RateLimitsOptions) {
+    this.limit = limit;
+    this.#counter = counter;
+    this.#maxKeys = maxKeys;
+  }
+
+  /** Counts under a key, unless its limit is reached. What is refused is not counted, and costs Redis nothing. */
+  take(key: string): Limited | undefined {
+    const now = performance.now();
+    const usage = this.#usageOf(key, now);
+    const limited = this.#limitedBy(usage, now);
+    if (limited) return limited;
+    usage.waiting++;
+    if (usage.sent === 0) this.#send(usage);
+    return undefined;
+  }
+
+  /** Whether the limit of a key is reached; counts nothing. */
+  reached(key: string): boolean {
+    const usage = this.#usages.get(key);
+    const now = performance.now();
+    return usage !== undefined && now < usage.resetAt && this.#limitedBy(usage, now) !== undefined;
+  }
+
+  /** Whether something may be tried under a key whose limit is reached: once in an interval, in milliseconds. */
+  mayTry(key: string, intervalMs: number): boolean {
+    const now = performance.now();
+    const usage = this.#usageOf(key, now);
+    if (now < usage.tryAt) return false;
+    usage.tryAt = now + intervalMs;
+    return true;
+  }
+
+  #limitedBy({ counted, sent, waiting, resetAt }: Usage, now: number): Limited | undefined {
+    if (counted + sent + waiting < this.limit.max) return undefined;
+    return { limit: this.limit, retryAfterMs: Math.max(0, resetAt - now) };
+  }
+
+  #usageOf(key: string, now: number): Usage {
+    const known = this.#usages.get(key);
+    if (known && now < known.resetAt) return known;
+    const { windowSeconds } = this.limit;
+    const usage = known ?? { key, counted: 0, sent: 0, waiting: 0, resetAt: 0, tryAt: 0 };
+    // What is still under way belongs to the window that Redis puts it in, which its answer tells.
+    usage.counted = 0;
+    usage.resetAt = now + windowSeconds * 1000;
+    // Behind all others, so that the first is the one whose window began first.
+    this.#usages.delete(key);
+    this.#usages.set(key, usage);
+    if (this.#usages.size > this.#maxKeys) this.#forgetFirst();
+    return usage;
+  }
+
+  #forgetFirst(): void {
+    for (const key of this.#usages.keys()) {
+      this.#usages.delete(key);
+      this.#counter.forget(key);
+      return;
+    }
+  }
+
+  /** Counts what waits. The command leaves in this turn of the event loop, beside those of the call. */
+  #send(usage: Usage): void {
+    usage.sent = usage.waiting;
+    usage.waiting = 0;
+    this.#counter.add(usage.key, usage.sent).then(({ total, resetMs }) => {
+      usage.counted = total;
+      usage.resetAt = performance.now() + resetMs;
+      usage.sent = 0;
+      // It made room for another meanwhile.
+      if (!this.#usages.has(usage.key)) this.#counter.forget(usage.key);
+      if (usage.waiting > 0) this.#send(usage);
+    });
+  }
+}

@@ -1,0 +1,86 @@
+import { describe, expect, it } from "vitest";
+import { clientKey, type Network, parseNetwork } from "./client-address.ts";
+
+function networks(...texts: string[]): Network[] {
+  return texts.map((text) => {
+    const network = parseNetwork(text);
+    if (!network) throw new Error(`${text} is no network`);
+    return network;
+  });
+}
+
+const from = (peer: string, forwardedFor: string | null = null, proxies: Network[] = []) =>
+  clientKey({ peer, forwardedFor }, proxies);
+
+describe("the key of a client", () => {
+  it.each([
+    ["192.0.2.1", "192.0.2.1"],
+    ["::ffff:192.0.2.1", "192.0.2.1"],
+    ["::ffff:c000:201", "192.0.2.1"],
+    ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
+    ["2001:db8:1:2::", "2001:db8:1:2::/64"],
+    ["2001:0DB8:0001:0002:ffff:ffff:ffff:ffff", "2001:db8:1:2::/64"],
+    ["fe80::1%eth0", "fe80:0:0:0::/64"],
+    ["::1", "0:0:0:0::/64"],
+    ["", "unknown"],
+    ["/run/socket", "unknown"],
+  ])("of %s is %s", (peer, key) => {
+    expect(from(peer)).toBe(key);
+  });
+
+  it("tells neighbouring networks apart", () => {
+    expect(from("2001:db8:1:2::1")).not.toBe(from("2001:db8:1:3::1"));
+    expect(from("192.0.2.1")).not.toBe(from("192.0.2.2"));
+  });
+});
+
+describe("X-Forwarded-For", () => {
+  const proxies = networks("10.0.0.0/8", "2001:db8:ffff::/48", "192.0.2.7");
+
+  it.each([
+    ["of a peer that is no proxy is not looked at", "198.51.100.1", "203.0.113.5", "198.51.100.1"],
+    ["of a proxy names its client", "10.1.2.3", "203.0.113.5", "203.0.113.5"],
+    ["of a proxy, in the notation of IPv6, names its client", "::ffff:10.1.2.3", "203.0.113.5", "203.0.113.5"],
+    ["of a proxy by IPv6 names its client", "2001:db8:ffff:1::9", "2001:db8:1:2:3::4", "2001:db8:1:2::/64"],
+    ["counts from the right: what a client claims is further left", "10.0.0.1", "1.1.1.1, 203.0.113.5", "203.0.113.5"],
+    ["is followed through all proxies", "10.0.0.1", "1.1.1.1, 203.0.113.5, 192.0.2.7 ,10.9.9.9", "203.0.113.5"],
+    ["of proxies alone ends at the first of them", "10.0.0.1", "10.0.0.2,10.0.0.3", "10.0.0.2"],
+    ["may have ports", "10.0.0.1", "1.1.1.1, 203.0.113.5:4711", "203.0.113.5"],
+    ["may have brackets", "10.0.0.1", "[2001:db8:1:2::4]:443", "2001:db8:1:2::/64"],
+    ["that is no address leaves the proxy", "10.0.0.1", "1.1.1.1, unknown", "10.0.0.1"],
+    ["in a notation that only some understand leaves the proxy", "10.0.0.1", "0x7f.1", "10.0.0.1"],
+    ["of octal numbers leaves the proxy", "10.0.0.1", "0177.0.0.01", "10.0.0.1"],
+    ["that is broken between proxies leaves the last of them", "10.0.0.1", "1.1.1.1,,10.0.0.2", "10.0.0.2"],
+    ["that is empty leaves the proxy", "10.0.0.1", "", "10.0.0.1"],
+    ["of commas alone leaves the proxy", "10.0.0.1", ",,,", "10.0.0.1"],
+    ["of an unknown peer is not looked at", "", "203.0.113.5", "unknown"],
+  ])("%s", (_title, peer, forwardedFor, key) => {
+    expect(from(peer, forwardedFor, proxies)).toBe(key);
+  });
+
+  it("is not looked at where no proxy is trusted", () => {
+    expect(from("10.0.0.1", "203.0.113.5")).toBe("10.0.0.1");
+  });
+
+  it("is followed where every address is trusted", () => {
+    expect(from("10.0.0.1", "203.0.113.5", networks("0.0.0.0/0"))).toBe("203.0.113.5");
+    expect(from("2001:db8::1", "2001:db8:9::1", networks("::/0"))).toBe("2001:db8:9:0::/64");
+  });
+});
+
+describe("a network", () => {
+  it.each(["10.0.0.0/8", "10.0.0.1", "::1", "fd00::/8", "::ffff:10.0.0.0/104", "0.0.0.0/0"])("may be %s", (text) => {
+    expect(parseNetwork(text)).toBeDefined();
+  });
+
+  it("of IPv4 may be written as one of IPv6", () => {
+    expect(from("10.1.2.3", "203.0.113.5", networks("::ffff:10.0.0.0/104"))).toBe("203.0.113.5");
+  });
+
+  it.each(["", "10.0.0.0/33", "10.0.0/8", "::/129", "example.com", "10.0.0.0/", "10/8", "0x0a.0.0.1", "10.0.0.0/8 "])(
+    "may not be %j",
+    (text) => {
+      expect(parseNetwork(text)).toBeUndefined();
+    },
+  );
+});

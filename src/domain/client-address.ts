@@ -1,0 +1,76 @@
+import ipaddr from "ipaddr.js";
+
+/** An IP address or network as `parseNetwork` gives it. */
+export type Network = [ipaddr.IPv4 | ipaddr.IPv6, number];
+
+/** IPv6 addresses of one host differ in their last 64 bits as it likes (RFC 4291, 2.5.1). */
+const IPV6_PREFIX_HEXTETS = 4;
+
+/** An address of `X-Forwarded-For` with a port behind it, which some proxies write. */
+const WITH_PORT = /^(?:\[([^\]]+)\](?::\d+)?|(\d+(?:\.\d+){3}):\d+)$/;
+
+/** No address is longer, with its zone and its port. */
+const MAX_LENGTH = 80;
+
+/** Parses an address, or a network in CIDR notation; undefined for anything else. */
+export function parseNetwork(text: string): Network | undefined {
+  if (ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text)) {
+    const address = ipaddr.process(text);
+    return [address, address.kind() === "ipv4" ? 32 : 128];
+  }
+  if (!ipaddr.IPv4.isValidCIDRFourPartDecimal(text) && !ipaddr.IPv6.isValidCIDR(text)) return undefined;
+  const [address, bits] = ipaddr.parseCIDR(text);
+  // An IPv4 network in the notation of IPv6.
+  if (address.kind() === "ipv6" && (address as ipaddr.IPv6).isIPv4MappedAddress() && bits >= 96) {
+    return [(address as ipaddr.IPv6).toIPv4Address(), bits - 96];
+  }
+  return [address, bits];
+}
+
+/** What is known of where a request came from. */
+export interface Origin {
+  /** The address of the connection; empty when it is not known. */
+  readonly peer: string;
+  /** The value of `X-Forwarded-For`; null when there is none. */
+  readonly forwardedFor: string | null;
+}
+
+/**
+ * Which clients failures are counted together for: one IPv4 address, or an IPv6 network of 64 bits. Behind trusted
+ * proxies it is the rightmost address of `X-Forwarded-For` that is none of theirs: what stands further left is what the
+ * client itself claims.
+ */
+export function clientKey({ peer, forwardedFor }: Origin, proxies: readonly Network[]): string {
+  let address = parseAddress(peer);
+  if (!address) return "unknown";
+  let end = forwardedFor?.length ?? 0;
+  while (end > 0 && isOneOf(proxies, address)) {
+    const comma = forwardedFor?.lastIndexOf(",", end - 1) ?? -1;
+    const text = forwardedFor?.slice(comma + 1, end).trim() ?? "";
+    const next = parseAddress(text);
+    // The proxy that wrote this is the last that is known.
+    if (!next) break;
+    address = next;
+    end = comma;
+  }
+  return keyOf(address);
+}
+
+function isOneOf(networks: readonly Network[], address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
+  return networks.some(([network, bits]) => network.kind() === address.kind() && address.match(network, bits));
+}
+
+/** Parses an address; an IPv4 address in the notation of IPv6 is one of IPv4. */
+function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
+  if (text.length > MAX_LENGTH) return undefined;
+  const [, ipv6, ipv4] = WITH_PORT.exec(text) ?? [];
+  const plain = ipv6 ?? ipv4 ?? text;
+  if (!ipaddr.IPv4.isValidFourPartDecimal(plain) && !ipaddr.IPv6.isValid(plain)) return undefined;
+  return ipaddr.process(plain);
+}
+
+function keyOf(address: ipaddr.IPv4 | ipaddr.IPv6): string {
+  if (address.kind() === "ipv4") return address.toString();
+  const network = (address as ipaddr.IPv6).parts.slice(0, IPV6_PREFIX_HEXTETS);
+  return `${network.map((hextet) => hextet.toString(16)).join(":")}::/64`;
+}

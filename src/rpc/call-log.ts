@@ -1,0 +1,56 @@
+import type { Message } from "@bufbuild/protobuf";
+import type { ContextValues } from "@connectrpc/connect";
+import { formatEnvironmentName } from "../domain/environment.ts";
+import { kDenied, kPrincipal } from "./context.ts";
+
+/** The longest id that a group can have, in UTF-16 units. A longer one was refused, and is not worth a line of the log. */
+const MAX_ID_LENGTH = 512;
+
+/** What log lines tell of a caller. None of it is secret. */
+export interface CallerFields {
+  /** Undefined for root, whose token is bound to none. */
+  readonly environment?: string;
+  readonly api_token_id?: string;
+  readonly api_token_name?: string;
+}
+
+/** Who is calling; nothing when the API token is not known. */
+export function callerFields(values: ContextValues | undefined): CallerFields {
+  const principal = values?.get(kPrincipal) ?? values?.get(kDenied);
+  if (!principal) return {};
+  const { id, displayName, environment } = principal;
+  return {
+    ...(environment && { environment: formatEnvironmentName(environment) }),
+    api_token_id: id,
+    api_token_name: displayName,
+  };
+}
+
+/** The messages of a call, as far as there are any. */
+export interface CallMessages {
+  readonly input: Message | undefined;
+  readonly output: Message | undefined;
+}
+
+/** Fields that name a group, in whichever message they are. All other fields may hold a token, and are not looked at. */
+interface NamesGroup {
+  readonly userGroupId?: unknown;
+  readonly providedId?: unknown;
+  readonly group?: { readonly case?: unknown; readonly value?: unknown };
+  readonly userGroup?: { readonly providedId?: unknown };
+}
+
+/**
+ * Which group a call is about. Only callers that were let in are told apart by it: what a stranger claims is not logged.
+ */
+export function groupFields(
+  values: ContextValues | undefined,
+  { input, output }: CallMessages,
+): { user_group_id?: string } {
+  if (!values?.get(kPrincipal)) return {};
+  const asked = input as NamesGroup | undefined;
+  const told = output as NamesGroup | undefined;
+  const byId = asked?.group?.case === "userGroupId" ? asked.group.value : undefined;
+  const id = asked?.userGroupId ?? byId ?? told?.userGroup?.providedId ?? told?.providedId;
+  return typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH ? { user_group_id: id } : {};
+}

@@ -1,0 +1,96 @@
+import { newApiToken } from "../../src/domain/token.ts";
+import { answerOn, envelope, openHttp2 } from "../support/http.ts";
+import { openMonitor } from "../support/monitor.ts";
+import { type Attack, describeAttacks, type Target } from "./support/attack.ts";
+import { PATHS, post, protoField } from "./support/requests.ts";
+
+const GUESSES = 2000;
+
+/** More than a worker keeps in mind. */
+const NETWORKS = 12_000;
+
+/** What Redis was asked that concerns guesses: the lookup of an API token, and the count of a failure. */
+const OF_A_GUESS = /^(?:hgetall ug:api-token:|evalsha \S+ 1 ug:rate:)/i;
+
+/** Guesses API tokens of the right form over one connection; gives how often each gRPC status was answered. */
+async function guess(
+  { server }: Target,
+  {
+    times = GUESSES,
+    fieldsOf = () => [] as [string, string][],
+  }: { times?: number; fieldsOf?: (i: number) => [string, string][] } = {},
+): Promise<Map<string, number>> {
+  const session = openHttp2(server.url);
+  const statuses = new Map<string, number>();
+  try {
+    for (let i = 0; i < times; i++) {
+      const authorization = ["authorization", `Token ${newApiToken()}`] as const;
+      const fields = post(PATHS.get, "application/grpc", [authorization, ...fieldsOf(i)]);
+      const { ":authority": _authority, ...headers } = Object.fromEntries(fields);
+      const stream = session.request(headers, { endStream: false });
+      stream.end(envelope(protoField(1, "a")));
+      const status = String((await answerOn(stream)).headers["grpc-status"]);
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    }
+  } finally {
+    session.destroy();
+  }
+  return statuses;
+}
+
+/**
+ * @param expected whether the statuses and the number of Redis commands are those of a sound server: 16 is UNAUTHENTICATED,
+ *   8 RESOURCE_EXHAUSTED
+ */
+function guessing(
+  title: string,
+  limit: string,
+  expected: (statuses: ReadonlyMap<string, number>, commands: number) => boolean,
+): Attack {
+  return {
+    title,
+    bounds: { cpuMs: 5, heldKiB: 65_536 },
+    needsRedis: true,
+    env: { AUTH_FAILURE_LIMIT: limit },
+    run: async (target) => {
+      if (!target.redis) throw new Error("there is no Redis");
+      const monitor = await openMonitor(target.redis);
+      const statuses = await guess(target);
+      const commands = (await monitor.commands()).filter((command) => OF_A_GUESS.test(command)).length;
+      monitor.close();
+      const told = [...statuses].map(([status, times]) => `${times} times ${status}`).join(", ");
+      if (!expected(statuses, commands)) throw new Error(`${told}, ${commands} Redis commands`);
+      const each = Number((commands / GUESSES).toPrecision(2));
+      return { requests: GUESSES, outcome: `refused, ${each} Redis commands` };
+    },
+  };
+}
+
+describeAttacks("dear answers", [
+  guessing(
+    `guessed API tokens (${GUESSES.toLocaleString("en")}), one address`,
+    "",
+    (statuses, commands) =>
+      (statuses.get("16") ?? 0) >= 60 &&
+      (statuses.get("16") ?? 0) + (statuses.get("8") ?? 0) === GUESSES &&
+      commands < GUESSES / 2,
+  ),
+  guessing(
+    `guessed API tokens (${GUESSES.toLocaleString("en")}), \`AUTH_FAILURE_LIMIT=off\``,
+    "off",
+    (statuses, commands) => statuses.get("16") === GUESSES && commands === GUESSES,
+  ),
+  {
+    title: `guessed API tokens from ${NETWORKS.toLocaleString("en")} networks of IPv6`,
+    // The first time fills what is kept of networks; the second must not add to it.
+    isRehearsed: true,
+    bounds: { cpuMs: 5, heldKiB: 32 * 1024 },
+    env: { AUTH_FAILURE_LIMIT: "1/1h", TRUSTED_PROXIES: "127.0.0.1" },
+    run: async (target) => {
+      const network = (i: number): [string, string] => ["x-forwarded-for", `2001:db8:${i.toString(16)}::1`];
+      const statuses = await guess(target, { times: NETWORKS, fieldsOf: (i) => [network(i)] });
+      if (statuses.get("16") !== NETWORKS) throw new Error(`${statuses.get("16")} were told that they are unknown`);
+      return { requests: NETWORKS, outcome: "refused" };
+    },
+  },
+]);

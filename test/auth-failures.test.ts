@@ -1,0 +1,201 @@
+import { ConnectError } from "@connectrpc/connect";
+import { describe, expect, inject, it } from "vitest";
+import { ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
+import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { newApiToken } from "../src/domain/token.ts";
+import { ADMIN_ENV, ADMIN_PROTOCOLS, bearer, issueToken } from "./support/admin.ts";
+import { openTransport } from "./support/clients/connect.ts";
+import { type HttpAnswer, http1, http2 } from "./support/http.ts";
+import { describeWithRedis, newMonitor, newOperator, newRedis, newServer } from "./support/opened.ts";
+import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
+import { RUNTIMES, type ServerOptions, type TestServer } from "./support/server.ts";
+import { pause, waitFor } from "./support/wait.ts";
+
+/** So long that no window ends while a test runs. */
+const LIMIT = { AUTH_FAILURE_LIMIT: "3/24h" };
+const TARGET = "/api/user?user_group_id=a";
+const LIMITED = { status: 429, code: "resource_exhausted", reason: "TOO_MANY_FAILURES" };
+
+type Headers = { readonly [name: string]: string };
+const call = ({ url }: TestServer, headers: Headers) => http1(url, TARGET, { headers });
+const guess = (server: TestServer, headers: Headers = {}) => call(server, { ...bearer(newApiToken()), ...headers });
+
+/** Guesses so often, and gives the statuses. */
+async function guesses(server: TestServer, times: number, headers: Headers = {}): Promise<number[]> {
+  const found: number[] = [];
+  for (let i = 0; i < times; i++) found.push((await guess(server, headers)).status);
+  return found;
+}
+
+function expectLimited(answer: HttpAnswer): void {
+  expectRestError(answer, LIMITED);
+  const seconds = Number(answer.headers["retry-after"]);
+  expect(seconds).toBeGreaterThan(43_200);
+  expect(answer.headers["ratelimit-policy"]).toBe('"address";q=3;w=86400');
+  expect(answer.headers["ratelimit"]).toBe(`"address";r=0;t=${seconds}`);
+  expect(answer.headers["www-authenticate"]).toBeUndefined();
+}
+
+describe.each(RUNTIMES)("failures of authentication on %s", (runtime) => {
+  const start = (env: Headers = {}, options: ServerOptions = {}) =>
+    newServer({ runtime, ...options, env: { ...ADMIN_ENV, ...LIMIT, ...env } });
+
+  it("of any kind count, and then calls that fail are told to wait", async () => {
+    const server = await start();
+    const failing: Headers[] = [{}, { authorization: "Basic eDp5" }, bearer("unknown-token-of-16")];
+    for (const headers of failing) expect((await call(server, headers)).status).toBe(401);
+    for (const headers of [...failing, bearer(newApiToken())]) expectLimited(await call(server, headers));
+    const body = { method: "POST", headers: { "content-type": "application/json" }, body: "{" };
+    const connect = await http1(server.url, "/usergroup.v1.UserGroupService/GetUserGroup", body);
+    expectConnectError(connect, "resource_exhausted", "TOO_MANY_FAILURES");
+    for (const [, options] of ADMIN_PROTOCOLS) {
+      const { transport, close } = openTransport(server.url, options);
+      const call = transport.unary(UserGroupService.method.getUserGroup, undefined, undefined, {}, {});
+      const error = ConnectError.from(await call.catch((thrown: unknown) => thrown));
+      close();
+      expect(error.findDetails(ErrorInfoSchema)[0]).toMatchObject({ reason: "TOO_MANY_FAILURES" });
+      const seconds = error.findDetails(RetryInfoSchema)[0]?.retryDelay?.seconds;
+      expect(String(seconds)).toBe(error.metadata.get("retry-after"));
+    }
+    const metrics = (await http1(server.url, "/metrics")).body.toString();
+    expect(metrics).toMatch(/^ugs_limited_total\{limit="address"\} 9$/m);
+    expect(metrics).toMatch(/^ugs_limited_total\{limit="api-token"\} 0$/m);
+    // What is open stays so.
+    for (const path of ["/healthz", "/readyz", "/metrics"]) expect((await http1(server.url, path)).status).toBe(200);
+  });
+
+  it("of others leave callers with a good API token alone", async () => {
+    const server = await start({ API_TOKEN_CACHE: "0s" });
+    const issued = await issueToken(server, "manage");
+    expect((await call(server, bearer(issued.token))).status).toBe(200);
+    expect(await guesses(server, 5)).toEqual([401, 401, 401, 429, 429]);
+    // Nothing may be cached here, so each of these calls has its token read.
+    for (let i = 0; i < 30; i++) {
+      expect((await call(server, bearer(issued.token))).status).toBe(200);
+      expect((await call(server, bearer(server.tokens.customer))).status).toBe(200);
+      expect((await guess(server)).status).toBe(429);
+    }
+    // One that this worker has never seen is found out by trying again.
+    const fresh = await issueToken(server, "manage");
+    await waitFor("the new token is let in", async () => {
+      const { status } = await call(server, bearer(fresh.token));
+      expect([200, 429]).toContain(status);
+      return status === 200;
+    });
+    expect((await call(server, bearer(fresh.token))).status).toBe(200);
+    // A role that is too low is no failure to authenticate.
+    const low = await issueToken(server, "resolve");
+    await waitFor("it is known", async () => (await call(server, bearer(low.token))).status === 403);
+    for (let i = 0; i < 5; i++) expect((await call(server, bearer(low.token))).status).toBe(403);
+  });
+
+  it("count for the address that a trusted proxy names, which nobody can choose", async () => {
+    const server = await start({ TRUSTED_PROXIES: "127.0.0.0/8, 10.0.0.0/8" });
+    const by = (forwardedFor: string) => ({ "x-forwarded-for": forwardedFor });
+    expect(await guesses(server, 4, by("203.0.113.1"))).toEqual([401, 401, 401, 429]);
+    // Whatever a client claims stands further left, and so does what it claims of other proxies.
+    expect(await guesses(server, 1, by("203.0.113.99, 203.0.113.1"))).toEqual([429]);
+    expect(await guesses(server, 1, by("198.51.100.1, 203.0.113.1, 10.0.0.9"))).toEqual([429]);
+    expect(await guesses(server, 1, by("::ffff:203.0.113.1"))).toEqual([429]);
+    expect(await guesses(server, 4, by("203.0.113.2"))).toEqual([401, 401, 401, 429]);
+    // A network of IPv6 is one client.
+    expect(await guesses(server, 2, by("2001:db8::1"))).toEqual([401, 401]);
+    expect(await guesses(server, 2, by("2001:db8::ffff:0:1"))).toEqual([401, 429]);
+    expect(await guesses(server, 1, by("2001:db8:0:1::1"))).toEqual([401]);
+    expect(await guesses(server, 4)).toEqual([401, 401, 401, 429]);
+  });
+
+  it("count for the address of the connection where no proxy is trusted", async () => {
+    const server = await start();
+    for (let i = 0; i < 3; i++)
+      expect(await guesses(server, 1, { "x-forwarded-for": `203.0.113.${i}` })).toEqual([401]);
+    expect(await guesses(server, 1, { "x-forwarded-for": "203.0.113.9" })).toEqual([429]);
+  });
+
+  it("may be as many as they like where that is set", async () => {
+    const server = await start({ AUTH_FAILURE_LIMIT: "off" });
+    expect(new Set(await guesses(server, 70))).toEqual(new Set([401]));
+  });
+
+  it("are limited unless it is set otherwise", async () => {
+    const server = await start({ AUTH_FAILURE_LIMIT: "" });
+    expect(new Set(await guesses(server, 60))).toEqual(new Set([401]));
+    expect((await guess(server)).status).toBe(429);
+  });
+});
+
+describeWithRedis.each(RUNTIMES)("failures of authentication, on Redis and %s", (runtime) => {
+  it("count for the address, however the connection is made, and for all workers together", async () => {
+    const redis = await newRedis();
+    const env = { AUTH_FAILURE_LIMIT: "6/24h" };
+    const servers = [
+      await newServer({ runtime, redisUrl: redis.url, env }),
+      await newServer({ runtime, redisUrl: redis.url, env, tls: inject("certificates") }),
+    ] as const;
+    const operator = newOperator(redis);
+    const counted = async () => Number(await operator.get("ug:rate:address:127.0.0.1"));
+    const headers = bearer(newApiToken());
+    expect((await http1(servers[0].url, TARGET, { headers })).status).toBe(401);
+    await waitFor("HTTP/1.1 is counted", async () => (await counted()) === 1);
+    expect((await http2(servers[0].url, TARGET, { headers })).status).toBe(401);
+    await waitFor("HTTP/2 is counted", async () => (await counted()) === 2);
+    expect((await http2(servers[1].url, TARGET, { headers })).status).toBe(401);
+    await waitFor("TLS is counted", async () => (await counted()) === 3);
+    expect(await operator.keys("ug:rate:*")).toEqual(["ug:rate:address:127.0.0.1"]);
+    // It knows of two, so it lets four more through until it is told of the third.
+    const rest = await Promise.all(Array.from({ length: 10 }, () => guess(servers[0])));
+    expect(rest.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(6);
+    await waitFor("the other worker refuses, too", async () => {
+      const { status } = await http2(servers[1].url, TARGET, { headers });
+      return status === 429;
+    });
+  });
+
+  it("cost Redis next to nothing once there are too many", async () => {
+    const redis = await newRedis();
+    const server = await newServer({ runtime, redisUrl: redis.url, env: { ...ADMIN_ENV, ...LIMIT } });
+    const known = await issueToken(server, "manage");
+    expect((await call(server, bearer(known.token))).status).toBe(200);
+    expect(await guesses(server, 4)).toEqual([401, 401, 401, 429]);
+    const monitor = await newMonitor(redis);
+    const started = performance.now();
+    const flood = Promise.all(Array.from({ length: 10 }, () => guesses(server, 60)));
+    // Who has a good token is served meanwhile.
+    for (let i = 0; i < 10; i++) expect((await call(server, bearer(known.token))).status).toBe(200);
+    expect(new Set((await flood).flat())).toEqual(new Set([429]));
+    const commands = await monitor.commands();
+    const passedMs = performance.now() - started;
+    const lookups = commands.filter((command) => /^hgetall ug:api-token:/i.test(command));
+    expect(lookups.length).toBeLessThanOrEqual(passedMs / 100 + 2);
+    expect(commands.filter((command) => command.includes("ug:rate:"))).toEqual([]);
+    expect(commands.filter((command) => /^hgetall .*:group:a$/i.test(command)).length).toBeGreaterThanOrEqual(10);
+  });
+
+  it("are limited while Redis is away, too", async () => {
+    const redis = await newRedis();
+    const server = await newServer({ runtime, redisUrl: redis.url, env: { ...LIMIT, REDIS_TIMEOUT: "200ms" } });
+    await redis.kill();
+    await pause(50);
+    const statuses: number[] = [];
+    for (let i = 0; i < 5; i++) statuses.push((await call(server, {})).status);
+    expect(statuses).toEqual([401, 401, 401, 429, 429]);
+  });
+});
+
+describeWithRedis("deno serve", () => {
+  it("knows the addresses of callers", async () => {
+    const redis = await newRedis();
+    const env = { AUTH_FAILURE_LIMIT: "5/24h", TRUSTED_PROXIES: "127.0.0.1" };
+    const server = await newServer({ runtime: "deno-serve", redisUrl: redis.url, env });
+    const operator = newOperator(redis);
+    await guess(server);
+    await guess(server, { "x-forwarded-for": "2001:db8:0:7::1" });
+    await waitFor("both are counted", async () => {
+      const keys = await operator.keys("ug:rate:*");
+      return keys.length === 2 && keys.includes("ug:rate:address:127.0.0.1");
+    });
+    expect(await operator.get("ug:rate:address:2001:db8:0:7::/64")).toBe("1");
+    await waitFor("both threads refuse", async () => (await guesses(server, 10)).every((status) => status === 429));
+    expect((await call(server, bearer(server.tokens.customer))).status).toBe(200);
+  });
+});

@@ -1,0 +1,181 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
+import { ADMIN_ENV, ADMIN_TOKEN, bearer, issueToken } from "./support/admin.ts";
+import { type HttpRequest, http1 } from "./support/http.ts";
+import { describeWithRedis, newOperator, newRedis, newServer, redisUrl, suiteServer } from "./support/opened.ts";
+import { descendants } from "./support/process.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
+import { type LogLine, RUNTIMES, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+const RPC = "/usergroup.v1.UserGroupService";
+const RESOLVE = "/usergroup.v1.ViewerService/ResolveViewer";
+
+let lastRequest = 0;
+
+/** The one line of a call, which is made under a request id of its own. */
+async function lineOf(server: TestServer, path: string, request: HttpRequest): Promise<LogLine> {
+  const id = `of-the-log-${++lastRequest}`;
+  await http1(server.url, path, { method: "POST", ...request, headers: { ...request.headers, "x-request-id": id } });
+  const lines = () => server.log().filter((line) => line["request_id"] === id);
+  await waitFor("the call is logged", () => lines().length > 0);
+  expect(lines()).toHaveLength(1);
+  return lines()[0] as LogLine;
+}
+
+/** What a line tells of the caller and the group. */
+function whoIn({ environment, api_token_id, api_token_name, user_group_id, ...rest }: LogLine) {
+  expect(Object.keys(rest)).not.toContain("token");
+  return { environment, api_token_id, api_token_name, user_group_id };
+}
+
+describe.each(RUNTIMES)("the line of a call on %s", (runtime) => {
+  const server = suiteServer({ runtime, env: ADMIN_ENV });
+  const issued = { token: "", id: "" };
+  let byHand: Record<string, unknown> = {};
+  let resolver: { token: string; id: string };
+
+  beforeAll(async () => {
+    Object.assign(issued, await issueToken(server, "manage"));
+    resolver = await issueToken(server, "resolve");
+    byHand = {
+      environment: `${server.environment}/Customer`,
+      api_token_id: issued.id,
+      api_token_name: "of role manage",
+    };
+  });
+
+  const json = (token: string, body: object): HttpRequest => ({
+    headers: { ...bearer(token), "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  const send = (path: string, token: string, body: object) => lineOf(server, path, json(token, body));
+
+  it("names the process, the environment, the API token and the group, whichever way the call comes", async () => {
+    const ways = [
+      [`${RPC}/GetUserGroup`, { userGroupId: "logged" }],
+      [`${RPC}/UpdateUserGroup`, { userGroupId: "logged", name: "N" }],
+      [`${RPC}/RotateUserGroupToken`, { userGroupId: "logged" }],
+      ["/api/user", { user_group_id: "logged" }],
+    ] as const;
+    for (const [path, body] of ways) {
+      const line = await send(path, issued.token, body);
+      expect(line).toMatchObject({ level: "debug", msg: "call", code: "ok", pid: server.pid });
+      expect(whoIn(line)).toEqual({ ...byHand, user_group_id: "logged" });
+    }
+  });
+
+  it("names the group of a token, and never the token", async () => {
+    const { groups } = grpcClients(server, issued.token);
+    const { userGroup } = await groups.getUserGroup({ userGroupId: "of a token" });
+    const token = userGroup?.token ?? "";
+    for (const [path, body] of [
+      [RESOLVE, { token }],
+      ["/api/viewer", { token }],
+      ["/api/user", { current_token: token }],
+    ] as const) {
+      const line = await send(path, issued.token, body);
+      expect(whoIn(line)).toEqual({ ...byHand, user_group_id: "of a token" });
+    }
+    const unknown = await send(RESOLVE, issued.token, { token });
+    expect(unknown).toMatchObject({ level: "debug", msg: "call refused", code: "not_found" });
+    expect(whoIn(unknown)).toEqual({ ...byHand, user_group_id: undefined });
+    expect(server.output()).not.toContain(token);
+    expect(server.output()).not.toContain(issued.token);
+  });
+
+  it("names the API tokens of the settings by their places, and root", async () => {
+    const line = await send("/api/user", server.tokens.untagged, { user_group_id: "a" });
+    const bySetting = { environment: server.environment, api_token_id: "static-3", user_group_id: undefined };
+    // An id and nothing else is a rotation of a group that is not there: the group is named all the same.
+    expect(whoIn(line)).toEqual({ ...bySetting, api_token_name: "entry 3 of API_TOKENS", user_group_id: "a" });
+    const list = await send("/usergroup.admin.v1.AdminService/ListEnvironments", ADMIN_TOKEN, {});
+    const root = { environment: undefined, api_token_id: "root", api_token_name: "root", user_group_id: undefined };
+    expect(list).toMatchObject({ code: "ok" });
+    expect(whoIn(list)).toEqual(root);
+  });
+
+  it("names a caller that is denied, but not the group that it claims", async () => {
+    const line = await send(`${RPC}/UpdateUserGroup`, resolver.token, { userGroupId: "claimed" });
+    expect(line).toMatchObject({ level: "debug", msg: "call refused", code: "permission_denied" });
+    const denied = { ...byHand, api_token_id: resolver.id, api_token_name: "of role resolve" };
+    expect(whoIn(line)).toEqual({ ...denied, user_group_id: undefined });
+  });
+
+  it("names a caller whose message cannot be read", async () => {
+    const request = { headers: { ...bearer(issued.token), "content-type": "application/json" }, body: "{" };
+    for (const path of [`${RPC}/GetUserGroup`, "/api/user"]) {
+      const line = await lineOf(server, path, request);
+      expect(line).toMatchObject({ level: "debug", code: "invalid_argument" });
+      expect(whoIn(line)).toEqual({ ...byHand, user_group_id: undefined });
+    }
+  });
+
+  it("is short, however long the id that a caller sends", async () => {
+    const line = await send(`${RPC}/GetUserGroup`, issued.token, { userGroupId: "x".repeat(100_000) });
+    expect(whoIn(line)).toEqual({ ...byHand, user_group_id: undefined });
+    expect(JSON.stringify(line).length).toBeLessThan(1000);
+  });
+
+  it("names nobody where nobody is known", async () => {
+    const nobody = {
+      environment: undefined,
+      api_token_id: undefined,
+      api_token_name: undefined,
+      user_group_id: undefined,
+    };
+    for (const path of [`${RPC}/GetUserGroup`, "/api/user", RESOLVE]) {
+      const line = await send(path, newApiToken(), { userGroupId: "claimed", token: newUserGroupToken(0) });
+      expect(line).toMatchObject({ level: "debug", code: "unauthenticated" });
+      expect(whoIn(line)).toEqual(nobody);
+    }
+    expect(whoIn(await send("/grpc.health.v1.Health/Check", "x", {}))).toEqual(nobody);
+    expect(whoIn(await send("/nowhere", issued.token, {}))).toEqual(nobody);
+  });
+});
+
+describeWithRedis.each(RUNTIMES)("at the level info on %s", (runtime) => {
+  it("calls leave no line, and failures of the service one each, which names the caller", async () => {
+    const redis = await newRedis();
+    const server = await newServer({ runtime, redisUrl: redis.url });
+    const { groups } = grpcClients(server);
+    await groups.getUserGroup({ userGroupId: "kept" });
+    await failureOf(groups.updateUserGroup({ userGroupId: "none", name: "N" }));
+    await failureOf(grpcClients(server, newApiToken()).groups.getUserGroup({ userGroupId: "a" }));
+    expect(server.log().filter((line) => "request_id" in line)).toEqual([]);
+
+    const who = {
+      pid: server.pid,
+      environment: `${server.environment}/Customer`,
+      api_token_id: "static-1",
+      api_token_name: "entry 1 of API_TOKENS",
+      user_group_id: "kept",
+    };
+    const operator = newOperator(redis);
+    const [key = ""] = await operator.keys("*:group:kept");
+    await operator.hset(key, "t", "no token");
+    expect((await failureOf(groups.getUserGroup({ userGroupId: "kept" }))).code).toBe("DataLoss");
+    await redis.kill();
+    expect((await failureOf(groups.getUserGroup({ userGroupId: "kept" }))).code).toBe("Unavailable");
+    const lines = () => server.log().filter((line) => "request_id" in line);
+    await waitFor("both are logged", () => lines().length === 2);
+    expect(lines()).toMatchObject([
+      { level: "error", msg: "call failed", code: "data_loss", ...who },
+      { level: "warn", msg: "call failed", code: "unavailable", ...who },
+    ]);
+  });
+});
+
+describeWithRedis("several workers", () => {
+  it("tell which of them had a call", async () => {
+    const server = await newServer({ redisUrl, env: { WORKERS: "2", LOG_LEVEL: "debug" } });
+    const workers = descendants(server.pid);
+    const seen = new Set<unknown>();
+    await waitFor("both had one", async () => {
+      const headers = { ...bearer(server.tokens.customer), connection: "close" };
+      seen.add((await lineOf(server, "/api/user?user_group_id=a", { method: "GET", headers }))["pid"]);
+      return seen.size === 2;
+    });
+    for (const pid of seen) expect(workers).toContain(pid);
+  });
+});

@@ -1,0 +1,183 @@
+import { ConnectError } from "@connectrpc/connect";
+import { describe, expect, it } from "vitest";
+import { ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
+import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { ADMIN_ENV, ADMIN_PROTOCOLS, adminOf, bearer, issueToken } from "./support/admin.ts";
+import { openTransport } from "./support/clients/connect.ts";
+import { http1, rawBytes } from "./support/http.ts";
+import { describeWithRedis, newMonitor, newRedis, newServer } from "./support/opened.ts";
+import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
+import { RUNTIMES, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+/** So long that no window ends while a test runs. */
+const WINDOW = "/24h";
+const WINDOW_SECONDS = 86_400;
+
+const REST = "/api/user?user_group_id=";
+const LIMITED = { status: 429, code: "resource_exhausted", reason: "RATE_LIMITED" };
+
+const get = ({ url }: TestServer, token: string, id = "a") => http1(url, REST + id, { headers: bearer(token) });
+
+/** Calls so often, and gives the statuses. */
+async function statuses(server: TestServer, token: string, times: number, id = "a"): Promise<number[]> {
+  const found: number[] = [];
+  for (let i = 0; i < times; i++) found.push((await get(server, token, id)).status);
+  return found;
+}
+
+/** What so many commands count together. */
+function sumOf(commands: readonly string[]): number {
+  return commands.map((command) => Number(command.split(" ").at(-1))).reduce((sum, n) => sum + n, 0);
+}
+
+/** The seconds in the headers of a refusal by the limit; what they say of it is asserted. */
+function secondsIn(header: (name: string) => string | null | undefined, max: number): number {
+  const seconds = Number(header("retry-after"));
+  expect(seconds).toBeGreaterThan(WINDOW_SECONDS / 2);
+  expect(seconds).toBeLessThanOrEqual(WINDOW_SECONDS);
+  expect(header("ratelimit-policy")).toBe(`"api-token";q=${max};w=${WINDOW_SECONDS}`);
+  expect(header("ratelimit")).toBe(`"api-token";r=0;t=${seconds}`);
+  return seconds;
+}
+
+describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
+  it("lets so many calls through, and tells whoever makes more when to try again", async () => {
+    const server = await newServer({ runtime, env: { ...ADMIN_ENV, RATE_LIMIT: `3${WINDOW}` } });
+    const { customer, testing } = server.tokens;
+    expect(await statuses(server, customer, 3)).toEqual([200, 200, 200]);
+    const answer = await get(server, customer);
+    expectRestError(answer, LIMITED);
+    secondsIn((name) => answer.headers[name] as string, 3);
+    const body = { method: "POST", headers: { ...bearer(customer), "content-type": "application/json" }, body: "{}" };
+    const connect = await http1(server.url, "/usergroup.v1.UserGroupService/GetUserGroup", body);
+    expectConnectError(connect, "resource_exhausted", "RATE_LIMITED");
+    secondsIn((name) => connect.headers[name] as string, 3);
+    for (const [, options] of ADMIN_PROTOCOLS) {
+      const { transport, close } = openTransport(server.url, options);
+      const headers = bearer(customer);
+      const call = transport.unary(UserGroupService.method.getUserGroup, undefined, undefined, headers, {});
+      const error = ConnectError.from(await call.catch((thrown: unknown) => thrown));
+      close();
+      expect(error.findDetails(ErrorInfoSchema)[0]).toMatchObject({ reason: "RATE_LIMITED" });
+      const seconds = secondsIn((name) => error.metadata.get(name), 3);
+      expect(error.findDetails(RetryInfoSchema)[0]?.retryDelay?.seconds).toBe(BigInt(seconds));
+    }
+    // Others have limits of their own, and root has none.
+    expect(await statuses(server, testing, 4)).toEqual([200, 200, 200, 429]);
+    for (let i = 0; i < 5; i++) await adminOf(server.url).listEnvironments({});
+    const { token } = await issueToken(server, "manage");
+    expect(await statuses(server, token, 4)).toEqual([200, 200, 200, 429]);
+    const metrics = (await http1(server.url, "/metrics")).body.toString();
+    expect(metrics).toMatch(/^ugs_limited_total\{limit="api-token"\} 8$/m);
+    expect(metrics).toMatch(/^ugs_limited_total\{limit="address"\} 0$/m);
+    const line = await waitFor("it is logged", () =>
+      server.log().find(({ code, protocol }) => code === "resource_exhausted" && protocol === "grpc"),
+    );
+    expect(line).toMatchObject({ level: "debug", msg: "call refused", api_token_id: "static-1" });
+  });
+
+  it("refuses before there is a body", async () => {
+    const server = await newServer({ runtime, env: { RATE_LIMIT: `1${WINDOW}` } });
+    expect(await statuses(server, server.tokens.customer, 1)).toEqual([200]);
+    const head = `PUT /api/user HTTP/1.1\r\nhost: x\r\nauthorization: Token ${server.tokens.customer}\r\ncontent-length: 1000000\r\n\r\n{`;
+    const { bytes } = await rawBytes(server.url, head, (soFar) => soFar.includes("RATE_LIMITED"));
+    expect(bytes.toString()).toMatch(/^HTTP\/1\.1 429 /);
+  });
+
+  it("lets calls through again when the window is over", async () => {
+    const server = await newServer({ runtime, env: { RATE_LIMIT: "1/1s" } });
+    const seen = new Set<number>();
+    await waitFor("a call was refused, and a later one is not", async () => {
+      const [status = 0] = await statuses(server, server.tokens.customer, 1);
+      const wasRefused = seen.has(429);
+      seen.add(status);
+      return wasRefused && status === 200;
+    });
+    expect([...seen].sort()).toEqual([200, 429]);
+  });
+
+  it("counts calls that are denied or fail, for they cost as much", async () => {
+    const server = await newServer({ runtime, env: { ...ADMIN_ENV, RATE_LIMIT: `3${WINDOW}` } });
+    const { token } = await issueToken(server, "resolve");
+    expect(await statuses(server, token, 4)).toEqual([403, 403, 403, 429]);
+    const { status } = await http1(server.url, "/api/user", { method: "PUT", headers: bearer(server.tokens.customer) });
+    expect(status).toBe(400);
+    expect(await statuses(server, server.tokens.customer, 3)).toEqual([200, 200, 429]);
+  });
+});
+
+describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (runtime) => {
+  it("holds for all workers together", async () => {
+    const redis = await newRedis();
+    const env = { RATE_LIMIT: `6${WINDOW}` };
+    const one = await newServer({ runtime, redisUrl: redis.url, env });
+    const other = await newServer({ runtime, redisUrl: redis.url, env, like: one });
+    const { customer } = one.tokens;
+    const monitor = await newMonitor(redis);
+    expect(await statuses(one, customer, 4)).toEqual([200, 200, 200, 200]);
+    const isCounted = (command: string) => /^incrby ug:rate:api-token:/i.test(command);
+    let counted = 0;
+    await waitFor("all four are counted", async () => {
+      counted += sumOf((await monitor.commands()).filter(isCounted));
+      return counted === 4;
+    });
+    // What it does not know yet is told to it by its first count, whose answer no call waits for.
+    expect(await statuses(other, customer, 1)).toEqual([200]);
+    await waitFor("the other worker knows", async () => (await monitor.commands()).some(isCounted));
+    await waitFor("both refuse", async () => {
+      const [first, second] = [await statuses(one, customer, 1), await statuses(other, customer, 1)];
+      return first[0] === 429 && second[0] === 429;
+    });
+    expect(await statuses(one, customer, 2)).toEqual([429, 429]);
+    // Anybody else goes on at both.
+    for (const server of [one, other]) expect(await statuses(server, one.tokens.testing, 2)).toEqual([200, 200]);
+  });
+
+  it("keeps a limited caller from costing Redis, and others, anything", async () => {
+    const redis = await newRedis();
+    const server = await newServer({ runtime, redisUrl: redis.url, env: { RATE_LIMIT: `20${WINDOW}` } });
+    const { customer, testing } = server.tokens;
+    expect(await statuses(server, customer, 21, "limited")).toEqual([...Array(20).fill(200), 429]);
+    // The group of the other is made before, so that every call of it costs the same.
+    expect(await statuses(server, testing, 1, "served")).toEqual([200]);
+    const monitor = await newMonitor(redis);
+    await waitFor("all is counted", async () => (await monitor.commands()).every((c) => !c.includes("ug:rate:")));
+    const flood = Promise.all(Array.from({ length: 10 }, () => statuses(server, customer, 50, "limited")));
+    const served: number[] = [];
+    for (let i = 0; i < 10; i++) served.push(...(await statuses(server, testing, 1, "served")));
+    expect(served).toEqual(Array(10).fill(200));
+    expect(new Set((await flood).flat())).toEqual(new Set([429]));
+    // The other's tenth call may be counted behind its answer.
+    const all: string[] = [];
+    await waitFor("the calls of the other are counted", async () => {
+      all.push(...(await monitor.commands()));
+      return sumOf(all.filter((command) => /^incrby ug:rate:/i.test(command))) === 10;
+    });
+    expect(all.some((command) => command.includes(":group:served"))).toBe(true);
+    expect(all.filter((command) => command.includes("limited"))).toEqual([]);
+    expect(all.filter((command) => command.includes("static-1"))).toEqual([]);
+    // One read a call.
+    expect(all.filter((command) => /^hgetall /i.test(command))).toHaveLength(10);
+  });
+
+  it("holds while Redis is away", async () => {
+    const redis = await newRedis();
+    const server = await newServer({ runtime, redisUrl: redis.url, env: { RATE_LIMIT: `5${WINDOW}` } });
+    expect(await statuses(server, server.tokens.customer, 2)).toEqual([200, 200]);
+    await redis.kill();
+    expect(await statuses(server, server.tokens.customer, 5)).toEqual([503, 503, 503, 429, 429]);
+    await redis.restart();
+    await waitFor("the service is ready", async () => (await http1(server.url, "/readyz")).status === 200);
+    expect(await statuses(server, server.tokens.testing, 1)).toEqual([200]);
+  });
+});
+
+describe("without RATE_LIMIT", () => {
+  it("nothing is counted, and nobody limited", async () => {
+    const server = await newServer();
+    expect(new Set(await statuses(server, server.tokens.customer, 50))).toEqual(new Set([200]));
+    const { headers } = await get(server, server.tokens.customer);
+    expect(Object.keys(headers).filter((name) => /ratelimit|retry/.test(name))).toEqual([]);
+  });
+});

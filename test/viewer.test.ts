@@ -1,0 +1,167 @@
+import { createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-node";
+import { expect, it } from "vitest";
+import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
+import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
+import type { JsonObject } from "../src/domain/user-group.ts";
+import { bearer } from "./support/admin.ts";
+import { type HttpAnswer, http1, http2 } from "./support/http.ts";
+import { describeServers, newId } from "./support/matrix.ts";
+import { restCalls, type Success } from "./support/rest-calls.ts";
+import { expectRestError } from "./support/rest-shape.ts";
+
+const TARGET = "/api/viewer";
+
+describeServers((server) => {
+  const { call, created, ok } = restCalls(server);
+  const introspect = (body: JsonObject | string | undefined, headers = bearer(server.tokens.customer)) =>
+    call("POST", body, { target: TARGET, headers });
+
+  /** What ResolveViewer tells of a token, as it would look here. */
+  async function resolved(token: string, { apiToken, environment }: { apiToken: string; environment: string }) {
+    const viewers = createClient(ViewerService, createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" }));
+    const viewer = await viewers.resolveViewer({ token }, { headers: bearer(apiToken) });
+    return {
+      active: true,
+      sub: viewer.providedId,
+      environment,
+      team_id: Number(viewer.teamId),
+      name: viewer.name,
+      mapping: viewer.mapping,
+      properties: viewer.properties ?? null,
+      ...(viewer.tokenExpireTime && { exp: Number(viewer.tokenExpireTime.seconds) }),
+    };
+  }
+
+  function expectInactive(answer: HttpAnswer): void {
+    expect([answer.status, answer.body.toString()]).toEqual([200, '{"active":false}']);
+    expect(answer.headers["content-type"]).toBe("application/json");
+    expect(answer.headers["cache-control"]).toBe("no-store");
+    expect(answer.headers["x-request-id"]).toMatch(/./);
+  }
+
+  it.each([
+    ["nothing but an id", {}],
+    ["a name, a mapping and properties", { name: "É", mapping: { schema: "source" }, properties: { a: [1, null] } }],
+    ["empty properties", { properties: {} }],
+    ["keys that objects have anyway", { mapping: { constructor: "a" }, properties: { toString: { valueOf: 1 } } }],
+    ["properties that are worth compressing", { properties: { text: "again and ".repeat(500) } }],
+  ] satisfies [string, JsonObject][])("tells of a group with %s what ResolveViewer tells", async (_title, fields) => {
+    const { id, user_group } = await created(fields);
+    const answer = await introspect({ token: user_group.token });
+    expect(answer.status).toBe(200);
+    expect(answer.headers["content-type"]).toBe("application/json");
+    expect(answer.headers["cache-control"]).toBe("no-store");
+    const told = answer.json<JsonObject>();
+    const environment = `${server.environment}/Customer`;
+    expect(told).toEqual(await resolved(user_group.token, { apiToken: server.tokens.customer, environment }));
+    expect(told).toMatchObject({ active: true, sub: id, ...fields });
+    expect(told).not.toHaveProperty("exp");
+    expect(answer.body.toString()).not.toContain(user_group.token);
+  });
+
+  it("names the environment as the settings do, and tells nothing across environments", async () => {
+    const { customer, testing, untagged } = server.tokens;
+    const environments = [
+      [customer, `${server.environment}/Customer`],
+      [testing, `${server.environment}/Testing`],
+      [untagged, server.environment],
+    ] as const;
+    for (const [apiToken, environment] of environments) {
+      const { user_group } = await ok(call("GET", { user_group_id: newId() }, { headers: bearer(apiToken) }));
+      const told = (await introspect({ token: user_group.token }, bearer(apiToken))).json<JsonObject>();
+      expect(told).toMatchObject({ active: true, environment });
+      expect(told).toEqual(await resolved(user_group.token, { apiToken, environment }));
+      for (const [other] of environments.filter(([token]) => token !== apiToken)) {
+        expectInactive(await introspect({ token: user_group.token }, bearer(other)));
+      }
+    }
+  });
+
+  it("says until when a rotated token lasts, and that one without a grace has ended", async () => {
+    const { id, user_group } = await created();
+    const rotate = (body: JsonObject) => ok(call("POST", { user_group_id: id, ...body }));
+    const second = await rotate({ previous_token_ttl: "600s" });
+    const told = (await introspect({ token: user_group.token })).json<{ sub: string; exp: number }>();
+    expect(told).toMatchObject({ active: true, sub: id });
+    const expected = { apiToken: server.tokens.customer, environment: `${server.environment}/Customer` };
+    expect(told).toEqual(await resolved(user_group.token, expected));
+    expect(told.exp).toSatisfy(Number.isSafeInteger);
+    const left = told.exp - Date.now() / 1000;
+    expect(left).toBeGreaterThan(300);
+    expect(left).toBeLessThanOrEqual(601);
+    expect((await introspect({ token: second.user_group.token })).json()).not.toHaveProperty("exp");
+    await rotate({});
+    for (const { token } of [user_group, second.user_group]) expectInactive(await introspect({ token }));
+  });
+
+  it.each([
+    ["one that nobody has", newUserGroupToken(0)],
+    ["one that is no token of ours", "of another system"],
+    ["an API token", newApiToken()],
+    ["text beyond ASCII", "\u{1f642}"],
+    ["one as long as can be", "x".repeat(1024)],
+  ])("says of %s that it is not active, and no more", async (_title, token) => {
+    expectInactive(await introspect({ token }));
+  });
+
+  it("answers with a slash behind the path, over HTTP/2, without a content type, and passes over other fields", async () => {
+    const { id, user_group } = await created();
+    const body = JSON.stringify({ token: user_group.token, token_type_hint: "access_token", x: { y: 1 } });
+    const headers = bearer(server.tokens.customer);
+    for (const send of [http1, http2]) {
+      for (const target of [TARGET, `${TARGET}/`, `${TARGET}?token=${newUserGroupToken(0)}`]) {
+        const answer = await send(server.url, target, { method: "POST", headers, body });
+        expect(answer.json()).toMatchObject({ active: true, sub: id });
+      }
+    }
+  });
+
+  it("refuses what names no token", async () => {
+    const bodies: (JsonObject | undefined)[] = [
+      undefined,
+      {},
+      { token: null },
+      { token: "" },
+      { token: "x".repeat(1025) },
+    ];
+    for (const body of bodies) {
+      const expected = { status: 400, code: "invalid_argument", reason: "VALIDATION_FAILED", fields: ["token"] };
+      expectRestError(await introspect(body), expected);
+    }
+    // A token in a URL would end in logs.
+    const inQuery = await call("POST", undefined, { target: `${TARGET}?token=${newUserGroupToken(0)}` });
+    expectRestError(inQuery, { status: 400, code: "invalid_argument", reason: "VALIDATION_FAILED", fields: ["token"] });
+  });
+
+  it("refuses other methods, types and sizes, and callers without an API token", async () => {
+    for (const method of ["GET", "PUT", "DELETE", "OPTIONS"]) {
+      const answer = await call(method, undefined, { target: TARGET });
+      expect(answer.headers.allow).toBe("POST");
+      expectRestError(answer, { status: 405, code: "unimplemented", reason: "METHOD_NOT_ALLOWED" });
+    }
+    const type = { ...bearer(server.tokens.customer), "content-type": "application/x-www-form-urlencoded" };
+    const unsupported = { status: 415, code: "invalid_argument", reason: "UNSUPPORTED_MEDIA_TYPE" };
+    expectRestError(await introspect("token=a", type), unsupported);
+    const tooLarge = { status: 413, code: "resource_exhausted", reason: "MESSAGE_TOO_LARGE" };
+    expectRestError(await introspect({ token: "x".repeat(1024 * 1024) }), tooLarge);
+    const { user_group } = await created();
+    for (const token of [newApiToken(), user_group.token]) {
+      const answer = await introspect({ token: user_group.token }, bearer(token));
+      expect(answer.headers["www-authenticate"]).toBe('Token realm="user-group-service"');
+      expectRestError(answer, { status: 401, code: "unauthenticated", reason: "API_TOKEN_UNKNOWN" });
+    }
+  });
+
+  it("is counted as ResolveViewer over REST", async () => {
+    const count = async () => {
+      const text = (await http1(server.url, "/metrics")).body.toString();
+      const line = /^grpc_server_handled_total\{[^}]*"ResolveViewer",protocol="rest",grpc_code="OK"\} (\d+)$/m;
+      return Number(line.exec(text)?.[1]);
+    };
+    const { user_group }: Success = await created();
+    const before = await count();
+    await introspect({ token: user_group.token });
+    expect(await count()).toBe(before + 1);
+  });
+});
