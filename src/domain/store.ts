@@ -65,6 +65,12 @@ export interface PageRequest {
   readonly size: number;
 }
 
+/** Which user groups to list. */
+export interface UserGroupRange extends PageRequest {
+  /** What their ids begin with; `""`: all. */
+  readonly prefix: string;
+}
+
 /** The contract of an environment store. It throws what a user group store throws. */
 export interface EnvironmentStore {
   /** Returns the environment with this name, or creates it with the given number of partitions, or the default. */

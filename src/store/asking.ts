@@ -9,6 +9,10 @@ const ALONE: ReadonlySet<string> = new Set<keyof StoreCommands>([
   "ugClaim",
   "ugAdopt",
   "ugList",
+  "ugLookUp",
+  "ugClaimToken",
+  "ugForgetToken",
+  "ugResolveAt",
   "ugNoteApiTokenUse",
 ]);
 

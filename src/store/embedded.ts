@@ -1,5 +1,6 @@
 import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { readClock, type ScriptedRedis, type StoreConnection } from "./connection.ts";
+import { listGroups } from "./embedded-lists.ts";
 import { SingleNode } from "./nodes.ts";
 import { TIME } from "./script-parts.ts";
 import { SCRIPTS } from "./scripts.ts";
@@ -18,6 +19,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
     const run = commands[name]?.bind(redis);
     commands[name] = (key = "", ...args) => (run as NonNullable<typeof run>)(key, ...time().map(String), ...args);
   }
+  commands["ugListGroups"] = listGroups(redis, () => String(Date.now()));
   const clock = await readClock(redis);
   const connection: StoreConnection = {
     redis,

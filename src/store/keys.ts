@@ -32,6 +32,14 @@ export function requestClaimKey(prefix: string, requestDigest: string): string {
   return `${prefix}request-claim:${requestDigest}`;
 }
 
+/**
+ * String: the claim of a token of another system, and the id of the group that may have it, in the partition that the
+ * digest of the token leads to. A hint: the group's record decides.
+ */
+export function foreignTokenKey(prefix: string, digest: string): string {
+  return `${prefix}foreign:${digest}`;
+}
+
 /** String: how many team ids the partition has handed out. */
 export function teamCountKey(prefix: string): string {
   return `${prefix}team-count`;

@@ -1,5 +1,6 @@
 import { API_TOKEN_SCRIPTS } from "./api-token-scripts.ts";
 import { FIELD, PIECES } from "./fields.ts";
+import { GROUP_LIST_SCRIPTS } from "./group-list-scripts.ts";
 import { CHANGE, CLOCK, UNPACK } from "./script-parts.ts";
 
 /*
@@ -238,6 +239,7 @@ export const SCRIPTS = {
   ugAdopt: ADOPT,
   ugList: LIST,
   ugResolve: RESOLVE,
+  ...GROUP_LIST_SCRIPTS,
   ...API_TOKEN_SCRIPTS,
 } as const;
 

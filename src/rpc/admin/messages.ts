@@ -4,8 +4,10 @@ import type {
   Environment as EnvironmentMessage,
   EnvironmentName as EnvironmentNameMessage,
 } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
+import type { UserGroupInfo as UserGroupInfoMessage } from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import type { ApiToken, Role } from "../../domain/api-token.ts";
 import type { EnvironmentName, ListedEnvironment } from "../../domain/environment.ts";
+import type { ListedUserGroup, UserGroupInfo } from "../../domain/user-group-admin.ts";
 import { tagFromMessage, tagMessage, timestamp } from "../messages.ts";
 
 const ROLE_ENUMS: { readonly [role in Role]: RoleEnum } = {
@@ -42,6 +44,33 @@ export function environmentMessage(environment: ListedEnvironment): EnvironmentM
     tag: tagMessage(environment.tag),
     partitions: environment.partitions,
     createTime: timestamp(environment.createTime),
+  };
+}
+
+/** Converts what a list tells of a user group to its message. */
+export function listedUserGroupMessage(group: ListedUserGroup): UserGroupInfoMessage {
+  return {
+    $typeName: "usergroup.admin.v1.UserGroupInfo",
+    teamId: BigInt(group.teamId),
+    providedId: group.providedId,
+    name: group.name,
+    mapping: {},
+    etag: group.etag,
+    createTime: timestamp(group.createTime),
+    updateTime: timestamp(group.updateTime),
+    tokenCreateTime: timestamp(group.tokenCreateTime),
+    ...(group.lastRotationTime !== undefined && { lastRotationTime: timestamp(group.lastRotationTime) }),
+    ...(group.graceExpireTime !== undefined && { graceExpireTime: timestamp(group.graceExpireTime) }),
+    importedToken: group.hasForeignToken,
+  };
+}
+
+/** Converts what operators may see of a user group to its message. */
+export function userGroupInfoMessage(group: UserGroupInfo): UserGroupInfoMessage {
+  return {
+    ...listedUserGroupMessage(group),
+    mapping: group.mapping,
+    ...(group.properties !== undefined && { properties: group.properties }),
   };
 }
 
