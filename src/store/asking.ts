@@ -5,10 +5,10 @@ import { SCRIPTS } from "./scripts.ts";
 /** The commands that touch no other key than their first argument. */
 const ALONE: ReadonlySet<string> = new Set<keyof StoreCommands>([
   ...PLAIN_COMMANDS,
-  "ugUpdate",
   "ugClaim",
   "ugAdopt",
   "ugList",
+  "ugRecord",
   "ugNoteApiTokenUse",
 ]);
 
