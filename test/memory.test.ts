@@ -1,11 +1,10 @@
 import { expect, it } from "vitest";
 import type { Environment } from "../src/domain/environment.ts";
-import { TokenCipher } from "../src/store/encryption.ts";
 import { openRedis } from "../src/store/open.ts";
-import { RedisUserGroups } from "../src/store/user-groups.ts";
 import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
 import { describeWithRedis, forSuite, suiteRedis } from "./support/opened.ts";
 import { redisOf } from "./support/redis-of.ts";
+import { TestUserGroups } from "./support/stores.ts";
 
 describeWithRedis("what a group takes in a Redis as it is installed", () => {
   const redis = suiteRedis();
@@ -17,7 +16,10 @@ describeWithRedis("what a group takes in a Redis as it is installed", () => {
   const long = { ...given, properties: { text: "x".repeat(300), more: ["y".repeat(100)] } };
   const key = (environment: Environment) => keysOf(environment, "group-0123456").group;
   const storeOf = (keyId = "k1") =>
-    new RedisUserGroups({ client, cipher: new TokenCipher(RING.map((ringKey) => ({ ...ringKey, id: keyId }))) });
+    new TestUserGroups(
+      client,
+      RING.map((ringKey) => ({ ...ringKey, id: keyId })),
+    );
 
   it.each([
     ["short values", given, "k1", 410],

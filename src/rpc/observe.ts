@@ -6,7 +6,7 @@ import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { type CallKind, type CallSeries, CODE_OK } from "../observability/call-metrics.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import type { OnRefused } from "../transport/index.ts";
-import { kProtocol, type WireProtocol } from "./context.ts";
+import { kProtocol, kRequestId, type WireProtocol } from "./context.ts";
 import { toCallError } from "./errors.ts";
 import { abortError, readMessages } from "./read-streams.ts";
 import { refusedError } from "./refusals.ts";
@@ -47,6 +47,7 @@ export function observeInterceptor(observers: Observers): Interceptor {
     const series = seriesOf(observers, { method, protocol });
     const call: ObservedCall & { isRefused?: boolean } = { method, protocol, requestId, started, series };
     series.start();
+    req.contextValues.set(kRequestId, requestId);
     try {
       const response = await next(req.stream ? { ...req, message: readMessages(req, call) } : req);
       response.header.set(REQUEST_ID_HEADER, requestId);

@@ -5,7 +5,6 @@ import { SCRIPTS } from "./scripts.ts";
 /** The commands that touch no other key than their first argument. */
 const ALONE: ReadonlySet<string> = new Set<keyof StoreCommands>([
   ...PLAIN_COMMANDS,
-  "ugUpdate",
   "ugClaim",
   "ugAdopt",
   "ugList",
@@ -13,6 +12,7 @@ const ALONE: ReadonlySet<string> = new Set<keyof StoreCommands>([
   "ugClaimToken",
   "ugForgetToken",
   "ugResolveAt",
+  "ugRecord",
   "ugNoteApiTokenUse",
 ]);
 

@@ -1,3 +1,4 @@
+import type { ChangeBy } from "../domain/audit.ts";
 import type { Environment } from "../domain/environment.ts";
 import {
   EnvironmentFull,
@@ -12,6 +13,7 @@ import type { UserGroupStore } from "../domain/store.ts";
 import { teamIdsOf } from "../domain/team-id.ts";
 import { newUserGroupToken, userGroupTokenShape } from "../domain/token.ts";
 import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from "../domain/user-group.ts";
+import type { Audit } from "./audit.ts";
 import type { StoreClient } from "./client.ts";
 import { digest, type TokenCipher, tokenDigest } from "./encryption.ts";
 import { FIELD, PIECES, piecesOf } from "./fields.ts";
@@ -25,16 +27,19 @@ const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
 export interface RedisUserGroupsParts {
   readonly client: StoreClient;
   readonly cipher: TokenCipher;
+  readonly audit: Audit;
 }
 
 /** User groups in Redis. Which keys hold what: `keys.ts` and `fields.ts`. */
 export class RedisUserGroups implements UserGroupStore {
   readonly #client: StoreClient;
   readonly #cipher: TokenCipher;
+  readonly #audit: Audit;
 
   constructor(parts: RedisUserGroupsParts) {
     this.#client = parts.client;
     this.#cipher = parts.cipher;
+    this.#audit = parts.audit;
   }
 
   async get(environment: Environment, providedId: string): Promise<UserGroup> {
@@ -44,7 +49,11 @@ export class RedisUserGroups implements UserGroupStore {
     return groupFromRecord(record, environment, this.#cipher, providedId);
   }
 
-  getOrCreate(environment: Environment, group: NewUserGroup): Promise<{ group: UserGroup; created: boolean }> {
+  getOrCreate(
+    environment: Environment,
+    group: NewUserGroup,
+    by: ChangeBy,
+  ): Promise<{ group: UserGroup; created: boolean }> {
     const partition = partitionOf(environment, group.providedId);
     const prefix = partitionPrefix(environment, partition);
     const key = groupKey(prefix, group.providedId);
@@ -52,13 +61,20 @@ export class RedisUserGroups implements UserGroupStore {
       .run("get", key, (redis) => redis.hgetall(key), "not_made")
       .then((record) =>
         Object.keys(record).length === 0
-          ? this.#create(environment, group, partition)
+          ? this.#create(environment, group, partition, by)
           : { group: groupFromRecord(record, environment, this.#cipher, group.providedId), created: false },
       );
   }
 
-  async update(environment: Environment, providedId: string, change: UserGroupChange, etag = ""): Promise<UserGroup> {
-    const key = groupKey(partitionPrefix(environment, partitionOf(environment, providedId)), providedId);
+  async update(
+    environment: Environment,
+    providedId: string,
+    change: UserGroupChange,
+    etag: string,
+    by: ChangeBy,
+  ): Promise<UserGroup> {
+    const partition = partitionOf(environment, providedId);
+    const key = groupKey(partitionPrefix(environment, partition), providedId);
     const set: string[] = [];
     const replaced: string[] = [];
     const replace = (field: string, value: object | null) => {
@@ -71,7 +87,14 @@ export class RedisUserGroups implements UserGroupStore {
     if (change.properties !== undefined) replace(PIECES.properties, change.properties);
     const expected = etag === "" ? "" : updateTimeOf(etag);
     const answer = await this.#client.change("update", key, (redis, deadline) =>
-      redis.ugUpdate(key, deadline, expected, String(replaced.length / 2), ...replaced, ...set),
+      redis.ugUpdate(
+        key,
+        deadline,
+        ...[expected, String(replaced.length / 2), namesOf(change), providedId],
+        ...replaced,
+        ...set,
+        ...this.#audit.ofPartition(environment, partition, by),
+      ),
     );
     switch (answer[0]) {
       case "missing":
@@ -86,7 +109,7 @@ export class RedisUserGroups implements UserGroupStore {
     }
   }
 
-  async rotate(environment: Environment, rotation: Rotation): Promise<UserGroup> {
+  async rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup> {
     const { target } = rotation;
     const [partition, providedId, oldDigest] =
       target.by === "id"
@@ -115,6 +138,7 @@ export class RedisUserGroups implements UserGroupStore {
         requestId,
         fingerprint,
         String(REQUEST_TTL_MS),
+        ...this.#audit.ofPartition(environment, partition, by),
       ),
     );
     switch (answer[0]) {
@@ -142,7 +166,7 @@ export class RedisUserGroups implements UserGroupStore {
   }
 
   /** Creates a group, unless another caller has done so meanwhile. */
-  async #create(environment: Environment, group: NewUserGroup, partition: number) {
+  async #create(environment: Environment, group: NewUserGroup, partition: number, by: ChangeBy) {
     const { providedId, name, mapping, properties } = group;
     const prefix = partitionPrefix(environment, partition);
     const token = newUserGroupToken(partition);
@@ -166,7 +190,9 @@ export class RedisUserGroups implements UserGroupStore {
         String(count),
         providedId,
         idsKey(prefix),
+        `${namesOf(group)},token`,
         ...fields,
+        ...this.#audit.ofPartition(environment, partition, by),
       ),
     );
     const [outcome, now, teamId] = answer;
@@ -196,6 +222,13 @@ export class RedisUserGroups implements UserGroupStore {
     if (first !== fingerprint) throw new RequestIdReused();
   }
 }
+
+/** The names of the fields that a caller gives, separated by commas. */
+function namesOf(given: UserGroupChange): string {
+  return FIELDS.filter((field) => given[field] !== undefined).join(",");
+}
+
+const FIELDS = ["name", "mapping", "properties"] as const satisfies readonly (keyof UserGroupChange)[];
 
 /** @throws TokenNotFound when no group of the environment can have the token */
 function tokenPartition(environment: Environment, token: string): number {

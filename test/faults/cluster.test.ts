@@ -1,13 +1,12 @@
 import { expect, it } from "vitest";
 import { StoreUnavailable } from "../../src/domain/errors.ts";
 import { partitionOf } from "../../src/domain/partition.ts";
-import { TokenCipher } from "../../src/store/encryption.ts";
 import { slotOf } from "../../src/store/slots.ts";
-import { RedisUserGroups } from "../../src/store/user-groups.ts";
 import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "../support/contract/context.ts";
 import { Load } from "../support/load.ts";
 import { describeWithRedis, newStoreClient, suiteCluster } from "../support/opened.ts";
 import { ask, type TestRedis } from "../support/redis.ts";
+import { TestUserGroups } from "../support/stores.ts";
 import { pause, waitFor } from "../support/wait.ts";
 
 describeWithRedis("a Cluster", () => {
@@ -15,7 +14,7 @@ describeWithRedis("a Cluster", () => {
 
   const open = async (timeoutMs = 5000, minReplicas = 0) => {
     const client = await newStoreClient(cluster, { timeoutMs, minReplicas });
-    return { client, store: new RedisUserGroups({ client, cipher: new TokenCipher(RING) }) };
+    return { client, store: new TestUserGroups(client, RING) };
   };
 
   it("is asked by slots as it counts them itself", async () => {

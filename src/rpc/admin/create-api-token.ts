@@ -5,6 +5,7 @@ import type {
 } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { Role } from "../../domain/api-token.ts";
 import type { ApiTokenStore, EnvironmentStore } from "../../domain/store.ts";
+import { changeBy } from "../change-by.ts";
 import { principalOf } from "../context.ts";
 import { invalidField } from "../errors.ts";
 import { apiTokenMessage, roleFromMessage, timeFromMessage } from "./messages.ts";
@@ -15,15 +16,17 @@ const MAX_TIME = Date.UTC(10_000, 0) - 1;
 
 /** CreateApiToken: the answer is the only one that shows the token. */
 export function createApiToken(environments: EnvironmentStore, tokens: ApiTokenStore) {
-  return async (request: CreateApiTokenRequest, { values }: HandlerContext) => {
+  return async (request: CreateApiTokenRequest, context: HandlerContext) => {
+    const { values } = context;
     const environment = await targetOf(environments, values, request.environment);
-    const { apiToken, token } = await tokens.create(environment, {
+    const created = {
       displayName: request.displayName,
       // Validation requires one that is defined.
       role: roleFromMessage(request.role) as Role,
       expireTime: expireTimeOf(request),
       creator: principalOf(values).id,
-    });
+    };
+    const { apiToken, token } = await tokens.create(environment, created, changeBy(context));
     return {
       $typeName: "usergroup.admin.v1.CreateApiTokenResponse",
       apiToken: apiTokenMessage(apiToken),

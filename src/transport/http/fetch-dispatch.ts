@@ -6,9 +6,15 @@ import { truncateEchoedHeaders } from "../protocol/echoed-headers.ts";
 import { type DispatchOptions, exchangeLimits } from "./dispatch.ts";
 import { exchangeFetch, recordOfFetch, targetOf, toFetchResponse } from "./fetch-io.ts";
 import { OpenStreams } from "./open-streams.ts";
+import { plainAddress } from "./peers.ts";
+
+/** What a runtime tells of a request beside it, as `Deno.serve` does. */
+export interface FetchInfo {
+  readonly remoteAddr?: { readonly hostname?: string };
+}
 
 /** A request handler of the fetch API. */
-export type FetchHandler = (request: Request) => Promise<Response>;
+export type FetchHandler = (request: Request, info?: FetchInfo) => Promise<Response>;
 
 /** A fetch handler that can be drained. */
 export interface FetchServer {
@@ -53,17 +59,18 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
     }
   };
 
-  const serve: FetchHandler = async (request) => {
+  const serve: FetchHandler = async (request, info) => {
     const headers = recordOfFetch(request.headers);
     if (formatOf(headers["content-type"]).protocol === "grpc") return grpcUnsupported();
     const found = options.find(request.method, targetOf(request.url), headers);
     const route = found instanceof Promise ? await found : found;
-    return "handler" in route ? stream(route, request, headers) : exchangeFetch(request, headers, route, limits);
+    if ("handler" in route) return stream(route, request, headers);
+    return exchangeFetch(request, headers, route, { ...limits, peer: plainAddress(info?.remoteAddr?.hostname) });
   };
 
   return {
-    fetch: (request) => {
-      const answer = serve(request)
+    fetch: (request, info) => {
+      const answer = serve(request, info)
         .catch((error: unknown) => {
           // The client has disconnected, so nobody reads the response.
           if (request.signal.aborted) return new Response(null, { status: 499 });

@@ -16,6 +16,7 @@ import type { Refuse } from "./dispatch.ts";
 import { answerHttp1Errors, refuseHttp1 } from "./http-errors.ts";
 import { closeWhenIdle } from "./idle-sessions.ts";
 import { HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "./limits.ts";
+import { notePeer } from "./peers.ts";
 import { Pipelines } from "./pipelines.ts";
 import { unrootStreams } from "./unrooted-streams.ts";
 
@@ -126,6 +127,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     opened = undefined;
     http2.emit("connection", socket);
     if (!opened) return;
+    notePeer(opened, socket.remoteAddress);
     connections.speaksHttp2(socket, opened);
     closeWhenIdle(opened, socket, options);
     deadSessions.watch(opened, socket);
