@@ -19,6 +19,7 @@ import { Metrics } from "./observability/metrics.ts";
 import { requireListenPermission } from "./permissions.ts";
 import { RedisApiTokens } from "./store/api-tokens.ts";
 import { Audit } from "./store/audit.ts";
+import { RedisAuditTrail } from "./store/audit-trail.ts";
 import type { StoreClient } from "./store/client.ts";
 import { durabilityWarnings } from "./store/durability.ts";
 import { openEmbedded } from "./store/embedded.ts";
@@ -27,6 +28,7 @@ import { RedisEnvironments } from "./store/environments.ts";
 import { openRedis } from "./store/open.ts";
 import { RevocationFeed } from "./store/revocation-feed.ts";
 import { checkTokenKeys } from "./store/token-keys.ts";
+import { RedisUserGroupAdmin } from "./store/user-group-admin.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
 import { notifySupervisor, Supervisor } from "./supervisor.ts";
 import { serveNode } from "./transport/index.ts";
@@ -125,7 +127,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
     lifecycle.onClose("store", () => client.close());
     const ring = config.tokenKeys.length > 0 ? config.tokenKeys : [{ id: "embedded", secret: randomBytes(32) }];
     const audit = new Audit(config.auditRetentionMs);
-    const store = new RedisUserGroups({ client, cipher: new TokenCipher(ring), audit });
+    const groupParts = { client, cipher: new TokenCipher(ring), audit };
+    const store = new RedisUserGroups(groupParts);
     if (config.redisUrl !== undefined) await checkRedis(config, client, log.logger);
     if (reportsForAllWorkers()) warnIfExposed(config, log.logger);
     const environments = new RedisEnvironments(client, audit);
@@ -144,6 +147,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
       store,
       environments,
       apiTokens: apiTokenStore,
+      userGroups: new RedisUserGroupAdmin(groupParts),
+      audit: new RedisAuditTrail(client, audit),
       probe: loggedProbe(client, log.logger),
       authenticator,
       logger: log.logger,

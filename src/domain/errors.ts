@@ -37,7 +37,9 @@ export class UserGroupExists extends DomainError {
   override readonly name = "UserGroupExists";
   readonly reason = "USER_GROUP_EXISTS";
   constructor() {
-    super("the environment has a user group with this id, which is another one; import it with IMPORT_MODE_UPSERT to replace it");
+    super(
+      "the environment has a user group with this id, which is another one; import it with IMPORT_MODE_UPSERT to replace it",
+    );
   }
 }
 

@@ -2,6 +2,13 @@ import type { ApiToken, NewApiToken, ValidApiToken } from "./api-token.ts";
 import type { AuditEvent, AuditFilter, ChangeBy } from "./audit.ts";
 import type { Environment, EnvironmentName, ListedEnvironment } from "./environment.ts";
 import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from "./user-group.ts";
+import type {
+  ImportedUserGroup,
+  ImportMode,
+  ImportOutcome,
+  ListedUserGroup,
+  UserGroupInfo,
+} from "./user-group-admin.ts";
 
 /**
  * The contract of a user group store. Every method throws `StoreUnavailable` when the store does not answer in time,
@@ -81,6 +88,56 @@ export interface PageRequest {
 export interface UserGroupRange extends PageRequest {
   /** What their ids begin with; `""`: all. */
   readonly prefix: string;
+}
+
+/**
+ * The contract of what operators do with user groups. It throws what a user group store throws, and writes audit events as
+ * it does.
+ */
+export interface UserGroupAdminStore {
+  /**
+   * Lists groups in order of the UTF-8 bytes of their ids, which are its keys. A group that exists while the pages are
+   * read is on exactly one of them. Each partition is asked at most once for a page.
+   */
+  list(environment: Environment, range: UserGroupRange): Promise<Page<ListedUserGroup>>;
+
+  /** Lists groups likewise, with all they hold. A page has at most about 1 MiB of it, but at least one group. */
+  export(environment: Environment, range: UserGroupRange): Promise<Page<UserGroup>>;
+
+  /** Returns a group without its token, and changes nothing. @throws UserGroupNotFound */
+  lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo>;
+
+  /**
+   * Deletes a group atomically, and with it all that leads to it. Its tokens end at once. A group that is created under
+   * its id later has another team id and another token, and no request id of a rotation before is answered with it.
+   *
+   * @param etag unless it is empty, the group is deleted only if it has this etag
+   * @throws UserGroupNotFound, EtagMismatch; TooFewReplicas after the change
+   */
+  delete(environment: Environment, providedId: string, etag: string, by: ChangeBy): Promise<void>;
+
+  /**
+   * Ends the tokens of a group atomically, also one on its grace, and gives it a new one.
+   *
+   * @param requestId unless it is empty, a retry within 24 hours changes nothing and tells of the etag and times of the
+   *   first time
+   * @throws UserGroupNotFound, RequestIdReused; TooFewReplicas after the change
+   */
+  revokeTokens(environment: Environment, providedId: string, requestId: string, by: ChangeBy): Promise<UserGroupInfo>;
+
+  /**
+   * Makes groups as they are given, each atomically and for itself; the outcomes are in their order. One that is as it is
+   * given is left alone, so that an import can be repeated. A token is given to one group at a time, and not again to a
+   * group that has replaced it since it was imported.
+   *
+   * @param groups whose ids and tokens are not given twice
+   */
+  import(
+    environment: Environment,
+    groups: readonly ImportedUserGroup[],
+    mode: ImportMode,
+    by: ChangeBy,
+  ): Promise<readonly ImportOutcome[]>;
 }
 
 /** The contract of an environment store. It throws what a user group store throws, and writes audit events as it does. */

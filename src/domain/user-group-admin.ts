@@ -3,10 +3,7 @@ import type { UserGroup } from "./user-group.ts";
 
 /** What a list tells operators of a user group. Times are milliseconds since 1970. */
 export interface ListedUserGroup
-  extends Pick<
-    UserGroup,
-    "teamId" | "providedId" | "name" | "etag" | "createTime" | "updateTime" | "tokenCreateTime"
-  > {
+  extends Pick<UserGroup, "teamId" | "providedId" | "name" | "etag" | "createTime" | "updateTime" | "tokenCreateTime"> {
   /** When its token was last replaced; undefined when it has its first one. */
   readonly lastRotationTime: number | undefined;
   /** Until when the token before the current one is valid; undefined when it is not. */

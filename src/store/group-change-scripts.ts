@@ -101,4 +101,3 @@ export const GROUP_CHANGE_SCRIPTS = {
   ugImport: IMPORT,
   ugDelete: DELETE,
 } as const;
-

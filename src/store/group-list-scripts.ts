@@ -1,5 +1,5 @@
 import { FIELD, PIECES } from "./fields.ts";
-import { CLOCK } from "./script-parts.ts";
+import { CLOCK, UNPACK } from "./script-parts.ts";
 
 /** The fields of a record that a list shows, in the order in which `LIST_GROUPS` answers with them. */
 export const LISTED_FIELDS = [
@@ -42,12 +42,10 @@ return answer`;
  * KEYS: the group.
  * Answers nothing when it is missing; or `found`, Redis' clock and the record.
  */
-const LOOK_UP = `${CLOCK}
-local answer = {'found', stamp}
+const LOOK_UP = `${CLOCK}${UNPACK}
 local record = redis.call('HGETALL', KEYS[1])
 if #record == 0 then return {} end
-for i = 1, #record do answer[#answer + 1] = record[i] end
-return answer`;
+return {'found', stamp, spread(record)}`;
 
 /** The scripts that list and look up groups, as `SCRIPTS` has them. */
 export const GROUP_LIST_SCRIPTS = {

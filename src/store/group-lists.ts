@@ -1,5 +1,6 @@
 import type { Environment } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
+import { partitionOf } from "../domain/partition.ts";
 import type { Page, UserGroupRange } from "../domain/store.ts";
 import type { UserGroup } from "../domain/user-group.ts";
 import type { ListedUserGroup } from "../domain/user-group-admin.ts";
@@ -8,7 +9,6 @@ import type { TokenCipher } from "./encryption.ts";
 import { LISTED_FIELDS } from "./group-list-scripts.ts";
 import { compareIds } from "./id-order.ts";
 import { groupKey, idsKey, partitionPrefix } from "./keys.ts";
-import { partitionOf } from "../domain/partition.ts";
 import { groupFromRecord, listedFromFields } from "./record.ts";
 
 /** How many partitions are asked at once. */

@@ -1,6 +1,8 @@
 import { API_TOKEN_SCRIPTS } from "./api-token-scripts.ts";
 import { FIELD, PIECES } from "./fields.ts";
-import { GROUP_LIST_SCRIPTS } from "./group-list-scripts.ts";
+import { FOREIGN_TOKEN_SCRIPTS } from "./foreign-token-scripts.ts";
+import { GROUP_CHANGE_SCRIPTS } from "./group-change-scripts.ts";
+import { FOREIGN, GROUP_LIST_SCRIPTS } from "./group-list-scripts.ts";
 import { AUDIT, CHANGE, CHANGED, CLOCK, DROP, INDEXED, UNPACK } from "./script-parts.ts";
 
 /*
@@ -84,7 +86,7 @@ return {outcome, stamp, spread(redis.call('HGETALL', KEYS[1]))}`;
  * KEYS: the token index. ARGV:
  *  2 prefix of the partition's keys
  *  3 digest of the token to rotate, or nothing to rotate by id
- *  4 id of the group, when it is rotated by id
+ *  4 id of the group, when it is rotated by id or the token is of another system
  *  5 digest of the new token
  *  6 the new token, encrypted
  *  7 id of the key that it is encrypted under
@@ -93,7 +95,8 @@ return {outcome, stamp, spread(redis.call('HGETALL', KEYS[1]))}`;
  * 10 digest of the request's parameters
  * 11 how long to keep for retries what the rotation made, in milliseconds; then those of AUDIT
  * Answers `missing`; `unreadable` when the record is not whole; `replayed` and the record as it is, followed by what
- * the first rotation under the request id made and its parameters; or `done`, the id as a field and the record.
+ * the first rotation under the request id made and its parameters; or `done`, as fields the id and, if the old token is
+ * of another system, its digest, and the record.
  */
 const ROTATE = `${CHANGE}${AUDIT}${UNPACK}${INDEXED}${DROP}${CHANGED}
 local prefix = ARGV[2]
@@ -102,15 +105,19 @@ local answer_key = prefix .. 'request:' .. ARGV[9]
 if ARGV[9] ~= '' then
   local answer = redis.call('HGETALL', answer_key)
   if #answer > 0 then
-    local record = redis.call('HGETALL', prefix .. 'group:' .. redis.call('HGET', answer_key, '${FIELD.providedId}'))
-    if #record == 0 then return {'missing', stamp} end
+    local group = prefix .. 'group:' .. redis.call('HGET', answer_key, '${FIELD.providedId}')
+    local record = redis.call('HGETALL', group)
+    local team_id = redis.call('HGET', answer_key, '${FIELD.teamId}')
+    if #record == 0 or team_id and team_id ~= redis.call('HGET', group, '${FIELD.teamId}') then
+      return {'missing', stamp}
+    end
     local both = {spread(record)}
     for i = 1, #answer do both[#record + i] = answer[i] end
     return {'replayed', stamp, spread(both)}
   end
 end
 local id = ARGV[4]
-if by_token then
+if id == '' then
   id = redis.call('HGET', KEYS[1], indexed(ARGV[3]))
   if not id then return {'missing', stamp} end
 end
@@ -124,6 +131,7 @@ end
 if not tonumber(before) then return {'unreadable', stamp} end
 local changed = after(tonumber(before))
 local graced = redis.call('HGET', key, '${FIELD.graceDigest}')
+local foreign = redis.call('HEXISTS', key, '${FOREIGN}') == 1
 if graced then redis.call('EXISTS', prefix .. 'grace:' .. graced) end
 if ARGV[8] ~= '0' then redis.call('EXISTS', prefix .. 'grace:' .. old) end
 redis.call('HSET', KEYS[1], indexed(ARGV[5]), id)
@@ -139,13 +147,15 @@ redis.call('HSET', key, '${FIELD.token}', ARGV[6], '${FIELD.keyId}', ARGV[7], '$
   '${FIELD.updateTime}', changed, '${FIELD.tokenCreateTime}', changed)
 drop(key, '${PIECES.foreignToken}', 0)
 if ARGV[9] ~= '' then
-  redis.call('HSET', answer_key, '${FIELD.fingerprint}', ARGV[10], '${FIELD.providedId}', id, '${FIELD.token}', ARGV[6],
+  redis.call('HSET', answer_key, '${FIELD.fingerprint}', ARGV[10], '${FIELD.providedId}', id,
+    '${FIELD.teamId}', redis.call('HGET', key, '${FIELD.teamId}') or '', '${FIELD.token}', ARGV[6],
     '${FIELD.keyId}', ARGV[7], '${FIELD.digest}', ARGV[5], '${FIELD.updateTime}', changed,
     '${FIELD.tokenCreateTime}', changed)
   redis.call('PEXPIRE', answer_key, ARGV[11])
 end
 audit(id, 'token')
-return {'done', stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', key))}`;
+return {'done', stamp, '${FIELD.providedId}', id, '${FIELD.endedForeign}', foreign and old or '',
+  spread(redis.call('HGETALL', key))}`;
 
 /**
  * Sets a string unless it is there.
@@ -245,6 +255,8 @@ export const SCRIPTS = {
   ugRecord: RECORD,
   ugResolve: RESOLVE,
   ...GROUP_LIST_SCRIPTS,
+  ...GROUP_CHANGE_SCRIPTS,
+  ...FOREIGN_TOKEN_SCRIPTS,
   ...API_TOKEN_SCRIPTS,
 } as const;
 

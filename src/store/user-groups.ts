@@ -1,27 +1,19 @@
 import type { ChangeBy } from "../domain/audit.ts";
 import type { Environment } from "../domain/environment.ts";
-import {
-  EnvironmentFull,
-  EtagMismatch,
-  RecordUnreadable,
-  RequestIdReused,
-  TokenNotFound,
-  UserGroupNotFound,
-} from "../domain/errors.ts";
+import { EnvironmentFull, EtagMismatch, RecordUnreadable, TokenNotFound, UserGroupNotFound } from "../domain/errors.ts";
 import { partitionOf } from "../domain/partition.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import { teamIdsOf } from "../domain/team-id.ts";
-import { newUserGroupToken, userGroupTokenShape } from "../domain/token.ts";
+import { newUserGroupToken } from "../domain/token.ts";
 import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from "../domain/user-group.ts";
 import type { Audit } from "./audit.ts";
 import type { StoreClient } from "./client.ts";
-import { digest, type TokenCipher, tokenDigest } from "./encryption.ts";
+import { type TokenCipher, tokenDigest } from "./encryption.ts";
 import { FIELD, PIECES, piecesOf } from "./fields.ts";
-import { groupKey, idsKey, partitionPrefix, requestClaimKey, teamCountKey, tokensKey } from "./keys.ts";
+import { ForeignTokens } from "./foreign-tokens.ts";
+import { groupKey, idsKey, partitionPrefix, teamCountKey, tokensKey } from "./keys.ts";
 import { etagOf, groupFromRecord, recordFromAnswer, tokenFields, updateTimeOf, viewerFromRecord } from "./record.ts";
-
-/** How long what a rotation made is kept for retries, in milliseconds. */
-const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
+import { Rotations, tokenPartition } from "./rotations.ts";
 
 /** What the store is made of. */
 export interface RedisUserGroupsParts {
@@ -35,11 +27,15 @@ export class RedisUserGroups implements UserGroupStore {
   readonly #client: StoreClient;
   readonly #cipher: TokenCipher;
   readonly #audit: Audit;
+  readonly #foreignTokens: ForeignTokens;
+  readonly #rotations: Rotations;
 
   constructor(parts: RedisUserGroupsParts) {
     this.#client = parts.client;
     this.#cipher = parts.cipher;
     this.#audit = parts.audit;
+    this.#foreignTokens = new ForeignTokens(parts.client);
+    this.#rotations = new Rotations({ ...parts, foreignTokens: this.#foreignTokens });
   }
 
   async get(environment: Environment, providedId: string): Promise<UserGroup> {
@@ -110,59 +106,27 @@ export class RedisUserGroups implements UserGroupStore {
   }
 
   async rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup> {
-    const { target } = rotation;
-    const [partition, providedId, oldDigest] =
-      target.by === "id"
-        ? [partitionOf(environment, target.providedId), target.providedId, ""]
-        : [tokenPartition(environment, target.token), undefined, tokenDigest(target.token)];
-    // Callers choose it, and what looks like a key name may be a secret.
-    const requestId = rotation.requestId === undefined ? "" : digest(rotation.requestId);
-    const fingerprint = requestId === "" ? "" : fingerprintOf(rotation);
-    if (requestId !== "") await this.#claim(environment, requestId, fingerprint);
-
-    const prefix = partitionPrefix(environment, partition);
-    const token = newUserGroupToken(partition);
-    const newDigest = tokenDigest(token);
-    const { text, keyId } = this.#cipher.encrypt(environment, token, newDigest);
-    const answer = await this.#client.change("rotate", tokensKey(prefix), (redis, deadline) =>
-      redis.ugRotate(
-        tokensKey(prefix),
-        deadline,
-        prefix,
-        oldDigest,
-        providedId ?? "",
-        newDigest,
-        text,
-        keyId,
-        String(rotation.graceMs),
-        requestId,
-        fingerprint,
-        String(REQUEST_TTL_MS),
-        ...this.#audit.ofPartition(environment, partition, by),
-      ),
-    );
-    switch (answer[0]) {
-      case "missing":
-        throw target.by === "id" ? new UserGroupNotFound() : new TokenNotFound();
-      case "replayed":
-        if (recordFromAnswer(answer)[FIELD.fingerprint] !== fingerprint) throw new RequestIdReused();
-        return this.#group(environment, answer, providedId);
-      case "done":
-        return this.#group(environment, answer, providedId);
-      default:
-        throw new RecordUnreadable(new Error(`rotate: ${answer[0]}`));
-    }
+    const { record } = await this.#rotations.rotate(environment, rotation, by);
+    const providedId = rotation.target.by === "id" ? rotation.target.providedId : undefined;
+    return groupFromRecord(record, environment, this.#cipher, providedId);
   }
 
   async resolve(environment: Environment, token: string): Promise<Viewer> {
-    const prefix = partitionPrefix(environment, tokenPartition(environment, token));
     const presented = tokenDigest(token);
-    const answer = await this.#client.run("resolve", tokensKey(prefix), (redis) =>
-      redis.ugResolve(tokensKey(prefix), prefix, presented),
-    );
+    const partition = tokenPartition(environment, token);
+    const answer =
+      partition === undefined
+        ? await this.#foreignTokens.resolve(environment, presented)
+        : await this.#resolve(partitionPrefix(environment, partition), presented);
     const [state] = answer;
     if (state === undefined) throw new TokenNotFound();
     return viewerFromRecord(recordFromAnswer(answer), environment, state === "graced");
+  }
+
+  #resolve(prefix: string, presented: string): Promise<string[]> {
+    return this.#client.run("resolve", tokensKey(prefix), (redis) =>
+      redis.ugResolve(tokensKey(prefix), prefix, presented),
+    );
   }
 
   /** Creates a group, unless another caller has done so meanwhile. */
@@ -207,20 +171,6 @@ export class RedisUserGroups implements UserGroupStore {
   #group(environment: Environment, answer: readonly string[], providedId?: string): UserGroup {
     return groupFromRecord(recordFromAnswer(answer), environment, this.#cipher, providedId);
   }
-
-  /**
-   * Ties a request id to its parameters in the whole environment; the rotation
-   * itself keeps what it made in the group's partition, which another request
-   * under the same id need not look at. Replicas are not waited for: the
-   * rotation that follows waits for all that is before it on the connection.
-   */
-  async #claim(environment: Environment, requestId: string, fingerprint: string): Promise<void> {
-    const key = requestClaimKey(partitionPrefix(environment, partitionOf(environment, requestId)), requestId);
-    const [, , first] = await this.#client.prepare("claim", key, (redis, deadline) =>
-      redis.ugClaim(key, deadline, fingerprint, String(REQUEST_TTL_MS)),
-    );
-    if (first !== fingerprint) throw new RequestIdReused();
-  }
 }
 
 /** The names of the fields that a caller gives, separated by commas. */
@@ -229,17 +179,3 @@ function namesOf(given: UserGroupChange): string {
 }
 
 const FIELDS = ["name", "mapping", "properties"] as const satisfies readonly (keyof UserGroupChange)[];
-
-/** @throws TokenNotFound when no group of the environment can have the token */
-function tokenPartition(environment: Environment, token: string): number {
-  const shape = userGroupTokenShape(token);
-  if (shape.kind !== "ours") throw new TokenNotFound(shape.kind === "malformed");
-  if (shape.partition >= environment.partitions) throw new TokenNotFound();
-  return shape.partition;
-}
-
-/** What the caller asked for, and must ask for again in a retry; not the default grace, which may change. */
-function fingerprintOf({ target, askedGraceMs }: Rotation): string {
-  const parameters = [target.by, target.by === "id" ? target.providedId : target.token, askedGraceMs ?? null];
-  return digest(JSON.stringify(parameters));
-}

@@ -3,11 +3,13 @@ import type { ChangeBy } from "../../src/domain/audit.ts";
 import type { Environment, EnvironmentName } from "../../src/domain/environment.ts";
 import type { RevocationListener } from "../../src/domain/store.ts";
 import type { NewUserGroup, Rotation, UserGroupChange } from "../../src/domain/user-group.ts";
+import type { ImportedUserGroup, ImportMode } from "../../src/domain/user-group-admin.ts";
 import { RedisApiTokens } from "../../src/store/api-tokens.ts";
 import { Audit } from "../../src/store/audit.ts";
 import type { StoreClient } from "../../src/store/client.ts";
 import { type RingKey, TokenCipher } from "../../src/store/encryption.ts";
 import { RedisEnvironments } from "../../src/store/environments.ts";
+import { RedisUserGroupAdmin } from "../../src/store/user-group-admin.ts";
 import { RedisUserGroups } from "../../src/store/user-groups.ts";
 
 /** Who makes the changes of tests that say nothing of it. */
@@ -39,6 +41,30 @@ export class TestUserGroups extends RedisUserGroups {
 
   override rotate(environment: Environment, rotation: Rotation, by = BY) {
     return super.rotate(environment, rotation, by);
+  }
+}
+
+/** The administration of user groups, likewise. */
+export class TestUserGroupAdmin extends RedisUserGroupAdmin {
+  constructor(client: StoreClient, ring: readonly RingKey[], audit = AUDIT) {
+    super({ client, cipher: new TokenCipher(ring), audit });
+  }
+
+  override delete(environment: Environment, providedId: string, etag = "", by = BY) {
+    return super.delete(environment, providedId, etag, by);
+  }
+
+  override revokeTokens(environment: Environment, providedId: string, requestId = "", by = BY) {
+    return super.revokeTokens(environment, providedId, requestId, by);
+  }
+
+  override import(
+    environment: Environment,
+    groups: readonly ImportedUserGroup[],
+    mode: ImportMode = "create-only",
+    by = BY,
+  ) {
+    return super.import(environment, groups, mode, by);
   }
 }
 

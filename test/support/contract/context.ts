@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect } from "vitest";
 import type { Environment } from "../../../src/domain/environment.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import type { NewUserGroup, Rotation } from "../../../src/domain/user-group.ts";
+import type { ImportedUserGroup } from "../../../src/domain/user-group-admin.ts";
 import "../../../src/hardening.ts";
 import type { Audit } from "../../../src/store/audit.ts";
 import type { StoreClient } from "../../../src/store/client.ts";
@@ -11,7 +12,7 @@ import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded-streams.
 import type { RingKey } from "../../../src/store/encryption.ts";
 import { groupKey, partitionPrefix } from "../../../src/store/keys.ts";
 import { redisOf } from "../redis-of.ts";
-import { AUDIT, TestUserGroups } from "../stores.ts";
+import { AUDIT, TestUserGroupAdmin, TestUserGroups } from "../stores.ts";
 
 /** Opens connections, at least one, to one set of data; the suite that opens them closes them. */
 export type OpenClients = () => Promise<readonly StoreClient[]>;
@@ -23,6 +24,8 @@ export const RING: readonly RingKey[] = [{ id: "k1", secret: new Uint8Array(32).
 export interface ContractContext {
   /** The store of one worker; `worker` picks its connection. */
   store(options?: { worker?: number; ring?: readonly RingKey[]; audit?: Audit }): TestUserGroups;
+  /** The administration of user groups, as one worker has it. */
+  admin(options?: { worker?: number; ring?: readonly RingKey[] }): TestUserGroupAdmin;
   /** The connections, for tests that look beneath the store. */
   clients(): readonly StoreClient[];
   /** A connection to what is beneath the store: its first, unless it has more nodes than one. */
@@ -47,6 +50,7 @@ export function contractContext(open: OpenClients, operator?: () => ScriptedRedi
     new TestUserGroups(at(clients, worker), ring, audit);
   return {
     store,
+    admin: ({ worker = 0, ring = RING } = {}) => new TestUserGroupAdmin(at(clients, worker), ring),
     clients: () => clients,
     redis: () => operator?.() ?? redisOf(at(clients, 0)),
   };
@@ -63,6 +67,16 @@ let lastNumber = 0;
 /** A group to create. */
 export function newGroup(providedId: string, given: Partial<NewUserGroup> = {}): NewUserGroup {
   return { providedId, name: providedId, mapping: {}, properties: undefined, ...given };
+}
+
+/** A group to import, with a token of another system unless it is given another, or undefined. */
+export function imported(providedId: string, given: Partial<ImportedUserGroup> = {}): ImportedUserGroup {
+  return { ...newGroup(providedId), token: foreignToken(), ...given };
+}
+
+/** A token of another system. */
+export function foreignToken(): string {
+  return `foreign-${randomBytes(12).toString("hex")}`;
 }
 
 /** A rotation by token. */
