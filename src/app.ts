@@ -1,6 +1,6 @@
 import type { Authenticator } from "./auth/authenticator.ts";
 import { CREDENTIAL_HEADERS } from "./auth/credentials.ts";
-import type { ApiTokenStore, EnvironmentStore, StoreProbe, UserGroupStore } from "./domain/store.ts";
+import type { ApiTokenStore, AuditStore, EnvironmentStore, StoreProbe, UserGroupStore } from "./domain/store.ts";
 import { errorResponse } from "./http/error-response.ts";
 import { operations } from "./http/operations.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "./limits.ts";
@@ -29,6 +29,7 @@ export interface AppParts {
   readonly store: UserGroupStore;
   readonly environments: EnvironmentStore;
   readonly apiTokens: ApiTokenStore;
+  readonly audit: AuditStore;
   readonly probe: StoreProbe;
   readonly authenticator: Authenticator;
   readonly logger: Logger;

@@ -19,6 +19,7 @@ import { Metrics } from "./observability/metrics.ts";
 import { requireListenPermission } from "./permissions.ts";
 import { RedisApiTokens } from "./store/api-tokens.ts";
 import { Audit } from "./store/audit.ts";
+import { RedisAuditTrail } from "./store/audit-trail.ts";
 import type { StoreClient } from "./store/client.ts";
 import { durabilityWarnings } from "./store/durability.ts";
 import { openEmbedded } from "./store/embedded.ts";
@@ -144,6 +145,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       store,
       environments,
       apiTokens: apiTokenStore,
+      audit: new RedisAuditTrail(client, audit),
       probe: loggedProbe(client, log.logger),
       authenticator,
       logger: log.logger,

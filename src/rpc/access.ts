@@ -42,6 +42,7 @@ const POLICY: readonly (readonly [DescService, { readonly [method: string]: Acce
     createApiToken: "admin",
     listApiTokens: "admin",
     revokeApiToken: "admin",
+    listAuditEvents: "admin",
   }),
   accessOf(Health, { check: "open", list: "open", watch: "open" }),
   accessOf(ReflectionV1, { serverReflectionInfo: "open" }),

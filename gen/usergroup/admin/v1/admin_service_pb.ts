@@ -9,6 +9,8 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { ApiToken, Role } from "./api_token_pb.ts";
 import { file_usergroup_admin_v1_api_token } from "./api_token_pb.ts";
+import type { AuditEvent } from "./audit_event_pb.ts";
+import { file_usergroup_admin_v1_audit_event } from "./audit_event_pb.ts";
 import type { Environment, EnvironmentName } from "./environment_pb.ts";
 import { file_usergroup_admin_v1_environment } from "./environment_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -17,7 +19,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file usergroup/admin/v1/admin_service.proto.
  */
 export const file_usergroup_admin_v1_admin_service: GenFile = /*@__PURE__*/
-  fileDesc("CiZ1c2VyZ3JvdXAvYWRtaW4vdjEvYWRtaW5fc2VydmljZS5wcm90bxISdXNlcmdyb3VwLmFkbWluLnYxIpABChhDcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QSQAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lQga6SAPIAQESIwoKcGFydGl0aW9ucxgCIAEoBUIKukgHGgUYhB4oAUgAiAEBQg0KC19wYXJ0aXRpb25zIlEKGUNyZWF0ZUVudmlyb25tZW50UmVzcG9uc2USNAoLZW52aXJvbm1lbnQYASABKAsyHy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnQiVgoXTGlzdEVudmlyb25tZW50c1JlcXVlc3QSHQoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGIAQImoKGExpc3RFbnZpcm9ubWVudHNSZXNwb25zZRI1CgxlbnZpcm9ubWVudHMYASADKAsyHy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIvwBChVDcmVhdGVBcGlUb2tlblJlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEjoKDGRpc3BsYXlfbmFtZRgCIAEoCUIkukghch8QARiAATIYXlteXHgwMC1ceDFmXHg3Zi1ceDlmXSokEjIKBHJvbGUYAyABKA4yGC51c2VyZ3JvdXAuYWRtaW4udjEuUm9sZUIKukgHggEEEAEgABI5CgtleHBpcmVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCLpIBbIBAkABIlgKFkNyZWF0ZUFwaVRva2VuUmVzcG9uc2USLwoJYXBpX3Rva2VuGAEgASgLMhwudXNlcmdyb3VwLmFkbWluLnYxLkFwaVRva2VuEg0KBXRva2VuGAIgASgJIo0BChRMaXN0QXBpVG9rZW5zUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGIAQImIKFUxpc3RBcGlUb2tlbnNSZXNwb25zZRIwCgphcGlfdG9rZW5zGAEgAygLMhwudXNlcmdyb3VwLmFkbWluLnYxLkFwaVRva2VuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJyChVSZXZva2VBcGlUb2tlblJlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEh8KDGFwaV90b2tlbl9pZBgCIAEoCUIJukgGcgQQARhAIhgKFlJldm9rZUFwaVRva2VuUmVzcG9uc2UypwQKDEFkbWluU2VydmljZRJwChFDcmVhdGVFbnZpcm9ubWVudBIsLnVzZXJncm91cC5hZG1pbi52MS5DcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QaLS51c2VyZ3JvdXAuYWRtaW4udjEuQ3JlYXRlRW52aXJvbm1lbnRSZXNwb25zZRJtChBMaXN0RW52aXJvbm1lbnRzEisudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RFbnZpcm9ubWVudHNSZXF1ZXN0GiwudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RFbnZpcm9ubWVudHNSZXNwb25zZRJnCg5DcmVhdGVBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5DcmVhdGVBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuQ3JlYXRlQXBpVG9rZW5SZXNwb25zZRJkCg1MaXN0QXBpVG9rZW5zEigudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RBcGlUb2tlbnNSZXF1ZXN0GikudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RBcGlUb2tlbnNSZXNwb25zZRJnCg5SZXZva2VBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5SZXZva2VBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuUmV2b2tlQXBpVG9rZW5SZXNwb25zZWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_usergroup_admin_v1_api_token, file_usergroup_admin_v1_environment]);
+  fileDesc("CiZ1c2VyZ3JvdXAvYWRtaW4vdjEvYWRtaW5fc2VydmljZS5wcm90bxISdXNlcmdyb3VwLmFkbWluLnYxIpABChhDcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QSQAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lQga6SAPIAQESIwoKcGFydGl0aW9ucxgCIAEoBUIKukgHGgUYhB4oAUgAiAEBQg0KC19wYXJ0aXRpb25zIlEKGUNyZWF0ZUVudmlyb25tZW50UmVzcG9uc2USNAoLZW52aXJvbm1lbnQYASABKAsyHy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnQiVgoXTGlzdEVudmlyb25tZW50c1JlcXVlc3QSHQoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGIAQImoKGExpc3RFbnZpcm9ubWVudHNSZXNwb25zZRI1CgxlbnZpcm9ubWVudHMYASADKAsyHy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIvwBChVDcmVhdGVBcGlUb2tlblJlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEjoKDGRpc3BsYXlfbmFtZRgCIAEoCUIkukghch8QARiAATIYXlteXHgwMC1ceDFmXHg3Zi1ceDlmXSokEjIKBHJvbGUYAyABKA4yGC51c2VyZ3JvdXAuYWRtaW4udjEuUm9sZUIKukgHggEEEAEgABI5CgtleHBpcmVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCLpIBbIBAkABIlgKFkNyZWF0ZUFwaVRva2VuUmVzcG9uc2USLwoJYXBpX3Rva2VuGAEgASgLMhwudXNlcmdyb3VwLmFkbWluLnYxLkFwaVRva2VuEg0KBXRva2VuGAIgASgJIo0BChRMaXN0QXBpVG9rZW5zUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGIAQImIKFUxpc3RBcGlUb2tlbnNSZXNwb25zZRIwCgphcGlfdG9rZW5zGAEgAygLMhwudXNlcmdyb3VwLmFkbWluLnYxLkFwaVRva2VuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJyChVSZXZva2VBcGlUb2tlblJlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEh8KDGFwaV90b2tlbl9pZBgCIAEoCUIJukgGcgQQARhAIhgKFlJldm9rZUFwaVRva2VuUmVzcG9uc2UiwgIKFkxpc3RBdWRpdEV2ZW50c1JlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUY6AcoABIcCgpwYWdlX3Rva2VuGAMgASgJQgi6SAVyAxiAEBIfCg11c2VyX2dyb3VwX2lkGAQgASgJQgi6SAVyAxiAAhIZCghhY3Rvcl9pZBgFIAEoCUIHukgEcgIYQBIXCgZtZXRob2QYBiABKAlCB7pIBHICGEASLgoKc3RhcnRfdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wImgKF0xpc3RBdWRpdEV2ZW50c1Jlc3BvbnNlEjQKDGF1ZGl0X2V2ZW50cxgBIAMoCzIeLnVzZXJncm91cC5hZG1pbi52MS5BdWRpdEV2ZW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCTKTBQoMQWRtaW5TZXJ2aWNlEnAKEUNyZWF0ZUVudmlyb25tZW50EiwudXNlcmdyb3VwLmFkbWluLnYxLkNyZWF0ZUVudmlyb25tZW50UmVxdWVzdBotLnVzZXJncm91cC5hZG1pbi52MS5DcmVhdGVFbnZpcm9ubWVudFJlc3BvbnNlEm0KEExpc3RFbnZpcm9ubWVudHMSKy51c2VyZ3JvdXAuYWRtaW4udjEuTGlzdEVudmlyb25tZW50c1JlcXVlc3QaLC51c2VyZ3JvdXAuYWRtaW4udjEuTGlzdEVudmlyb25tZW50c1Jlc3BvbnNlEmcKDkNyZWF0ZUFwaVRva2VuEikudXNlcmdyb3VwLmFkbWluLnYxLkNyZWF0ZUFwaVRva2VuUmVxdWVzdBoqLnVzZXJncm91cC5hZG1pbi52MS5DcmVhdGVBcGlUb2tlblJlc3BvbnNlEmQKDUxpc3RBcGlUb2tlbnMSKC51c2VyZ3JvdXAuYWRtaW4udjEuTGlzdEFwaVRva2Vuc1JlcXVlc3QaKS51c2VyZ3JvdXAuYWRtaW4udjEuTGlzdEFwaVRva2Vuc1Jlc3BvbnNlEmcKDlJldm9rZUFwaVRva2VuEikudXNlcmdyb3VwLmFkbWluLnYxLlJldm9rZUFwaVRva2VuUmVxdWVzdBoqLnVzZXJncm91cC5hZG1pbi52MS5SZXZva2VBcGlUb2tlblJlc3BvbnNlEmoKD0xpc3RBdWRpdEV2ZW50cxIqLnVzZXJncm91cC5hZG1pbi52MS5MaXN0QXVkaXRFdmVudHNSZXF1ZXN0GisudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RBdWRpdEV2ZW50c1Jlc3BvbnNlYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_usergroup_admin_v1_api_token, file_usergroup_admin_v1_audit_event, file_usergroup_admin_v1_environment]);
 
 /**
  * @generated from message usergroup.admin.v1.CreateEnvironmentRequest
@@ -265,6 +267,99 @@ export const RevokeApiTokenResponseSchema: GenMessage<RevokeApiTokenResponse> = 
   messageDesc(file_usergroup_admin_v1_admin_service, 9);
 
 /**
+ * @generated from message usergroup.admin.v1.ListAuditEventsRequest
+ */
+export type ListAuditEventsRequest = Message<"usergroup.admin.v1.ListAuditEventsRequest"> & {
+  /**
+   * Unset: that of the caller's API token.
+   *
+   * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
+   */
+  environment?: EnvironmentName | undefined;
+
+  /**
+   * At most 1000. Unset: 100. A page may have fewer events, or none, though
+   * more pages follow: `next_page_token` tells.
+   *
+   * @generated from field: int32 page_size = 2;
+   */
+  pageSize: number;
+
+  /**
+   * `next_page_token` of the page before (https://google.aip.dev/158).
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
+
+  /**
+   * Only events of this user group, also of one that is gone.
+   *
+   * @generated from field: string user_group_id = 4;
+   */
+  userGroupId: string;
+
+  /**
+   * Only what was done with the API token of this id.
+   *
+   * @generated from field: string actor_id = 5;
+   */
+  actorId: string;
+
+  /**
+   * Only what was done by this RPC, such as `UpdateUserGroup`.
+   *
+   * @generated from field: string method = 6;
+   */
+  method: string;
+
+  /**
+   * Only events of this time or later.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 7;
+   */
+  startTime?: Timestamp | undefined;
+
+  /**
+   * Only events before this time.
+   *
+   * @generated from field: google.protobuf.Timestamp end_time = 8;
+   */
+  endTime?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.ListAuditEventsRequest.
+ * Use `create(ListAuditEventsRequestSchema)` to create a new message.
+ */
+export const ListAuditEventsRequestSchema: GenMessage<ListAuditEventsRequest> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 10);
+
+/**
+ * @generated from message usergroup.admin.v1.ListAuditEventsResponse
+ */
+export type ListAuditEventsResponse = Message<"usergroup.admin.v1.ListAuditEventsResponse"> & {
+  /**
+   * @generated from field: repeated usergroup.admin.v1.AuditEvent audit_events = 1;
+   */
+  auditEvents: AuditEvent[];
+
+  /**
+   * Empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.ListAuditEventsResponse.
+ * Use `create(ListAuditEventsResponseSchema)` to create a new message.
+ */
+export const ListAuditEventsResponseSchema: GenMessage<ListAuditEventsResponse> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 11);
+
+/**
  * For operators. An API token of role `admin` acts on its own environment;
  * ADMIN_TOKEN acts on every one, and has to name it.
  *
@@ -323,6 +418,17 @@ export const AdminService: GenService<{
     methodKind: "unary";
     input: typeof RevokeApiTokenRequestSchema;
     output: typeof RevokeApiTokenResponseSchema;
+  },
+  /**
+   * Lists who changed what, the newest first: user groups, API tokens and the
+   * environment itself. Events are kept for the setting AUDIT_RETENTION.
+   *
+   * @generated from rpc usergroup.admin.v1.AdminService.ListAuditEvents
+   */
+  listAuditEvents: {
+    methodKind: "unary";
+    input: typeof ListAuditEventsRequestSchema;
+    output: typeof ListAuditEventsResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_usergroup_admin_v1_admin_service, 0);
