@@ -29,7 +29,7 @@ export const SERVICE: Omit<ChangeBy, "method"> = {
 
 /** An event of the audit trail: a change, or a look at tokens. It has no values. */
 export interface AuditEvent extends ChangeBy {
-  /** Unique within the environment. */
+  /** Unique within the environment: its time, and what tells it from others of the same millisecond. */
   readonly id: string;
   /** When it happened by the store's clock, in milliseconds since 1970. */
   readonly time: number;
@@ -39,6 +39,11 @@ export interface AuditEvent extends ChangeBy {
   readonly apiTokenId: string | undefined;
   /** The names of the fields that have new values, such as `name` or `token`. */
   readonly changedFields: readonly string[];
+}
+
+/** Whether a text may be the id of an event. */
+export function isAuditEventId(text: string): boolean {
+  return /^\d{1,15}-\d{1,15}\.\d{1,4}$/.test(text);
 }
 
 /** Which events to list; all that is given must hold. */

@@ -48,6 +48,7 @@ const POLICY: readonly (readonly [DescService, { readonly [method: string]: Acce
     revokeUserGroupTokens: "admin",
     importUserGroups: "admin",
     exportUserGroups: "admin",
+    listAuditEvents: "admin",
   }),
   accessOf(Health, { check: "open", list: "open", watch: "open" }),
   accessOf(ReflectionV1, { serverReflectionInfo: "open" }),

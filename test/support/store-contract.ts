@@ -1,6 +1,7 @@
 import { describe } from "vitest";
 import type { ScriptedRedis } from "../../src/store/connection.ts";
 import { apiTokenContract } from "./contract/api-tokens.ts";
+import { auditContract } from "./contract/audit.ts";
 import { compactContract } from "./contract/compact.ts";
 import { contractContext, type OpenClients } from "./contract/context.ts";
 import { deadlineContract } from "./contract/deadlines.ts";
@@ -55,6 +56,7 @@ export function storeContract(
     foreignTokenContract(context);
     environmentContract(context);
     apiTokenContract(context, { feeds: typed });
+    auditContract(context, { streams: typed });
     if (typed) wrongTypeContract(context);
   });
 }

@@ -26,13 +26,13 @@ export function exportUserGroups({ environments, userGroups, audit }: ExportPart
     const { includeTokens } = request;
     if (includeTokens) requireRootForTokens(principalOf(values));
     const environment = await targetOf(environments, values, request.environment);
-    const { range, list } = userGroupPage("ExportUserGroups", environment, request);
+    const { range, scope } = userGroupPage("ExportUserGroups", environment, request);
     const { items, next } = await userGroups.export(environment, range);
     if (includeTokens && items.length > 0) await audit.record(environment, ["token"], changeBy(context));
     return {
       $typeName: "usergroup.admin.v1.ExportUserGroupsResponse",
       userGroups: items.map((group) => userGroupMessage(includeTokens ? group : { ...group, token: "" })),
-      nextPageToken: nextPageToken(next, list),
+      nextPageToken: nextPageToken(next, scope),
     } satisfies ExportUserGroupsResponse;
   };
 }

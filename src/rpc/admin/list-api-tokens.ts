@@ -9,7 +9,7 @@ import { targetOf } from "./target.ts";
 /** ListApiTokens. */
 export function listApiTokens(environments: EnvironmentStore, tokens: ApiTokenStore) {
   return async (request: ListApiTokensRequest, { values }: HandlerContext) => {
-    const page = pageRequest(request, { isKey: isApiTokenId });
+    const page = pageRequest(request, isApiTokenId);
     const environment = await targetOf(environments, values, request.environment);
     const { items, next } = await tokens.list(environment, page);
     return {

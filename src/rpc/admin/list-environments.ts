@@ -10,7 +10,7 @@ import { nextPageToken, pageRequest } from "./pages.ts";
 /** ListEnvironments. */
 export function listEnvironments(environments: EnvironmentStore) {
   return async (request: ListEnvironmentsRequest) => {
-    const page = pageRequest(request, { isKey: (key) => parseEnvironmentPath(key) !== undefined });
+    const page = pageRequest(request, (key) => parseEnvironmentPath(key) !== undefined);
     const { items, next } = await environments.list(page);
     return {
       $typeName: "usergroup.admin.v1.ListEnvironmentsResponse",

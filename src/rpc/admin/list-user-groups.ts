@@ -13,12 +13,12 @@ import { userGroupPage } from "./user-group-pages.ts";
 export function listUserGroups(environments: EnvironmentStore, groups: UserGroupAdminStore) {
   return async (request: ListUserGroupsRequest, { values }: HandlerContext) => {
     const environment = await targetOf(environments, values, request.environment);
-    const { range, list } = userGroupPage("ListUserGroups", environment, request);
+    const { range, scope } = userGroupPage("ListUserGroups", environment, request);
     const { items, next } = await groups.list(environment, range);
     return {
       $typeName: "usergroup.admin.v1.ListUserGroupsResponse",
       userGroups: items.map(listedUserGroupMessage),
-      nextPageToken: nextPageToken(next, list),
+      nextPageToken: nextPageToken(next, scope),
     } satisfies ListUserGroupsResponse;
   };
 }

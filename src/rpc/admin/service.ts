@@ -7,6 +7,7 @@ import { deleteUserGroup } from "./delete-user-group.ts";
 import { exportUserGroups } from "./export-user-groups.ts";
 import { importUserGroups } from "./import-user-groups.ts";
 import { listApiTokens } from "./list-api-tokens.ts";
+import { listAuditEvents } from "./list-audit-events.ts";
 import { listEnvironments } from "./list-environments.ts";
 import { listUserGroups } from "./list-user-groups.ts";
 import { lookupUserGroup } from "./lookup-user-group.ts";
@@ -40,5 +41,6 @@ export function adminService({
     revokeUserGroupTokens: revokeUserGroupTokens(environments, userGroups),
     importUserGroups: importUserGroups(environments, userGroups),
     exportUserGroups: exportUserGroups({ environments, userGroups, audit }),
+    listAuditEvents: listAuditEvents(environments, audit),
   };
 }

@@ -1,6 +1,6 @@
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import type { UserGroupRange } from "../../domain/store.ts";
-import { type PagedList, pageRequest } from "./pages.ts";
+import { pageRequest, type Scope } from "./pages.ts";
 
 /** What a request for a page of user groups says. */
 interface PageOfUserGroups {
@@ -22,11 +22,9 @@ export function userGroupPage(
   method: string,
   environment: EnvironmentName,
   request: PageOfUserGroups,
-): { readonly range: UserGroupRange; readonly list: PagedList } {
+): { readonly range: UserGroupRange; readonly scope: Scope } {
   const { providedIdPrefix: prefix } = request;
-  const list: PagedList = {
-    isKey: (id) => id !== "" && id.length <= MAX_ID_LENGTH && id.startsWith(prefix),
-    scope: [method, environmentPath(environment), prefix],
-  };
-  return { range: { ...pageRequest(request, list), prefix }, list };
+  const scope = [method, environmentPath(environment), prefix];
+  const isKey = (id: string) => id !== "" && id.length <= MAX_ID_LENGTH && id.startsWith(prefix);
+  return { range: { ...pageRequest(request, isKey, scope), prefix }, scope };
 }
