@@ -22,6 +22,7 @@ const NEEDED: { readonly [method: string]: "open" | "resolve" | "read" | "manage
   "usergroup.admin.v1.AdminService.CreateApiToken": "admin",
   "usergroup.admin.v1.AdminService.ListApiTokens": "admin",
   "usergroup.admin.v1.AdminService.RevokeApiToken": "admin",
+  "usergroup.admin.v1.AdminService.ListAuditEvents": "admin",
   "grpc.health.v1.Health.Check": "open",
   "grpc.health.v1.Health.List": "open",
   "grpc.health.v1.Health.Watch": "open",

@@ -134,7 +134,10 @@ describe.each(PLACES)("the audit trail on $runtime, $store", ({ runtime, url }) 
     const { groups } = grpcClients(server);
     const userGroupId = newId();
     const { userGroup } = await groups.getUserGroup({ userGroupId });
-    const request = { group: { case: "currentToken", value: userGroup?.token ?? "" }, requestId: crypto.randomUUID() } as const;
+    const request = {
+      group: { case: "currentToken", value: userGroup?.token ?? "" },
+      requestId: crypto.randomUUID(),
+    } as const;
     const answers = await Promise.all(Array.from({ length: 5 }, () => groups.rotateUserGroupToken(request)));
     expect(new Set(answers.map((answer) => answer.userGroup?.token)).size).toBe(1);
     const group = { case: "currentToken", value: answers[0]?.userGroup?.token ?? "" } as const;
