@@ -28,6 +28,7 @@ const NEEDED: { readonly [method: string]: "open" | "resolve" | "read" | "manage
   "usergroup.admin.v1.AdminService.RevokeUserGroupTokens": "admin",
   "usergroup.admin.v1.AdminService.ImportUserGroups": "admin",
   "usergroup.admin.v1.AdminService.ExportUserGroups": "admin",
+  "usergroup.admin.v1.AdminService.ListAuditEvents": "admin",
   "grpc.health.v1.Health.Check": "open",
   "grpc.health.v1.Health.List": "open",
   "grpc.health.v1.Health.Watch": "open",

@@ -58,8 +58,8 @@ export interface AuditFilter {
 }
 
 /**
- * How many events an environment keeps, however young they are: what is written without end must have one. They take
- * about 130 bytes each, so this is about as much memory as 250,000 user groups.
+ * How many events an environment keeps, however young they are: callers decide how many are written, and must not fill
+ * the store with them. An event takes about 170 bytes, all of them as much memory as 300,000 user groups.
  */
 export const MAX_EVENTS = 1_000_000;
 

@@ -1,7 +1,8 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { invalidField } from "../errors.ts";
 
-/** The last time that a Timestamp can stand for: the end of the year 9999. */
+/** The first and the last second that a Timestamp can stand for, of the years 1 to 9999, in milliseconds since 1970. */
+const MIN_TIME = -62_135_596_800_000;
 const MAX_TIME = Date.UTC(10_000, 0) - 1;
 
 /**
@@ -13,6 +14,6 @@ export function timeOf(field: string, time: Timestamp | undefined): number | und
   if (!time) return undefined;
   const { seconds, nanos } = time;
   const ms = Number(seconds) * 1000 + nanos / 1_000_000;
-  if (nanos >= 0 && nanos < 1_000_000_000 && ms <= MAX_TIME) return ms;
-  throw invalidField(field, "must be a valid time before the year 10000");
+  if (nanos >= 0 && nanos < 1_000_000_000 && ms >= MIN_TIME && ms <= MAX_TIME) return ms;
+  throw invalidField(field, "must be a valid time of the years 1 to 9999");
 }
