@@ -24,7 +24,10 @@ const REFUSED_MS = 5 * 60 * 1000;
 const HINT_SLACK_MS = 60 * 1000;
 
 /** How often a claim is tried while others claim the same token. */
-const TRIES = 8;
+const TRIES = 20;
+
+/** How long the claim of another group is left alone, in milliseconds, and up to twice as long. */
+const PATIENCE_MS = 20;
 
 /**
  * Which group a token of another system may be of.
@@ -67,6 +70,7 @@ export class ForeignTokens {
     const key = foreignTokenKey(prefixOf(environment, digest), digest);
     const made = randomBase62(NONCE_LENGTH) + id;
     let replaced = "";
+    let seen = "";
     for (let tries = 0; tries < TRIES; tries++) {
       const [, , text] = await this.#client.prepare("claim-token", key, (redis, deadline) =>
         redis.ugClaimToken(key, deadline, made, replaced),
@@ -74,6 +78,12 @@ export class ForeignTokens {
       const entry = entryOf(text);
       if (entry.id === id && entry.nonce !== NO_CLAIM && entry.nonce !== ended) return entry.nonce;
       if (entry.id !== id) {
+        if (entry.text !== seen) {
+          // It may be in use. Were it ended at once, many that want one token would end each other's claims for long.
+          seen = entry.text;
+          await pause(PATIENCE_MS * (1 + Math.random()));
+          continue;
+        }
         const [state] = await this.#end(environment, digest, entry, false);
         if (state !== "made") throw new TokenTaken();
       }
@@ -142,4 +152,8 @@ function entryOf(text = ""): Entry {
 /** What the keys of the partition begin with that an id or a digest leads to. */
 function prefixOf(environment: Environment, text: string): string {
   return partitionPrefix(environment, partitionOf(environment, text));
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
