@@ -1,7 +1,14 @@
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Authenticator } from "./auth/authenticator.ts";
 import { CREDENTIAL_HEADERS } from "./auth/credentials.ts";
-import type { ApiTokenStore, EnvironmentStore, StoreProbe, UserGroupStore } from "./domain/store.ts";
+import type {
+  ApiTokenStore,
+  AuditStore,
+  EnvironmentStore,
+  StoreProbe,
+  UserGroupAdminStore,
+  UserGroupStore,
+} from "./domain/store.ts";
 import { errorResponse } from "./http/error-response.ts";
 import { operations } from "./http/operations.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "./limits.ts";
@@ -32,6 +39,8 @@ export interface AppParts {
   readonly store: UserGroupStore;
   readonly environments: EnvironmentStore;
   readonly apiTokens: ApiTokenStore;
+  readonly userGroups: UserGroupAdminStore;
+  readonly audit: AuditStore;
   readonly probe: StoreProbe;
   readonly authenticator: Authenticator;
   readonly limits: CallerLimits;

@@ -8,6 +8,7 @@ import { type BoundPrincipal, ROOT } from "./auth/authenticator.ts";
 import { IssuedTokens } from "./auth/issued-tokens.ts";
 import { TokenUses } from "./auth/token-uses.ts";
 import type { ApiTokenSetting, Config } from "./config/config.ts";
+import { type ChangeBy, SERVICE } from "./domain/audit.ts";
 import { type Environment, environmentPath } from "./domain/environment.ts";
 import type { RevocationListener, StoreProbe } from "./domain/store.ts";
 import { newApiToken } from "./domain/token.ts";
@@ -18,6 +19,8 @@ import { Metrics } from "./observability/metrics.ts";
 import { openLimits } from "./open-limits.ts";
 import { requireListenPermission } from "./permissions.ts";
 import { RedisApiTokens } from "./store/api-tokens.ts";
+import { Audit } from "./store/audit.ts";
+import { RedisAuditTrail } from "./store/audit-trail.ts";
 import type { StoreClient } from "./store/client.ts";
 import { durabilityWarnings } from "./store/durability.ts";
 import { openEmbedded } from "./store/embedded.ts";
@@ -26,9 +29,13 @@ import { RedisEnvironments } from "./store/environments.ts";
 import { openRedis } from "./store/open.ts";
 import { RevocationFeed } from "./store/revocation-feed.ts";
 import { checkTokenKeys } from "./store/token-keys.ts";
+import { RedisUserGroupAdmin } from "./store/user-group-admin.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
 import { notifySupervisor, Supervisor } from "./supervisor.ts";
 import { serveNode } from "./transport/index.ts";
+
+/** Who makes the environments of `API_TOKENS`. */
+const AT_START: ChangeBy = { ...SERVICE, method: "CreateEnvironment" };
 
 /** The service with everything open but its port. */
 export interface OpenService {
@@ -120,14 +127,16 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const client = await openStore(config, { logger: log.logger, metrics, onReady: () => onReconnected() });
     lifecycle.onClose("store", () => client.close());
     const ring = config.tokenKeys.length > 0 ? config.tokenKeys : [{ id: "embedded", secret: randomBytes(32) }];
-    const store = new RedisUserGroups({ client, cipher: new TokenCipher(ring) });
+    const audit = new Audit(config.auditRetentionMs);
+    const groupParts = { client, cipher: new TokenCipher(ring), audit };
+    const store = new RedisUserGroups(groupParts);
     if (config.redisUrl !== undefined) await checkRedis(config, client, log.logger);
     if (reportsForAllWorkers()) warnIfExposed(config, log.logger);
-    const environments = new RedisEnvironments(client);
+    const environments = new RedisEnvironments(client, audit);
     const environmentsInUse = await Promise.all(
-      apiTokens.map(({ environment }) => environments.ensureEnvironment(environment)),
+      apiTokens.map(({ environment }) => environments.ensureEnvironment(environment, AT_START)),
     );
-    const { apiTokenStore, issued } = openIssuedTokens(config, { client, lifecycle, logger: log.logger });
+    const { apiTokenStore, issued } = openIssuedTokens(config, { client, audit, lifecycle, logger: log.logger });
     const authenticator = new ApiTokens(staticTokens(config.adminToken, apiTokens, environmentsInUse), issued);
     if (config.redisUrl !== undefined)
       onReconnected = () => void restoreRedisState(config, { client, environments, environmentsInUse }, log.logger);
@@ -140,6 +149,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
       store,
       environments,
       apiTokens: apiTokenStore,
+      userGroups: new RedisUserGroupAdmin(groupParts),
+      audit: new RedisAuditTrail(client, audit),
       probe: loggedProbe(client, log.logger),
       authenticator,
       logger: log.logger,
@@ -203,7 +214,7 @@ async function restoreRedisState(
     for (const known of new Map(
       environmentsInUse.map((environment) => [environmentPath(environment), environment]),
     ).values()) {
-      const stored = await environments.ensureEnvironment(known);
+      const stored = await environments.ensureEnvironment(known, AT_START);
       if (stored.number === known.number && stored.partitions === known.partitions) continue;
       logger.error(
         { environment: environmentPath(known) },
@@ -288,13 +299,14 @@ function generateDevelopmentTokens(): ApiTokenSetting[] {
 /** Opens what authenticates issued API tokens, and hears of revocations by other workers. */
 function openIssuedTokens(
   { redisUrl, apiTokenCacheMs }: Config,
-  { client, lifecycle, logger }: { client: StoreClient; lifecycle: Lifecycle; logger: Logger },
+  parts: { client: StoreClient; audit: Audit; lifecycle: Lifecycle; logger: Logger },
 ) {
+  const { client, audit, lifecycle, logger } = parts;
   const listener: RevocationListener = {
     revoked: (digest) => issued.revoked(digest),
     missed: () => issued.missed(),
   };
-  const apiTokenStore = new RedisApiTokens(client, listener);
+  const apiTokenStore = new RedisApiTokens({ client, listener, audit });
   const uses = new TokenUses(apiTokenStore);
   lifecycle.onClose("last uses of API tokens", () => uses.flush());
   const issued = new IssuedTokens({ store: apiTokenStore, uses, cacheMs: apiTokenCacheMs });

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import {
   AdminService,
   CreateApiTokenRequestSchema,
+  ListAuditEventsRequestSchema,
   type RevokeApiTokenRequestSchema,
 } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
@@ -29,14 +30,22 @@ const REFUSED: readonly (readonly [method: string, fields: object, field: string
   ...[-1, 1001, 2 ** 31 - 1].flatMap((pageSize) => [
     ["ListEnvironments", { environment: undefined, pageSize }, "page_size"] as const,
     ["ListApiTokens", { pageSize }, "page_size"] as const,
+    ["ListAuditEvents", { pageSize }, "page_size"] as const,
   ]),
   // No base64url; padded; not what the other list gives; more than one way to write it; not UTF-8; too long.
   ...["!", "YQ==", base64("a/Customer/"), base64("../a"), "YR", "_w", text(2049)].flatMap((pageToken) => [
     ["ListEnvironments", { environment: undefined, pageToken }, "page_token"] as const,
     ["ListApiTokens", { pageToken }, "page_token"] as const,
+    ["ListAuditEvents", { pageToken }, "page_token"] as const,
   ]),
   ["ListEnvironments", { environment: undefined, pageToken: base64("id") }, "page_token"],
   ["ListApiTokens", { pageToken: base64("a/") }, "page_token"],
+  ...["1", "1-1", "-1-1.0", "1-1.x", "1-1.0 ", "1-1.99999", `${"9".repeat(16)}-0.0`].map(
+    (position) => ["ListAuditEvents", { pageToken: base64(position) }, "page_token"] as const,
+  ),
+  ["ListAuditEvents", { userGroupId: text(257) }, "user_group_id"],
+  ["ListAuditEvents", { actorId: text(65) }, "actor_id"],
+  ["ListAuditEvents", { method: text(65) }, "method"],
   ...["", text(129), "a\u0007", "a\u0085"].map(
     (displayName) => ["CreateApiToken", { displayName }, "display_name"] as const,
   ),
@@ -76,7 +85,7 @@ describe.each(RUNTIMES)("what AdminService refuses on %s", (runtime) => {
     ["nanoseconds below zero", { seconds: 253_402_300_700n, nanos: -1 }],
     ["nanoseconds beyond a second", { seconds: 253_402_300_700n, nanos: 2_000_000_000 }],
     ["seconds before all time", { seconds: -(2n ** 62n), nanos: 0 }],
-  ])("an expire_time with %s", async (_title, expireTime) => {
+  ])("a time with %s", async (_title, expireTime) => {
     const values: MessageInitShape<typeof CreateApiTokenRequestSchema> = {
       environment: customerOf(server),
       displayName: "x",
@@ -87,6 +96,15 @@ describe.each(RUNTIMES)("what AdminService refuses on %s", (runtime) => {
     const answer = await send("CreateApiToken", binary, "application/proto");
     expect(answer.status).toBe(400);
     expect(answer.body.toString()).toContain("expire_time");
+    for (const [name, field] of [
+      ["startTime", "start_time"],
+      ["endTime", "end_time"],
+    ] as const) {
+      const list = create(ListAuditEventsRequestSchema, { environment: customerOf(server), [name]: expireTime });
+      const refused = await send("ListAuditEvents", toBinary(ListAuditEventsRequestSchema, list), "application/proto");
+      expect(refused.status).toBe(400);
+      expect(refused.body.toString()).toContain(field);
+    }
   });
 
   it.each(["display_name", "api_token_id", "page_token"])("half of a surrogate pair in %s", async (field) => {
@@ -107,6 +125,20 @@ describe.each(RUNTIMES)("what AdminService refuses on %s", (runtime) => {
       await expect(admin.revokeApiToken(request)).rejects.toMatchObject({ code: Code.NotFound });
     }
     expect((await admin.listApiTokens({ environment, pageSize: 1000 })).apiTokens.map((one) => one.id)).toContain(id);
+  });
+
+  it("finds no events by a group or a caller that is made to look like a key", async () => {
+    const admin = adminOf(server.url);
+    const environment = customerOf(server);
+    await issueToken(server, "read");
+    for (const odd of ["*", "}:audit", "../a", "\0", "__proto__", "a\nb", "+", "(1-1"]) {
+      expect(await admin.listAuditEvents({ environment, userGroupId: odd })).toMatchObject({ auditEvents: [] });
+      expect(await admin.listAuditEvents({ environment, actorId: odd })).toMatchObject({ auditEvents: [] });
+      expect(await admin.listAuditEvents({ environment, method: odd })).toMatchObject({ auditEvents: [] });
+    }
+    const ancient = { seconds: -62_135_596_800n, nanos: 0 };
+    expect((await admin.listAuditEvents({ environment, startTime: ancient })).auditEvents.length).toBeGreaterThan(0);
+    expect((await admin.listAuditEvents({ environment, endTime: ancient })).auditEvents).toEqual([]);
   });
 
   it("a GET, for a token would then ride in a URL or an answer in a cache", async () => {

@@ -3,13 +3,10 @@ import { apiTokenDigest } from "../src/domain/api-token.ts";
 import { StoreUnavailable } from "../src/domain/errors.ts";
 import { newApiToken } from "../src/domain/token.ts";
 import type { UserGroup } from "../src/domain/user-group.ts";
-import { RedisApiTokens } from "../src/store/api-tokens.ts";
-import { TokenCipher } from "../src/store/encryption.ts";
-import { RedisEnvironments } from "../src/store/environments.ts";
 import { openRedis } from "../src/store/open.ts";
-import { RedisUserGroups } from "../src/store/user-groups.ts";
 import { byId, byToken, fails, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
 import { describeWithRedis, forSuite, suiteProxy, suiteRedis } from "./support/opened.ts";
+import { TestApiTokens, TestEnvironments, TestUserGroups } from "./support/stores.ts";
 import { waitFor } from "./support/wait.ts";
 
 // A proxy lets so many round trips pass and holds back the requests of further
@@ -21,11 +18,11 @@ describeWithRedis("round trips to a real Redis", () => {
     () => openRedis(proxy.url, { timeoutMs: 2000 }),
     (opened) => opened.close(),
   );
-  let store: RedisUserGroups;
+  let store: TestUserGroups;
   let group: UserGroup;
 
   beforeAll(() => {
-    store = new RedisUserGroups({ client, cipher: new TokenCipher(RING) });
+    store = new TestUserGroups(client, RING);
   });
 
   /** Runs a call while only so many round trips pass, and counts those that it began. */
@@ -88,8 +85,8 @@ describeWithRedis("round trips to a real Redis", () => {
 
   it("an issued API token that is not cached takes two: one that finds where it is, one that reads it", async () => {
     const { name } = newEnvironment();
-    const tokens = new RedisApiTokens(client, { revoked: () => {}, missed: () => {} });
-    await new RedisEnvironments(client).create({ name, tag: undefined });
+    const tokens = new TestApiTokens(client);
+    await new TestEnvironments(client).create({ name, tag: undefined });
     const values = { displayName: "a", role: "read", expireTime: undefined, creator: "root" } as const;
     const { token } = await tokens.create({ name, tag: undefined }, values);
     expect(await within(2, () => tokens.find(apiTokenDigest(token)))).toBe(2);

@@ -53,9 +53,20 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
     const [first = "", second = "", third = ""] = secrets;
     await inspector.set("planted:1", `x${first}x`);
     await inspector.hset("planted:2", second, "x");
+    const [, , , fourth = ""] = secrets;
     await inspector.zadd("planted:3", 1, Buffer.from(third).toString("base64"));
-    expect(found(await dump(inspector), secrets).sort()).toEqual([first, second, third].sort());
-    await inspector.del("planted:1", "planted:2", "planted:3");
+    await inspector.xadd("planted:4", "*", "a", `x${fourth}x`);
+    expect(found(await dump(inspector), secrets).sort()).toEqual([first, second, third, fourth].sort());
+    await inspector.del("planted:1", "planted:2", "planted:3", "planted:4");
+  });
+
+  it("the audit trail holds events, and no value of a group", async () => {
+    const text = await dump(inspector, "ug:{*}:audit");
+    expect(text).toContain("RotateUserGroupToken");
+    expect(text).toContain("CreateApiToken");
+    expect(text).toContain("[redacted]");
+    expect(found(text, secrets)).toEqual([]);
+    expect(text).not.toMatch(/hidden-(name|key|value|property)/);
   });
 
   it("nothing sent to Redis held a usable token", () => {
@@ -87,6 +98,12 @@ async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> 
     const first = userGroup?.token ?? "";
     secrets.add(first);
     await groups.updateUserGroup({ userGroupId, name: "N" });
+    const values = { mapping: { "hidden-key": "hidden-value" }, properties: { "hidden-property": "hidden-value" } };
+    // A credential in place of a request id, of a call that changes something.
+    for (const credential of [first, server.tokens.customer]) {
+      const headers = { "X-Request-Id": credential };
+      await groups.updateUserGroup({ userGroupId, name: "hidden-name", ...values }, { headers });
+    }
     const previousTokenTtl = { seconds: 3600n };
     const second = await rotate(userGroupId, { group: { case: "currentToken", value: first }, previousTokenTtl });
     const third = await rotate(userGroupId, {
@@ -158,10 +175,10 @@ async function rest(server: TestServer, userGroupId: string, secrets: Set<string
   expect((await fetch(`${url}?token=${user_group.token}`, { method: "DELETE", headers })).status).toBe(405);
 }
 
-/** Everything in Redis: keys, values by their type, and each key's DUMP. */
-async function dump(redis: Redis): Promise<string> {
+/** Everything in Redis under keys of a pattern: keys, values by their type, and each key's DUMP. */
+async function dump(redis: Redis, match = "*"): Promise<string> {
   const parts: string[] = [];
-  for await (const keys of redis.scanStream({ count: 1000 }) as AsyncIterable<string[]>) {
+  for await (const keys of redis.scanStream({ count: 1000, match }) as AsyncIterable<string[]>) {
     for (const key of keys) {
       parts.push(key, ((await redis.dumpBuffer(key)) ?? Buffer.alloc(0)).toString("latin1"));
       parts.push(JSON.stringify(await readKey(redis, key)));
@@ -175,6 +192,7 @@ async function readKey(redis: Redis, key: string): Promise<unknown> {
   if (type === "hash") return redis.hgetall(key);
   if (type === "string") return redis.get(key);
   if (type === "zset") return redis.zrange(key, 0, -1);
+  if (type === "stream") return redis.xrange(key, "-", "+");
   throw new Error(`the dump cannot read a ${type}`);
 }
 

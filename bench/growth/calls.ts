@@ -1,7 +1,7 @@
 import type { Redis } from "ioredis";
 import type { RedisUserGroups } from "../../src/store/user-groups.ts";
 import { quantile } from "../statistics.ts";
-import { ENVIRONMENT, idOf, type Kind } from "./groups.ts";
+import { BY, ENVIRONMENT, idOf, type Kind } from "./groups.ts";
 
 /** What one kind of call costs. */
 export interface CallFigures {
@@ -31,7 +31,7 @@ export async function measureCalls(store: RedisUserGroups, redis: Redis, plan: C
   const pick = () => Math.floor(Math.random() * groups);
   const tokens = new Map<string, string>();
   const get = async () => {
-    const { group, created } = await store.getOrCreate(ENVIRONMENT, kind.group(pick()));
+    const { group, created } = await store.getOrCreate(ENVIRONMENT, kind.group(pick()), BY);
     if (created) throw new Error("a group that was made is gone");
     return group;
   };
@@ -44,12 +44,8 @@ export async function measureCalls(store: RedisUserGroups, redis: Redis, plan: C
   };
   const rotate = async () => {
     const { id, token } = take();
-    const group = await store.rotate(ENVIRONMENT, {
-      target: { by: "token", token },
-      graceMs: 0,
-      askedGraceMs: undefined,
-      requestId: undefined,
-    });
+    const rotation = { graceMs: 0, askedGraceMs: undefined, requestId: undefined };
+    const group = await store.rotate(ENVIRONMENT, { target: { by: "token", token }, ...rotation }, BY);
     tokens.set(id, group.token);
   };
   const resolve = async () => {
@@ -58,7 +54,7 @@ export async function measureCalls(store: RedisUserGroups, redis: Redis, plan: C
     await store.resolve(ENVIRONMENT, token);
   };
   const update = async () => {
-    await store.update(ENVIRONMENT, idOf(pick()), { name: `Changed number ${pick()}` });
+    await store.update(ENVIRONMENT, idOf(pick()), { name: `Changed number ${pick()}` }, "", BY);
   };
   const measured: CallFigures[] = [];
   const measure = async (title: string, call: () => Promise<unknown>) => {

@@ -1,3 +1,4 @@
+import type { ChangeBy } from "../../src/domain/audit.ts";
 import type { Environment } from "../../src/domain/environment.ts";
 import type { NewUserGroup, UserGroup } from "../../src/domain/user-group.ts";
 
@@ -9,6 +10,16 @@ export interface Kind {
 
 /** The environment that grows, with as many partitions as one has whose creator does not choose. */
 export const ENVIRONMENT: Environment = { name: "acme", tag: "Customer", partitions: 64, number: 2 ** 19 };
+
+/** Who makes the changes. */
+export const BY: ChangeBy = {
+  actorId: "0123456789abcdef",
+  actorName: "Back end",
+  role: "manage",
+  method: "UpdateUserGroup",
+  requestId: "01234567-89ab-cdef-0123-456789abcdef",
+  peer: "192.0.2.1",
+};
 
 const short = (number: number): NewUserGroup => ({
   providedId: idOf(number),

@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import "../../src/hardening.ts";
+import { Audit } from "../../src/store/audit.ts";
 import type { StoreClient } from "../../src/store/client.ts";
 import type { ScriptedRedis } from "../../src/store/connection.ts";
 import { TokenCipher } from "../../src/store/encryption.ts";
@@ -10,7 +11,7 @@ import { RedisUserGroups } from "../../src/store/user-groups.ts";
 import { describeMachine, startRedis } from "../machine.ts";
 import { insertReport } from "../report.ts";
 import { type CallFigures, measureCalls } from "./calls.ts";
-import { ENVIRONMENT, KINDS, type Kind, payloadOf } from "./groups.ts";
+import { BY, ENVIRONMENT, KINDS, type Kind, payloadOf } from "./groups.ts";
 
 const PAGE = "docs/performance.md";
 const SIZES = [1000, 200_000, 1_000_000];
@@ -49,7 +50,8 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
   const redis = await startRedis(folder);
   const client = await openRedis(redis.url, { timeoutMs: 30_000 });
   try {
-    const store = new RedisUserGroups({ client, cipher: new TokenCipher([{ id: "k1", secret: Buffer.alloc(32, 7) }]) });
+    const cipher = new TokenCipher([{ id: "k1", secret: Buffer.alloc(32, 7) }]);
+    const store = new RedisUserGroups({ client, cipher, audit: new Audit(90 * 86_400_000) });
     const measured: Size[] = [];
     const empty = await usedMemory(redisOf(client));
     let made = 0;
@@ -57,7 +59,9 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
     for (const groups of sizes) {
       while (made < groups) {
         const numbers = Array.from({ length: BATCH }, (_, i) => made + i);
-        const created = await Promise.all(numbers.map((number) => store.getOrCreate(ENVIRONMENT, kind.group(number))));
+        const created = await Promise.all(
+          numbers.map((number) => store.getOrCreate(ENVIRONMENT, kind.group(number), BY)),
+        );
         for (const { group } of created) payload += payloadOf(group);
         made += BATCH;
       }

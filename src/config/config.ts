@@ -47,6 +47,8 @@ export interface Config {
   readonly rotationGraceMs: number;
   /** How long an issued API token may be cached, in milliseconds; 0: never. */
   readonly apiTokenCacheMs: number;
+  /** How long audit events are kept, in milliseconds. */
+  readonly auditRetentionMs: number;
   readonly minReplicasAck: number;
   /** A separate port for health and metrics over HTTP; undefined: they share the main port. */
   readonly metricsPort: number | undefined;
@@ -97,6 +99,7 @@ export const DEFAULTS = {
   ADMIN_TOKEN: "",
   ROTATION_GRACE: "0s",
   API_TOKEN_CACHE: "5s",
+  AUDIT_RETENTION: "90d",
   MIN_REPLICAS_ACK: "0",
   METRICS_PORT: "",
   REFLECTION: "on",
@@ -192,6 +195,7 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     adminToken,
     apiTokenCacheMs: read("API_TOKEN_CACHE", (text) => parse.duration(text, { min: 0, max: DAY_MS }), 0),
     rotationGraceMs: read("ROTATION_GRACE", (text) => parse.duration(text, { min: 0, max: 30 * DAY_MS }), 0),
+    auditRetentionMs: read("AUDIT_RETENTION", (text) => parse.duration(text, { min: 1000, max: 3660 * DAY_MS }), 0),
     minReplicasAck,
     metricsPort: read("METRICS_PORT", (text) => parse.integer(text, { min: 0, max: 65_535 }), undefined),
     reflection: read("REFLECTION", parse.onOff, true),

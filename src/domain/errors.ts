@@ -32,6 +32,37 @@ export class TokenNotFound extends DomainError {
   }
 }
 
+/** The environment has a group with this id, which is not as it is to be imported. */
+export class UserGroupExists extends DomainError {
+  override readonly name = "UserGroupExists";
+  readonly reason = "USER_GROUP_EXISTS";
+  constructor() {
+    super(
+      "the environment has a user group with this id, which is another one; import it with IMPORT_MODE_UPSERT to replace it",
+    );
+  }
+}
+
+/** Another group of the environment has this token. */
+export class TokenTaken extends DomainError {
+  override readonly name = "TokenTaken";
+  readonly reason = "TOKEN_TAKEN";
+  constructor() {
+    super("another user group of the environment has this token; rotate or revoke it there first");
+  }
+}
+
+/** The token cannot be given to this group. */
+export class TokenNotImportable extends DomainError {
+  override readonly name = "TokenNotImportable";
+  readonly reason = "TOKEN_NOT_IMPORTABLE";
+  constructor() {
+    super(
+      "the token begins as those of this service do, but it is not one that this group could have: it was cut or mistyped, is an API token, or is of an environment with another number of partitions; leave it out for a new one",
+    );
+  }
+}
+
 /** The group was changed since the caller read the etag. */
 export class EtagMismatch extends DomainError {
   override readonly name = "EtagMismatch";

@@ -1,11 +1,20 @@
 import type { ApiToken, NewApiToken, ValidApiToken } from "./api-token.ts";
+import type { AuditEvent, AuditFilter, ChangeBy } from "./audit.ts";
 import type { Environment, EnvironmentName, ListedEnvironment } from "./environment.ts";
 import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from "./user-group.ts";
+import type {
+  ImportedUserGroup,
+  ImportMode,
+  ImportOutcome,
+  ListedUserGroup,
+  UserGroupInfo,
+} from "./user-group-admin.ts";
 
 /**
  * The contract of a user group store. Every method throws `StoreUnavailable` when the store does not answer in time,
  * and `RecordUnreadable` when a stored record cannot be read. No method answers from a cache. A change is never made
- * after its caller was told that it failed.
+ * after its caller was told that it failed. What makes a change writes one audit event in the same atomic step, and
+ * none when nothing changes; `by` says who makes it.
  */
 export interface UserGroupStore {
   /**
@@ -21,26 +30,36 @@ export interface UserGroupStore {
    *
    * @throws EnvironmentFull; TooFewReplicas after the change
    */
-  getOrCreate(environment: Environment, group: NewUserGroup): Promise<{ group: UserGroup; created: boolean }>;
+  getOrCreate(
+    environment: Environment,
+    group: NewUserGroup,
+    by: ChangeBy,
+  ): Promise<{ group: UserGroup; created: boolean }>;
 
   /**
    * Replaces the given fields atomically.
    *
-   * @param etag if given, the change is made only if the group has this etag
+   * @param etag unless it is empty, the change is made only if the group has this etag
    * @throws UserGroupNotFound, EtagMismatch; TooFewReplicas after the change
    */
-  update(environment: Environment, providedId: string, change: UserGroupChange, etag?: string): Promise<UserGroup>;
+  update(
+    environment: Environment,
+    providedId: string,
+    change: UserGroupChange,
+    etag: string,
+    by: ChangeBy,
+  ): Promise<UserGroup>;
 
   /**
    * Gives a group a new token atomically. When several callers rotate one token concurrently, one succeeds. The old
    * token ends at once, or when its grace expires. An earlier token still in its grace ends at once. With a request id,
    * the result is kept for 24 hours: a retry gets the same token, etag and times, and the current values of the other
-   * fields.
+   * fields, and writes no event.
    *
    * @throws TokenNotFound when the token is not a group's current one, UserGroupNotFound, RequestIdReused;
    *   TooFewReplicas after the change
    */
-  rotate(environment: Environment, rotation: Rotation): Promise<UserGroup>;
+  rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup>;
 
   /**
    * Returns the group of a current token, or of a token in its grace.
@@ -65,17 +84,76 @@ export interface PageRequest {
   readonly size: number;
 }
 
-/** The contract of an environment store. It throws what a user group store throws. */
+/** Which user groups to list. */
+export interface UserGroupRange extends PageRequest {
+  /** What their ids begin with; `""`: all. */
+  readonly prefix: string;
+}
+
+/**
+ * The contract of what operators do with user groups. It throws what a user group store throws, and writes audit events as
+ * it does.
+ */
+export interface UserGroupAdminStore {
+  /**
+   * Lists groups in order of the UTF-8 bytes of their ids, which are its keys. A group that exists while the pages are
+   * read is on exactly one of them. Each partition is asked at most once for a page.
+   */
+  list(environment: Environment, range: UserGroupRange): Promise<Page<ListedUserGroup>>;
+
+  /** Lists groups likewise, with all they hold. A page has at most about 1 MiB of it, but at least one group. */
+  export(environment: Environment, range: UserGroupRange): Promise<Page<UserGroup>>;
+
+  /** Returns a group without its token, and changes nothing. @throws UserGroupNotFound */
+  lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo>;
+
+  /**
+   * Deletes a group atomically, and with it all that leads to it. Its tokens end at once. A group that is created under
+   * its id later has another team id and another token, and no request id of a rotation before is answered with it.
+   *
+   * @param etag unless it is empty, the group is deleted only if it has this etag
+   * @throws UserGroupNotFound, EtagMismatch; TooFewReplicas after the change
+   */
+  delete(environment: Environment, providedId: string, etag: string, by: ChangeBy): Promise<void>;
+
+  /**
+   * Ends the tokens of a group atomically, also one on its grace, and gives it a new one.
+   *
+   * @param requestId unless it is empty, a retry within 24 hours changes nothing and tells of the etag and times of the
+   *   first time
+   * @throws UserGroupNotFound, RequestIdReused; TooFewReplicas after the change
+   */
+  revokeTokens(environment: Environment, providedId: string, requestId: string, by: ChangeBy): Promise<UserGroupInfo>;
+
+  /**
+   * Makes groups as they are given, each atomically and for itself; the outcomes are in their order. One that is as it is
+   * given is left alone, so that an import can be repeated. A token is given to one group at a time, and not again to a
+   * group that has replaced it since it was imported.
+   *
+   * @param groups whose ids and tokens are not given twice
+   */
+  import(
+    environment: Environment,
+    groups: readonly ImportedUserGroup[],
+    mode: ImportMode,
+    by: ChangeBy,
+  ): Promise<readonly ImportOutcome[]>;
+}
+
+/** The contract of an environment store. It throws what a user group store throws, and writes audit events as it does. */
 export interface EnvironmentStore {
   /** Returns the environment with this name, or creates it with the given number of partitions, or the default. */
-  ensureEnvironment(name: EnvironmentName & { readonly partitions?: number }): Promise<Environment>;
+  ensureEnvironment(name: EnvironmentName & { readonly partitions?: number }, by: ChangeBy): Promise<Environment>;
 
   /**
    * Creates an environment atomically, with the given number of partitions, or the default.
    *
    * @throws EnvironmentExists; TooFewReplicas after the change
    */
-  create(name: EnvironmentName & { readonly partitions?: number | undefined }): Promise<ListedEnvironment>;
+  create(
+    name: EnvironmentName & { readonly partitions?: number | undefined },
+    by: ChangeBy,
+  ): Promise<ListedEnvironment>;
 
   /** Returns an environment. @throws EnvironmentNotFound */
   find(name: EnvironmentName): Promise<Environment>;
@@ -87,7 +165,10 @@ export interface EnvironmentStore {
   list(page: PageRequest): Promise<Page<ListedEnvironment>>;
 }
 
-/** The contract of a store of API tokens. It throws what a user group store throws, and knows tokens by their digests. */
+/**
+ * The contract of a store of API tokens. It throws what a user group store throws, writes audit events as it does, and
+ * knows tokens by their digests.
+ */
 export interface ApiTokenStore {
   /**
    * Creates an API token. The answer alone has the token itself.
@@ -97,6 +178,7 @@ export interface ApiTokenStore {
   create(
     environment: EnvironmentName,
     values: NewApiToken,
+    by: ChangeBy,
   ): Promise<{ readonly apiToken: ApiToken; readonly token: string }>;
 
   /**
@@ -110,7 +192,7 @@ export interface ApiTokenStore {
    *
    * @throws ApiTokenNotFound; TooFewReplicas after the change
    */
-  revoke(environment: EnvironmentName, id: string): Promise<void>;
+  revoke(environment: EnvironmentName, id: string, by: ChangeBy): Promise<void>;
 
   /**
    * Returns the API token with this digest (`apiTokenDigest`), never from a cache; undefined when it is unknown, revoked
@@ -123,6 +205,25 @@ export interface ApiTokenStore {
    * failure loses the note.
    */
   noteUse(environment: EnvironmentName, id: string): Promise<void>;
+}
+
+/** The contract of a store of audit events. It throws what a user group store throws. */
+export interface AuditStore {
+  /**
+   * Writes an event that no change goes with, such as a look at tokens, into the trail of the environment.
+   *
+   * @param fields names of the fields that were shown
+   * @throws TooFewReplicas after it was written
+   */
+  record(environment: EnvironmentName, fields: readonly string[], by: ChangeBy): Promise<void>;
+
+  /**
+   * Lists events, the newest first, in order of their ids, which are its keys. An event that exists while the pages are
+   * read is on exactly one of them, unless it gets too old meanwhile; those that come are on none. Each partition is
+   * asked at most once for a page, and only the one of the group when the filter names a group. A page may have few items,
+   * or none, though more pages follow.
+   */
+  list(environment: Environment, filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>>;
 }
 
 /** How often the use of an API token is noted, in milliseconds. */

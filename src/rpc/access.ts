@@ -28,7 +28,7 @@ function accessOf<S extends DescService>(...policy: AccessOf<S>): AccessOf<S> {
 
 /**
  * The access policy of all services. Open methods reveal nothing about any group. What a role may do within a method:
- * `mayCreate`.
+ * `mayCreate`, `requireRootForTokens`.
  */
 const POLICY: readonly (readonly [DescService, { readonly [method: string]: Access }])[] = [
   accessOf(UserGroupService, {
@@ -43,6 +43,13 @@ const POLICY: readonly (readonly [DescService, { readonly [method: string]: Acce
     createApiToken: "admin",
     listApiTokens: "admin",
     revokeApiToken: "admin",
+    listUserGroups: "admin",
+    lookupUserGroup: "admin",
+    deleteUserGroup: "admin",
+    revokeUserGroupTokens: "admin",
+    importUserGroups: "admin",
+    exportUserGroups: "admin",
+    listAuditEvents: "admin",
   }),
   accessOf(Health, { check: "open", list: "open", watch: "open" }),
   accessOf(ReflectionV1, { serverReflectionInfo: "open" }),
@@ -71,6 +78,11 @@ export function isOpen(method: DescMethod): boolean {
 /** Whether GetUserGroup creates a group for a caller, or only looks for it. */
 export function mayCreate({ role }: Principal): boolean {
   return RANK[role] >= RANK.manage;
+}
+
+/** Requires that the tokens of groups may be shown to a caller at once, as an export does. @throws ConnectError PermissionDenied */
+export function requireRootForTokens({ role }: Principal): void {
+  if (role !== "root") throw roleTooLow(role, "root", "ExportUserGroups with include_tokens");
 }
 
 /** The order of the roles. */

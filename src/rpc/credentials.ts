@@ -55,6 +55,18 @@ const UNKNOWN: Fault = {
   message: "the API token is unknown, revoked or expired; check that it was copied whole",
 };
 
+const REDACTED = "[redacted]";
+
+/** A text of the caller's without tokens of this service and without the API token in the headers, whatever its form. */
+export function withoutTokens(text: string, header: Headers): string {
+  const redacted = text.replace(/ug[tk]_[0-9A-Za-z]{8,}/g, REDACTED);
+  for (const name of CREDENTIAL_HEADERS) {
+    const token = tokenFromHeader(header.get(name) ?? "");
+    if (token !== undefined && redacted.includes(token)) return redacted.replaceAll(token, REDACTED);
+  }
+  return redacted;
+}
+
 function presentedToken(header: Headers): string | Fault {
   for (const name of CREDENTIAL_HEADERS) {
     const value = header.get(name);

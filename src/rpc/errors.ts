@@ -53,6 +53,9 @@ export function addDetail(error: ConnectError, { reason, violations = [], metada
 function codeOf(error: domain.DomainError): Code {
   if (error instanceof domain.UserGroupNotFound) return Code.NotFound;
   if (error instanceof domain.TokenNotFound) return Code.NotFound;
+  if (error instanceof domain.UserGroupExists) return Code.AlreadyExists;
+  if (error instanceof domain.TokenTaken) return Code.AlreadyExists;
+  if (error instanceof domain.TokenNotImportable) return Code.InvalidArgument;
   if (error instanceof domain.EtagMismatch) return Code.Aborted;
   if (error instanceof domain.RequestIdReused) return Code.InvalidArgument;
   if (error instanceof domain.InvalidUpdateMask) return Code.InvalidArgument;
@@ -71,6 +74,7 @@ function codeOf(error: domain.DomainError): Code {
 function violationsOf(error: domain.DomainError): FieldViolation[] {
   if (error instanceof domain.RequestIdReused) return [{ field: "request_id", description: error.message }];
   if (error instanceof domain.InvalidUpdateMask) return [{ field: "update_mask", description: error.message }];
+  if (error instanceof domain.TokenNotImportable) return [{ field: "token", description: error.message }];
   if (error instanceof domain.InvalidPageToken) return [{ field: "page_token", description: error.message }];
   return [];
 }

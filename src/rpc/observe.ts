@@ -7,7 +7,7 @@ import { type CallKind, type CallSeries, CODE_OK } from "../observability/call-m
 import { errorFields, type Logger } from "../observability/log.ts";
 import type { OnRefused } from "../transport/index.ts";
 import { callerFields, groupFields } from "./call-log.ts";
-import { kProtocol, type WireProtocol } from "./context.ts";
+import { kProtocol, kRequestId, type WireProtocol } from "./context.ts";
 import { toCallError } from "./errors.ts";
 import { abortError, readMessages } from "./read-streams.ts";
 import { refusedError } from "./refusals.ts";
@@ -58,6 +58,7 @@ export function observeInterceptor(observers: Observers): Interceptor {
       input,
     };
     series.start();
+    req.contextValues.set(kRequestId, requestId);
     try {
       const response = await next(req.stream ? { ...req, message: readMessages(req, call) } : req);
       response.header.set(REQUEST_ID_HEADER, requestId);

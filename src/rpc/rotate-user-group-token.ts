@@ -6,6 +6,7 @@ import type {
 } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import type { RotationTarget } from "../domain/user-group.ts";
+import { changeBy } from "./change-by.ts";
 import { environmentOf } from "./context.ts";
 import { userGroupMessage } from "./messages.ts";
 
@@ -15,14 +16,15 @@ import { userGroupMessage } from "./messages.ts";
  * @param defaultGraceMs how long the old token stays valid when the request does not say, in milliseconds
  */
 export function rotateUserGroupToken(store: UserGroupStore, defaultGraceMs: number) {
-  return async (request: RotateUserGroupTokenRequest, { values }: HandlerContext) => {
+  return async (request: RotateUserGroupTokenRequest, context: HandlerContext) => {
     const askedGraceMs = graceMs(request.previousTokenTtl);
-    const group = await store.rotate(environmentOf(values), {
+    const rotation = {
       target: targetOf(request),
       graceMs: askedGraceMs ?? defaultGraceMs,
       askedGraceMs,
       requestId: request.requestId || undefined,
-    });
+    };
+    const group = await store.rotate(environmentOf(context.values), rotation, changeBy(context));
     return {
       $typeName: "usergroup.v1.RotateUserGroupTokenResponse",
       userGroup: userGroupMessage(group),

@@ -3,6 +3,7 @@ import type { UpdateUserGroupRequest, UpdateUserGroupResponse } from "../../gen/
 import { InvalidUpdateMask } from "../domain/errors.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import type { UserGroupChange } from "../domain/user-group.ts";
+import { changeBy } from "./change-by.ts";
 import { environmentOf } from "./context.ts";
 import { userGroupMessage } from "./messages.ts";
 
@@ -12,8 +13,10 @@ const FIELDS: readonly Field[] = ["name", "mapping", "properties"];
 
 /** UpdateUserGroup: a partial update (https://google.aip.dev/134). */
 export function updateUserGroup(store: UserGroupStore) {
-  return async (request: UpdateUserGroupRequest, { values }: HandlerContext) => {
-    const group = await store.update(environmentOf(values), request.userGroupId, changeOf(request), request.etag);
+  return async (request: UpdateUserGroupRequest, context: HandlerContext) => {
+    const { userGroupId, etag } = request;
+    const environment = environmentOf(context.values);
+    const group = await store.update(environment, userGroupId, changeOf(request), etag, changeBy(context));
     return {
       $typeName: "usergroup.v1.UpdateUserGroupResponse",
       userGroup: userGroupMessage(group),

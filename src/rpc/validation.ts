@@ -1,4 +1,5 @@
 import { type DescField, type DescMessage, getOption, hasOption, type Message } from "@bufbuild/protobuf";
+import type { Path } from "@bufbuild/protobuf/reflect";
 import { createValidator, type Validator, Violation } from "@bufbuild/protovalidate";
 import type { Interceptor } from "@connectrpc/connect";
 import { createValidateInterceptor } from "@connectrpc/validate";
@@ -6,7 +7,7 @@ import { json as jsonRulesOption } from "../../gen/usergroup/v1/json_rules_pb.ts
 import type { JsonObject } from "../domain/user-group.ts";
 import { firstFault, type JsonFault, jsonFault, textFault } from "./json-rules.ts";
 import { compilePlainTextCheck } from "./plain-text-rules.ts";
-import { RequestInvalid } from "./violations.ts";
+import { MAX_VIOLATIONS, RequestInvalid } from "./violations.ts";
 
 /**
  * Refuses requests that break a rule of the proto files: protovalidate's rules, this service's `json` rules, and the
@@ -16,51 +17,103 @@ export function validationInterceptor(): Interceptor {
   return createValidateInterceptor({ validator: withJsonRules(createValidator({ regexMatch })) });
 }
 
-type FieldCheck = { readonly field: DescField; readonly check: (value: unknown) => JsonFault | undefined };
+/** A fault of a request, and where it is. */
+type Fault = JsonFault & { readonly path: Path };
 
-/** The checks of a message type, compiled once from its annotations. */
-interface MessageChecks {
-  /** Whether a message needs no protovalidate. */
-  readonly isPlain: (message: Message) => boolean;
-  readonly fieldChecks: readonly FieldCheck[];
-}
+/** Finds the faults of a field's value, with paths that begin at the field. */
+type FieldCheck = { readonly field: DescField; readonly check: (value: unknown) => readonly Fault[] };
 
 /** Adds the rules that protovalidate does not have to a validator, and spares it plain messages. */
 function withJsonRules(validator: Validator): Validator {
-  const known = new Map<DescMessage, MessageChecks>();
+  const plainChecks = new Map<DescMessage, (message: Message) => boolean>();
+  const isPlain = (desc: DescMessage, message: Message) => {
+    let check = plainChecks.get(desc);
+    if (!check) {
+      check = compilePlainTextCheck(desc, regexMatch);
+      plainChecks.set(desc, check);
+    }
+    return check(message);
+  };
   return {
     validate(desc, message) {
-      let checks = known.get(desc);
-      if (!checks) {
-        checks = { isPlain: compilePlainTextCheck(desc, regexMatch), fieldChecks: desc.fields.flatMap(checkOf) };
-        known.set(desc, checks);
-      }
-      const { isPlain, fieldChecks } = checks;
-      const result = isPlain(message) ? undefined : validator.validate(desc, message);
+      const result = isPlain(desc, message) ? undefined : validator.validate(desc, message);
       if (result?.kind === "error") return result;
-      const violations = result?.kind === "invalid" ? [...result.violations] : [];
-      for (const { field, check } of fieldChecks) {
-        const value = fieldValue(message, field);
-        const fault = value === undefined ? undefined : check(value);
-        if (fault) violations.push(new Violation(fault.message, fault.id, [field], [], false));
-      }
-      if (violations.length === 0)
+      const faults = faultsOf(desc, message);
+      if (result?.kind !== "invalid" && faults.length === 0)
         return { kind: "valid", message: message as never, error: undefined, violations: undefined };
+      const violations = result?.kind === "invalid" ? [...result.violations] : [];
+      for (const { id, message: text, path } of faults) violations.push(new Violation(text, id, path, [], false));
       const error = new RequestInvalid(violations);
       return { kind: "invalid", message, error, violations: error.violations };
     },
   };
 }
 
-function checkOf(field: DescField): FieldCheck[] {
-  if (field.fieldKind === "message" && hasOption(field, jsonRulesOption)) {
-    const rules = getOption(field, jsonRulesOption);
-    return [{ field, check: (value) => jsonFault(value as JsonObject, rules) }];
+/** The checks of each message type, compiled once from its annotations. */
+const compiledChecks = new Map<DescMessage, readonly FieldCheck[]>();
+
+const NONE: readonly Fault[] = [];
+
+function faultsOf(desc: DescMessage, message: Message): readonly Fault[] {
+  let checks = compiledChecks.get(desc);
+  if (!checks) {
+    checks = desc.fields.flatMap(checkOf);
+    compiledChecks.set(desc, checks);
   }
-  if (field.fieldKind === "map") return [{ field, check: (value) => mapFault(value as Record<string, unknown>) }];
-  if (field.fieldKind === "list")
-    return [{ field, check: (value) => firstFault(value as readonly unknown[], valueFault) }];
-  return field.fieldKind === "scalar" ? [{ field, check: valueFault }] : [];
+  let faults = NONE;
+  for (const { field, check } of checks) {
+    const value = fieldValue(message, field);
+    const found = value === undefined ? NONE : check(value);
+    if (found.length > 0) faults = [...faults, ...found];
+  }
+  return faults;
+}
+
+function checkOf(field: DescField): FieldCheck[] {
+  const first = (find: (value: never) => JsonFault | undefined): FieldCheck[] => [
+    {
+      field,
+      check: (value) => {
+        const fault = find(value as never);
+        return fault ? [{ ...fault, path: [field] }] : NONE;
+      },
+    },
+  ];
+  switch (field.fieldKind) {
+    case "scalar":
+      return first(valueFault);
+    case "map":
+      return first(mapFault);
+    case "list":
+      return field.listKind === "message"
+        ? [{ field, check: (value) => ofElements(field, field.message, value as readonly Message[]) }]
+        : first((values: readonly unknown[]) => firstFault(values, valueFault));
+    case "message": {
+      if (hasOption(field, jsonRulesOption)) {
+        const rules = getOption(field, jsonRulesOption);
+        return first((value: JsonObject) => jsonFault(value, rules));
+      }
+      const { message: type } = field;
+      if (type.typeName.startsWith("google.protobuf.")) return [];
+      return [{ field, check: (value) => within([field], faultsOf(type, value as Message)) }];
+    }
+    default:
+      return [];
+  }
+}
+
+/** The faults of the messages of a list, as many as are listed of a request. */
+function ofElements(field: DescField & { fieldKind: "list" }, type: DescMessage, messages: readonly Message[]) {
+  const faults: Fault[] = [];
+  for (const [index, message] of messages.entries()) {
+    faults.push(...within([field, { kind: "list_sub", index }], faultsOf(type, message)));
+    if (faults.length > MAX_VIOLATIONS) break;
+  }
+  return faults;
+}
+
+function within(start: Path, faults: readonly Fault[]): readonly Fault[] {
+  return faults.length === 0 ? faults : faults.map((fault) => ({ ...fault, path: [...start, ...fault.path] }));
 }
 
 function fieldValue(message: Message, { localName, oneof }: DescField): unknown {

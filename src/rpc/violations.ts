@@ -59,7 +59,7 @@ const PATTERN_TEXTS: readonly (readonly [pattern: string, text: string])[] = [
 ];
 
 function describe({ ruleId, message }: Violation): string {
-  if (ruleId === "string.min_len") return "must not be empty";
+  if (ruleId === "string.min_len" && message.includes(" 1 ")) return "must not be empty";
   if (ruleId !== "string.pattern") return message;
   return PATTERN_TEXTS.find(([pattern]) => message.includes(pattern))?.[1] ?? "holds characters that it must not";
 }

@@ -1,4 +1,4 @@
-import { CHANGE, CLOCK, UNPACK } from "./script-parts.ts";
+import { AUDIT, CHANGE, CLOCK, UNPACK } from "./script-parts.ts";
 
 /** Names of the fields of an API token's hash. Times are milliseconds since 1970 by Redis' clock. */
 export const TOKEN_FIELD = {
@@ -15,15 +15,17 @@ export const TOKEN_FIELD = {
 
 /**
  * Creates an API token in an environment that exists.
- * KEYS: the environment. ARGV: 2 key of the token, 3 key of the ids, 4 id, 5 and further: fields and values.
+ * KEYS: the environment. ARGV: 2 key of the token, 3 key of the ids, 4 id, 5 and further: fields and values;
+ * then those of AUDIT.
  * Answers `missing` when there is no such environment; `found` when there is a token of this id; or `created`.
  */
-const CREATE = `${CHANGE}${UNPACK}
+const CREATE = `${CHANGE}${AUDIT}${UNPACK}
 if not redis.call('HGET', KEYS[1], 'partitions') then return {'missing', stamp} end
 if redis.call('HGET', ARGV[2], '${TOKEN_FIELD.digest}') then return {'found', stamp} end
 redis.call('ZSCORE', ARGV[3], ARGV[4])
-redis.call('HSET', ARGV[2], '${TOKEN_FIELD.createTime}', stamp, spread(ARGV, 5))
+redis.call('HSET', ARGV[2], '${TOKEN_FIELD.createTime}', stamp, spread(ARGV, 5, own))
 redis.call('ZADD', ARGV[3], '0', ARGV[4])
+audit(ARGV[4], '')
 return {'created', stamp}`;
 
 /**
@@ -39,15 +41,16 @@ return {'found', stamp, partitions, redis.call('HGET', ARGV[1], 'number') or '',
 
 /**
  * Ends an API token, and tells every worker so. A user who may not publish can still revoke.
- * KEYS: the token. ARGV: 2 key of the ids, 3 id, 4 channel.
+ * KEYS: the token. ARGV: 2 key of the ids, 3 id, 4 channel; then those of AUDIT.
  * Answers `missing`; or `done` and the digest.
  */
-const REVOKE = `${CHANGE}
+const REVOKE = `${CHANGE}${AUDIT}
 local digest = redis.call('HGET', KEYS[1], '${TOKEN_FIELD.digest}') or ''
 redis.call('ZSCORE', ARGV[2], ARGV[3])
 local gone = redis.call('DEL', KEYS[1])
 redis.call('ZREM', ARGV[2], ARGV[3])
 if gone == 0 then return {'missing', stamp} end
+audit(ARGV[3], '')
 redis.pcall('PUBLISH', ARGV[4], digest)
 return {'done', stamp, digest}`;
 

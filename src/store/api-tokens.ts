@@ -7,6 +7,7 @@ import {
   newApiTokenId,
   type ValidApiToken,
 } from "../domain/api-token.ts";
+import type { ChangeBy } from "../domain/audit.ts";
 import { type EnvironmentName, environmentPath, parseEnvironmentPath } from "../domain/environment.ts";
 import { ApiTokenNotFound, EnvironmentNotFound, RecordUnreadable } from "../domain/errors.ts";
 import {
@@ -18,6 +19,7 @@ import {
 } from "../domain/store.ts";
 import { newApiToken } from "../domain/token.ts";
 import { TOKEN_FIELD } from "./api-token-scripts.ts";
+import type { Audit } from "./audit.ts";
 import type { StoreClient } from "./client.ts";
 import { environmentFromRecord } from "./environments.ts";
 import { apiTokenHintKey, apiTokenIdsKey, apiTokenKey, environmentKey, REVOKED_CHANNEL } from "./keys.ts";
@@ -27,20 +29,30 @@ import { type GroupRecord, recordFromAnswer } from "./record.ts";
 /** The field of a hint: `ENV/TAG/ID`. */
 const HINT = "at";
 
+/** What the store is made of. */
+export interface RedisApiTokensParts {
+  readonly client: StoreClient;
+  /** Told of what is revoked here; `RevocationFeed` tells of all else. */
+  readonly listener: RevocationListener;
+  readonly audit: Audit;
+}
+
 /** API tokens in Redis. Which keys hold what: `keys.ts`. */
 export class RedisApiTokens implements ApiTokenStore {
   readonly #client: StoreClient;
   readonly #listener: RevocationListener;
+  readonly #audit: Audit;
 
-  /** @param listener told of what is revoked here; `RevocationFeed` tells of all else */
-  constructor(client: StoreClient, listener: RevocationListener) {
+  constructor({ client, listener, audit }: RedisApiTokensParts) {
     this.#client = client;
     this.#listener = listener;
+    this.#audit = audit;
   }
 
   async create(
     environment: EnvironmentName,
     values: NewApiToken,
+    by: ChangeBy,
   ): Promise<{ readonly apiToken: ApiToken; readonly token: string }> {
     const id = newApiTokenId();
     const token = newApiToken();
@@ -63,6 +75,7 @@ export class RedisApiTokens implements ApiTokenStore {
           apiTokenIdsKey(environment),
           id,
           ...fields,
+          ...this.#audit.ofEnvironment(environment, by),
         ),
     );
     if (outcome === "missing") {
@@ -81,14 +94,19 @@ export class RedisApiTokens implements ApiTokenStore {
     return { items, next };
   }
 
-  async revoke(environment: EnvironmentName, id: string): Promise<void> {
+  async revoke(environment: EnvironmentName, id: string, by: ChangeBy): Promise<void> {
     // What is none may be a token, which must not become the name of a key.
     if (!isApiTokenId(id)) throw new ApiTokenNotFound();
     const key = apiTokenKey(environment, id);
     let answer: readonly string[];
     try {
       answer = await this.#client.change("revoke-api-token", key, (redis, deadline) =>
-        redis.ugRevokeApiToken(key, deadline, apiTokenIdsKey(environment), id, REVOKED_CHANNEL),
+        redis.ugRevokeApiToken(
+          key,
+          deadline,
+          ...[apiTokenIdsKey(environment), id, REVOKED_CHANNEL],
+          ...this.#audit.ofEnvironment(environment, by),
+        ),
       );
     } catch (error) {
       // It may be revoked, and which digest it has is not known.

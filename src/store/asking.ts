@@ -5,10 +5,14 @@ import { SCRIPTS } from "./scripts.ts";
 /** The commands that touch no other key than their first argument. */
 const ALONE: ReadonlySet<string> = new Set<keyof StoreCommands>([
   ...PLAIN_COMMANDS,
-  "ugUpdate",
   "ugClaim",
   "ugAdopt",
   "ugList",
+  "ugLookUp",
+  "ugClaimToken",
+  "ugForgetToken",
+  "ugResolveAt",
+  "ugRecord",
   "ugNoteApiTokenUse",
   "ugCount",
 ]);

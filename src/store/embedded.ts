@@ -1,7 +1,9 @@
 import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { readClock, type ScriptedRedis, type StoreConnection } from "./connection.ts";
+import { listGroups } from "./embedded-lists.ts";
+import { listAppend, reverseRange } from "./embedded-streams.ts";
 import { SingleNode } from "./nodes.ts";
-import { TIME } from "./script-parts.ts";
+import { APPEND, EVENT, TIME } from "./script-parts.ts";
 import { SCRIPTS } from "./scripts.ts";
 
 /** The embedded store: in the memory of this process, empty at first. */
@@ -12,12 +14,18 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   // Its own clock counts seconds, rounded, and beside them microseconds of something else.
   redis.time = async () => time();
   const commands: Record<string, (...args: string[]) => Promise<string[]>> = redis as never;
+  let calls = 0;
   for (const [name, lua] of Object.entries(SCRIPTS)) {
-    // The keys that scripts do not look at carry the time.
-    redis.defineCommand(name, { lua: lua.replace(TIME, "{KEYS[2], KEYS[3]}"), numberOfKeys: 3 });
+    // The keys that scripts do not look at carry the time and the number of the call.
+    const own = lua.replace(TIME, "{KEYS[2], KEYS[3]}").replace(APPEND, () => listAppend(EVENT));
+    redis.defineCommand(name, { lua: own, numberOfKeys: 4 });
     const run = commands[name]?.bind(redis);
-    commands[name] = (key = "", ...args) => (run as NonNullable<typeof run>)(key, ...time().map(String), ...args);
+    commands[name] = (key = "", ...args) =>
+      (run as NonNullable<typeof run>)(key, ...time().map(String), String(++calls), ...args);
   }
+  commands["ugListGroups"] = listGroups(redis, () => String(Date.now()));
+  redis.xrevrange = (async (key: string, end: string, start: string, _count: "COUNT", limit: number) =>
+    reverseRange(await redis.lrange(key, 0, -1), end, start, limit)) as never;
   const clock = await readClock(redis);
   const connection: StoreConnection = {
     redis,
@@ -32,8 +40,11 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   return new StoreClient(new SingleNode(node), options);
 }
 
-/** As Redis gives it: seconds since 1970, and microseconds of the next one. */
+let latest = 0;
+
+/** As Redis gives it: seconds since 1970, and microseconds of the next one. It never goes back: events are in its order. */
 function time(): [number, number] {
-  const now = Date.now();
+  latest = Math.max(latest, Date.now());
+  const now = latest;
   return [Math.floor(now / 1000), (now % 1000) * 1000];
 }

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import type { ChangeBy } from "../domain/audit.ts";
 import {
   DEFAULT_PARTITIONS,
   type Environment,
@@ -11,6 +12,7 @@ import {
 import { EnvironmentExists, EnvironmentNotFound, RecordUnreadable } from "../domain/errors.ts";
 import type { EnvironmentStore, Page, PageRequest } from "../domain/store.ts";
 import { ENVIRONMENT_NUMBERS } from "../domain/team-id.ts";
+import type { Audit } from "./audit.ts";
 import type { StoreClient } from "./client.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey } from "./keys.ts";
 import { pageOfKeys, readInBatches } from "./pages.ts";
@@ -22,20 +24,25 @@ const TRIES = 12;
 /** Environments in Redis. */
 export class RedisEnvironments implements EnvironmentStore {
   readonly #client: StoreClient;
+  readonly #audit: Audit;
 
-  constructor(client: StoreClient) {
+  constructor(client: StoreClient, audit: Audit) {
     this.#client = client;
+    this.#audit = audit;
   }
 
   /**
    * @throws StoreUnavailable; TooFewReplicas when it was made; RecordUnreadable
    *   when what is stored of it is no number, or none is left
    */
-  async ensureEnvironment(name: EnvironmentName & { readonly partitions?: number }): Promise<Environment> {
+  async ensureEnvironment(
+    name: EnvironmentName & { readonly partitions?: number },
+    by: ChangeBy,
+  ): Promise<Environment> {
     // Nearly always it is there, and nothing need be changed.
     const record = await this.#read(name);
     if (record["partitions"] === undefined || record["number"] === undefined) {
-      const { answer } = await this.#make(name, record["number"]);
+      const { answer } = await this.#make(name, by, record["number"]);
       return environmentFromRecord(name, recordFromAnswer(answer));
     }
     // One that an earlier version made is not listed; nothing but the list lacks it while that fails.
@@ -43,9 +50,12 @@ export class RedisEnvironments implements EnvironmentStore {
     return environmentFromRecord(name, record);
   }
 
-  async create(name: EnvironmentName & { readonly partitions?: number | undefined }): Promise<ListedEnvironment> {
+  async create(
+    name: EnvironmentName & { readonly partitions?: number | undefined },
+    by: ChangeBy,
+  ): Promise<ListedEnvironment> {
     if ((await this.#read(name))["partitions"] !== undefined) throw new EnvironmentExists();
-    const { answer, createTime } = await this.#make(name);
+    const { answer, createTime } = await this.#make(name, by);
     // Another caller may have made it meanwhile.
     if (answer[0] !== "made") throw new EnvironmentExists();
     return { ...environmentFromRecord(name, recordFromAnswer(answer)), createTime };
@@ -76,7 +86,7 @@ export class RedisEnvironments implements EnvironmentStore {
   }
 
   /** Makes what an environment lacks, in one step, so that none is ever there without a number of its own. */
-  async #make(name: EnvironmentName & { readonly partitions?: number | undefined }, number?: string) {
+  async #make(name: EnvironmentName & { readonly partitions?: number | undefined }, by: ChangeBy, number?: string) {
     await this.#list(name);
     const createTime = Date.now();
     const fields = [
@@ -84,7 +94,7 @@ export class RedisEnvironments implements EnvironmentStore {
       ...["number", number ?? String(await this.#number(name))],
     ];
     const answer = await this.#client.change("environment", environmentKey(name), (redis, deadline) =>
-      redis.ugAdopt(environmentKey(name), deadline, ...fields),
+      redis.ugMakeEnvironment(environmentKey(name), deadline, ...fields, ...this.#audit.ofEnvironment(name, by)),
     );
     return { answer, createTime };
   }

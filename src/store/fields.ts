@@ -22,8 +22,12 @@ export const FIELD = {
   /** Digest of the token that is on its grace. */
   graceDigest: "x",
   graceUntil: "y",
+  /** Digest of the token that it was last given by an import. A repeated import does not give it again. */
+  importedDigest: "o",
   /** Only in what is kept for a request id: digest of the request's parameters. */
   fingerprint: "q",
+  /** Only in answers of scripts: digest of the foreign token that a group had before. */
+  endedForeign: "e",
 } as const;
 
 /** Values of a group's hash that are kept in pieces: `m0`, `m1` and so on. */

@@ -32,9 +32,22 @@ export function requestClaimKey(prefix: string, requestDigest: string): string {
   return `${prefix}request-claim:${requestDigest}`;
 }
 
+/**
+ * String: the claim of a token of another system, and the id of the group that may have it, in the partition that the
+ * digest of the token leads to. A hint: the group's record decides.
+ */
+export function foreignTokenKey(prefix: string, digest: string): string {
+  return `${prefix}foreign:${digest}`;
+}
+
 /** String: how many team ids the partition has handed out. */
 export function teamCountKey(prefix: string): string {
   return `${prefix}team-count`;
+}
+
+/** Stream: the changes of the partition's groups, by the fields of `EVENT_FIELD`. It expires with its last event. */
+export function auditKey(prefix: string): string {
+  return `${prefix}audit`;
 }
 
 /** Hash: what is stored of an environment. */
@@ -58,6 +71,11 @@ export function apiTokenKey(environment: EnvironmentName, id: string): string {
 /** Sorted set, all scores 0: the ids of an environment's API tokens, for lists in their order. */
 export function apiTokenIdsKey(environment: EnvironmentName): string {
   return `${environmentPrefix(environment)}api-tokens`;
+}
+
+/** Stream: the changes of an environment and of its API tokens, as `auditKey` has those of groups. */
+export function environmentAuditKey(environment: EnvironmentName): string {
+  return `${environmentPrefix(environment)}audit`;
 }
 
 /** Hash: where the API token with a digest is. A hint: the token's record decides, and names the digest. */

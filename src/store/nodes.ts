@@ -5,13 +5,21 @@ import type { SCRIPTS } from "./scripts.ts";
 
 /** The commands of Redis that are used beside the scripts. Each touches one key, its first argument. */
 export interface PlainCommands {
+  get(key: string): Promise<string | null>;
   hgetall(key: string): Promise<Record<string, string>>;
   zrangebylex(key: string, min: string, max: string, limit: "LIMIT", offset: number, count: number): Promise<string[]>;
+  xrevrange(key: string, end: string, start: string, count: "COUNT", limit: number): Promise<[string, string[]][]>;
   del(key: string): Promise<number>;
 }
 
 /** The names of `PlainCommands`. */
-export const PLAIN_COMMANDS = ["hgetall", "zrangebylex", "del"] as const satisfies readonly (keyof PlainCommands)[];
+export const PLAIN_COMMANDS = [
+  "get",
+  "hgetall",
+  "zrangebylex",
+  "xrevrange",
+  "del",
+] as const satisfies readonly (keyof PlainCommands)[];
 
 /** What is asked of Redis. All keys that a command touches share the slot of its first argument. */
 export type StoreCommands = {

@@ -1,8 +1,10 @@
 import type { Environment } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
 import type { Json, JsonObject, UserGroup, Viewer } from "../domain/user-group.ts";
+import type { ListedUserGroup, UserGroupInfo } from "../domain/user-group-admin.ts";
 import type { EncryptedToken, TokenCipher } from "./encryption.ts";
 import { FIELD, joinPieces, PIECES, piecesOf } from "./fields.ts";
+import { FOREIGN, LISTED_FIELDS } from "./group-list-scripts.ts";
 
 /**
  * A group as its hash holds it, by the names of `fields.ts`. It names the
@@ -63,6 +65,64 @@ export function viewerFromRecord(record: GroupRecord, environment: Environment, 
     environmentTag: environment.tag,
     tokenExpireTime: graced ? integer(record, FIELD.graceUntil) : undefined,
   };
+}
+
+/**
+ * What a list tells of a group.
+ *
+ * @param values of `LISTED_FIELDS`, empty where they are missing, and whether its token is foreign
+ * @param now Redis' clock
+ * @throws RecordUnreadable
+ */
+export function listedFromFields(providedId: string, values: readonly string[], now: number): ListedUserGroup {
+  const record: GroupRecord = {};
+  for (const [i, field] of LISTED_FIELDS.entries()) {
+    const value = values[i];
+    // A name may be empty.
+    if (value !== "" || field === FIELD.name) record[field] = value;
+  }
+  return listed(record, { providedId, now, hasForeignToken: values[LISTED_FIELDS.length] === "1" });
+}
+
+/** What operators may see of a group. @param now Redis' clock. @throws RecordUnreadable */
+export function infoFromRecord(record: GroupRecord, providedId: string, now: number): UserGroupInfo {
+  return {
+    ...listed(record, { providedId, now, hasForeignToken: record[FOREIGN] !== undefined }),
+    mapping: json(record, PIECES.mapping) as { [schemaId: string]: string },
+    properties: properties(record),
+  };
+}
+
+function listed(
+  record: GroupRecord,
+  { providedId, now, hasForeignToken }: { providedId: string; now: number; hasForeignToken: boolean },
+): ListedUserGroup {
+  const createTime = integer(record, FIELD.createTime);
+  const updateTime = integer(record, FIELD.updateTime, createTime);
+  const tokenCreateTime = integer(record, FIELD.tokenCreateTime, createTime);
+  const graceUntil = integer(record, FIELD.graceUntil, 0);
+  return {
+    teamId: integer(record, FIELD.teamId),
+    providedId,
+    name: text(record, FIELD.name),
+    etag: etagOf(updateTime),
+    createTime,
+    updateTime,
+    tokenCreateTime,
+    lastRotationTime: record[FIELD.tokenCreateTime] === undefined ? undefined : tokenCreateTime,
+    graceExpireTime: now < graceUntil ? graceUntil : undefined,
+    hasForeignToken,
+  };
+}
+
+/** Whether there is no such group. */
+export function isEmpty(record: GroupRecord): boolean {
+  return Object.keys(record).length === 0;
+}
+
+/** The update time of a record, as it is stored; empty when the record is not whole. */
+export function updateTimeFromRecord(record: GroupRecord): string {
+  return record[FIELD.updateTime] ?? record[FIELD.createTime] ?? "";
 }
 
 /** Fields and values in turn that hold a token, beside its digest. */

@@ -1,3 +1,5 @@
+import { FIELD } from "./fields.ts";
+
 /* What the scripts have in common. Their rules: `scripts.ts`. */
 
 /** How a script asks for the time; the embedded store puts its own in its place. */
@@ -15,3 +17,79 @@ export const CHANGE = `${CLOCK}if now > tonumber(ARGV[1]) then return {'late', s
 
 /** Lua 5.1 and 5.3 name it differently. */
 export const UNPACK = "local spread = table.unpack or unpack\n";
+
+/**
+ * Names of the fields of an audit event, in the order in which all events have them, so that Redis keeps the names once
+ * for many events. The id of an event in its stream tells its time.
+ */
+export const EVENT_FIELD = {
+  actorId: "a",
+  actorName: "n",
+  role: "r",
+  method: "m",
+  /** The id of the group or the API token that changed; empty: the environment itself. */
+  subject: "i",
+  /** Names of the fields that have new values, separated by commas. */
+  changedFields: "f",
+  requestId: "q",
+  peer: "p",
+} as const;
+
+const { actorId, actorName, role, method, subject, changedFields, requestId, peer } = EVENT_FIELD;
+
+/** The fields and values of an event, in Lua. */
+export const EVENT = `'${actorId}', ARGV[own + 4], '${actorName}', ARGV[own + 5], '${role}', ARGV[own + 6],
+    '${method}', ARGV[own + 7], '${subject}', subject, '${changedFields}', changed_fields,
+    '${requestId}', ARGV[own + 8], '${peer}', ARGV[own + 9]`;
+
+/**
+ * Appends an event to the stream `trail`; the embedded store puts its own in its place. The events that are too old go
+ * a block of some dozens at a time, which costs next to nothing, and all of them when the youngest is too old.
+ */
+export const APPEND = `redis.call('XADD', trail, 'MAXLEN', '~', ARGV[own + 3], '*', ${EVENT})
+  redis.call('XTRIM', trail, 'MINID', '~', string.format('%.0f', now - ARGV[own + 2]))
+  redis.call('PEXPIRE', trail, ARGV[own + 2])`;
+
+/**
+ * For scripts that change what is audited. Begins after `CHANGE`, and looks at the stream before anything is written.
+ * `own` is how many arguments the script has of its own; behind them it takes those of `Audit`:
+ *  own + 1 key of the stream
+ *  own + 2 how long events are kept, in milliseconds
+ *  own + 3 how many are kept
+ *  own + 4 to own + 9: who makes the change (`ChangeBy`)
+ * A script calls `audit` once for each change that it makes, whatever it has written before, with the id of what it
+ * changed and the names of the fields that have new values.
+ */
+export const AUDIT = `local own = #ARGV - 9
+local trail = ARGV[own + 1]
+redis.call('XLEN', trail)
+local function audit(subject, changed_fields)
+  ${APPEND}
+end
+`;
+
+/** How many characters of a token's digest the index holds: enough to tell a partition's tokens apart. */
+const INDEXED_CHARACTERS = 14;
+
+/** Where a token stands in the index, by its digest. */
+export const INDEXED = `local function indexed(digest) return string.sub(digest, 1, ${INDEXED_CHARACTERS}) end
+`;
+
+/** Removes the pieces of a value from one of them on; the numbers of pieces have no gaps. */
+export const DROP = `local function drop(key, field, from)
+  while redis.call('HDEL', key, field .. string.format('%.0f', from)) == 1 do from = from + 1 end
+end
+`;
+
+/**
+ * The time of a change, which is later than that of the one before, so that no
+ * group has one etag twice; `before` is nil when the record is not whole.
+ */
+export const CHANGED = `local function last_change(key)
+  return redis.call('HGET', key, '${FIELD.updateTime}') or redis.call('HGET', key, '${FIELD.createTime}')
+end
+local function after(before)
+  if now > before then return stamp end
+  return string.format('%.0f', before + 1.0)
+end
+`;

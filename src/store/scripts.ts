@@ -1,6 +1,9 @@
 import { API_TOKEN_SCRIPTS } from "./api-token-scripts.ts";
 import { FIELD, PIECES } from "./fields.ts";
-import { CHANGE, CLOCK, UNPACK } from "./script-parts.ts";
+import { FOREIGN_TOKEN_SCRIPTS } from "./foreign-token-scripts.ts";
+import { GROUP_CHANGE_SCRIPTS } from "./group-change-scripts.ts";
+import { FOREIGN, GROUP_LIST_SCRIPTS } from "./group-list-scripts.ts";
+import { AUDIT, CHANGE, CHANGED, CLOCK, DROP, INDEXED, UNPACK } from "./script-parts.ts";
 
 /*
  * Every script takes one key, by which Redis Cluster finds the shard; the other
@@ -21,32 +24,6 @@ import { CHANGE, CLOCK, UNPACK } from "./script-parts.ts";
  * when its memory is full. So what fails, fails before it has changed anything.
  */
 
-/** How many characters of a token's digest the index holds: enough to tell a partition's tokens apart. */
-const INDEXED_CHARACTERS = 14;
-
-/** Where a token stands in the index, by its digest. */
-const INDEXED = `local function indexed(digest) return string.sub(digest, 1, ${INDEXED_CHARACTERS}) end
-`;
-
-/** Removes the pieces of a value from one of them on; the numbers of pieces have no gaps. */
-const DROP = `local function drop(key, field, from)
-  while redis.call('HDEL', key, field .. string.format('%.0f', from)) == 1 do from = from + 1 end
-end
-`;
-
-/**
- * The time of a change, which is later than that of the one before, so that no
- * group has one etag twice; `before` is nil when the record is not whole.
- */
-const CHANGED = `local function last_change(key)
-  return redis.call('HGET', key, '${FIELD.updateTime}') or redis.call('HGET', key, '${FIELD.createTime}')
-end
-local function after(before)
-  if now > before then return stamp end
-  return string.format('%.0f', before + 1.0)
-end
-`;
-
 /**
  * Creates a group unless it exists.
  * KEYS: the group. ARGV:
@@ -58,10 +35,11 @@ end
  *  7 how many it has
  *  8 id of the group
  *  9 key of the ids
- * 10 and further: other fields and values of the record
+ * 10 names of the fields that are given, for the audit
+ * 11 and further: other fields and values of the record; then those of AUDIT
  * Answers `created` and the team id; `found` and the record that is there; or `full`.
  */
-const CREATE = `${CHANGE}${UNPACK}${INDEXED}
+const CREATE = `${CHANGE}${AUDIT}${UNPACK}${INDEXED}
 local record = redis.call('HGETALL', KEYS[1])
 if #record > 0 then return {'found', stamp, spread(record)} end
 local count = tonumber(redis.call('GET', ARGV[4]) or '0')
@@ -72,7 +50,8 @@ redis.call('HSET', ARGV[2], indexed(ARGV[3]), ARGV[8])
 redis.call('ZADD', ARGV[9], '0', ARGV[8])
 redis.call('SET', ARGV[4], string.format('%.0f', count + 1))
 redis.call('HSET', KEYS[1], '${FIELD.createTime}', stamp, '${FIELD.digest}', ARGV[3], '${FIELD.teamId}', team_id,
-  spread(ARGV, 10))
+  spread(ARGV, 11, own))
+audit(ARGV[8], ARGV[10])
 return {'created', stamp, team_id}`;
 
 /**
@@ -80,22 +59,25 @@ return {'created', stamp, team_id}`;
  * KEYS: the group. ARGV:
  *  2 the update time it must have, or nothing
  *  3 how many of its values in pieces are replaced
- *  4 and further: the fields of these with the number of the first piece that they have no more, then fields to set with
- *    their values
+ *  4 names of the fields that are replaced, for the audit; nothing when none is
+ *  5 id of the group
+ *  6 and further: the fields of these with the number of the first piece that they have no more, then fields to set with
+ *    their values; then those of AUDIT
  * Answers `missing`; `unreadable` when the record is not whole; `stale`; `same` and the record when there is nothing
  * to change; or `done` and the record.
  */
-const UPDATE = `${CHANGE}${UNPACK}${DROP}${CHANGED}
+const UPDATE = `${CHANGE}${AUDIT}${UNPACK}${DROP}${CHANGED}
 local before = last_change(KEYS[1])
 if not before then return {redis.call('EXISTS', KEYS[1]) == 1 and 'unreadable' or 'missing', stamp} end
 if not tonumber(before) then return {'unreadable', stamp} end
 if ARGV[2] ~= '' and ARGV[2] ~= before then return {'stale', stamp} end
 local outcome = 'same'
-if #ARGV > 3 then
+if ARGV[4] ~= '' then
   outcome = 'done'
-  local last = 3 + 2 * tonumber(ARGV[3])
-  redis.call('HSET', KEYS[1], '${FIELD.updateTime}', after(tonumber(before)), spread(ARGV, last + 1))
-  for i = 4, last, 2 do drop(KEYS[1], ARGV[i], tonumber(ARGV[i + 1])) end
+  local last = 5 + 2 * tonumber(ARGV[3])
+  redis.call('HSET', KEYS[1], '${FIELD.updateTime}', after(tonumber(before)), spread(ARGV, last + 1, own))
+  for i = 6, last, 2 do drop(KEYS[1], ARGV[i], tonumber(ARGV[i + 1])) end
+  audit(ARGV[5], ARGV[4])
 end
 return {outcome, stamp, spread(redis.call('HGETALL', KEYS[1]))}`;
 
@@ -104,33 +86,38 @@ return {outcome, stamp, spread(redis.call('HGETALL', KEYS[1]))}`;
  * KEYS: the token index. ARGV:
  *  2 prefix of the partition's keys
  *  3 digest of the token to rotate, or nothing to rotate by id
- *  4 id of the group, when it is rotated by id
+ *  4 id of the group, when it is rotated by id or the token is of another system
  *  5 digest of the new token
  *  6 the new token, encrypted
  *  7 id of the key that it is encrypted under
  *  8 grace of the old token in milliseconds, 0 for none
  *  9 digest of the request id, or nothing
  * 10 digest of the request's parameters
- * 11 how long to keep for retries what the rotation made, in milliseconds
+ * 11 how long to keep for retries what the rotation made, in milliseconds; then those of AUDIT
  * Answers `missing`; `unreadable` when the record is not whole; `replayed` and the record as it is, followed by what
- * the first rotation under the request id made and its parameters; or `done`, the id as a field and the record.
+ * the first rotation under the request id made and its parameters; or `done`, as fields the id and, if the old token is
+ * of another system, its digest, and the record.
  */
-const ROTATE = `${CHANGE}${UNPACK}${INDEXED}${DROP}${CHANGED}
+const ROTATE = `${CHANGE}${AUDIT}${UNPACK}${INDEXED}${DROP}${CHANGED}
 local prefix = ARGV[2]
 local by_token = ARGV[3] ~= ''
 local answer_key = prefix .. 'request:' .. ARGV[9]
 if ARGV[9] ~= '' then
   local answer = redis.call('HGETALL', answer_key)
   if #answer > 0 then
-    local record = redis.call('HGETALL', prefix .. 'group:' .. redis.call('HGET', answer_key, '${FIELD.providedId}'))
-    if #record == 0 then return {'missing', stamp} end
+    local group = prefix .. 'group:' .. redis.call('HGET', answer_key, '${FIELD.providedId}')
+    local record = redis.call('HGETALL', group)
+    local team_id = redis.call('HGET', answer_key, '${FIELD.teamId}')
+    if #record == 0 or team_id and team_id ~= redis.call('HGET', group, '${FIELD.teamId}') then
+      return {'missing', stamp}
+    end
     local both = {spread(record)}
     for i = 1, #answer do both[#record + i] = answer[i] end
     return {'replayed', stamp, spread(both)}
   end
 end
 local id = ARGV[4]
-if by_token then
+if id == '' then
   id = redis.call('HGET', KEYS[1], indexed(ARGV[3]))
   if not id then return {'missing', stamp} end
 end
@@ -144,6 +131,7 @@ end
 if not tonumber(before) then return {'unreadable', stamp} end
 local changed = after(tonumber(before))
 local graced = redis.call('HGET', key, '${FIELD.graceDigest}')
+local foreign = redis.call('HEXISTS', key, '${FOREIGN}') == 1
 if graced then redis.call('EXISTS', prefix .. 'grace:' .. graced) end
 if ARGV[8] ~= '0' then redis.call('EXISTS', prefix .. 'grace:' .. old) end
 redis.call('HSET', KEYS[1], indexed(ARGV[5]), id)
@@ -159,12 +147,15 @@ redis.call('HSET', key, '${FIELD.token}', ARGV[6], '${FIELD.keyId}', ARGV[7], '$
   '${FIELD.updateTime}', changed, '${FIELD.tokenCreateTime}', changed)
 drop(key, '${PIECES.foreignToken}', 0)
 if ARGV[9] ~= '' then
-  redis.call('HSET', answer_key, '${FIELD.fingerprint}', ARGV[10], '${FIELD.providedId}', id, '${FIELD.token}', ARGV[6],
+  redis.call('HSET', answer_key, '${FIELD.fingerprint}', ARGV[10], '${FIELD.providedId}', id,
+    '${FIELD.teamId}', redis.call('HGET', key, '${FIELD.teamId}') or '', '${FIELD.token}', ARGV[6],
     '${FIELD.keyId}', ARGV[7], '${FIELD.digest}', ARGV[5], '${FIELD.updateTime}', changed,
     '${FIELD.tokenCreateTime}', changed)
   redis.call('PEXPIRE', answer_key, ARGV[11])
 end
-return {'done', stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', key))}`;
+audit(id, 'token')
+return {'done', stamp, '${FIELD.providedId}', id, '${FIELD.endedForeign}', foreign and old or '',
+  spread(redis.call('HGETALL', key))}`;
 
 /**
  * Sets a string unless it is there.
@@ -206,6 +197,29 @@ redis.call('ZADD', KEYS[1], '0', ARGV[2])
 return {'made', stamp}`;
 
 /**
+ * Makes an environment that has none of its fields yet, or completes one of an earlier version.
+ * KEYS: the environment. ARGV: 2 and further, fields and values; then those of AUDIT.
+ * Answers `made` when any was missing, else `found`, and the hash.
+ */
+const MAKE_ENVIRONMENT = `${CHANGE}${AUDIT}${UNPACK}
+local missing = {}
+for i = 2, own, 2 do
+  if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 0 then missing[#missing + 1] = i end
+end
+for _, i in ipairs(missing) do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+if #missing > 0 then audit('', '') end
+return {#missing > 0 and 'made' or 'found', stamp, spread(redis.call('HGETALL', KEYS[1]))}`;
+
+/**
+ * Writes an audit event that no change goes with.
+ * KEYS: the stream. ARGV: 2 id of what it is about, or nothing; 3 names of fields, or nothing; then those of AUDIT.
+ * Answers `made`.
+ */
+const RECORD = `${CHANGE}${AUDIT}
+audit(ARGV[2], ARGV[3])
+return {'made', stamp}`;
+
+/**
  * Finds the group that a token stands for. An index only says where to look:
  * the record has to name the token, and a grace must not be over.
  * KEYS: the token index. ARGV: 1 prefix of the partition's keys, 2 digest of the token.
@@ -237,7 +251,12 @@ export const SCRIPTS = {
   ugClaim: CLAIM,
   ugAdopt: ADOPT,
   ugList: LIST,
+  ugMakeEnvironment: MAKE_ENVIRONMENT,
+  ugRecord: RECORD,
   ugResolve: RESOLVE,
+  ...GROUP_LIST_SCRIPTS,
+  ...GROUP_CHANGE_SCRIPTS,
+  ...FOREIGN_TOKEN_SCRIPTS,
   ...API_TOKEN_SCRIPTS,
 } as const;
 

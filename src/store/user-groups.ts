@@ -1,40 +1,41 @@
+import type { ChangeBy } from "../domain/audit.ts";
 import type { Environment } from "../domain/environment.ts";
-import {
-  EnvironmentFull,
-  EtagMismatch,
-  RecordUnreadable,
-  RequestIdReused,
-  TokenNotFound,
-  UserGroupNotFound,
-} from "../domain/errors.ts";
+import { EnvironmentFull, EtagMismatch, RecordUnreadable, TokenNotFound, UserGroupNotFound } from "../domain/errors.ts";
 import { partitionOf } from "../domain/partition.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import { teamIdsOf } from "../domain/team-id.ts";
-import { newUserGroupToken, userGroupTokenShape } from "../domain/token.ts";
+import { newUserGroupToken } from "../domain/token.ts";
 import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from "../domain/user-group.ts";
+import type { Audit } from "./audit.ts";
 import type { StoreClient } from "./client.ts";
-import { digest, type TokenCipher, tokenDigest } from "./encryption.ts";
+import { type TokenCipher, tokenDigest } from "./encryption.ts";
 import { FIELD, PIECES, piecesOf } from "./fields.ts";
-import { groupKey, idsKey, partitionPrefix, requestClaimKey, teamCountKey, tokensKey } from "./keys.ts";
+import { ForeignTokens } from "./foreign-tokens.ts";
+import { groupKey, idsKey, partitionPrefix, teamCountKey, tokensKey } from "./keys.ts";
 import { etagOf, groupFromRecord, recordFromAnswer, tokenFields, updateTimeOf, viewerFromRecord } from "./record.ts";
-
-/** How long what a rotation made is kept for retries, in milliseconds. */
-const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
+import { Rotations, tokenPartition } from "./rotations.ts";
 
 /** What the store is made of. */
 export interface RedisUserGroupsParts {
   readonly client: StoreClient;
   readonly cipher: TokenCipher;
+  readonly audit: Audit;
 }
 
 /** User groups in Redis. Which keys hold what: `keys.ts` and `fields.ts`. */
 export class RedisUserGroups implements UserGroupStore {
   readonly #client: StoreClient;
   readonly #cipher: TokenCipher;
+  readonly #audit: Audit;
+  readonly #foreignTokens: ForeignTokens;
+  readonly #rotations: Rotations;
 
   constructor(parts: RedisUserGroupsParts) {
     this.#client = parts.client;
     this.#cipher = parts.cipher;
+    this.#audit = parts.audit;
+    this.#foreignTokens = new ForeignTokens(parts.client);
+    this.#rotations = new Rotations({ ...parts, foreignTokens: this.#foreignTokens });
   }
 
   async get(environment: Environment, providedId: string): Promise<UserGroup> {
@@ -44,7 +45,11 @@ export class RedisUserGroups implements UserGroupStore {
     return groupFromRecord(record, environment, this.#cipher, providedId);
   }
 
-  getOrCreate(environment: Environment, group: NewUserGroup): Promise<{ group: UserGroup; created: boolean }> {
+  getOrCreate(
+    environment: Environment,
+    group: NewUserGroup,
+    by: ChangeBy,
+  ): Promise<{ group: UserGroup; created: boolean }> {
     const partition = partitionOf(environment, group.providedId);
     const prefix = partitionPrefix(environment, partition);
     const key = groupKey(prefix, group.providedId);
@@ -52,13 +57,20 @@ export class RedisUserGroups implements UserGroupStore {
       .run("get", key, (redis) => redis.hgetall(key), "not_made")
       .then((record) =>
         Object.keys(record).length === 0
-          ? this.#create(environment, group, partition)
+          ? this.#create(environment, group, partition, by)
           : { group: groupFromRecord(record, environment, this.#cipher, group.providedId), created: false },
       );
   }
 
-  async update(environment: Environment, providedId: string, change: UserGroupChange, etag = ""): Promise<UserGroup> {
-    const key = groupKey(partitionPrefix(environment, partitionOf(environment, providedId)), providedId);
+  async update(
+    environment: Environment,
+    providedId: string,
+    change: UserGroupChange,
+    etag: string,
+    by: ChangeBy,
+  ): Promise<UserGroup> {
+    const partition = partitionOf(environment, providedId);
+    const key = groupKey(partitionPrefix(environment, partition), providedId);
     const set: string[] = [];
     const replaced: string[] = [];
     const replace = (field: string, value: object | null) => {
@@ -71,7 +83,14 @@ export class RedisUserGroups implements UserGroupStore {
     if (change.properties !== undefined) replace(PIECES.properties, change.properties);
     const expected = etag === "" ? "" : updateTimeOf(etag);
     const answer = await this.#client.change("update", key, (redis, deadline) =>
-      redis.ugUpdate(key, deadline, expected, String(replaced.length / 2), ...replaced, ...set),
+      redis.ugUpdate(
+        key,
+        deadline,
+        ...[expected, String(replaced.length / 2), namesOf(change), providedId],
+        ...replaced,
+        ...set,
+        ...this.#audit.ofPartition(environment, partition, by),
+      ),
     );
     switch (answer[0]) {
       case "missing":
@@ -86,63 +105,32 @@ export class RedisUserGroups implements UserGroupStore {
     }
   }
 
-  async rotate(environment: Environment, rotation: Rotation): Promise<UserGroup> {
-    const { target } = rotation;
-    const [partition, providedId, oldDigest] =
-      target.by === "id"
-        ? [partitionOf(environment, target.providedId), target.providedId, ""]
-        : [tokenPartition(environment, target.token), undefined, tokenDigest(target.token)];
-    // Callers choose it, and what looks like a key name may be a secret.
-    const requestId = rotation.requestId === undefined ? "" : digest(rotation.requestId);
-    const fingerprint = requestId === "" ? "" : fingerprintOf(rotation);
-    if (requestId !== "") await this.#claim(environment, requestId, fingerprint);
-
-    const prefix = partitionPrefix(environment, partition);
-    const token = newUserGroupToken(partition);
-    const newDigest = tokenDigest(token);
-    const { text, keyId } = this.#cipher.encrypt(environment, token, newDigest);
-    const answer = await this.#client.change("rotate", tokensKey(prefix), (redis, deadline) =>
-      redis.ugRotate(
-        tokensKey(prefix),
-        deadline,
-        prefix,
-        oldDigest,
-        providedId ?? "",
-        newDigest,
-        text,
-        keyId,
-        String(rotation.graceMs),
-        requestId,
-        fingerprint,
-        String(REQUEST_TTL_MS),
-      ),
-    );
-    switch (answer[0]) {
-      case "missing":
-        throw target.by === "id" ? new UserGroupNotFound() : new TokenNotFound();
-      case "replayed":
-        if (recordFromAnswer(answer)[FIELD.fingerprint] !== fingerprint) throw new RequestIdReused();
-        return this.#group(environment, answer, providedId);
-      case "done":
-        return this.#group(environment, answer, providedId);
-      default:
-        throw new RecordUnreadable(new Error(`rotate: ${answer[0]}`));
-    }
+  async rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup> {
+    const { record } = await this.#rotations.rotate(environment, rotation, by);
+    const providedId = rotation.target.by === "id" ? rotation.target.providedId : undefined;
+    return groupFromRecord(record, environment, this.#cipher, providedId);
   }
 
   async resolve(environment: Environment, token: string): Promise<Viewer> {
-    const prefix = partitionPrefix(environment, tokenPartition(environment, token));
     const presented = tokenDigest(token);
-    const answer = await this.#client.run("resolve", tokensKey(prefix), (redis) =>
-      redis.ugResolve(tokensKey(prefix), prefix, presented),
-    );
+    const partition = tokenPartition(environment, token);
+    const answer =
+      partition === undefined
+        ? await this.#foreignTokens.resolve(environment, presented)
+        : await this.#resolve(partitionPrefix(environment, partition), presented);
     const [state] = answer;
     if (state === undefined) throw new TokenNotFound();
     return viewerFromRecord(recordFromAnswer(answer), environment, state === "graced");
   }
 
+  #resolve(prefix: string, presented: string): Promise<string[]> {
+    return this.#client.run("resolve", tokensKey(prefix), (redis) =>
+      redis.ugResolve(tokensKey(prefix), prefix, presented),
+    );
+  }
+
   /** Creates a group, unless another caller has done so meanwhile. */
-  async #create(environment: Environment, group: NewUserGroup, partition: number) {
+  async #create(environment: Environment, group: NewUserGroup, partition: number, by: ChangeBy) {
     const { providedId, name, mapping, properties } = group;
     const prefix = partitionPrefix(environment, partition);
     const token = newUserGroupToken(partition);
@@ -166,7 +154,9 @@ export class RedisUserGroups implements UserGroupStore {
         String(count),
         providedId,
         idsKey(prefix),
+        `${namesOf(group)},token`,
         ...fields,
+        ...this.#audit.ofPartition(environment, partition, by),
       ),
     );
     const [outcome, now, teamId] = answer;
@@ -181,32 +171,11 @@ export class RedisUserGroups implements UserGroupStore {
   #group(environment: Environment, answer: readonly string[], providedId?: string): UserGroup {
     return groupFromRecord(recordFromAnswer(answer), environment, this.#cipher, providedId);
   }
-
-  /**
-   * Ties a request id to its parameters in the whole environment; the rotation
-   * itself keeps what it made in the group's partition, which another request
-   * under the same id need not look at. Replicas are not waited for: the
-   * rotation that follows waits for all that is before it on the connection.
-   */
-  async #claim(environment: Environment, requestId: string, fingerprint: string): Promise<void> {
-    const key = requestClaimKey(partitionPrefix(environment, partitionOf(environment, requestId)), requestId);
-    const [, , first] = await this.#client.prepare("claim", key, (redis, deadline) =>
-      redis.ugClaim(key, deadline, fingerprint, String(REQUEST_TTL_MS)),
-    );
-    if (first !== fingerprint) throw new RequestIdReused();
-  }
 }
 
-/** @throws TokenNotFound when no group of the environment can have the token */
-function tokenPartition(environment: Environment, token: string): number {
-  const shape = userGroupTokenShape(token);
-  if (shape.kind !== "ours") throw new TokenNotFound(shape.kind === "malformed");
-  if (shape.partition >= environment.partitions) throw new TokenNotFound();
-  return shape.partition;
+/** The names of the fields that a caller gives, separated by commas. */
+function namesOf(given: UserGroupChange): string {
+  return FIELDS.filter((field) => given[field] !== undefined).join(",");
 }
 
-/** What the caller asked for, and must ask for again in a retry; not the default grace, which may change. */
-function fingerprintOf({ target, askedGraceMs }: Rotation): string {
-  const parameters = [target.by, target.by === "id" ? target.providedId : target.token, askedGraceMs ?? null];
-  return digest(JSON.stringify(parameters));
-}
+const FIELDS = ["name", "mapping", "properties"] as const satisfies readonly (keyof UserGroupChange)[];

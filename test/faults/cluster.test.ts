@@ -1,13 +1,13 @@
 import { expect, it } from "vitest";
 import { StoreUnavailable } from "../../src/domain/errors.ts";
 import { partitionOf } from "../../src/domain/partition.ts";
-import { TokenCipher } from "../../src/store/encryption.ts";
+import { RedisAuditTrail } from "../../src/store/audit-trail.ts";
 import { slotOf } from "../../src/store/slots.ts";
-import { RedisUserGroups } from "../../src/store/user-groups.ts";
 import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "../support/contract/context.ts";
 import { Load } from "../support/load.ts";
 import { describeWithRedis, newStoreClient, suiteCluster } from "../support/opened.ts";
 import { ask, type TestRedis } from "../support/redis.ts";
+import { AUDIT, BY, TestUserGroups } from "../support/stores.ts";
 import { pause, waitFor } from "../support/wait.ts";
 
 describeWithRedis("a Cluster", () => {
@@ -15,7 +15,7 @@ describeWithRedis("a Cluster", () => {
 
   const open = async (timeoutMs = 5000, minReplicas = 0) => {
     const client = await newStoreClient(cluster, { timeoutMs, minReplicas });
-    return { client, store: new RedisUserGroups({ client, cipher: new TokenCipher(RING) }) };
+    return { client, store: new TestUserGroups(client, RING) };
   };
 
   it("is asked by slots as it counts them itself", async () => {
@@ -57,18 +57,28 @@ describeWithRedis("a Cluster", () => {
     await cluster.whole();
   });
 
-  it("answers Get and Update of groups that have moved, and makes no second group of one that has not", async () => {
-    const { store } = await open(500);
+  it("answers Get of groups that have moved, makes no second group of one that has not, and no change without its event", async () => {
+    const { store, client } = await open(500);
     const environment = newEnvironment({ partitions: 1 });
+    const updated: string[] = [];
+    /** Those under way when their time was over. */
+    const unsure: string[] = [];
     const made = await Promise.all(["a", "b"].map((id) => store.getOrCreate(environment, newGroup(id))));
     const { prefix } = keysOf(environment, "");
     const move = await cluster.beginMove(prefix, await cluster.otherThan(prefix));
-    for (let left = 4; left > 0; left--) {
+    for (let left = 5; left > 0; left--) {
       for (const { group } of made) {
         const { providedId, token } = group;
         expect((await store.getOrCreate(environment, newGroup(providedId))).group.teamId).toBe(group.teamId);
-        await store.update(environment, providedId, { name: `left ${left}` });
         // What needs several keys is refused while they are in two places, and is never wrong.
+        const by = { ...BY, requestId: `${providedId}, left ${left}` };
+        await store.update(environment, providedId, { name: by.requestId }, "", by).then(
+          ({ name }) => updated.push(name),
+          (error: unknown) => {
+            expect(error).toBeInstanceOf(StoreUnavailable);
+            if ((error as StoreUnavailable).outcome === "unknown") unsure.push(by.requestId);
+          },
+        );
         await expectOrUnavailable(store.resolve(environment, token), (viewer) =>
           expect(viewer.providedId).toBe(providedId),
         );
@@ -82,6 +92,10 @@ describeWithRedis("a Cluster", () => {
     await move.finish();
     const { group } = await store.getOrCreate(environment, newGroup("new"));
     expect(made.map((each) => each.group.teamId)).not.toContain(group.teamId);
+    const { items } = await new RedisAuditTrail(client, AUDIT).list(environment, {}, { after: "", size: 100 });
+    const audited = items.filter(({ changedFields }) => changedFields.join() === "name");
+    const certain = audited.map(({ requestId }) => requestId).filter((id) => !unsure.includes(id));
+    expect(certain.sort()).toEqual([...updated].sort());
     const { token } = await store.rotate(environment, byId("a", { graceMs: 60_000 }));
     expect((await store.resolve(environment, token)).providedId).toBe("a");
   });

@@ -1,10 +1,9 @@
 import { expect, it } from "vitest";
-import { TokenCipher } from "../../src/store/encryption.ts";
-import { RedisUserGroups } from "../../src/store/user-groups.ts";
 import { keysOf, newEnvironment, newGroup, RING } from "../support/contract/context.ts";
 import { Load, openStores, servedAgain } from "../support/load.ts";
 import { describeWithRedis, newCluster, newSentinels, newStoreClient } from "../support/opened.ts";
 import { ask } from "../support/redis.ts";
+import { TestUserGroups } from "../support/stores.ts";
 import { pause, waitFor } from "../support/wait.ts";
 
 describeWithRedis("Sentinels", () => {
@@ -29,7 +28,7 @@ describeWithRedis("Sentinels", () => {
     const sentinels = await newSentinels({ downAfterMs: 700 });
     // So long is a connection believed that says nothing.
     const client = await newStoreClient(sentinels, { timeoutMs: 40_000 });
-    const store = new RedisUserGroups({ client, cipher: new TokenCipher(RING) });
+    const store = new TestUserGroups(client, RING);
     const environment = newEnvironment();
     await store.getOrCreate(environment, newGroup("a"));
     const old = await sentinels.master();
@@ -53,7 +52,7 @@ describeWithRedis("Sentinels", () => {
 
   it("may be away while the master is there, also for new connections to it", async () => {
     const sentinels = await newSentinels();
-    const [store] = (await openStores(sentinels)) as [RedisUserGroups];
+    const [store] = (await openStores(sentinels)) as [TestUserGroups];
     const environment = newEnvironment();
     await store.getOrCreate(environment, newGroup("a"));
     const master = await sentinels.master();

@@ -1,10 +1,9 @@
 import { expect } from "vitest";
 import type { Environment } from "../../src/domain/environment.ts";
 import { StoreUnavailable, TokenNotFound, TooFewReplicas } from "../../src/domain/errors.ts";
-import { TokenCipher } from "../../src/store/encryption.ts";
-import { RedisUserGroups } from "../../src/store/user-groups.ts";
 import { byId, byToken, newEnvironment, newGroup, RING } from "./contract/context.ts";
 import { newStoreClient } from "./opened.ts";
+import { TestUserGroups } from "./stores.ts";
 import { pause, waitFor } from "./wait.ts";
 
 /** What a call came to: an answer, or what is known of its change. */
@@ -30,7 +29,7 @@ interface Written {
 
 /** How a load is made. */
 export interface LoadOptions {
-  readonly stores: readonly RedisUserGroups[];
+  readonly stores: readonly TestUserGroups[];
   /** Default: one of 64 partitions. */
   readonly environment?: Environment;
   /** How many groups are changed, by one loop each. Default 24. */
@@ -47,7 +46,7 @@ export class Load {
   readonly counts: { [told in Told]: number } = { ok: 0, not_made: 0, unknown: 0, "read failed": 0 };
   /** Why calls failed, and how often. */
   readonly causes: { [text: string]: number } = {};
-  readonly #stores: readonly RedisUserGroups[];
+  readonly #stores: readonly TestUserGroups[];
   readonly #groups: Written[];
   readonly #made = new Map<string, number>();
   #isEnding = false;
@@ -107,7 +106,7 @@ export class Load {
     }
   }
 
-  async #update(written: Written, store: RedisUserGroups): Promise<Told> {
+  async #update(written: Written, store: TestUserGroups): Promise<Told> {
     const version = written.next++;
     const told = await this.#tell(
       store.update(this.environment, written.id, { name: String(version) }),
@@ -122,14 +121,14 @@ export class Load {
     return told;
   }
 
-  #read(written: Written, store: RedisUserGroups): Promise<Told> {
+  #read(written: Written, store: TestUserGroups): Promise<Told> {
     return this.#tell(store.getOrCreate(this.environment, newGroup(written.id)), ({ group, created }) => {
       expect(created).toBe(false);
       this.#checkName(written, group.name);
     });
   }
 
-  async #rotate(written: Written, store: RedisUserGroups): Promise<Told> {
+  async #rotate(written: Written, store: TestUserGroups): Promise<Told> {
     const { id, token } = written;
     const isByToken = written.next % 2 === 0;
     const call = store.rotate(this.environment, isByToken ? byToken(token) : byId(id));
@@ -149,14 +148,14 @@ export class Load {
     return told;
   }
 
-  async #create(written: Written, store: RedisUserGroups): Promise<Told> {
+  async #create(written: Written, store: TestUserGroups): Promise<Told> {
     const id = `${written.id} made ${written.next++}`;
     return this.#tell(store.getOrCreate(this.environment, newGroup(id)), ({ group }) => {
       this.#made.set(id, group.teamId);
     });
   }
 
-  async #learnToken(written: Written, store: RedisUserGroups): Promise<void> {
+  async #learnToken(written: Written, store: TestUserGroups): Promise<void> {
     for (;;) {
       try {
         written.isRead = true;
@@ -201,15 +200,15 @@ export class Load {
     }
   }
 
-  #store(i: number): RedisUserGroups {
-    return this.#stores[i % this.#stores.length] as RedisUserGroups;
+  #store(i: number): TestUserGroups {
+    return this.#stores[i % this.#stores.length] as TestUserGroups;
   }
 }
 
 /** Two workers on one Redis, whose changes wait for so many replicas. */
-export async function openStores(redis: { readonly url: string }, minReplicas = 1): Promise<RedisUserGroups[]> {
+export async function openStores(redis: { readonly url: string }, minReplicas = 1): Promise<TestUserGroups[]> {
   const clients = await Promise.all([1, 2].map(() => newStoreClient(redis, { timeoutMs: 500, minReplicas })));
-  return clients.map((client) => new RedisUserGroups({ client, cipher: new TokenCipher(RING) }));
+  return clients.map((client) => new TestUserGroups(client, RING));
 }
 
 /** Waits until calls of every kind are answered again. */

@@ -1,15 +1,21 @@
 import { describe } from "vitest";
 import type { ScriptedRedis } from "../../src/store/connection.ts";
 import { apiTokenContract } from "./contract/api-tokens.ts";
+import { auditContract } from "./contract/audit.ts";
 import { compactContract } from "./contract/compact.ts";
 import { contractContext, type OpenClients } from "./contract/context.ts";
 import { deadlineContract } from "./contract/deadlines.ts";
+import { deletionContract } from "./contract/deletions.ts";
 import { environmentContract } from "./contract/environments.ts";
+import { foreignTokenContract } from "./contract/foreign-tokens.ts";
 import { getContract } from "./contract/get.ts";
+import { groupListContract } from "./contract/group-lists.ts";
 import { hintContract } from "./contract/hints.ts";
+import { importContract } from "./contract/imports.ts";
 import { ringContract } from "./contract/keys.ts";
 import { namesContract } from "./contract/names.ts";
 import { requestIdContract } from "./contract/request-ids.ts";
+import { revocationContract } from "./contract/revocations.ts";
 import { rotateContract } from "./contract/rotate.ts";
 import { tamperingContract } from "./contract/tampering.ts";
 import { teamIdContract } from "./contract/team-ids.ts";
@@ -43,8 +49,14 @@ export function storeContract(
     ringContract(context);
     compactContract(context);
     teamIdContract(context);
+    groupListContract(context);
+    deletionContract(context);
+    revocationContract(context);
+    importContract(context);
+    foreignTokenContract(context);
     environmentContract(context);
     apiTokenContract(context, { feeds: typed });
+    auditContract(context, { streams: typed });
     if (typed) wrongTypeContract(context);
   });
 }

@@ -1,11 +1,14 @@
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type ApiToken as ApiTokenMessage, Role as RoleEnum } from "../../../gen/usergroup/admin/v1/api_token_pb.ts";
+import type { AuditEvent as AuditEventMessage } from "../../../gen/usergroup/admin/v1/audit_event_pb.ts";
 import type {
   Environment as EnvironmentMessage,
   EnvironmentName as EnvironmentNameMessage,
 } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
+import type { UserGroupInfo as UserGroupInfoMessage } from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import type { ApiToken, Role } from "../../domain/api-token.ts";
+import type { AuditEvent } from "../../domain/audit.ts";
 import type { EnvironmentName, ListedEnvironment } from "../../domain/environment.ts";
+import type { ListedUserGroup, UserGroupInfo } from "../../domain/user-group-admin.ts";
 import { tagFromMessage, tagMessage, timestamp } from "../messages.ts";
 
 const ROLE_ENUMS: { readonly [role in Role]: RoleEnum } = {
@@ -45,12 +48,52 @@ export function environmentMessage(environment: ListedEnvironment): EnvironmentM
   };
 }
 
+/** Converts what a list tells of a user group to its message. */
+export function listedUserGroupMessage(group: ListedUserGroup): UserGroupInfoMessage {
+  return {
+    $typeName: "usergroup.admin.v1.UserGroupInfo",
+    teamId: BigInt(group.teamId),
+    providedId: group.providedId,
+    name: group.name,
+    mapping: {},
+    etag: group.etag,
+    createTime: timestamp(group.createTime),
+    updateTime: timestamp(group.updateTime),
+    tokenCreateTime: timestamp(group.tokenCreateTime),
+    ...(group.lastRotationTime !== undefined && { lastRotationTime: timestamp(group.lastRotationTime) }),
+    ...(group.graceExpireTime !== undefined && { graceExpireTime: timestamp(group.graceExpireTime) }),
+    importedToken: group.hasForeignToken,
+  };
+}
+
+/** Converts what operators may see of a user group to its message. */
+export function userGroupInfoMessage(group: UserGroupInfo): UserGroupInfoMessage {
+  return {
+    ...listedUserGroupMessage(group),
+    mapping: group.mapping,
+    ...(group.properties !== undefined && { properties: group.properties }),
+  };
+}
+
 /** Converts the name and tag of an environment from their message. */
 export function environmentNameFromMessage({ name, tag }: EnvironmentNameMessage): EnvironmentName {
   return { name, tag: tagFromMessage(tag) };
 }
 
-/** Converts a time from its message to milliseconds since 1970, without the fraction. */
-export function timeFromMessage({ seconds, nanos }: Timestamp): number {
-  return Number(seconds) * 1000 + Math.floor(nanos / 1_000_000);
+/** Converts an audit event to its message. */
+export function auditEventMessage(event: AuditEvent): AuditEventMessage {
+  return {
+    $typeName: "usergroup.admin.v1.AuditEvent",
+    id: event.id,
+    createTime: timestamp(event.time),
+    actorId: event.actorId,
+    actorDisplayName: event.actorName,
+    role: event.role,
+    method: event.method,
+    userGroupId: event.userGroupId ?? "",
+    apiTokenId: event.apiTokenId ?? "",
+    changedFields: [...event.changedFields],
+    requestId: event.requestId,
+    peerAddress: event.peer,
+  };
 }

@@ -1,11 +1,19 @@
+import { hash } from "node:crypto";
 import { InvalidPageToken } from "../../domain/errors.ts";
 import type { PageRequest } from "../../domain/store.ts";
 
 /** How many items a page has when the request does not say. */
 const DEFAULT_PAGE_SIZE = 100;
 
+/** The length of what a page token has of the scope of its list, in characters. */
+const SCOPE_LENGTH = 12;
+
+/** What sets a list apart from others with the same keys: its method, its environment, its filter. */
+export type Scope = readonly string[];
+
 /**
- * Reads which page is asked for (https://google.aip.dev/158). A page token is the key of the last item before the page.
+ * Reads which page is asked for (https://google.aip.dev/158). A page token is the key of the last item before the page,
+ * behind a digest of the scope of the list where it has one.
  *
  * @param isKey whether a text may be a key of the list
  * @throws InvalidPageToken
@@ -13,15 +21,20 @@ const DEFAULT_PAGE_SIZE = 100;
 export function pageRequest(
   { pageSize, pageToken }: { readonly pageSize: number; readonly pageToken: string },
   isKey: (text: string) => boolean,
+  scope?: Scope,
 ): PageRequest {
   const size = pageSize === 0 ? DEFAULT_PAGE_SIZE : pageSize;
   if (pageToken === "") return { after: "", size };
-  const after = Buffer.from(pageToken, "base64url").toString();
-  if (!isKey(after) || nextPageToken(after) !== pageToken) throw new InvalidPageToken();
+  const after = Buffer.from(pageToken, "base64url").toString().slice(digestOf(scope).length);
+  if (!isKey(after) || nextPageToken(after, scope) !== pageToken) throw new InvalidPageToken();
   return { after, size };
 }
 
 /** The page token of what follows a key; empty when nothing does. */
-export function nextPageToken(next: string | undefined): string {
-  return next === undefined ? "" : Buffer.from(next).toString("base64url");
+export function nextPageToken(next: string | undefined, scope?: Scope): string {
+  return next === undefined ? "" : Buffer.from(digestOf(scope) + next).toString("base64url");
+}
+
+function digestOf(scope: Scope | undefined): string {
+  return scope === undefined ? "" : hash("sha256", JSON.stringify(scope), "base64url").slice(0, SCOPE_LENGTH);
 }

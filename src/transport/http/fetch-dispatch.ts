@@ -66,7 +66,7 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
     const found = options.find(request.method, targetOf(request.url), headers, peerAddress);
     const route = found instanceof Promise ? await found : found;
     if ("handler" in route) return stream(route, request, headers);
-    return exchangeFetch(request, headers, route, limits);
+    return exchangeFetch(request, headers, route, { ...limits, peer: peerAddress() });
   };
 
   return {

@@ -4,11 +4,10 @@ import type { Environment } from "../../../src/domain/environment.ts";
 import { ApiTokenNotFound, EnvironmentNotFound, RecordUnreadable } from "../../../src/domain/errors.ts";
 import type { RevocationListener } from "../../../src/domain/store.ts";
 import { newApiToken } from "../../../src/domain/token.ts";
-import { RedisApiTokens } from "../../../src/store/api-tokens.ts";
-import { RedisEnvironments } from "../../../src/store/environments.ts";
 import { apiTokenHintKey, apiTokenIdsKey, apiTokenKey, environmentKey } from "../../../src/store/keys.ts";
 import { RevocationFeed } from "../../../src/store/revocation-feed.ts";
 import { slotOf } from "../../../src/store/slots.ts";
+import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
 import { waitFor } from "../wait.ts";
 import { type ContractContext, fails, newEnvironment } from "./context.ts";
 
@@ -28,10 +27,10 @@ export function apiTokenContract({ clients, redis }: ContractContext, { feeds }:
     return found;
   };
   const store = (listener: RevocationListener = newListener(), worker = 0) =>
-    new RedisApiTokens(client(worker), listener);
+    new TestApiTokens(client(worker), listener);
   const create = async (given: Partial<NewApiToken> = {}, environment?: Environment) => {
     const { name, tag } = newEnvironment({ tag: "Customer" });
-    const made = environment ?? (await new RedisEnvironments(client()).ensureEnvironment({ name, tag }));
+    const made = environment ?? (await new TestEnvironments(client()).ensureEnvironment({ name, tag }));
     const { apiToken, token } = await store().create(made, { ...VALUES, ...given });
     return { environment: made, apiToken, token, digest: apiTokenDigest(token) };
   };
@@ -110,11 +109,12 @@ export function apiTokenContract({ clients, redis }: ContractContext, { feeds }:
       const [key, ids] = [apiTokenKey(environment, apiToken.id), apiTokenIdsKey(environment)];
       const newKey = apiTokenKey(environment, "late");
       const fields = ["digest", "late", "display_name", "late", "role", "read", "creator", "root"];
+      const audited = AUDIT.ofEnvironment(environment, BY);
       const late = String(Date.now() - 1000);
       const answers = [
-        await redis().ugCreateApiToken(environmentKey(environment), late, newKey, ids, "late", ...fields),
+        await redis().ugCreateApiToken(environmentKey(environment), late, newKey, ids, "late", ...fields, ...audited),
         await redis().ugNoteApiTokenUse(key, late, "60000"),
-        await redis().ugRevokeApiToken(key, late, ids, apiToken.id, "ug:revoked"),
+        await redis().ugRevokeApiToken(key, late, ids, apiToken.id, "ug:revoked", ...audited),
       ];
       expect(answers.map(([outcome]) => outcome)).toEqual(["late", "late", "late"]);
       expect(await redis().exists(newKey)).toBe(0);

@@ -3,13 +3,16 @@ import { afterAll, beforeAll, expect } from "vitest";
 import type { Environment } from "../../../src/domain/environment.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import type { NewUserGroup, Rotation } from "../../../src/domain/user-group.ts";
+import type { ImportedUserGroup } from "../../../src/domain/user-group-admin.ts";
 import "../../../src/hardening.ts";
+import type { Audit } from "../../../src/store/audit.ts";
 import type { StoreClient } from "../../../src/store/client.ts";
 import type { ScriptedRedis } from "../../../src/store/connection.ts";
-import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
+import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded-streams.ts";
+import type { RingKey } from "../../../src/store/encryption.ts";
 import { groupKey, partitionPrefix } from "../../../src/store/keys.ts";
-import { RedisUserGroups } from "../../../src/store/user-groups.ts";
 import { redisOf } from "../redis-of.ts";
+import { AUDIT, TestUserGroupAdmin, TestUserGroups } from "../stores.ts";
 
 /** Opens connections, at least one, to one set of data; the suite that opens them closes them. */
 export type OpenClients = () => Promise<readonly StoreClient[]>;
@@ -20,7 +23,9 @@ export const RING: readonly RingKey[] = [{ id: "k1", secret: new Uint8Array(32).
 /** What the parts of the contract share. */
 export interface ContractContext {
   /** The store of one worker; `worker` picks its connection. */
-  store(options?: { worker?: number; ring?: readonly RingKey[] }): RedisUserGroups;
+  store(options?: { worker?: number; ring?: readonly RingKey[]; audit?: Audit }): TestUserGroups;
+  /** The administration of user groups, as one worker has it. */
+  admin(options?: { worker?: number; ring?: readonly RingKey[] }): TestUserGroupAdmin;
   /** The connections, for tests that look beneath the store. */
   clients(): readonly StoreClient[];
   /** A connection to what is beneath the store: its first, unless it has more nodes than one. */
@@ -41,10 +46,11 @@ export function contractContext(open: OpenClients, operator?: () => ScriptedRedi
     if (found === undefined) throw new Error("no connection is open");
     return found;
   };
-  const store: ContractContext["store"] = ({ worker = 0, ring = RING } = {}) =>
-    new RedisUserGroups({ client: at(clients, worker), cipher: new TokenCipher(ring) });
+  const store: ContractContext["store"] = ({ worker = 0, ring = RING, audit = AUDIT } = {}) =>
+    new TestUserGroups(at(clients, worker), ring, audit);
   return {
     store,
+    admin: ({ worker = 0, ring = RING } = {}) => new TestUserGroupAdmin(at(clients, worker), ring),
     clients: () => clients,
     redis: () => operator?.() ?? redisOf(at(clients, 0)),
   };
@@ -61,6 +67,16 @@ let lastNumber = 0;
 /** A group to create. */
 export function newGroup(providedId: string, given: Partial<NewUserGroup> = {}): NewUserGroup {
   return { providedId, name: providedId, mapping: {}, properties: undefined, ...given };
+}
+
+/** A group to import, with a token of another system unless it is given another, or undefined. */
+export function imported(providedId: string, given: Partial<ImportedUserGroup> = {}): ImportedUserGroup {
+  return { ...newGroup(providedId), token: foreignToken(), ...given };
+}
+
+/** A token of another system. */
+export function foreignToken(): string {
+  return `foreign-${randomBytes(12).toString("hex")}`;
 }
 
 /** A rotation by token. */
@@ -90,9 +106,17 @@ export async function contents(redis: ScriptedRedis, { name, tag }: Environment)
   const entries = keys.sort().map(async (key) => {
     const type = await redis.type(key);
     if (type === "hash") return [key, await redis.hgetall(key)] as const;
+    if (type === "stream") return [key, await redis.xrange(key, "-", "+")] as const;
+    if (type === "list") return [key, await redis.lrange(key, 0, -1)] as const;
     return [key, type === "zset" ? await redis.zrange(key, 0, -1, "WITHSCORES") : await redis.get(key)] as const;
   });
   return Object.fromEntries(await Promise.all(entries));
+}
+
+/** How many events a stream holds, as `contents` gives it. The embedded store keeps one as a list. */
+export function eventsIn(stream: unknown): number {
+  const elements = stream as readonly unknown[];
+  return Array.isArray(elements[0]) ? elements.length : elements.length / EVENT_ELEMENTS;
 }
 
 /** Asserts that a call fails with an error of a class. */

@@ -1,33 +1,43 @@
 import { describe, expect, it } from "vitest";
+import type { Environment } from "../../../src/domain/environment.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
-import { idsKey, requestClaimKey, teamCountKey, tokensKey } from "../../../src/store/keys.ts";
+import { auditKey, idsKey, requestClaimKey, teamCountKey, tokensKey } from "../../../src/store/keys.ts";
+import { AUDIT, BY } from "../stores.ts";
 import { type ContractContext, contents, keysOf, newEnvironment, newGroup } from "./context.ts";
 
 /** A change that reaches Redis when its caller was told that it failed. */
 export function deadlineContract({ store, redis }: ContractContext): void {
   describe("a change after its deadline", () => {
-    const commands = (prefix: string, group: string, token: string) =>
-      ({
-        "an update": (at: string) => redis().ugUpdate(group, at, "", "0", "n", "late"),
+    const commands = (environment: Environment, prefix: string, group: string, token: string) => {
+      const audited = AUDIT.ofPartition(environment, 0, BY);
+      return {
+        "an update": (at: string) => redis().ugUpdate(group, at, "", "0", "name", "a", "n", "late", ...audited),
         "a rotation": (at: string) =>
-          redis().ugRotate(tokensKey(prefix), at, prefix, tokenDigest(token), "", "d", "t", "k1", "0", "", "", "0"),
+          redis().ugRotate(
+            tokensKey(prefix),
+            ...[at, prefix, tokenDigest(token), "", "d", "t", "k1", "0", "", "", "0"],
+            ...audited,
+          ),
         "a creation": (at: string) =>
           redis().ugCreate(
             `${prefix}group:b`,
-            ...[at, tokensKey(prefix), "d", teamCountKey(prefix), "1", "1", "9", "b", idsKey(prefix), "n", "B"],
+            ...[at, tokensKey(prefix), "d", teamCountKey(prefix), "1", "1", "9", "b", idsKey(prefix), "name", "n", "B"],
+            ...audited,
           ),
         "a claim": (at: string) => redis().ugClaim(requestClaimKey(prefix, "r"), at, "late", "60000"),
         "a listing": (at: string) => redis().ugList(`${prefix}listed`, at, "late"),
         "an adoption": (at: string) => redis().ugAdopt(`${prefix}adopted`, at, "field", "late"),
-      }) as const;
-    const names = Object.keys(commands("", "", "")) as (keyof ReturnType<typeof commands>)[];
+        "an event": (at: string) => redis().ugRecord(auditKey(prefix), at, "late", "", ...audited),
+      } as const;
+    };
+    const names = Object.keys(commands(newEnvironment(), "", "", "")) as (keyof ReturnType<typeof commands>)[];
 
     it.each(names)("which is %s, is not made, and before it is", async (name) => {
       const environment = newEnvironment({ partitions: 1 });
       const { group } = await store().getOrCreate(environment, newGroup("a"));
       const { group: key, prefix } = keysOf(environment, "a");
       const before = await contents(redis(), environment);
-      const change = commands(prefix, key, group.token)[name];
+      const change = commands(environment, prefix, key, group.token)[name];
       const [outcome, now] = await change(String(Date.now() - 1000));
       expect(outcome).toBe("late");
       expect(Math.abs(Number(now) - Date.now())).toBeLessThan(60_000);

@@ -1,14 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { DEFAULT_PARTITIONS, type EnvironmentName } from "../../../src/domain/environment.ts";
 import { EnvironmentExists, EnvironmentNotFound, RecordUnreadable } from "../../../src/domain/errors.ts";
-import { RedisEnvironments, wantedNumber } from "../../../src/store/environments.ts";
+import { wantedNumber } from "../../../src/store/environments.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey } from "../../../src/store/keys.ts";
+import { TestEnvironments } from "../stores.ts";
 import { type ContractContext, fails, newEnvironment } from "./context.ts";
 
 /** `ensureEnvironment` and `ping`. */
 export function environmentContract({ clients, redis }: ContractContext): void {
   const ensure = (name: EnvironmentName) =>
-    Promise.all(clients().map((client) => new RedisEnvironments(client).ensureEnvironment(name)));
+    Promise.all(clients().map((client) => new TestEnvironments(client).ensureEnvironment(name)));
 
   describe("ensureEnvironment", () => {
     it("makes what is missing, and leaves what is there", async () => {
@@ -67,8 +68,8 @@ export function environmentContract({ clients, redis }: ContractContext): void {
   });
 
   describe("environments", () => {
-    const stores = () => clients().map((client) => new RedisEnvironments(client));
-    const first = () => stores()[0] as RedisEnvironments;
+    const stores = () => clients().map((client) => new TestEnvironments(client));
+    const first = () => stores()[0] as TestEnvironments;
 
     it("are made once, whole, and found by every worker", async () => {
       const { name } = newEnvironment();

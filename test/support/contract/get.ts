@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type ContractContext, contents, newEnvironment, newGroup } from "./context.ts";
+import { type ContractContext, contents, eventsIn, newEnvironment, newGroup } from "./context.ts";
 
 /** `getOrCreate`. */
 export function getContract({ store, redis }: ContractContext): void {
@@ -28,7 +28,7 @@ export function getContract({ store, redis }: ContractContext): void {
       const environment = newEnvironment();
       const first = await store().getOrCreate(environment, newGroup("a", { properties: { p: 1 } }));
       const before = await contents(redis(), environment);
-      expect(Object.keys(before)).toHaveLength(4);
+      expect(Object.keys(before)).toHaveLength(5);
       const other = newGroup("a", { name: "Other", mapping: { x: "y" }, properties: { q: 2 } });
       for (const worker of [0, 1]) {
         expect(await store({ worker }).getOrCreate(environment, other)).toEqual({ group: first.group, created: false });
@@ -45,8 +45,9 @@ export function getContract({ store, redis }: ContractContext): void {
       expect(answers.filter(({ created }) => created)).toHaveLength(1);
       const winner = answers.find(({ created }) => created);
       for (const { group } of answers) expect(group).toEqual(winner?.group);
-      // One group, its id, one team id that is taken and one token in its index, and nothing that a loser left.
-      const [group, ids, count, index] = Object.values(await contents(redis(), environment));
+      // One event, one group, its id, one team id that is taken and one token in its index, and nothing that a loser left.
+      const [trail, group, ids, count, index] = Object.values(await contents(redis(), environment));
+      expect(eventsIn(trail)).toBe(1);
       expect(Object.keys(group as object)).toHaveLength(7);
       expect(ids).toEqual(["a", "0"]);
       expect(count).toBe("1");

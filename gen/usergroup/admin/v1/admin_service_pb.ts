@@ -2,22 +2,28 @@
 // @generated from file usergroup/admin/v1/admin_service.proto (package usergroup.admin.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "../../../buf/validate/validate_pb.ts";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { ApiToken, Role } from "./api_token_pb.ts";
 import { file_usergroup_admin_v1_api_token } from "./api_token_pb.ts";
+import type { AuditEvent } from "./audit_event_pb.ts";
+import { file_usergroup_admin_v1_audit_event } from "./audit_event_pb.ts";
 import type { Environment, EnvironmentName } from "./environment_pb.ts";
 import { file_usergroup_admin_v1_environment } from "./environment_pb.ts";
-import type { Message } from "@bufbuild/protobuf";
+import type { ImportedUserGroup, ImportResult, UserGroupInfo } from "./user_group_pb.ts";
+import { file_usergroup_admin_v1_user_group } from "./user_group_pb.ts";
+import type { UserGroup } from "../../v1/user_group_pb.ts";
+import { file_usergroup_v1_user_group } from "../../v1/user_group_pb.ts";
+import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file usergroup/admin/v1/admin_service.proto.
  */
 export const file_usergroup_admin_v1_admin_service: GenFile = /*@__PURE__*/
-  fileDesc("CiZ1c2VyZ3JvdXAvYWRtaW4vdjEvYWRtaW5fc2VydmljZS5wcm90bxISdXNlcmdyb3VwLmFkbWluLnYxIpABChhDcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QSQAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lQga6SAPIAQESIwoKcGFydGl0aW9ucxgCIAEoBUIKukgHGgUYhB4oAUgAiAEBQg0KC19wYXJ0aXRpb25zIlEKGUNyZWF0ZUVudmlyb25tZW50UmVzcG9uc2USNAoLZW52aXJvbm1lbnQYASABKAsyHy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnQiVgoXTGlzdEVudmlyb25tZW50c1JlcXVlc3QSHQoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGIAQImoKGExpc3RFbnZpcm9ubWVudHNSZXNwb25zZRI1CgxlbnZpcm9ubWVudHMYASADKAsyHy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIvwBChVDcmVhdGVBcGlUb2tlblJlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEjoKDGRpc3BsYXlfbmFtZRgCIAEoCUIkukghch8QARiAATIYXlteXHgwMC1ceDFmXHg3Zi1ceDlmXSokEjIKBHJvbGUYAyABKA4yGC51c2VyZ3JvdXAuYWRtaW4udjEuUm9sZUIKukgHggEEEAEgABI5CgtleHBpcmVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCLpIBbIBAkABIlgKFkNyZWF0ZUFwaVRva2VuUmVzcG9uc2USLwoJYXBpX3Rva2VuGAEgASgLMhwudXNlcmdyb3VwLmFkbWluLnYxLkFwaVRva2VuEg0KBXRva2VuGAIgASgJIo0BChRMaXN0QXBpVG9rZW5zUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGIAQImIKFUxpc3RBcGlUb2tlbnNSZXNwb25zZRIwCgphcGlfdG9rZW5zGAEgAygLMhwudXNlcmdyb3VwLmFkbWluLnYxLkFwaVRva2VuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJyChVSZXZva2VBcGlUb2tlblJlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEh8KDGFwaV90b2tlbl9pZBgCIAEoCUIJukgGcgQQARhAIhgKFlJldm9rZUFwaVRva2VuUmVzcG9uc2UypwQKDEFkbWluU2VydmljZRJwChFDcmVhdGVFbnZpcm9ubWVudBIsLnVzZXJncm91cC5hZG1pbi52MS5DcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QaLS51c2VyZ3JvdXAuYWRtaW4udjEuQ3JlYXRlRW52aXJvbm1lbnRSZXNwb25zZRJtChBMaXN0RW52aXJvbm1lbnRzEisudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RFbnZpcm9ubWVudHNSZXF1ZXN0GiwudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RFbnZpcm9ubWVudHNSZXNwb25zZRJnCg5DcmVhdGVBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5DcmVhdGVBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuQ3JlYXRlQXBpVG9rZW5SZXNwb25zZRJkCg1MaXN0QXBpVG9rZW5zEigudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RBcGlUb2tlbnNSZXF1ZXN0GikudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RBcGlUb2tlbnNSZXNwb25zZRJnCg5SZXZva2VBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5SZXZva2VBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuUmV2b2tlQXBpVG9rZW5SZXNwb25zZWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_usergroup_admin_v1_api_token, file_usergroup_admin_v1_environment]);
+  fileDesc("CiZ1c2VyZ3JvdXAvYWRtaW4vdjEvYWRtaW5fc2VydmljZS5wcm90bxISdXNlcmdyb3VwLmFkbWluLnYxIpABChhDcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QSQAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lQga6SAPIAQESIwoKcGFydGl0aW9ucxgCIAEoBUIKukgHGgUYhB4oAUgAiAEBQg0KC19wYXJ0aXRpb25zIlEKGUNyZWF0ZUVudmlyb25tZW50UmVzcG9uc2USNAoLZW52aXJvbm1lbnQYASABKAsyHy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnQiVgoXTGlzdEVudmlyb25tZW50c1JlcXVlc3QSHQoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGIAQImoKGExpc3RFbnZpcm9ubWVudHNSZXNwb25zZRI1CgxlbnZpcm9ubWVudHMYASADKAsyHy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIvwBChVDcmVhdGVBcGlUb2tlblJlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEjoKDGRpc3BsYXlfbmFtZRgCIAEoCUIkukghch8QARiAATIYXlteXHgwMC1ceDFmXHg3Zi1ceDlmXSokEjIKBHJvbGUYAyABKA4yGC51c2VyZ3JvdXAuYWRtaW4udjEuUm9sZUIKukgHggEEEAEgABI5CgtleHBpcmVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCLpIBbIBAkABIlgKFkNyZWF0ZUFwaVRva2VuUmVzcG9uc2USLwoJYXBpX3Rva2VuGAEgASgLMhwudXNlcmdyb3VwLmFkbWluLnYxLkFwaVRva2VuEg0KBXRva2VuGAIgASgJIo0BChRMaXN0QXBpVG9rZW5zUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGIAQImIKFUxpc3RBcGlUb2tlbnNSZXNwb25zZRIwCgphcGlfdG9rZW5zGAEgAygLMhwudXNlcmdyb3VwLmFkbWluLnYxLkFwaVRva2VuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJyChVSZXZva2VBcGlUb2tlblJlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEh8KDGFwaV90b2tlbl9pZBgCIAEoCUIJukgGcgQQARhAIhgKFlJldm9rZUFwaVRva2VuUmVzcG9uc2UizgEKFUxpc3RVc2VyR3JvdXBzUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGIAQEj4KEnByb3ZpZGVkX2lkX3ByZWZpeBgEIAEoCUIiukgfch0YgAIyGF5bXlx4MDAtXHgxZlx4N2YtXHg5Zl0qJCJpChZMaXN0VXNlckdyb3Vwc1Jlc3BvbnNlEjYKC3VzZXJfZ3JvdXBzGAEgAygLMiEudXNlcmdyb3VwLmFkbWluLnYxLlVzZXJHcm91cEluZm8SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIo8BChZMb29rdXBVc2VyR3JvdXBSZXF1ZXN0EjgKC2Vudmlyb25tZW50GAEgASgLMiMudXNlcmdyb3VwLmFkbWluLnYxLkVudmlyb25tZW50TmFtZRI7Cg11c2VyX2dyb3VwX2lkGAIgASgJQiS6SCFyHxABGIACMhheW15ceDAwLVx4MWZceDdmLVx4OWZdKiQiUAoXTG9va3VwVXNlckdyb3VwUmVzcG9uc2USNQoKdXNlcl9ncm91cBgBIAEoCzIhLnVzZXJncm91cC5hZG1pbi52MS5Vc2VyR3JvdXBJbmZvIqYBChZEZWxldGVVc2VyR3JvdXBSZXF1ZXN0EjgKC2Vudmlyb25tZW50GAEgASgLMiMudXNlcmdyb3VwLmFkbWluLnYxLkVudmlyb25tZW50TmFtZRI7Cg11c2VyX2dyb3VwX2lkGAIgASgJQiS6SCFyHxABGIACMhheW15ceDAwLVx4MWZceDdmLVx4OWZdKiQSFQoEZXRhZxgDIAEoCUIHukgEcgIYQCIZChdEZWxldGVVc2VyR3JvdXBSZXNwb25zZSLDAQocUmV2b2tlVXNlckdyb3VwVG9rZW5zUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSOwoNdXNlcl9ncm91cF9pZBgCIAEoCUIkukghch8QARiAAjIYXlteXHgwMC1ceDFmXHg3Zi1ceDlmXSokEiwKCnJlcXVlc3RfaWQYAyABKAlCGLpIFXITGIABMg5eW1x4MjEtXHg3ZV0qJCJWCh1SZXZva2VVc2VyR3JvdXBUb2tlbnNSZXNwb25zZRI1Cgp1c2VyX2dyb3VwGAEgASgLMiEudXNlcmdyb3VwLmFkbWluLnYxLlVzZXJHcm91cEluZm8i1AEKF0ltcG9ydFVzZXJHcm91cHNSZXF1ZXN0EjgKC2Vudmlyb25tZW50GAEgASgLMiMudXNlcmdyb3VwLmFkbWluLnYxLkVudmlyb25tZW50TmFtZRJHCgt1c2VyX2dyb3VwcxgCIAMoCzIlLnVzZXJncm91cC5hZG1pbi52MS5JbXBvcnRlZFVzZXJHcm91cEILukgIkgEFCAEQ9AMSNgoEbW9kZRgDIAEoDjIeLnVzZXJncm91cC5hZG1pbi52MS5JbXBvcnRNb2RlQgi6SAWCAQIQASJNChhJbXBvcnRVc2VyR3JvdXBzUmVzcG9uc2USMQoHcmVzdWx0cxgBIAMoCzIgLnVzZXJncm91cC5hZG1pbi52MS5JbXBvcnRSZXN1bHQi6AEKF0V4cG9ydFVzZXJHcm91cHNSZXF1ZXN0EjgKC2Vudmlyb25tZW50GAEgASgLMiMudXNlcmdyb3VwLmFkbWluLnYxLkVudmlyb25tZW50TmFtZRIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGOgHKAASHAoKcGFnZV90b2tlbhgDIAEoCUIIukgFcgMYgBASPgoScHJvdmlkZWRfaWRfcHJlZml4GAQgASgJQiK6SB9yHRiAAjIYXlteXHgwMC1ceDFmXHg3Zi1ceDlmXSokEhYKDmluY2x1ZGVfdG9rZW5zGAUgASgIImEKGEV4cG9ydFVzZXJHcm91cHNSZXNwb25zZRIsCgt1c2VyX2dyb3VwcxgBIAMoCzIXLnVzZXJncm91cC52MS5Vc2VyR3JvdXASFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIsICChZMaXN0QXVkaXRFdmVudHNSZXF1ZXN0EjgKC2Vudmlyb25tZW50GAEgASgLMiMudXNlcmdyb3VwLmFkbWluLnYxLkVudmlyb25tZW50TmFtZRIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGOgHKAASHAoKcGFnZV90b2tlbhgDIAEoCUIIukgFcgMYgBASHwoNdXNlcl9ncm91cF9pZBgEIAEoCUIIukgFcgMYgAISGQoIYWN0b3JfaWQYBSABKAlCB7pIBHICGEASFwoGbWV0aG9kGAYgASgJQge6SARyAhhAEi4KCnN0YXJ0X3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJoChdMaXN0QXVkaXRFdmVudHNSZXNwb25zZRI0CgxhdWRpdF9ldmVudHMYASADKAsyHi51c2VyZ3JvdXAuYWRtaW4udjEuQXVkaXRFdmVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkqXgoKSW1wb3J0TW9kZRIbChdJTVBPUlRfTU9ERV9VTlNQRUNJRklFRBAAEhsKF0lNUE9SVF9NT0RFX0NSRUFURV9PTkxZEAESFgoSSU1QT1JUX01PREVfVVBTRVJUEAIysAoKDEFkbWluU2VydmljZRJwChFDcmVhdGVFbnZpcm9ubWVudBIsLnVzZXJncm91cC5hZG1pbi52MS5DcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QaLS51c2VyZ3JvdXAuYWRtaW4udjEuQ3JlYXRlRW52aXJvbm1lbnRSZXNwb25zZRJtChBMaXN0RW52aXJvbm1lbnRzEisudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RFbnZpcm9ubWVudHNSZXF1ZXN0GiwudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RFbnZpcm9ubWVudHNSZXNwb25zZRJnCg5DcmVhdGVBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5DcmVhdGVBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuQ3JlYXRlQXBpVG9rZW5SZXNwb25zZRJkCg1MaXN0QXBpVG9rZW5zEigudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RBcGlUb2tlbnNSZXF1ZXN0GikudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RBcGlUb2tlbnNSZXNwb25zZRJnCg5SZXZva2VBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5SZXZva2VBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuUmV2b2tlQXBpVG9rZW5SZXNwb25zZRJnCg5MaXN0VXNlckdyb3VwcxIpLnVzZXJncm91cC5hZG1pbi52MS5MaXN0VXNlckdyb3Vwc1JlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuTGlzdFVzZXJHcm91cHNSZXNwb25zZRJqCg9Mb29rdXBVc2VyR3JvdXASKi51c2VyZ3JvdXAuYWRtaW4udjEuTG9va3VwVXNlckdyb3VwUmVxdWVzdBorLnVzZXJncm91cC5hZG1pbi52MS5Mb29rdXBVc2VyR3JvdXBSZXNwb25zZRJqCg9EZWxldGVVc2VyR3JvdXASKi51c2VyZ3JvdXAuYWRtaW4udjEuRGVsZXRlVXNlckdyb3VwUmVxdWVzdBorLnVzZXJncm91cC5hZG1pbi52MS5EZWxldGVVc2VyR3JvdXBSZXNwb25zZRJ8ChVSZXZva2VVc2VyR3JvdXBUb2tlbnMSMC51c2VyZ3JvdXAuYWRtaW4udjEuUmV2b2tlVXNlckdyb3VwVG9rZW5zUmVxdWVzdBoxLnVzZXJncm91cC5hZG1pbi52MS5SZXZva2VVc2VyR3JvdXBUb2tlbnNSZXNwb25zZRJtChBJbXBvcnRVc2VyR3JvdXBzEisudXNlcmdyb3VwLmFkbWluLnYxLkltcG9ydFVzZXJHcm91cHNSZXF1ZXN0GiwudXNlcmdyb3VwLmFkbWluLnYxLkltcG9ydFVzZXJHcm91cHNSZXNwb25zZRJtChBFeHBvcnRVc2VyR3JvdXBzEisudXNlcmdyb3VwLmFkbWluLnYxLkV4cG9ydFVzZXJHcm91cHNSZXF1ZXN0GiwudXNlcmdyb3VwLmFkbWluLnYxLkV4cG9ydFVzZXJHcm91cHNSZXNwb25zZRJqCg9MaXN0QXVkaXRFdmVudHMSKi51c2VyZ3JvdXAuYWRtaW4udjEuTGlzdEF1ZGl0RXZlbnRzUmVxdWVzdBorLnVzZXJncm91cC5hZG1pbi52MS5MaXN0QXVkaXRFdmVudHNSZXNwb25zZWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_usergroup_admin_v1_api_token, file_usergroup_admin_v1_audit_event, file_usergroup_admin_v1_environment, file_usergroup_admin_v1_user_group, file_usergroup_v1_user_group]);
 
 /**
  * @generated from message usergroup.admin.v1.CreateEnvironmentRequest
@@ -265,6 +271,467 @@ export const RevokeApiTokenResponseSchema: GenMessage<RevokeApiTokenResponse> = 
   messageDesc(file_usergroup_admin_v1_admin_service, 9);
 
 /**
+ * @generated from message usergroup.admin.v1.ListUserGroupsRequest
+ */
+export type ListUserGroupsRequest = Message<"usergroup.admin.v1.ListUserGroupsRequest"> & {
+  /**
+   * Unset: that of the caller's API token.
+   *
+   * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
+   */
+  environment?: EnvironmentName | undefined;
+
+  /**
+   * At most 1000. Unset: 100.
+   *
+   * @generated from field: int32 page_size = 2;
+   */
+  pageSize: number;
+
+  /**
+   * `next_page_token` of the page before, of the same environment and prefix
+   * (https://google.aip.dev/158).
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
+
+  /**
+   * What the ids begin with. Unset: all groups.
+   *
+   * @generated from field: string provided_id_prefix = 4;
+   */
+  providedIdPrefix: string;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.ListUserGroupsRequest.
+ * Use `create(ListUserGroupsRequestSchema)` to create a new message.
+ */
+export const ListUserGroupsRequestSchema: GenMessage<ListUserGroupsRequest> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 10);
+
+/**
+ * @generated from message usergroup.admin.v1.ListUserGroupsResponse
+ */
+export type ListUserGroupsResponse = Message<"usergroup.admin.v1.ListUserGroupsResponse"> & {
+  /**
+   * Without `mapping` and `properties`. There may be fewer than `page_size`
+   * though more pages follow.
+   *
+   * @generated from field: repeated usergroup.admin.v1.UserGroupInfo user_groups = 1;
+   */
+  userGroups: UserGroupInfo[];
+
+  /**
+   * Empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.ListUserGroupsResponse.
+ * Use `create(ListUserGroupsResponseSchema)` to create a new message.
+ */
+export const ListUserGroupsResponseSchema: GenMessage<ListUserGroupsResponse> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 11);
+
+/**
+ * @generated from message usergroup.admin.v1.LookupUserGroupRequest
+ */
+export type LookupUserGroupRequest = Message<"usergroup.admin.v1.LookupUserGroupRequest"> & {
+  /**
+   * Unset: that of the caller's API token.
+   *
+   * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
+   */
+  environment?: EnvironmentName | undefined;
+
+  /**
+   * @generated from field: string user_group_id = 2;
+   */
+  userGroupId: string;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.LookupUserGroupRequest.
+ * Use `create(LookupUserGroupRequestSchema)` to create a new message.
+ */
+export const LookupUserGroupRequestSchema: GenMessage<LookupUserGroupRequest> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 12);
+
+/**
+ * @generated from message usergroup.admin.v1.LookupUserGroupResponse
+ */
+export type LookupUserGroupResponse = Message<"usergroup.admin.v1.LookupUserGroupResponse"> & {
+  /**
+   * @generated from field: usergroup.admin.v1.UserGroupInfo user_group = 1;
+   */
+  userGroup?: UserGroupInfo | undefined;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.LookupUserGroupResponse.
+ * Use `create(LookupUserGroupResponseSchema)` to create a new message.
+ */
+export const LookupUserGroupResponseSchema: GenMessage<LookupUserGroupResponse> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 13);
+
+/**
+ * @generated from message usergroup.admin.v1.DeleteUserGroupRequest
+ */
+export type DeleteUserGroupRequest = Message<"usergroup.admin.v1.DeleteUserGroupRequest"> & {
+  /**
+   * Unset: that of the caller's API token.
+   *
+   * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
+   */
+  environment?: EnvironmentName | undefined;
+
+  /**
+   * @generated from field: string user_group_id = 2;
+   */
+  userGroupId: string;
+
+  /**
+   * When set, the group is deleted only if this is its etag; else ABORTED.
+   *
+   * @generated from field: string etag = 3;
+   */
+  etag: string;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.DeleteUserGroupRequest.
+ * Use `create(DeleteUserGroupRequestSchema)` to create a new message.
+ */
+export const DeleteUserGroupRequestSchema: GenMessage<DeleteUserGroupRequest> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 14);
+
+/**
+ * @generated from message usergroup.admin.v1.DeleteUserGroupResponse
+ */
+export type DeleteUserGroupResponse = Message<"usergroup.admin.v1.DeleteUserGroupResponse"> & {
+};
+
+/**
+ * Describes the message usergroup.admin.v1.DeleteUserGroupResponse.
+ * Use `create(DeleteUserGroupResponseSchema)` to create a new message.
+ */
+export const DeleteUserGroupResponseSchema: GenMessage<DeleteUserGroupResponse> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 15);
+
+/**
+ * @generated from message usergroup.admin.v1.RevokeUserGroupTokensRequest
+ */
+export type RevokeUserGroupTokensRequest = Message<"usergroup.admin.v1.RevokeUserGroupTokensRequest"> & {
+  /**
+   * Unset: that of the caller's API token.
+   *
+   * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
+   */
+  environment?: EnvironmentName | undefined;
+
+  /**
+   * @generated from field: string user_group_id = 2;
+   */
+  userGroupId: string;
+
+  /**
+   * A retry with the same id within 24 hours revokes nothing more
+   * (https://google.aip.dev/155).
+   *
+   * @generated from field: string request_id = 3;
+   */
+  requestId: string;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.RevokeUserGroupTokensRequest.
+ * Use `create(RevokeUserGroupTokensRequestSchema)` to create a new message.
+ */
+export const RevokeUserGroupTokensRequestSchema: GenMessage<RevokeUserGroupTokensRequest> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 16);
+
+/**
+ * @generated from message usergroup.admin.v1.RevokeUserGroupTokensResponse
+ */
+export type RevokeUserGroupTokensResponse = Message<"usergroup.admin.v1.RevokeUserGroupTokensResponse"> & {
+  /**
+   * @generated from field: usergroup.admin.v1.UserGroupInfo user_group = 1;
+   */
+  userGroup?: UserGroupInfo | undefined;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.RevokeUserGroupTokensResponse.
+ * Use `create(RevokeUserGroupTokensResponseSchema)` to create a new message.
+ */
+export const RevokeUserGroupTokensResponseSchema: GenMessage<RevokeUserGroupTokensResponse> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 17);
+
+/**
+ * @generated from message usergroup.admin.v1.ImportUserGroupsRequest
+ */
+export type ImportUserGroupsRequest = Message<"usergroup.admin.v1.ImportUserGroupsRequest"> & {
+  /**
+   * Unset: that of the caller's API token.
+   *
+   * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
+   */
+  environment?: EnvironmentName | undefined;
+
+  /**
+   * With ids and tokens that are not given twice.
+   *
+   * @generated from field: repeated usergroup.admin.v1.ImportedUserGroup user_groups = 2;
+   */
+  userGroups: ImportedUserGroup[];
+
+  /**
+   * @generated from field: usergroup.admin.v1.ImportMode mode = 3;
+   */
+  mode: ImportMode;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.ImportUserGroupsRequest.
+ * Use `create(ImportUserGroupsRequestSchema)` to create a new message.
+ */
+export const ImportUserGroupsRequestSchema: GenMessage<ImportUserGroupsRequest> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 18);
+
+/**
+ * @generated from message usergroup.admin.v1.ImportUserGroupsResponse
+ */
+export type ImportUserGroupsResponse = Message<"usergroup.admin.v1.ImportUserGroupsResponse"> & {
+  /**
+   * One for each group of the request, in its order.
+   *
+   * @generated from field: repeated usergroup.admin.v1.ImportResult results = 1;
+   */
+  results: ImportResult[];
+};
+
+/**
+ * Describes the message usergroup.admin.v1.ImportUserGroupsResponse.
+ * Use `create(ImportUserGroupsResponseSchema)` to create a new message.
+ */
+export const ImportUserGroupsResponseSchema: GenMessage<ImportUserGroupsResponse> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 19);
+
+/**
+ * @generated from message usergroup.admin.v1.ExportUserGroupsRequest
+ */
+export type ExportUserGroupsRequest = Message<"usergroup.admin.v1.ExportUserGroupsRequest"> & {
+  /**
+   * Unset: that of the caller's API token.
+   *
+   * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
+   */
+  environment?: EnvironmentName | undefined;
+
+  /**
+   * At most 1000. Unset: 100.
+   *
+   * @generated from field: int32 page_size = 2;
+   */
+  pageSize: number;
+
+  /**
+   * `next_page_token` of the page before, of the same environment and prefix
+   * (https://google.aip.dev/158).
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
+
+  /**
+   * What the ids begin with. Unset: all groups.
+   *
+   * @generated from field: string provided_id_prefix = 4;
+   */
+  providedIdPrefix: string;
+
+  /**
+   * Whether to show the tokens. ADMIN_TOKEN only.
+   *
+   * @generated from field: bool include_tokens = 5;
+   */
+  includeTokens: boolean;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.ExportUserGroupsRequest.
+ * Use `create(ExportUserGroupsRequestSchema)` to create a new message.
+ */
+export const ExportUserGroupsRequestSchema: GenMessage<ExportUserGroupsRequest> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 20);
+
+/**
+ * @generated from message usergroup.admin.v1.ExportUserGroupsResponse
+ */
+export type ExportUserGroupsResponse = Message<"usergroup.admin.v1.ExportUserGroupsResponse"> & {
+  /**
+   * There may be fewer than `page_size` though more pages follow: a page ends
+   * when it has about 1 MiB.
+   *
+   * @generated from field: repeated usergroup.v1.UserGroup user_groups = 1;
+   */
+  userGroups: UserGroup[];
+
+  /**
+   * Empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.ExportUserGroupsResponse.
+ * Use `create(ExportUserGroupsResponseSchema)` to create a new message.
+ */
+export const ExportUserGroupsResponseSchema: GenMessage<ExportUserGroupsResponse> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 21);
+
+/**
+ * @generated from message usergroup.admin.v1.ListAuditEventsRequest
+ */
+export type ListAuditEventsRequest = Message<"usergroup.admin.v1.ListAuditEventsRequest"> & {
+  /**
+   * Unset: that of the caller's API token.
+   *
+   * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
+   */
+  environment?: EnvironmentName | undefined;
+
+  /**
+   * At most 1000. Unset: 100. A page may have fewer events, or none, though
+   * more pages follow: `next_page_token` tells.
+   *
+   * @generated from field: int32 page_size = 2;
+   */
+  pageSize: number;
+
+  /**
+   * `next_page_token` of the page before (https://google.aip.dev/158).
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
+
+  /**
+   * Only events of this user group, also of one that is gone.
+   *
+   * @generated from field: string user_group_id = 4;
+   */
+  userGroupId: string;
+
+  /**
+   * Only what was done with the API token of this id.
+   *
+   * @generated from field: string actor_id = 5;
+   */
+  actorId: string;
+
+  /**
+   * Only what was done by this RPC, such as `UpdateUserGroup`.
+   *
+   * @generated from field: string method = 6;
+   */
+  method: string;
+
+  /**
+   * Only events of this time or later.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 7;
+   */
+  startTime?: Timestamp | undefined;
+
+  /**
+   * Only events before this time.
+   *
+   * @generated from field: google.protobuf.Timestamp end_time = 8;
+   */
+  endTime?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.ListAuditEventsRequest.
+ * Use `create(ListAuditEventsRequestSchema)` to create a new message.
+ */
+export const ListAuditEventsRequestSchema: GenMessage<ListAuditEventsRequest> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 22);
+
+/**
+ * @generated from message usergroup.admin.v1.ListAuditEventsResponse
+ */
+export type ListAuditEventsResponse = Message<"usergroup.admin.v1.ListAuditEventsResponse"> & {
+  /**
+   * @generated from field: repeated usergroup.admin.v1.AuditEvent audit_events = 1;
+   */
+  auditEvents: AuditEvent[];
+
+  /**
+   * Empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.ListAuditEventsResponse.
+ * Use `create(ListAuditEventsResponseSchema)` to create a new message.
+ */
+export const ListAuditEventsResponseSchema: GenMessage<ListAuditEventsResponse> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 23);
+
+/**
+ * What an import does with a user group that exists and is not as it is given.
+ *
+ * @generated from enum usergroup.admin.v1.ImportMode
+ */
+export const ImportMode = {
+  /**
+   * As IMPORT_MODE_CREATE_ONLY.
+   *
+   * @generated from enum value: IMPORT_MODE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * It stays as it is, and its result is ALREADY_EXISTS.
+   *
+   * @generated from enum value: IMPORT_MODE_CREATE_ONLY = 1;
+   */
+  CREATE_ONLY: 1,
+
+  /**
+   * It becomes as it is given.
+   *
+   * @generated from enum value: IMPORT_MODE_UPSERT = 2;
+   */
+  UPSERT: 2,
+} as const;
+
+/**
+ * What an import does with a user group that exists and is not as it is given.
+ *
+ * @generated from enum usergroup.admin.v1.ImportMode
+ */
+export type ImportMode = (typeof ImportMode)[keyof typeof ImportMode] | UnknownEnum;
+
+/**
+ * Describes the enum usergroup.admin.v1.ImportMode.
+ */
+export const ImportModeSchema: GenEnum<ImportMode> = /*@__PURE__*/
+  enumDesc(file_usergroup_admin_v1_admin_service, 0);
+
+/**
  * For operators. An API token of role `admin` acts on its own environment;
  * ADMIN_TOKEN acts on every one, and has to name it.
  *
@@ -323,6 +790,85 @@ export const AdminService: GenService<{
     methodKind: "unary";
     input: typeof RevokeApiTokenRequestSchema;
     output: typeof RevokeApiTokenResponseSchema;
+  },
+  /**
+   * Lists user groups by id, in order of its UTF-8 bytes. A group that exists
+   * while the pages are read is on exactly one of them.
+   *
+   * @generated from rpc usergroup.admin.v1.AdminService.ListUserGroups
+   */
+  listUserGroups: {
+    methodKind: "unary";
+    input: typeof ListUserGroupsRequestSchema;
+    output: typeof ListUserGroupsResponseSchema;
+  },
+  /**
+   * Shows a user group without its token. NOT_FOUND when there is none: it
+   * never creates.
+   *
+   * @generated from rpc usergroup.admin.v1.AdminService.LookupUserGroup
+   */
+  lookupUserGroup: {
+    methodKind: "unary";
+    input: typeof LookupUserGroupRequestSchema;
+    output: typeof LookupUserGroupResponseSchema;
+  },
+  /**
+   * Deletes a user group. Its tokens end at once, and its id is free again: a
+   * group that is created under it later has another team id and token.
+   *
+   * @generated from rpc usergroup.admin.v1.AdminService.DeleteUserGroup
+   */
+  deleteUserGroup: {
+    methodKind: "unary";
+    input: typeof DeleteUserGroupRequestSchema;
+    output: typeof DeleteUserGroupResponseSchema;
+  },
+  /**
+   * Ends the tokens of a user group at once, the current one and one on its
+   * grace. The group gets a fresh token, which GetUserGroup alone shows.
+   *
+   * @generated from rpc usergroup.admin.v1.AdminService.RevokeUserGroupTokens
+   */
+  revokeUserGroupTokens: {
+    methodKind: "unary";
+    input: typeof RevokeUserGroupTokensRequestSchema;
+    output: typeof RevokeUserGroupTokensResponseSchema;
+  },
+  /**
+   * Creates user groups, or makes them as they are given, with the tokens that
+   * they have in another system. Each is imported for itself: the results say
+   * what became of it. Safe to repeat: what is as it is to be is left alone,
+   * and a token that was replaced since it was imported stays dead.
+   *
+   * @generated from rpc usergroup.admin.v1.AdminService.ImportUserGroups
+   */
+  importUserGroups: {
+    methodKind: "unary";
+    input: typeof ImportUserGroupsRequestSchema;
+    output: typeof ImportUserGroupsResponseSchema;
+  },
+  /**
+   * Lists user groups as ListUserGroups does, with all they hold. Their tokens
+   * are shown to ADMIN_TOKEN only, on request.
+   *
+   * @generated from rpc usergroup.admin.v1.AdminService.ExportUserGroups
+   */
+  exportUserGroups: {
+    methodKind: "unary";
+    input: typeof ExportUserGroupsRequestSchema;
+    output: typeof ExportUserGroupsResponseSchema;
+  },
+  /**
+   * Lists who changed what, the newest first: user groups, API tokens and the
+   * environment itself. Events are kept for the setting AUDIT_RETENTION.
+   *
+   * @generated from rpc usergroup.admin.v1.AdminService.ListAuditEvents
+   */
+  listAuditEvents: {
+    methodKind: "unary";
+    input: typeof ListAuditEventsRequestSchema;
+    output: typeof ListAuditEventsResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_usergroup_admin_v1_admin_service, 0);

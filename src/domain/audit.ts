@@ -1,0 +1,67 @@
+import type { Role } from "./api-token.ts";
+
+/**
+ * Who makes a change, and by which call. Audit events are made of it, so none of it is secret. Properties may be
+ * computed when they are read: only changes read them.
+ */
+export interface ChangeBy {
+  /** The id of the API token: of an issued one, or `static-N` for entry N of `API_TOKENS`; `root`; or `service`. */
+  readonly actorId: string;
+  /** The display name of the API token. */
+  readonly actorName: string;
+  readonly role: Role | "root" | "service";
+  /** The name of the RPC, such as `UpdateUserGroup`, also for REST. */
+  readonly method: string;
+  /** The id of the request, as its answer and the log name it; empty when there is no request. */
+  readonly requestId: string;
+  /** The IP address of the caller; empty when it is not known. */
+  readonly peer: string;
+}
+
+/** What changes without a call: the environments of `API_TOKENS`, which are made when a process starts. */
+export const SERVICE: Omit<ChangeBy, "method"> = {
+  actorId: "service",
+  actorName: "the service at its start",
+  role: "service",
+  requestId: "",
+  peer: "",
+};
+
+/** An event of the audit trail: a change, or a look at tokens. It has no values. */
+export interface AuditEvent extends ChangeBy {
+  /** Unique within the environment: its time, and what tells it from others of the same millisecond. */
+  readonly id: string;
+  /** When it happened by the store's clock, in milliseconds since 1970. */
+  readonly time: number;
+  /** The id of the user group that changed; undefined for a change of another resource. */
+  readonly userGroupId: string | undefined;
+  /** The id of the API token that was created or revoked; undefined for a change of another resource. */
+  readonly apiTokenId: string | undefined;
+  /** The names of the fields that have new values, such as `name` or `token`. */
+  readonly changedFields: readonly string[];
+}
+
+/** Whether a text may be the id of an event. */
+export function isAuditEventId(text: string): boolean {
+  return /^\d{1,15}-\d{1,15}\.\d{1,4}$/.test(text);
+}
+
+/** Which events to list; all that is given must hold. */
+export interface AuditFilter {
+  readonly userGroupId?: string | undefined;
+  readonly actorId?: string | undefined;
+  readonly method?: string | undefined;
+  /** The earliest time, in milliseconds since 1970. */
+  readonly from?: number | undefined;
+  /** The time before which they happened, in milliseconds since 1970. */
+  readonly before?: number | undefined;
+}
+
+/**
+ * How many events an environment keeps, however young they are: callers decide how many are written, and must not fill
+ * the store with them. An event takes about 170 bytes, all of them as much memory as 300,000 user groups.
+ */
+export const MAX_EVENTS = 1_000_000;
+
+/** How many of them each partition keeps at the least, so that many partitions do not leave each with nothing. */
+export const MIN_PARTITION_EVENTS = 1000;

@@ -1,0 +1,80 @@
+import type { HandlerContext } from "@connectrpc/connect";
+import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
+import {
+  type ImportUserGroupsRequest,
+  type ImportUserGroupsResponse,
+  ImportMode as ModeEnum,
+} from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import {
+  type ImportedUserGroup as ImportedMessage,
+  type ImportResult,
+  type ImportResult_Failure,
+  ImportResult_Outcome as Outcome,
+} from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
+import type { DomainError } from "../../domain/errors.ts";
+import type { EnvironmentStore, UserGroupAdminStore } from "../../domain/store.ts";
+import type { ImportedUserGroup, ImportOutcome } from "../../domain/user-group-admin.ts";
+import { changeBy } from "../change-by.ts";
+import { invalidField, toCallError } from "../errors.ts";
+import { targetOf } from "./target.ts";
+
+const OUTCOMES: { readonly [outcome in ImportOutcome["outcome"]]: Outcome } = {
+  created: Outcome.CREATED,
+  updated: Outcome.UPDATED,
+  unchanged: Outcome.UNCHANGED,
+  failed: Outcome.FAILED,
+};
+
+/** ImportUserGroups: makes groups as they are given, each for itself. */
+export function importUserGroups(environments: EnvironmentStore, groups: UserGroupAdminStore) {
+  return async (request: ImportUserGroupsRequest, context: HandlerContext) => {
+    requireDifferent(request.userGroups);
+    const environment = await targetOf(environments, context.values, request.environment);
+    const mode = request.mode === ModeEnum.UPSERT ? "upsert" : "create-only";
+    const given = request.userGroups.map(importedFromMessage);
+    const outcomes = await groups.import(environment, given, mode, changeBy(context));
+    return {
+      $typeName: "usergroup.admin.v1.ImportUserGroupsResponse",
+      results: outcomes.map((outcome, i) => resultMessage(given[i]?.providedId ?? "", outcome)),
+    } satisfies ImportUserGroupsResponse;
+  };
+}
+
+/** Which of two groups of one id, or with one token, is meant is not ours to guess. @throws ConnectError InvalidArgument */
+function requireDifferent(groups: readonly ImportedMessage[]): void {
+  const ids = new Set<string>();
+  const tokens = new Set<string>();
+  for (const [i, { providedId, token }] of groups.entries()) {
+    if (ids.has(providedId)) throw invalidField(`user_groups[${i}].provided_id`, "must not be given twice");
+    if (token !== undefined && tokens.has(token))
+      throw invalidField(`user_groups[${i}].token`, "must not be given twice");
+    ids.add(providedId);
+    if (token !== undefined) tokens.add(token);
+  }
+}
+
+function importedFromMessage({ providedId, name, mapping, properties, token }: ImportedMessage): ImportedUserGroup {
+  return { providedId, name: name ?? providedId, mapping, properties, token };
+}
+
+function resultMessage(providedId: string, outcome: ImportOutcome): ImportResult {
+  return {
+    $typeName: "usergroup.admin.v1.ImportResult",
+    providedId,
+    outcome: OUTCOMES[outcome.outcome],
+    ...(outcome.outcome === "failed" && { failure: failureMessage(outcome.error) }),
+  };
+}
+
+/** As the call would fail, were the group the only one. */
+function failureMessage(failure: DomainError): ImportResult_Failure {
+  const error = toCallError(failure);
+  const [info] = error.findDetails(ErrorInfoSchema);
+  return {
+    $typeName: "usergroup.admin.v1.ImportResult.Failure",
+    code: error.code,
+    reason: info?.reason ?? "",
+    message: error.rawMessage,
+    outcome: info?.metadata["outcome"] ?? "",
+  };
+}

@@ -1,0 +1,42 @@
+import type { HandlerContext } from "@connectrpc/connect";
+import type {
+  ListAuditEventsRequest,
+  ListAuditEventsResponse,
+} from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { type AuditFilter, isAuditEventId } from "../../domain/audit.ts";
+import type { AuditStore, EnvironmentStore } from "../../domain/store.ts";
+import { auditEventMessage } from "./messages.ts";
+import { nextPageToken, pageRequest } from "./pages.ts";
+import { targetOf } from "./target.ts";
+import { timeOf } from "./times.ts";
+
+/** ListAuditEvents. */
+export function listAuditEvents(environments: EnvironmentStore, audit: AuditStore) {
+  return async (request: ListAuditEventsRequest, { values }: HandlerContext) => {
+    const page = pageRequest(request, isAuditEventId);
+    const filter = filterOf(request);
+    const environment = await targetOf(environments, values, request.environment);
+    const { items, next } = await audit.list(environment, filter, page);
+    return {
+      $typeName: "usergroup.admin.v1.ListAuditEventsResponse",
+      auditEvents: items.map(auditEventMessage),
+      nextPageToken: nextPageToken(next),
+    } satisfies ListAuditEventsResponse;
+  };
+}
+
+/** @throws ConnectError InvalidArgument */
+function filterOf(request: ListAuditEventsRequest): AuditFilter {
+  return {
+    userGroupId: request.userGroupId || undefined,
+    actorId: request.actorId || undefined,
+    method: request.method || undefined,
+    from: wholeMs(timeOf("start_time", request.startTime)),
+    before: wholeMs(timeOf("end_time", request.endTime)),
+  };
+}
+
+/** Events have times of whole milliseconds: the first one that is not earlier. */
+function wholeMs(time: number | undefined): number | undefined {
+  return time === undefined ? undefined : Math.ceil(time);
+}

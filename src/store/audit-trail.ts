@@ -1,0 +1,158 @@
+import { isRole } from "../domain/api-token.ts";
+import type { AuditEvent, AuditFilter, ChangeBy } from "../domain/audit.ts";
+import type { Environment, EnvironmentName } from "../domain/environment.ts";
+import { InvalidPageToken, RecordUnreadable } from "../domain/errors.ts";
+import { partitionOf } from "../domain/partition.ts";
+import type { AuditStore, Page, PageRequest } from "../domain/store.ts";
+import type { Audit } from "./audit.ts";
+import { type AuditPosition, comparePositions, endFor, formatPosition, parsePosition } from "./audit-positions.ts";
+import type { StoreClient } from "./client.ts";
+import { auditKey, environmentAuditKey, partitionPrefix } from "./keys.ts";
+import { EVENT_FIELD } from "./script-parts.ts";
+
+/** How many events are read for a page that may show few of them, from all streams together. */
+const READ_FOR_FILTER = 4000;
+
+/** How many times as many events are read as a page shows: the streams have not all had the same share of them. */
+const READ_AHEAD = 4;
+
+/** How many events are read of a stream at the least. */
+const MIN_READ = 16;
+
+/** How many streams are read at once, so that a page leaves Redis to others in between. */
+const BATCH = 100;
+
+/** One stream of an environment's events; they are numbered by partition, and that of the environment itself is last. */
+interface Stream {
+  readonly number: number;
+  readonly key: string;
+}
+
+/** An event and where it stands. */
+interface Found {
+  readonly position: AuditPosition;
+  readonly event: AuditEvent;
+}
+
+/** The audit trail of environments in Redis. */
+export class RedisAuditTrail implements AuditStore {
+  readonly #client: StoreClient;
+  readonly #audit: Audit;
+
+  constructor(client: StoreClient, audit: Audit) {
+    this.#client = client;
+    this.#audit = audit;
+  }
+
+  async record(environment: EnvironmentName, fields: readonly string[], by: ChangeBy): Promise<void> {
+    const key = environmentAuditKey(environment);
+    await this.#client.change("record-audit-event", key, (redis, deadline) =>
+      redis.ugRecord(key, deadline, "", fields.join(","), ...this.#audit.ofEnvironment(environment, by)),
+    );
+  }
+
+  async list(environment: Environment, filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>> {
+    const after = page.after === "" ? undefined : parsePosition(page.after);
+    if (after === undefined && page.after !== "") throw new InvalidPageToken();
+    const streams = streamsOf(environment, filter);
+    const count = readCount(streams.length, filter, page.size);
+    const found: Found[] = [];
+    /** Of the streams that may have more than was read, the first place from which something may be missing. */
+    let horizon: AuditPosition | undefined;
+    for (let start = 0; start < streams.length; start += BATCH) {
+      const batch = streams.slice(start, start + BATCH);
+      for (const read of await Promise.all(
+        batch.map((stream) => this.#read(environment, stream, filter, after, count)),
+      )) {
+        found.push(...read);
+        const last = read.length < count ? undefined : read.at(-1)?.position;
+        if (last && (!horizon || comparePositions(last, horizon) < 0)) horizon = last;
+      }
+    }
+    const end = horizon;
+    const whole = end === undefined ? found : found.filter(({ position }) => comparePositions(position, end) <= 0);
+    const shown = whole
+      .filter(({ event }) => isWanted(event, filter))
+      .sort((one, other) => comparePositions(one.position, other.position));
+    const items = shown.slice(0, page.size);
+    const next = shown.length > page.size ? items.at(-1)?.position : horizon;
+    return { items: items.map(({ event }) => event), next: next && formatPosition(next) };
+  }
+
+  /** Reads the newest events of a stream, behind a position. */
+  async #read(
+    environment: Environment,
+    stream: Stream,
+    { from = 0, before }: AuditFilter,
+    after: AuditPosition | undefined,
+    count: number,
+  ): Promise<Found[]> {
+    // What is too old may still be there, and is not shown.
+    const oldest = Math.max(from, Date.now() - this.#audit.retentionMs, 0);
+    const end = endFor(stream.number, after, before);
+    const entries = await this.#client.run("list-audit-events", stream.key, (redis) =>
+      redis.xrevrange(stream.key, end, String(oldest), "COUNT", count),
+    );
+    return entries.map(([id, fields]) => {
+      const position = parsePosition(`${id}.${stream.number}`);
+      if (!position) throw new RecordUnreadable(new Error(`${stream.key} has an event whose id is no time`));
+      const isOfGroup = stream.number < environment.partitions;
+      return { position, event: eventFrom(position, fields, isOfGroup) };
+    });
+  }
+}
+
+/** The streams that may have what a filter wants. */
+function streamsOf(environment: Environment, { userGroupId }: AuditFilter): Stream[] {
+  const ofPartition = (number: number) => ({ number, key: auditKey(partitionPrefix(environment, number)) });
+  if (userGroupId !== undefined) return [ofPartition(partitionOf(environment, userGroupId))];
+  const { partitions } = environment;
+  const all = Array.from({ length: partitions }, (_, number) => ofPartition(number));
+  return [...all, { number: partitions, key: environmentAuditKey(environment) }];
+}
+
+/** How many events to read of each stream. */
+function readCount(streams: number, { userGroupId, actorId, method }: AuditFilter, size: number): number {
+  const isFiltered = userGroupId !== undefined || actorId !== undefined || method !== undefined;
+  if (isFiltered) return Math.max(MIN_READ, Math.ceil(READ_FOR_FILTER / streams));
+  return Math.min(size + 1, Math.max(MIN_READ, Math.ceil((READ_AHEAD * size) / streams)));
+}
+
+function isWanted(event: AuditEvent, { userGroupId, actorId, method }: AuditFilter): boolean {
+  return (
+    (userGroupId === undefined || event.userGroupId === userGroupId) &&
+    (actorId === undefined || event.actorId === actorId) &&
+    (method === undefined || event.method === method)
+  );
+}
+
+/** @throws RecordUnreadable */
+function eventFrom(position: AuditPosition, fields: readonly string[], isOfGroup: boolean): AuditEvent {
+  const id = formatPosition(position);
+  const values = new Map<string | undefined, string | undefined>();
+  for (let i = 0; i + 1 < fields.length; i += 2) values.set(fields[i], fields[i + 1]);
+  const text = (field: string): string => {
+    const value = values.get(field);
+    if (value === undefined) throw new RecordUnreadable(new Error(`the audit event ${id} has no ${field}`));
+    return value;
+  };
+  const role = text(EVENT_FIELD.role);
+  if (!isRole(role) && role !== "root" && role !== "service") {
+    throw new RecordUnreadable(new Error(`the audit event ${id} has no known role`));
+  }
+  const subject = text(EVENT_FIELD.subject);
+  const changedFields = text(EVENT_FIELD.changedFields);
+  return {
+    id,
+    time: position.ms,
+    actorId: text(EVENT_FIELD.actorId),
+    actorName: text(EVENT_FIELD.actorName),
+    role,
+    method: text(EVENT_FIELD.method),
+    userGroupId: isOfGroup ? subject : undefined,
+    apiTokenId: isOfGroup || subject === "" ? undefined : subject,
+    changedFields: changedFields === "" ? [] : changedFields.split(","),
+    requestId: text(EVENT_FIELD.requestId),
+    peer: text(EVENT_FIELD.peer),
+  };
+}

@@ -1,0 +1,133 @@
+import type { Environment } from "../domain/environment.ts";
+import { RecordUnreadable } from "../domain/errors.ts";
+import { partitionOf } from "../domain/partition.ts";
+import type { Page, UserGroupRange } from "../domain/store.ts";
+import type { UserGroup } from "../domain/user-group.ts";
+import type { ListedUserGroup } from "../domain/user-group-admin.ts";
+import type { StoreClient } from "./client.ts";
+import type { TokenCipher } from "./encryption.ts";
+import { LISTED_FIELDS } from "./group-list-scripts.ts";
+import { compareIds } from "./id-order.ts";
+import { groupKey, idsKey, partitionPrefix } from "./keys.ts";
+import { groupFromRecord, listedFromFields } from "./record.ts";
+
+/** How many partitions are asked at once. */
+const PARTITIONS_AT_ONCE = 256;
+
+/** How many whole records are read at once. A record has up to some megabytes. */
+const RECORDS_AT_ONCE = 25;
+
+/** How many bytes of names, mappings and properties a page of whole groups has, as far as it has more than one group. */
+const MAX_PAGE_BYTES = 1024 * 1024;
+
+/** How many values a script answers with for one group. */
+const DETAILS = LISTED_FIELDS.length + 1;
+
+/** A group as a partition lists it: its id, and the values of `LISTED_FIELDS` with whether its token is foreign. */
+interface Entry {
+  readonly id: string;
+  readonly values: readonly string[];
+  readonly now: number;
+}
+
+/** Lists of user groups in order of their ids, from all partitions of an environment. */
+export class GroupLists {
+  readonly #client: StoreClient;
+  readonly #cipher: TokenCipher;
+
+  constructor(client: StoreClient, cipher: TokenCipher) {
+    this.#client = client;
+    this.#cipher = cipher;
+  }
+
+  async list(environment: Environment, range: UserGroupRange): Promise<Page<ListedUserGroup>> {
+    const { items, next } = await this.#entries(environment, range, true);
+    // An id may be listed whose group is not there; whoever writes to Redis may have removed it.
+    const found = items.filter(({ values }) => values.some((value) => value !== ""));
+    return { items: found.map(({ id, values, now }) => listedFromFields(id, values, now)), next };
+  }
+
+  async export(environment: Environment, range: UserGroupRange): Promise<Page<UserGroup>> {
+    const { items: entries, next } = await this.#entries(environment, range, false);
+    const items: UserGroup[] = [];
+    let bytes = 0;
+    for (let start = 0; start < entries.length; start += RECORDS_AT_ONCE) {
+      const batch = entries.slice(start, start + RECORDS_AT_ONCE);
+      const records = await Promise.all(batch.map(({ id }) => this.#record(environment, id)));
+      for (const [i, record] of records.entries()) {
+        const { id } = batch[i] as Entry;
+        const size = bytesOf(record);
+        if (items.length > 0 && bytes + size > MAX_PAGE_BYTES) return { items, next: items.at(-1)?.providedId };
+        bytes += size;
+        // It was deleted meanwhile.
+        if (Object.keys(record).length === 0) continue;
+        items.push(groupFromRecord(record, environment, this.#cipher, id));
+      }
+    }
+    return { items, next };
+  }
+
+  #record(environment: Environment, id: string): Promise<Record<string, string>> {
+    const key = groupKey(partitionPrefix(environment, partitionOf(environment, id)), id);
+    return this.#client.run("export", key, (redis) => redis.hgetall(key));
+  }
+
+  /**
+   * A page of the groups of all partitions. Each is asked once, for a little more than its share: where one has more than
+   * that, the page ends at the last group that it told of, for what is behind that is not known.
+   */
+  async #entries(environment: Environment, range: UserGroupRange, details: boolean): Promise<Page<Entry>> {
+    const limit = limitOf(range.size, environment.partitions);
+    const entries: Entry[] = [];
+    let end: string | undefined;
+    for (let first = 0; first < environment.partitions; first += PARTITIONS_AT_ONCE) {
+      const count = Math.min(PARTITIONS_AT_ONCE, environment.partitions - first);
+      const asked = Array.from({ length: count }, (_, i) =>
+        this.#ofPartition(partitionPrefix(environment, first + i), range, { limit, details }),
+      );
+      for (const found of await Promise.all(asked)) {
+        for (const entry of found) entries.push(entry);
+        const last = found.at(-1)?.id;
+        if (found.length < limit || last === undefined) continue;
+        if (end === undefined || compareIds(last, end) < 0) end = last;
+      }
+    }
+    const known = entries.filter(({ id }) => end === undefined || compareIds(id, end) <= 0);
+    known.sort((a, b) => compareIds(a.id, b.id));
+    const items = known.slice(0, range.size);
+    return { items, next: end !== undefined || known.length > range.size ? items.at(-1)?.id : undefined };
+  }
+
+  async #ofPartition(
+    prefix: string,
+    { after, prefix: idPrefix }: UserGroupRange,
+    { limit, details }: { readonly limit: number; readonly details: boolean },
+  ): Promise<Entry[]> {
+    const key = idsKey(prefix);
+    const from = after !== "" ? `(${after}` : idPrefix === "" ? "-" : `[${idPrefix}`;
+    const [state, now, ...values] = await this.#client.run("list-user-groups", key, (redis) =>
+      redis.ugListGroups(key, prefix, from, idPrefix, String(limit), details ? "1" : ""),
+    );
+    if (state !== "found") throw new RecordUnreadable(new Error(`list-user-groups: ${state}`));
+    const entries: Entry[] = [];
+    const width = details ? 1 + DETAILS : 1;
+    for (let i = 0; i < values.length; i += width) {
+      entries.push({ id: values[i] as string, values: values.slice(i + 1, i + width), now: Number(now) });
+    }
+    return entries;
+  }
+}
+
+/**
+ * How many groups a partition is asked for: its share of the page, and so much more that hardly ever one has more. Ids
+ * are spread evenly, so the number of one partition is Poisson distributed: six times its deviation.
+ */
+export function limitOf(size: number, partitions: number): number {
+  const share = (size + 1) / partitions;
+  return Math.min(size + 1, Math.ceil(share + 6 * Math.sqrt(share)) + 2);
+}
+
+/** About how many bytes a group takes in an answer. */
+function bytesOf(record: Readonly<Record<string, string>>): number {
+  return Object.values(record).reduce((sum, value) => sum + Buffer.byteLength(value), 0);
+}

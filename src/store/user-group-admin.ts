@@ -1,0 +1,108 @@
+import type { ChangeBy } from "../domain/audit.ts";
+import type { Environment } from "../domain/environment.ts";
+import { EtagMismatch, RecordUnreadable, UserGroupNotFound } from "../domain/errors.ts";
+import { partitionOf } from "../domain/partition.ts";
+import type { Page, UserGroupAdminStore, UserGroupRange } from "../domain/store.ts";
+import type { UserGroup } from "../domain/user-group.ts";
+import type {
+  ImportedUserGroup,
+  ImportMode,
+  ImportOutcome,
+  ListedUserGroup,
+  UserGroupInfo,
+} from "../domain/user-group-admin.ts";
+import type { Audit } from "./audit.ts";
+import type { StoreClient } from "./client.ts";
+import type { TokenCipher } from "./encryption.ts";
+import { ForeignTokens } from "./foreign-tokens.ts";
+import { GroupLists } from "./group-lists.ts";
+import { Imports } from "./imports.ts";
+import { groupKey, partitionPrefix } from "./keys.ts";
+import { infoFromRecord, recordFromAnswer, updateTimeOf } from "./record.ts";
+import { Rotations } from "./rotations.ts";
+
+/** What the store is made of. */
+export interface RedisUserGroupAdminParts {
+  readonly client: StoreClient;
+  readonly cipher: TokenCipher;
+  readonly audit: Audit;
+}
+
+/** The administration of user groups in Redis. Which keys hold what: `keys.ts` and `fields.ts`. */
+export class RedisUserGroupAdmin implements UserGroupAdminStore {
+  readonly #client: StoreClient;
+  readonly #audit: Audit;
+  readonly #foreignTokens: ForeignTokens;
+  readonly #lists: GroupLists;
+  readonly #rotations: Rotations;
+  readonly #imports: Imports;
+
+  constructor(parts: RedisUserGroupAdminParts) {
+    this.#client = parts.client;
+    this.#audit = parts.audit;
+    this.#foreignTokens = new ForeignTokens(parts.client);
+    const all = { ...parts, foreignTokens: this.#foreignTokens };
+    this.#lists = new GroupLists(parts.client, parts.cipher);
+    this.#rotations = new Rotations(all);
+    this.#imports = new Imports(all);
+  }
+
+  list(environment: Environment, range: UserGroupRange): Promise<Page<ListedUserGroup>> {
+    return this.#lists.list(environment, range);
+  }
+
+  export(environment: Environment, range: UserGroupRange): Promise<Page<UserGroup>> {
+    return this.#lists.export(environment, range);
+  }
+
+  async lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo> {
+    const key = groupKey(partitionPrefix(environment, partitionOf(environment, providedId)), providedId);
+    const answer = await this.#client.run("look-up", key, (redis) => redis.ugLookUp(key));
+    if (answer.length === 0) throw new UserGroupNotFound();
+    return infoFromRecord(recordFromAnswer(answer), providedId, Number(answer[1]));
+  }
+
+  async delete(environment: Environment, providedId: string, etag: string, by: ChangeBy): Promise<void> {
+    const partition = partitionOf(environment, providedId);
+    const prefix = partitionPrefix(environment, partition);
+    const key = groupKey(prefix, providedId);
+    const expected = etag === "" ? "" : updateTimeOf(etag);
+    const [state, , foreign = ""] = await this.#client.change("delete", key, (redis, deadline) =>
+      redis.ugDelete(
+        key,
+        ...[deadline, expected, prefix, providedId],
+        ...this.#audit.ofPartition(environment, partition, by),
+      ),
+    );
+    switch (state) {
+      case "missing":
+        throw new UserGroupNotFound();
+      case "stale":
+        throw new EtagMismatch();
+      case "done":
+        if (foreign !== "") this.#foreignTokens.releaseLater(environment, foreign);
+        return;
+      default:
+        throw new RecordUnreadable(new Error(`delete: ${state}`));
+    }
+  }
+
+  async revokeTokens(
+    environment: Environment,
+    providedId: string,
+    requestId: string,
+    by: ChangeBy,
+  ): Promise<UserGroupInfo> {
+    const { record, now } = await this.#rotations.revoke(environment, providedId, requestId, by);
+    return infoFromRecord(record, providedId, now);
+  }
+
+  import(
+    environment: Environment,
+    groups: readonly ImportedUserGroup[],
+    mode: ImportMode,
+    by: ChangeBy,
+  ): Promise<readonly ImportOutcome[]> {
+    return this.#imports.run(environment, groups, { mode, by });
+  }
+}

@@ -1,0 +1,31 @@
+import { once } from "node:events";
+import { connect, createServer, type ServerHttp2Session } from "node:http2";
+import type { AddressInfo } from "node:net";
+import { expect, it } from "vitest";
+import { notePeer, peerOfSession, plainAddress } from "./peers.ts";
+
+it.each([
+  ["127.0.0.1", "127.0.0.1"],
+  ["::ffff:203.0.113.7", "203.0.113.7"],
+  ["::FFFF:203.0.113.7", "203.0.113.7"],
+  ["2001:db8::1", "2001:db8::1"],
+  ["::ffff:0:1", "::ffff:0:1"],
+  ["::1", "::1"],
+  [undefined, ""],
+])("%s is written as %s", (address, plain) => {
+  expect(plainAddress(address)).toBe(plain);
+});
+
+it("a session that has ended still tells whose it was", async () => {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const [session] = (await once(server, "session")) as [ServerHttp2Session];
+  notePeer(session, session.socket.remoteAddress);
+  client.destroy();
+  await once(session, "close");
+  expect(() => session.socket.remoteAddress).toThrow();
+  expect(peerOfSession(session)).toBe("127.0.0.1");
+  expect(peerOfSession(undefined)).toBe("");
+  server.close();
+});

@@ -1,0 +1,195 @@
+import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { describe, expect, it } from "vitest";
+import { AdminService, ImportUserGroupsRequestSchema } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { ADMIN_ENV, adminOf, bearer, customerOf } from "./support/admin.ts";
+import { http1 } from "./support/http.ts";
+import { suiteServer } from "./support/opened.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
+import { RUNTIMES } from "./support/server.ts";
+
+const PATH = `/${AdminService.typeName}/`;
+const text = (length: number) => "x".repeat(length);
+const base64 = (value: string | Buffer) => Buffer.from(value as string).toString("base64url");
+const deep = (levels: number): object => (levels === 1 ? {} : { a: deep(levels - 1) });
+const group = (given: object) => ({ userGroups: [{ providedId: "a", ...given }] });
+const groups = (count: number) =>
+  Array.from({ length: count }, (_, i) => ({ providedId: `g${i}`, token: `token-${i}-xx` }));
+
+const PAGED = ["ListUserGroups", "ExportUserGroups"] as const;
+const BY_ID = ["LookupUserGroup", "DeleteUserGroup", "RevokeUserGroupTokens"] as const;
+
+/** Requests in JSON, and the field that is at fault. */
+const REFUSED: readonly (readonly [method: string, fields: object, field: string])[] = [
+  ...PAGED.flatMap((method) => [
+    ...[-1, 1001, 2 ** 31 - 1].map((pageSize) => [method, { pageSize }, "page_size"] as const),
+    // No base64url; padded; of other lists; more than one way to write it; not UTF-8; too long.
+    ...["!", "YQ==", "YR", "_w", base64("id"), base64("acme/"), base64("x".repeat(12)), base64("x".repeat(13))].map(
+      (pageToken) => [method, { pageToken }, "page_token"] as const,
+    ),
+    [method, { pageToken: base64(Buffer.alloc(40, 255)) }, "page_token"] as const,
+    [method, { pageToken: text(2049) }, "page_token"] as const,
+    ...[text(257), "a\u0000", "a\u0085", "a\n"].map(
+      (providedIdPrefix) => [method, { providedIdPrefix }, "provided_id_prefix"] as const,
+    ),
+    [method, { providedIdPrefix: "\ud800" }, "provided_id_prefix"] as const,
+    [method, { environment: { name: "a b" } }, "environment.name"] as const,
+  ]),
+  ...BY_ID.flatMap((method) => [
+    ...["", text(257), "a\u0007", "\udc00"].map((userGroupId) => [method, { userGroupId }, "user_group_id"] as const),
+    [method, { userGroupId: "a", environment: { name: "\ud800" } }, "environment.name"] as const,
+  ]),
+  ["DeleteUserGroup", { userGroupId: "a", etag: text(65) }, "etag"],
+  ...[text(129), "a b", "é"].map(
+    (requestId) => ["RevokeUserGroupTokens", { userGroupId: "a", requestId }, "request_id"] as const,
+  ),
+  ["ImportUserGroups", {}, "user_groups"],
+  ["ImportUserGroups", { userGroups: groups(501) }, "user_groups"],
+  ["ImportUserGroups", { userGroups: groups(1), mode: 99 }, "mode"],
+  ["ImportUserGroups", { userGroups: [{ providedId: "a" }, { providedId: "a" }] }, "user_groups\\[1\\].provided_id"],
+  [
+    "ImportUserGroups",
+    { userGroups: ["a", "b"].map((providedId) => ({ providedId, token: "one-token" })) },
+    "user_groups\\[1\\].token",
+  ],
+  ...["", text(257), "a\n", "\ud800"].map(
+    (providedId) => ["ImportUserGroups", { userGroups: [{ providedId }] }, "user_groups\\[0\\].provided_id"] as const,
+  ),
+  ...["", text(7), text(1025), "with space", "with\ttab", "ünicode-token", "\ud800-a-token"].map(
+    (token) => ["ImportUserGroups", group({ token }), "user_groups\\[0\\].token"] as const,
+  ),
+  ["ImportUserGroups", group({ name: text(257) }), "user_groups\\[0\\].name"],
+  ["ImportUserGroups", group({ name: "\udc00" }), "user_groups\\[0\\].name"],
+  ["ImportUserGroups", group({ mapping: { "": "x" } }), "user_groups\\[0\\].mapping"],
+  ["ImportUserGroups", group({ mapping: { a: text(1025) } }), "user_groups\\[0\\].mapping"],
+  ["ImportUserGroups", group({ mapping: { a: "\ud800" } }), "user_groups\\[0\\].mapping"],
+  ["ImportUserGroups", group({ properties: { a: text(65_536) } }), "user_groups\\[0\\].properties"],
+  ["ImportUserGroups", group({ properties: deep(33) }), "user_groups\\[0\\].properties"],
+  ["ImportUserGroups", group({ properties: { n: 1e300 } }), "user_groups\\[0\\].properties"],
+  ["ImportUserGroups", group({ properties: { "\ud800": 1 } }), "user_groups\\[0\\].properties"],
+  [
+    "ImportUserGroups",
+    { userGroups: [{ providedId: "a" }, { providedId: "b", properties: { a: "\udfff" } }] },
+    "user_groups\\[1\\].properties",
+  ],
+];
+
+describe.each(RUNTIMES)("what the administration of user groups refuses on %s", (runtime) => {
+  const server = suiteServer({ runtime, env: ADMIN_ENV });
+
+  const send = (method: string, body: string | Uint8Array, type = "application/json") => {
+    const headers = { ...bearer(ADMIN_ENV.ADMIN_TOKEN), "content-type": type };
+    return http1(server.url, PATH + method, { method: "POST", headers, body: Buffer.from(body as string) });
+  };
+
+  it.each(REFUSED)("%s %.80j", async (method, fields, field) => {
+    const answer = await send(method, JSON.stringify({ environment: customerOf(server), ...fields }));
+    const error = JSON.parse(answer.body.toString()) as { code: string; message: string };
+    expect(error).toMatchObject({ code: "invalid_argument" });
+    // What is no Unicode at all is refused where the JSON is read, which tells of the innermost field.
+    const told = JSON.stringify(fields).includes("\\ud") ? field.replace(/^.*\./, "(\\S+\\.)?") : field;
+    expect(error.message).toMatch(new RegExp(`^${told}\\S*:? `));
+    expect(answer.status).toBe(400);
+    const { userGroups } = await adminOf(server.url).listUserGroups({ environment: customerOf(server) });
+    expect(userGroups).toEqual([]);
+  });
+
+  it("a page token of another method, environment or prefix", async () => {
+    const admin = adminOf(server.url);
+    const environment = { name: `e${crypto.randomUUID().slice(0, 8)}` };
+    const other = { name: `${environment.name}-other` };
+    for (const each of [environment, other]) {
+      await admin.createEnvironment({ environment: each });
+      await admin.importUserGroups({ environment: each, userGroups: groups(12) });
+    }
+    const page = { environment, providedIdPrefix: "g", pageSize: 3 };
+    const { nextPageToken: pageToken } = await admin.listUserGroups(page);
+    expect(pageToken).not.toBe("");
+    const refused = { code: "InvalidArgument", reason: "INVALID_PAGE_TOKEN" };
+    expect(await failureOf(admin.exportUserGroups({ ...page, pageToken }))).toEqual(refused);
+    expect(await failureOf(admin.listUserGroups({ ...page, environment: other, pageToken }))).toEqual(refused);
+    for (const providedIdPrefix of ["", "g1", "h"]) {
+      expect(await failureOf(admin.listUserGroups({ ...page, providedIdPrefix, pageToken }))).toEqual(refused);
+    }
+    // The size may be another one.
+    expect((await admin.listUserGroups({ ...page, pageSize: 1000, pageToken })).userGroups).toHaveLength(9);
+  });
+
+  it("no import at all where one group is at fault, and quotes no token", async () => {
+    const token = "a token that is not one";
+    const request = { environment: customerOf(server), userGroups: [...groups(3), { providedId: "z", token }] };
+    const answer = await send("ImportUserGroups", JSON.stringify(request));
+    expect(answer.status).toBe(400);
+    expect(answer.body.toString()).not.toContain(token);
+    expect(server.output()).not.toContain(token);
+    const { userGroups } = await adminOf(server.url).listUserGroups({ environment: customerOf(server) });
+    expect(userGroups).toEqual([]);
+  });
+
+  it("many violations at once are told in an error of bounded size", async () => {
+    const userGroups = Array.from({ length: 500 }, (_, i) => ({ providedId: `a\n${i}`, name: text(300), token: "x" }));
+    const answer = await send("ImportUserGroups", JSON.stringify({ environment: customerOf(server), userGroups }));
+    expect(answer.status).toBe(400);
+    expect(answer.body.length).toBeLessThan(32 * 1024);
+  });
+
+  it("a request of repeated properties costs no more than its bytes", async () => {
+    const one = (properties: object): Uint8Array => {
+      const init: MessageInitShape<typeof ImportUserGroupsRequestSchema> = {
+        environment: customerOf(server),
+        userGroups: [{ providedId: "a", properties: properties as never }],
+      };
+      return toBinary(ImportUserGroupsRequestSchema, create(ImportUserGroupsRequestSchema, init));
+    };
+    const many = one(Object.fromEntries(Array.from({ length: 3000 }, (_, i) => [`k${i}`, i])));
+    // The same group again and again, with properties that are empty.
+    const body = Buffer.concat([many, ...Array.from({ length: 400 }, () => one({}))]);
+    const started = performance.now();
+    const answer = await send("ImportUserGroups", body, "application/proto");
+    expect(answer.status).toBe(400);
+    expect(performance.now() - started).toBeLessThan(10_000);
+  });
+
+  it("a message of more than 1 MiB", async () => {
+    const userGroups = groups(400).map((each) => ({ ...each, properties: { p: text(3000) } }));
+    const answer = await send("ImportUserGroups", JSON.stringify({ environment: customerOf(server), userGroups }));
+    expect(answer.status).toBe(429);
+    expect(JSON.parse(answer.body.toString())).toMatchObject({ code: "resource_exhausted" });
+  });
+
+  it("takes what is at the bounds", async () => {
+    const admin = adminOf(server.url);
+    const environment = { name: `e${crypto.randomUUID().slice(0, 8)}` };
+    await admin.createEnvironment({ environment, partitions: 3844 });
+    const providedId = "👪".repeat(256);
+    const edges = [
+      { providedId, token: "!".repeat(1024), name: "n".repeat(256), properties: deep(32) as never },
+      { providedId: "__proto__", token: "12345678", mapping: { constructor: "x" } },
+    ];
+    const { results } = await admin.importUserGroups({ environment, userGroups: [...edges, ...groups(498)] });
+    expect(results.map(({ outcome }) => outcome)).toEqual(Array(500).fill(1));
+    const found: string[] = [];
+    let pageToken = "";
+    do {
+      const page = await admin.listUserGroups({ environment, pageSize: 1000, pageToken });
+      found.push(...page.userGroups.map((each) => each.providedId));
+      pageToken = page.nextPageToken;
+    } while (pageToken !== "");
+    expect(found).toHaveLength(500);
+    expect(found.at(-1)).toBe(providedId);
+    const page = { environment, providedIdPrefix: providedId, includeTokens: true };
+    expect((await admin.exportUserGroups(page)).userGroups.map(({ token }) => token)).toEqual(["!".repeat(1024)]);
+    expect((await admin.lookupUserGroup({ environment, userGroupId: "__proto__" })).userGroup?.mapping).toEqual({
+      constructor: "x",
+    });
+  });
+
+  it("a foreign token that nobody has is unknown, whatever it looks like", async () => {
+    const { groups: own, viewers } = grpcClients(server);
+    for (const value of ["-".repeat(12), "__proto__", "{}", "*", "foreign:x", "a".repeat(1024), "é"]) {
+      const unknown = { code: "NotFound", reason: "TOKEN_NOT_FOUND" };
+      expect(await failureOf(viewers.resolveViewer({ token: value }))).toEqual(unknown);
+      const group_ = { case: "currentToken", value } as const;
+      expect(await failureOf(own.rotateUserGroupToken({ group: group_, requestId: "r1" }))).toEqual(unknown);
+    }
+  });
+});

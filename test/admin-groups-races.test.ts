@@ -1,0 +1,185 @@
+import type { Client } from "@connectrpc/connect";
+import { beforeAll, expect, inject, it } from "vitest";
+import { type AdminService, ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
+import type { ScriptedRedis } from "../src/store/connection.ts";
+import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
+import { describeWithRedis, newOperator, suiteCluster, suiteServer } from "./support/opened.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
+import { expectSound } from "./support/stored-groups.ts";
+
+describeWithRedis("on one Redis", () => races({ url: inject("redisUrl") ?? "", isOneNode: true }));
+describeWithRedis("on a Cluster", () => races(suiteCluster()));
+
+const UPSERT = ImportMode.UPSERT;
+const HOUR = { seconds: 3600n };
+const newToken = () => `raced-${crypto.randomUUID()}`;
+
+interface Worker extends ReturnType<typeof grpcClients> {
+  readonly admin: Client<typeof AdminService>;
+}
+
+/** Two workers, one on Node and one on Deno, whose operators and callers get in each other's way. */
+function races(redis: { readonly url: string; readonly isOneNode?: boolean }): void {
+  const first = suiteServer(() => ({ runtime: "node", redisUrl: redis.url, env: ADMIN_ENV }));
+  const second = suiteServer(() => ({ runtime: "deno", redisUrl: redis.url, like: first, env: ADMIN_ENV }));
+  let workers: Worker[] = [];
+
+  beforeAll(async () => {
+    const { token } = await issueToken(first, "admin");
+    workers = [first, second].map((server) => ({ ...grpcClients(server), admin: adminOf(server.url, token) }));
+  });
+
+  const worker = (i: number) => workers[i % workers.length] as Worker;
+  const spread = async (count: number, call: (each: Worker, i: number) => Promise<unknown>) => {
+    const settled = await Promise.allSettled(Array.from({ length: count }, (_, i) => call(worker(i), i)));
+    for (const each of settled) {
+      if (each.status === "fulfilled") continue;
+      // Whoever is too late is told so, and nothing else.
+      const { code } = await failureOf(Promise.reject(each.reason));
+      expect(["NotFound", "Aborted"]).toContain(code);
+    }
+  };
+  const isSound = async () => {
+    if (!redis.isOneNode) return;
+    await expectSound(newOperator(redis) as ScriptedRedis, {
+      name: first.environment,
+      tag: "Customer",
+      partitions: 64,
+    });
+  };
+  /** What is there must be whole: one current token, and those that were handed out before are dead or on their grace. */
+  const settle = async (userGroupId: string, handedOut: ReadonlySet<string>) => {
+    const { userGroup } = await worker(0).groups.getUserGroup({ userGroupId });
+    const token = userGroup?.token ?? "";
+    for (const { viewers } of workers) {
+      const viewer = await viewers.resolveViewer({ token });
+      expect([viewer.providedId, viewer.teamId, viewer.tokenExpireTime]).toEqual([
+        userGroupId,
+        userGroup?.teamId,
+        undefined,
+      ]);
+    }
+    let alive = 0;
+    for (const old of handedOut) {
+      if (old === token) continue;
+      const viewer = await worker(1)
+        .viewers.resolveViewer({ token: old })
+        .catch(() => undefined);
+      if (viewer === undefined) continue;
+      expect([viewer.providedId, viewer.teamId]).toEqual([userGroupId, userGroup?.teamId]);
+      expect(viewer.tokenExpireTime).toBeDefined();
+      alive++;
+    }
+    expect(alive).toBeLessThanOrEqual(1);
+    await worker(0).admin.revokeUserGroupTokens({ userGroupId });
+    for (const old of [token, ...handedOut]) {
+      expect(await failureOf(worker(1).viewers.resolveViewer({ token: old }))).toMatchObject({
+        reason: "TOKEN_NOT_FOUND",
+      });
+    }
+  };
+
+  it("delete, get, rotate, revoke and import one group at once", async () => {
+    for (let round = 0; round < 4; round++) {
+      const userGroupId = `fought over ${round}`;
+      const tokens = new Set<string>();
+      const note = (answer: { userGroup?: { token: string } | undefined }) => tokens.add(answer.userGroup?.token ?? "");
+      const group = { case: "userGroupId", value: userGroupId } as const;
+      await spread(120, async ({ groups, admin }, i) => {
+        // Each kind is made by both workers.
+        switch (Math.floor(i / 2) % 5) {
+          case 0:
+            return note(await groups.getUserGroup({ userGroupId }));
+          case 1:
+            return note(
+              await groups.rotateUserGroupToken({ group, previousTokenTtl: HOUR, requestId: `${round}-${i}` }),
+            );
+          case 2:
+            return admin.deleteUserGroup({ userGroupId });
+          case 3:
+            return admin.revokeUserGroupTokens({ userGroupId });
+          default: {
+            const token = newToken();
+            const { results } = await admin.importUserGroups({
+              userGroups: [{ providedId: userGroupId, token, name: `by ${i}` }],
+              mode: UPSERT,
+            });
+            const [result] = results;
+            tokens.add(token);
+            if (result?.outcome === Outcome.FAILED) expect(result.failure?.outcome).toBe("not_made");
+            return undefined;
+          }
+        }
+      });
+      await settle(userGroupId, tokens);
+    }
+    await isSound();
+  });
+
+  it("import one token for many groups at once: one gets it", async () => {
+    for (let round = 0; round < 6; round++) {
+      const token = newToken();
+      const ids = Array.from({ length: 8 }, (_, i) => `same token ${round} ${i}`);
+      const answers = await Promise.all(
+        ids.map((providedId, i) => worker(i).admin.importUserGroups({ userGroups: [{ providedId, token }] })),
+      );
+      const results = answers.map(({ results: [result] }) => result);
+      const won = results.filter((result) => result?.outcome === Outcome.CREATED);
+      expect(won).toHaveLength(1);
+      for (const result of results) {
+        if (result !== won[0]) expect(result?.failure?.reason).toBe("TOKEN_TAKEN");
+      }
+      for (const { viewers } of workers) {
+        expect((await viewers.resolveViewer({ token })).providedId).toBe(won[0]?.providedId);
+      }
+    }
+    await isSound();
+  });
+
+  it("move one token between groups that are deleted and imported all the time: it is of one at most", async () => {
+    const token = newToken();
+    const ids = ["mover a", "mover b", "mover c"];
+    await spread(90, async ({ admin }, i) => {
+      const providedId = ids[i % 3] as string;
+      if (i % 5 === 4) return admin.deleteUserGroup({ userGroupId: providedId });
+      return admin.importUserGroups({ userGroups: [{ providedId, token }], mode: UPSERT });
+    });
+    await isSound();
+    const holders: string[] = [];
+    for (const userGroupId of ids) {
+      const { userGroup } = await worker(0).groups.getUserGroup({ userGroupId });
+      if (userGroup?.token === token) holders.push(userGroupId);
+    }
+    expect(holders.length).toBeLessThanOrEqual(1);
+    const viewer = await worker(1)
+      .viewers.resolveViewer({ token })
+      .catch(() => undefined);
+    expect(viewer?.providedId).toBe(holders[0]);
+    for (const userGroupId of ids) await worker(0).admin.deleteUserGroup({ userGroupId });
+    // And it is free in the end.
+    const { results } = await worker(1).admin.importUserGroups({ userGroups: [{ providedId: "mover d", token }] });
+    expect(results[0]?.outcome).toBe(Outcome.CREATED);
+    expect((await worker(0).viewers.resolveViewer({ token })).providedId).toBe("mover d");
+  });
+
+  it("revoke while others rotate the token that leaked", async () => {
+    for (let round = 0; round < 4; round++) {
+      const userGroupId = `leaked ${round}`;
+      const { userGroup } = await worker(0).groups.getUserGroup({ userGroupId });
+      const tokens = new Set([userGroup?.token ?? ""]);
+      await spread(60, async ({ groups, admin }, i) => {
+        if (i === 30 || i === 31) return admin.revokeUserGroupTokens({ userGroupId });
+        const group = { case: "currentToken", value: userGroup?.token ?? "" } as const;
+        const rotated = await groups.rotateUserGroupToken({ group, previousTokenTtl: HOUR });
+        return tokens.add(rotated.userGroup?.token ?? "");
+      });
+      // It was rotated at most once, and what came of that is dead, or is the one that came after the revocation.
+      expect(tokens.size).toBeLessThanOrEqual(2);
+      expect((await failureOf(worker(1).viewers.resolveViewer({ token: userGroup?.token ?? "" }))).code).toBe(
+        "NotFound",
+      );
+      await settle(userGroupId, tokens);
+    }
+  });
+}

@@ -1,0 +1,271 @@
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { type Client, createClient } from "@connectrpc/connect";
+import { beforeAll, describe, expect, it } from "vitest";
+import { AdminService, ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
+import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
+import {
+  ADMIN_ENV,
+  ADMIN_PROTOCOLS,
+  ADMIN_TOKEN,
+  adminOf,
+  customerOf,
+  issueToken,
+  presenting,
+} from "./support/admin.ts";
+import { openTransport } from "./support/clients/connect.ts";
+import { forSuite, redisUrl, suiteServer } from "./support/opened.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
+import { RUNTIMES } from "./support/server.ts";
+
+const PLACES = RUNTIMES.flatMap((runtime) => [
+  { runtime, store: "embedded store", url: undefined, isThere: true },
+  { runtime, store: "real Redis", url: redisUrl, isThere: redisUrl !== undefined },
+]).filter(({ isThere }) => isThere);
+
+let lastId = 0;
+const newId = () => `admin group ${++lastId}/é{x}`;
+const newToken = () => `other-system.${crypto.randomUUID()}`;
+
+describe.each(PLACES)("the administration of user groups on $runtime, $store", ({ runtime, url }) => {
+  const server = suiteServer({ runtime, redisUrl: url, env: ADMIN_ENV });
+  let adminToken = "";
+
+  beforeAll(async () => {
+    adminToken = (await issueToken(server, "admin")).token;
+  });
+
+  describe.each(ADMIN_PROTOCOLS)("over %s", (_name, options) => {
+    const opened = forSuite(
+      () => openTransport(server.url, options),
+      ({ close }) => close(),
+    );
+    const admin = () => createClient(AdminService, presenting(opened.transport, adminToken));
+    const root = () => createClient(AdminService, presenting(opened.transport, ADMIN_TOKEN));
+    const own = () => grpcClients(server);
+
+    it("shows a group to operators without its token, and never creates one", async () => {
+      const userGroupId = newId();
+      const missing = { code: "NotFound", reason: "USER_GROUP_NOT_FOUND" };
+      for (const call of [admin().lookupUserGroup, admin().deleteUserGroup, admin().revokeUserGroupTokens]) {
+        expect(await failureOf(call({ userGroupId }))).toEqual(missing);
+      }
+      const given = { userGroupId, name: "N", mapping: { s: "d" }, properties: { p: [1, null] } };
+      const { userGroup, newUserGroup } = await own().groups.getUserGroup(given);
+      expect(newUserGroup).toBe(true);
+      const { userGroup: seen } = await admin().lookupUserGroup({ userGroupId });
+      const { teamId, name, providedId, mapping, properties, etag, createTime, updateTime } = userGroup ?? {};
+      expect(seen).toMatchObject({ teamId, name, providedId, mapping, properties, etag, createTime, updateTime });
+      expect(seen).toMatchObject({ tokenCreateTime: userGroup?.tokenCreateTime, importedToken: false });
+      expect([seen?.lastRotationTime, seen?.graceExpireTime]).toEqual([undefined, undefined]);
+      const rotation = { group: { case: "userGroupId", value: userGroupId } as const };
+      await own().groups.rotateUserGroupToken({ ...rotation, previousTokenTtl: { seconds: 3600n } });
+      const { userGroup: after } = await root().lookupUserGroup({ environment: customerOf(server), userGroupId });
+      const rotated = after?.lastRotationTime && timestampDate(after.lastRotationTime).getTime();
+      const until = after?.graceExpireTime && timestampDate(after.graceExpireTime).getTime();
+      expect(Math.abs((until ?? 0) - (rotated ?? 0) - 3_600_000)).toBeLessThan(1000);
+      expect(after?.tokenCreateTime).toEqual(after?.lastRotationTime);
+    });
+
+    it("deletes a group under its etag, and its token is dead", async () => {
+      const userGroupId = newId();
+      const { userGroup } = await own().groups.getUserGroup({ userGroupId });
+      const token = userGroup?.token ?? "";
+      const { userGroup: changed } = await own().groups.updateUserGroup({ userGroupId, name: "N" });
+      const stale = await failureOf(admin().deleteUserGroup({ userGroupId, etag: userGroup?.etag ?? "" }));
+      expect(stale).toEqual({ code: "Aborted", reason: "ETAG_MISMATCH" });
+      expect((await own().viewers.resolveViewer({ token })).name).toBe("N");
+      await admin().deleteUserGroup({ userGroupId, etag: changed?.etag ?? "" });
+      expect(await failureOf(own().viewers.resolveViewer({ token }))).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
+      const again = await own().groups.getUserGroup({ userGroupId });
+      expect(again.newUserGroup).toBe(true);
+      expect(again.userGroup?.teamId).not.toBe(userGroup?.teamId);
+      expect(again.userGroup?.token).not.toBe(token);
+    });
+
+    it("revokes tokens, and GetUserGroup alone hands out the fresh one", async () => {
+      const userGroupId = newId();
+      const { userGroup } = await own().groups.getUserGroup({ userGroupId });
+      const current = { case: "currentToken", value: userGroup?.token ?? "" } as const;
+      const rotated = await own().groups.rotateUserGroupToken({ group: current, previousTokenTtl: { seconds: 60n } });
+      const answer = await admin().revokeUserGroupTokens({
+        userGroupId,
+        requestId: userGroupId.replace(/[^a-z0-9]/g, ""),
+      });
+      for (const token of [current.value, rotated.userGroup?.token ?? ""]) {
+        expect(await failureOf(own().viewers.resolveViewer({ token }))).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
+      }
+      const { userGroup: now } = await own().groups.getUserGroup({ userGroupId });
+      expect((await own().viewers.resolveViewer({ token: now?.token ?? "" })).providedId).toBe(userGroupId);
+      expect(answer.userGroup?.etag).toBe(now?.etag);
+      const text = JSON.stringify(answer, (_, value) => (typeof value === "bigint" ? String(value) : value));
+      for (const token of [current.value, rotated.userGroup?.token, now?.token]) expect(text).not.toContain(token);
+    });
+
+    it("imports groups with their tokens, tells of each, and can be repeated", async () => {
+      const [first, second, third, taken] = [newId(), newId(), newId(), newId()];
+      await own().groups.getUserGroup({ userGroupId: third, name: "other" });
+      const token = newToken();
+      const userGroups = [
+        { providedId: first, name: "A", mapping: { s: "d" }, properties: { p: { q: [1] } }, token },
+        { providedId: second },
+        { providedId: third, name: "given" },
+        { providedId: taken, token: "ugt_cut-off" },
+      ];
+      const outcomes = async (mode?: ImportMode) => {
+        const { results } = await admin().importUserGroups({ userGroups, ...(mode && { mode }) });
+        expect(results.map(({ providedId }) => providedId)).toEqual([first, second, third, taken]);
+        expect(results[3]?.failure).toMatchObject({ code: 3, reason: "TOKEN_NOT_IMPORTABLE" });
+        expect(results[3]?.failure?.message).not.toContain("ugt_cut-off");
+        const [third_] = results.slice(2);
+        if (third_?.failure) expect(third_.failure).toMatchObject({ code: 6, reason: "USER_GROUP_EXISTS" });
+        return results.map(({ outcome }) => outcome);
+      };
+      const { CREATED, UNCHANGED, UPDATED, FAILED } = Outcome;
+      expect(await outcomes()).toEqual([CREATED, CREATED, FAILED, FAILED]);
+      expect(await outcomes(ImportMode.CREATE_ONLY)).toEqual([UNCHANGED, UNCHANGED, FAILED, FAILED]);
+      expect(await outcomes(ImportMode.UPSERT)).toEqual([UNCHANGED, UNCHANGED, UPDATED, FAILED]);
+      expect(await outcomes(ImportMode.UPSERT)).toEqual([UNCHANGED, UNCHANGED, UNCHANGED, FAILED]);
+
+      const { userGroup } = await own().groups.getUserGroup({ userGroupId: first });
+      expect(userGroup).toMatchObject({ name: "A", mapping: { s: "d" }, properties: { p: { q: [1] } }, token });
+      expect((await own().viewers.resolveViewer({ token })).providedId).toBe(first);
+      expect((await own().groups.getUserGroup({ userGroupId: second })).userGroup?.name).toBe(second);
+      expect((await admin().lookupUserGroup({ userGroupId: first })).userGroup?.importedToken).toBe(true);
+      const rotated = await own().groups.rotateUserGroupToken({ group: { case: "currentToken", value: token } });
+      expect(await failureOf(own().viewers.resolveViewer({ token }))).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
+      expect(await outcomes(ImportMode.UPSERT)).toEqual([UNCHANGED, UNCHANGED, UNCHANGED, FAILED]);
+      expect((await own().groups.getUserGroup({ userGroupId: first })).userGroup?.token).toBe(rotated.userGroup?.token);
+    });
+
+    it("lists and exports pages with every group once", async () => {
+      const prefix = `${newId()}:`;
+      const ids = Array.from({ length: 25 }, (_, i) => `${prefix}${String.fromCodePoint(0x1f300 + i)}`);
+      await admin().importUserGroups({
+        userGroups: ids.map((providedId) => ({ providedId, mapping: { s: providedId } })),
+      });
+      const listed = await allPages(async (page) => {
+        const { userGroups, nextPageToken } = await admin().listUserGroups({ providedIdPrefix: prefix, ...page });
+        return { items: userGroups, nextPageToken };
+      });
+      expect(listed.map(({ providedId }) => providedId)).toEqual(ids);
+      for (const { mapping, name, providedId } of listed) expect([mapping, name]).toEqual([{}, providedId]);
+      const exported = await allPages(async (page) => {
+        const { userGroups, nextPageToken } = await admin().exportUserGroups({ providedIdPrefix: prefix, ...page });
+        return { items: userGroups, nextPageToken };
+      });
+      expect(exported.map(({ mapping, token }) => [mapping, token])).toEqual(ids.map((id) => [{ s: id }, ""]));
+      expect(exported[0]?.apiEnvironmentTag).toBe(ApiEnvironmentTag.CUSTOMER);
+    });
+
+    it("exports tokens to root alone, and says so in the audit trail", async () => {
+      const userGroupId = newId();
+      const { userGroup } = await own().groups.getUserGroup({ userGroupId });
+      const request = { includeTokens: true, providedIdPrefix: userGroupId };
+      const denied = { code: "PermissionDenied", reason: "ROLE_TOO_LOW" };
+      expect(await failureOf(admin().exportUserGroups(request))).toEqual(denied);
+      const environment = customerOf(server);
+      const exports = async () => {
+        const { auditEvents } = await root().listAuditEvents({
+          environment,
+          method: "ExportUserGroups",
+          pageSize: 1000,
+        });
+        return auditEvents;
+      };
+      const before = (await exports()).length;
+      const without = await root().exportUserGroups({ environment, ...request, includeTokens: false });
+      expect(without.userGroups.map(({ token }) => token)).toEqual([""]);
+      expect(await exports()).toHaveLength(before);
+      const { userGroups } = await root().exportUserGroups({ environment, ...request });
+      expect(userGroups.map(({ token }) => token)).toEqual([userGroup?.token]);
+      const events = await exports();
+      expect(events).toHaveLength(before + 1);
+      expect(events[0]).toMatchObject({ actorId: "root", changedFields: ["token"] });
+    });
+  });
+
+  it("acts on the environment of the API token, which another one does not reach", async () => {
+    const userGroupId = newId();
+    await grpcClients(server).groups.getUserGroup({ userGroupId });
+    const admin = adminOf(server.url, adminToken);
+    const other = { name: server.environment, tag: ApiEnvironmentTag.TESTING };
+    const foreign = { code: "PermissionDenied", reason: "OTHER_ENVIRONMENT" };
+    const root = adminOf(server.url);
+    const unnamed = { code: "InvalidArgument", reason: "VALIDATION_FAILED" };
+    const missing = { code: "NotFound", reason: "ENVIRONMENT_NOT_FOUND" };
+    const none = { name: "no-such-environment" };
+    for (const call of calls(userGroupId)) {
+      expect(await failureOf(call(admin, other))).toEqual(foreign);
+      expect(await failureOf(call(root, undefined))).toEqual(unnamed);
+      expect(await failureOf(call(root, none))).toEqual(missing);
+    }
+    expect((await root.lookupUserGroup({ environment: customerOf(server), userGroupId })).userGroup?.name).toBe(
+      userGroupId,
+    );
+    expect((await failureOf(root.lookupUserGroup({ environment: other, userGroupId }))).reason).toBe(
+      "USER_GROUP_NOT_FOUND",
+    );
+  });
+
+  it("writes an event for each group that changes, with the names of what changed, and none for what does not", async () => {
+    const admin = adminOf(server.url, adminToken);
+    const [a, b] = [newId(), newId()];
+    const token = newToken();
+    const userGroups = [{ providedId: a, token, properties: { p: 1 } }, { providedId: b }];
+    for (let i = 0; i < 2; i++) await admin.importUserGroups({ userGroups });
+    await admin.importUserGroups({
+      userGroups: [{ providedId: a, name: "N", token: newToken() }],
+      mode: ImportMode.UPSERT,
+    });
+    for (let i = 0; i < 2; i++) await admin.revokeUserGroupTokens({ userGroupId: a, requestId: `r${lastId}` });
+    await admin.deleteUserGroup({ userGroupId: a });
+    await failureOf(admin.deleteUserGroup({ userGroupId: a }));
+    const eventsOf = async (userGroupId: string) => {
+      const { auditEvents } = await admin.listAuditEvents({ userGroupId });
+      return auditEvents.map(({ method, changedFields }) => [method, [...changedFields].sort().join(",")]).reverse();
+    };
+    expect(await eventsOf(a)).toEqual([
+      ["ImportUserGroups", "mapping,name,properties,token"],
+      ["ImportUserGroups", "name,properties,token"],
+      ["RevokeUserGroupTokens", "token"],
+      ["DeleteUserGroup", ""],
+    ]);
+    expect(await eventsOf(b)).toEqual([["ImportUserGroups", "mapping,name,token"]]);
+  });
+
+  it("tells no log of a token", () => {
+    expect(server.output()).not.toContain("other-system.");
+    expect(server.output()).not.toMatch(/ug[tk]_[0-9A-Za-z]{8}/);
+    expect(server.log().some(({ method }) => String(method).endsWith("/ImportUserGroups"))).toBe(true);
+  });
+});
+
+/** Every method, called by an admin for an environment. */
+function calls(userGroupId: string) {
+  type Admin = Client<typeof AdminService>;
+  const of = (call: (admin: Admin, request: object) => Promise<unknown>) => (admin: Admin, environment?: object) =>
+    call(admin, environment ? { environment } : {});
+  return [
+    of((admin, request) => admin.listUserGroups(request)),
+    of((admin, request) => admin.lookupUserGroup({ ...request, userGroupId })),
+    of((admin, request) => admin.deleteUserGroup({ ...request, userGroupId })),
+    of((admin, request) => admin.revokeUserGroupTokens({ ...request, userGroupId })),
+    of((admin, request) => admin.importUserGroups({ ...request, userGroups: [{ providedId: userGroupId }] })),
+    of((admin, request) => admin.exportUserGroups(request)),
+  ];
+}
+
+async function allPages<T>(
+  read: (page: { pageSize: number; pageToken: string }) => Promise<{ items: T[]; nextPageToken: string }>,
+): Promise<T[]> {
+  const all: T[] = [];
+  let pageToken = "";
+  do {
+    const page = await read({ pageSize: 4, pageToken });
+    expect(page.items.length).toBeLessThanOrEqual(4);
+    all.push(...page.items);
+    pageToken = page.nextPageToken;
+  } while (pageToken !== "");
+  return all;
+}

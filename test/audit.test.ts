@@ -1,0 +1,275 @@
+import { timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { createClient } from "@connectrpc/connect";
+import { describe, expect, it } from "vitest";
+import { AdminService } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
+import type { AuditEvent } from "../gen/usergroup/admin/v1/audit_event_pb.ts";
+import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
+import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
+import { ADMIN_ENV, ADMIN_PROTOCOLS, adminOf, bearer, customerOf, issueToken, presenting } from "./support/admin.ts";
+import { openTransport } from "./support/clients/connect.ts";
+import { CLIENTS } from "./support/clients.ts";
+import { newId } from "./support/matrix.ts";
+import { forSuite, newServer, redisUrl, suiteServer } from "./support/opened.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
+import { RUNTIMES, type TestServer } from "./support/server.ts";
+
+const PLACES = RUNTIMES.flatMap((runtime) => [
+  { runtime, store: "embedded store", url: undefined, isThere: true },
+  { runtime, store: "real Redis", url: redisUrl, isThere: redisUrl !== undefined },
+]).filter(({ isThere }) => isThere);
+
+const newName = () => `e${crypto.randomUUID().slice(0, 8)}`;
+
+/** Every event of an environment that a filter lets through, from all pages. */
+async function eventsOf(server: Pick<TestServer, "url" | "environment">, filter: object = {}): Promise<AuditEvent[]> {
+  const found: AuditEvent[] = [];
+  let pageToken = "";
+  do {
+    const request = { environment: customerOf(server), ...filter, pageToken };
+    const page = await adminOf(server.url).listAuditEvents(request);
+    found.push(...page.auditEvents);
+    pageToken = page.nextPageToken;
+  } while (pageToken !== "");
+  return found;
+}
+
+/** What an event of a request has, whatever its time and id. */
+const plain = ({ $typeName, id, createTime, ...rest }: AuditEvent) => rest;
+
+const STATIC = { actorId: "static-1", actorDisplayName: "entry 1 of API_TOKENS", role: "manage" };
+const ROOT = { actorId: "root", actorDisplayName: "root", role: "root" };
+
+describe.each(PLACES)("the audit trail on $runtime, $store", ({ runtime, url }) => {
+  const server = suiteServer({ runtime, redisUrl: url, env: ADMIN_ENV });
+
+  it.each(CLIENTS)("names who made each change by $name, and by which request", async ({ open }) => {
+    const client = open(server.url);
+    try {
+      const headers = bearer(server.tokens.customer);
+      const userGroupId = newId();
+      const before = Date.now();
+      const made = await client.getUserGroup({ userGroupId, properties: { secret: "one" } }, headers);
+      const again = await client.getUserGroup({ userGroupId, name: "x" }, headers);
+      expect(again.newUserGroup).toBe(false);
+      const given = { userGroupId, name: "secret two", mapping: { secret: "three" } };
+      const updated = await client.updateUserGroup(given, headers);
+      const own = { ...headers, "x-request-id": `own-${crypto.randomUUID()}` };
+      const rotated = await client.rotateUserGroupToken({ currentToken: made.group.token }, own);
+      const events = await eventsOf(server, { userGroupId });
+      const common = { ...STATIC, userGroupId, apiTokenId: "", peerAddress: "127.0.0.1" };
+      expect(events.map(plain)).toEqual([
+        { ...common, method: "RotateUserGroupToken", changedFields: ["token"], requestId: own["x-request-id"] },
+        { ...common, method: "UpdateUserGroup", changedFields: ["name", "mapping"], requestId: updated.requestId },
+        {
+          ...common,
+          method: "GetUserGroup",
+          changedFields: ["name", "mapping", "properties", "token"],
+          requestId: made.requestId,
+        },
+      ]);
+      for (const { createTime } of events) {
+        const time = createTime ? timestampDate(createTime).getTime() : 0;
+        expect(Math.abs(time - before)).toBeLessThan(60_000);
+      }
+      const text = JSON.stringify(events.map(plain));
+      for (const secret of ["secret", made.group.token, rotated.group.token]) expect(text).not.toContain(secret);
+    } finally {
+      client.close();
+    }
+  });
+
+  it("names issued API tokens by id and name, also those that have ended", async () => {
+    const { token, id } = await issueToken(server, "manage");
+    const userGroupId = newId();
+    await grpcClients(server, token).groups.getUserGroup({ userGroupId });
+    await adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId: id });
+    const actor = { actorId: id, actorDisplayName: "of role manage", role: "manage" };
+    expect(await eventsOf(server, { userGroupId })).toMatchObject([{ ...actor, method: "GetUserGroup" }]);
+    expect(await eventsOf(server, { actorId: id })).toMatchObject([{ userGroupId }]);
+  });
+
+  describe.each(ADMIN_PROTOCOLS)("over %s", (_name, options) => {
+    const opened = forSuite(
+      () => openTransport(server.url, options),
+      ({ close }) => close(),
+    );
+    const admin = (token: string) => createClient(AdminService, presenting(opened.transport, token));
+
+    it("has what is done to environments and API tokens", async () => {
+      const environment = { name: newName(), tag: ApiEnvironmentTag.TESTING };
+      const root = admin(ADMIN_ENV.ADMIN_TOKEN);
+      const call = (requestId: string) => ({ headers: { "x-request-id": requestId } });
+      await root.createEnvironment({ environment, partitions: 3 }, call("r1"));
+      const values = { displayName: "secret name", role: Role.ADMIN };
+      const { apiToken, token } = await root.createApiToken({ environment, ...values }, call("r2"));
+      const id = apiToken?.id ?? "";
+      const other = await admin(token).createApiToken({ displayName: "other", role: Role.READ }, call("r3"));
+      await admin(token).revokeApiToken({ apiTokenId: other.apiToken?.id ?? "" }, call("r4"));
+      await failureOf(admin(token).revokeApiToken({ apiTokenId: other.apiToken?.id ?? "" }));
+      await failureOf(root.createEnvironment({ environment }));
+      const { auditEvents, nextPageToken } = await admin(token).listAuditEvents({});
+      expect(nextPageToken).toBe("");
+      const common = { userGroupId: "", changedFields: [], peerAddress: "127.0.0.1" };
+      const own = { ...common, actorId: id, actorDisplayName: "secret name", role: "admin" };
+      expect(auditEvents.map(plain)).toEqual([
+        { ...own, method: "RevokeApiToken", apiTokenId: other.apiToken?.id, requestId: "r4" },
+        { ...own, method: "CreateApiToken", apiTokenId: other.apiToken?.id, requestId: "r3" },
+        { ...common, ...ROOT, method: "CreateApiToken", apiTokenId: id, requestId: "r2" },
+        { ...common, ...ROOT, method: "CreateEnvironment", apiTokenId: "", requestId: "r1" },
+      ]);
+      expect((await root.listAuditEvents({ environment })).auditEvents).toEqual(auditEvents);
+      expect(JSON.stringify(auditEvents.map(plain))).not.toContain(token.slice(4, 20));
+    });
+  });
+
+  it("has the environments of API_TOKENS, which the service makes at its start", async () => {
+    const made = await eventsOf(server, { actorId: "service" });
+    expect(made.map(plain)).toMatchObject([
+      { method: "CreateEnvironment", role: "service", requestId: "", peerAddress: "", userGroupId: "", apiTokenId: "" },
+    ]);
+  });
+
+  it("has one event of a rotation that is asked for again under its request id, and of its winner", async () => {
+    const { groups } = grpcClients(server);
+    const userGroupId = newId();
+    const { userGroup } = await groups.getUserGroup({ userGroupId });
+    const request = {
+      group: { case: "currentToken", value: userGroup?.token ?? "" },
+      requestId: crypto.randomUUID(),
+    } as const;
+    const answers = await Promise.all(Array.from({ length: 5 }, () => groups.rotateUserGroupToken(request)));
+    expect(new Set(answers.map((answer) => answer.userGroup?.token)).size).toBe(1);
+    const group = { case: "currentToken", value: answers[0]?.userGroup?.token ?? "" } as const;
+    const tries = Array.from({ length: 5 }, () => groups.rotateUserGroupToken({ group }));
+    expect((await Promise.allSettled(tries)).filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+    await groups.updateUserGroup({ userGroupId });
+    await failureOf(groups.updateUserGroup({ userGroupId, name: "x", etag: userGroup?.etag ?? "" }));
+    const methods = (await eventsOf(server, { userGroupId })).map(({ method }) => method);
+    expect(methods).toEqual(["RotateUserGroupToken", "RotateUserGroupToken", "GetUserGroup"]);
+  });
+
+  it("holds no token that a caller sends for a request id", async () => {
+    const tokens = [newUserGroupToken(0), newApiToken(), server.tokens.customer];
+    const { groups } = grpcClients(server);
+    const userGroupId = newId();
+    for (const token of tokens) {
+      await groups
+        .updateUserGroup({ userGroupId, name: "x" }, { headers: { "x-request-id": `a${token}b` } })
+        .catch(() => groups.getUserGroup({ userGroupId }, { headers: { "x-request-id": `a${token}b` } }));
+    }
+    const events = await eventsOf(server, { userGroupId });
+    expect(events).toHaveLength(3);
+    for (const { requestId } of events) expect(requestId).toMatch(/^a.*\[redacted\]/);
+    for (const token of tokens) expect(JSON.stringify(events.map(plain))).not.toContain(token);
+  });
+
+  it("is filtered by group, caller, RPC and time", async () => {
+    const { token, id } = await issueToken(server, "manage");
+    const { groups } = grpcClients(server, token);
+    const ids = Array.from({ length: 6 }, newId);
+    for (const userGroupId of ids) await groups.getUserGroup({ userGroupId });
+    const all = await eventsOf(server, { actorId: id });
+    expect(all.map(({ userGroupId }) => userGroupId).sort()).toEqual([...ids].sort());
+    const at = (event: AuditEvent | undefined) => (event?.createTime ? timestampDate(event.createTime).getTime() : 0);
+    const middle = at(all[3]);
+    const early = await eventsOf(server, { actorId: id, endTime: timestampFromMs(middle) });
+    const late = await eventsOf(server, { actorId: id, startTime: timestampFromMs(middle) });
+    expect([...late, ...early]).toEqual(all);
+    expect(early).toEqual(all.filter((event) => at(event) < middle));
+    const none = { actorId: id, startTime: timestampFromMs(middle), endTime: timestampFromMs(middle) };
+    expect(await eventsOf(server, none)).toEqual([]);
+    expect(await eventsOf(server, { actorId: id, method: "GetUserGroup" })).toEqual(all);
+    expect(await eventsOf(server, { actorId: id, method: "UpdateUserGroup" })).toEqual([]);
+    expect(await eventsOf(server, { userGroupId: ids[0] })).toEqual(all.filter((one) => one.userGroupId === ids[0]));
+  });
+
+  it("gives pages that have each event once while others come", async () => {
+    const { groups } = grpcClients(server);
+    const { token, id } = await issueToken(server, "manage");
+    const mine = grpcClients(server, token).groups;
+    const ids = Array.from({ length: 40 }, newId);
+    await Promise.all(ids.map((userGroupId) => mine.getUserGroup({ userGroupId })));
+    const before = (await eventsOf(server)).map((event) => event.id);
+    const seen: string[] = [];
+    let pageToken = "";
+    let pages = 0;
+    do {
+      const request = { environment: customerOf(server), pageSize: 7, pageToken };
+      const { auditEvents, nextPageToken } = await adminOf(server.url).listAuditEvents(request);
+      expect(auditEvents.length).toBeLessThanOrEqual(7);
+      seen.push(...auditEvents.map((event) => event.id));
+      pageToken = nextPageToken;
+      pages++;
+      await Promise.all(
+        ids.slice(0, 5).map((userGroupId) => groups.updateUserGroup({ userGroupId, name: `${pages}` })),
+      );
+    } while (pageToken !== "");
+    expect(pages).toBeGreaterThan(5);
+    const known = new Set(before);
+    expect(seen.filter((one) => known.has(one))).toEqual(before);
+    expect((await eventsOf(server, { actorId: id })).length).toBe(40);
+  });
+
+  it("is shown to admins, each that of its own environment", async () => {
+    const { token } = await issueToken(server, "admin");
+    const own = adminOf(server.url, token);
+    const { auditEvents } = await own.listAuditEvents({ pageSize: 1 });
+    expect(auditEvents.length).toBe(1);
+    const other = { name: server.environment, tag: ApiEnvironmentTag.TESTING };
+    const foreign = { code: "PermissionDenied", reason: "OTHER_ENVIRONMENT" };
+    expect(await failureOf(own.listAuditEvents({ environment: other }))).toEqual(foreign);
+    const unnamed = { code: "InvalidArgument", reason: "VALIDATION_FAILED" };
+    expect(await failureOf(adminOf(server.url).listAuditEvents({}))).toEqual(unnamed);
+    const { groups } = grpcClients(server, server.tokens.testing);
+    const userGroupId = newId();
+    await groups.getUserGroup({ userGroupId });
+    expect(await eventsOf(server, { userGroupId })).toEqual([]);
+    expect((await adminOf(server.url).listAuditEvents({ environment: other, userGroupId })).auditEvents).toHaveLength(
+      1,
+    );
+  });
+});
+
+describe.runIf(redisUrl !== undefined)("the audit trail of several workers", () => {
+  it("has one event of every change that was acknowledged, whoever else wanted it", async () => {
+    const first = await newServer({ redisUrl, env: ADMIN_ENV });
+    const second = await newServer({ redisUrl, env: ADMIN_ENV, like: first, runtime: "deno" });
+    const clients = [grpcClients(first), grpcClients(second)];
+    const ids = Array.from({ length: 5 }, newId);
+    const acknowledged: string[] = [];
+    const call = async (i: number) => {
+      const { groups } = clients[i % 2] as (typeof clients)[number];
+      const userGroupId = ids[i % 5] as string;
+      const requestId = crypto.randomUUID();
+      const headers = { "x-request-id": requestId };
+      const { newUserGroup, userGroup } = await groups.getUserGroup({ userGroupId }, { headers });
+      if (newUserGroup) acknowledged.push(requestId);
+      const update = crypto.randomUUID();
+      await groups.updateUserGroup({ userGroupId, name: `${i}` }, { headers: { "x-request-id": update } });
+      acknowledged.push(update);
+      const rotation = crypto.randomUUID();
+      const group = { case: "currentToken", value: userGroup?.token ?? "" } as const;
+      const won = groups.rotateUserGroupToken({ group }, { headers: { "x-request-id": rotation } });
+      await won.then(
+        () => acknowledged.push(rotation),
+        (error: unknown) => expect(String(error)).toContain("not_found"),
+      );
+    };
+    await Promise.all(Array.from({ length: 100 }, (_, i) => call(i)));
+    const events = await eventsOf(second);
+    const own = events.filter(({ userGroupId }) => ids.includes(userGroupId));
+    expect(own.map(({ requestId }) => requestId).sort()).toEqual(acknowledged.sort());
+    expect(acknowledged.length).toBeGreaterThan(105);
+  });
+
+  it("names the address of a caller of `deno serve`", async () => {
+    const server = await newServer({ redisUrl, env: ADMIN_ENV, runtime: "deno-serve" });
+    const userGroupId = newId();
+    const headers = { ...bearer(server.tokens.customer), "content-type": "application/json" };
+    const path = "/usergroup.v1.UserGroupService/GetUserGroup";
+    const answer = await fetch(server.url + path, { method: "POST", headers, body: JSON.stringify({ userGroupId }) });
+    expect(answer.status).toBe(200);
+    expect(await eventsOf(server, { userGroupId })).toMatchObject([{ peerAddress: "127.0.0.1" }]);
+  });
+});

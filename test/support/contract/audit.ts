@@ -1,0 +1,364 @@
+import { describe, expect, it, vi } from "vitest";
+import type { AuditEvent, AuditFilter, ChangeBy } from "../../../src/domain/audit.ts";
+import type { Environment } from "../../../src/domain/environment.ts";
+import {
+  ApiTokenNotFound,
+  EnvironmentExists,
+  EnvironmentNotFound,
+  EtagMismatch,
+  InvalidPageToken,
+  RecordUnreadable,
+  RequestIdReused,
+  TokenNotFound,
+  UserGroupNotFound,
+} from "../../../src/domain/errors.ts";
+import { Audit } from "../../../src/store/audit.ts";
+import { RedisAuditTrail } from "../../../src/store/audit-trail.ts";
+import { auditKey, environmentAuditKey } from "../../../src/store/keys.ts";
+import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
+import { waitFor } from "../wait.ts";
+import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
+
+const OTHER: ChangeBy = { ...BY, actorId: "other", actorName: "Änother {name}", role: "admin", peer: "2001:db8::1" };
+
+const FIRST = { after: "", size: 1000 };
+
+/** The audit trail. @param streams whether events are in a stream of Redis */
+export function auditContract(context: ContractContext, { streams }: { streams: boolean }): void {
+  const { store, clients, redis } = context;
+  const client = (worker = 0) => {
+    const found = clients()[worker % clients().length];
+    if (!found) throw new Error("no connection is open");
+    return found;
+  };
+  const trail = ({ worker = 0, audit = AUDIT } = {}) => new RedisAuditTrail(client(worker), audit);
+  const list = async (environment: Environment, filter: AuditFilter = {}) =>
+    (await trail({ worker: 1 }).list(environment, filter, FIRST)).items;
+  /** All pages of so many events at most. */
+  const pages = async (environment: Environment, size: number, filter: AuditFilter = {}, between = async () => {}) => {
+    const found: AuditEvent[] = [];
+    for (let after: string | undefined = ""; after !== undefined; ) {
+      const page = await trail().list(environment, filter, { after, size });
+      expect(page.items.length).toBeLessThanOrEqual(size);
+      found.push(...page.items);
+      after = page.next;
+      await between();
+    }
+    return found;
+  };
+  const idsOf = (events: readonly AuditEvent[]) => events.map(({ id }) => id);
+
+  describe("the audit trail", () => {
+    it("has one event of every change of a group: who, how, and the names of fields", async () => {
+      const environment = newEnvironment({ tag: "Customer" });
+      const { group } = await store().getOrCreate(environment, newGroup("a", { properties: { p: 1 } }), BY);
+      await store().update(environment, "a", { name: "secret name", properties: null }, "", OTHER);
+      await store().update(environment, "a", { mapping: { secret: "mapping" } });
+      const { token } = await store().rotate(environment, byToken(group.token), OTHER);
+      await store().rotate(environment, byId("a", { graceMs: 60_000 }));
+      await store().getOrCreate(environment, newGroup("b"));
+      const events = await list(environment);
+      const ofA = { ...BY, userGroupId: "a", apiTokenId: undefined };
+      expect(events.map(({ id, time, ...rest }) => rest).filter(({ userGroupId }) => userGroupId === "a")).toEqual([
+        { ...ofA, changedFields: ["token"] },
+        { ...ofA, ...OTHER, changedFields: ["token"] },
+        { ...ofA, changedFields: ["mapping"] },
+        { ...ofA, ...OTHER, changedFields: ["name", "properties"] },
+        { ...ofA, changedFields: ["name", "mapping", "properties", "token"] },
+      ]);
+      const ofB = events.filter(({ userGroupId }) => userGroupId === "b");
+      expect(ofB).toMatchObject([{ ...BY, changedFields: ["name", "mapping", "token"] }]);
+      expect(events).toHaveLength(6);
+      for (const { time } of events) expect(Math.abs(time - Date.now())).toBeLessThan(60_000);
+      for (const text of ["secret", group.token, token]) expect(JSON.stringify(events)).not.toContain(text);
+    });
+
+    it("has none of what changes nothing", async () => {
+      const environment = newEnvironment();
+      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const rotated = await store().rotate(environment, byToken(group.token, { requestId: "r" }));
+      const before = await list(environment);
+      expect(before).toHaveLength(2);
+      for (const worker of [0, 1]) {
+        const { getOrCreate, ...own } = { getOrCreate: newGroup("a", { name: "Other" }), worker };
+        expect((await store(own).getOrCreate(environment, getOrCreate)).created).toBe(false);
+        expect(await store(own).rotate(environment, byToken(group.token, { requestId: "r" }))).toEqual(rotated);
+      }
+      await store().update(environment, "a", {});
+      await fails(store().update(environment, "a", { name: "x" }, group.etag), EtagMismatch);
+      await fails(store().update(environment, "none", { name: "x" }), UserGroupNotFound);
+      await fails(store().rotate(environment, byToken(group.token)), TokenNotFound);
+      await fails(store().rotate(environment, byId("none")), UserGroupNotFound);
+      await fails(store().rotate(environment, byId("a", { requestId: "r" })), RequestIdReused);
+      await store().resolve(environment, rotated.token);
+      await store().get(environment, "a");
+      expect(await list(environment)).toEqual(before);
+    });
+
+    it("has one event of every change, however many callers make them at once", async () => {
+      const environment = newEnvironment({ partitions: 2 });
+      const by = (i: number): ChangeBy => ({ ...BY, requestId: `request ${i}` });
+      const made = await Promise.all(
+        Array.from({ length: 20 }, (_, i) =>
+          store({ worker: i })
+            .getOrCreate(environment, newGroup(`${i % 5}`), by(i))
+            .then(({ created }) => created && i),
+        ),
+      );
+      const { group } = await store().getOrCreate(environment, newGroup("0"));
+      const updates = Array.from({ length: 100 }, (_, i) =>
+        store({ worker: i }).update(environment, `${i % 5}`, { name: `${i}` }, "", by(100 + i)),
+      );
+      const rotations = await Promise.allSettled(
+        Array.from({ length: 20 }, (_, i) =>
+          store({ worker: i }).rotate(environment, byToken(group.token), by(200 + i)),
+        ),
+      );
+      await Promise.all(updates);
+      const won = rotations.flatMap(({ status }, i) => (status === "fulfilled" ? [200 + i] : []));
+      expect(won).toHaveLength(1);
+      const creations = made.filter((i) => i !== false);
+      expect(creations).toHaveLength(5);
+      const acknowledged = [...creations, ...updates.map((_, i) => 100 + i), ...won].map((i) => `request ${i}`);
+      expect((await list(environment)).map(({ requestId }) => requestId).sort()).toEqual(acknowledged.sort());
+    });
+
+    it("has one event of what changes the environment and its API tokens", async () => {
+      const { name } = newEnvironment();
+      const named = { name, tag: "Testing" as const, partitions: 2 };
+      const environments = new TestEnvironments(client());
+      const tokens = new TestApiTokens(client());
+      const values = { displayName: "secret display name", role: "read", expireTime: undefined, creator: "x" } as const;
+      await fails(tokens.create(named, values), EnvironmentNotFound);
+      const tries = Array.from({ length: 4 }, (_, i) => new TestEnvironments(client(i)).create(named, OTHER));
+      expect((await Promise.allSettled(tries)).filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+      await fails(environments.create(named), EnvironmentExists);
+      const environment = await environments.ensureEnvironment(named);
+      const { apiToken, token } = await tokens.create(environment, values);
+      const revocations = [0, 1, 2].map((worker) =>
+        new TestApiTokens(client(worker)).revoke(environment, apiToken.id, OTHER),
+      );
+      expect((await Promise.allSettled(revocations)).filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+      await fails(tokens.revoke(environment, apiToken.id), ApiTokenNotFound);
+      await trail().record(environment, ["token", "mapping"], BY);
+      const events = await list(environment);
+      const none = { userGroupId: undefined, apiTokenId: undefined, changedFields: [] };
+      expect(events.map(({ id, time, ...rest }) => rest)).toEqual([
+        { ...BY, ...none, changedFields: ["token", "mapping"] },
+        { ...OTHER, ...none, apiTokenId: apiToken.id },
+        { ...BY, ...none, apiTokenId: apiToken.id },
+        { ...OTHER, ...none },
+      ]);
+      for (const text of ["secret", token.slice(4, 20)]) expect(JSON.stringify(events)).not.toContain(text);
+    });
+
+    it("is in the order of its events, whatever their partitions, and each is on one page", async () => {
+      const environment = newEnvironment({ partitions: 7 });
+      const ids = Array.from({ length: 60 }, (_, i) => `group ${i}`);
+      await Promise.all(ids.map((id, worker) => store({ worker }).getOrCreate(environment, newGroup(id))));
+      await trail().record(environment, [], BY);
+      for (const id of ids.slice(0, 20)) await store().update(environment, id, { name: "x" });
+      const all = await list(environment);
+      expect(all).toHaveLength(81);
+      expect(new Set(idsOf(all)).size).toBe(81);
+      expect(all.map(({ time }) => time)).toEqual(all.map(({ time }) => time).sort((a, b) => b - a));
+      // One by one they were made, one by one they are listed: within a millisecond the order may be another.
+      const updated = all.filter(({ changedFields }) => changedFields[0] === "name" && changedFields.length === 1);
+      expect(updated.map(({ userGroupId }) => userGroupId).sort()).toEqual(ids.slice(0, 20).sort());
+      for (const size of [1, 4, 33, 81, 82]) expect(idsOf(await pages(environment, size))).toEqual(idsOf(all));
+    });
+
+    it("gives each event that was there exactly once while others come", async () => {
+      const environment = newEnvironment({ partitions: 5 });
+      const ids = Array.from({ length: 40 }, (_, i) => `group ${i}`);
+      for (const id of ids) await store().getOrCreate(environment, newGroup(id));
+      // A partition with many more than the others has further pages behind theirs.
+      for (let i = 0; i < 60; i++) await store().update(environment, "group 0", { name: `${i}` });
+      const before = idsOf(await list(environment));
+      let i = 0;
+      const between = async () => {
+        i++;
+        await Promise.all(ids.map((id) => store({ worker: i }).update(environment, id, { name: `later ${i}` })));
+      };
+      for (const size of [7, 30]) {
+        const known = new Set(before);
+        const seen = idsOf(await pages(environment, size, {}, between)).filter((id) => known.has(id));
+        expect(seen).toEqual(before);
+      }
+      expect(i).toBeGreaterThan(6);
+    });
+
+    it("is filtered by group, caller, method and time, and by all of them", async () => {
+      const environment = newEnvironment({ partitions: 3 });
+      for (const id of ["a", "b"]) await store().getOrCreate(environment, newGroup(id));
+      for (let i = 0; i < 20; i++) {
+        await store().update(environment, "a", { name: `${i}` }, "", { ...BY, method: "UpdateUserGroup" });
+      }
+      const [last] = await list(environment);
+      await waitFor("the clock moves on", () => Date.now() > (last?.time ?? 0) + 1);
+      await store().update(environment, "b", { name: "b" }, "", { ...OTHER, method: "UpdateUserGroup" });
+      await store().update(environment, "a", { name: "x" }, "", OTHER);
+      await trail().record(environment, [], OTHER);
+      const all = await list(environment);
+      expect(all).toHaveLength(25);
+      const from = Math.min(...all.filter(({ actorId }) => actorId === "other").map(({ time }) => time));
+      const filters: readonly (readonly [AuditFilter, number])[] = [
+        [{ userGroupId: "a" }, 22],
+        [{ userGroupId: "b" }, 2],
+        [{ userGroupId: "none" }, 0],
+        [{ actorId: OTHER.actorId }, 3],
+        [{ actorId: "none" }, 0],
+        [{ method: "UpdateUserGroup" }, 21],
+        [{ from }, 3],
+        [{ before: from }, 22],
+        [{ from, before: from }, 0],
+        [{ before: 0 }, 0],
+        [{ userGroupId: "a", from }, 1],
+        [{ actorId: OTHER.actorId, method: "UpdateUserGroup", from, before: Date.now() + 60_000, userGroupId: "b" }, 1],
+      ];
+      for (const [filter, count] of filters) {
+        const wanted = all.filter(
+          (event) =>
+            (filter.userGroupId ?? event.userGroupId) === event.userGroupId &&
+            (filter.actorId ?? event.actorId) === event.actorId &&
+            (filter.method ?? event.method) === event.method &&
+            event.time >= (filter.from ?? 0) &&
+            event.time < (filter.before ?? Number.POSITIVE_INFINITY),
+        );
+        expect(wanted, JSON.stringify(filter)).toHaveLength(count);
+        expect(await list(environment, filter)).toEqual(wanted);
+        for (const size of [1, 5]) expect(await pages(environment, size, filter)).toEqual(wanted);
+      }
+    });
+
+    it("asks each partition once for a page, and only that of the group", async () => {
+      const environment = newEnvironment({ partitions: 9 });
+      for (let i = 0; i < 40; i++) await store().getOrCreate(environment, newGroup(`group ${i}`));
+      const run = vi.spyOn(client(), "run");
+      try {
+        const asked = async (filter: AuditFilter, after = "") => {
+          run.mockClear();
+          const { next } = await trail().list(environment, filter, { after, size: 3 });
+          return { next, keys: run.mock.calls.map(([, key]) => key) };
+        };
+        const first = await asked({});
+        expect(first.next).toBeDefined();
+        for (const { keys } of [first, await asked({}, first.next), await asked({ actorId: BY.actorId })]) {
+          expect(keys).toHaveLength(10);
+          expect(new Set(keys).size).toBe(10);
+        }
+        const ofGroup = await asked({ userGroupId: "group 1" });
+        expect(ofGroup.keys).toEqual([auditKey(keysOf(environment, "group 1").prefix)]);
+      } finally {
+        run.mockRestore();
+      }
+    });
+
+    it("takes no page token that it did not give", async () => {
+      const environment = newEnvironment();
+      for (const after of ["x", "1", "1-1", "1-1.", "-1-1.0", "1-1.1 ", "1-1.99999", "1".repeat(16).concat("-1.1")]) {
+        await fails(trail().list(environment, {}, { after, size: 1 }), InvalidPageToken);
+      }
+    });
+
+    it("keeps so many events of a partition, the newest", async () => {
+      // So many partitions that each has the least that there is.
+      const environment = newEnvironment({ partitions: 3844 });
+      await store().getOrCreate(environment, newGroup("a"));
+      for (let i = 0; i < 12; i++) {
+        const updates = Array.from({ length: 100 }, (_, j) => store().update(environment, "a", { name: `${i} ${j}` }));
+        await Promise.all(updates);
+      }
+      await store().update(environment, "a", { mapping: {} });
+      const kept = await pages(environment, 1000, { userGroupId: "a" });
+      expect(kept.length).toBeGreaterThanOrEqual(1000);
+      // Redis trims whole blocks.
+      expect(kept.length).toBeLessThan(1000 + 101);
+      expect(kept[0]?.changedFields).toEqual(["mapping"]);
+      expect(kept.at(-1)?.changedFields).toEqual(["name"]);
+    });
+
+    it("keeps events for as long as it is to, and then nothing of them", async () => {
+      const audit = new Audit(2000);
+      const environment = newEnvironment({ partitions: 1 });
+      const key = auditKey(keysOf(environment, "a").prefix);
+      await store({ audit }).getOrCreate(environment, newGroup("a"));
+      const updates = Array.from({ length: 300 }, (_, i) =>
+        store({ audit }).update(environment, "a", { name: `${i}` }),
+      );
+      await Promise.all(updates);
+      const shown = () => trail({ audit }).list(environment, {}, FIRST);
+      expect((await shown()).items.length).toBeGreaterThan(0);
+      await waitFor("none is shown", async () => (await shown()).items.length === 0);
+      await waitFor("the stream is gone", async () => (await redis().exists(key)) === 0);
+      await store({ audit }).update(environment, "a", { name: "new" });
+      expect((await shown()).items).toMatchObject([{ changedFields: ["name"] }]);
+    });
+
+    it("drops events that are too old though others come", async () => {
+      const environment = newEnvironment({ partitions: 1 });
+      const key = auditKey(keysOf(environment, "a").prefix);
+      await store().getOrCreate(environment, newGroup("a"));
+      const length = () =>
+        streams
+          ? redis().xlen(key)
+          : redis()
+              .llen(key)
+              .then((elements) => elements / 17);
+      await Promise.all(Array.from({ length: 300 }, (_, i) => store().update(environment, "a", { name: `${i}` })));
+      expect(await length()).toBe(301);
+      const [last] = await list(environment);
+      await waitFor("they get old", () => Date.now() > (last?.time ?? 0) + 1100);
+      const audit = new Audit(1000);
+      await store({ audit }).update(environment, "a", { name: "new" });
+      expect((await trail({ audit }).list(environment, {}, FIRST)).items).toHaveLength(1);
+      // Redis drops whole blocks; the embedded store drops by number alone.
+      if (streams) expect(await length()).toBeLessThan(101);
+    });
+
+    it("is in the slot of what changes, in as few bytes as names of one letter take", async () => {
+      const environment = newEnvironment({ partitions: 1 });
+      await store().getOrCreate(environment, newGroup("a"));
+      const { prefix } = keysOf(environment, "a");
+      expect(auditKey(prefix)).toBe(`ug:{${environment.name}//00}:audit`);
+      expect(environmentAuditKey(environment)).toBe(`ug:{ug:env:${environment.name}/}:audit`);
+      if (!streams) return;
+      const [[, fields] = ["", []]] = await redis().xrange(auditKey(prefix), "-", "+");
+      expect(fields.filter((_, i) => i % 2 === 0)).toEqual(["a", "n", "r", "m", "i", "f", "q", "p"]);
+    });
+
+    it.runIf(streams)("answers nobody with events that it cannot read", async () => {
+      const environment = newEnvironment({ partitions: 1 });
+      await store().getOrCreate(environment, newGroup("a"));
+      const key = auditKey(keysOf(environment, "a").prefix);
+      const whole = ["a", "x", "n", "x", "r", "root", "m", "x", "i", "x", "f", "x", "q", "x", "p", "x"];
+      for (const fields of [["a", "x"], whole.with(5, "king"), whole.slice(0, -2)]) {
+        const id = (await redis().xadd(key, "*", ...fields)) ?? "";
+        await fails(list(environment), RecordUnreadable);
+        await redis().xdel(key, id);
+      }
+      await redis().xadd(key, "*", ...whole);
+      expect(await list(environment)).toHaveLength(2);
+    });
+
+    it.runIf(streams)("is a condition of every change: what cannot write its event is not made", async () => {
+      const environment = newEnvironment({ partitions: 1 });
+      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const named = await new TestEnvironments(client()).ensureEnvironment({ name: environment.name, tag: "Customer" });
+      const tokens = new TestApiTokens(client());
+      const values = { displayName: "x", role: "read", expireTime: undefined, creator: "x" } as const;
+      const { apiToken } = await tokens.create(named, values);
+      await redis().set(auditKey(keysOf(environment, "a").prefix), "x");
+      await redis().set(environmentAuditKey(named), "x");
+      await fails(store().update(environment, "a", { name: "x" }), RecordUnreadable);
+      await fails(store().rotate(environment, byToken(group.token)), RecordUnreadable);
+      await fails(store().getOrCreate(environment, newGroup("b")), RecordUnreadable);
+      await fails(tokens.create(named, values), RecordUnreadable);
+      await fails(tokens.revoke(named, apiToken.id), RecordUnreadable);
+      await fails(trail().record(named, [], BY), RecordUnreadable);
+      expect((await store().getOrCreate(environment, newGroup("a"))).group).toEqual(group);
+      await fails(store().get(environment, "b"), UserGroupNotFound);
+      expect((await tokens.list(named, FIRST)).items).toEqual([apiToken]);
+    });
+  });
+}

@@ -1,0 +1,137 @@
+import { describe, expect, it } from "vitest";
+import { EtagMismatch, RequestIdReused, TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
+import { FIELD } from "../../../src/store/fields.ts";
+import { auditKey, teamCountKey } from "../../../src/store/keys.ts";
+import { waitFor } from "../wait.ts";
+import {
+  byId,
+  byToken,
+  type ContractContext,
+  contents,
+  eventsIn,
+  fails,
+  imported,
+  keysOf,
+  newEnvironment,
+  newGroup,
+} from "./context.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** Redis removes what is empty; the embedded store keeps it. */
+function isEmptyValue(value: unknown): boolean {
+  return typeof value === "object" && value !== null && Object.keys(value).length === 0;
+}
+
+/** `delete`. */
+export function deletionContract({ store, admin, redis }: ContractContext): void {
+  describe("delete", () => {
+    it("ends the group, its tokens and all that leads to it, and frees its id", async () => {
+      const environment = newEnvironment({ partitions: 1 });
+      const { prefix } = keysOf(environment, "a");
+      const { group } = await store().getOrCreate(environment, newGroup("a", { properties: { p: 1 } }));
+      const rotated = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
+      await admin().delete(environment, "a");
+      for (const worker of [0, 1]) {
+        for (const { token } of [group, rotated]) {
+          await fails(store({ worker }).resolve(environment, token), TokenNotFound);
+          await fails(store({ worker }).rotate(environment, byToken(token)), TokenNotFound);
+        }
+        await fails(store({ worker }).get(environment, "a"), UserGroupNotFound);
+        await fails(admin({ worker }).delete(environment, "a"), UserGroupNotFound);
+      }
+      // What is left counts team ids and tells of the changes.
+      const left = Object.entries(await contents(redis(), environment)).filter(([, value]) => !isEmptyValue(value));
+      expect(left.map(([key]) => key).sort()).toEqual([auditKey(prefix), teamCountKey(prefix)].sort());
+      const again = await store().getOrCreate(environment, newGroup("a"));
+      expect(again.created).toBe(true);
+      expect(again.group.teamId).not.toBe(group.teamId);
+      expect(again.group.properties).toBeUndefined();
+      expect([group.token, rotated.token]).not.toContain(again.group.token);
+      await fails(store().resolve(environment, rotated.token), TokenNotFound);
+    });
+
+    it("leaves other groups as they are", async () => {
+      const environment = newEnvironment({ partitions: 1 });
+      await store().getOrCreate(environment, newGroup("a"));
+      const { group } = await store().getOrCreate(environment, newGroup("b"));
+      const graced = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
+      const own = async () => {
+        const all = await contents(redis(), environment);
+        return Object.entries(all).filter(([key]) => /:group:b$|:grace:/.test(key));
+      };
+      const before = await own();
+      await admin().delete(environment, "a");
+      expect(await own()).toEqual(before);
+      expect((await store().resolve(environment, group.token)).providedId).toBe("b");
+      expect((await store().resolve(environment, graced.token)).providedId).toBe("b");
+    });
+
+    it("asks for the etag that is given", async () => {
+      const environment = newEnvironment();
+      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const { etag } = await store().update(environment, "a", { name: "N" });
+      for (const stale of [group.etag, "x", "__proto__", " "]) {
+        await fails(admin().delete(environment, "a", stale), EtagMismatch);
+      }
+      await fails(admin().delete(environment, "b", etag), UserGroupNotFound);
+      expect((await store().get(environment, "a")).etag).toBe(etag);
+      await admin().delete(environment, "a", etag);
+      await fails(store().get(environment, "a"), UserGroupNotFound);
+    });
+
+    it("is made once of many at once", async () => {
+      const environment = newEnvironment();
+      await store().getOrCreate(environment, newGroup("a"));
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: 20 }, (_, worker) => admin({ worker }).delete(environment, "a")),
+      );
+      expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+      const { prefix } = keysOf(environment, "a");
+      const trail = (await contents(redis(), environment))[auditKey(prefix)];
+      expect(eventsIn(trail)).toBe(2);
+    });
+
+    it("lets no retried rotation hand out a token of before, nor take the new group for the old one", async () => {
+      const environment = newEnvironment();
+      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const rotations = [byToken(group.token, { requestId: "t", graceMs: 1 }), byId("a", { requestId: "i" })] as const;
+      for (const rotation of rotations) await store().rotate(environment, rotation);
+      await admin().delete(environment, "a");
+      const refused = async () => {
+        await fails(store().rotate(environment, rotations[0]), TokenNotFound);
+        await fails(store().rotate(environment, rotations[1]), UserGroupNotFound);
+        await fails(store().rotate(environment, byId("a", { requestId: "t" })), RequestIdReused);
+      };
+      await refused();
+      const { group: next } = await store().getOrCreate(environment, newGroup("a"));
+      await refused();
+      expect((await store().get(environment, "a")).token).toBe(next.token);
+    });
+
+    it("forgets an imported token, which another group may have then", async () => {
+      const environment = newEnvironment();
+      const given = imported("a");
+      await admin().import(environment, [given]);
+      await admin().delete(environment, "a");
+      await fails(store().resolve(environment, given.token ?? ""), TokenNotFound);
+      await waitFor("nothing leads to the token", async () =>
+        Object.keys(await contents(redis(), environment)).every((key) => !key.includes(":foreign:")),
+      );
+      expect(await admin().import(environment, [{ ...given, providedId: "b" }])).toEqual([{ outcome: "created" }]);
+      expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("b");
+    });
+
+    it("ends a group whose record is not whole, or whose token cannot be read", async () => {
+      const environment = newEnvironment();
+      for (const field of [FIELD.teamId, FIELD.name, FIELD.token, FIELD.keyId, FIELD.digest, FIELD.createTime]) {
+        const { group } = await store().getOrCreate(environment, newGroup("a"));
+        await redis().hdel(keysOf(environment, "a").group, field);
+        await admin().delete(environment, "a");
+        await fails(store().resolve(environment, group.token), TokenNotFound);
+        expect((await store().getOrCreate(environment, newGroup("a"))).created).toBe(true);
+        await admin().delete(environment, "a");
+      }
+    });
+  });
+}

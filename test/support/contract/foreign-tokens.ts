@@ -1,0 +1,270 @@
+import { describe, expect, it } from "vitest";
+import { TokenNotFound } from "../../../src/domain/errors.ts";
+import { partitionOf } from "../../../src/domain/partition.ts";
+import { tokenDigest } from "../../../src/store/encryption.ts";
+import { CLAIM_MS, ForeignTokens } from "../../../src/store/foreign-tokens.ts";
+import { foreignTokenKey, groupKey, partitionPrefix } from "../../../src/store/keys.ts";
+import { AUDIT, BY } from "../stores.ts";
+import { waitFor } from "../wait.ts";
+import {
+  byId,
+  byToken,
+  type ContractContext,
+  contents,
+  fails,
+  foreignToken,
+  imported,
+  keysOf,
+  newEnvironment,
+  newGroup,
+} from "./context.ts";
+import { told } from "./imports.ts";
+
+const HOUR_MS = 3_600_000;
+
+type Environment = ReturnType<typeof newEnvironment>;
+
+/** Where the entry of a token is. */
+function entryKey(environment: Environment, token: string): string {
+  const digest = tokenDigest(token);
+  return foreignTokenKey(partitionPrefix(environment, partitionOf(environment, digest)), digest);
+}
+
+/** Tokens of other systems, and the entries that lead to their groups. */
+export function foreignTokenContract(context: ContractContext): void {
+  describe("a token of another system", () => {
+    using(context);
+    entries(context);
+    claims(context);
+  });
+}
+
+function using({ store, admin, redis }: ContractContext): void {
+  const create = async (id = "a") => {
+    const environment = newEnvironment();
+    const given = imported(id, { name: "A" });
+    await admin().import(environment, [given]);
+    return { environment, token: given.token ?? "" };
+  };
+
+  it("resolves on every worker, and shows changes made after it was imported", async () => {
+    const { environment, token } = await create();
+    await store().update(environment, "a", { name: "B" });
+    for (const worker of [0, 1]) {
+      expect(await store({ worker }).resolve(environment, token)).toMatchObject({ providedId: "a", name: "B" });
+    }
+    expect((await store().get(environment, "a")).token).toBe(token);
+  });
+
+  it("ends when it is rotated, and nothing of it is left", async () => {
+    for (const by of [byToken, () => byId("a")]) {
+      const { environment, token } = await create();
+      const rotated = await store({ worker: 1 }).rotate(environment, by(token));
+      expect(rotated).toMatchObject({ providedId: "a", name: "A", token: expect.stringMatching(/^ugt_/) });
+      await fails(store().resolve(environment, token), TokenNotFound);
+      await fails(store().rotate(environment, byToken(token)), TokenNotFound);
+      expect((await store().resolve(environment, rotated.token)).providedId).toBe("a");
+      await waitFor("its entry is gone", async () => (await redis().exists(entryKey(environment, token))) === 0);
+    }
+  });
+
+  it("is rotated once by many at once", async () => {
+    const { environment, token } = await create();
+    const settled = await Promise.allSettled(
+      Array.from({ length: 30 }, (_, worker) => store({ worker }).rotate(environment, byToken(token))),
+    );
+    const won = settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+    expect(won).toHaveLength(1);
+    for (const each of settled) if (each.status === "rejected") expect(each.reason).toBeInstanceOf(TokenNotFound);
+    expect((await store().get(environment, "a")).token).toBe(won[0]?.token);
+  });
+
+  it("has its grace, and no longer", async () => {
+    const { environment, token } = await create();
+    const rotated = await store().rotate(environment, byToken(token, { graceMs: 1000 }));
+    const until = (await store().resolve(environment, token)).tokenExpireTime ?? 0;
+    expect(until).toBeLessThanOrEqual(rotated.tokenCreateTime + 1000);
+    expect(until).toBeGreaterThan(rotated.tokenCreateTime + 900);
+    await fails(store().rotate(environment, byToken(token)), TokenNotFound);
+    // No second group gets it meanwhile.
+    expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["TokenTaken"]);
+    await waitFor("its entry will end by itself", async () => (await redis().pttl(entryKey(environment, token))) > 0);
+    await waitFor("the grace ends", () =>
+      store()
+        .resolve(environment, token)
+        .then(
+          () => false,
+          (error) => error instanceof TokenNotFound,
+        ),
+    );
+    expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["created"]);
+    expect((await store().resolve(environment, token)).providedId).toBe("b");
+    expect(await redis().pttl(entryKey(environment, token))).toBe(-1);
+  });
+
+  it("becomes the current one again when it is imported for its group on its grace by hand", async () => {
+    const { environment, token } = await create();
+    const other = foreignToken();
+    await store().rotate(environment, byToken(token, { graceMs: HOUR_MS }));
+    await waitFor("its entry will end by itself", async () => (await redis().pttl(entryKey(environment, token))) > 0);
+    // What it was given last is another one then, so this is no repetition.
+    for (const given of [other, token]) {
+      expect(told(await admin().import(environment, [imported("a", { name: "A", token: given })], "upsert"))).toEqual([
+        "updated",
+      ]);
+    }
+    expect((await store().resolve(environment, token)).tokenExpireTime).toBeUndefined();
+    await fails(store().resolve(environment, other), TokenNotFound);
+    await waitFor("the other's entry is gone", async () => (await redis().exists(entryKey(environment, other))) === 0);
+    expect(await redis().pttl(entryKey(environment, token))).toBe(-1);
+  });
+
+  it("is answered for again when its rotation is repeated under its request id", async () => {
+    const { environment, token } = await create();
+    const rotation = byToken(token, { requestId: "r" });
+    const first = await store().rotate(environment, rotation);
+    await waitFor("its entry will end by itself", async () => (await redis().pttl(entryKey(environment, token))) > 0);
+    for (const worker of [0, 1]) expect(await store({ worker }).rotate(environment, rotation)).toEqual(first);
+    expect(await redis().pttl(entryKey(environment, token))).toBeGreaterThan(23 * HOUR_MS);
+    await fails(store().resolve(environment, token), TokenNotFound);
+  });
+
+  it("is of one environment", async () => {
+    const { environment, token } = await create();
+    const other = newEnvironment({ name: environment.name, tag: "Testing" });
+    await fails(store().resolve(other, token), TokenNotFound);
+    await fails(store().rotate(other, byToken(token)), TokenNotFound);
+    expect(told(await admin().import(other, [imported("b", { token })]))).toEqual(["created"]);
+    expect((await store().resolve(other, token)).providedId).toBe("b");
+    expect((await store().resolve(environment, token)).providedId).toBe("a");
+  });
+}
+
+function entries({ store, admin, redis }: ContractContext): void {
+  it("that an entry alone leads to finds nothing", async () => {
+    const environment = newEnvironment();
+    const { group } = await store().getOrCreate(environment, newGroup("a"));
+    const token = foreignToken();
+    for (const id of ["a", "gone"]) {
+      await redis().set(entryKey(environment, token), `${"-".repeat(12)}${id}`);
+      await fails(store().resolve(environment, token), TokenNotFound);
+      await fails(store().rotate(environment, byToken(token)), TokenNotFound);
+    }
+    expect((await store().get(environment, "a")).token).toBe(group.token);
+    // And it hinders no import.
+    expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["created"]);
+  });
+
+  it("that has lost its entry is found again when the import is repeated", async () => {
+    const environment = newEnvironment();
+    const given = imported("a");
+    const token = given.token ?? "";
+    await admin().import(environment, [given]);
+    for (const wrong of [undefined, `${"x".repeat(12)}b`, `${"-".repeat(12)}a`]) {
+      if (wrong === undefined) await redis().del(entryKey(environment, token));
+      else await redis().set(entryKey(environment, token), wrong);
+      expect(told(await admin().import(environment, [given]))).toEqual(["unchanged"]);
+      expect((await store().resolve(environment, token)).providedId).toBe("a");
+    }
+  });
+}
+
+function claims({ store, admin, clients, redis }: ContractContext): void {
+  const tokensOf = (worker = 0) => {
+    const all = clients();
+    return new ForeignTokens(all[worker % all.length] as (typeof all)[number]);
+  };
+  /** Gives a new group a token under a claim, as an import does when it has claimed. */
+  const write = (environment: Environment, id: string, { digest, nonce }: { digest: string; nonce: string }) => {
+    const { prefix } = keysOf(environment, id);
+    const args = [
+      "",
+      prefix,
+      id,
+      digest,
+      nonce,
+      "1",
+      "1",
+      "99",
+      "name",
+      "0",
+      "n",
+      id,
+      "m0",
+      "{}",
+      "k",
+      "k1",
+      "f0",
+      "x",
+    ];
+    const audited = AUDIT.ofPartition(environment, partitionOf(environment, id), BY);
+    return redis().ugImport(groupKey(prefix, id), String(Date.now() + 60_000), ...args, ...audited);
+  };
+
+  it("goes to one of two groups that it is imported for at once", async () => {
+    for (let round = 0; round < 8; round++) {
+      const environment = newEnvironment();
+      const token = foreignToken();
+      const ids = ["a", "b", "c", "d"];
+      const outcomes = await Promise.all(
+        ids.map((id, worker) => admin({ worker }).import(environment, [imported(id, { token })])),
+      );
+      const results = outcomes.flatMap(told);
+      expect(results.filter((each) => each === "created")).toHaveLength(1);
+      expect(results.filter((each) => each === "TokenTaken")).toHaveLength(3);
+      const winner = ids[results.indexOf("created")];
+      expect((await store().resolve(environment, token)).providedId).toBe(winner);
+      expect((await admin().list(environment, { after: "", size: 9, prefix: "" })).items).toHaveLength(1);
+    }
+  });
+
+  it("that was claimed and never given is taken over, and the claim is refused then", async () => {
+    const environment = newEnvironment();
+    const token = foreignToken();
+    const digest = tokenDigest(token);
+    const nonce = await tokensOf().claim(environment, digest, "a");
+    expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["created"]);
+    expect((await write(environment, "a", { digest, nonce }))[0]).toBe("ended");
+    expect((await store().resolve(environment, token)).providedId).toBe("b");
+    await expect(store().get(environment, "a")).rejects.toThrow();
+  });
+
+  it("that was claimed and given meanwhile is not taken over", async () => {
+    const environment = newEnvironment();
+    const token = foreignToken();
+    const digest = tokenDigest(token);
+    const nonce = await tokensOf().claim(environment, digest, "a");
+    expect((await write(environment, "a", { digest, nonce }))[0]).toBe("created");
+    expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["TokenTaken"]);
+  });
+
+  it("is forgotten only while no group has it, and what claims it meanwhile claims it anew", async () => {
+    const environment = newEnvironment();
+    const token = foreignToken();
+    const digest = tokenDigest(token);
+    const key = entryKey(environment, token);
+    const nonce = await tokensOf().claim(environment, digest, "a");
+    expect(await tokensOf(1).claim(environment, digest, "a")).toBe(nonce);
+    // A release in between ends the claim that an import is about to use.
+    await tokensOf(1).release(environment, digest);
+    expect(await redis().exists(key)).toBe(0);
+    expect((await write(environment, "a", { digest, nonce }))[0]).toBe("ended");
+    const next = await tokensOf().claim(environment, digest, "a", nonce);
+    expect(next).not.toBe(nonce);
+    expect((await write(environment, "a", { digest, nonce: next }))[0]).toBe("created");
+    await tokensOf().release(environment, digest);
+    expect((await redis().get(key))?.slice(12)).toBe("a");
+  });
+
+  it("keeps what ended a claim for longer than the claim may be used, and no longer than it must", async () => {
+    const environment = newEnvironment();
+    const token = foreignToken();
+    await tokensOf().claim(environment, tokenDigest(token), "a");
+    await tokensOf().release(environment, tokenDigest(token));
+    const [refused = ""] = Object.keys(await contents(redis(), environment)).filter((key) => key.includes(":refused:"));
+    const left = await redis().pttl(refused);
+    // `REDIS_TIMEOUT` is a minute at most.
+    expect(left).toBeGreaterThan(CLAIM_MS + 60_000);
+    expect(left).toBeLessThanOrEqual(HOUR_MS);
+  });
+}

@@ -1,0 +1,223 @@
+import { describe, expect, it } from "vitest";
+import { UserGroupNotFound } from "../../../src/domain/errors.ts";
+import type { Page, UserGroupRange } from "../../../src/domain/store.ts";
+import { FIELD } from "../../../src/store/fields.ts";
+import { idsKey } from "../../../src/store/keys.ts";
+import { byId, type ContractContext, contents, fails, imported, keysOf, newEnvironment, newGroup } from "./context.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** Ids in the order of their UTF-8 bytes, which is not that of their UTF-16 units. */
+const ORDERED = [
+  "A",
+  "Z",
+  "__proto__",
+  "a",
+  "a b",
+  "ab",
+  "a{b}",
+  "b",
+  "é",
+  "éa",
+  "日本",
+  "\ue000x",
+  "\ufffd",
+  "𐀀",
+  "👪",
+];
+
+/** `list`, `export` and `lookUp`. */
+export function groupListContract(context: ContractContext): void {
+  describe("list", () => lists(context));
+  describe("export", () => exports(context));
+  describe("lookUp", () => lookUps(context));
+}
+
+/** Reads all pages. */
+async function pagesOf<T>(size: number, read: (page: UserGroupRange) => Promise<Page<T>>, prefix = "") {
+  const pages: (readonly T[])[] = [];
+  let after: string | undefined = "";
+  while (after !== undefined) {
+    const { items, next }: Page<T> = await read({ after, size, prefix });
+    expect(items.length).toBeLessThanOrEqual(size);
+    pages.push(items);
+    after = next;
+  }
+  return pages;
+}
+
+function lists({ store, admin, redis }: ContractContext): void {
+  const idsOf = async (environment: ReturnType<typeof newEnvironment>, size: number, prefix = "") =>
+    (await pagesOf(size, (range) => admin().list(environment, range), prefix)).flat().map((group) => group.providedId);
+
+  it.each([1, 3, 64, 700])(
+    "has every group once, in order of the bytes of its id, of %i partitions",
+    async (partitions) => {
+      const environment = newEnvironment({ partitions });
+      const shuffled = ORDERED.map((id) => newGroup(id, { name: `name of ${id}` })).reverse();
+      await Promise.all(shuffled.map((group, worker) => store({ worker }).getOrCreate(environment, group)));
+      for (const size of [1, 2, 5, 1000]) expect(await idsOf(environment, size)).toEqual(ORDERED);
+      expect(await idsOf(environment, 2, "a")).toEqual(["a", "a b", "ab", "a{b}"]);
+      expect(await idsOf(environment, 2, "é")).toEqual(["é", "éa"]);
+      expect(await idsOf(environment, 1000, "👪")).toEqual(["👪"]);
+      expect(await idsOf(environment, 2, "\ue000")).toEqual(["\ue000x"]);
+      expect(await idsOf(environment, 2, "none")).toEqual([]);
+      expect(await idsOf(newEnvironment(), 10)).toEqual([]);
+    },
+  );
+
+  it("fills its pages, though each partition is asked once, for little more than its share", async () => {
+    const environment = newEnvironment();
+    const groups = Array.from({ length: 900 }, (_, i) => newGroup(`group ${i}`));
+    await Promise.all(groups.map((group) => store().getOrCreate(environment, group)));
+    const pages = await pagesOf(100, (range) => admin().list(environment, range));
+    expect(pages.flat()).toHaveLength(900);
+    expect(pages.length).toBeLessThan(12);
+  });
+
+  it("goes on where ids are in one partition, and pages are short of what they may have", async () => {
+    const environment = newEnvironment();
+    const { prefix } = keysOf(environment, "g0");
+    const ids = Array.from({ length: 20_000 }, (_, i) => `g${i}`).filter(
+      (id) => keysOf(environment, id).prefix === prefix,
+    );
+    expect(ids.length).toBeGreaterThan(200);
+    await Promise.all(ids.map((id) => store().getOrCreate(environment, newGroup(id))));
+    expect(await idsOf(environment, 100)).toEqual([...ids].sort());
+  });
+
+  it("tells of each group what operators may know, and nothing else", async () => {
+    const environment = newEnvironment({ tag: "Customer" });
+    const given = newGroup("a", { name: "", mapping: { s: "d" }, properties: { p: 1 } });
+    const { group } = await store().getOrCreate(environment, given);
+    const read = async () => (await admin({ worker: 1 }).list(environment, { after: "", size: 10, prefix: "" })).items;
+    const { teamId, etag, createTime } = group;
+    const listed = { teamId, etag, createTime, providedId: "a", name: "" };
+    expect(await read()).toEqual([
+      {
+        ...listed,
+        updateTime: createTime,
+        tokenCreateTime: createTime,
+        lastRotationTime: undefined,
+        graceExpireTime: undefined,
+        hasForeignToken: false,
+      },
+    ]);
+    const rotated = await store().rotate(environment, byId("a", { graceMs: HOUR_MS }));
+    const { updateTime, tokenCreateTime } = rotated;
+    const [now] = await read();
+    expect(now).toMatchObject({ etag: rotated.etag, updateTime, tokenCreateTime, lastRotationTime: tokenCreateTime });
+    expect(Math.abs((now?.graceExpireTime ?? 0) - tokenCreateTime - HOUR_MS)).toBeLessThan(100);
+    await admin().import(environment, [imported("b")]);
+    expect((await read())[1]).toMatchObject({ providedId: "b", hasForeignToken: true, lastRotationTime: undefined });
+    expect(JSON.stringify(await read())).not.toContain(rotated.token);
+  });
+
+  it("leaves out what is listed without a group, and reads on behind it", async () => {
+    const environment = newEnvironment({ partitions: 1 });
+    for (const id of ["a", "c"]) await store().getOrCreate(environment, newGroup(id));
+    const { prefix } = keysOf(environment, "a");
+    for (const id of ["0", "b", "d"]) await redis().zadd(idsKey(prefix), 0, id);
+    for (const size of [1, 2, 10]) expect(await idsOf(environment, size)).toEqual(["a", "c"]);
+  });
+
+  it("changes nothing, and is apart from other environments", async () => {
+    const environment = newEnvironment();
+    await store().getOrCreate(environment, newGroup("a"));
+    await store().getOrCreate(newEnvironment({ name: environment.name, tag: "Testing" }), newGroup("b"));
+    const before = await contents(redis(), environment);
+    expect(await idsOf(environment, 10)).toEqual(["a"]);
+    await fails(admin().lookUp(environment, "b"), UserGroupNotFound);
+    expect((await admin().export(environment, { after: "", size: 9, prefix: "" })).items).toHaveLength(1);
+    expect(await contents(redis(), environment)).toEqual(before);
+  });
+
+  it("has each group once while others come and go", async () => {
+    const environment = newEnvironment();
+    const ids = Array.from({ length: 120 }, (_, i) => `stays ${i}`);
+    await Promise.all(ids.map((id) => store().getOrCreate(environment, newGroup(id))));
+    let passing = 0;
+    const seen: string[] = [];
+    const pages = await pagesOf(7, async (range) => {
+      const id = `${passing % 2 === 0 ? "a" : "z"} passes ${passing++}`;
+      await store({ worker: passing }).getOrCreate(environment, newGroup(id));
+      const page = await admin().list(environment, range);
+      if (passing % 3 > 0) await admin({ worker: passing }).delete(environment, id);
+      return page;
+    });
+    for (const { providedId } of pages.flat()) seen.push(providedId);
+    expect(new Set(seen).size).toBe(seen.length);
+    expect(seen.filter((id) => id.startsWith("stays"))).toEqual([...ids].sort());
+  });
+}
+
+function exports({ store, admin, redis }: ContractContext): void {
+  it("has every group as GetUserGroup has it", async () => {
+    const environment = newEnvironment();
+    const created = await Promise.all(
+      ORDERED.map((id, i) =>
+        store().getOrCreate(environment, newGroup(id, { mapping: { s: id }, ...(i % 2 && { properties: { i } }) })),
+      ),
+    );
+    const token = "token-of-another-system";
+    await admin().import(environment, [imported("~", { token })]);
+    for (const size of [1, 4, 1000]) {
+      const pages = await pagesOf(size, (range) => admin().export(environment, range));
+      const all = pages.flat();
+      expect(all.slice(0, 3)).toEqual(created.slice(0, 3).map(({ group }) => group));
+      expect(all.map(({ providedId }) => providedId)).toEqual([...ORDERED.slice(0, 8), "~", ...ORDERED.slice(8)]);
+      expect(all.find(({ providedId }) => providedId === "~")?.token).toBe(token);
+    }
+  });
+
+  it("ends a page when it has much, but has one group at the least", async () => {
+    const environment = newEnvironment();
+    const properties = { p: "x".repeat(60_000) };
+    const mapping = Object.fromEntries(Array.from({ length: 900 }, (_, i) => [`k${i}`, "日".repeat(800)]));
+    const groups = Array.from({ length: 40 }, (_, i) => newGroup(`g${String(i).padStart(2, "0")}`, { properties }));
+    await Promise.all(groups.map((group) => store().getOrCreate(environment, group)));
+    // Two of these have more than a page.
+    for (const id of ["g05", "g06"]) await store().update(environment, id, { mapping });
+    const pages = await pagesOf(1000, (range) => admin().export(environment, range));
+    expect(pages.flat().map(({ providedId }) => providedId)).toEqual(groups.map(({ providedId }) => providedId));
+    expect(pages.length).toBeGreaterThan(4);
+    expect(pages.length).toBeLessThan(12);
+  });
+
+  it("fails for all when a record cannot be read", async () => {
+    const environment = newEnvironment();
+    for (const id of ["a", "b"]) await store().getOrCreate(environment, newGroup(id));
+    await redis().hset(keysOf(environment, "b").group, FIELD.token, "AAAA");
+    await expect(admin().export(environment, { after: "", size: 9, prefix: "" })).rejects.toThrow("cannot be read");
+    // A list shows no token, so none is decrypted.
+    expect((await admin().list(environment, { after: "", size: 9, prefix: "" })).items).toHaveLength(2);
+    await redis().hset(keysOf(environment, "b").group, FIELD.createTime, "yesterday");
+    await expect(admin().list(environment, { after: "", size: 9, prefix: "" })).rejects.toThrow("cannot be read");
+  });
+}
+
+function lookUps({ store, admin }: ContractContext): void {
+  it("shows all but the token", async () => {
+    const environment = newEnvironment();
+    const given = newGroup("a", { name: "A", mapping: { s: "d" }, properties: { p: 1 } });
+    const { group } = await store().getOrCreate(environment, given);
+    const { token, environmentTag, ...rest } = group;
+    const first = { ...rest, lastRotationTime: undefined, graceExpireTime: undefined, hasForeignToken: false };
+    expect(await admin({ worker: 1 }).lookUp(environment, "a")).toEqual(first);
+    expect(environmentTag).toBeUndefined();
+    const rotated = await store().rotate(environment, byId("a", { graceMs: 400 }));
+    const info = await admin().lookUp(environment, "a");
+    expect(info).toMatchObject({ tokenCreateTime: rotated.tokenCreateTime, lastRotationTime: rotated.tokenCreateTime });
+    expect(Math.abs((info.graceExpireTime ?? 0) - rotated.tokenCreateTime - 400)).toBeLessThan(100);
+    expect(JSON.stringify(info)).not.toContain(token);
+    await expect
+      .poll(async () => (await admin().lookUp(environment, "a")).graceExpireTime, { timeout: 20_000 })
+      .toBe(undefined);
+  });
+
+  it("never creates", async () => {
+    const environment = newEnvironment();
+    await fails(admin().lookUp(environment, "a"), UserGroupNotFound);
+    expect((await store().getOrCreate(environment, newGroup("a"))).created).toBe(true);
+  });
+}

@@ -1,0 +1,287 @@
+import { describe, expect, it } from "vitest";
+import {
+  EnvironmentFull,
+  RecordUnreadable,
+  TokenNotFound,
+  TokenNotImportable,
+  TokenTaken,
+  UserGroupExists,
+} from "../../../src/domain/errors.ts";
+import { partitionOf } from "../../../src/domain/partition.ts";
+import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
+import type { Json } from "../../../src/domain/user-group.ts";
+import type { ImportOutcome } from "../../../src/domain/user-group-admin.ts";
+import { FIELD } from "../../../src/store/fields.ts";
+import { auditKey, teamCountKey } from "../../../src/store/keys.ts";
+import {
+  byId,
+  byToken,
+  type ContractContext,
+  contents,
+  eventsIn,
+  fails,
+  imported,
+  keysOf,
+  newEnvironment,
+  newGroup,
+} from "./context.ts";
+
+/** What outcomes say, for tests: why one failed. */
+export const told = (outcomes: readonly ImportOutcome[]) =>
+  outcomes.map((each) => (each.outcome === "failed" ? each.error.name : each.outcome));
+
+/** `import`. */
+export function importContract(context: ContractContext): void {
+  describe("import", () => {
+    creating(context);
+    replacing(context);
+    ownTokens(context);
+    damaged(context);
+  });
+}
+
+function creating({ store, admin, redis }: ContractContext): void {
+  it("creates groups with the tokens that they have, and tells of each", async () => {
+    const environment = newEnvironment({ tag: "Customer" });
+    const groups = Array.from({ length: 120 }, (_, i) =>
+      imported(`g${i}`, { name: `N${i}`, mapping: { s: `${i}` }, ...(i % 2 && { properties: { i } }) }),
+    );
+    expect(told(await admin().import(environment, groups))).toEqual(groups.map(() => "created"));
+    for (const [worker, { token = "", ...given }] of groups.entries()) {
+      const { group, created } = await store({ worker }).getOrCreate(environment, newGroup(given.providedId));
+      expect(created).toBe(false);
+      expect(group).toMatchObject({ ...given, token });
+      expect(await store({ worker }).resolve(environment, token)).toMatchObject(given);
+    }
+  });
+
+  it("gives a group that has no token one of ours", async () => {
+    const environment = newEnvironment();
+    expect(told(await admin().import(environment, [imported("a", { token: undefined })]))).toEqual(["created"]);
+    const { token } = await store().get(environment, "a");
+    expect(token).toMatch(/^ugt_/);
+    expect((await store().resolve(environment, token)).providedId).toBe("a");
+  });
+
+  it("changes nothing when it is repeated, in whatever order keys are", async () => {
+    const environment = newEnvironment();
+    const properties = { a: 1, b: { c: [1, -0, null], d: "x" } };
+    const turned = { b: { d: "x", c: [1, 0, null] }, a: 1 };
+    const long = { p: "y".repeat(3000) };
+    const groups = [
+      imported("a", { mapping: { x: "1", y: "2" }, properties }),
+      imported("b", { properties: long, token: undefined }),
+      imported("c", { name: "", properties: {} }),
+    ];
+    await admin().import(environment, groups);
+    const before = await contents(redis(), environment);
+    const again = [{ ...groups[0], mapping: { y: "2", x: "1" }, properties: turned }, groups[1], groups[2]];
+    for (const mode of ["create-only", "upsert"] as const) {
+      const outcomes = await admin({ worker: 1 }).import(environment, again as typeof groups, mode);
+      expect(told(outcomes)).toEqual(["unchanged", "unchanged", "unchanged"]);
+    }
+    expect(await contents(redis(), environment)).toEqual(before);
+  });
+
+  it("leaves a group that is another one alone, unless it is to replace it", async () => {
+    const environment = newEnvironment();
+    const { group } = await store().getOrCreate(environment, newGroup("a", { name: "A" }));
+    const before = await contents(redis(), environment);
+    const others = [
+      imported("a", { name: "A" }),
+      imported("a", { name: "B", token: undefined }),
+      imported("a", { name: "A", mapping: { s: "d" }, token: undefined }),
+      imported("a", { name: "A", properties: {}, token: undefined }),
+    ];
+    for (const other of others) {
+      const [outcome] = await admin().import(environment, [other]);
+      expect(outcome).toMatchObject({ outcome: "failed", error: expect.any(UserGroupExists) });
+    }
+    expect(await contents(redis(), environment)).toEqual(before);
+    expect((await store().resolve(environment, group.token)).name).toBe("A");
+  });
+
+  it("creates a group once when it is imported many times at once", async () => {
+    const environment = newEnvironment();
+    const given = imported("a", { properties: { p: 1 } });
+    const outcomes = await Promise.all(
+      Array.from({ length: 20 }, (_, worker) => admin({ worker }).import(environment, [given])),
+    );
+    expect(outcomes.flatMap(told).sort()).toEqual(["created", ...Array(19).fill("unchanged")]);
+    const all = await contents(redis(), environment);
+    const { prefix } = keysOf(environment, "a");
+    expect(eventsIn(all[auditKey(prefix)])).toBe(1);
+    expect(all[teamCountKey(prefix)]).toBe("1");
+    expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("a");
+  });
+
+  it("fails for the group alone whose partition has no team id left", async () => {
+    const environment = newEnvironment({ partitions: 2 });
+    const ids = Array.from({ length: 20 }, (_, i) => `g${i}`);
+    const full = keysOf(environment, "g0").prefix;
+    await redis().set(teamCountKey(full), String(2 ** 33));
+    const outcomes = await admin().import(
+      environment,
+      ids.map((id) => imported(id)),
+    );
+    for (const [i, outcome] of outcomes.entries()) {
+      const isFull = keysOf(environment, `g${i}`).prefix === full;
+      expect(outcome).toMatchObject(isFull ? { error: expect.any(EnvironmentFull) } : { outcome: "created" });
+    }
+  });
+}
+
+function replacing({ store, admin, redis }: ContractContext): void {
+  it("makes a group as it is given, keeps its team id, and ends its tokens when it is given another", async () => {
+    const environment = newEnvironment();
+    const { group } = await store().getOrCreate(environment, newGroup("a", { name: "A", properties: { p: 1 } }));
+    const rotated = await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
+    const given = imported("a", { name: "B", mapping: { s: "d" } });
+    expect(told(await admin().import(environment, [given], "upsert"))).toEqual(["updated"]);
+    const now = await store({ worker: 1 }).get(environment, "a");
+    expect(now).toMatchObject({ ...given, teamId: group.teamId, createTime: group.createTime, properties: undefined });
+    expect(now.etag).not.toBe(rotated.etag);
+    for (const { token } of [group, rotated]) await fails(store().resolve(environment, token), TokenNotFound);
+    expect((await store().resolve(environment, given.token ?? "")).tokenExpireTime).toBeUndefined();
+    const all = await contents(redis(), environment);
+    expect(Object.keys(all).filter((key) => /:grace:|:tokens$/.test(key))).toEqual([]);
+  });
+
+  it("keeps the token, and its grace, of a group that is given none", async () => {
+    const environment = newEnvironment();
+    const { group } = await store().getOrCreate(environment, newGroup("a"));
+    const rotated = await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
+    const given = imported("a", { name: "B", token: undefined });
+    expect(told(await admin().import(environment, [given], "upsert"))).toEqual(["updated"]);
+    expect(await store().get(environment, "a")).toMatchObject({ name: "B", token: rotated.token });
+    for (const { token } of [group, rotated]) expect((await store().resolve(environment, token)).name).toBe("B");
+  });
+
+  it("replaces long values by short ones, and a foreign token by another, and leaves no piece behind", async () => {
+    const environment = newEnvironment();
+    for (const length of [900, 20, 400, 8, 63, 64, 65]) {
+      const properties = { p: "x".repeat(length) };
+      const given = imported("a", { properties, token: "t".repeat(length - 8) + String(1e7 + length) });
+      const [outcome] = told(await admin().import(environment, [given], "upsert"));
+      expect(["created", "updated"]).toContain(outcome);
+      expect(await store().get(environment, "a")).toMatchObject({ properties, token: given.token });
+    }
+    const own = imported("a", { token: newUserGroupToken(partitionOf(environment, "a")) });
+    expect(told(await admin().import(environment, [own], "upsert"))).toEqual(["updated"]);
+    const fields = Object.keys(await redis().hgetall(keysOf(environment, "a").group));
+    expect(fields.filter((field) => /^[fp]\d/.test(field))).toEqual([]);
+    expect((await store().resolve(environment, own.token ?? "")).providedId).toBe("a");
+  });
+
+  it("brings no token back that was replaced since", async () => {
+    const environment = newEnvironment();
+    const given = imported("a");
+    await admin().import(environment, [given]);
+    const rotated = await store().rotate(environment, byToken(given.token ?? ""));
+    for (const mode of ["create-only", "upsert"] as const) {
+      expect(told(await admin().import(environment, [given], mode))).toEqual(["unchanged"]);
+    }
+    expect(told(await admin().import(environment, [{ ...given, name: "B" }], "upsert"))).toEqual(["updated"]);
+    await fails(store().resolve(environment, given.token ?? ""), TokenNotFound);
+    expect(await store().get(environment, "a")).toMatchObject({ name: "B", token: rotated.token });
+  });
+
+  it("loses no change that is made meanwhile", async () => {
+    const environment = newEnvironment();
+    await store().getOrCreate(environment, newGroup("a"));
+    const tokens = new Set<string>();
+    const work = Array.from({ length: 12 }, async (_, i) => {
+      const worker = i;
+      if (i % 3 === 0)
+        return store({ worker }).update(environment, "a", { properties: { last: i } as Json & {} as never });
+      if (i % 3 === 1)
+        return store({ worker })
+          .rotate(environment, byId("a"))
+          .then(({ token }) => tokens.add(token));
+      return admin({ worker }).import(environment, [imported("a", { name: `N${i}`, token: undefined })], "upsert");
+    });
+    await Promise.all(work);
+    const { token } = await store().get(environment, "a");
+    expect(tokens).toContain(token);
+    expect((await store().resolve(environment, token)).providedId).toBe("a");
+    // The creation, and one event for each change: no import was made on what another had changed.
+    const trail = (await contents(redis(), environment))[auditKey(keysOf(environment, "a").prefix)];
+    expect(eventsIn(trail)).toBe(13);
+  });
+}
+
+function ownTokens({ store, admin, redis }: ContractContext): void {
+  it("takes a token that looks like ours only where it is found", async () => {
+    const environment = newEnvironment();
+    const home = partitionOf(environment, "a");
+    const ours = newUserGroupToken(home);
+    for (const token of [
+      newUserGroupToken((home + 1) % 64),
+      newUserGroupToken(64),
+      ours.slice(0, -1),
+      `${ours}x`,
+      ours.replace(/.$/, (last) => (last === "A" ? "B" : "A")),
+      newApiToken(),
+      newApiToken().slice(0, -1),
+      "ugt_",
+      "ugk_12345",
+    ]) {
+      const [outcome] = await admin().import(environment, [imported("a", { token })], "upsert");
+      expect(outcome).toMatchObject({ outcome: "failed", error: expect.any(TokenNotImportable) });
+    }
+    expect(await contents(redis(), environment)).toEqual({});
+    expect(told(await admin().import(environment, [imported("a", { token: ours })]))).toEqual(["created"]);
+    expect((await store().resolve(environment, ours)).providedId).toBe("a");
+    const rotated = await store().rotate(environment, byToken(ours));
+    await fails(store().resolve(environment, ours), TokenNotFound);
+    expect((await store().resolve(environment, rotated.token)).providedId).toBe("a");
+  });
+
+  it("gives no token to a second group, also not one on its grace", async () => {
+    const environment = newEnvironment({ partitions: 1 });
+    const { group } = await store().getOrCreate(environment, newGroup("a"));
+    const given = imported("b", { token: group.token });
+    expect(told(await admin().import(environment, [given]))).toEqual(["TokenTaken"]);
+    const rotated = await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
+    expect(told(await admin().import(environment, [given]))).toEqual(["TokenTaken"]);
+    await store().rotate(environment, byToken(rotated.token));
+    expect(told(await admin().import(environment, [given]))).toEqual(["created"]);
+    expect((await store().resolve(environment, group.token)).providedId).toBe("b");
+  });
+
+  it("restores an export, tokens included", async () => {
+    const environment = newEnvironment();
+    const ids = Array.from({ length: 30 }, (_, i) => `g${i}`);
+    await Promise.all(ids.map((id) => store().getOrCreate(environment, newGroup(id, { properties: { id } }))));
+    await admin().import(environment, [imported("foreign")]);
+    const { items } = await admin().export(environment, { after: "", size: 100, prefix: "" });
+    const copy = newEnvironment();
+    expect(told(await admin().import(copy, items))).toEqual(items.map(() => "created"));
+    for (const { token, providedId } of items) expect((await store().resolve(copy, token)).providedId).toBe(providedId);
+  });
+}
+
+function damaged({ store, admin, redis }: ContractContext): void {
+  it.each([FIELD.createTime, `m0`])("fails for a record whose %s is damaged, and leaves it", async (field) => {
+    const environment = newEnvironment();
+    await store().getOrCreate(environment, newGroup("a"));
+    await redis().hset(keysOf(environment, "a").group, field, "{");
+    const before = await contents(redis(), environment);
+    const outcomes = await admin().import(environment, [imported("a"), imported("b")], "upsert");
+    expect(outcomes[0]).toMatchObject({ error: expect.any(RecordUnreadable) });
+    expect(outcomes[1]).toEqual({ outcome: "created" });
+    const after = await contents(redis(), environment);
+    const { group } = keysOf(environment, "a");
+    expect(after[group]).toEqual(before[group]);
+  });
+
+  it("refuses a group whose token another one has, and imports the others", async () => {
+    const environment = newEnvironment();
+    const first = imported("a");
+    await admin().import(environment, [first]);
+    const outcomes = await admin().import(environment, [{ ...first, providedId: "b" }, imported("c")]);
+    expect(outcomes[0]).toMatchObject({ error: expect.any(TokenTaken) });
+    expect(outcomes[1]).toEqual({ outcome: "created" });
+    expect((await store().resolve(environment, first.token ?? "")).providedId).toBe("a");
+  });
+}

@@ -1,0 +1,114 @@
+import { describe, expect, it } from "vitest";
+import { RequestIdReused, TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
+import { auditKey } from "../../../src/store/keys.ts";
+import { BY } from "../stores.ts";
+import {
+  byId,
+  byToken,
+  type ContractContext,
+  contents,
+  eventsIn,
+  fails,
+  imported,
+  keysOf,
+  newEnvironment,
+  newGroup,
+} from "./context.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** `revokeTokens`. */
+export function revocationContract({ store, admin, redis }: ContractContext): void {
+  const events = async (environment: ReturnType<typeof newEnvironment>) =>
+    eventsIn((await contents(redis(), environment))[auditKey(keysOf(environment, "a").prefix)]);
+
+  describe("revokeTokens", () => {
+    it("ends the current token and the one on its grace, and gives a fresh one that only get shows", async () => {
+      const environment = newEnvironment();
+      const given = newGroup("a", { name: "A", mapping: { s: "d" }, properties: { p: 1 } });
+      const { group } = await store().getOrCreate(environment, given);
+      const rotated = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
+      const info = await admin().revokeTokens(environment, "a");
+      for (const worker of [0, 1]) {
+        for (const { token } of [group, rotated]) {
+          await fails(store({ worker }).resolve(environment, token), TokenNotFound);
+          await fails(store({ worker }).rotate(environment, byToken(token)), TokenNotFound);
+        }
+      }
+      const { group: now } = await store({ worker: 1 }).getOrCreate(environment, given);
+      expect([group.token, rotated.token]).not.toContain(now.token);
+      expect(now.etag).not.toBe(rotated.etag);
+      expect((await store().resolve(environment, now.token)).tokenExpireTime).toBeUndefined();
+      const { token, environmentTag: _, ...rest } = now;
+      const graceless = { lastRotationTime: now.tokenCreateTime, graceExpireTime: undefined, hasForeignToken: false };
+      expect(info).toEqual({ ...rest, ...graceless });
+      expect(JSON.stringify(info)).not.toContain(token);
+      const all = await contents(redis(), environment);
+      expect(Object.keys(all).filter((key) => key.includes(":grace:"))).toEqual([]);
+      const [, index] = Object.entries(all).find(([key]) => key.endsWith(":tokens")) ?? [];
+      expect(Object.keys(index as object)).toHaveLength(1);
+    });
+
+    it("revokes once under a request id, which no other request may have", async () => {
+      const environment = newEnvironment();
+      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      await store().getOrCreate(environment, newGroup("b"));
+      const first = await admin().revokeTokens(environment, "a", "r");
+      const before = await contents(redis(), environment);
+      for (const worker of [0, 1]) expect(await admin({ worker }).revokeTokens(environment, "a", "r")).toEqual(first);
+      for (const other of [
+        admin().revokeTokens(environment, "b", "r"),
+        store().rotate(environment, byId("a", { requestId: "r" })),
+        store().rotate(environment, byToken(group.token, { requestId: "r" })),
+      ]) {
+        await fails(other, RequestIdReused);
+      }
+      expect(await contents(redis(), environment)).toEqual(before);
+      expect(await events(environment)).toBe(2);
+    });
+
+    it("never creates", async () => {
+      const environment = newEnvironment();
+      await fails(admin().revokeTokens(environment, "a"), UserGroupNotFound);
+      await fails(admin().revokeTokens(environment, "a", "r"), UserGroupNotFound);
+      expect((await store().getOrCreate(environment, newGroup("a"))).created).toBe(true);
+    });
+
+    it("ends an imported token, which a repeated import does not bring back", async () => {
+      const environment = newEnvironment();
+      const given = imported("a");
+      await admin().import(environment, [given]);
+      await admin().revokeTokens(environment, "a");
+      const dead = () => fails(store().resolve(environment, given.token ?? ""), TokenNotFound);
+      await dead();
+      for (const mode of ["create-only", "upsert"] as const) {
+        expect(await admin().import(environment, [given], mode)).toEqual([{ outcome: "unchanged" }]);
+        await dead();
+      }
+    });
+
+    it("leaves one current token when it races with rotations", async () => {
+      const environment = newEnvironment();
+      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const calls = Array.from({ length: 30 }, (_, worker) =>
+        worker % 3 === 0
+          ? admin({ worker }).revokeTokens(environment, "a", "", { ...BY, method: "RevokeUserGroupTokens" })
+          : store({ worker }).rotate(
+              environment,
+              worker % 3 === 1 ? byId("a", { graceMs: HOUR_MS }) : byToken(group.token),
+            ),
+      );
+      const settled = await Promise.allSettled(calls);
+      for (const each of settled) {
+        if (each.status === "rejected") expect(each.reason).toBeInstanceOf(TokenNotFound);
+      }
+      const { token } = await store().get(environment, "a");
+      expect((await store().resolve(environment, token)).tokenExpireTime).toBeUndefined();
+      await admin().revokeTokens(environment, "a");
+      const made = settled.flatMap((each) =>
+        each.status === "fulfilled" && "token" in each.value ? [each.value.token] : [],
+      );
+      for (const old of [token, group.token, ...made]) await fails(store().resolve(environment, old), TokenNotFound);
+    });
+  });
+}

@@ -1,0 +1,93 @@
+import { expect } from "vitest";
+import type { Environment } from "../../src/domain/environment.ts";
+import { partitionOf } from "../../src/domain/partition.ts";
+import type { ScriptedRedis } from "../../src/store/connection.ts";
+import { FIELD, PIECES } from "../../src/store/fields.ts";
+import { foreignTokenKey, idsKey, partitionPrefix, tokensKey } from "../../src/store/keys.ts";
+import { contents } from "./contract/context.ts";
+
+/** The nonce of an entry comes before the id. */
+const NONCE_LENGTH = 12;
+
+type Fields = Readonly<Record<string, string>>;
+
+/** What is stored of the groups of an environment, and what about it must not be. */
+export interface StoredGroups {
+  readonly ids: readonly string[];
+  /** The ids of groups whose token is of another system. */
+  readonly foreign: readonly string[];
+  /** Entries of foreign tokens whose group does not have them: they find nothing. */
+  readonly strayEntries: number;
+  readonly faults: readonly string[];
+}
+
+/**
+ * Looks at what is stored of the groups of an environment: each has one current token, is found by it and listed; and what
+ * leads anywhere within a partition leads to a group that knows of it.
+ */
+export async function storedGroups(
+  redis: ScriptedRedis,
+  environment: Pick<Environment, "name" | "tag" | "partitions">,
+): Promise<StoredGroups> {
+  const all = await contents(redis, { ...environment, number: 1 });
+  const keys = Object.keys(all);
+  const faults: string[] = [];
+  const groups = new Map<string, { readonly prefix: string; readonly record: Fields }>();
+  for (const key of keys) {
+    const at = key.indexOf(":group:");
+    if (at < 0) continue;
+    groups.set(key.slice(at + 7), { prefix: key.slice(0, at + 1), record: all[key] as Fields });
+  }
+  const holders = new Map<string, string>();
+  const foreign: string[] = [];
+  for (const [id, { prefix, record }] of groups) {
+    const digest = record[FIELD.digest] ?? "";
+    const isForeign = record[`${PIECES.foreignToken}0`] !== undefined;
+    if (isForeign === (record[FIELD.token] !== undefined)) faults.push(`${id} has not one current token`);
+    if (holders.has(digest)) faults.push(`${id} has the token of ${holders.get(digest)}`);
+    holders.set(digest, id);
+    if (prefix !== prefixOf(environment, id)) faults.push(`${id} is in another partition`);
+    const entryKey = foreignTokenKey(prefixOf(environment, digest), digest);
+    const found = isForeign
+      ? String(all[entryKey] ?? "").slice(NONCE_LENGTH)
+      : (all[tokensKey(prefix)] as Fields | undefined)?.[digest.slice(0, 14)];
+    if (found !== id) faults.push(`${id} is not found by its token`);
+    if (isForeign) foreign.push(id);
+  }
+  let strayEntries = 0;
+  for (const key of keys) {
+    const prefix = key.slice(0, key.indexOf("}:") + 2);
+    const value = all[key];
+    if (key === tokensKey(prefix)) {
+      for (const [start, id] of Object.entries(value as Fields)) {
+        if (!groups.get(id)?.record[FIELD.digest]?.startsWith(start))
+          faults.push(`an index leads to ${id} for nothing`);
+      }
+    } else if (key.startsWith(`${prefix}grace:`)) {
+      const digest = key.slice(`${prefix}grace:`.length);
+      if (groups.get(String(value))?.record[FIELD.graceDigest] !== digest) faults.push(`a grace of ${value} is none`);
+    } else if (key === idsKey(prefix)) {
+      const ids = (value as string[]).filter((_, i) => i % 2 === 0);
+      const own = [...groups].filter(([, group]) => group.prefix === prefix).map(([id]) => id);
+      if (ids.sort().join("\n") !== own.sort().join("\n"))
+        faults.push(`${key} does not list the groups that there are`);
+    } else if (key.startsWith(`${prefix}foreign:`)) {
+      const id = String(value).slice(NONCE_LENGTH);
+      const { record = {} } = groups.get(id) ?? {};
+      const digest = key.slice(`${prefix}foreign:`.length);
+      if (record[FIELD.digest] !== digest && record[FIELD.graceDigest] !== digest) strayEntries++;
+    }
+  }
+  return { ids: [...groups.keys()], foreign, strayEntries, faults };
+}
+
+/** Asserts that nothing is wrong with what is stored. */
+export async function expectSound(...args: Parameters<typeof storedGroups>): Promise<StoredGroups> {
+  const stored = await storedGroups(...args);
+  expect(stored.faults.slice(0, 10)).toEqual([]);
+  return stored;
+}
+
+function prefixOf(environment: Pick<Environment, "name" | "tag" | "partitions">, text: string): string {
+  return partitionPrefix(environment, partitionOf({ ...environment, number: 1 }, text));
+}

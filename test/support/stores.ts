@@ -1,0 +1,103 @@
+import type { NewApiToken } from "../../src/domain/api-token.ts";
+import type { ChangeBy } from "../../src/domain/audit.ts";
+import type { Environment, EnvironmentName } from "../../src/domain/environment.ts";
+import type { RevocationListener } from "../../src/domain/store.ts";
+import type { NewUserGroup, Rotation, UserGroupChange } from "../../src/domain/user-group.ts";
+import type { ImportedUserGroup, ImportMode } from "../../src/domain/user-group-admin.ts";
+import { RedisApiTokens } from "../../src/store/api-tokens.ts";
+import { Audit } from "../../src/store/audit.ts";
+import type { StoreClient } from "../../src/store/client.ts";
+import { type RingKey, TokenCipher } from "../../src/store/encryption.ts";
+import { RedisEnvironments } from "../../src/store/environments.ts";
+import { RedisUserGroupAdmin } from "../../src/store/user-group-admin.ts";
+import { RedisUserGroups } from "../../src/store/user-groups.ts";
+
+/** Who makes the changes of tests that say nothing of it. */
+export const BY: ChangeBy = {
+  actorId: "test-actor",
+  actorName: "a test",
+  role: "manage",
+  method: "TestMethod",
+  requestId: "test-request",
+  peer: "192.0.2.1",
+};
+
+/** Keeps events for 90 days. */
+export const AUDIT = new Audit(90 * 86_400_000);
+
+/** A store of user groups in which a change need not say who makes it. */
+export class TestUserGroups extends RedisUserGroups {
+  constructor(client: StoreClient, ring: readonly RingKey[], audit = AUDIT) {
+    super({ client, cipher: new TokenCipher(ring), audit });
+  }
+
+  override getOrCreate(environment: Environment, group: NewUserGroup, by = BY) {
+    return super.getOrCreate(environment, group, by);
+  }
+
+  override update(environment: Environment, providedId: string, change: UserGroupChange, etag = "", by = BY) {
+    return super.update(environment, providedId, change, etag, by);
+  }
+
+  override rotate(environment: Environment, rotation: Rotation, by = BY) {
+    return super.rotate(environment, rotation, by);
+  }
+}
+
+/** The administration of user groups, likewise. */
+export class TestUserGroupAdmin extends RedisUserGroupAdmin {
+  constructor(client: StoreClient, ring: readonly RingKey[], audit = AUDIT) {
+    super({ client, cipher: new TokenCipher(ring), audit });
+  }
+
+  override delete(environment: Environment, providedId: string, etag = "", by = BY) {
+    return super.delete(environment, providedId, etag, by);
+  }
+
+  override revokeTokens(environment: Environment, providedId: string, requestId = "", by = BY) {
+    return super.revokeTokens(environment, providedId, requestId, by);
+  }
+
+  override import(
+    environment: Environment,
+    groups: readonly ImportedUserGroup[],
+    mode: ImportMode = "create-only",
+    by = BY,
+  ) {
+    return super.import(environment, groups, mode, by);
+  }
+}
+
+/** A store of environments, likewise. */
+export class TestEnvironments extends RedisEnvironments {
+  constructor(client: StoreClient, audit = AUDIT) {
+    super(client, audit);
+  }
+
+  override ensureEnvironment(name: EnvironmentName & { readonly partitions?: number }, by = BY) {
+    return super.ensureEnvironment(name, by);
+  }
+
+  override create(name: EnvironmentName & { readonly partitions?: number | undefined }, by = BY) {
+    return super.create(name, by);
+  }
+}
+
+/** A store of API tokens, likewise. */
+export class TestApiTokens extends RedisApiTokens {
+  constructor(
+    client: StoreClient,
+    listener: RevocationListener = { revoked: () => {}, missed: () => {} },
+    audit = AUDIT,
+  ) {
+    super({ client, listener, audit });
+  }
+
+  override create(environment: EnvironmentName, values: NewApiToken, by = BY) {
+    return super.create(environment, values, by);
+  }
+
+  override revoke(environment: EnvironmentName, id: string, by = BY) {
+    return super.revoke(environment, id, by);
+  }
+}
