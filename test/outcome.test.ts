@@ -1,7 +1,9 @@
-import { ConnectError } from "@connectrpc/connect";
+import { Code, ConnectError } from "@connectrpc/connect";
 import { expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { FIELD } from "../src/store/fields.ts";
+import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
+import { foreignToken } from "./support/contract/context.ts";
 import { describeWithRedis, newOperator, newProxy, newRedis, newServer } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
@@ -88,6 +90,48 @@ describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) =>
     const operator = newOperator(redis);
     const [key = ""] = await operator.keys("*:group:a");
     expect(await operator.hget(key, FIELD.name)).toBe("made");
+  });
+
+  it("is told to operators as well, and for each group of an import", async () => {
+    const redis = await newRedis();
+    // The API token of the admin is not read again meanwhile.
+    const env = { ...ADMIN_ENV, REDIS_TIMEOUT: "500ms", API_TOKEN_CACHE: "1m" };
+    const server = await newServer({ runtime, redisUrl: redis.url, env });
+    const admin = adminOf(server.url, (await issueToken(server, "admin")).token);
+    const { groups, viewers } = grpcClients(server);
+    const token = foreignToken();
+    const userGroups = [{ providedId: "a", token }, { providedId: "b" }];
+    await admin.importUserGroups({ userGroups });
+    const outcomeOf = (call: Promise<unknown>) =>
+      call.then(
+        () => "answered",
+        (error: unknown) => {
+          const info = ConnectError.from(error).findDetails(ErrorInfoSchema)[0];
+          return info?.reason === "STORE_UNAVAILABLE" ? (info.metadata["outcome"] ?? "nothing") : info?.reason;
+        },
+      );
+    redis.freeze();
+    const [group, userGroupId] = [{ case: "currentToken", value: token } as const, "a"];
+    const told = await Promise.all([
+      outcomeOf(viewers.resolveViewer({ token })),
+      outcomeOf(admin.listUserGroups({})),
+      outcomeOf(admin.lookupUserGroup({ userGroupId })),
+      outcomeOf(admin.exportUserGroups({})),
+      // Which group it is of is asked first.
+      outcomeOf(groups.rotateUserGroupToken({ group })),
+      outcomeOf(admin.deleteUserGroup({ userGroupId })),
+      outcomeOf(admin.revokeUserGroupTokens({ userGroupId })),
+      outcomeOf(admin.revokeUserGroupTokens({ userGroupId, requestId: "r" })),
+    ]);
+    expect(told).toEqual([...Array(4).fill("nothing"), "not_made", "unknown", "unknown", "not_made"]);
+    const many = Array.from({ length: 200 }, (_, i) => ({ providedId: `many ${i}` }));
+    const { results } = await admin.importUserGroups({ userGroups: many });
+    for (const { failure } of results) {
+      expect(failure).toMatchObject({ code: Code.Unavailable, reason: "STORE_UNAVAILABLE", outcome: "not_made" });
+    }
+    redis.thaw();
+    await waitFor("it is ready again", async () => (await fetch(`${server.url}/readyz`)).status === 200);
+    expect((await viewers.resolveViewer({ token })).providedId).toBe("a");
   });
 
   it("is that it was not made, when Redis refuses it", async () => {

@@ -4,9 +4,18 @@ import { StoreUnavailable } from "../src/domain/errors.ts";
 import { newApiToken } from "../src/domain/token.ts";
 import type { UserGroup } from "../src/domain/user-group.ts";
 import { openRedis } from "../src/store/open.ts";
-import { byId, byToken, fails, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
+import {
+  byId,
+  byToken,
+  fails,
+  foreignToken,
+  imported,
+  newEnvironment,
+  newGroup,
+  RING,
+} from "./support/contract/context.ts";
 import { describeWithRedis, forSuite, suiteProxy, suiteRedis } from "./support/opened.ts";
-import { TestApiTokens, TestEnvironments, TestUserGroups } from "./support/stores.ts";
+import { TestApiTokens, TestEnvironments, TestUserGroupAdmin, TestUserGroups } from "./support/stores.ts";
 import { waitFor } from "./support/wait.ts";
 
 // A proxy lets so many round trips pass and holds back the requests of further
@@ -42,6 +51,8 @@ describeWithRedis("round trips to a real Redis", () => {
       );
     }
   }
+
+  const others = () => Array.from({ length: 40 }, (_, i) => imported(`other ${i}`, { token: undefined }));
 
   const create = async () => {
     ({ group } = await store.getOrCreate(environment, newGroup("a")));
@@ -91,6 +102,30 @@ describeWithRedis("round trips to a real Redis", () => {
     const { token } = await tokens.create({ name, tag: undefined }, values);
     expect(await within(2, () => tokens.find(apiTokenDigest(token)))).toBe(2);
     expect(await within(1, () => tokens.find(apiTokenDigest(newApiToken())))).toBe(1);
+  });
+
+  it("a token of another system takes two: one that finds its group, one that reads it or rotates it", async () => {
+    const admin = new TestUserGroupAdmin(client, RING);
+    const given = imported("foreign");
+    const token = given.token ?? "";
+    // One that reads, one that claims the token, one that writes: for any number of groups.
+    expect(await within(3, () => admin.import(environment, [given, ...others()]))).toBe(3);
+    expect(await within(2, () => store.resolve(environment, token))).toBe(2);
+    expect(await within(1, () => store.resolve(environment, foreignToken()).catch(() => {}))).toBe(1);
+    const rotated = await within(5, () => store.rotate(environment, byToken(token)));
+    // Beyond these two its entry is removed, which nobody waits for.
+    expect(rotated).toBeGreaterThanOrEqual(2);
+  });
+
+  it("a list takes one, however many partitions and groups there are, and so do the other calls of operators", async () => {
+    const admin = new TestUserGroupAdmin(client, RING);
+    await admin.import(environment, others());
+    const range = { after: "", size: 20, prefix: "" };
+    expect(await within(1, () => admin.list(environment, range))).toBe(1);
+    expect(await within(2, () => admin.export(environment, range))).toBe(2);
+    expect(await within(1, () => admin.lookUp(environment, "other 1"))).toBe(1);
+    expect(await within(1, () => admin.revokeTokens(environment, "other 1"))).toBe(1);
+    expect(await within(1, () => admin.delete(environment, "other 1"))).toBe(1);
   });
 
   it("many calls at once share one", async () => {

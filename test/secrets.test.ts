@@ -4,6 +4,7 @@ import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
 import { newApiToken } from "../src/domain/token.ts";
 import { adminOf } from "./support/admin.ts";
+import { foreignToken } from "./support/contract/context.ts";
 import { describeWithRedis, forSuite, suiteRedis } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
@@ -119,6 +120,7 @@ async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> 
     await failures(server, { first, third, fifth });
     await rest(server, userGroupId, secrets);
     await issuing(server, secrets);
+    await migrating(server, secrets);
   }
   await groups.getUserGroup({ userGroupId: "settled-last" });
 }
@@ -136,6 +138,33 @@ async function issuing(server: TestServer, secrets: Set<string>): Promise<void> 
   await root.revokeApiToken({ environment, apiTokenId: other.apiToken?.id ?? "" });
   await failureOf(grpcClients(server, other.token).groups.getUserGroup({ userGroupId: "group 0" }));
   await root.listApiTokens({ environment });
+}
+
+/** Imports groups with tokens of another system, uses them, exports them, and ends them. */
+async function migrating(server: TestServer, secrets: Set<string>): Promise<void> {
+  const environment = { name: server.environment, tag: ApiEnvironmentTag.CUSTOMER };
+  const root = adminOf(server.url, SERVER_ENV.ADMIN_TOKEN);
+  const { groups, viewers } = grpcClients(server);
+  const userGroups = ["a", "b", "c"].map((name) => ({ providedId: `imported ${name}`, token: foreignToken() }));
+  for (const { token } of userGroups) secrets.add(token);
+  const [a, b, c] = userGroups.map(({ token }) => token) as [string, string, string];
+  for (let times = 0; times < 2; times++) await root.importUserGroups({ environment, userGroups });
+  // One that another group has, one that is cut, and one that breaks a rule.
+  const taken = { providedId: "imported twice", token: a };
+  const cut = { providedId: "imported cut", token: `ugt_${b}` };
+  await root.importUserGroups({ environment, userGroups: [taken, cut] });
+  await failureOf(root.importUserGroups({ environment, userGroups: [{ ...taken, token: `${c} ${c}` }] }));
+  await viewers.resolveViewer({ token: a });
+  const rotation = { group: { case: "currentToken", value: a } as const, previousTokenTtl: { seconds: 60n } };
+  secrets.add(
+    (await groups.rotateUserGroupToken({ ...rotation, requestId: `r${secrets.size}` })).userGroup?.token ?? "",
+  );
+  await viewers.resolveViewer({ token: a });
+  await failureOf(viewers.resolveViewer({ token: `${b}${b}` }));
+  const exported = await root.exportUserGroups({ environment, includeTokens: true, providedIdPrefix: "imported " });
+  expect(exported.userGroups.map(({ token }) => secrets.has(token))).toEqual([true, true, true]);
+  await root.revokeUserGroupTokens({ environment, userGroupId: "imported b" });
+  for (const { providedId } of userGroups) await root.deleteUserGroup({ environment, userGroupId: providedId });
 }
 
 /** Calls that are refused, with tokens in places that a log might repeat. */

@@ -1,5 +1,5 @@
 import type { Environment } from "../domain/environment.ts";
-import { RecordUnreadable, StoreUnavailable, TokenTaken } from "../domain/errors.ts";
+import { type ChangeOutcome, RecordUnreadable, StoreUnavailable, TokenTaken } from "../domain/errors.ts";
 import { partitionOf } from "../domain/partition.ts";
 import { randomBase62 } from "../domain/token.ts";
 import type { StoreClient } from "./client.ts";
@@ -46,9 +46,13 @@ export class ForeignTokens {
     this.#client = client;
   }
 
-  /** The id of the group that a token may be of. */
-  async find(environment: Environment, digest: string): Promise<string | undefined> {
-    return (await this.#entry(environment, digest))?.id;
+  /**
+   * The id of the group that a token may be of.
+   *
+   * @param outcome what a failure means for the change that it is a part of; default: there is none
+   */
+  async find(environment: Environment, digest: string, outcome?: ChangeOutcome): Promise<string | undefined> {
+    return (await this.#entry(environment, digest, outcome))?.id;
   }
 
   /** What `ugResolve` answers, for a token of another system. */
@@ -121,9 +125,9 @@ export class ForeignTokens {
     this.release(environment, digest, keepMs).catch(() => {});
   }
 
-  async #entry(environment: Environment, digest: string): Promise<Entry | undefined> {
+  async #entry(environment: Environment, digest: string, outcome?: ChangeOutcome): Promise<Entry | undefined> {
     const key = foreignTokenKey(prefixOf(environment, digest), digest);
-    const text = await this.#client.run("foreign-token", key, (redis) => redis.get(key), "not_made");
+    const text = await this.#client.run("foreign-token", key, (redis) => redis.get(key), outcome);
     return text === null ? undefined : entryOf(text);
   }
 

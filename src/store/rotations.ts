@@ -77,7 +77,7 @@ export class Rotations {
     const oldDigest = tokenDigest(token);
     const partition = tokenPartition(environment, token);
     if (partition !== undefined) return { partition, providedId: undefined, oldDigest };
-    const providedId = await this.#parts.foreignTokens.find(environment, oldDigest);
+    const providedId = await this.#parts.foreignTokens.find(environment, oldDigest, "not_made");
     if (providedId === undefined) throw new TokenNotFound();
     return { ...byId(environment, providedId), oldDigest };
   }

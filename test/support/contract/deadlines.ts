@@ -1,9 +1,19 @@
 import { describe, expect, it } from "vitest";
 import type { Environment } from "../../../src/domain/environment.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
-import { auditKey, idsKey, requestClaimKey, teamCountKey, tokensKey } from "../../../src/store/keys.ts";
+import {
+  auditKey,
+  foreignTokenKey,
+  idsKey,
+  requestClaimKey,
+  teamCountKey,
+  tokensKey,
+} from "../../../src/store/keys.ts";
 import { AUDIT, BY } from "../stores.ts";
 import { type ContractContext, contents, keysOf, newEnvironment, newGroup } from "./context.ts";
+
+/** Of a claim of a foreign token. */
+const NONCE = "x".repeat(12);
 
 /** A change that reaches Redis when its caller was told that it failed. */
 export function deadlineContract({ store, redis }: ContractContext): void {
@@ -28,6 +38,20 @@ export function deadlineContract({ store, redis }: ContractContext): void {
         "a listing": (at: string) => redis().ugList(`${prefix}listed`, at, "late"),
         "an adoption": (at: string) => redis().ugAdopt(`${prefix}adopted`, at, "field", "late"),
         "an event": (at: string) => redis().ugRecord(auditKey(prefix), at, "late", "", ...audited),
+        "an import": (at: string) =>
+          redis().ugImport(
+            `${prefix}group:b`,
+            ...[at, "", prefix, "b", "d".repeat(22), "", "1", "1", "9", "name", "0", "n", "B"],
+            ...audited,
+          ),
+        "a deletion": (at: string) => redis().ugDelete(group, at, "", prefix, "a", ...audited),
+        "a claim of a token": (at: string) => redis().ugClaimToken(foreignTokenKey(prefix, "d"), at, `${NONCE}a`, ""),
+        "an end of a claim": (at: string) => redis().ugEndClaim(group, at, prefix, "d", NONCE, "60000", ""),
+        "a claim that is replaced": async (at: string) => {
+          const key = foreignTokenKey(prefix, "kept");
+          if (Number(at) > Date.now()) await redis().set(key, `${NONCE}a`);
+          return redis().ugForgetToken(key, at, `${NONCE}a`, `${NONCE}b`, "60000");
+        },
       } as const;
     };
     const names = Object.keys(commands(newEnvironment(), "", "", "")) as (keyof ReturnType<typeof commands>)[];

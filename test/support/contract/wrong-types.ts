@@ -1,11 +1,23 @@
 import { describe, expect, it } from "vitest";
-import { RecordUnreadable } from "../../../src/domain/errors.ts";
-import { digest } from "../../../src/store/encryption.ts";
-import { idsKey } from "../../../src/store/keys.ts";
-import { byId, byToken, type ContractContext, contents, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
+import { RecordUnreadable, UserGroupNotFound } from "../../../src/domain/errors.ts";
+import { newUserGroupToken } from "../../../src/domain/token.ts";
+import { digest, tokenDigest } from "../../../src/store/encryption.ts";
+import { foreignTokenKey, idsKey } from "../../../src/store/keys.ts";
+import {
+  byId,
+  byToken,
+  type ContractContext,
+  contents,
+  fails,
+  imported,
+  keysOf,
+  newEnvironment,
+  newGroup,
+} from "./context.ts";
+import { told } from "./imports.ts";
 
 /** Keys that hold another type than the store's. Not for the embedded store, whose Redis tells no types apart. */
-export function wrongTypeContract({ store, redis }: ContractContext): void {
+export function wrongTypeContract({ store, admin, redis }: ContractContext): void {
   describe("a key of another type", () => {
     it("in a group's place answers nobody, and stays", async () => {
       const environment = newEnvironment();
@@ -14,6 +26,13 @@ export function wrongTypeContract({ store, redis }: ContractContext): void {
       await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
       await fails(store().update(environment, "a", { name: "x" }), RecordUnreadable);
       await fails(store().rotate(environment, byId("a")), RecordUnreadable);
+      await fails(admin().lookUp(environment, "a"), RecordUnreadable);
+      await fails(admin().delete(environment, "a"), RecordUnreadable);
+      await fails(admin().revokeTokens(environment, "a"), RecordUnreadable);
+      const token = undefined;
+      expect(told(await admin().import(environment, [imported("a", { token })], "upsert"))).toEqual([
+        "RecordUnreadable",
+      ]);
       expect(await contents(redis(), environment)).toEqual({ [key]: "x" });
     });
 
@@ -26,6 +45,11 @@ export function wrongTypeContract({ store, redis }: ContractContext): void {
       await fails(store().rotate(environment, byToken(group.token)), RecordUnreadable);
       await fails(store().rotate(environment, byId("a")), RecordUnreadable);
       await fails(store().resolve(environment, group.token), RecordUnreadable);
+      await fails(admin().delete(environment, "a"), RecordUnreadable);
+      for (const token of [undefined, newUserGroupToken(0)]) {
+        const outcomes = await admin().import(environment, [imported("new", { token })]);
+        expect(told(outcomes)).toEqual(["RecordUnreadable"]);
+      }
       expect(await contents(redis(), environment)).toEqual(before);
     });
 
@@ -34,7 +58,22 @@ export function wrongTypeContract({ store, redis }: ContractContext): void {
       await redis().set(idsKey(keysOf(environment, "a").prefix), "x");
       const before = await contents(redis(), environment);
       await fails(store().getOrCreate(environment, newGroup("new")), RecordUnreadable);
+      await fails(admin().list(environment, { after: "", size: 1, prefix: "" }), RecordUnreadable);
+      const token = undefined;
+      expect(told(await admin().import(environment, [imported("new", { token })]))).toEqual(["RecordUnreadable"]);
       expect(await contents(redis(), environment)).toEqual(before);
+    });
+
+    it("in the place of a foreign token's entry answers nobody, and lets no group have the token", async () => {
+      const environment = newEnvironment({ partitions: 1 });
+      const given = imported("a");
+      const token = given.token ?? "";
+      const { prefix } = keysOf(environment, "a");
+      await redis().hset(foreignTokenKey(prefix, tokenDigest(token)), "x", "y");
+      await fails(store().resolve(environment, token), RecordUnreadable);
+      await fails(store().rotate(environment, byToken(token)), RecordUnreadable);
+      expect(told(await admin().import(environment, [given]))).toEqual(["RecordUnreadable"]);
+      await fails(admin().lookUp(environment, "a"), UserGroupNotFound);
     });
 
     it("in a request's or a grace's place answers nobody", async () => {
