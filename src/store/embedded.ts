@@ -14,14 +14,14 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   // Its own clock counts seconds, rounded, and beside them microseconds of something else.
   redis.time = async () => time();
   const commands: Record<string, (...args: string[]) => Promise<string[]>> = redis as never;
-  let calls = 0;
+  const nextEvent = eventIds();
   for (const [name, lua] of Object.entries(SCRIPTS)) {
-    // The keys that scripts do not look at carry the time and the number of the call.
+    // The keys that scripts do not look at carry the time and what the ids of its events begin with.
     const own = lua.replace(TIME, "{KEYS[2], KEYS[3]}").replace(APPEND, () => listAppend(EVENT));
     redis.defineCommand(name, { lua: own, numberOfKeys: 4 });
     const run = commands[name]?.bind(redis);
     commands[name] = (key = "", ...args) =>
-      (run as NonNullable<typeof run>)(key, ...time().map(String), String(++calls), ...args);
+      (run as NonNullable<typeof run>)(key, ...time().map(String), nextEvent(), ...args);
   }
   commands["ugListGroups"] = listGroups(redis, () => String(Date.now()));
   redis.xrevrange = (async (key: string, end: string, start: string, _count: "COUNT", limit: number) =>
@@ -40,11 +40,17 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   return new StoreClient(new SingleNode(node), options);
 }
 
-let latest = 0;
-
-/** As Redis gives it: seconds since 1970, and microseconds of the next one. It never goes back: events are in its order. */
+/** As Redis gives it: seconds since 1970, and microseconds of the next one. */
 function time(): [number, number] {
-  latest = Math.max(latest, Date.now());
-  const now = latest;
+  const now = Date.now();
   return [Math.floor(now / 1000), (now % 1000) * 1000];
+}
+
+/** What the ids of a call's events begin with: they never go back, though the clock may, and no two are the same. */
+function eventIds(): () => string {
+  let [latest, calls] = [0, 0];
+  return () => {
+    latest = Math.max(latest, Date.now());
+    return `${latest}-${++calls}`;
+  };
 }
