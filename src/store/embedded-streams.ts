@@ -8,8 +8,8 @@ import { EVENT_FIELD } from "./script-parts.ts";
 /** How many elements of the list an event takes. */
 export const ELEMENTS = 1 + 2 * Object.keys(EVENT_FIELD).length;
 
-/** The number of the call among all, by which the ids of events differ, and the number of the event in it. */
-const ID = "stamp .. '-' .. KEYS[4] .. string.format('%03d', appended)";
+/** The time; then the number of the call among all, by which the ids of events differ, and of the event in the call. */
+const ID = "KEYS[4] .. '-' .. KEYS[5] .. string.format('%03d', appended)";
 
 /** What stands in a script in place of `APPEND`; `fields` is what it gives to XADD behind the id. */
 export function listAppend(fields: string): string {

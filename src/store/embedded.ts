@@ -14,13 +14,17 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   redis.time = async () => time();
   const commands: Record<string, (...args: string[]) => Promise<string[]>> = redis as never;
   let calls = 0;
+  let latest = 0;
   for (const [name, lua] of Object.entries(SCRIPTS)) {
-    // The keys that scripts do not look at carry the time and the number of the call.
+    // The keys that scripts do not look at carry the time, and of what the ids of events are made.
     const own = lua.replace(TIME, "{KEYS[2], KEYS[3]}").replace(APPEND, () => listAppend(EVENT));
-    redis.defineCommand(name, { lua: own, numberOfKeys: 4 });
+    redis.defineCommand(name, { lua: own, numberOfKeys: 5 });
     const run = commands[name]?.bind(redis);
-    commands[name] = (key = "", ...args) =>
-      (run as NonNullable<typeof run>)(key, ...time().map(String), String(++calls), ...args);
+    commands[name] = (key = "", ...args) => {
+      // As in Redis, an event is not older than the one before it when the clock goes back.
+      latest = Math.max(latest, Date.now());
+      return (run as NonNullable<typeof run>)(key, ...[...time(), latest, ++calls].map(String), ...args);
+    };
   }
   redis.xrevrange = (async (key: string, end: string, start: string, _count: "COUNT", limit: number) =>
     reverseRange(await redis.lrange(key, 0, -1), end, start, limit)) as never;
@@ -38,11 +42,8 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   return new StoreClient(new SingleNode(node), options);
 }
 
-let latest = 0;
-
-/** As Redis gives it: seconds since 1970, and microseconds of the next one. It never goes back: events are in its order. */
+/** As Redis gives it: seconds since 1970, and microseconds of the next one. */
 function time(): [number, number] {
-  latest = Math.max(latest, Date.now());
-  const now = latest;
+  const now = Date.now();
   return [Math.floor(now / 1000), (now % 1000) * 1000];
 }
