@@ -9,10 +9,12 @@ import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
 import { ADMIN_ENV, ADMIN_PROTOCOLS, adminOf, bearer, customerOf, issueToken, presenting } from "./support/admin.ts";
 import { openTransport } from "./support/clients/connect.ts";
 import { CLIENTS } from "./support/clients.ts";
+import { http1 } from "./support/http.ts";
 import { newId } from "./support/matrix.ts";
 import { forSuite, newServer, redisUrl, suiteServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
 
 const PLACES = RUNTIMES.flatMap((runtime) => [
   { runtime, store: "embedded store", url: undefined, isThere: true },
@@ -211,6 +213,32 @@ describe.each(PLACES)("the audit trail on $runtime, $store", ({ runtime, url }) 
     expect((await eventsOf(server, { actorId: id })).length).toBe(40);
   });
 
+  it("has nothing of callers who are not let in, who are counted", async () => {
+    const denials = async (code: string) => {
+      const { body } = await http1(server.url, "/metrics");
+      const lines = body.toString().split("\n");
+      const own = lines.filter(
+        (line) =>
+          line.startsWith("grpc_server_handled_total{") &&
+          line.includes('grpc_method="UpdateUserGroup"') &&
+          line.includes('protocol="grpc"') &&
+          line.includes(`grpc_code="${code}"`),
+      );
+      expect(own).toHaveLength(1);
+      return Number(own[0]?.split(" ").at(-1));
+    };
+    const before = [await denials("Unauthenticated"), await denials("PermissionDenied")] as const;
+    const userGroupId = newId();
+    await grpcClients(server).groups.getUserGroup({ userGroupId });
+    const { token } = await issueToken(server, "read");
+    for (const wrong of ["x".repeat(20), newApiToken(), newUserGroupToken(0), token]) {
+      await failureOf(grpcClients(server, wrong).groups.updateUserGroup({ userGroupId, name: "x" }));
+    }
+    expect(await denials("Unauthenticated")).toBe(before[0] + 3);
+    expect(await denials("PermissionDenied")).toBe(before[1] + 1);
+    expect(await eventsOf(server, { userGroupId })).toMatchObject([{ method: "GetUserGroup" }]);
+  });
+
   it("is shown to admins, each that of its own environment", async () => {
     const { token } = await issueToken(server, "admin");
     const own = adminOf(server.url, token);
@@ -229,6 +257,13 @@ describe.each(PLACES)("the audit trail on $runtime, $store", ({ runtime, url }) 
       1,
     );
   });
+});
+
+it("keeps events for AUDIT_RETENTION", async () => {
+  const server = await newServer({ redisUrl, env: { ...ADMIN_ENV, AUDIT_RETENTION: "3s" } });
+  await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
+  expect(await eventsOf(server, { userGroupId: "a" })).toHaveLength(1);
+  await waitFor("none is shown", async () => (await eventsOf(server)).length === 0);
 });
 
 describe.runIf(redisUrl !== undefined)("the audit trail of several workers", () => {

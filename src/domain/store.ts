@@ -219,7 +219,7 @@ export interface AuditStore {
 
   /**
    * Lists events, the newest first, in order of their ids, which are its keys. An event that exists while the pages are
-   * read is on exactly one of them, unless it gets too old meanwhile; those that come are on none. Each partition is
+   * read is on exactly one of them, unless it gets too old meanwhile; those that come may be on none. Each partition is
    * asked at most once for a page, and only the one of the group when the filter names a group. A page may have few items,
    * or none, though more pages follow.
    */

@@ -16,8 +16,8 @@ const READ_FOR_FILTER = 4000;
 /** How many times as many events are read as a page shows: the streams have not all had the same share of them. */
 const READ_AHEAD = 4;
 
-/** How many events are read of a stream at the least. */
-const MIN_READ = 16;
+/** How many events are read of a stream at the least: of thousands of streams, so many show a thousand events at once. */
+const MIN_READ = 4;
 
 /** How many streams are read at once, so that a page leaves Redis to others in between. */
 const BATCH = 100;

@@ -42,12 +42,17 @@ export const EVENT = `'${actorId}', ARGV[own + 4], '${actorName}', ARGV[own + 5]
     '${method}', ARGV[own + 7], '${subject}', subject, '${changedFields}', changed_fields,
     '${requestId}', ARGV[own + 8], '${peer}', ARGV[own + 9]`;
 
+/** After how many events those that are too old are looked for: Redis drops them by blocks of some dozens anyway. */
+const TRIM_INTERVAL = 64;
+
 /**
- * Appends an event to the stream `trail`; the embedded store puts its own in its place. The events that are too old go
- * a block of some dozens at a time, which costs next to nothing, and all of them when the youngest is too old.
+ * Appends an event to the stream `trail`, which had `length` events when the script began; the embedded store puts its
+ * own in its place. When the youngest event is too old, all of them go.
  */
 export const APPEND = `redis.call('XADD', trail, 'MAXLEN', '~', ARGV[own + 3], '*', ${EVENT})
-  redis.call('XTRIM', trail, 'MINID', '~', string.format('%.0f', now - ARGV[own + 2]))
+  if length % ${TRIM_INTERVAL} == 0 then
+    redis.call('XTRIM', trail, 'MINID', '~', string.format('%.0f', now - ARGV[own + 2]))
+  end
   redis.call('PEXPIRE', trail, ARGV[own + 2])`;
 
 /**
@@ -62,7 +67,7 @@ export const APPEND = `redis.call('XADD', trail, 'MAXLEN', '~', ARGV[own + 3], '
  */
 export const AUDIT = `local own = #ARGV - 9
 local trail = ARGV[own + 1]
-redis.call('XLEN', trail)
+local length = redis.call('XLEN', trail)
 local function audit(subject, changed_fields)
   ${APPEND}
 end

@@ -36,6 +36,8 @@ export type Answer =
 
 /** A call to a worker. Times are in milliseconds, all by one clock. */
 export interface Call {
+  /** The id of the request, which no two calls share, as the audit trail has it; undefined: it was not sent. */
+  readonly id?: string | undefined;
   readonly method: "get" | "update" | "rotate" | "resolve";
   readonly worker: string;
   /** The environment that it was made in. */

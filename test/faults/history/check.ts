@@ -1,4 +1,5 @@
 import { checkAnswers } from "./answers.ts";
+import { checkAudit } from "./audit.ts";
 import { byGroup, type Call, isOk } from "./call.ts";
 import { checkCreations } from "./creations.ts";
 import { checkNames } from "./names.ts";
@@ -27,6 +28,7 @@ export function check({ calls, stored, allow, workersEnd }: History): Violation[
     ...checkViewers(calls, allow),
     ...checkAgreement(calls),
     ...stored.flatMap((environment) => checkStored(environment, calls)),
+    ...stored.flatMap((environment) => checkAudit(environment, calls)),
   ];
 }
 

@@ -1,3 +1,4 @@
+import type { StoredEvent } from "./audit.ts";
 import { type Call, fateOf, groupOf } from "./call.ts";
 import type { Violation } from "./violation.ts";
 
@@ -29,6 +30,8 @@ export interface StoredEnvironment {
   readonly environment: string;
   readonly groups: readonly StoredGroup[];
   readonly partitions: readonly StoredPartition[];
+  /** The audit events; those of one group are in their order. */
+  readonly events: readonly StoredEvent[];
   /** The partition that a group of the id belongs into. */
   partitionOf(id: string): number;
   /** What the index knows a token by. */

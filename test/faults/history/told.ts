@@ -1,3 +1,4 @@
+import type { StoredEvent } from "./audit.ts";
 import type { Answer, Call } from "./call.ts";
 import { check, type History } from "./check.ts";
 import type { StoredEnvironment, StoredGroup, StoredPartition } from "./stored.ts";
@@ -65,6 +66,7 @@ export function kindsOf(calls: readonly Call[], more: Partial<History> = {}): st
 export function stored(more: {
   groups?: readonly Partial<StoredGroup>[];
   partition?: Partial<StoredPartition>;
+  events?: readonly StoredEvent[];
 }): StoredEnvironment {
   const group: StoredGroup = { id: "a", partition: 0, teamId: 1, digest: "digest of t0", graceDigest: undefined };
   return {
@@ -80,6 +82,7 @@ export function stored(more: {
         ...more.partition,
       },
     ],
+    events: more.events ?? [],
     partitionOf: () => 0,
     indexed: (digest) => digest.slice(7),
     digestOf: (token) => `digest of ${token}`,

@@ -14,6 +14,7 @@ export type ViolationKind =
   | "team id"
   | "another's group"
   | "index"
+  | "audit"
   | "disagreement"
   | "not told"
   | "unforeseen";

@@ -170,9 +170,9 @@ export class Load {
       group: groupOf(environment, id),
       isFinal,
     } as const;
-    return this.#record(tokens, { ...asked, value }, async () => {
+    return this.#record(tokens, { ...asked, value }, async (options) => {
       const request = { userGroupId: id, name: value, mapping: { [MAPPED]: value } };
-      const { userGroup, newUserGroup } = await worker.clients(environment).groups.getUserGroup(request);
+      const { userGroup, newUserGroup } = await worker.clients(environment).groups.getUserGroup(request, options);
       return { shown: userGroup, created: newUserGroup };
     });
   }
@@ -187,9 +187,9 @@ export class Load {
       group: groupOf(environment, id),
       value,
     } as const;
-    return this.#record(tokens, asked, async () => {
+    return this.#record(tokens, asked, async (options) => {
       const request = { userGroupId: id, name: value, mapping: { [MAPPED]: value } };
-      return { shown: (await worker.clients(environment).groups.updateUserGroup(request)).userGroup };
+      return { shown: (await worker.clients(environment).groups.updateUserGroup(request, options)).userGroup };
     });
   }
 
@@ -204,7 +204,7 @@ export class Load {
     return this.#record(
       tokens,
       { ...asked, token: "token" in target ? target.token : undefined, requestId: requestId || undefined },
-      async () => {
+      async (options) => {
         const request = {
           group:
             "id" in target
@@ -213,7 +213,7 @@ export class Load {
           previousTokenTtl: durationFromMs(graceMs),
           requestId,
         };
-        return { shown: (await worker.clients(environment).groups.rotateUserGroupToken(request)).userGroup };
+        return { shown: (await worker.clients(environment).groups.rotateUserGroupToken(request, options)).userGroup };
       },
     );
   }
@@ -229,8 +229,8 @@ export class Load {
   ): Promise<Call> {
     const group = groupOf(known.environment, known.id);
     const asked = { method: "resolve", worker: worker.name, environment, group, token, isFinal } as const;
-    return this.#record(known.tokens, asked, async () => ({
-      shown: await worker.clients(environment).viewers.resolveViewer({ token }),
+    return this.#record(known.tokens, asked, async (options) => ({
+      shown: await worker.clients(environment).viewers.resolveViewer({ token }, options),
     }));
   }
 

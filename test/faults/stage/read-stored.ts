@@ -3,8 +3,10 @@ import { DEFAULT_PARTITIONS, environmentPath } from "../../../src/domain/environ
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
 import { FIELD } from "../../../src/store/fields.ts";
-import { groupKey, idsKey, partitionPrefix, teamCountKey, tokensKey } from "../../../src/store/keys.ts";
+import { auditKey, groupKey, idsKey, partitionPrefix, teamCountKey, tokensKey } from "../../../src/store/keys.ts";
+import { EVENT_FIELD } from "../../../src/store/script-parts.ts";
 import type { TestRedis } from "../../support/redis.ts";
+import type { StoredEvent } from "../history/audit.ts";
 import { sortedBy } from "../history/call.ts";
 import type { StoredEnvironment, StoredGroup, StoredPartition } from "../history/stored.ts";
 
@@ -30,6 +32,7 @@ export async function readStored(
   );
   const groups: StoredGroup[] = [];
   const partitions: StoredPartition[] = [];
+  const events: StoredEvent[] = [];
   for (const [master, own] of sortedBy(prefixes, masterOf)) {
     const redis = new Redis(master.port, "127.0.0.1").on("error", () => {});
     try {
@@ -40,6 +43,7 @@ export async function readStored(
         const read = await readPartition(redis, { prefix, partition: prefixes.indexOf(prefix), keys: ownKeys });
         groups.push(...read.groups);
         partitions.push(read.partition);
+        events.push(...(await readEvents(redis, prefix)));
       }
     } finally {
       redis.disconnect();
@@ -49,6 +53,7 @@ export async function readStored(
     environment: id,
     groups,
     partitions,
+    events,
     partitionOf: (group) => partitionOf(environment, group),
     indexed: (digest) => digest.slice(0, INDEXED_CHARACTERS),
     digestOf: tokenDigest,
@@ -82,6 +87,15 @@ async function readPartition(
       count: Number((await redis.get(teamCountKey(prefix))) ?? 0),
     } satisfies StoredPartition,
   };
+}
+
+async function readEvents(redis: Redis, prefix: string): Promise<StoredEvent[]> {
+  const events = await redis.xrange(auditKey(prefix), "-", "+");
+  return events.map(([, fields]) => {
+    const value = (field: string) => fields[fields.indexOf(field) + 1] ?? "";
+    const { requestId, method, subject } = EVENT_FIELD;
+    return { requestId: value(requestId), method: value(method), group: value(subject) };
+  });
 }
 
 async function keysOf(redis: Redis, start: string): Promise<string[]> {

@@ -1,4 +1,4 @@
-import { Code, ConnectError } from "@connectrpc/connect";
+import { type CallOptions, Code, ConnectError } from "@connectrpc/connect";
 import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import type { Answer, Call, Seen } from "../history/call.ts";
 
@@ -21,18 +21,19 @@ export type Asked = Pick<Call, "method" | "worker" | "environment" | "group"> & 
 /**
  * Makes a call and notes when it began, when it ended and how.
  *
- * @param call answers what the group is shown as; and, of a Get, whether it was created
+ * @param call is given the header with its id; answers what the group is shown as; and, of a Get, whether it was created
  */
 export async function record(
   asked: Asked,
-  call: () => Promise<{ shown: Shown | undefined; created?: boolean }>,
+  call: (options: CallOptions) => Promise<{ shown: Shown | undefined; created?: boolean }>,
 ): Promise<Call> {
   const start = performance.now();
-  const answer = await call().then(
+  const id = crypto.randomUUID();
+  const answer = await call({ headers: { "x-request-id": id } }).then(
     ({ shown, created = false }): Answer => ({ code: "ok", created, seen: seenOf(shown) }),
     (error: unknown) => failureOf(error),
   );
-  return { ...asked, start, end: performance.now(), answer };
+  return { ...asked, id, start, end: performance.now(), answer };
 }
 
 function seenOf(shown: Shown | undefined): Seen {

@@ -312,8 +312,9 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       const audit = new Audit(1000);
       await store({ audit }).update(environment, "a", { name: "new" });
       expect((await trail({ audit }).list(environment, {}, FIRST)).items).toHaveLength(1);
-      // Redis drops whole blocks; the embedded store drops by number alone.
-      if (streams) expect(await length()).toBeLessThan(101);
+      for (let i = 0; i < 64; i++) await store({ audit }).update(environment, "a", { name: `new ${i}` });
+      // Redis drops whole blocks, now and then; the embedded store drops by number alone.
+      if (streams) expect(await length()).toBeLessThan(64 + 101);
     });
 
     it("is in the slot of what changes, in as few bytes as names of one letter take", async () => {
