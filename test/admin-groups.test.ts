@@ -5,15 +5,15 @@ import { AdminService, ImportMode } from "../gen/usergroup/admin/v1/admin_servic
 import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
 import {
+  ADMIN_CLIENTS,
   ADMIN_ENV,
-  ADMIN_PROTOCOLS,
   ADMIN_TOKEN,
   adminOf,
   customerOf,
   issueToken,
+  openAdminTransport,
   presenting,
 } from "./support/admin.ts";
-import { openTransport } from "./support/clients/connect.ts";
 import { forSuite, redisUrl, suiteServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES } from "./support/server.ts";
@@ -35,9 +35,9 @@ describe.each(PLACES)("the administration of user groups on $runtime, $store", (
     adminToken = (await issueToken(server, "admin")).token;
   });
 
-  describe.each(ADMIN_PROTOCOLS)("over %s", (_name, options) => {
+  describe.each(ADMIN_CLIENTS)("over %s", (_name, options) => {
     const opened = forSuite(
-      () => openTransport(server.url, options),
+      () => openAdminTransport(server.url, options),
       ({ close }) => close(),
     );
     const admin = () => createClient(AdminService, presenting(opened.transport, adminToken));

@@ -6,8 +6,7 @@ import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import { newUserGroupToken } from "../src/domain/token.ts";
 import { VERBS } from "../src/rest/verbs.ts";
 import { METHODS } from "../src/rpc/access.ts";
-import { ADMIN_ENV, ADMIN_PROTOCOLS, ADMIN_TOKEN, bearer, issueToken } from "./support/admin.ts";
-import { openTransport } from "./support/clients/connect.ts";
+import { ADMIN_CLIENTS, ADMIN_ENV, ADMIN_TOKEN, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
 import { forSuite, suiteServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES } from "./support/server.ts";
@@ -86,10 +85,10 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
     return token === undefined ? {} : bearer(token);
   };
 
-  describe.each(ADMIN_PROTOCOLS)("over %s", (_name, options) => {
+  describe.each(ADMIN_CLIENTS)("over %s", (_name, options) => {
     const opened = forSuite(
       // Streams in both directions need HTTP/2.
-      () => openTransport(server.url, { ...options, httpVersion: "2" }),
+      () => openAdminTransport(server.url, { ...options, httpVersion: "2" }),
       ({ close }) => close(),
     );
 

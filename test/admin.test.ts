@@ -5,15 +5,15 @@ import { AdminService } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type ApiToken, Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
 import {
+  ADMIN_CLIENTS,
   ADMIN_ENV,
-  ADMIN_PROTOCOLS,
   ADMIN_TOKEN,
   adminOf,
   customerOf,
   issueToken,
+  openAdminTransport,
   presenting,
 } from "./support/admin.ts";
-import { openTransport } from "./support/clients/connect.ts";
 import { forSuite, redisUrl, suiteServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES } from "./support/server.ts";
@@ -30,9 +30,9 @@ const newName = () => `e${crypto.randomUUID().slice(0, 8)}`;
 describe.each(PLACES)("AdminService on $runtime, $store", ({ runtime, url }) => {
   const server = suiteServer({ runtime, redisUrl: url, env: ADMIN_ENV });
 
-  describe.each(ADMIN_PROTOCOLS)("over %s", (_name, options) => {
+  describe.each(ADMIN_CLIENTS)("over %s", (_name, options) => {
     const opened = forSuite(
-      () => openTransport(server.url, options),
+      () => openAdminTransport(server.url, options),
       ({ close }) => close(),
     );
     const admin = (token = ADMIN_TOKEN) => createClient(AdminService, presenting(opened.transport, token));

@@ -6,8 +6,16 @@ import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import type { AuditEvent } from "../gen/usergroup/admin/v1/audit_event_pb.ts";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
 import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
-import { ADMIN_ENV, ADMIN_PROTOCOLS, adminOf, bearer, customerOf, issueToken, presenting } from "./support/admin.ts";
-import { openTransport } from "./support/clients/connect.ts";
+import {
+  ADMIN_CLIENTS,
+  ADMIN_ENV,
+  adminOf,
+  bearer,
+  customerOf,
+  issueToken,
+  openAdminTransport,
+  presenting,
+} from "./support/admin.ts";
 import { CLIENTS } from "./support/clients.ts";
 import { http1 } from "./support/http.ts";
 import { newId } from "./support/matrix.ts";
@@ -91,9 +99,9 @@ describe.each(PLACES)("the audit trail on $runtime, $store", ({ runtime, url }) 
     expect(await eventsOf(server, { actorId: id })).toMatchObject([{ userGroupId }]);
   });
 
-  describe.each(ADMIN_PROTOCOLS)("over %s", (_name, options) => {
+  describe.each(ADMIN_CLIENTS)("over %s", (_name, options) => {
     const opened = forSuite(
-      () => openTransport(server.url, options),
+      () => openAdminTransport(server.url, options),
       ({ close }) => close(),
     );
     const admin = (token: string) => createClient(AdminService, presenting(opened.transport, token));

@@ -3,8 +3,7 @@ import { describe, expect, inject, it } from "vitest";
 import { ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { newApiToken } from "../src/domain/token.ts";
-import { ADMIN_ENV, ADMIN_PROTOCOLS, bearer, issueToken } from "./support/admin.ts";
-import { openTransport } from "./support/clients/connect.ts";
+import { ADMIN_CLIENTS, ADMIN_ENV, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
 import { type HttpAnswer, http1, http2 } from "./support/http.ts";
 import { describeWithRedis, newMonitor, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
@@ -48,8 +47,8 @@ describe.each(RUNTIMES)("failures of authentication on %s", (runtime) => {
     const body = { method: "POST", headers: { "content-type": "application/json" }, body: "{" };
     const connect = await http1(server.url, "/usergroup.v1.UserGroupService/GetUserGroup", body);
     expectConnectError(connect, "resource_exhausted", "TOO_MANY_FAILURES");
-    for (const [, options] of ADMIN_PROTOCOLS) {
-      const { transport, close } = openTransport(server.url, options);
+    for (const [, options] of ADMIN_CLIENTS) {
+      const { transport, close } = openAdminTransport(server.url, options);
       const call = transport.unary(UserGroupService.method.getUserGroup, undefined, undefined, {}, {});
       const error = ConnectError.from(await call.catch((thrown: unknown) => thrown));
       close();

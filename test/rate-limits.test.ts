@@ -2,8 +2,7 @@ import { ConnectError } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
-import { ADMIN_ENV, ADMIN_PROTOCOLS, adminOf, bearer, issueToken } from "./support/admin.ts";
-import { openTransport } from "./support/clients/connect.ts";
+import { ADMIN_CLIENTS, ADMIN_ENV, adminOf, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
 import { http1, rawBytes } from "./support/http.ts";
 import { describeWithRedis, newMonitor, newRedis, newServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
@@ -53,8 +52,8 @@ describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
     const connect = await http1(server.url, "/usergroup.v1.UserGroupService/GetUserGroup", body);
     expectConnectError(connect, "resource_exhausted", "RATE_LIMITED");
     secondsIn((name) => connect.headers[name] as string, 3);
-    for (const [, options] of ADMIN_PROTOCOLS) {
-      const { transport, close } = openTransport(server.url, options);
+    for (const [, options] of ADMIN_CLIENTS) {
+      const { transport, close } = openAdminTransport(server.url, options);
       const headers = bearer(customer);
       const call = transport.unary(UserGroupService.method.getUserGroup, undefined, undefined, headers, {});
       const error = ConnectError.from(await call.catch((thrown: unknown) => thrown));

@@ -4,7 +4,8 @@ import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { Role } from "../../gen/usergroup/admin/v1/api_token_pb.ts";
 import { ApiEnvironmentTag } from "../../gen/usergroup/v1/user_group_pb.ts";
 import type { Role as RoleName } from "../../src/domain/api-token.ts";
-import type { ConnectClientOptions } from "./clients/connect.ts";
+import { type ConnectClientOptions, openTransport } from "./clients/connect.ts";
+import { openGrpcJsTransport } from "./clients/grpc-js-transport.ts";
 
 /** The ADMIN_TOKEN of the tests' servers. */
 export const ADMIN_TOKEN = "root-of-the-tests-0123456789";
@@ -12,13 +13,25 @@ export const ADMIN_TOKEN = "root-of-the-tests-0123456789";
 /** The settings of a server with it. */
 export const ADMIN_ENV = { ADMIN_TOKEN, LOG_LEVEL: "debug" };
 
-/** Every protocol that AdminService is served over. */
-export const ADMIN_PROTOCOLS: readonly (readonly [string, ConnectClientOptions])[] = [
+/** How a client of AdminService speaks. */
+export interface AdminClientOptions extends ConnectClientOptions {
+  /** Whether it is one of grpc-js. Default: of connect-node. */
+  readonly isGrpcJs?: boolean;
+}
+
+/** Every way that AdminService is called. */
+export const ADMIN_CLIENTS: readonly (readonly [string, AdminClientOptions])[] = [
   ["gRPC", { protocol: "grpc", httpVersion: "2", binary: true }],
   ["gRPC-Web", { protocol: "grpc-web", httpVersion: "1.1", binary: true }],
   ["Connect JSON", { protocol: "connect", httpVersion: "1.1", binary: false }],
   ["Connect binary", { protocol: "connect", httpVersion: "2", binary: true }],
+  ["gRPC by grpc-js", { protocol: "grpc", httpVersion: "2", binary: true, isGrpcJs: true }],
 ];
+
+/** A transport of such a client, and what ends its connections. */
+export function openAdminTransport(url: string, { isGrpcJs = false, ...options }: AdminClientOptions) {
+  return isGrpcJs ? openGrpcJsTransport(url) : openTransport(url, options);
+}
 
 /** The roles of API tokens, by the names that errors have for them. */
 export const ROLE_VALUES: { readonly [role in RoleName]: Role } = {

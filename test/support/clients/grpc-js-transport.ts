@@ -1,0 +1,49 @@
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { Code, ConnectError, type Transport } from "@connectrpc/connect";
+import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
+import { Client, credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
+
+/** The unary calls of `@grpc/grpc-js` as a transport of Connect: its clients then speak as those of grpc-js do. */
+export function openGrpcJsTransport(url: string): { transport: Transport; close: () => void } {
+  const client = new Client(new URL(url).host, credentials.createInsecure());
+  const transport: Transport = {
+    unary: (method, _signal, _timeoutMs, header, input, _contextValues) =>
+      new Promise((resolve, reject) => {
+        const metadata = new Metadata();
+        for (const [name, value] of new Headers(header)) metadata.set(name, value);
+        const received = new Headers();
+        const trailer = new Headers();
+        const call = client.makeUnaryRequest(
+          `/${method.parent.typeName}/${method.name}`,
+          (message) => Buffer.from(toBinary(method.input, message)),
+          (bytes) => fromBinary(method.output, bytes),
+          create(method.input, input),
+          metadata,
+          (error, message) => {
+            if (error) return reject(connectError(error));
+            if (!message) return reject(new ConnectError("no message", Code.Internal));
+            resolve({ stream: false, service: method.parent, method, header: received, message, trailer });
+          },
+        );
+        call.on("metadata", (fields) => copy(fields, received));
+        call.on("status", ({ metadata: fields }) => copy(fields, trailer));
+      }),
+    stream: () => Promise.reject(new ConnectError("streams are not served here", Code.Unimplemented)),
+  };
+  return { transport, close: () => client.close() };
+}
+
+/** What its client tells of a failure, read as Connect reads the trailers of gRPC. */
+function connectError({ code, details, metadata }: ServiceError): ConnectError {
+  const trailer = new Headers();
+  copy(metadata, trailer);
+  trailer.set("grpc-status", String(code));
+  trailer.set("grpc-message", encodeURIComponent(details));
+  return findTrailerError(trailer) ?? new ConnectError(details, code as number as Code);
+}
+
+function copy(from: Metadata, to: Headers): void {
+  for (const [name, value] of Object.entries(from.getMap())) {
+    to.set(name, typeof value === "string" ? value : value.toString("base64"));
+  }
+}
