@@ -1,6 +1,7 @@
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Authenticator } from "./auth/authenticator.ts";
 import { CREDENTIAL_HEADERS } from "./auth/credentials.ts";
+import type { Network } from "./domain/client-address.ts";
 import type {
   ApiTokenStore,
   AuditStore,
@@ -44,6 +45,8 @@ export interface AppParts {
   readonly probe: StoreProbe;
   readonly authenticator: Authenticator;
   readonly limits: CallerLimits;
+  /** Whose `X-Forwarded-For` is believed. */
+  readonly trustedProxies: readonly Network[];
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly corsOrigins: "*" | readonly string[];

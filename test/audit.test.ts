@@ -306,6 +306,24 @@ describe.runIf(redisUrl !== undefined)("the audit trail of several workers", () 
     expect(acknowledged.length).toBeGreaterThan(105);
   });
 
+  it.each(RUNTIMES)("names the client of a trusted proxy, and no other that is claimed, on %s", async (runtime) => {
+    const trusted = { ...ADMIN_ENV, TRUSTED_PROXIES: "127.0.0.0/8, 2001:db8::/32" };
+    for (const [env, peerAddress] of [
+      [trusted, "198.51.100.7"],
+      [ADMIN_ENV, "127.0.0.1"],
+    ] as const) {
+      const server = await newServer({ runtime, env });
+      const headers = { ...bearer(server.tokens.customer), "x-forwarded-for": "1.2.3.4, 198.51.100.7, 2001:db8::1" };
+      const byRest = newId();
+      await fetch(`${server.url}/api/user?user_group_id=${encodeURIComponent(byRest)}`, { headers });
+      const byGrpc = newId();
+      await grpcClients(server).groups.getUserGroup({ userGroupId: byGrpc }, { headers });
+      for (const userGroupId of [byRest, byGrpc]) {
+        expect(await eventsOf(server, { userGroupId })).toMatchObject([{ peerAddress }]);
+      }
+    }
+  });
+
   it("names the address of a caller of `deno serve`", async () => {
     const server = await newServer({ redisUrl, env: ADMIN_ENV, runtime: "deno-serve" });
     const userGroupId = newId();

@@ -35,14 +35,24 @@ export interface Origin {
   readonly forwardedFor: string | null;
 }
 
+/** Which clients failures are counted together for: one IPv4 address, or an IPv6 network of 64 bits. */
+export function clientKey(origin: Origin, proxies: readonly Network[]): string {
+  const address = clientOf(origin, proxies);
+  return address ? keyOf(address) : "unknown";
+}
+
+/** The address of a client; empty when it is not known. */
+export function clientAddress(origin: Origin, proxies: readonly Network[]): string {
+  return clientOf(origin, proxies)?.toString() ?? "";
+}
+
 /**
- * Which clients failures are counted together for: one IPv4 address, or an IPv6 network of 64 bits. Behind trusted
- * proxies it is the rightmost address of `X-Forwarded-For` that is none of theirs: what stands further left is what the
- * client itself claims.
+ * Behind trusted proxies a client's address is the rightmost of `X-Forwarded-For` that is none of theirs: what stands
+ * further left is what the client itself claims.
  */
-export function clientKey({ peer, forwardedFor }: Origin, proxies: readonly Network[]): string {
+function clientOf({ peer, forwardedFor }: Origin, proxies: readonly Network[]) {
   let address = parseAddress(peer);
-  if (!address) return "unknown";
+  if (!address) return undefined;
   let end = forwardedFor?.length ?? 0;
   while (end > 0 && isOneOf(proxies, address)) {
     const comma = forwardedFor?.lastIndexOf(",", end - 1) ?? -1;
@@ -53,7 +63,7 @@ export function clientKey({ peer, forwardedFor }: Origin, proxies: readonly Netw
     address = next;
     end = comma;
   }
-  return keyOf(address);
+  return address;
 }
 
 function isOneOf(networks: readonly Network[], address: ipaddr.IPv4 | ipaddr.IPv6): boolean {

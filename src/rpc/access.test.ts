@@ -22,6 +22,7 @@ it("nobody may call a method without a policy", () => {
   const authorize = authorization({
     authenticator: { authenticate: () => ROOT },
     limits: { tokens: undefined, failures: undefined, onLimited: () => {} },
+    trustedProxies: [],
   });
   expect(() => authorize({ method, header, contextValues })).toThrow(
     expect.objectContaining({ code: Code.PermissionDenied }),

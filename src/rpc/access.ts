@@ -8,8 +8,9 @@ import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.t
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Principal } from "../auth/authenticator.ts";
 import type { Role } from "../domain/api-token.ts";
-import { kDenied, kPrincipal } from "./context.ts";
-import { type Authentication, authenticate, type Caller } from "./credentials.ts";
+import { clientAddress } from "../domain/client-address.ts";
+import { kClientAddress, kDenied, kPrincipal } from "./context.ts";
+import { type Authentication, authenticate, type Caller, originOf } from "./credentials.ts";
 import { callError } from "./errors.ts";
 import { type CallerLimits, limitedError } from "./limits.ts";
 
@@ -97,10 +98,11 @@ type Head = Pick<Parameters<Parameters<Interceptor>[0]>[0], "method" | "header" 
  * store's failure.
  */
 export function authorization(authentication: Authentication): (call: Head) => void | Promise<void> {
-  const { limits } = authentication;
+  const { limits, trustedProxies } = authentication;
   return (call) => {
     const access = accessTo(call.method);
     if (access === "open") return undefined;
+    call.contextValues.set(kClientAddress, () => clientAddress(originOf(call), trustedProxies));
     const principal = authenticate(authentication, call);
     return principal instanceof Promise
       ? principal.then((known) => admit(known, access, call, limits))

@@ -1,8 +1,7 @@
 import type { HandlerContext } from "@connectrpc/connect";
 import type { Principal } from "../auth/authenticator.ts";
 import type { ChangeBy } from "../domain/audit.ts";
-import { peerOf } from "../transport/index.ts";
-import { kRequestId, principalOf } from "./context.ts";
+import { kClientAddress, kRequestId, principalOf } from "./context.ts";
 import { withoutTokens } from "./credentials.ts";
 
 /**
@@ -45,6 +44,6 @@ class Caller implements ChangeBy {
   }
 
   get peer(): string {
-    return peerOf(this.#context);
+    return this.#context.values.get(kClientAddress)();
   }
 }

@@ -20,6 +20,9 @@ export function contextOf(protocolName: string): ContextValues {
 /** Who is calling; set by authorization. */
 export const kPrincipal = createContextKey<Principal | undefined>(undefined, { description: "principal" });
 
+/** Tells the address of the client, empty when it is not known; set by authorization. */
+export const kClientAddress = createContextKey(() => "", { description: "client address" });
+
 /** The id of the request; set by the interceptor that observes calls. */
 export const kRequestId = createContextKey("", { description: "request id" });
 

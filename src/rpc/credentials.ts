@@ -1,7 +1,7 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
 import type { Authenticated, Authenticator, Principal } from "../auth/authenticator.ts";
 import { CREDENTIAL_HEADERS, tokenFromHeader } from "../auth/credentials.ts";
-import type { Origin } from "../domain/client-address.ts";
+import type { Network, Origin } from "../domain/client-address.ts";
 import { callError } from "./errors.ts";
 import { type CallerLimits, limitedError } from "./limits.ts";
 
@@ -16,6 +16,8 @@ export interface Caller {
 export interface Authentication {
   readonly authenticator: Authenticator;
   readonly limits: CallerLimits;
+  /** Whose `X-Forwarded-For` is believed. */
+  readonly trustedProxies: readonly Network[];
 }
 
 /**
@@ -75,7 +77,8 @@ function presentedToken(header: Headers): string | Fault {
   return MISSING;
 }
 
-function originOf({ header, peerAddress }: Caller): Origin {
+/** What is known of where a caller is. */
+export function originOf({ header, peerAddress }: Caller): Origin {
   return { peer: peerAddress?.() ?? "", forwardedFor: header.get("x-forwarded-for") };
 }
 

@@ -14,8 +14,6 @@ export interface CallSource {
   readonly arrived?: number | undefined;
   /** The absolute URL. It is built on demand. */
   url(): string;
-  /** The IP address that the request came from; empty when it is not known. */
-  peer(): string;
   /** A signal that aborts when the client disconnects. It is created on demand. */
   requestSignal(): AbortSignal;
 }

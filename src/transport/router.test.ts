@@ -47,7 +47,6 @@ function request(body: string, target = PATH): HttpRequest {
   return {
     ...{ httpMethod: "POST", target, headers: JSON_TYPE, body: Buffer.from(body) },
     url: () => `http://x${target}`,
-    peer: () => "",
     requestSignal: () => new AbortController().signal,
   };
 }

@@ -65,8 +65,7 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
     const peerAddress = () => plainAddress(info?.remoteAddr?.hostname);
     const found = options.find(request.method, targetOf(request.url), headers, peerAddress);
     const route = found instanceof Promise ? await found : found;
-    if ("handler" in route) return stream(route, request, headers);
-    return exchangeFetch(request, headers, route, { ...limits, peer: peerAddress() });
+    return "handler" in route ? stream(route, request, headers) : exchangeFetch(request, headers, route, limits);
   };
 
   return {

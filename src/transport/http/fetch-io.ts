@@ -25,14 +25,13 @@ export function recordOfFetch(headers: Headers): HeaderRecord {
  * Reads a request body of the fetch API if its route wants it, serves the request and makes the response.
  *
  * @param headers the request's headers
- * @param limits the limits, and the address that the request came from
  * @throws when the client disconnects before the body is read, and whatever `serve` throws
  */
 export async function exchangeFetch(
   request: Request,
   headers: HeaderRecord,
   route: Route,
-  limits: FetchLimits & { readonly peer: string },
+  limits: FetchLimits,
 ): Promise<Response> {
   try {
     return await exchange(request, headers, route, limits);
@@ -44,12 +43,7 @@ export async function exchangeFetch(
 /** The limits that apply here: the runtime sees to the rest. */
 type FetchLimits = Pick<ExchangeLimits, "bodies" | "refuse" | "evictionRefusals">;
 
-async function exchange(
-  request: Request,
-  headers: HeaderRecord,
-  route: Route,
-  { peer, ...limits }: FetchLimits & { readonly peer: string },
-): Promise<Response> {
+async function exchange(request: Request, headers: HeaderRecord, route: Route, limits: FetchLimits): Promise<Response> {
   const body = await readBody(request.body, route, limits.bodies);
   if (typeof body === "string") {
     return toFetchResponse(limits.refuse(limits.evictionRefusals[body], headers), request.method);
@@ -60,7 +54,6 @@ async function exchange(
     headers,
     body,
     url: () => request.url,
-    peer: () => peer,
     requestSignal: () => request.signal,
   };
   return toFetchResponse(await route.serve(httpRequest), request.method);

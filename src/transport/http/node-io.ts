@@ -8,7 +8,6 @@ import { ignore } from "./disconnected.ts";
 import type { Refuse } from "./dispatch.ts";
 import { discardBodyHttp1, discardBodyHttp2 } from "./drain.ts";
 import type { EvictionReason, MemoryBudget } from "./memory-budget.ts";
-import { peerOfSession, plainAddress } from "./peers.ts";
 import { trackHttp1Response, trackHttp2Response } from "./pending-responses.ts";
 
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
@@ -130,24 +129,17 @@ class Http2Request implements HttpRequest {
   readonly arrived = Date.now();
   body: Uint8Array = EMPTY;
   readonly #stream: ServerHttp2Stream;
-  /** A stream that has ended has none any more. */
-  readonly #session: ServerHttp2Stream["session"];
 
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders) {
     this.httpMethod = headers[":method"] ?? "";
     this.target = headers[":path"] ?? "/";
     this.headers = headers as HeaderRecord;
     this.#stream = stream;
-    this.#session = stream.session;
   }
 
   url(): string {
     const authority = this.headers[":authority"] ?? this.headers["host"];
     return absoluteUrl(this.target, this.#stream.session?.encrypted === true, authority as string | undefined);
-  }
-
-  peer(): string {
-    return peerOfSession(this.#session);
   }
 
   requestSignal(): AbortSignal {
@@ -174,10 +166,6 @@ class Http1Request implements HttpRequest {
 
   url(): string {
     return absoluteUrl(this.target, "encrypted" in this.#req.socket, this.#req.headers.host);
-  }
-
-  peer(): string {
-    return plainAddress(this.#req.socket.remoteAddress);
   }
 
   requestSignal(): AbortSignal {

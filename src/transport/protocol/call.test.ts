@@ -11,7 +11,6 @@ const URL_OF_CALL = "http://localhost/talk.v1.TalkService/Say";
 const SOURCE: CallSource = {
   httpMethod: "POST",
   url: () => URL_OF_CALL,
-  peer: () => "",
   requestSignal: () => new AbortController().signal,
 };
 

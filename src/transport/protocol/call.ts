@@ -102,11 +102,6 @@ export class UnaryCall {
     return this.#source.url();
   }
 
-  /** The IP address that the request came from; empty when it is not known. */
-  get peer(): string {
-    return this.#source.peer();
-  }
-
   /** Aborts when the client disconnects, when the deadline passes, and when the call has ended. */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
@@ -172,8 +167,8 @@ export class UnaryCall {
   /** The handler context for a request object that an interceptor replaced. */
   #contextOf(req: UnaryRequest | StreamRequest): HandlerContext {
     const { service, header, contextValues, signal } = req;
-    const { method, requestMethod, protocolName, url, peer, responseHeader, responseTrailer, timeoutMs } = this;
-    const own = { method, requestMethod, protocolName, url, peer, responseHeader, responseTrailer, timeoutMs };
+    const { method, requestMethod, protocolName, url, responseHeader, responseTrailer, timeoutMs } = this;
+    const own = { method, requestMethod, protocolName, url, responseHeader, responseTrailer, timeoutMs };
     return { ...own, service, requestHeader: header, values: contextValues, signal };
   }
 
@@ -202,11 +197,6 @@ class CallResponse implements UnaryResponse {
       ? output
       : create(method.output, output as { readonly [field: string]: unknown });
   }
-}
-
-/** The IP address that a unary call came from; empty when it is not known. */
-export function peerOf(context: HandlerContext): string {
-  return (context as Partial<UnaryCall>).peer ?? "";
 }
 
 function copyHeaders(from: Headers, to: Headers): void {

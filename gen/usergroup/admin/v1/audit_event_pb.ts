@@ -96,7 +96,7 @@ export type AuditEvent = Message<"usergroup.admin.v1.AuditEvent"> & {
   requestId: string;
 
   /**
-   * The IP address that the request came from.
+   * The IP address of the caller; behind trusted proxies, as they tell it.
    *
    * @generated from field: string peer_address = 11;
    */
