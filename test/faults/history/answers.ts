@@ -1,4 +1,4 @@
-import { byGroup, type Call, groupOf, isOk } from "./call.ts";
+import { type Call, groupOf, isDone, isOk } from "./call.ts";
 import type { Violation } from "./violation.ts";
 
 /** The errors that a fault may lead to. That what is there is not found is looked at elsewhere. */
@@ -11,10 +11,7 @@ const FORESEEN: ReadonlySet<string> = new Set([
 
 /** What every answer must be, whenever it is given. @param workersEnd whether workers were ended, and calls to them cut off */
 export function checkAnswers(calls: readonly Call[], { workersEnd }: { readonly workersEnd: boolean }): Violation[] {
-  return [
-    ...calls.flatMap((call) => [...groupFaults(call), ...errorFaults(call, workersEnd)]),
-    ...missingFaults(calls),
-  ];
+  return calls.flatMap((call) => [...groupFaults(call), ...errorFaults(call, workersEnd)]);
 }
 
 /** Answers that show another group than the one that was asked for, or a group to another environment. */
@@ -25,8 +22,9 @@ function groupFaults(call: Call): Violation[] {
   return [{ kind: "another's group", text: `${call.method} of ${call.group} in ${call.environment} showed ${shown}` }];
 }
 
-function errorFaults({ method, group, answer, isFinal }: Call, workersEnd: boolean): Violation[] {
-  if (answer.seen !== undefined) return [];
+function errorFaults(call: Call, workersEnd: boolean): Violation[] {
+  if (isDone(call)) return [];
+  const { method, group, answer, isFinal } = call;
   const { code, reason, outcome } = answer;
   const text = `${method} of ${group} failed as ${code} for ${reason ?? "no reason"}, with the outcome ${outcome ?? "untold"}`;
   if (reason === undefined) return workersEnd ? [] : [{ kind: "unforeseen", text }];
@@ -34,15 +32,4 @@ function errorFaults({ method, group, answer, isFinal }: Call, workersEnd: boole
   const isTold = outcome === "not_made" || outcome === "unknown";
   const isWanted = code === "unavailable" && method !== "resolve";
   return isTold === isWanted && (isTold || outcome === undefined) ? [] : [{ kind: "not told", text }];
-}
-
-/** Groups that were not found after their creation was acknowledged. */
-function missingFaults(calls: readonly Call[]): Violation[] {
-  return [...byGroup(calls)].flatMap(([group, own]) => {
-    const created = own.find(({ answer }) => answer.created);
-    if (!created) return [];
-    return own
-      .filter(({ answer, start }) => answer.reason === "USER_GROUP_NOT_FOUND" && start > created.end)
-      .map(({ method }): Violation => ({ kind: "group missing", text: `${method} did not find ${group}` }));
-  });
 }

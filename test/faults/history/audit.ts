@@ -1,4 +1,4 @@
-import { type Call, fateOf, groupOf, isOk, sortedBy } from "./call.ts";
+import { type Call, fateOf, groupOf, isDone, isOk, sortedBy } from "./call.ts";
 import type { StoredEnvironment } from "./stored.ts";
 import type { Violation } from "./violation.ts";
 
@@ -17,6 +17,9 @@ const METHODS: { readonly [method in Call["method"]]: string | undefined } = {
   update: "UpdateUserGroup",
   rotate: "RotateUserGroupToken",
   resolve: undefined,
+  delete: "DeleteUserGroup",
+  revoke: "RevokeUserGroupTokens",
+  import: "ImportUserGroups",
 };
 
 /** Whether every acknowledged change has its audit event, and every event its change. */
@@ -24,7 +27,7 @@ export function checkAudit({ environment, events }: StoredEnvironment, all: read
   const calls = all.filter((call) => call.environment === environment && call.id !== undefined);
   const texts = [
     ...eventFaults(environment, events, calls),
-    ...changeFaults(events, calls),
+    ...changeFaults(environment, events, calls),
     ...orderFaults(environment, events, calls),
   ];
   return texts.map((text) => ({ kind: "audit", text: `${environment}: ${text}` }));
@@ -32,16 +35,17 @@ export function checkAudit({ environment, events }: StoredEnvironment, all: read
 
 /** Events that no call can have caused. */
 function eventFaults(environment: string, events: readonly StoredEvent[], calls: readonly Call[]): string[] {
-  const byId = new Map(calls.map((call) => [call.id, call]));
+  const byName = new Map(calls.map((call) => [nameOf(call), call]));
   const seen = new Set<string>();
-  return events.flatMap(({ requestId, method, group }): string[] => {
+  return events.flatMap((each): string[] => {
+    const { requestId, method, group } = each;
     const event = `the event of ${method} of ${group} by ${requestId}`;
-    const call = byId.get(requestId);
-    const isTwice = seen.has(requestId);
-    seen.add(requestId);
+    const name = nameOf(callOf(environment, each));
+    const call = byName.get(name);
+    const isTwice = seen.has(name);
+    seen.add(name);
     if (!call) return [`${event} is of no call`];
-    if (METHODS[call.method] !== method || call.group !== groupOf(environment, group))
-      return [`${event} is of another`];
+    if (METHODS[call.method] !== method) return [`${event} is of another`];
     if (isTwice) return [`${event} is there twice`];
     if (fateOf(call) === "not made") return [`${event} is there, though it was said not to be made`];
     const isRead = call.method === "get" && isOk(call) && !call.answer.created;
@@ -49,19 +53,19 @@ function eventFaults(environment: string, events: readonly StoredEvent[], calls:
   });
 }
 
-/** Changes that were acknowledged and have no event. Retries under one request id are one rotation. */
-function changeFaults(events: readonly StoredEvent[], calls: readonly Call[]): string[] {
-  const audited = new Set(events.map(({ requestId }) => requestId));
-  const changes = calls.filter(
-    ({ method, answer }) => method === "update" || method === "rotate" || (method === "get" && answer.created),
+/** Changes that were acknowledged and have no event. Retries under one request id are one change. */
+function changeFaults(environment: string, events: readonly StoredEvent[], calls: readonly Call[]): string[] {
+  const audited = new Set(events.map((event) => nameOf(callOf(environment, event))));
+  const changes = calls.filter(({ method, answer }) =>
+    method === "get" ? answer.created : METHODS[method] !== undefined,
   );
-  const asked = sortedBy(changes, ({ id, group, requestId }) =>
-    requestId === undefined ? id : `${group} ${requestId}`,
+  const asked = sortedBy(changes, (call) =>
+    call.requestId === undefined ? nameOf(call) : `${call.group} ${call.requestId}`,
   );
   return [...asked.values()].flatMap((tries): string[] => {
-    const [made] = tries.filter(isOk);
+    const made = tries.find(isDone);
     if (!made) return [];
-    const count = tries.filter(({ id }) => audited.has(id ?? "")).length;
+    const count = tries.filter((call) => audited.has(nameOf(call))).length;
     return count === 1
       ? []
       : [`${made.method} of ${made.group} by ${made.id} was acknowledged and has ${count} events`];
@@ -70,11 +74,12 @@ function changeFaults(events: readonly StoredEvent[], calls: readonly Call[]): s
 
 /** Groups whose name in the end is not that of their last event. */
 function orderFaults(environment: string, events: readonly StoredEvent[], calls: readonly Call[]): string[] {
-  const byId = new Map(calls.map((call) => [call.id, call]));
+  const byName = new Map(calls.map((call) => [nameOf(call), call]));
   const names = new Map<string, string | undefined>();
-  for (const { requestId, group } of events) {
-    const value = byId.get(requestId)?.value;
-    if (value !== undefined) names.set(groupOf(environment, group), value);
+  for (const event of events) {
+    const name = nameOf(callOf(environment, event));
+    const call = byName.get(name);
+    if (call?.value !== undefined || call?.method === "delete") names.set(call.group, call.value);
   }
   return calls.flatMap((call): string[] => {
     if (!call.isFinal || call.method !== "get" || !isOk(call)) return [];
@@ -82,4 +87,13 @@ function orderFaults(environment: string, events: readonly StoredEvent[], calls:
     const last = names.get(call.group);
     return last === name ? [] : [`${call.group} has the name ${name} in the end, and its last event is of ${last}`];
   });
+}
+
+/** What an event and its call agree in: an import of several groups has an event of each. */
+function nameOf({ id, group }: Pick<Call, "id" | "group">): string {
+  return `${id} ${group}`;
+}
+
+function callOf(environment: string, { requestId, group }: StoredEvent): Pick<Call, "id" | "group"> {
+  return { id: requestId, group: groupOf(environment, group) };
 }

@@ -25,6 +25,15 @@ export type Answer =
       readonly outcome?: never;
     }
   | {
+      /** Of a deletion or an import, which show nothing. */
+      readonly code: "ok";
+      /** Whether an import has created the group. */
+      readonly created: boolean;
+      readonly seen?: never;
+      readonly reason?: never;
+      readonly outcome?: never;
+    }
+  | {
       /** As Connect names it. */
       readonly code: string;
       /** Undefined: the error is not of the service but of the connection to it. */
@@ -36,9 +45,12 @@ export type Answer =
 
 /** A call to a worker. Times are in milliseconds, all by one clock. */
 export interface Call {
-  /** The id of the request, which no two calls share, as the audit trail has it; undefined: it was not sent. */
+  /**
+   * The id of the request as the audit trail has it, which no two calls about one group share: an import of several groups
+   * is a call about each. Undefined: it was not sent.
+   */
   readonly id?: string | undefined;
-  readonly method: "get" | "update" | "rotate" | "resolve";
+  readonly method: "get" | "update" | "rotate" | "resolve" | "delete" | "revoke" | "import";
   readonly worker: string;
   /** The environment that it was made in. */
   readonly environment: string;
@@ -46,6 +58,8 @@ export interface Call {
   readonly group: string;
   /** The token that was presented; undefined: the group was asked for by id. */
   readonly token?: string | undefined;
+  /** The token of another system that an import gives the group; no two imports give the same. */
+  readonly given?: string | undefined;
   /** The name that a change, or a creation, gives the group; no two calls give the same. */
   readonly value?: string | undefined;
   readonly requestId?: string | undefined;
@@ -58,7 +72,7 @@ export interface Call {
   readonly answer: Answer;
 }
 
-/** A call that was answered without an error. */
+/** A call that was answered with a group. */
 export type AnsweredCall = Call & { readonly answer: Extract<Answer, { seen: Seen }> };
 
 /** The name of a group among all environments. */
@@ -66,22 +80,28 @@ export function groupOf(environment: string, id: string): string {
   return `${environment}/${id}`;
 }
 
-/** Whether a call was answered without an error. */
+/** Whether a call was answered with a group. */
 export function isOk(call: Call): call is AnsweredCall {
   return call.answer.seen !== undefined;
 }
 
+/** Whether a call was answered without an error. */
+export function isDone({ answer }: Call): boolean {
+  return answer.code === "ok";
+}
+
 /** What became of the change that a call asked for. */
-export function fateOf({ answer }: Call): Fate {
-  if (answer.seen !== undefined) return "made";
+export function fateOf(call: Call): Fate {
+  const { answer } = call;
+  if (isDone(call)) return "made";
   // What the service refuses for another reason than its store was not done.
   const isRefusal = answer.reason !== undefined && answer.code !== "unavailable";
   return isRefusal || answer.outcome === "not_made" ? "not made" : "perhaps";
 }
 
 /** Until when the change of a call can have been made: not after the service has answered. */
-export function madeBy({ answer, end }: Call): number {
-  return answer.seen !== undefined || answer.reason !== undefined ? end : Number.POSITIVE_INFINITY;
+export function madeBy(call: Call): number {
+  return isDone(call) || call.answer.reason !== undefined ? call.end : Number.POSITIVE_INFINITY;
 }
 
 /** The calls of each group. */

@@ -1,4 +1,4 @@
-import { type Call, isOk, sortedBy } from "./call.ts";
+import { type Call, isDone, sortedBy } from "./call.ts";
 
 /** What a load came to under a fault. */
 export interface Figures {
@@ -25,13 +25,14 @@ export function figuresOf(calls: readonly Call[], shardOf: (group: string) => st
         longestGap(
           begin,
           end,
-          own.filter((call) => isOk(call) && isCounted(call)),
+          own.filter((call) => isDone(call) && isCounted(call)),
         ),
       ),
     );
   const errors = new Map<string, number>();
-  for (const { answer } of load) {
-    if (answer.seen !== undefined) continue;
+  for (const call of load) {
+    if (isDone(call)) continue;
+    const { answer } = call;
     const name = [answer.code, answer.reason, answer.outcome].filter((part) => part !== undefined).join(" ");
     errors.set(name, (errors.get(name) ?? 0) + 1);
   }

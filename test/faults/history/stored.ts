@@ -9,6 +9,8 @@ export interface StoredGroup {
   readonly teamId: number;
   /** Digest of its token. */
   readonly digest: string;
+  /** Which tokens it has: there has to be one, ours or one of another system. */
+  readonly has: { readonly own: boolean; readonly foreign: boolean };
   /** Digest of the token that is on its grace. */
   readonly graceDigest: string | undefined;
 }
@@ -19,6 +21,11 @@ export interface StoredPartition {
   /** What the index of tokens holds: the beginning of a digest to the id of a group. */
   readonly tokens: ReadonlyMap<string, string>;
   readonly ids: readonly string[];
+  /**
+   * The digests of tokens of other systems that lead to this partition, to the ids of the groups that may have them. One
+   * whose group does not have it finds nothing.
+   */
+  readonly foreign: ReadonlyMap<string, string>;
   /** The digests of the tokens on their grace to the ids of groups. */
   readonly graces: ReadonlyMap<string, string>;
   /** How many team ids were handed out. */
@@ -32,7 +39,7 @@ export interface StoredEnvironment {
   readonly partitions: readonly StoredPartition[];
   /** The audit events; those of one group are in their order. */
   readonly events: readonly StoredEvent[];
-  /** The partition that a group of the id belongs into. */
+  /** The partition that a group of the id belongs into, or what leads to it by a digest. */
   partitionOf(id: string): number;
   /** What the index knows a token by. */
   indexed(digest: string): string;
@@ -60,13 +67,14 @@ function indexFaults({ groups, indexed }: StoredEnvironment, partition: StoredPa
   for (const [entry, id] of tokens) {
     const group = own.get(id);
     if (!group) faults.push(`the index of tokens names ${id}, which is not there`);
-    else if (indexed(group.digest) !== entry) faults.push(`the index of tokens has an old token of ${id}`);
+    else if (group.has.foreign || indexed(group.digest) !== entry)
+      faults.push(`the index of tokens has an old token of ${id}`);
   }
   for (const [digest, id] of graces) {
     if (own.get(id)?.graceDigest !== digest) faults.push(`a grace of ${id} is not the one of its record`);
   }
-  for (const { id, digest } of own.values()) {
-    if (tokens.get(indexed(digest)) !== id) faults.push(`the index of tokens lacks ${id}`);
+  for (const { id, digest, has } of own.values()) {
+    if (!has.foreign && tokens.get(indexed(digest)) !== id) faults.push(`the index of tokens lacks ${id}`);
     if (!ids.includes(id)) faults.push(`the ids lack ${id}`);
   }
   for (const id of ids) if (!own.has(id)) faults.push(`the ids name ${id}, which is not there`);
@@ -76,10 +84,17 @@ function indexFaults({ groups, indexed }: StoredEnvironment, partition: StoredPa
 
 function groupFaults({ groups, partitions, partitionOf }: StoredEnvironment): string[] {
   const faults: string[] = [];
+  const foreign = new Map(partitions.map((each) => [each.partition, each.foreign]));
   const known = new Set(partitions.map(({ partition }) => partition));
   const teamIds = new Set<number>();
   const ids = new Set<string>();
-  for (const { id, partition, teamId } of groups) {
+  const digests = new Set<string>();
+  for (const { id, partition, teamId, digest, has } of groups) {
+    if (has.own === has.foreign) faults.push(`${id} has ${has.own ? "two tokens" : "no token"}`);
+    if (digests.has(digest)) faults.push(`${id} has the token of another group`);
+    if (has.foreign && foreign.get(partitionOf(digest))?.get(digest) !== id)
+      faults.push(`nothing leads to ${id} by its token`);
+    digests.add(digest);
     if (partitionOf(id) !== partition || !known.has(partition)) faults.push(`${id} is in partition ${partition}`);
     if (teamIds.has(teamId)) faults.push(`${id} has the team id ${teamId} of another group`);
     if (ids.has(id)) faults.push(`${id} is there twice`);
@@ -104,10 +119,14 @@ function finalFaults({ environment, groups, digestOf }: StoredEnvironment, calls
 /** Groups that no call can have created. */
 function strangerFaults({ environment, groups }: StoredEnvironment, calls: readonly Call[]): Violation[] {
   const possible = new Set(
-    calls.filter((call) => call.method === "get" && fateOf(call) !== "not made").map(({ group }) => group),
+    calls.filter((call) => isCreation(call) && fateOf(call) !== "not made").map(({ group }) => group),
   );
   return groups
     .map(({ id }) => groupOf(environment, id))
     .filter((group) => !possible.has(group))
     .map((group) => ({ kind: "not made was made", text: `${group} is there, though no call can have created it` }));
+}
+
+function isCreation({ method }: Call): boolean {
+  return method === "get" || method === "import";
 }

@@ -1,25 +1,25 @@
-import { byGroup, type Call, fateOf, isOk } from "./call.ts";
+import { byGroup, type Call, fateOf, isOk, madeBy } from "./call.ts";
+import { type Ending, endingsOf, firstShown, mayBeMade, tokenShown } from "./endings.ts";
 import { checkRegister, type Read, type Write } from "./register.ts";
-import { mayBeMade, type Rotation, rotationsOf } from "./rotations.ts";
 import { type Allowances, shortOf, type Violation } from "./violation.ts";
 
 /** Whether each group had one token at a time, and each rotation one winner and one answer. */
 export function checkTokens(calls: readonly Call[], allow: Allowances): Violation[] {
   const violations: Violation[] = [];
   const groups = byGroup(calls);
-  const rotations = rotationsOf(calls);
-  violations.push(...winnerFaults(rotations), ...answerFaults(rotations), ...sharedFaults(rotations));
+  const endings = endingsOf(calls);
+  violations.push(...winnerFaults(endings), ...answerFaults(endings), ...sharedFaults(endings));
   for (const [group, own] of groups) {
-    const ofGroup = rotations.filter((rotation) => rotation.group === group);
-    violations.push(...orderFaults(group, own, ofGroup, allow));
+    const ofGroup = endings.filter((ending) => ending.group === group);
+    violations.push(...orderFaults(group, own, ofGroup, allow), ...revokedFaults(own, ofGroup, allow));
   }
   return violations;
 }
 
 /** A token that several rotations, under several request ids or none, were acknowledged to end. */
-function winnerFaults(rotations: readonly Rotation[]): Violation[] {
+function winnerFaults(endings: readonly Ending[]): Violation[] {
   const winners = new Map<string, number>();
-  for (const { from, made } of rotations) {
+  for (const { from, made } of endings) {
     if (from !== undefined && made !== undefined) winners.set(from, (winners.get(from) ?? 0) + 1);
   }
   return [...winners].flatMap(([token, count]): Violation[] =>
@@ -28,8 +28,8 @@ function winnerFaults(rotations: readonly Rotation[]): Violation[] {
 }
 
 /** Retries that were answered with another token or etag than the first. */
-function answerFaults(rotations: readonly Rotation[]): Violation[] {
-  return rotations.flatMap(({ group, attempts }): Violation[] => {
+function answerFaults(endings: readonly Ending[]): Violation[] {
+  return endings.flatMap(({ group, attempts }): Violation[] => {
     const answers = new Set(attempts.filter(isOk).map(({ answer }) => `${answer.seen.token} ${answer.seen.etag}`));
     if (answers.size <= 1) return [];
     return [{ kind: "two answers", text: `${group}: one request id was answered with ${answers.size} rotations` }];
@@ -37,38 +37,56 @@ function answerFaults(rotations: readonly Rotation[]): Violation[] {
 }
 
 /** A token that several rotations were answered with. */
-function sharedFaults(rotations: readonly Rotation[]): Violation[] {
-  const made = rotations.flatMap((rotation) => (rotation.made === undefined ? [] : [rotation.made]));
+function sharedFaults(endings: readonly Ending[]): Violation[] {
+  const made = endings.flatMap((ending) => (ending.made === undefined ? [] : [ending.made]));
   return made
     .filter((token, i) => made.indexOf(token) !== i)
     .map((token) => ({ kind: "two answers", text: `several rotations were answered with ${shortOf(token)}` }));
 }
 
-function orderFaults(group: string, calls: readonly Call[], rotations: readonly Rotation[], allow: Allowances) {
-  const reads = calls.flatMap((call): Read[] => {
-    // A rotation that is repeated shows the token that it made, not the one that there is.
-    if (!isOk(call) || call.method === "rotate" || call.answer.created) return [];
-    const { token } = call.answer.seen;
-    return token === undefined ? [] : [{ ...call, value: token, isFinal: call.isFinal ?? false }];
-  });
-  const writes = [...rotationWrites(rotations), ...creationWrites(calls)];
+function orderFaults(group: string, calls: readonly Call[], endings: readonly Ending[], allow: Allowances) {
+  const reads = readsOf(calls);
+  const writes = [...endingWrites(endings), ...creationWrites(calls), ...importWrites(calls)];
   const acknowledged = new Set(writes.map(({ value }) => value));
   const unknown = new Map<string, Read>();
   for (const read of reads) {
     const first = unknown.get(read.value);
     if (!acknowledged.has(read.value) && !(first && first.end <= read.end)) unknown.set(read.value, read);
   }
-  const { violations, starts } = explain(group, [...unknown.values()], sourcesOf(calls, rotations, allow));
+  const { violations, starts } = explain(group, [...unknown.values()], sourcesOf(calls, endings, allow));
   for (const [value, start] of starts) writes.push({ value, start, end: Number.POSITIVE_INFINITY, fate: "perhaps" });
   const explained = reads.filter(({ value }) => acknowledged.has(value) || starts.has(value));
   const texts = checkRegister(`the token of ${group}`, writes, explained, allow);
   return [...violations, ...texts.map(({ kind, text }) => ({ kind, text: hidden(text) }))];
 }
 
-function rotationWrites(rotations: readonly Rotation[]): Write[] {
+/** Answers that showed a token after the revocation or the deletion that ended it: what it was given instead is not told. */
+function revokedFaults(calls: readonly Call[], endings: readonly Ending[], { staleMs }: Allowances): Violation[] {
+  const given = firstShown(calls, tokenShown);
+  const revocations = endings.filter(({ method, isMade }) => isMade && (method === "revoke" || method === "delete"));
+  return readsOf(calls).flatMap((read): Violation[] => {
+    const start = read.start - (read.isFinal ? 0 : staleMs);
+    const ending = revocations.find((each) => (given.get(read.value) as number) <= each.start && start > each.end);
+    if (!ending) return [];
+    const text = `${ending.group} had the token ${shortOf(read.value)} ${Math.round(read.start - ending.end)} ms after its ${ending.method}`;
+    return [{ kind: "acknowledged is lost", text }];
+  });
+}
+
+/** Which token a group had. */
+function readsOf(calls: readonly Call[]): Read[] {
+  return calls.flatMap((call): Read[] => {
+    // A rotation that is repeated shows the token that it made, not the one that there is.
+    if (!isOk(call) || call.method === "rotate" || call.answer.created) return [];
+    const { token } = call.answer.seen;
+    return token === undefined ? [] : [{ ...call, value: token, isFinal: call.isFinal ?? false }];
+  });
+}
+
+function endingWrites(endings: readonly Ending[]): Write[] {
   const seen = new Set<string>();
-  return rotations.flatMap(({ made, start, end }): Write[] => {
-    if (made === undefined || seen.has(made)) return [];
+  return endings.flatMap(({ method, made, start, end }): Write[] => {
+    if (method === "import" || made === undefined || seen.has(made)) return [];
     seen.add(made);
     return [{ value: made, start, end, fate: "made" }];
   });
@@ -82,14 +100,24 @@ function creationWrites(calls: readonly Call[]): Write[] {
   });
 }
 
+/** The tokens that imports were to give, which are known beforehand. */
+function importWrites(calls: readonly Call[]): Write[] {
+  return calls.flatMap((call): Write[] => {
+    if (call.given === undefined) return [];
+    return [{ value: call.given, start: call.start, end: madeBy(call), fate: fateOf(call) }];
+  });
+}
+
 /** When what may have made a token that nobody was answered with began. */
-function sourcesOf(calls: readonly Call[], rotations: readonly Rotation[], { mayForget }: Allowances): number[] {
+function sourcesOf(calls: readonly Call[], endings: readonly Ending[], { mayForget }: Allowances): number[] {
   const creations = calls.filter((call) => call.method === "get" && fateOf(call) === "perhaps");
-  const changes = rotations.flatMap((rotation): number[] => {
-    if (!mayBeMade(rotation)) return [];
-    // A rotation that was forgotten is made anew by the next attempt, with another token.
-    if (mayForget) return rotation.attempts.filter((call) => fateOf(call) === "perhaps").map(({ start }) => start);
-    return rotation.made === undefined ? [rotation.start] : [];
+  const changes = endings.flatMap(({ method, made, start, attempts }): number[] => {
+    if ((method !== "rotate" && method !== "revoke") || !mayBeMade({ attempts })) return [];
+    // One that was forgotten is made anew by the next attempt, with another token.
+    const forgotten = mayForget ? attempts.filter((call) => fateOf(call) === "perhaps").map((call) => call.start) : [];
+    if (method === "revoke" && attempts.some(isOk)) return [start, ...forgotten];
+    if (mayForget) return forgotten;
+    return made === undefined ? [start] : [];
   });
   return [...creations.map(({ start }) => start), ...changes].sort((a, b) => a - b);
 }

@@ -22,6 +22,7 @@ export function shown(seen: Partial<Extract<Answer, { code: "ok" }>["seen"]> = {
   };
 }
 
+export const DONE: Answer = { code: "ok", created: false };
 export const NOT_MADE: Answer = { code: "unavailable", reason: "STORE_UNAVAILABLE", outcome: "not_made" };
 export const UNKNOWN: Answer = { code: "unavailable", reason: "STORE_UNAVAILABLE", outcome: "unknown" };
 export const UNREAD: Answer = { code: "unavailable", reason: "STORE_UNAVAILABLE", outcome: undefined };
@@ -51,6 +52,27 @@ export function rotate(span: Span, to: string | Answer, more: Partial<Call> = {}
   return call("rotate", span, typeof to === "string" ? shown({ token: to }) : to, more);
 }
 
+/** A DeleteUserGroup. @param answer default: it was made */
+export function remove(span: Span, answer: Answer = DONE): Call {
+  return call("delete", span, answer);
+}
+
+/** A RevokeUserGroupTokens. @param answer default: it was made */
+export function revoke(span: Span, answer: Answer = shown({ token: undefined }), more: Partial<Call> = {}): Call {
+  return call("revoke", span, answer, more);
+}
+
+/** An import of the group with the name `NAME of TOKEN`. @param answer default: it changed the group */
+export function imported(given: string, span: Span, answer: Answer = DONE): Call {
+  return call("import", span, answer, { given, value: `name of ${given}` });
+}
+
+/** A Get that creates the group anew, with another team id and token. */
+export function recreated(span: Span, seen: Parameters<typeof shown>[0] = {}): Call {
+  const anew = { teamId: 2, token: "u0", name: "m0", ...seen };
+  return call("get", span, shown(anew, true), { value: anew.name });
+}
+
 /** A ResolveViewer. @param answer default: it shows the group */
 export function resolve(token: string, span: Span, answer: Answer = shown({ token: undefined })): Call {
   return call("resolve", span, answer, { token });
@@ -68,7 +90,10 @@ export function stored(more: {
   partition?: Partial<StoredPartition>;
   events?: readonly StoredEvent[];
 }): StoredEnvironment {
-  const group: StoredGroup = { id: "a", partition: 0, teamId: 1, digest: "digest of t0", graceDigest: undefined };
+  const group: StoredGroup = {
+    ...{ id: "a", partition: 0, teamId: 1, digest: "digest of t0", graceDigest: undefined },
+    has: { own: true, foreign: false },
+  };
   return {
     environment: "one",
     groups: (more.groups ?? [{}]).map((given) => ({ ...group, ...given })),
@@ -77,6 +102,7 @@ export function stored(more: {
         partition: 0,
         tokens: new Map([["of t0", "a"]]),
         ids: ["a"],
+        foreign: new Map(),
         graces: new Map(),
         count: 1,
         ...more.partition,

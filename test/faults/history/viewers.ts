@@ -1,26 +1,26 @@
-import { byGroup, type Call, isOk } from "./call.ts";
-import { mayBeMade, type Rotation, rotationsOf } from "./rotations.ts";
+import { byGroup, type Call, fateOf, isOk } from "./call.ts";
+import { type Ending, endingsOf, firstShown, mayBeMade, tokenShown } from "./endings.ts";
 import { type Allowances, shortOf, type Violation } from "./violation.ts";
 
 /** Whether tokens were taken as long as they were valid, and no longer. */
 export function checkViewers(calls: readonly Call[], allow: Allowances): Violation[] {
-  const rotations = rotationsOf(calls);
+  const endings = endingsOf(calls);
   return [...byGroup(calls)].flatMap(([group, own]) => {
-    const ofGroup = rotations.filter((rotation) => rotation.group === group);
-    return [...endedFaults(own, ofGroup, allow), ...refusedFaults(own, ofGroup, allow)];
+    const ofGroup = endings.filter((ending) => ending.group === group);
+    return [...endedFaults(own, ofGroup, allow), ...refusedFaults(own, ofGroup, allow), ...neverGivenFaults(own)];
   });
 }
 
-/** Tokens that were taken after a rotation which was acknowledged had ended them, and their grace was over. */
-function endedFaults(calls: readonly Call[], rotations: readonly Rotation[], { staleMs }: Allowances): Violation[] {
-  const given = firstSeen(calls);
+/** Tokens that were taken after something which was acknowledged had ended them, and their grace was over. */
+function endedFaults(calls: readonly Call[], endings: readonly Ending[], { staleMs }: Allowances): Violation[] {
+  const given = firstShown(calls, tokenShown);
   return calls.flatMap((call): Violation[] => {
     const { token, group, method } = call;
     if (method !== "resolve" || token === undefined || !isOk(call)) return [];
     const start = call.start - (call.isFinal ? 0 : staleMs);
-    const ending = rotations.find(
-      ({ made, end, graceMs, ...rotation }) =>
-        made !== undefined && (given.get(token) ?? Number.POSITIVE_INFINITY) <= rotation.start && start > end + graceMs,
+    const ending = endings.find(
+      ({ isMade, end, graceMs, ...each }) =>
+        isMade && (given.get(token) ?? Number.POSITIVE_INFINITY) <= each.start && start > end + graceMs,
     );
     if (!ending) return [];
     const late = Math.round(call.start - ending.end - ending.graceMs);
@@ -29,10 +29,10 @@ function endedFaults(calls: readonly Call[], rotations: readonly Rotation[], { s
 }
 
 /** Tokens that were refused though they were acknowledged and nothing can have ended them. */
-function refusedFaults(calls: readonly Call[], rotations: readonly Rotation[], { staleMs }: Allowances): Violation[] {
+function refusedFaults(calls: readonly Call[], endings: readonly Ending[], { staleMs }: Allowances): Violation[] {
   const acknowledged = new Map<string, { end: number; by: unknown; start: number }>();
-  for (const rotation of rotations) {
-    if (rotation.made !== undefined) acknowledged.set(rotation.made, { ...rotation, by: rotation });
+  for (const ending of endings) {
+    if (ending.made !== undefined) acknowledged.set(ending.made, { ...ending, by: ending });
   }
   for (const call of calls) {
     const token = call.answer.seen?.token;
@@ -45,13 +45,13 @@ function refusedFaults(calls: readonly Call[], rotations: readonly Rotation[], {
     }
     const source = acknowledged.get(token);
     if (!source || source.end > call.start - (call.isFinal ? 0 : staleMs)) return [];
-    const isEnded = rotations.some(
-      (rotation) =>
-        rotation !== source.by &&
-        !rotation.attempts.includes(call) &&
-        mayBeMade(rotation) &&
-        rotation.start < call.end &&
-        rotation.end > source.start,
+    const isEnded = endings.some(
+      (ending) =>
+        ending !== source.by &&
+        !ending.attempts.includes(call) &&
+        mayBeMade(ending) &&
+        ending.start < call.end &&
+        ending.end > source.start,
     );
     if (isEnded) return [];
     return [
@@ -60,12 +60,10 @@ function refusedFaults(calls: readonly Call[], rotations: readonly Rotation[], {
   });
 }
 
-/** When each token was first shown by an answer. */
-function firstSeen(calls: readonly Call[]): ReadonlyMap<string, number> {
-  const given = new Map<string, number>();
-  for (const { answer, end } of calls) {
-    const token = answer.seen?.token;
-    if (token !== undefined) given.set(token, Math.min(end, given.get(token) ?? end));
-  }
-  return given;
+/** Tokens that were taken though no import that was to give them was made. */
+function neverGivenFaults(calls: readonly Call[]): Violation[] {
+  const unmade = new Set(calls.filter((call) => fateOf(call) === "not made").map(({ given }) => given));
+  return calls
+    .filter(({ method, token, ...call }) => method === "resolve" && call.answer.seen && token && unmade.has(token))
+    .map(({ group, token = "" }) => ({ kind: "not made was made", text: `${group}: ${shortOf(token)} was taken` }));
 }

@@ -2,8 +2,16 @@ import { Redis } from "ioredis";
 import { DEFAULT_PARTITIONS, environmentPath } from "../../../src/domain/environment.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
-import { FIELD } from "../../../src/store/fields.ts";
-import { auditKey, groupKey, idsKey, partitionPrefix, teamCountKey, tokensKey } from "../../../src/store/keys.ts";
+import { FIELD, PIECES } from "../../../src/store/fields.ts";
+import {
+  auditKey,
+  foreignTokenKey,
+  groupKey,
+  idsKey,
+  partitionPrefix,
+  teamCountKey,
+  tokensKey,
+} from "../../../src/store/keys.ts";
 import { EVENT_FIELD } from "../../../src/store/script-parts.ts";
 import type { TestRedis } from "../../support/redis.ts";
 import type { StoredEvent } from "../history/audit.ts";
@@ -12,6 +20,9 @@ import type { StoredEnvironment, StoredGroup, StoredPartition } from "../history
 
 /** How many characters of a digest the index of tokens holds. */
 const INDEXED_CHARACTERS = 14;
+
+/** How many characters an entry of a token of another system has before the id. */
+const NONCE_CHARACTERS = 12;
 
 /** An environment as it is named in Redis. */
 export interface NamedEnvironment {
@@ -54,7 +65,7 @@ export async function readStored(
     groups,
     partitions,
     events,
-    partitionOf: (group) => partitionOf(environment, group),
+    partitionOf: (text) => partitionOf(environment, text),
     indexed: (digest) => digest.slice(0, INDEXED_CHARACTERS),
     digestOf: tokenDigest,
   };
@@ -70,20 +81,24 @@ async function readPartition(
     .map(async (key): Promise<StoredGroup> => {
       const record = await redis.hgetall(key);
       const { [FIELD.teamId]: teamId, [FIELD.digest]: digest = "", [FIELD.graceDigest]: graceDigest } = record;
-      return { id: key.slice(start.length), partition, teamId: Number(teamId), digest, graceDigest };
+      const has = { own: record[FIELD.token] !== undefined, foreign: record[`${PIECES.foreignToken}0`] !== undefined };
+      return { id: key.slice(start.length), partition, teamId: Number(teamId), digest, has, graceDigest };
     });
-  const graceStart = `${prefix}grace:`;
-  const graces = keys
-    .filter((key) => key.startsWith(graceStart))
-    .map(async (key) => [key.slice(graceStart.length), await redis.get(key)] as const);
+  /** Strings by what their keys end with. One that has expired meanwhile is none. */
+  const strings = async (beginning: string) => {
+    const own = keys.filter((key) => key.startsWith(beginning));
+    const read = own.map(async (key) => [key.slice(beginning.length), await redis.get(key)] as const);
+    return (await Promise.all(read)).filter((entry): entry is [string, string] => entry[1] !== null);
+  };
+  const foreign = await strings(foreignTokenKey(prefix, ""));
   return {
     groups: await Promise.all(groups),
     partition: {
       partition,
       tokens: new Map(Object.entries(await redis.hgetall(tokensKey(prefix)))),
       ids: await redis.zrange(idsKey(prefix), 0, -1),
-      // One that has expired meanwhile is none.
-      graces: new Map((await Promise.all(graces)).filter((grace): grace is [string, string] => grace[1] !== null)),
+      foreign: new Map(foreign.map(([digest, entry]) => [digest, entry.slice(NONCE_CHARACTERS)])),
+      graces: new Map(await strings(`${prefix}grace:`)),
       count: Number((await redis.get(teamCountKey(prefix))) ?? 0),
     } satisfies StoredPartition,
   };
