@@ -3,7 +3,10 @@ import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { Random } from "../../fuzz/random.ts";
 import { pause, waitFor } from "../../support/wait.ts";
 import { byGroup, type Call, fateOf, groupOf, isOk } from "../history/call.ts";
+import { Administration } from "./administration.ts";
+import { type Known, remember } from "./known.ts";
 import { MAPPED, record } from "./record.ts";
+import { retry } from "./retry.ts";
 import { ENVIRONMENTS, type EnvironmentId, type Worker } from "./workers.ts";
 
 /** Groups of each environment that all callers ask for. */
@@ -13,33 +16,25 @@ const CALLERS = 32;
 const PAUSE_MS = 50;
 /** How long the old token stays valid where a rotation gives it a grace, in milliseconds. */
 const GRACE_MS = 400;
-/** How often a rotation is tried again under its request id. */
-const RETRIES = 6;
-/** Tokens of a group that are remembered. */
-const REMEMBERED = 6;
+/** How many of these groups, and how many others, are deleted, revoked and imported as well. */
+const ADMINISTERED = { shared: 6, own: 6 };
 /** Answers that each worker has to give before all is believed to be well again. */
 const SERVED = 10;
 
 /** What a group is asked for by. */
 type Target = { readonly token: string } | { readonly id: string };
 
-/** A group that is asked for, and what is known of it. */
-interface Known {
-  readonly environment: EnvironmentId;
-  readonly id: string;
-  /** Tokens that were seen, the latest last. */
-  readonly tokens: string[];
-}
-
 /**
  * A steady load of all calls on all workers: creations, reads, changes and rotations of the same groups by many callers
- * at once, and every answer.
+ * at once, with some administration of groups, and every answer.
  */
 export class Load {
   readonly calls: Call[] = [];
   readonly #workers: readonly Worker[];
   readonly #random: Random;
-  readonly #groups: Known[];
+  readonly #groups: readonly Known[];
+  readonly #administered: readonly Known[];
+  readonly #administration: Administration;
   #names = 0;
   #isEnding = false;
   #callers: Promise<void>[] = [];
@@ -47,9 +42,19 @@ export class Load {
   constructor(workers: readonly Worker[], seed: number) {
     this.#workers = workers;
     this.#random = new Random(seed);
-    this.#groups = ENVIRONMENTS.flatMap((environment) =>
-      Array.from({ length: GROUPS }, (_, i) => ({ environment, id: `group ${i}`, tokens: [] })),
-    );
+    const groups = (environment: EnvironmentId, name: string, count: number) =>
+      Array.from({ length: count }, (_, i): Known => ({ environment, id: `${name} ${i}`, tokens: [] }));
+    const shared = ENVIRONMENTS.flatMap((id) => groups(id, "shared", ADMINISTERED.shared));
+    const own = ENVIRONMENTS.flatMap((id) => groups(id, "own", ADMINISTERED.own));
+    const others = ENVIRONMENTS.flatMap((id) => groups(id, "group", GROUPS - ADMINISTERED.shared));
+    this.#groups = [...others, ...shared];
+    this.#administered = [...shared, ...own];
+    this.#administration = new Administration({
+      random: this.#random,
+      worker: () => this.#worker(),
+      name: () => this.#name(),
+      note: (calls) => this.calls.push(...calls),
+    });
   }
 
   /** Creates the groups and begins. */
@@ -80,7 +85,9 @@ export class Load {
   /** Looks at all groups by all workers, after the end. */
   async look(): Promise<void> {
     // What can never have been created is not created now.
-    const creations = this.calls.filter((call) => call.method === "get" && fateOf(call) !== "not made");
+    const creations = this.calls.filter(
+      (call) => (call.method === "get" || call.method === "import") && fateOf(call) !== "not made",
+    );
     const looks = [...byGroup(creations)].map(([group, [call]]) => async () => {
       const environment = call?.environment as EnvironmentId;
       const known: Known = { environment, id: group.slice(environment.length + 1), tokens: [] };
@@ -93,7 +100,7 @@ export class Load {
       for (let next = looks.pop(); next; next = looks.pop()) await next();
     };
     await Promise.all(Array.from({ length: CALLERS }, look));
-    for (const known of this.#groups) {
+    for (const known of new Set([...this.#groups, ...this.#administered, ...this.#administration.made])) {
       for (const token of known.tokens) await this.#resolve(known, token, { worker: this.#worker(), isFinal: true });
     }
   }
@@ -107,6 +114,8 @@ export class Load {
       ...Array<() => Promise<unknown>>(8).fill(() => this.#rotateAndRetry()),
       ...Array<() => Promise<unknown>>(4).fill(() => this.#race()),
       ...Array<() => Promise<unknown>>(6).fill(() => this.#create()),
+      ...Array<() => Promise<unknown>>(5).fill(() => this.#administration.act(this.#administered)),
+      ...Array<() => Promise<unknown>>(5).fill(() => this.#look(this.#random.pick(this.#administered))),
     ];
     while (!this.#isEnding) {
       await this.#random.pick(acts)();
@@ -122,9 +131,14 @@ export class Load {
     await Promise.all(Array.from({ length: times }, () => this.#get(known, this.#worker())));
   }
 
+  /** Asks for a group that is administered, which creates it when it was deleted, and shows its tokens. */
+  async #look(known: Known): Promise<void> {
+    await this.#get(known, this.#worker());
+    await this.#view(known);
+  }
+
   /** Shows a token to a worker: the latest, one that may have ended, or one of the other environment. */
-  async #view(): Promise<void> {
-    const known = this.#group();
+  async #view(known = this.#group()): Promise<void> {
     const isLatest = this.#random.chance(0.7);
     const token = isLatest ? known.tokens.at(-1) : this.#random.pick(known.tokens);
     if (token === undefined) return;
@@ -144,13 +158,9 @@ export class Load {
     const target = this.#target(known);
     const request = { graceMs: this.#grace(), requestId: randomBytes(9).toString("hex") };
     const isDoubled = this.#random.chance(0.3);
-    for (let tries = 0; tries < RETRIES; tries++) {
-      const attempts = Array.from({ length: isDoubled ? 2 : 1 }, () => this.#rotate(known, target, request));
-      const answers = await Promise.all(attempts);
-      const isOver = answers.every(({ answer }) => answer.code !== "unavailable" && answer.reason !== undefined);
-      if (isOver || (answers.some(isOk) && this.#random.chance(0.5))) return;
-      await pause(100 + this.#random.below(300));
-    }
+    await retry(this.#random, () =>
+      Promise.all(Array.from({ length: isDoubled ? 2 : 1 }, () => this.#rotate(known, target, request))),
+    );
   }
 
   /** Several callers rotate one token at once. */
@@ -238,8 +248,7 @@ export class Load {
     const made = await record(...call);
     this.calls.push(made);
     const token = made.answer.seen?.token;
-    if (token !== undefined && !tokens.includes(token)) tokens.push(token);
-    if (tokens.length > REMEMBERED) tokens.shift();
+    if (token !== undefined) remember(tokens, token);
     return made;
   }
 

@@ -1,9 +1,10 @@
 import { type CallOptions, Code, ConnectError } from "@connectrpc/connect";
 import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
+import { type ImportResult, ImportResult_Outcome } from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import type { Answer, Call, Seen } from "../history/call.ts";
 
 /** What any answer shows of a group. */
-interface Shown {
+export interface Shown {
   readonly providedId: string;
   readonly teamId: bigint;
   readonly name: string;
@@ -18,26 +19,54 @@ export const MAPPED = "mapped";
 /** A call before it is made. */
 export type Asked = Pick<Call, "method" | "worker" | "environment" | "group"> & Partial<Call>;
 
-/**
- * Makes a call and notes when it began, when it ended and how.
- *
- * @param call is given the header with its id; answers what the group is shown as; and, of a Get, whether it was created
- */
-export async function record(
-  asked: Asked,
-  call: (options: CallOptions) => Promise<{ shown: Shown | undefined; created?: boolean }>,
-): Promise<Call> {
-  const start = performance.now();
-  const id = crypto.randomUUID();
-  const answer = await call({ headers: { "x-request-id": id } }).then(
-    ({ shown, created = false }): Answer => ({ code: "ok", created, seen: seenOf(shown) }),
-    (error: unknown) => failureOf(error),
-  );
-  return { ...asked, id, start, end: performance.now(), answer };
+/** What a call was answered with. */
+export interface Answered {
+  /** Undefined: it is of a kind that shows nothing. */
+  readonly shown: Shown | undefined;
+  /** Whether the group was created. */
+  readonly created?: boolean | undefined;
 }
 
-function seenOf(shown: Shown | undefined): Seen {
-  if (!shown) throw new Error("an answer shows no group");
+/** Makes a call and notes when it began, when it ended and how. @param call is given the header with its id */
+export async function record(asked: Asked, call: (options: CallOptions) => Promise<Answered>): Promise<Call> {
+  const [made] = await recordAll([asked], async (options) => [answerOf(await call(options))]);
+  return made as Call;
+}
+
+/** As `record`, for a call about several groups. @param call answers what became of each */
+export async function recordAll(
+  asked: readonly Asked[],
+  call: (options: CallOptions) => Promise<readonly Answer[]>,
+): Promise<readonly Call[]> {
+  const start = performance.now();
+  const id = crypto.randomUUID();
+  const answers = await call({ headers: { "x-request-id": id } }).catch((error: unknown) => {
+    const failure = failureOf(error);
+    return asked.map(() => failure);
+  });
+  const end = performance.now();
+  return asked.map((each, i) => {
+    const answer = answers[i];
+    if (!answer || (answer.code === "ok" && !answer.seen && !SHOWS_NOTHING.has(each.method))) {
+      throw new Error("an answer shows no group");
+    }
+    return { ...each, id, start, end, answer };
+  });
+}
+
+const SHOWS_NOTHING: ReadonlySet<Call["method"]> = new Set(["delete", "import"]);
+
+/** What became of a group that was to be imported. */
+export function importAnswer({ outcome, failure }: ImportResult): Answer {
+  if (!failure) return { code: "ok", created: outcome === ImportResult_Outcome.CREATED };
+  return { code: codeName(failure.code), reason: failure.reason, outcome: failure.outcome || undefined };
+}
+
+function answerOf({ shown, created = false }: Answered): Answer {
+  return shown ? { code: "ok", created, seen: seenOf(shown) } : { code: "ok", created };
+}
+
+function seenOf(shown: Shown): Seen {
   const { providedId, teamId, name, mapping, token, etag } = shown;
   return { id: providedId, teamId: Number(teamId), name, mapped: mapping[MAPPED] ?? "", token, etag };
 }
@@ -48,7 +77,12 @@ const NOT_TAKEN = /ECONNREFUSED|NGHTTP2_REFUSED_STREAM/;
 function failureOf(thrown: unknown): Answer {
   const error = ConnectError.from(thrown);
   const [info] = error.findDetails(ErrorInfoSchema);
-  const code = (Code[error.code] ?? String(error.code)).replace(/(?<=[a-z])[A-Z]/g, "_$&").toLowerCase();
+  const code = codeName(error.code);
   if (info) return { code, reason: info.reason, outcome: info.metadata["outcome"] };
   return { code, reason: undefined, outcome: NOT_TAKEN.test(error.rawMessage) ? "not_made" : undefined };
+}
+
+/** As Connect names it. */
+function codeName(code: Code): string {
+  return (Code[code] ?? String(code)).replace(/(?<=[a-z])[A-Z]/g, "_$&").toLowerCase();
 }

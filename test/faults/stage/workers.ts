@@ -5,8 +5,11 @@ import {
   createGrpcWebTransport,
   type GrpcTransportOptions,
 } from "@connectrpc/connect-node";
+import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { ApiEnvironmentTag } from "../../../gen/usergroup/v1/user_group_pb.ts";
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
+import { ADMIN_TOKEN, presenting } from "../../support/admin.ts";
 import { newServer } from "../../support/opened.ts";
 import type { Runtime, ServerOptions, TestServer } from "../../support/server.ts";
 
@@ -19,7 +22,7 @@ export type EnvironmentId = (typeof ENVIRONMENTS)[number];
 /** After how many milliseconds a caller gives up; the service does so long before. */
 const CALLER_MS = 20_000;
 
-type TransportOptions = Pick<GrpcTransportOptions, "baseUrl" | "defaultTimeoutMs" | "interceptors">;
+type TransportOptions = Pick<GrpcTransportOptions, "baseUrl" | "defaultTimeoutMs">;
 type NewTransport = (options: TransportOptions) => Transport;
 
 /** The workers, each asked in another protocol. */
@@ -41,9 +44,12 @@ export interface Worker {
 
 type Clients = ReturnType<typeof clientsOf>;
 
+const TAGS = { customer: ApiEnvironmentTag.CUSTOMER, testing: ApiEnvironmentTag.TESTING } as const;
+
 /** Starts two workers on Node and one on Deno for the running test. */
 export async function newWorkers(redisUrl: string, minReplicas: number): Promise<readonly Worker[]> {
-  const options: ServerOptions = { redisUrl, env: { MIN_REPLICAS_ACK: String(minReplicas), REDIS_TIMEOUT: "1s" } };
+  const env = { MIN_REPLICAS_ACK: String(minReplicas), REDIS_TIMEOUT: "1s", ADMIN_TOKEN };
+  const options: ServerOptions = { redisUrl, env };
   let like: TestServer | undefined;
   const worker = ({ name, runtime, transport }: (typeof KINDS)[number]) =>
     newWorker(name, () => newServer({ ...options, runtime, ...(like && { like }) }), transport);
@@ -55,7 +61,7 @@ export async function newWorkers(redisUrl: string, minReplicas: number): Promise
 
 async function newWorker(name: string, start: () => Promise<TestServer>, transport: NewTransport): Promise<Worker> {
   let server = await start();
-  const ask = () => new Map(ENVIRONMENTS.map((id) => [id, clientsOf(transport, server, server.tokens[id])]));
+  const ask = () => new Map(ENVIRONMENTS.map((id) => [id, clientsOf(transport, server, id)]));
   let clients = ask();
   return {
     name,
@@ -68,17 +74,14 @@ async function newWorker(name: string, start: () => Promise<TestServer>, transpo
   };
 }
 
-function clientsOf(transport: NewTransport, { url }: TestServer, token: string) {
-  const options: TransportOptions = {
-    baseUrl: url,
-    defaultTimeoutMs: CALLER_MS,
-    interceptors: [
-      (next) => (request) => {
-        request.header.set("Authorization", `Token ${token}`);
-        return next(request);
-      },
-    ],
+function clientsOf(newTransport: NewTransport, { url, tokens, environment }: TestServer, id: EnvironmentId) {
+  const transport = newTransport({ baseUrl: url, defaultTimeoutMs: CALLER_MS });
+  const own = presenting(transport, tokens[id]);
+  return {
+    groups: createClient(UserGroupService, own),
+    viewers: createClient(ViewerService, own),
+    admin: createClient(AdminService, presenting(transport, ADMIN_TOKEN)),
+    /** What calls of `admin` name. */
+    environment: { name: environment, tag: TAGS[id] },
   };
-  const made = transport(options);
-  return { groups: createClient(UserGroupService, made), viewers: createClient(ViewerService, made) };
 }

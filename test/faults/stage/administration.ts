@@ -1,0 +1,116 @@
+import { randomBytes } from "node:crypto";
+import { ImportMode } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import type { Random } from "../../fuzz/random.ts";
+import { type Call, groupOf, isDone } from "../history/call.ts";
+import { type Known, remember } from "./known.ts";
+import { type Asked, importAnswer, MAPPED, record, recordAll } from "./record.ts";
+import { retry } from "./retry.ts";
+import type { Worker } from "./workers.ts";
+
+/** How many groups one import is of at the most. */
+const IMPORTED = 3;
+
+/** What the administration of groups has of the load that it is a part of. */
+export interface AdministrationParts {
+  readonly random: Random;
+  /** Some worker. */
+  worker(): Worker;
+  /** A new name for a group. */
+  name(): string;
+  /** Takes calls into the history. */
+  note(calls: readonly Call[]): void;
+}
+
+/** What an operator does to groups while others use them: deletes, revokes and imports them. */
+export class Administration {
+  /** Groups that were imported and that nobody asks for. */
+  readonly made: Known[] = [];
+  readonly #parts: AdministrationParts;
+
+  constructor(parts: AdministrationParts) {
+    this.#parts = parts;
+  }
+
+  /** Does something to some of these groups. */
+  async act(groups: readonly Known[]): Promise<void> {
+    const { random } = this.#parts;
+    const known = random.pick(groups);
+    const acts = [
+      () => this.#delete(known),
+      () => this.#revoke(known, ""),
+      () => this.#revokeAndRetry(known),
+      () => this.#import(this.#some(groups, known)),
+      () => this.#import(this.#some(groups, known)),
+    ];
+    await random.pick<() => Promise<unknown>>(acts)();
+  }
+
+  async #delete(known: Known): Promise<void> {
+    const worker = this.#parts.worker();
+    const { admin, environment } = worker.clients(known.environment);
+    const call = await record(this.#asked("delete", known, worker), async (options) => {
+      await admin.deleteUserGroup({ environment, userGroupId: known.id }, options);
+      return { shown: undefined };
+    });
+    this.#parts.note([call]);
+  }
+
+  async #revoke(known: Known, requestId: string): Promise<Call> {
+    const worker = this.#parts.worker();
+    const { admin, environment } = worker.clients(known.environment);
+    const asked = { ...this.#asked("revoke", known, worker), requestId: requestId || undefined };
+    const call = await record(asked, async (options) => {
+      const request = { environment, userGroupId: known.id, requestId };
+      return { shown: (await admin.revokeUserGroupTokens(request, options)).userGroup };
+    });
+    this.#parts.note([call]);
+    return call;
+  }
+
+  /** Revokes under a request id until it is answered, and sometimes once more. */
+  async #revokeAndRetry(known: Known): Promise<void> {
+    const requestId = randomBytes(9).toString("hex");
+    await retry(this.#parts.random, async () => [await this.#revoke(known, requestId)]);
+  }
+
+  /** Imports groups of one environment, each with a token of another system that is given but once. */
+  async #import(groups: readonly Known[]): Promise<void> {
+    const { random, name, note } = this.#parts;
+    const [first] = groups as [Known];
+    const worker = this.#parts.worker();
+    const { admin, environment } = worker.clients(first.environment);
+    const asked = groups.map((known) => {
+      const given = `imported.${randomBytes(15).toString("base64url")}`;
+      return { ...this.#asked("import", known, worker), given, value: name() };
+    });
+    const mode = random.chance(0.8) ? ImportMode.UPSERT : ImportMode.CREATE_ONLY;
+    const calls = await recordAll(asked, async (options) => {
+      const userGroups = asked.map(({ given, value }, i) => {
+        return { providedId: groups[i]?.id ?? "", name: value, mapping: { [MAPPED]: value }, token: given };
+      });
+      return (await admin.importUserGroups({ environment, userGroups, mode }, options)).results.map(importAnswer);
+    });
+    note(calls);
+    // One that was not given is remembered too: it must never be taken.
+    for (const [i, call] of calls.entries()) remember(groups[i]?.tokens ?? [], call.given ?? "", isDone(call));
+  }
+
+  /** The group with some others of its environment, and sometimes one that is not there yet. */
+  #some(groups: readonly Known[], known: Known): Known[] {
+    const { random } = this.#parts;
+    const { environment } = known;
+    const some = new Set([known]);
+    const others = groups.filter((other) => other.environment === environment);
+    for (let i = random.below(IMPORTED); i > 0; i--) some.add(random.pick(others));
+    if (random.chance(0.3)) {
+      const made = { environment, id: `imported ${randomBytes(6).toString("hex")}`, tokens: [] };
+      this.made.push(made);
+      some.add(made);
+    }
+    return [...some];
+  }
+
+  #asked(method: Call["method"], { environment, id }: Known, worker: Worker): Asked {
+    return { method, worker: worker.name, environment, group: groupOf(environment, id) };
+  }
+}

@@ -1,0 +1,16 @@
+import type { Random } from "../../fuzz/random.ts";
+import { pause } from "../../support/wait.ts";
+import { type Call, isOk } from "../history/call.ts";
+
+/** How often a change is tried again under its request id. */
+const RETRIES = 6;
+
+/** Tries a change under its request id until it is answered, and sometimes once more. @param attempt makes some calls at once */
+export async function retry(random: Random, attempt: () => Promise<readonly Call[]>): Promise<void> {
+  for (let tries = 0; tries < RETRIES; tries++) {
+    const answers = await attempt();
+    const isOver = answers.every(({ answer }) => answer.code !== "unavailable" && answer.reason !== undefined);
+    if (isOver || (answers.some(isOk) && random.chance(0.5))) return;
+    await pause(100 + random.below(300));
+  }
+}
