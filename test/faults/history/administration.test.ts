@@ -94,8 +94,9 @@ describe("deletions", () => {
   });
 
   it("finds lives that take turns", () => {
-    const calls = [remove([2, 20], CUT_OFF), recreated([4, 5]), get([6, 7])];
-    expect(kindsOf(calls, { workersEnd: true })).toContain(LOST[0]);
+    const first = shown({ name: "m0", token: undefined });
+    const calls = [remove([2, 20], CUT_OFF), recreated([4, 5]), resolve("u0", [6, 7], first)];
+    expect(kindsOf(calls, { workersEnd: true })).toEqual(LOST);
   });
 
   it("allows what reads show as far as they may be out of date", () => {
@@ -199,6 +200,12 @@ describe("imports", () => {
     expect(kindsOf([never, get([4, 5], { token: "f" })])).toEqual(["not made was made"]);
     expect(kindsOf([never, get([4, 5], { name: "name of f" })])).toEqual(["not made was made"]);
     expect(kindsOf([never, resolve("t0", [4, 5], NO_TOKEN)])).toEqual(["token refused"]);
+  });
+
+  it("finds a token that neither they nor deletions can have given", () => {
+    for (const call of [imported("f", [2, 3], UNKNOWN), remove([2, 3], UNKNOWN)]) {
+      expect(kindsOf([call, get([4, 5], { token: "t9" })])).toEqual(["not made was made"]);
+    }
   });
 
   it("finds a token that leads to another group", () => {
