@@ -88,6 +88,14 @@ describe("deletions", () => {
     expect(kindsOf([remove([4, 5], NO_GROUP)])).toEqual(["group missing"]);
   });
 
+  it("passes a retry that does not find the group of its first try, and no other", () => {
+    const request = { requestId: "r" };
+    const made = revoke([2, 3], shown({ token: undefined }), request);
+    const retried = [remove([4, 5]), recreated([6, 7]), revoke([8, 9], NO_GROUP, request)];
+    expect(kindsOf([made, ...retried])).toEqual([]);
+    expect(kindsOf(retried)).toEqual(["group missing"]);
+  });
+
   it("finds lives without a deletion between them", () => {
     expect(kindsOf([remove([2, 3], UNKNOWN), get([4, 5]), recreated([6, 7])])).toEqual(["team id"]);
     expect(kindsOf([recreated([2, 3]), remove([4, 5])])).toEqual(["team id"]);

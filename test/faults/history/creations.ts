@@ -97,7 +97,9 @@ function missingFaults(own: readonly Call[], allow: Allowances): Violation[] {
     if (call.answer.reason !== "USER_GROUP_NOT_FOUND") return [];
     const known = changes.filter(({ end }) => end < readFrom(call, allow)).map(({ start }) => start);
     if (known.length === 0) return [];
-    const last = Math.max(...known);
+    // A retry is not answered for a group that was created anew since the first try.
+    const tries = own.filter(({ requestId }) => requestId !== undefined && requestId === call.requestId);
+    const last = Math.min(Math.max(...known), ...tries.map(({ start }) => start));
     if (deletions.some((deletion) => deletion.start < call.end && madeBy(deletion) > last)) return [];
     return [{ kind: "group missing", text: `${call.method} did not find ${call.group}` }];
   });

@@ -139,9 +139,9 @@ export class Load {
 
   /** Shows a token to a worker: the latest, one that may have ended, or one of the other environment. */
   async #view(known = this.#group()): Promise<void> {
-    const isLatest = this.#random.chance(0.7);
-    const token = isLatest ? known.tokens.at(-1) : this.#random.pick(known.tokens);
-    if (token === undefined) return;
+    const latest = known.tokens.at(-1);
+    if (latest === undefined) return;
+    const token = this.#random.chance(0.7) ? latest : this.#random.pick(known.tokens);
     const isForeign = this.#random.chance(0.1);
     const environment = isForeign ? ENVIRONMENTS.find((other) => other !== known.environment) : known.environment;
     await this.#resolve(known, token, { worker: this.#worker(), environment: environment as EnvironmentId });
