@@ -5,11 +5,11 @@ const at = (ms: number, sequence: number, stream: number): AuditPosition => ({ m
 
 describe("positions of events", () => {
   it("are text and back", () => {
-    for (const position of [at(0, 0, 0), at(1_700_000_000_000, 12, 3844)]) {
+    for (const position of [at(0, 1, 0), at(1_700_000_000_000, 12, 3844)]) {
       expect(parsePosition(formatPosition(position))).toEqual(position);
     }
     expect(formatPosition(at(5, 1, 2))).toBe("5-1.2");
-    for (const text of ["", "5-1", "5-1.", "5.1-2", "-5-1.2", "5-1.2\n", "a-1.2", "5-1.12345"]) {
+    for (const text of ["", "5-1", "5-1.", "5.1-2", "-5-1.2", "5-1.2\n", "a-1.2", "5-1.12345", "0-0.0"]) {
       expect(parsePosition(text), text).toBeUndefined();
     }
   });

@@ -16,7 +16,8 @@ export interface AuditPosition {
 export function parsePosition(text: string): AuditPosition | undefined {
   if (!isAuditEventId(text)) return undefined;
   const [ms, sequence, stream] = text.split(/[-.]/).map(Number) as [number, number, number];
-  return { ms, sequence, stream };
+  // No event has the first of all ids, and Redis knows none before it.
+  return ms + sequence === 0 ? undefined : { ms, sequence, stream };
 }
 
 /** The id of the event at a position. */

@@ -24,7 +24,7 @@ import { NotSent } from "./nodes.ts";
 import { type GroupRecord, isEmpty, tokenFields, updateTimeFromRecord } from "./record.ts";
 
 /** How many groups are imported at once: their records have to fit into memory, and Redis is not ours alone. */
-const AT_ONCE = 50;
+const AT_ONCE = 10;
 
 /** How often a group is tried again that others change meanwhile. */
 const TRIES = 10;
@@ -229,8 +229,8 @@ function outcomeOf(settled: PromiseSettledResult<ImportOutcome>): ImportOutcome 
 }
 
 /**
- * What of a group is not as it is given. A token that it was given by an import before, and that has been replaced since,
- * stays dead: it is not given again.
+ * What of a group is not as it is given. A token that has been replaced since stays dead: neither one that an import gave
+ * the group before is given again, nor one of this service once the group has had more than its first.
  */
 function planOf(record: GroupRecord, group: ImportedUserGroup, token: GivenToken | undefined): Plan {
   if (isEmpty(record)) {
@@ -241,7 +241,8 @@ function planOf(record: GroupRecord, group: ImportedUserGroup, token: GivenToken
   if (record[FIELD.name] !== group.name) fields.push("name");
   if (!isSame(joinPieces(record, PIECES.mapping), group.mapping)) fields.push("mapping");
   if (!isSame(joinPieces(record, PIECES.properties), group.properties)) fields.push("properties");
-  return { fields, token: token !== undefined && !isKnown };
+  const mayBeDead = token?.isForeign === false && record[FIELD.tokenCreateTime] !== undefined;
+  return { fields, token: token !== undefined && !isKnown && !mayBeDead };
 }
 
 /** Whether a JSON text stands for a value, in whatever order its keys are. @throws RecordUnreadable */

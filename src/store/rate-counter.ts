@@ -35,7 +35,8 @@ function inRedis(client: StoreClient, options: IRateLimiterOptions, memory: Rate
     rlflxIncr: async ([redisKey = "", ...args]: string[]): Promise<[number, number]> => {
       const answer = await client.run("count", redisKey, (redis) => redis.ugCount(redisKey, ...args));
       const [total, resetMs] = [Number(answer[0]), Number(answer[1])];
-      void memory.set(limiter.parseKey(redisKey), total, resetMs / 1000);
+      // For the memory 0 seconds are no end.
+      void memory.set(limiter.parseKey(redisKey), total, Math.max(1, resetMs) / 1000);
       return [total, resetMs];
     },
   };

@@ -40,7 +40,8 @@ export interface QuotaSessions {
  * too much, spends its time on refusals, while the calls that it could answer wait in sockets for seconds. Fewer streams
  * cost it nothing: further calls wait at the client, until it is their turn or their deadline is over. Streams that a
  * client opens before it learns of the change are reset with REFUSED_STREAM, which says that the call was not read and
- * may be made again; most clients do so by themselves.
+ * may be made again; most clients do so by themselves. A client that opens one above the quota after it has confirmed it
+ * breaks the protocol, and nghttp2 ends its connection.
  */
 export class StreamQuota {
   readonly #of: QuotaSessions;

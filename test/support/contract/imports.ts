@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { Environment } from "../../../src/domain/environment.ts";
 import {
   EnvironmentFull,
   RecordUnreadable,
@@ -166,11 +167,15 @@ function replacing({ store, admin, redis }: ContractContext): void {
       expect(["created", "updated"]).toContain(outcome);
       expect(await store().get(environment, "a")).toMatchObject({ properties, token: given.token });
     }
-    const own = imported("a", { token: newUserGroupToken(partitionOf(environment, "a")) });
+    await admin().import(environment, [imported("a", { token: "short-token" })], "upsert");
+    await admin().import(environment, [imported("b", { token: "t".repeat(900) })]);
+    const own = imported("b", { token: newUserGroupToken(partitionOf(environment, "b")) });
     expect(told(await admin().import(environment, [own], "upsert"))).toEqual(["updated"]);
-    const fields = Object.keys(await redis().hgetall(keysOf(environment, "a").group));
-    expect(fields.filter((field) => /^[fp]\d/.test(field))).toEqual([]);
-    expect((await store().resolve(environment, own.token ?? "")).providedId).toBe("a");
+    for (const [id, pieces] of [["a", /^p\d/] as const, ["b", /^[fp]\d/] as const]) {
+      const fields = Object.keys(await redis().hgetall(keysOf(environment, id).group));
+      expect(fields.filter((field) => pieces.test(field))).toEqual([]);
+    }
+    expect((await store().resolve(environment, own.token ?? "")).providedId).toBe("b");
   });
 
   it("brings no token back that was replaced since", async () => {
@@ -184,6 +189,35 @@ function replacing({ store, admin, redis }: ContractContext): void {
     expect(told(await admin().import(environment, [{ ...given, name: "B" }], "upsert"))).toEqual(["updated"]);
     await fails(store().resolve(environment, given.token ?? ""), TokenNotFound);
     expect(await store().get(environment, "a")).toMatchObject({ name: "B", token: rotated.token });
+  });
+
+  it.each([
+    ["a rotation", (environment: Environment) => store().rotate(environment, byId("a"))],
+    [
+      "a rotation with a grace",
+      (environment: Environment) => store().rotate(environment, byId("a", { graceMs: 60_000 })),
+    ],
+    ["a revocation", (environment: Environment) => admin().revokeTokens(environment, "a")],
+  ])("brings no token of this service back from an export after %s", async (_what, replace) => {
+    for (const isForeign of [false, true]) {
+      const environment = newEnvironment();
+      if (isForeign) {
+        await admin().import(environment, [imported("a")]);
+        await store().rotate(environment, byId("a"));
+      } else {
+        await store().getOrCreate(environment, newGroup("a"));
+      }
+      const { items } = await admin().export(environment, { after: "", size: 10, prefix: "" });
+      const token = items[0]?.token ?? "";
+      expect(told(await admin().import(environment, items, "upsert"))).toEqual(["unchanged"]);
+      await replace(environment);
+      const now = (await store().get(environment, "a"))?.token;
+      for (const mode of ["upsert", "create-only"] as const) {
+        expect(told(await admin().import(environment, items, mode))).toEqual(["unchanged"]);
+      }
+      expect((await store().get(environment, "a"))?.token).toBe(now);
+      expect(now).not.toBe(token);
+    }
   });
 
   it("loses no change that is made meanwhile", async () => {
