@@ -15,7 +15,7 @@ import { groupFromRecord, listedFromFields } from "./record.ts";
 const PARTITIONS_AT_ONCE = 256;
 
 /** How many whole records are read at once. A record has up to some megabytes. */
-const RECORDS_AT_ONCE = 8;
+const RECORDS_AT_ONCE = 25;
 
 /** How many bytes of names, mappings and properties a page of whole groups has, as far as it has more than one group. */
 const MAX_PAGE_BYTES = 1024 * 1024;

@@ -24,7 +24,7 @@ import { NotSent } from "./nodes.ts";
 import { type GroupRecord, isEmpty, tokenFields, updateTimeFromRecord } from "./record.ts";
 
 /** How many groups are imported at once: their records have to fit into memory, and Redis is not ours alone. */
-const AT_ONCE = 10;
+const AT_ONCE = 50;
 
 /** How often a group is tried again that others change meanwhile. */
 const TRIES = 10;
