@@ -95,6 +95,9 @@ export class StreamQuota {
     if (session.closed || session.destroyed || session.pendingSettingsAck) return;
     const lasting = this.#of.streamingCalls?.(session) ?? 0;
     const maxConcurrentStreams = Math.min(MAX_STREAMS, this.#streams + lasting);
-    if (session.localSettings.maxConcurrentStreams !== maxConcurrentStreams) session.settings({ maxConcurrentStreams });
+    if (session.localSettings.maxConcurrentStreams === maxConcurrentStreams) return;
+    session.settings({ maxConcurrentStreams });
+    // Deno sends SETTINGS with what it sends next, which may be an answer that waits for them.
+    session.ping(() => {});
   }
 }
