@@ -6,6 +6,9 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
 /** A JSON object, such as `properties`. */
 export type JsonObject = { [key: string]: Json };
 
+/** The maximum length of an id, in UTF-16 units: it has at most 256 characters, of two each. */
+export const MAX_ID_LENGTH = 512;
+
 /** A user group as it is stored, with its current token. Times are milliseconds since 1970. */
 export interface UserGroup {
   /** The internal id, from 1 to 2^53 - 1. */

@@ -1,10 +1,8 @@
 import type { Message } from "@bufbuild/protobuf";
 import type { ContextValues } from "@connectrpc/connect";
 import { formatEnvironmentName } from "../domain/environment.ts";
+import { MAX_ID_LENGTH } from "../domain/user-group.ts";
 import { kDenied, kPrincipal } from "./context.ts";
-
-/** The longest id that a group can have, in UTF-16 units. A longer one was refused, and is not worth a line of the log. */
-const MAX_ID_LENGTH = 512;
 
 /** What log lines tell of a caller. None of it is secret. */
 export interface CallerFields {
@@ -52,5 +50,6 @@ export function groupFields(
   const told = output as NamesGroup | undefined;
   const byId = asked?.group?.case === "userGroupId" ? asked.group.value : undefined;
   const id = asked?.userGroupId ?? byId ?? told?.userGroup?.providedId ?? told?.providedId;
+  // A longer id was refused, and is not worth a line of the log.
   return typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH ? { user_group_id: id } : {};
 }

@@ -25,18 +25,10 @@ type FieldCheck = { readonly field: DescField; readonly check: (value: unknown) 
 
 /** Adds the rules that protovalidate does not have to a validator, and spares it plain messages. */
 function withJsonRules(validator: Validator): Validator {
-  const plainChecks = new Map<DescMessage, (message: Message) => boolean>();
-  const isPlain = (desc: DescMessage, message: Message) => {
-    let check = plainChecks.get(desc);
-    if (!check) {
-      check = compilePlainTextCheck(desc, regexMatch);
-      plainChecks.set(desc, check);
-    }
-    return check(message);
-  };
+  const plainCheck = oncePerType((desc) => compilePlainTextCheck(desc, regexMatch));
   return {
     validate(desc, message) {
-      const result = isPlain(desc, message) ? undefined : validator.validate(desc, message);
+      const result = plainCheck(desc)(message) ? undefined : validator.validate(desc, message);
       if (result?.kind === "error") return result;
       const faults = faultsOf(desc, message);
       if (result?.kind !== "invalid" && faults.length === 0)
@@ -49,19 +41,26 @@ function withJsonRules(validator: Validator): Validator {
   };
 }
 
-/** The checks of each message type, compiled once from its annotations. */
-const compiledChecks = new Map<DescMessage, readonly FieldCheck[]>();
+/** Compiles something of a message type's annotations when it is first needed. */
+function oncePerType<T>(compile: (desc: DescMessage) => T): (desc: DescMessage) => T {
+  const known = new Map<DescMessage, T>();
+  return (desc) => {
+    let compiled = known.get(desc);
+    if (compiled === undefined) {
+      compiled = compile(desc);
+      known.set(desc, compiled);
+    }
+    return compiled;
+  };
+}
+
+const fieldChecks = oncePerType((desc) => desc.fields.flatMap(checkOf));
 
 const NONE: readonly Fault[] = [];
 
 function faultsOf(desc: DescMessage, message: Message): readonly Fault[] {
-  let checks = compiledChecks.get(desc);
-  if (!checks) {
-    checks = desc.fields.flatMap(checkOf);
-    compiledChecks.set(desc, checks);
-  }
   let faults = NONE;
-  for (const { field, check } of checks) {
+  for (const { field, check } of fieldChecks(desc)) {
     const value = fieldValue(message, field);
     const found = value === undefined ? NONE : check(value);
     if (found.length > 0) faults = [...faults, ...found];

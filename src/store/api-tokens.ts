@@ -24,7 +24,7 @@ import type { StoreClient } from "./client.ts";
 import { environmentFromRecord } from "./environments.ts";
 import { apiTokenHintKey, apiTokenIdsKey, apiTokenKey, environmentKey, REVOKED_CHANNEL } from "./keys.ts";
 import { pageOfKeys, readInBatches } from "./pages.ts";
-import { type GroupRecord, recordFromAnswer } from "./record.ts";
+import { type GroupRecord, isEmpty, recordFromAnswer } from "./record.ts";
 
 /** The field of a hint: `ENV/TAG/ID`. */
 const HINT = "at";
@@ -170,10 +170,6 @@ export class RedisApiTokens implements ApiTokenStore {
     const key = apiTokenHintKey(digest);
     await this.#client.run("api-token-hint", key, (redis) => redis.del(key)).catch(() => {});
   }
-}
-
-function isEmpty(record: GroupRecord): boolean {
-  return Object.keys(record).length === 0;
 }
 
 /** @throws RecordUnreadable, whose cause names the token by its id, so that an operator can revoke it */

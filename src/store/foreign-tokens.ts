@@ -1,9 +1,9 @@
+import { setTimeout as pause } from "node:timers/promises";
 import type { Environment } from "../domain/environment.ts";
 import { type ChangeOutcome, RecordUnreadable, StoreUnavailable, TokenTaken } from "../domain/errors.ts";
-import { partitionOf } from "../domain/partition.ts";
 import { randomBase62 } from "../domain/token.ts";
 import type { StoreClient } from "./client.ts";
-import { foreignTokenKey, groupKey, partitionPrefix } from "./keys.ts";
+import { foreignTokenKey, groupKey, groupKeyOf, prefixFor } from "./keys.ts";
 
 /** The length of a claim's nonce: about 71 bits. */
 const NONCE_LENGTH = 12;
@@ -59,7 +59,7 @@ export class ForeignTokens {
   async resolve(environment: Environment, digest: string): Promise<readonly string[]> {
     const id = await this.find(environment, digest);
     if (id === undefined) return [];
-    const key = groupKey(prefixOf(environment, id), id);
+    const key = groupKeyOf(environment, id);
     return this.#client.run("resolve", key, (redis) => redis.ugResolveAt(key, id, digest));
   }
 
@@ -71,7 +71,7 @@ export class ForeignTokens {
    * @throws TokenTaken when another group has it; StoreUnavailable
    */
   async claim(environment: Environment, digest: string, id: string, ended?: string): Promise<string> {
-    const key = foreignTokenKey(prefixOf(environment, digest), digest);
+    const key = foreignTokenKey(prefixFor(environment, digest), digest);
     const made = randomBase62(NONCE_LENGTH) + id;
     let replaced = "";
     let seen = "";
@@ -108,7 +108,7 @@ export class ForeignTokens {
     const [state, , graceMs] = await this.#end(environment, digest, entry, true);
     if (state !== "made") return;
     const leftMs = Math.max(Number(graceMs), keepMs);
-    const key = foreignTokenKey(prefixOf(environment, digest), digest);
+    const key = foreignTokenKey(prefixFor(environment, digest), digest);
     await this.#client.change("forget-token", key, (redis, deadline) =>
       redis.ugForgetToken(
         key,
@@ -126,13 +126,13 @@ export class ForeignTokens {
   }
 
   async #entry(environment: Environment, digest: string, outcome?: ChangeOutcome): Promise<Entry | undefined> {
-    const key = foreignTokenKey(prefixOf(environment, digest), digest);
+    const key = foreignTokenKey(prefixFor(environment, digest), digest);
     const text = await this.#client.run("foreign-token", key, (redis) => redis.get(key), outcome);
     return text === null ? undefined : entryOf(text);
   }
 
   #end(environment: Environment, digest: string, { id, nonce }: Entry, isGraceNone: boolean): Promise<string[]> {
-    const prefix = prefixOf(environment, id);
+    const prefix = prefixFor(environment, id);
     const key = groupKey(prefix, id);
     return this.#client.prepare("end-claim", key, (redis, deadline) =>
       redis.ugEndClaim(key, deadline, prefix, digest, nonce, String(REFUSED_MS), isGraceNone ? "1" : ""),
@@ -151,13 +151,4 @@ function entryOf(text = ""): Entry {
   const id = text.slice(NONCE_LENGTH);
   if (id === "") throw new RecordUnreadable(new Error("the entry of a foreign token names no group"));
   return { text, nonce: text.slice(0, NONCE_LENGTH), id };
-}
-
-/** What the keys of the partition begin with that an id or a digest leads to. */
-function prefixOf(environment: Environment, text: string): string {
-  return partitionPrefix(environment, partitionOf(environment, text));
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -1,6 +1,5 @@
 import type { Environment } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
-import { partitionOf } from "../domain/partition.ts";
 import type { Page, UserGroupRange } from "../domain/store.ts";
 import type { UserGroup } from "../domain/user-group.ts";
 import type { ListedUserGroup } from "../domain/user-group-admin.ts";
@@ -8,8 +7,8 @@ import type { StoreClient } from "./client.ts";
 import type { TokenCipher } from "./encryption.ts";
 import { LISTED_FIELDS } from "./group-list-scripts.ts";
 import { compareIds } from "./id-order.ts";
-import { groupKey, idsKey, partitionPrefix } from "./keys.ts";
-import { groupFromRecord, listedFromFields } from "./record.ts";
+import { groupKeyOf, idsKey, partitionPrefix } from "./keys.ts";
+import { groupFromRecord, isEmpty, listedFromFields } from "./record.ts";
 
 /** How many partitions are asked at once. */
 const PARTITIONS_AT_ONCE = 256;
@@ -60,7 +59,7 @@ export class GroupLists {
         if (items.length > 0 && bytes + size > MAX_PAGE_BYTES) return { items, next: items.at(-1)?.providedId };
         bytes += size;
         // It was deleted meanwhile.
-        if (Object.keys(record).length === 0) continue;
+        if (isEmpty(record)) continue;
         items.push(groupFromRecord(record, environment, this.#cipher, id));
       }
     }
@@ -68,7 +67,7 @@ export class GroupLists {
   }
 
   #record(environment: Environment, id: string): Promise<Record<string, string>> {
-    const key = groupKey(partitionPrefix(environment, partitionOf(environment, id)), id);
+    const key = groupKeyOf(environment, id);
     return this.#client.run("export", key, (redis) => redis.hgetall(key));
   }
 

@@ -19,7 +19,7 @@ import type { StoreClient } from "./client.ts";
 import { type TokenCipher, tokenDigest } from "./encryption.ts";
 import { FIELD, joinPieces, PIECES, piecesOf } from "./fields.ts";
 import { CLAIM_MS, type ForeignTokens } from "./foreign-tokens.ts";
-import { groupKey, partitionPrefix } from "./keys.ts";
+import { groupKeyOf, partitionPrefix } from "./keys.ts";
 import { NotSent } from "./nodes.ts";
 import { type GroupRecord, isEmpty, tokenFields, updateTimeFromRecord } from "./record.ts";
 
@@ -95,7 +95,7 @@ export class Imports {
   }
 
   async #try(environment: Environment, { group, token, claim }: Trying, how: Import): Promise<ImportOutcome> {
-    const key = keyOf(environment, group.providedId);
+    const key = groupKeyOf(environment, group.providedId);
     for (let tries = 0; tries < TRIES; tries++) {
       const record = await this.#parts.client.run("import-read", key, (redis) => redis.hgetall(key), "not_made");
       const plan = planOf(record, group, token);
@@ -133,7 +133,7 @@ export class Imports {
     const { client, audit, foreignTokens } = this.#parts;
     const { group, record, nonce } = what;
     const partition = partitionOf(environment, group.providedId);
-    const key = keyOf(environment, group.providedId);
+    const key = groupKeyOf(environment, group.providedId);
     const { first, step, count } = teamIdsOf(environment, partition);
     const args = [
       isEmpty(record) ? "" : updateTimeFromRecord(record),
@@ -276,8 +276,4 @@ function givenToken(environment: Environment, { providedId, token }: ImportedUse
 function ownToken(environment: Environment, { providedId }: ImportedUserGroup): GivenToken {
   const text = newUserGroupToken(partitionOf(environment, providedId));
   return { text, digest: tokenDigest(text), isForeign: false };
-}
-
-function keyOf(environment: Environment, providedId: string): string {
-  return groupKey(partitionPrefix(environment, partitionOf(environment, providedId)), providedId);
 }

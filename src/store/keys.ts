@@ -1,4 +1,5 @@
-import { type EnvironmentName, environmentPath } from "../domain/environment.ts";
+import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
+import { partitionOf } from "../domain/partition.ts";
 import { partitionLabel } from "../domain/token.ts";
 
 /**
@@ -9,9 +10,19 @@ export function partitionPrefix(environment: EnvironmentName, partition: number)
   return `ug:{${environmentPath(environment)}/${partitionLabel(partition)}}:`;
 }
 
+/** The same for the partition that a text leads to: an id, a request id, or the digest of a token of another system. */
+export function prefixFor(environment: Environment, text: string): string {
+  return partitionPrefix(environment, partitionOf(environment, text));
+}
+
 /** Hash: one user group, by the fields of `fields.ts`. */
 export function groupKey(prefix: string, providedId: string): string {
   return `${prefix}group:${providedId}`;
+}
+
+/** The key of a user group, whichever partition it is in. */
+export function groupKeyOf(environment: Environment, providedId: string): string {
+  return groupKey(prefixFor(environment, providedId), providedId);
 }
 
 /**

@@ -115,7 +115,7 @@ function listed(
   };
 }
 
-/** Whether there is no such group. */
+/** Whether nothing is stored under the key. */
 export function isEmpty(record: GroupRecord): boolean {
   return Object.keys(record).length === 0;
 }

@@ -9,7 +9,7 @@ import type { StoreClient } from "./client.ts";
 import { digest, type TokenCipher, tokenDigest } from "./encryption.ts";
 import { FIELD } from "./fields.ts";
 import type { ForeignTokens } from "./foreign-tokens.ts";
-import { partitionPrefix, requestClaimKey, tokensKey } from "./keys.ts";
+import { partitionPrefix, prefixFor, requestClaimKey, tokensKey } from "./keys.ts";
 import { type GroupRecord, recordFromAnswer } from "./record.ts";
 
 /** How long what a rotation made is kept for retries, in milliseconds. */
@@ -129,7 +129,7 @@ export class Rotations {
    * rotation that follows waits for all that is before it on the connection.
    */
   async #claim(environment: Environment, requestId: string, fingerprint: string): Promise<void> {
-    const key = requestClaimKey(partitionPrefix(environment, partitionOf(environment, requestId)), requestId);
+    const key = requestClaimKey(prefixFor(environment, requestId), requestId);
     const [, , first] = await this.#parts.client.prepare("claim", key, (redis, deadline) =>
       redis.ugClaim(key, deadline, fingerprint, String(REQUEST_TTL_MS)),
     );

@@ -17,7 +17,7 @@ import type { TokenCipher } from "./encryption.ts";
 import { ForeignTokens } from "./foreign-tokens.ts";
 import { GroupLists } from "./group-lists.ts";
 import { Imports } from "./imports.ts";
-import { groupKey, partitionPrefix } from "./keys.ts";
+import { groupKey, groupKeyOf, partitionPrefix } from "./keys.ts";
 import { infoFromRecord, recordFromAnswer, updateTimeOf } from "./record.ts";
 import { Rotations } from "./rotations.ts";
 
@@ -56,7 +56,7 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
   }
 
   async lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo> {
-    const key = groupKey(partitionPrefix(environment, partitionOf(environment, providedId)), providedId);
+    const key = groupKeyOf(environment, providedId);
     const answer = await this.#client.run("look-up", key, (redis) => redis.ugLookUp(key));
     if (answer.length === 0) throw new UserGroupNotFound();
     return infoFromRecord(recordFromAnswer(answer), providedId, Number(answer[1]));

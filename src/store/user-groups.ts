@@ -11,7 +11,7 @@ import type { StoreClient } from "./client.ts";
 import { type TokenCipher, tokenDigest } from "./encryption.ts";
 import { FIELD, PIECES, piecesOf } from "./fields.ts";
 import { ForeignTokens } from "./foreign-tokens.ts";
-import { groupKey, idsKey, partitionPrefix, teamCountKey, tokensKey } from "./keys.ts";
+import { groupKey, groupKeyOf, idsKey, partitionPrefix, teamCountKey, tokensKey } from "./keys.ts";
 import { etagOf, groupFromRecord, recordFromAnswer, tokenFields, updateTimeOf, viewerFromRecord } from "./record.ts";
 import { Rotations, tokenPartition } from "./rotations.ts";
 
@@ -39,7 +39,7 @@ export class RedisUserGroups implements UserGroupStore {
   }
 
   async get(environment: Environment, providedId: string): Promise<UserGroup> {
-    const key = groupKey(partitionPrefix(environment, partitionOf(environment, providedId)), providedId);
+    const key = groupKeyOf(environment, providedId);
     const record = await this.#client.run("get", key, (redis) => redis.hgetall(key));
     if (Object.keys(record).length === 0) throw new UserGroupNotFound();
     return groupFromRecord(record, environment, this.#cipher, providedId);

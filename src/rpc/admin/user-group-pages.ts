@@ -1,5 +1,6 @@
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import type { UserGroupRange } from "../../domain/store.ts";
+import { MAX_ID_LENGTH } from "../../domain/user-group.ts";
 import { pageRequest, type Scope } from "./pages.ts";
 
 /** What a request for a page of user groups says. */
@@ -8,9 +9,6 @@ interface PageOfUserGroups {
   readonly pageToken: string;
   readonly providedIdPrefix: string;
 }
-
-/** The longest id, in UTF-16 units: 256 characters of two each. */
-const MAX_ID_LENGTH = 512;
 
 /**
  * Reads which page of an environment's user groups is asked for.
