@@ -1,3 +1,5 @@
+import { within } from "./within.ts";
+
 /** Called with each closer that failed. */
 export type CloseFailure = (name: string, error: unknown) => void;
 
@@ -34,30 +36,12 @@ export class Lifecycle {
     const end = performance.now() + timeoutMs;
     for (const { name, close } of this.#closers.reverse()) {
       try {
-        await within(end - performance.now(), close);
+        await within(end - performance.now(), (async () => close())(), "not closed before the shutdown timeout");
       } catch (error) {
         failed.push(name);
         onFailure?.(name, error);
       }
     }
     return failed;
-  }
-}
-
-/**
- * Runs a closer for `ms` milliseconds at most. Even with no time left, a closer that finishes within the same turn
- * succeeds.
- */
-async function within(ms: number, close: () => unknown): Promise<void> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error("not closed before the shutdown timeout")), Math.max(ms, 0));
-  });
-  try {
-    await Promise.race([close(), deadline]);
-  } finally {
-    clearTimeout(timer);
-    // If the closer threw synchronously, nobody handles this rejection.
-    deadline.catch(() => {});
   }
 }

@@ -1,3 +1,4 @@
+import { within } from "../within.ts";
 import { isRefusal } from "./answers.ts";
 import { StoreMisconfigured } from "./misconfigured.ts";
 import { type NodeOptions, openNode } from "./node.ts";
@@ -172,7 +173,7 @@ export class Topology {
   async #askOne({ reads }: StoreNode): Promise<readonly Range[] | undefined> {
     try {
       const host = reads.redis.options.host ?? "";
-      return rangesOf(await inTime(reads.redis.cluster("SLOTS"), ANSWER_MS), host);
+      return rangesOf(await within(ANSWER_MS, reads.redis.cluster("SLOTS"), "no answer in time"), host);
     } catch (error) {
       if (isRefusal(error) && error.message.includes("cluster support disabled")) {
         this.#reject(new StoreMisconfigured("REDIS_URL names a Cluster, but this Redis is none; give it as redis://"));
@@ -222,17 +223,4 @@ function rangesOf(answer: unknown, askedHost: string): readonly Range[] {
   return rows
     .map(([first, last, [host, port]]) => ({ first, last, master: { host: host || askedHost, port } }))
     .sort((a, b) => a.first - b.first);
-}
-
-/** @throws when it takes longer */
-async function inTime<T>(what: Promise<T>, ms: number): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error("no answer in time")), ms);
-  });
-  try {
-    return await Promise.race([what, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -1,3 +1,5 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { within } from "../within.ts";
 import { isRefusal } from "./answers.ts";
 import { Topology, type TopologyOptions } from "./cluster-topology.ts";
 import { isNodeReady, type NodeWork, NotSent, type StoreNode, type StoreNodes } from "./nodes.ts";
@@ -119,7 +121,7 @@ export class ClusterNodes implements StoreNodes {
     const host = to.host || (from?.reads.redis.options.host ?? "");
     const { node, opened } = this.#topology.open({ host, port: to.port });
     if (kind === "moved") this.#topology.moved(slot, node);
-    if (!isNodeReady(node)) await Promise.race([opened.catch(() => {}), pause(CONNECT_MS)]);
+    if (!isNodeReady(node)) await within(CONNECT_MS, opened, "not connected in time").catch(() => {});
     return node;
   }
 }
@@ -135,8 +137,4 @@ function redirectionOf(error: unknown): Redirection | undefined {
   // A script that needs a key which is on its way to another node says so, before it has changed anything.
   const isOnItsWay = word === "TRYAGAIN" || (isRefusal(error) && error.message.includes("non local key"));
   return isOnItsWay ? { kind: "wait" } : undefined;
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -1,4 +1,5 @@
 import { StoreUnavailable } from "../domain/errors.ts";
+import { within } from "../within.ts";
 import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { ClusterNodes } from "./cluster.ts";
 import { StoreMisconfigured } from "./misconfigured.ts";
@@ -50,7 +51,7 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
   });
   const client = new StoreClient(nodes, options);
   try {
-    await within(options.connectMs ?? 10_000, opened);
+    await within(options.connectMs ?? 10_000, opened, "timeout");
   } catch (error) {
     client.close();
     throw error instanceof StoreMisconfigured ? error : new StoreUnavailable(lastError ?? new Error("no answer"));
@@ -76,16 +77,3 @@ const OPENERS: { readonly [shape in RedisTarget["shape"]]: (target: RedisTarget,
     return { nodes, opened: nodes.opened };
   },
 };
-
-/** Waits for something for so many milliseconds at most. */
-async function within(ms: number, what: Promise<unknown>): Promise<void> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error("timeout")), ms);
-  });
-  try {
-    await Promise.race([what, timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
