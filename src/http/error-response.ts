@@ -1,50 +1,42 @@
 import { ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
+import { EtagMismatch, TokenNotFound } from "../domain/errors.ts";
 import { reasonOfCode } from "../rpc/errors.ts";
-import type { HttpError, HttpResponse } from "../transport/index.ts";
-
-const ETAG_MISMATCH = "ETAG_MISMATCH";
+import type { HttpError } from "../transport/index.ts";
 
 /** Whether a call failed because the group's etag did not match. */
-export function isMismatch(failure: unknown): boolean {
-  return hasReason(failure, ETAG_MISMATCH);
+export function isEtagMismatch(failure: unknown): boolean {
+  return failure instanceof ConnectError && failure.cause instanceof EtagMismatch;
 }
 
-/** Whether a call failed because no group has the user group token, now or on its grace. */
-export function isUnknownToken(failure: unknown): failure is ConnectError {
-  return hasReason(failure, "TOKEN_NOT_FOUND");
-}
-
-function hasReason(failure: unknown, reason: string): failure is ConnectError {
-  return failure instanceof ConnectError && failure.findDetails(ErrorInfoSchema)[0]?.reason === reason;
+/** Whether a call failed because no group has the user group token, be it as its current one or within its grace. */
+export function isTokenNotFound(failure: unknown): failure is ConnectError {
+  return failure instanceof ConnectError && failure.cause instanceof TokenNotFound;
 }
 
 /** The response for an error over plain HTTP. */
 export const errorResponse: HttpError = (error, httpStatus) => {
   const info = error.findDetails(ErrorInfoSchema)[0];
-  const reason = info?.reason ?? reasonOfCode(error.code);
   const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
   // Only requests with `If-Match` name an etag; 412 says that the condition failed (RFC 9110, 15.5.13).
-  const status = reason === ETAG_MISMATCH ? 412 : httpStatus;
+  const status = isEtagMismatch(error) ? 412 : httpStatus;
   const body = Buffer.from(
     JSON.stringify({
       success: 0,
       error: {
         code: codeToString(error.code),
-        reason,
+        reason: info?.reason ?? reasonOfCode(error.code),
         message: error.rawMessage,
         ...info?.metadata,
         field_violations: violations.map(({ field, description }) => ({ field, description })),
       },
     }),
   );
-  const headers: HttpResponse["headers"] = {
+  const headers = {
     "content-type": "application/json",
     "content-length": String(body.byteLength),
+    ...Object.fromEntries(error.metadata),
   };
-  error.metadata.forEach((value, name) => {
-    headers[name] = value;
-  });
   return { status, headers, body };
 };

@@ -1,5 +1,5 @@
 import type { Message } from "@bufbuild/protobuf";
-import { isMismatch } from "../http/error-response.ts";
+import { isEtagMismatch } from "../http/error-response.ts";
 import { MAX_MESSAGE_BYTES } from "../limits.ts";
 import { malformed, refusedJson } from "../rpc/refusals.ts";
 import {
@@ -66,7 +66,7 @@ async function callUntilMatch(
   try {
     return await invoke(message);
   } catch (failure) {
-    if (etag === undefined || !isMismatch(failure)) throw failure;
+    if (etag === undefined || !isEtagMismatch(failure)) throw failure;
     return callUntilMatch(invoke, Object.assign(message, { etag }), others);
   }
 }

@@ -2,7 +2,7 @@ import { fromJson, type MessageShape } from "@bufbuild/protobuf";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
 import type { JsonObject } from "../domain/user-group.ts";
-import { isUnknownToken } from "../http/error-response.ts";
+import { isTokenNotFound } from "../http/error-response.ts";
 import { MAX_MESSAGE_BYTES } from "../limits.ts";
 import { environmentOf } from "../rpc/context.ts";
 import { refusedJson } from "../rpc/refusals.ts";
@@ -17,7 +17,7 @@ const INACTIVE = '{"active":false}';
 
 /**
  * `/api/viewer`: ResolveViewer in the form of token introspection (RFC 7662), for back ends that speak neither gRPC nor
- * Connect. The request is JSON instead of a form. Everything that is wrong with a token looks the same (section 2.2).
+ * Connect. The request is JSON instead of a form. Everything that is wrong with a token looks the same (RFC 7662, section 2.2).
  */
 export function viewerEndpoint(): Endpoint {
   return {
@@ -36,12 +36,8 @@ export function viewerEndpoint(): Endpoint {
               const { message, headers, contextValues } = await invoke(request);
               return respond(headers, textOf(message as Viewer, environmentOf(contextValues)));
             } catch (failure) {
-              if (!isUnknownToken(failure)) throw failure;
-              const headers: HeaderRecord = { "cache-control": "no-store" };
-              failure.metadata.forEach((value, name) => {
-                headers[name] = value;
-              });
-              return respond(headers, INACTIVE);
+              if (!isTokenNotFound(failure)) throw failure;
+              return respond({ "cache-control": "no-store", ...Object.fromEntries(failure.metadata) }, INACTIVE);
             }
           },
         },
