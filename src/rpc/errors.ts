@@ -49,35 +49,25 @@ export function addDetail(error: ConnectError, { reason, violations = [], metada
   }
 }
 
-/** The code of a domain error. */
-function codeOf(error: domain.DomainError): Code {
-  if (error instanceof domain.UserGroupNotFound) return Code.NotFound;
-  if (error instanceof domain.TokenNotFound) return Code.NotFound;
-  if (error instanceof domain.UserGroupExists) return Code.AlreadyExists;
-  if (error instanceof domain.TokenTaken) return Code.AlreadyExists;
-  if (error instanceof domain.TokenNotImportable) return Code.InvalidArgument;
-  if (error instanceof domain.EtagMismatch) return Code.Aborted;
-  if (error instanceof domain.RequestIdReused) return Code.InvalidArgument;
-  if (error instanceof domain.InvalidUpdateMask) return Code.InvalidArgument;
-  if (error instanceof domain.EnvironmentNotFound) return Code.NotFound;
-  if (error instanceof domain.EnvironmentExists) return Code.AlreadyExists;
-  if (error instanceof domain.ApiTokenNotFound) return Code.NotFound;
-  if (error instanceof domain.InvalidPageToken) return Code.InvalidArgument;
-  if (error instanceof domain.StoreUnavailable) return Code.Unavailable;
-  if (error instanceof domain.TooFewReplicas) return Code.Unavailable;
-  if (error instanceof domain.EnvironmentFull) return Code.ResourceExhausted;
-  if (error instanceof domain.RecordUnreadable) return Code.DataLoss;
-  return Code.Internal;
-}
-
-/** The field violation of a domain error, if it has one. */
-function violationsOf(error: domain.DomainError): FieldViolation[] {
-  if (error instanceof domain.RequestIdReused) return [{ field: "request_id", description: error.message }];
-  if (error instanceof domain.InvalidUpdateMask) return [{ field: "update_mask", description: error.message }];
-  if (error instanceof domain.TokenNotImportable) return [{ field: "token", description: error.message }];
-  if (error instanceof domain.InvalidPageToken) return [{ field: "page_token", description: error.message }];
-  return [];
-}
+/** The code of each domain error, and the request field that is at fault when it is always the same one. */
+const DOMAIN_CODES = new Map<unknown, readonly [code: Code, field?: string]>([
+  [domain.UserGroupNotFound, [Code.NotFound]],
+  [domain.TokenNotFound, [Code.NotFound]],
+  [domain.UserGroupExists, [Code.AlreadyExists]],
+  [domain.TokenTaken, [Code.AlreadyExists]],
+  [domain.TokenNotImportable, [Code.InvalidArgument, "token"]],
+  [domain.EtagMismatch, [Code.Aborted]],
+  [domain.RequestIdReused, [Code.InvalidArgument, "request_id"]],
+  [domain.InvalidUpdateMask, [Code.InvalidArgument, "update_mask"]],
+  [domain.EnvironmentNotFound, [Code.NotFound]],
+  [domain.EnvironmentExists, [Code.AlreadyExists]],
+  [domain.ApiTokenNotFound, [Code.NotFound]],
+  [domain.InvalidPageToken, [Code.InvalidArgument, "page_token"]],
+  [domain.StoreUnavailable, [Code.Unavailable]],
+  [domain.TooFewReplicas, [Code.Unavailable]],
+  [domain.EnvironmentFull, [Code.ResourceExhausted]],
+  [domain.RecordUnreadable, [Code.DataLoss]],
+]);
 
 /** What became of a change that the store failed to make, or to confirm. */
 function metadataOf(error: domain.DomainError): { outcome?: domain.ChangeOutcome } {
@@ -161,9 +151,10 @@ function bytesOverGrpc({ rawMessage, details }: ConnectError): number {
  */
 export function toCallError(error: unknown): ConnectError {
   if (error instanceof domain.DomainError) {
-    return callError(codeOf(error), error.message, {
+    const [code, field] = DOMAIN_CODES.get(error.constructor) ?? [Code.Internal];
+    return callError(code, error.message, {
       reason: error.reason,
-      violations: violationsOf(error),
+      violations: field === undefined ? [] : [{ field, description: error.message }],
       metadata: metadataOf(error),
       cause: error,
     });
