@@ -16,6 +16,12 @@ export interface Environment {
 /** The name and tag of an environment. */
 export type EnvironmentName = Pick<Environment, "name" | "tag">;
 
+/** An environment to create. */
+export interface NewEnvironment extends EnvironmentName {
+  /** From 1 to `MAX_PARTITIONS`; default: `DEFAULT_PARTITIONS`. */
+  readonly partitions?: number | undefined;
+}
+
 /** An environment as it is listed. */
 export interface ListedEnvironment extends Environment {
   /** In milliseconds since 1970. */

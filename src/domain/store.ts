@@ -1,6 +1,6 @@
 import type { ApiToken, NewApiToken, ValidApiToken } from "./api-token.ts";
 import type { AuditEvent, AuditFilter, ChangeBy } from "./audit.ts";
-import type { Environment, EnvironmentName, ListedEnvironment } from "./environment.ts";
+import type { Environment, EnvironmentName, ListedEnvironment, NewEnvironment } from "./environment.ts";
 import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from "./user-group.ts";
 import type {
   ImportedUserGroup,
@@ -142,18 +142,15 @@ export interface UserGroupAdminStore {
 
 /** The contract of an environment store. It throws what a user group store throws, and writes audit events as it does. */
 export interface EnvironmentStore {
-  /** Returns the environment with this name, or creates it with the given number of partitions, or the default. */
-  ensureEnvironment(name: EnvironmentName & { readonly partitions?: number }, by: ChangeBy): Promise<Environment>;
+  /** Returns the environment with this name, or creates it. */
+  ensureEnvironment(name: NewEnvironment, by: ChangeBy): Promise<Environment>;
 
   /**
-   * Creates an environment atomically, with the given number of partitions, or the default.
+   * Creates an environment atomically.
    *
    * @throws EnvironmentExists; TooFewReplicas after the change
    */
-  create(
-    name: EnvironmentName & { readonly partitions?: number | undefined },
-    by: ChangeBy,
-  ): Promise<ListedEnvironment>;
+  create(name: NewEnvironment, by: ChangeBy): Promise<ListedEnvironment>;
 
   /** Returns an environment. @throws EnvironmentNotFound */
   find(name: EnvironmentName): Promise<Environment>;

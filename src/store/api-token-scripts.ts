@@ -1,3 +1,4 @@
+import { ENVIRONMENT_FIELD } from "./fields.ts";
 import { AUDIT, CHANGE, CLOCK, UNPACK } from "./script-parts.ts";
 
 /** Names of the fields of an API token's hash. Times are milliseconds since 1970 by Redis' clock. */
@@ -20,7 +21,7 @@ export const TOKEN_FIELD = {
  * Answers `missing` when there is no such environment; `found` when there is a token of this id; or `created`.
  */
 const CREATE = `${CHANGE}${AUDIT}${UNPACK}
-if not redis.call('HGET', KEYS[1], 'partitions') then return {'missing', stamp} end
+if not redis.call('HGET', KEYS[1], '${ENVIRONMENT_FIELD.partitions}') then return {'missing', stamp} end
 if redis.call('HGET', ARGV[2], '${TOKEN_FIELD.digest}') then return {'found', stamp} end
 redis.call('ZSCORE', ARGV[3], ARGV[4])
 redis.call('HSET', ARGV[2], '${TOKEN_FIELD.createTime}', stamp, spread(ARGV, 5, own))
@@ -35,9 +36,9 @@ return {'created', stamp}`;
  */
 const READ = `${CLOCK}${UNPACK}
 local record = redis.call('HGETALL', KEYS[1])
-local partitions = redis.call('HGET', ARGV[1], 'partitions')
+local partitions = redis.call('HGET', ARGV[1], '${ENVIRONMENT_FIELD.partitions}')
 if #record == 0 or not partitions then return {} end
-return {'found', stamp, partitions, redis.call('HGET', ARGV[1], 'number') or '', spread(record)}`;
+return {'found', stamp, partitions, redis.call('HGET', ARGV[1], '${ENVIRONMENT_FIELD.number}') or '', spread(record)}`;
 
 /**
  * Ends an API token, and tells every worker so. A user who may not publish can still revoke.

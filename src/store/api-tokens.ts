@@ -22,6 +22,7 @@ import { TOKEN_FIELD } from "./api-token-scripts.ts";
 import type { Audit } from "./audit.ts";
 import type { StoreClient } from "./client.ts";
 import { environmentFromRecord } from "./environments.ts";
+import { ENVIRONMENT_FIELD } from "./fields.ts";
 import { apiTokenHintKey, apiTokenIdsKey, apiTokenKey, environmentKey, REVOKED_CHANNEL } from "./keys.ts";
 import { pageOfKeys, readInBatches } from "./pages.ts";
 import { type GroupRecord, isEmpty, recordFromAnswer } from "./record.ts";
@@ -146,7 +147,10 @@ export class RedisApiTokens implements ApiTokenStore {
     if (expiresInMs <= 0) return undefined;
     return {
       apiToken,
-      environment: environmentFromRecord(environment, { partitions, number }),
+      environment: environmentFromRecord(environment, {
+        [ENVIRONMENT_FIELD.partitions]: partitions,
+        [ENVIRONMENT_FIELD.number]: number,
+      }),
       expiresInMs,
       unusedForMs: Number(now) - lastUseTime,
     };

@@ -26,7 +26,7 @@ type Command = (key: string, ...args: (string | number)[]) => Promise<unknown>;
  */
 export function askingCommands(redis: ScriptedRedis): StoreCommands {
   const commands: Record<string, Command> = {};
-  for (const name of [...PLAIN_COMMANDS, ...Object.keys(SCRIPTS), "ugCount"] as (keyof StoreCommands)[]) {
+  for (const name of [...PLAIN_COMMANDS, ...Object.keys(SCRIPTS)] as (keyof StoreCommands)[]) {
     const command = (...args: Parameters<Command>) => (redis[name] as Command)(...args);
     commands[name] = (key, ...args) => {
       if (!ALONE.has(name)) return Promise.reject(new NotSent("TRYAGAIN the keys are on their way to another node"));

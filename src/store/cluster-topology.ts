@@ -4,12 +4,10 @@ import { StoreMisconfigured } from "./misconfigured.ts";
 import { type NodeOptions, openNode } from "./node.ts";
 import { closeNode, isNodeReady, type StoreNode } from "./nodes.ts";
 import { type HostPort, nameOf, type RedisTarget } from "./redis-url.ts";
+import { SLOTS } from "./slots.ts";
 
 /** How the nodes of a Cluster are connected to. */
 export type TopologyOptions = Omit<NodeOptions, "onClose">;
-
-/** How many slots a Cluster has. */
-const SLOTS = 0x4000;
 
 /** How long a node may take to say who has which slots, in milliseconds. */
 const ANSWER_MS = 300;

@@ -4,7 +4,7 @@ import { isRefusal } from "./answers.ts";
 import { Topology, type TopologyOptions } from "./cluster-topology.ts";
 import { isNodeReady, type NodeWork, NotSent, type StoreNode, type StoreNodes } from "./nodes.ts";
 import type { HostPort, RedisTarget } from "./redis-url.ts";
-import { slotOf } from "./slots.ts";
+import { SLOTS, slotOf } from "./slots.ts";
 
 /** How often a call is sent on before pauses are made in between. */
 const QUICK_HOPS = 5;
@@ -55,7 +55,7 @@ export class ClusterNodes implements StoreNodes {
   keyOf(node: StoreNode, base: string): string {
     const known = this.#keys.get(node.name);
     if (known !== undefined && this.#topology.nodeOf(slotOf(known)) === node) return known;
-    for (let i = 0; i < 0x4000; i++) {
+    for (let i = 0; i < SLOTS; i++) {
       const key = `${base}:{${i}}`;
       if (this.#topology.nodeOf(slotOf(key)) !== node) continue;
       this.#keys.set(node.name, key);

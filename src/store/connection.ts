@@ -2,7 +2,6 @@ import { Redis } from "ioredis";
 import { isAnswerTo } from "./answers.ts";
 import { askingCommands } from "./asking.ts";
 import { batchWrites } from "./batch-writes.ts";
-import { COUNT } from "./count-script.ts";
 import { dropWhenSilent } from "./drop-when-silent.ts";
 import { NotSent, type StoreCommands } from "./nodes.ts";
 import { reconnectWhenDemoted } from "./reconnect-when-demoted.ts";
@@ -51,7 +50,6 @@ export function connect(place: RedisPlace, options: ConnectionOptions) {
   batchWrites(redis);
   const isSilent = dropWhenSilent(redis, options.silenceMs);
   for (const [name, lua] of Object.entries(SCRIPTS)) redis.defineCommand(name, { lua, numberOfKeys: 1 });
-  redis.defineCommand("ugCount", { lua: COUNT, numberOfKeys: 1 });
 
   let clock: RedisClock | Promise<RedisClock> = noClock();
   let losses = 0;

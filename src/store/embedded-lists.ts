@@ -1,6 +1,7 @@
 import type { ScriptedRedis } from "./connection.ts";
 import { FOREIGN, LISTED_FIELDS } from "./group-list-scripts.ts";
 import { compareIds } from "./id-order.ts";
+import { groupKey } from "./keys.ts";
 
 /**
  * `ugListGroups` for the embedded store, whose ZRANGEBYLEX orders by UTF-16 units and not by bytes: a page could skip
@@ -20,7 +21,7 @@ export function listGroups(redis: ScriptedRedis, stamp: () => string): ScriptedR
     for (const id of ids) {
       answer.push(id);
       if (details !== "1") continue;
-      const record = await redis.hgetall(`${prefix}group:${id}`);
+      const record = await redis.hgetall(groupKey(prefix, id));
       answer.push(...LISTED_FIELDS.map((field) => record[field] ?? ""), record[FOREIGN] === undefined ? "" : "1");
     }
     return answer;

@@ -7,6 +7,7 @@ import {
   environmentPath,
   type ListedEnvironment,
   MAX_PARTITIONS,
+  type NewEnvironment,
   parseEnvironmentPath,
 } from "../domain/environment.ts";
 import { EnvironmentExists, EnvironmentNotFound, RecordUnreadable } from "../domain/errors.ts";
@@ -14,6 +15,7 @@ import type { EnvironmentStore, Page, PageRequest } from "../domain/store.ts";
 import { ENVIRONMENT_NUMBERS } from "../domain/team-id.ts";
 import type { Audit } from "./audit.ts";
 import type { StoreClient } from "./client.ts";
+import { ENVIRONMENT_FIELD } from "./fields.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey } from "./keys.ts";
 import { pageOfKeys, readInBatches } from "./pages.ts";
 import { type GroupRecord, recordFromAnswer } from "./record.ts";
@@ -35,14 +37,11 @@ export class RedisEnvironments implements EnvironmentStore {
    * @throws StoreUnavailable; TooFewReplicas when it was made; RecordUnreadable
    *   when what is stored of it is no number, or none is left
    */
-  async ensureEnvironment(
-    name: EnvironmentName & { readonly partitions?: number },
-    by: ChangeBy,
-  ): Promise<Environment> {
+  async ensureEnvironment(name: NewEnvironment, by: ChangeBy): Promise<Environment> {
     // Nearly always it is there, and nothing need be changed.
     const record = await this.#read(name);
-    if (record["partitions"] === undefined || record["number"] === undefined) {
-      const { answer } = await this.#make(name, by, record["number"]);
+    if (record[ENVIRONMENT_FIELD.partitions] === undefined || record[ENVIRONMENT_FIELD.number] === undefined) {
+      const { answer } = await this.#make(name, by, record[ENVIRONMENT_FIELD.number]);
       return environmentFromRecord(name, recordFromAnswer(answer));
     }
     // One that an earlier version made is not listed; nothing but the list lacks it while that fails.
@@ -50,11 +49,8 @@ export class RedisEnvironments implements EnvironmentStore {
     return environmentFromRecord(name, record);
   }
 
-  async create(
-    name: EnvironmentName & { readonly partitions?: number | undefined },
-    by: ChangeBy,
-  ): Promise<ListedEnvironment> {
-    if ((await this.#read(name))["partitions"] !== undefined) throw new EnvironmentExists();
+  async create(name: NewEnvironment, by: ChangeBy): Promise<ListedEnvironment> {
+    if ((await this.#read(name))[ENVIRONMENT_FIELD.partitions] !== undefined) throw new EnvironmentExists();
     const { answer, createTime } = await this.#make(name, by);
     // Another caller may have made it meanwhile.
     if (answer[0] !== "made") throw new EnvironmentExists();
@@ -63,7 +59,7 @@ export class RedisEnvironments implements EnvironmentStore {
 
   async find(name: EnvironmentName): Promise<Environment> {
     const record = await this.#read(name);
-    if (record["partitions"] === undefined) throw new EnvironmentNotFound();
+    if (record[ENVIRONMENT_FIELD.partitions] === undefined) throw new EnvironmentNotFound();
     return environmentFromRecord(name, record);
   }
 
@@ -73,9 +69,9 @@ export class RedisEnvironments implements EnvironmentStore {
     const records = await readInBatches(this.#client, "list-environments", names, environmentKey);
     const items = records.flatMap(([name, record]) =>
       // It was listed before it was made.
-      record["partitions"] === undefined
+      record[ENVIRONMENT_FIELD.partitions] === undefined
         ? []
-        : [{ ...environmentFromRecord(name, record), createTime: Number(record["create_time"]) || 0 }],
+        : [{ ...environmentFromRecord(name, record), createTime: Number(record[ENVIRONMENT_FIELD.createTime]) || 0 }],
     );
     return { items, next };
   }
@@ -86,12 +82,13 @@ export class RedisEnvironments implements EnvironmentStore {
   }
 
   /** Makes what an environment lacks, in one step, so that none is ever there without a number of its own. */
-  async #make(name: EnvironmentName & { readonly partitions?: number | undefined }, by: ChangeBy, number?: string) {
+  async #make(name: NewEnvironment, by: ChangeBy, number?: string) {
     await this.#list(name);
     const createTime = Date.now();
     const fields = [
-      ...["partitions", String(name.partitions ?? DEFAULT_PARTITIONS), "create_time", String(createTime)],
-      ...["number", number ?? String(await this.#number(name))],
+      ...[ENVIRONMENT_FIELD.partitions, String(name.partitions ?? DEFAULT_PARTITIONS)],
+      ...[ENVIRONMENT_FIELD.createTime, String(createTime)],
+      ...[ENVIRONMENT_FIELD.number, number ?? String(await this.#number(name))],
     ];
     const answer = await this.#client.change("environment", environmentKey(name), (redis, deadline) =>
       redis.ugMakeEnvironment(environmentKey(name), deadline, ...fields, ...this.#audit.ofEnvironment(name, by)),
@@ -140,8 +137,8 @@ export function environmentFromRecord(name: EnvironmentName, record: GroupRecord
   return {
     name: name.name,
     tag: name.tag,
-    partitions: numberOf(name, record, "partitions", MAX_PARTITIONS),
-    number: numberOf(name, record, "number", ENVIRONMENT_NUMBERS - 1),
+    partitions: numberOf(name, record, ENVIRONMENT_FIELD.partitions, MAX_PARTITIONS),
+    number: numberOf(name, record, ENVIRONMENT_FIELD.number, ENVIRONMENT_NUMBERS - 1),
   };
 }
 

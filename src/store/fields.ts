@@ -40,6 +40,14 @@ export const PIECES = {
   foreignToken: "f",
 } as const;
 
+/** Names of the fields of an environment's hash. Numbers are decimal. */
+export const ENVIRONMENT_FIELD = {
+  partitions: "partitions",
+  number: "number",
+  /** In milliseconds since 1970 by the clock of the process that made it; missing in one of an earlier version. */
+  createTime: "create_time",
+} as const;
+
 /** Redis keeps a hash compact while no value has more bytes than that (`hash-max-listpack-value`). */
 const PIECE_BYTES = 64;
 

@@ -1,5 +1,6 @@
 import { FIELD } from "./fields.ts";
-import { CHANGE, CLOCK, UNPACK } from "./script-parts.ts";
+import { KEY } from "./keys.ts";
+import { CHANGE, CLOCK, GRACE, UNPACK } from "./script-parts.ts";
 
 /*
  * A token of another system does not say which partition its group is in. An entry in the partition that its digest
@@ -28,14 +29,11 @@ return {'made', stamp, ARGV[2]}`;
  *  6 `1` when a token on its grace is none that the group has
  * Answers `current` or `graced`; or `made` and for how many milliseconds the token is on its grace.
  */
-const END_CLAIM = `${CHANGE}
+const END_CLAIM = `${CHANGE}${GRACE}
 if redis.call('HGET', KEYS[1], '${FIELD.digest}') == ARGV[3] then return {'current', stamp} end
-local left = 0
-if redis.call('HGET', KEYS[1], '${FIELD.graceDigest}') == ARGV[3] then
-  left = (tonumber(redis.call('HGET', KEYS[1], '${FIELD.graceUntil}') or '0') or 0) - now
-end
+local left = grace_left(KEYS[1], ARGV[3])
 if left > 0 and ARGV[6] ~= '1' then return {'graced', stamp} end
-local refused = ARGV[2] .. 'refused:' .. ARGV[4]
+local refused = ARGV[2] .. '${KEY.refused}' .. ARGV[4]
 redis.call('EXISTS', refused)
 redis.call('SET', refused, '1', 'PX', ARGV[5])
 return {'made', stamp, string.format('%.0f', left > 0 and left or 0)}`;
@@ -56,11 +54,10 @@ return {'made', stamp}`;
  * KEYS: the group. ARGV: 1 its id, 2 digest of the token.
  * Answers nothing; or `current` or `graced`, Redis' clock, the id as a field and the record.
  */
-const RESOLVE_AT = `${CLOCK}${UNPACK}
+const RESOLVE_AT = `${CLOCK}${UNPACK}${GRACE}
 local state
 if redis.call('HGET', KEYS[1], '${FIELD.digest}') == ARGV[2] then state = 'current'
-elseif redis.call('HGET', KEYS[1], '${FIELD.graceDigest}') == ARGV[2]
-  and now < (tonumber(redis.call('HGET', KEYS[1], '${FIELD.graceUntil}') or '0') or 0) then state = 'graced'
+elseif grace_left(KEYS[1], ARGV[2]) > 0 then state = 'graced'
 else return {} end
 return {state, stamp, '${FIELD.providedId}', ARGV[1], spread(redis.call('HGETALL', KEYS[1]))}`;
 

@@ -1,6 +1,7 @@
 import { FIELD } from "./fields.ts";
 import { FOREIGN } from "./group-list-scripts.ts";
-import { AUDIT, CHANGE, CHANGED, DROP, INDEXED, UNPACK } from "./script-parts.ts";
+import { KEY } from "./keys.ts";
+import { AUDIT, CHANGE, CHANGED, DROP, GRACE, INDEXED, UNPACK } from "./script-parts.ts";
 
 /**
  * Makes a group as it is given.
@@ -21,21 +22,20 @@ import { AUDIT, CHANGE, CHANGED, DROP, INDEXED, UNPACK } from "./script-parts.ts
  * has been ended; `taken` when another group has the token; `full`; `created`; or `done` and the digest of the foreign
  * token that the group had before, or nothing.
  */
-const IMPORT = `${CHANGE}${AUDIT}${UNPACK}${INDEXED}${DROP}${CHANGED}
+const IMPORT = `${CHANGE}${AUDIT}${UNPACK}${INDEXED}${GRACE}${DROP}${CHANGED}
 local key, prefix, id, digest, nonce = KEYS[1], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local tokens, ids, counter = prefix .. 'tokens', prefix .. 'ids', prefix .. 'team-count'
+local tokens, ids, counter = prefix .. '${KEY.tokens}', prefix .. '${KEY.ids}', prefix .. '${KEY.teamCount}'
 local before = last_change(key)
 if (before or '') ~= ARGV[2] then return {'changed', stamp} end
 if before and not tonumber(before) or not before and redis.call('EXISTS', key) == 1 then return {'unreadable', stamp} end
-if nonce ~= '' and redis.call('EXISTS', prefix .. 'refused:' .. nonce) == 1 then return {'ended', stamp} end
+if nonce ~= '' and redis.call('EXISTS', prefix .. '${KEY.refused}' .. nonce) == 1 then return {'ended', stamp} end
 if digest ~= '' and nonce == '' then
   local holder = redis.call('HGET', tokens, indexed(digest))
-  if holder and holder ~= id and redis.call('HGET', prefix .. 'group:' .. holder, '${FIELD.digest}') == digest then
+  if holder and holder ~= id and redis.call('HGET', prefix .. '${KEY.group}' .. holder, '${FIELD.digest}') == digest then
     return {'taken', stamp}
   end
-  holder = redis.call('GET', prefix .. 'grace:' .. digest)
-  if holder and holder ~= id and redis.call('HGET', prefix .. 'group:' .. holder, '${FIELD.graceDigest}') == digest
-    and now < (tonumber(redis.call('HGET', prefix .. 'group:' .. holder, '${FIELD.graceUntil}') or '0') or 0) then
+  holder = redis.call('GET', prefix .. '${KEY.grace}' .. digest)
+  if holder and holder ~= id and grace_left(prefix .. '${KEY.group}' .. holder, digest) > 0 then
     return {'taken', stamp}
   end
 end
@@ -58,13 +58,13 @@ local ended = ''
 if digest ~= '' then
   local old = redis.call('HGET', key, '${FIELD.digest}')
   local graced = redis.call('HGET', key, '${FIELD.graceDigest}')
-  if graced then redis.call('EXISTS', prefix .. 'grace:' .. graced) end
+  if graced then redis.call('EXISTS', prefix .. '${KEY.grace}' .. graced) end
   if old and redis.call('HEXISTS', key, '${FOREIGN}') == 1 then ended = old end
   redis.call('HSET', key, '${FIELD.digest}', digest, '${FIELD.tokenCreateTime}', changed)
   if nonce == '' then redis.call('HSET', tokens, indexed(digest), id)
   else redis.call('HDEL', key, '${FIELD.token}') end
   if old then redis.call('HDEL', tokens, indexed(old)) end
-  if graced then redis.call('DEL', prefix .. 'grace:' .. graced) end
+  if graced then redis.call('DEL', prefix .. '${KEY.grace}' .. graced) end
   redis.call('HDEL', key, '${FIELD.graceDigest}', '${FIELD.graceUntil}')
 end
 redis.call('HSET', key, '${FIELD.updateTime}', changed, spread(ARGV, last + 1, own))
@@ -86,13 +86,13 @@ if ARGV[2] ~= '' and ARGV[2] ~= last_change(key) then return {'stale', stamp} en
 local digest = redis.call('HGET', key, '${FIELD.digest}')
 local graced = redis.call('HGET', key, '${FIELD.graceDigest}')
 local ended = digest and redis.call('HEXISTS', key, '${FOREIGN}') == 1 and digest or ''
-local is_indexed = digest and redis.call('HGET', prefix .. 'tokens', indexed(digest)) == id
-if graced then redis.call('EXISTS', prefix .. 'grace:' .. graced) end
-redis.call('ZSCORE', prefix .. 'ids', id)
+local is_indexed = digest and redis.call('HGET', prefix .. '${KEY.tokens}', indexed(digest)) == id
+if graced then redis.call('EXISTS', prefix .. '${KEY.grace}' .. graced) end
+redis.call('ZSCORE', prefix .. '${KEY.ids}', id)
 redis.call('DEL', key)
-if is_indexed then redis.call('HDEL', prefix .. 'tokens', indexed(digest)) end
-if graced then redis.call('DEL', prefix .. 'grace:' .. graced) end
-redis.call('ZREM', prefix .. 'ids', id)
+if is_indexed then redis.call('HDEL', prefix .. '${KEY.tokens}', indexed(digest)) end
+if graced then redis.call('DEL', prefix .. '${KEY.grace}' .. graced) end
+redis.call('ZREM', prefix .. '${KEY.ids}', id)
 audit(id, '')
 return {'done', stamp, ended}`;
 

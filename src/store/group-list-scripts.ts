@@ -1,4 +1,5 @@
 import { FIELD, PIECES } from "./fields.ts";
+import { KEY } from "./keys.ts";
 import { CLOCK, UNPACK } from "./script-parts.ts";
 
 /** The fields of a record that a list shows, in the order in which `LIST_GROUPS` answers with them. */
@@ -28,7 +29,7 @@ local answer = {'found', stamp}
 for i = 1, #ids do
   answer[#answer + 1] = ids[i]
   if ARGV[5] == '1' then
-    local key = ARGV[1] .. 'group:' .. ids[i]
+    local key = ARGV[1] .. '${KEY.group}' .. ids[i]
     for _, field in ipairs({${LISTED_FIELDS.map((field) => `'${field}'`).join(", ")}}) do
       answer[#answer + 1] = redis.call('HGET', key, field) or ''
     end

@@ -15,9 +15,30 @@ export function prefixFor(environment: Environment, text: string): string {
   return partitionPrefix(environment, partitionOf(environment, text));
 }
 
-/** Hash: one user group, by the fields of `fields.ts`. */
+/** What the keys of a partition are called behind its prefix. A colon at the end: the id or the digest follows. */
+export const KEY = {
+  /** Hash: one user group, by the fields of `fields.ts`. */
+  group: "group:",
+  /**
+   * Hash: the first 14 characters of each current token's digest to the id of its group. A hint: the group's record
+   * decides, and names the digest.
+   */
+  tokens: "tokens",
+  /** Sorted set, all scores 0: the ids of the partition's groups, for lists in their order. */
+  ids: "ids",
+  /** String: how many team ids the partition has handed out. */
+  teamCount: "team-count",
+  /** String that expires: the id of the group whose token with this digest is on its grace. A hint, as `tokens`. */
+  grace: "grace:",
+  /** Hash that expires: what a rotation made, for retries with its request id, by the digest of that id. */
+  request: "request:",
+  /** String that expires: the nonce of a claim of a foreign token that was ended, and must not be used any more. */
+  refused: "refused:",
+} as const;
+
+/** The key of a user group, in the partition with this prefix. */
 export function groupKey(prefix: string, providedId: string): string {
-  return `${prefix}group:${providedId}`;
+  return `${prefix}${KEY.group}${providedId}`;
 }
 
 /** The key of a user group, whichever partition it is in. */
@@ -25,17 +46,14 @@ export function groupKeyOf(environment: Environment, providedId: string): string
   return groupKey(prefixFor(environment, providedId), providedId);
 }
 
-/**
- * Hash: the first 14 characters of each current token's digest to the id of its
- * group. A hint: the group's record decides, and names the digest.
- */
+/** The key of the index of tokens. */
 export function tokensKey(prefix: string): string {
-  return `${prefix}tokens`;
+  return prefix + KEY.tokens;
 }
 
-/** Sorted set, all scores 0: the ids of the partition's groups, for lists in their order. */
+/** The key of the ids of the groups. */
 export function idsKey(prefix: string): string {
-  return `${prefix}ids`;
+  return prefix + KEY.ids;
 }
 
 /** String that expires: the parameters that a request id was first used with, by the digest of that id. */
@@ -51,9 +69,9 @@ export function foreignTokenKey(prefix: string, digest: string): string {
   return `${prefix}foreign:${digest}`;
 }
 
-/** String: how many team ids the partition has handed out. */
+/** The key of the count of team ids. */
 export function teamCountKey(prefix: string): string {
-  return `${prefix}team-count`;
+  return prefix + KEY.teamCount;
 }
 
 /** Stream: the changes of the partition's groups, by the fields of `EVENT_FIELD`. It expires with its last event. */

@@ -1,5 +1,4 @@
 import type { StoreConnection } from "./connection.ts";
-import type { CountCommands } from "./count-script.ts";
 import type { Replicas } from "./replicas.ts";
 import type { SCRIPTS } from "./scripts.ts";
 
@@ -24,8 +23,7 @@ export const PLAIN_COMMANDS = [
 /** What is asked of Redis. All keys that a command touches share the slot of its first argument. */
 export type StoreCommands = {
   readonly [name in keyof typeof SCRIPTS]: (key: string, ...args: string[]) => Promise<string[]>;
-} & PlainCommands &
-  CountCommands;
+} & PlainCommands;
 
 /** A node of Redis that makes changes, and the connections to it. */
 export interface StoreNode {

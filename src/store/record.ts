@@ -135,8 +135,14 @@ export function etagOf(updateTime: number): string {
   return updateTime.toString(36);
 }
 
-/** The update time, as text, that an etag stands for; what no group has when it stands for none. */
+/**
+ * The update time that a change requires of a group, as scripts take it.
+ *
+ * @param etag of the request; empty: any will do
+ * @returns empty when any will do; a text that is no group's update time when the etag is malformed
+ */
 export function updateTimeOf(etag: string): string {
+  if (etag === "") return "";
   const time = Number.parseInt(etag, 36);
   return Number.isSafeInteger(time) && etagOf(time) === etag ? String(time) : "none";
 }

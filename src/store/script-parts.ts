@@ -80,6 +80,13 @@ const INDEXED_CHARACTERS = 14;
 export const INDEXED = `local function indexed(digest) return string.sub(digest, 1, ${INDEXED_CHARACTERS}) end
 `;
 
+/** For how long a token is still on its grace in a group, in milliseconds; 0 or less: it is not. */
+export const GRACE = `local function grace_left(key, digest)
+  if redis.call('HGET', key, '${FIELD.graceDigest}') ~= digest then return 0 end
+  return (tonumber(redis.call('HGET', key, '${FIELD.graceUntil}') or '0') or 0) - now
+end
+`;
+
 /** Removes the pieces of a value from one of them on; the numbers of pieces have no gaps. */
 export const DROP = `local function drop(key, field, from)
   while redis.call('HDEL', key, field .. string.format('%.0f', from)) == 1 do from = from + 1 end

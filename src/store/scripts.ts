@@ -3,7 +3,8 @@ import { FIELD, PIECES } from "./fields.ts";
 import { FOREIGN_TOKEN_SCRIPTS } from "./foreign-token-scripts.ts";
 import { GROUP_CHANGE_SCRIPTS } from "./group-change-scripts.ts";
 import { FOREIGN, GROUP_LIST_SCRIPTS } from "./group-list-scripts.ts";
-import { AUDIT, CHANGE, CHANGED, CLOCK, DROP, INDEXED, UNPACK } from "./script-parts.ts";
+import { KEY } from "./keys.ts";
+import { AUDIT, CHANGE, CHANGED, CLOCK, DROP, GRACE, INDEXED, UNPACK } from "./script-parts.ts";
 
 /*
  * Every script takes one key, by which Redis Cluster finds the shard; the other
@@ -27,31 +28,31 @@ import { AUDIT, CHANGE, CHANGED, CLOCK, DROP, INDEXED, UNPACK } from "./script-p
 /**
  * Creates a group unless it exists.
  * KEYS: the group. ARGV:
- *  2 key of the token index
- *  3 digest of the token
- *  4 key of the count of team ids
+ *  2 prefix of the partition's keys
+ *  3 id of the group
+ *  4 digest of the token
  *  5 the partition's first team id
  *  6 from one of its team ids to the next
  *  7 how many it has
- *  8 id of the group
- *  9 key of the ids
- * 10 names of the fields that are given, for the audit
- * 11 and further: other fields and values of the record; then those of AUDIT
+ *  8 names of the fields that are given, for the audit
+ *  9 and further: other fields and values of the record; then those of AUDIT
  * Answers `created` and the team id; `found` and the record that is there; or `full`.
  */
 const CREATE = `${CHANGE}${AUDIT}${UNPACK}${INDEXED}
 local record = redis.call('HGETALL', KEYS[1])
 if #record > 0 then return {'found', stamp, spread(record)} end
-local count = tonumber(redis.call('GET', ARGV[4]) or '0')
+local prefix, id, digest = ARGV[2], ARGV[3], ARGV[4]
+local tokens, ids, counter = prefix .. '${KEY.tokens}', prefix .. '${KEY.ids}', prefix .. '${KEY.teamCount}'
+local count = tonumber(redis.call('GET', counter) or '0')
 if count >= tonumber(ARGV[7]) then return {'full', stamp} end
 local team_id = string.format('%.0f', ARGV[5] + (ARGV[6] + 0.0) * count)
-redis.call('ZSCORE', ARGV[9], ARGV[8])
-redis.call('HSET', ARGV[2], indexed(ARGV[3]), ARGV[8])
-redis.call('ZADD', ARGV[9], '0', ARGV[8])
-redis.call('SET', ARGV[4], string.format('%.0f', count + 1))
-redis.call('HSET', KEYS[1], '${FIELD.createTime}', stamp, '${FIELD.digest}', ARGV[3], '${FIELD.teamId}', team_id,
-  spread(ARGV, 11, own))
-audit(ARGV[8], ARGV[10])
+redis.call('ZSCORE', ids, id)
+redis.call('HSET', tokens, indexed(digest), id)
+redis.call('ZADD', ids, '0', id)
+redis.call('SET', counter, string.format('%.0f', count + 1))
+redis.call('HSET', KEYS[1], '${FIELD.createTime}', stamp, '${FIELD.digest}', digest, '${FIELD.teamId}', team_id,
+  spread(ARGV, 9, own))
+audit(id, ARGV[8])
 return {'created', stamp, team_id}`;
 
 /**
@@ -101,11 +102,11 @@ return {outcome, stamp, spread(redis.call('HGETALL', KEYS[1]))}`;
 const ROTATE = `${CHANGE}${AUDIT}${UNPACK}${INDEXED}${DROP}${CHANGED}
 local prefix = ARGV[2]
 local by_token = ARGV[3] ~= ''
-local answer_key = prefix .. 'request:' .. ARGV[9]
+local answer_key = prefix .. '${KEY.request}' .. ARGV[9]
 if ARGV[9] ~= '' then
   local answer = redis.call('HGETALL', answer_key)
   if #answer > 0 then
-    local group = prefix .. 'group:' .. redis.call('HGET', answer_key, '${FIELD.providedId}')
+    local group = prefix .. '${KEY.group}' .. redis.call('HGET', answer_key, '${FIELD.providedId}')
     local record = redis.call('HGETALL', group)
     local team_id = redis.call('HGET', answer_key, '${FIELD.teamId}')
     if #record == 0 or team_id and team_id ~= redis.call('HGET', group, '${FIELD.teamId}') then
@@ -121,7 +122,7 @@ if id == '' then
   id = redis.call('HGET', KEYS[1], indexed(ARGV[3]))
   if not id then return {'missing', stamp} end
 end
-local key = prefix .. 'group:' .. id
+local key = prefix .. '${KEY.group}' .. id
 local old = redis.call('HGET', key, '${FIELD.digest}')
 if by_token and old ~= ARGV[3] then return {'missing', stamp} end
 local before = last_change(key)
@@ -132,13 +133,13 @@ if not tonumber(before) then return {'unreadable', stamp} end
 local changed = after(tonumber(before))
 local graced = redis.call('HGET', key, '${FIELD.graceDigest}')
 local foreign = redis.call('HEXISTS', key, '${FOREIGN}') == 1
-if graced then redis.call('EXISTS', prefix .. 'grace:' .. graced) end
-if ARGV[8] ~= '0' then redis.call('EXISTS', prefix .. 'grace:' .. old) end
+if graced then redis.call('EXISTS', prefix .. '${KEY.grace}' .. graced) end
+if ARGV[8] ~= '0' then redis.call('EXISTS', prefix .. '${KEY.grace}' .. old) end
 redis.call('HSET', KEYS[1], indexed(ARGV[5]), id)
 redis.call('HDEL', KEYS[1], indexed(old))
-if graced then redis.call('DEL', prefix .. 'grace:' .. graced) end
+if graced then redis.call('DEL', prefix .. '${KEY.grace}' .. graced) end
 if ARGV[8] ~= '0' then
-  redis.call('SET', prefix .. 'grace:' .. old, id, 'PX', ARGV[8])
+  redis.call('SET', prefix .. '${KEY.grace}' .. old, id, 'PX', ARGV[8])
   redis.call('HSET', key, '${FIELD.graceDigest}', old, '${FIELD.graceUntil}', string.format('%.0f', now + ARGV[8]))
 else
   redis.call('HDEL', key, '${FIELD.graceDigest}', '${FIELD.graceUntil}')
@@ -225,23 +226,38 @@ return {'made', stamp}`;
  * KEYS: the token index. ARGV: 1 prefix of the partition's keys, 2 digest of the token.
  * Answers nothing; or `current` or `graced`, Redis' clock, the id as a field and the record.
  */
-const RESOLVE = `${CLOCK}${UNPACK}${INDEXED}
+const RESOLVE = `${CLOCK}${UNPACK}${INDEXED}${GRACE}
 local id = redis.call('HGET', KEYS[1], indexed(ARGV[2]))
 if id then
-  local key = ARGV[1] .. 'group:' .. id
+  local key = ARGV[1] .. '${KEY.group}' .. id
   if redis.call('HGET', key, '${FIELD.digest}') == ARGV[2] then
     return {'current', stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', key))}
   end
 end
-id = redis.call('GET', ARGV[1] .. 'grace:' .. ARGV[2])
+id = redis.call('GET', ARGV[1] .. '${KEY.grace}' .. ARGV[2])
 if id then
-  local key = ARGV[1] .. 'group:' .. id
-  if redis.call('HGET', key, '${FIELD.graceDigest}') == ARGV[2]
-    and now < tonumber(redis.call('HGET', key, '${FIELD.graceUntil}') or '0') then
+  local key = ARGV[1] .. '${KEY.group}' .. id
+  if grace_left(key, ARGV[2]) > 0 then
     return {'graced', stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', key))}
   end
 end
 return {}`;
+
+/**
+ * Adds to a count that lasts for a window of time, which begins with what is counted first. It changes nothing that has
+ * to last, so it takes no deadline, and no replica is waited for. A count without an end, which an operator may have
+ * made, gets one.
+ * KEYS: the count. ARGV: 1 how much, 2 the window in seconds; further ones are ignored.
+ * Answers the count, and when the window ends in milliseconds from now.
+ */
+const COUNT = `
+local count = redis.call('INCRBY', KEYS[1], ARGV[1])
+local left = redis.call('PTTL', KEYS[1])
+if left < 0 then
+  left = ARGV[2] * 1000
+  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', left))
+end
+return {string.format('%.0f', count), string.format('%.0f', left)}`;
 
 /** The scripts in Lua, by the names that they have as commands of a client. Each takes one key. */
 export const SCRIPTS = {
@@ -254,6 +270,7 @@ export const SCRIPTS = {
   ugMakeEnvironment: MAKE_ENVIRONMENT,
   ugRecord: RECORD,
   ugResolve: RESOLVE,
+  ugCount: COUNT,
   ...GROUP_LIST_SCRIPTS,
   ...GROUP_CHANGE_SCRIPTS,
   ...FOREIGN_TOKEN_SCRIPTS,

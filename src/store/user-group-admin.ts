@@ -13,20 +13,13 @@ import type {
 } from "../domain/user-group-admin.ts";
 import type { Audit } from "./audit.ts";
 import type { StoreClient } from "./client.ts";
-import type { TokenCipher } from "./encryption.ts";
 import { ForeignTokens } from "./foreign-tokens.ts";
 import { GroupLists } from "./group-lists.ts";
 import { Imports } from "./imports.ts";
 import { groupKey, groupKeyOf, partitionPrefix } from "./keys.ts";
 import { infoFromRecord, recordFromAnswer, updateTimeOf } from "./record.ts";
 import { Rotations } from "./rotations.ts";
-
-/** What the store is made of. */
-export interface RedisUserGroupAdminParts {
-  readonly client: StoreClient;
-  readonly cipher: TokenCipher;
-  readonly audit: Audit;
-}
+import type { UserGroupsParts } from "./user-groups.ts";
 
 /** The administration of user groups in Redis. Which keys hold what: `keys.ts` and `fields.ts`. */
 export class RedisUserGroupAdmin implements UserGroupAdminStore {
@@ -37,7 +30,7 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
   readonly #rotations: Rotations;
   readonly #imports: Imports;
 
-  constructor(parts: RedisUserGroupAdminParts) {
+  constructor(parts: UserGroupsParts) {
     this.#client = parts.client;
     this.#audit = parts.audit;
     this.#foreignTokens = new ForeignTokens(parts.client);
@@ -66,11 +59,10 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
     const partition = partitionOf(environment, providedId);
     const prefix = partitionPrefix(environment, partition);
     const key = groupKey(prefix, providedId);
-    const expected = etag === "" ? "" : updateTimeOf(etag);
     const [state, , foreign = ""] = await this.#client.change("delete", key, (redis, deadline) =>
       redis.ugDelete(
         key,
-        ...[deadline, expected, prefix, providedId],
+        ...[deadline, updateTimeOf(etag), prefix, providedId],
         ...this.#audit.ofPartition(environment, partition, by),
       ),
     );

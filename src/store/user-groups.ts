@@ -11,12 +11,20 @@ import type { StoreClient } from "./client.ts";
 import { type TokenCipher, tokenDigest } from "./encryption.ts";
 import { FIELD, PIECES, piecesOf } from "./fields.ts";
 import { ForeignTokens } from "./foreign-tokens.ts";
-import { groupKey, groupKeyOf, idsKey, partitionPrefix, teamCountKey, tokensKey } from "./keys.ts";
-import { etagOf, groupFromRecord, recordFromAnswer, tokenFields, updateTimeOf, viewerFromRecord } from "./record.ts";
+import { groupKey, groupKeyOf, partitionPrefix, tokensKey } from "./keys.ts";
+import {
+  etagOf,
+  groupFromRecord,
+  isEmpty,
+  recordFromAnswer,
+  tokenFields,
+  updateTimeOf,
+  viewerFromRecord,
+} from "./record.ts";
 import { Rotations, tokenPartition } from "./rotations.ts";
 
-/** What the store is made of. */
-export interface RedisUserGroupsParts {
+/** What the stores of user groups are made of. */
+export interface UserGroupsParts {
   readonly client: StoreClient;
   readonly cipher: TokenCipher;
   readonly audit: Audit;
@@ -30,7 +38,7 @@ export class RedisUserGroups implements UserGroupStore {
   readonly #foreignTokens: ForeignTokens;
   readonly #rotations: Rotations;
 
-  constructor(parts: RedisUserGroupsParts) {
+  constructor(parts: UserGroupsParts) {
     this.#client = parts.client;
     this.#cipher = parts.cipher;
     this.#audit = parts.audit;
@@ -41,7 +49,7 @@ export class RedisUserGroups implements UserGroupStore {
   async get(environment: Environment, providedId: string): Promise<UserGroup> {
     const key = groupKeyOf(environment, providedId);
     const record = await this.#client.run("get", key, (redis) => redis.hgetall(key));
-    if (Object.keys(record).length === 0) throw new UserGroupNotFound();
+    if (isEmpty(record)) throw new UserGroupNotFound();
     return groupFromRecord(record, environment, this.#cipher, providedId);
   }
 
@@ -56,7 +64,7 @@ export class RedisUserGroups implements UserGroupStore {
     return this.#client
       .run("get", key, (redis) => redis.hgetall(key), "not_made")
       .then((record) =>
-        Object.keys(record).length === 0
+        isEmpty(record)
           ? this.#create(environment, group, partition, by)
           : { group: groupFromRecord(record, environment, this.#cipher, group.providedId), created: false },
       );
@@ -81,12 +89,11 @@ export class RedisUserGroups implements UserGroupStore {
     if (change.name !== undefined) set.push(FIELD.name, change.name);
     if (change.mapping !== undefined) replace(PIECES.mapping, change.mapping);
     if (change.properties !== undefined) replace(PIECES.properties, change.properties);
-    const expected = etag === "" ? "" : updateTimeOf(etag);
     const answer = await this.#client.change("update", key, (redis, deadline) =>
       redis.ugUpdate(
         key,
         deadline,
-        ...[expected, String(replaced.length / 2), namesOf(change), providedId],
+        ...[updateTimeOf(etag), String(replaced.length / 2), namesOf(change), providedId],
         ...replaced,
         ...set,
         ...this.#audit.ofPartition(environment, partition, by),
@@ -142,18 +149,11 @@ export class RedisUserGroups implements UserGroupStore {
       ...piecesOf(PIECES.mapping, JSON.stringify(mapping)),
       ...(properties === undefined ? [] : piecesOf(PIECES.properties, JSON.stringify(properties))),
     ];
-    const answer = await this.#client.change("create", groupKey(prefix, providedId), (redis, deadline) =>
+    const key = groupKey(prefix, providedId);
+    const answer = await this.#client.change("create", key, (redis, deadline) =>
       redis.ugCreate(
-        groupKey(prefix, providedId),
-        deadline,
-        tokensKey(prefix),
-        newDigest,
-        teamCountKey(prefix),
-        String(first),
-        String(step),
-        String(count),
-        providedId,
-        idsKey(prefix),
+        key,
+        ...[deadline, prefix, providedId, newDigest, String(first), String(step), String(count)],
         `${namesOf(group)},token`,
         ...fields,
         ...this.#audit.ofPartition(environment, partition, by),

@@ -1,14 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Environment } from "../../../src/domain/environment.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
-import {
-  auditKey,
-  foreignTokenKey,
-  idsKey,
-  requestClaimKey,
-  teamCountKey,
-  tokensKey,
-} from "../../../src/store/keys.ts";
+import { auditKey, foreignTokenKey, requestClaimKey, tokensKey } from "../../../src/store/keys.ts";
 import { AUDIT, BY } from "../stores.ts";
 import { type ContractContext, contents, keysOf, newEnvironment, newGroup } from "./context.ts";
 
@@ -29,11 +22,7 @@ export function deadlineContract({ store, redis }: ContractContext): void {
             ...audited,
           ),
         "a creation": (at: string) =>
-          redis().ugCreate(
-            `${prefix}group:b`,
-            ...[at, tokensKey(prefix), "d", teamCountKey(prefix), "1", "1", "9", "b", idsKey(prefix), "name", "n", "B"],
-            ...audited,
-          ),
+          redis().ugCreate(`${prefix}group:b`, ...[at, prefix, "b", "d", "1", "1", "9", "name", "n", "B"], ...audited),
         "a claim": (at: string) => redis().ugClaim(requestClaimKey(prefix, "r"), at, "late", "60000"),
         "a listing": (at: string) => redis().ugList(`${prefix}listed`, at, "late"),
         "an adoption": (at: string) => redis().ugAdopt(`${prefix}adopted`, at, "field", "late"),
