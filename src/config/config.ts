@@ -4,9 +4,6 @@ import type { RateLimit } from "../domain/rate-limit.ts";
 import * as parse from "./parse.ts";
 import { readRedisCa, readTls } from "./tls.ts";
 
-/** A log level, from most to least output. */
-export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal" | "silent";
-
 /** A key of `TOKEN_KEYS`. */
 export interface TokenKeySetting {
   readonly id: string;
@@ -64,7 +61,7 @@ export interface Config {
   readonly trustedProxies: readonly Network[];
   readonly corsOrigins: "*" | readonly string[];
   readonly tls: TlsConfig | undefined;
-  readonly logLevel: LogLevel;
+  readonly logLevel: parse.LogLevel;
   readonly shutdownTimeoutMs: number;
   readonly redisTimeoutMs: number;
 }
@@ -83,8 +80,6 @@ export class ConfigError extends Error {
 
 /** The source of the settings: environment variables. */
 export type Environ = { readonly [name: string]: string | undefined };
-
-const DAY_MS = 86_400_000;
 
 /** Every setting, with its default as text. */
 export const DEFAULTS = {
@@ -193,9 +188,13 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     tokenKeys,
     apiTokens,
     adminToken,
-    apiTokenCacheMs: read("API_TOKEN_CACHE", (text) => parse.duration(text, { min: 0, max: DAY_MS }), 0),
-    rotationGraceMs: read("ROTATION_GRACE", (text) => parse.duration(text, { min: 0, max: 30 * DAY_MS }), 0),
-    auditRetentionMs: read("AUDIT_RETENTION", (text) => parse.duration(text, { min: 1000, max: 3660 * DAY_MS }), 0),
+    apiTokenCacheMs: read("API_TOKEN_CACHE", (text) => parse.duration(text, { min: 0, max: parse.DAY_MS }), 0),
+    rotationGraceMs: read("ROTATION_GRACE", (text) => parse.duration(text, { min: 0, max: 30 * parse.DAY_MS }), 0),
+    auditRetentionMs: read(
+      "AUDIT_RETENTION",
+      (text) => parse.duration(text, { min: 1000, max: 3660 * parse.DAY_MS }),
+      0,
+    ),
     minReplicasAck,
     metricsPort: read("METRICS_PORT", (text) => parse.integer(text, { min: 0, max: 65_535 }), undefined),
     reflection: read("REFLECTION", parse.onOff, true),
@@ -206,7 +205,7 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     corsOrigins: read("CORS_ORIGINS", parse.origins, []),
     tls: readTls(given, faults),
     logLevel: read("LOG_LEVEL", parse.logLevel, "info"),
-    shutdownTimeoutMs: read("SHUTDOWN_TIMEOUT", (text) => parse.duration(text, { min: 0, max: DAY_MS }), 0),
+    shutdownTimeoutMs: read("SHUTDOWN_TIMEOUT", (text) => parse.duration(text, { min: 0, max: parse.DAY_MS }), 0),
     redisTimeoutMs: read("REDIS_TIMEOUT", (text) => parse.duration(text, { min: 10, max: 60_000 }), 0),
   };
   if (faults.length > 0) throw new ConfigError(faults);

@@ -3,7 +3,7 @@ import { parseEnvironmentName } from "../domain/environment.ts";
 import type { RateLimit } from "../domain/rate-limit.ts";
 import { looksLikeUserGroupToken } from "../domain/token.ts";
 import { readRedisUrl } from "../store/redis-url.ts";
-import type { ApiTokenSetting, LogLevel, TokenKeySetting } from "./config.ts";
+import type { ApiTokenSetting, TokenKeySetting } from "./config.ts";
 
 /** Thrown by the parsers of settings. The message says what to write instead, and never contains a secret. */
 export class SettingError extends Error {
@@ -16,7 +16,10 @@ export class SettingError extends Error {
 }
 
 const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
-const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+/** A day in milliseconds. */
+export const DAY_MS = 86_400_000;
+
+const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: DAY_MS };
 
 /** Parses a duration such as `500ms`, `5s`, `2m`, `1h` or `30d` to milliseconds. @throws SettingError */
 export function duration(text: string, limits: { min: number; max: number }): number {
@@ -37,16 +40,13 @@ export function integer(text: string, limits: { min: number; max: number }): num
   return value;
 }
 
-/** How many calls, and how many seconds, a limit may name. */
-const MAX_RATE = { calls: 1_000_000_000, windowMs: 86_400_000 };
-
 /** Parses `CALLS/DURATION`, such as `1000/10s`, in whole seconds, or `off`. @throws SettingError */
 export function rateLimit(text: string): RateLimit | undefined {
   if (text === "off") return undefined;
   const [calls = "", window = "", ...rest] = text.split("/");
   try {
-    const max = integer(calls, { min: 1, max: MAX_RATE.calls });
-    const windowMs = duration(window, { min: 1000, max: MAX_RATE.windowMs });
+    const max = integer(calls, { min: 1, max: 1_000_000_000 });
+    const windowMs = duration(window, { min: 1000, max: DAY_MS });
     if (rest.length === 0 && windowMs % 1000 === 0) return { max, windowSeconds: windowMs / 1000 };
   } catch (error) {
     if (!(error instanceof SettingError)) throw error;
@@ -144,12 +144,15 @@ export function onOff(text: string): boolean {
   return text === "on";
 }
 
-const LEVELS: readonly LogLevel[] = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
+const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
+
+/** A log level, from most to least output. */
+export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** Parses a log level. @throws SettingError */
 export function logLevel(text: string): LogLevel {
-  const level = LEVELS.find((known) => known === text);
-  if (!level) throw new SettingError(`must be one of ${LEVELS.join(", ")}`);
+  const level = LOG_LEVELS.find((known) => known === text);
+  if (!level) throw new SettingError(`must be one of ${LOG_LEVELS.join(", ")}`);
   return level;
 }
 
