@@ -13,7 +13,7 @@ export interface Listening {
 }
 
 /** Announces where the service listens, and how to try it: as plain lines on a terminal, as log lines elsewhere. */
-export function announce({ logger, announce: logUnredacted, print }: Log, listening: Listening): void {
+export function announce({ logger, logUnredacted, print }: Log, listening: Listening): void {
   const { url, metricsUrl, workers, generatedTokens } = listening;
   const tokens = generatedTokens.map(({ environment: { name, tag }, token }) => [`${name}/${tag}`, token] as const);
   const example = tokens[0] && curl(url, tokens[0][1]);

@@ -11,7 +11,7 @@ export interface Log {
    * Logs at level info without redaction, whatever the log level: for credentials that were generated for the reader of
    * the log and appear nowhere else.
    */
-  readonly announce: (fields: object, message: string) => void;
+  readonly logUnredacted: (fields: object, message: string) => void;
   /** Writes text for a person, without redaction; undefined when the log does not go to a terminal. */
   readonly print: ((text: string) => void) | undefined;
 }
@@ -25,7 +25,15 @@ export interface LogOptions {
   readonly write?: (line: string) => void;
 }
 
-const TOKEN = /ug([tk])_[0-9A-Za-z]{8,}/g;
+/**
+ * Finds in a text what may be a token of this service: whole, cut, or with something behind it. Its first group is the
+ * kind, `t` or `k`.
+ */
+export const TOKEN_IN_TEXT = /ug([tk])_[0-9A-Za-z]{8,}/g;
+
+/** What stands in place of a credential. */
+export const REDACTED = "[redacted]";
+
 const USER_INFO = /([a-z]+:\/\/)[^/@\s]+@/gi;
 
 /** Opens the log: JSON lines, or lines for a person on a terminal. */
@@ -54,7 +62,7 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
   const plain = pino({ ...options, level: "info" }, { write: output });
   return {
     logger,
-    announce: (fields, message) => plain.info(fields, message),
+    logUnredacted: (fields, message) => plain.info(fields, message),
     print: isTerminal ? print : undefined,
   };
 }
@@ -72,8 +80,8 @@ export function errorFields(error: unknown): { error: string; cause?: string } {
  */
 function redactor(secrets: readonly string[]): (value: unknown) => unknown {
   const redactText = (text: string): string => {
-    let redacted = text.replace(TOKEN, "ug$1_[redacted]").replace(USER_INFO, "$1[redacted]@");
-    for (const secret of secrets) redacted = redacted.replaceAll(secret, "[redacted]");
+    let redacted = text.replace(TOKEN_IN_TEXT, `ug$1_${REDACTED}`).replace(USER_INFO, `$1${REDACTED}@`);
+    for (const secret of secrets) redacted = redacted.replaceAll(secret, REDACTED);
     return redacted;
   };
   const redact = (value: unknown): unknown => {

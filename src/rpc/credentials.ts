@@ -2,6 +2,7 @@ import { Code, type ConnectError } from "@connectrpc/connect";
 import type { Authenticated, Authenticator, Principal } from "../auth/authenticator.ts";
 import { CREDENTIAL_HEADERS, tokenFromHeader } from "../auth/credentials.ts";
 import type { Network, Origin } from "../domain/client-address.ts";
+import { REDACTED, TOKEN_IN_TEXT } from "../observability/log.ts";
 import { callError } from "./errors.ts";
 import { type CallerLimits, limitedError } from "./limits.ts";
 
@@ -57,11 +58,9 @@ const UNKNOWN: Fault = {
   message: "the API token is unknown, revoked or expired; check that it was copied whole",
 };
 
-const REDACTED = "[redacted]";
-
 /** A text of the caller's without tokens of this service and without the API token in the headers, whatever its form. */
 export function withoutTokens(text: string, header: Headers): string {
-  const redacted = text.replace(/ug[tk]_[0-9A-Za-z]{8,}/g, REDACTED);
+  const redacted = text.replace(TOKEN_IN_TEXT, REDACTED);
   for (const name of CREDENTIAL_HEADERS) {
     const token = tokenFromHeader(header.get(name) ?? "");
     if (token !== undefined && redacted.includes(token)) return redacted.replaceAll(token, REDACTED);
