@@ -21,7 +21,7 @@ import { VERBS } from "./rest/verbs.ts";
 import { viewerEndpoint } from "./rest/viewer-route.ts";
 import { authorization, authorizationInterceptor, isOpen, METHODS } from "./rpc/access.ts";
 import { contextOf } from "./rpc/context.ts";
-import { deadlineInterceptor } from "./rpc/interceptors.ts";
+import { deadlineInterceptor } from "./rpc/deadline.ts";
 import { type CallerLimits, LIMIT_HEADERS } from "./rpc/limits.ts";
 import {
   type Observers,
@@ -31,7 +31,7 @@ import {
   REQUEST_ID_HEADER,
 } from "./rpc/observe.ts";
 import { routes } from "./rpc/routes.ts";
-import { SharedProbe } from "./rpc/shared-probe.ts";
+import { sharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
 import type { Endpoint, ServeOptions } from "./transport/index.ts";
 
@@ -88,7 +88,7 @@ export function createApp(parts: AppParts): App {
   prepareSeries(observers, METHODS, ["grpc", "grpc-web", "connect"]);
   const restMethods = [...[...VERBS.values()].map(({ method }) => method), ViewerService.method.resolveViewer];
   prepareSeries(observers, restMethods, ["rest"]);
-  const probe = new SharedProbe(parts.probe);
+  const probe = sharedProbe(parts.probe);
   const authorize = authorization(parts);
   const { health, readiness, exposition } = operations({
     ...parts,

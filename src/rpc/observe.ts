@@ -41,27 +41,22 @@ function requestIdOf(header: { get(name: string): string | null }): string {
  */
 export function observeInterceptor(observers: Observers): Interceptor {
   return (next) => async (req) => {
-    const started = performance.now();
-    const requestId = requestIdOf(req.header);
-    const { method } = req;
-    const protocol = req.contextValues.get(kProtocol);
-    const series = seriesOf(observers, { method, protocol });
-    const values = req.contextValues;
-    const input = req.stream ? undefined : req.message;
-    const call: ObservedCall & { isRefused?: boolean } = {
+    const { method, contextValues: values } = req;
+    const protocol = values.get(kProtocol);
+    const call: ObservedCall = {
       method,
       protocol,
-      requestId,
-      started,
-      series,
+      requestId: requestIdOf(req.header),
+      started: performance.now(),
       values,
-      input,
+      input: req.stream ? undefined : req.message,
+      series: seriesOf(observers, method, protocol),
     };
-    series.start();
-    req.contextValues.set(kRequestId, requestId);
+    call.series.start();
+    values.set(kRequestId, call.requestId);
     try {
       const response = await next(req.stream ? { ...req, message: readMessages(req, call) } : req);
-      response.header.set(REQUEST_ID_HEADER, requestId);
+      response.header.set(REQUEST_ID_HEADER, call.requestId);
       // Most responses contain a token, and none should be cached.
       response.header.set("cache-control", "no-store");
       if (response.stream)
@@ -85,28 +80,30 @@ interface ObservedCall {
   readonly started: number;
   /** What authorization stored; undefined when the request did not become a call. */
   readonly values: ContextValues | undefined;
-  /** The message of a unary request, once it is read. */
-  readonly input?: Message;
-  /** The counters of the call, if they are already looked up. */
-  readonly series?: CallSeries;
+  /** The message of a unary request; undefined for a stream, and for a request that did not become a call. */
+  readonly input: Message | undefined;
+  readonly series: CallSeries;
   /** Whether the request is at fault, whatever the code. Default: the code decides. */
-  readonly isRefused?: boolean;
+  isRefused?: boolean;
 }
 
 /** Counts and logs every request that is refused before it becomes a call, and makes the error for its caller. */
 export function observeRefusals(observers: Observers): OnRefused {
   return (refusal, request) => {
     const { method, protocolName, header, arrived, contextValues: values } = request;
-    const call = {
+    const protocol = (protocolName ?? "none") as WireProtocol | "none";
+    const call: ObservedCall = {
       method,
-      values,
-      protocol: (protocolName ?? "none") as WireProtocol | "none",
+      protocol,
       requestId: requestIdOf(header),
       started: startTimeOf(arrived),
+      values,
+      input: undefined,
+      series: seriesOf(observers, method, protocol),
       // An unexpected error in authorization or an endpoint is a fault of the server.
       isRefused: refusal.kind !== "unauthorized" && refusal.kind !== "endpoint",
     };
-    seriesOf(observers, call).start();
+    call.series.start();
     return observeFailedEnd(observers, call, refusedError(refusal, request));
   };
 }
@@ -158,8 +155,7 @@ function observeFailedEnd(observers: Observers, call: ObservedCall, failure: unk
 
 function observeEnd(observers: Observers, call: ObservedCall, error: ConnectError | undefined, output?: Message): void {
   const seconds = (performance.now() - call.started) / 1000;
-  const series = call.series ?? seriesOf(observers, call);
-  series.end(error ? (Code[error.code] ?? "Unknown") : CODE_OK, seconds);
+  call.series.end(error ? (Code[error.code] ?? "Unknown") : CODE_OK, seconds);
   const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !call.isRefused;
   // Most calls are not logged, so nothing is put together before it is known that they are.
   if (isFault || observers.logger.isLevelEnabled("debug"))
@@ -194,8 +190,8 @@ function log(logger: Logger, call: ObservedCall, { error, isFault, output, secon
   else logger.error(fields, "call failed");
 }
 
-function seriesOf(observers: Observers, { method, protocol }: Pick<ObservedCall, "method" | "protocol">): CallSeries {
-  return observers.calls(method ? kindOf(method) : UNKNOWN, protocol);
+function seriesOf({ calls }: Observers, method: DescMethod | undefined, protocol: string): CallSeries {
+  return calls(method ? kindOf(method) : UNKNOWN, protocol);
 }
 
 /** A kind of call with its name in the log, `package.Service/Method`. */

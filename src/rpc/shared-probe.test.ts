@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { StoreUnavailable } from "../domain/errors.ts";
-import { SharedProbe } from "./shared-probe.ts";
+import { sharedProbe } from "./shared-probe.ts";
 
 /** A probe that answers when the test says so, and counts. */
 function slowProbe() {
@@ -11,7 +11,7 @@ function slowProbe() {
 
 it("asks once for all who ask at the same time", async () => {
   const { ping, waiting } = slowProbe();
-  const probe = new SharedProbe({ ping }, 0);
+  const probe = sharedProbe({ ping }, 0);
   const answers = [probe.ping(), probe.ping(), probe.ping()];
   expect(waiting).toHaveLength(1);
   waiting[0]?.resolve();
@@ -21,7 +21,7 @@ it("asks once for all who ask at the same time", async () => {
 it("keeps what it was told for a while", async () => {
   for (const end of ["resolve", "reject"] as const) {
     const { ping, waiting } = slowProbe();
-    const probe = new SharedProbe({ ping }, 60_000);
+    const probe = sharedProbe({ ping }, 60_000);
     const first = probe.ping().catch((error: unknown) => error);
     waiting[0]?.[end](new StoreUnavailable());
     await first;
@@ -32,7 +32,7 @@ it("keeps what it was told for a while", async () => {
 
 it("asks again after that, whatever it was told", async () => {
   const { ping, waiting } = slowProbe();
-  const probe = new SharedProbe({ ping }, 0);
+  const probe = sharedProbe({ ping }, 0);
   const first = probe.ping();
   waiting[0]?.reject(new StoreUnavailable());
   await expect(first).rejects.toThrow(StoreUnavailable);
