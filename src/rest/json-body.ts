@@ -1,46 +1,62 @@
-import { fromJsonString } from "@bufbuild/protobuf";
+import { type DescMethodUnary, fromJsonString } from "@bufbuild/protobuf";
 import { StructSchema } from "@bufbuild/protobuf/wkt";
 import type { Json, JsonObject } from "../domain/user-group.ts";
-import { malformed, refusedJson } from "../rpc/refusals.ts";
-import { type HeaderRecord, headerValue, RequestRefused } from "../transport/index.ts";
+import { MAX_MESSAGE_BYTES } from "../limits.ts";
+import { malformed, notJson, refusedJson } from "../rpc/refusals.ts";
+import {
+  type EndpointMethod,
+  type HeaderRecord,
+  type HttpRequest,
+  type HttpResponse,
+  headerValue,
+  RequestRefused,
+} from "../transport/index.ts";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /** Responses from this size on are compressed, in bytes. */
-export const COMPRESS_MIN_BYTES = 1024;
+const COMPRESS_MIN_BYTES = 1024;
 
 const JSON_TYPE = /^application\/json *(?:;|$)/i;
 
-/** Refuses a content type that is not JSON's; a missing one counts as JSON. @throws RequestRefused */
-export function requireJson(headers: HeaderRecord): void {
-  const contentType = headerValue(headers, "content-type");
-  if (contentType !== null && !JSON_TYPE.test(contentType)) throw new RequestRefused({ kind: "content-type" });
+/** An HTTP method of an endpoint that translates JSON to an RPC and back. */
+export function jsonMethod(rpc: DescMethodUnary, serve: EndpointMethod["serve"]): EndpointMethod {
+  return { rpc, maxBytes: MAX_MESSAGE_BYTES, compressMinBytes: COMPRESS_MIN_BYTES, serve };
+}
+
+/** The response for a JSON text. It takes over `headers`. */
+export function jsonResponse(headers: HeaderRecord, body: string): HttpResponse {
+  headers["content-type"] = "application/json";
+  return { status: 200, headers, body };
 }
 
 /**
- * Parses a body as a JSON object; an empty body gives an empty object.
+ * Parses the body of a request as a JSON object; an empty body gives an empty object. A missing content type counts as
+ * JSON.
  *
- * @throws ConnectError InvalidArgument when the body is not a JSON object in UTF-8, or an object in it has a duplicate
- *   key
+ * @throws RequestRefused when the content type is another one; ConnectError InvalidArgument when the body is not a JSON
+ *   object in UTF-8, or an object in it has a duplicate key
  */
-export function parseBody(body: Uint8Array): JsonObject {
+export function readBody({ headers, body }: Pick<HttpRequest, "headers" | "body">): JsonObject {
+  const contentType = headerValue(headers, "content-type");
+  if (contentType !== null && !JSON_TYPE.test(contentType)) throw new RequestRefused({ kind: "content-type" });
   if (body.byteLength === 0) return {};
   let text: string;
   try {
     text = utf8.decode(body);
   } catch (cause) {
-    throw malformed("the body is not valid JSON in UTF-8", [], cause);
+    throw notJson(cause);
   }
   return parseObject(text);
 }
 
-/** Like `parseBody`, for a text. @throws ConnectError InvalidArgument */
+/** Parses a text as a JSON object without duplicate keys. @throws ConnectError InvalidArgument */
 export function parseObject(text: string): JsonObject {
   let value: Json;
   try {
     value = JSON.parse(text) as Json;
   } catch (cause) {
-    throw malformed("the body is not valid JSON in UTF-8", [], cause);
+    throw notJson(cause);
   }
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw malformed("the body must be a JSON object", []);

@@ -1,6 +1,5 @@
 import type { Message } from "@bufbuild/protobuf";
 import { isEtagMismatch } from "../http/error-response.ts";
-import { MAX_MESSAGE_BYTES } from "../limits.ts";
 import { malformed, refusedJson } from "../rpc/refusals.ts";
 import {
   type Endpoint,
@@ -10,7 +9,7 @@ import {
   type Invoke,
   requireStrictJson,
 } from "../transport/index.ts";
-import { COMPRESS_MIN_BYTES, parseBody, requireJson } from "./json-body.ts";
+import { jsonMethod, jsonResponse, readBody } from "./json-body.ts";
 import { VERBS, type Verb, type VerbRequest } from "./verbs.ts";
 
 /** One entity tag of a list, with the comma or end that follows it (RFC 9110, 8.8.3 and 5.6.1). */
@@ -28,22 +27,16 @@ export function userEndpoint(): Endpoint {
 }
 
 function methodOf(verb: Verb): EndpointMethod {
-  return {
-    rpc: verb.method,
-    maxBytes: MAX_MESSAGE_BYTES,
-    compressMinBytes: COMPRESS_MIN_BYTES,
-    serve: async (request, invoke) => {
-      const verbRequest = read(request);
-      requireStrict(verb, verbRequest);
-      const message: Message = verb.toRequest(verbRequest);
-      const [, ...otherTags] = verbRequest.ifMatch ?? [];
-      const { message: output, headers } = await callUntilMatch(invoke, message, otherTags);
-      headers["content-type"] = "application/json";
-      const { userGroup } = output as { userGroup?: { etag: string } };
-      if (userGroup) headers["etag"] = `"${userGroup.etag}"`;
-      return { status: 200, headers, body: verb.toText(output as never, message as never) };
-    },
-  };
+  return jsonMethod(verb.method, async (request, invoke) => {
+    const verbRequest = read(request);
+    requireStrict(verb, verbRequest);
+    const message: Message = verb.toRequest(verbRequest);
+    const [, ...otherTags] = verbRequest.ifMatch ?? [];
+    const { message: output, headers } = await callUntilMatch(invoke, message, otherTags);
+    const { userGroup } = output as { userGroup?: { etag: string } };
+    if (userGroup) headers["etag"] = `"${userGroup.etag}"`;
+    return jsonResponse(headers, verb.toText(output as never, message as never));
+  });
 }
 
 function requireStrict({ method }: Verb, { body }: VerbRequest): void {
@@ -72,10 +65,10 @@ async function callUntilMatch(
 }
 
 /** Reads a request. @throws RequestRefused, ConnectError InvalidArgument */
-function read({ headers, body, target }: HttpRequest): VerbRequest {
-  requireJson(headers);
+function read(request: HttpRequest): VerbRequest {
+  const { headers, target } = request;
   return {
-    body: parseBody(body),
+    body: readBody(request),
     query: queryOf(target),
     ifMatch: ifMatch(headerValue(headers, "if-match")),
     idempotencyKey: idempotencyKey(headerValue(headers, "idempotency-key")),

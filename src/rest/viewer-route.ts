@@ -3,11 +3,10 @@ import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
 import type { JsonObject } from "../domain/user-group.ts";
 import { isTokenNotFound } from "../http/error-response.ts";
-import { MAX_MESSAGE_BYTES } from "../limits.ts";
 import { environmentOf } from "../rpc/context.ts";
 import { refusedJson } from "../rpc/refusals.ts";
-import type { Endpoint, HeaderRecord, HttpResponse } from "../transport/index.ts";
-import { COMPRESS_MIN_BYTES, parseBody, requireJson } from "./json-body.ts";
+import type { Endpoint } from "../transport/index.ts";
+import { jsonMethod, jsonResponse, readBody } from "./json-body.ts";
 
 const { resolveViewer } = ViewerService.method;
 
@@ -25,22 +24,16 @@ export function viewerEndpoint(): Endpoint {
     methods: new Map([
       [
         "POST",
-        {
-          rpc: resolveViewer,
-          maxBytes: MAX_MESSAGE_BYTES,
-          compressMinBytes: COMPRESS_MIN_BYTES,
-          serve: async ({ headers, body }, invoke) => {
-            requireJson(headers);
-            const request = requestOf(parseBody(body));
-            try {
-              const { message, headers, contextValues } = await invoke(request);
-              return respond(headers, textOf(message as Viewer, environmentOf(contextValues)));
-            } catch (failure) {
-              if (!isTokenNotFound(failure)) throw failure;
-              return respond({ "cache-control": "no-store", ...Object.fromEntries(failure.metadata) }, INACTIVE);
-            }
-          },
-        },
+        jsonMethod(resolveViewer, async (request, invoke) => {
+          const message = requestOf(readBody(request));
+          try {
+            const { message: viewer, headers, contextValues } = await invoke(message);
+            return jsonResponse(headers, textOf(viewer as Viewer, environmentOf(contextValues)));
+          } catch (failure) {
+            if (!isTokenNotFound(failure)) throw failure;
+            return jsonResponse({ "cache-control": "no-store", ...Object.fromEntries(failure.metadata) }, INACTIVE);
+          }
+        }),
       ],
     ]),
   };
@@ -53,11 +46,6 @@ function requestOf({ token }: JsonObject): MessageShape<typeof resolveViewer.inp
   } catch (cause) {
     throw refusedJson(cause, resolveViewer.input);
   }
-}
-
-function respond(headers: HeaderRecord, body: string): HttpResponse {
-  headers["content-type"] = "application/json";
-  return { status: 200, headers, body };
 }
 
 /** `sub` and `exp` are the names of RFC 7662; it leaves the others to the service. */

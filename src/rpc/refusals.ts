@@ -133,7 +133,7 @@ export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
   const field =
     fieldErrorOf(cause)?.field() ??
     input.fields.find(({ message }) => message !== undefined && message.typeName === wellKnown);
-  if (!field) return malformed(known?.[1] ?? "the body is not valid JSON in UTF-8", [], cause);
+  if (!field) return known ? malformed(known[1], [], cause) : notJson(cause);
   const violation = violationOf(field);
   return malformed(`${violation.field}: ${violation.description}`, [violation], cause);
 }
@@ -141,6 +141,11 @@ export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
 function tooLarge(limit: number): ConnectError {
   const message = `the request is larger than ${limit} bytes; send less`;
   return callError(Code.ResourceExhausted, message, { reason: "MESSAGE_TOO_LARGE" });
+}
+
+/** The error for a body that cannot be parsed as JSON. */
+export function notJson(cause: unknown): ConnectError {
+  return malformed("the body is not valid JSON in UTF-8", [], cause);
 }
 
 /** The error for a request that is not of the required form. */
