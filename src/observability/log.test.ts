@@ -47,7 +47,9 @@ describe("the log", () => {
   });
 
   it("announces what is meant to be read", async () => {
-    const [line] = await lines(["0123456789abcdef"], ({ logUnredacted }) => logUnredacted({ token: "0123456789abcdef" }, "made"));
+    const [line] = await lines(["0123456789abcdef"], ({ logUnredacted }) =>
+      logUnredacted({ token: "0123456789abcdef" }, "made"),
+    );
     expect(line).toMatchObject({ token: "0123456789abcdef", msg: "made" });
   });
 });

@@ -24,7 +24,7 @@ import type { StoreClient } from "./client.ts";
 import { environmentFromRecord } from "./environments.ts";
 import { ENVIRONMENT_FIELD } from "./fields.ts";
 import { apiTokenHintKey, apiTokenIdsKey, apiTokenKey, environmentKey, REVOKED_CHANNEL } from "./keys.ts";
-import { pageOfKeys, readInBatches } from "./pages.ts";
+import { pageOfKeys, recordsOf } from "./pages.ts";
 import { type GroupRecord, isEmpty, recordFromAnswer } from "./record.ts";
 
 /** The field of a hint: `ENV/TAG/ID`. */
@@ -89,9 +89,12 @@ export class RedisApiTokens implements ApiTokenStore {
 
   async list(environment: EnvironmentName, page: PageRequest): Promise<Page<ApiToken>> {
     const { keys: ids, next } = await pageOfKeys(this.#client, apiTokenIdsKey(environment), page);
-    const records = await readInBatches(this.#client, "list-api-tokens", ids, (id) => apiTokenKey(environment, id));
-    // One that was revoked meanwhile is left out.
-    const items = records.flatMap(([id, record]) => (isEmpty(record) ? [] : [apiTokenFromRecord(id, record)]));
+    const items: ApiToken[] = [];
+    const keyOf = (id: string) => apiTokenKey(environment, id);
+    for await (const [id, record] of recordsOf(this.#client, ids, { operation: "list-api-tokens", keyOf })) {
+      // A token that was revoked since the ids were read is left out.
+      if (!isEmpty(record)) items.push(apiTokenFromRecord(id, record));
+    }
     return { items, next };
   }
 

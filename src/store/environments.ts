@@ -17,7 +17,7 @@ import type { Audit } from "./audit.ts";
 import type { StoreClient } from "./client.ts";
 import { ENVIRONMENT_FIELD } from "./fields.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey } from "./keys.ts";
-import { pageOfKeys, readInBatches } from "./pages.ts";
+import { pageOfKeys, recordsOf } from "./pages.ts";
 import { type GroupRecord, recordFromAnswer } from "./record.ts";
 
 /** How many numbers are tried for a new environment: with a tenth of all taken, one in 10^12 finds none free. */
@@ -66,13 +66,14 @@ export class RedisEnvironments implements EnvironmentStore {
   async list(page: PageRequest): Promise<Page<ListedEnvironment>> {
     const { keys: paths, next } = await pageOfKeys(this.#client, ENVIRONMENTS_KEY, page);
     const names = paths.flatMap((path) => parseEnvironmentPath(path) ?? []);
-    const records = await readInBatches(this.#client, "list-environments", names, environmentKey);
-    const items = records.flatMap(([name, record]) =>
-      // It was listed before it was made.
-      record[ENVIRONMENT_FIELD.partitions] === undefined
-        ? []
-        : [{ ...environmentFromRecord(name, record), createTime: Number(record[ENVIRONMENT_FIELD.createTime]) || 0 }],
-    );
+    const items: ListedEnvironment[] = [];
+    const reading = { operation: "list-environments", keyOf: environmentKey };
+    for await (const [name, record] of recordsOf(this.#client, names, reading)) {
+      // An environment is listed before it is made.
+      if (record[ENVIRONMENT_FIELD.partitions] === undefined) continue;
+      const createTime = Number(record[ENVIRONMENT_FIELD.createTime]) || 0;
+      items.push({ ...environmentFromRecord(name, record), createTime });
+    }
     return { items, next };
   }
 

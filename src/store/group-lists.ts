@@ -8,6 +8,7 @@ import type { TokenCipher } from "./encryption.ts";
 import { LISTED_FIELDS } from "./group-list-scripts.ts";
 import { compareIds } from "./id-order.ts";
 import { groupKeyOf, idsKey, partitionPrefix } from "./keys.ts";
+import { recordsOf } from "./pages.ts";
 import { groupFromRecord, isEmpty, listedFromFields } from "./record.ts";
 
 /** How many partitions are asked at once. */
@@ -50,25 +51,16 @@ export class GroupLists {
     const { items: entries, next } = await this.#entries(environment, range, false);
     const items: UserGroup[] = [];
     let bytes = 0;
-    for (let start = 0; start < entries.length; start += RECORDS_AT_ONCE) {
-      const batch = entries.slice(start, start + RECORDS_AT_ONCE);
-      const records = await Promise.all(batch.map(({ id }) => this.#record(environment, id)));
-      for (const [i, record] of records.entries()) {
-        const { id } = batch[i] as Entry;
-        const size = bytesOf(record);
-        if (items.length > 0 && bytes + size > MAX_PAGE_BYTES) return { items, next: items.at(-1)?.providedId };
-        bytes += size;
-        // It was deleted meanwhile.
-        if (isEmpty(record)) continue;
-        items.push(groupFromRecord(record, environment, this.#cipher, id));
-      }
+    const keyOf = ({ id }: Entry) => groupKeyOf(environment, id);
+    const reading = { operation: "export", keyOf, atOnce: RECORDS_AT_ONCE };
+    for await (const [{ id }, record] of recordsOf(this.#client, entries, reading)) {
+      const size = bytesOf(record);
+      if (items.length > 0 && bytes + size > MAX_PAGE_BYTES) return { items, next: items.at(-1)?.providedId };
+      bytes += size;
+      // A group that was deleted since the ids were read is left out.
+      if (!isEmpty(record)) items.push(groupFromRecord(record, environment, this.#cipher, id));
     }
     return { items, next };
-  }
-
-  #record(environment: Environment, id: string): Promise<Record<string, string>> {
-    const key = groupKeyOf(environment, id);
-    return this.#client.run("export", key, (redis) => redis.hgetall(key));
   }
 
   /**
@@ -121,7 +113,7 @@ export class GroupLists {
  * How many groups a partition is asked for: its share of the page, and so much more that hardly ever one has more. Ids
  * are spread evenly, so the number of one partition is Poisson distributed: six times its deviation.
  */
-export function limitOf(size: number, partitions: number): number {
+function limitOf(size: number, partitions: number): number {
   const share = (size + 1) / partitions;
   return Math.min(size + 1, Math.ceil(share + 6 * Math.sqrt(share)) + 2);
 }

@@ -12,20 +12,26 @@ export async function pageOfKeys(client: StoreClient, setKey: string, { after, s
   return { keys, next: found.length > size ? keys.at(-1) : undefined };
 }
 
-/** Reads the hashes that items have, in their order. One that is missing is an empty record. */
-export async function readInBatches<T>(
+/** How records are read. */
+interface RecordReading<T> {
+  /** The name of the operation, for metrics. */
+  readonly operation: string;
+  readonly keyOf: (item: T) => string;
+  /** How many records are read at once; default: 100. */
+  readonly atOnce?: number;
+}
+
+/** Reads the hashes of items, and yields them in the order of the items. A missing hash is an empty record. */
+export async function* recordsOf<T>(
   client: StoreClient,
-  operation: string,
   items: readonly T[],
-  keyOf: (item: T) => string,
-): Promise<(readonly [T, Record<string, string>])[]> {
-  const records: (readonly [T, Record<string, string>])[] = [];
-  for (let start = 0; start < items.length; start += BATCH) {
-    const read = items.slice(start, start + BATCH).map(async (item) => {
+  { operation, keyOf, atOnce = BATCH }: RecordReading<T>,
+): AsyncGenerator<readonly [T, Record<string, string>]> {
+  for (let start = 0; start < items.length; start += atOnce) {
+    const read = items.slice(start, start + atOnce).map(async (item) => {
       const key = keyOf(item);
       return [item, await client.run(operation, key, (redis) => redis.hgetall(key))] as const;
     });
-    records.push(...(await Promise.all(read)));
+    yield* await Promise.all(read);
   }
-  return records;
 }

@@ -2,6 +2,7 @@ import type { StoreClient } from "./client.ts";
 import { deriveKey, type RingKey } from "./encryption.ts";
 import { TOKEN_KEYS_KEY } from "./keys.ts";
 import { StoreMisconfigured } from "./misconfigured.ts";
+import { recordFromAnswer } from "./record.ts";
 
 /** What shows which key one is, and is of no use otherwise. */
 export function checkValue(secret: Uint8Array): string {
@@ -20,24 +21,24 @@ export function checkValue(secret: Uint8Array): string {
  *   TooFewReplicas
  */
 export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey[]): Promise<readonly string[]> {
-  const known = new Map(
+  const known = new Map<string, string | undefined>(
     Object.entries(await client.run("token-keys", TOKEN_KEYS_KEY, (redis) => redis.hgetall(TOKEN_KEYS_KEY))),
   );
   requireFit(known, ring);
   const [current] = ring;
   if (current && !known.has(current.id)) {
-    const [, , ...noted] = await client.change("token-keys", TOKEN_KEYS_KEY, (redis, deadline) =>
+    const answer = await client.change("token-keys", TOKEN_KEYS_KEY, (redis, deadline) =>
       redis.ugAdopt(TOKEN_KEYS_KEY, deadline, current.id, checkValue(current.secret)),
     );
     // Another process may have noted a key meanwhile, even another one under this id.
-    for (let i = 0; i + 1 < noted.length; i += 2) known.set(noted[i] as string, noted[i + 1] as string);
+    for (const [id, value] of Object.entries(recordFromAnswer(answer))) known.set(id, value);
     requireFit(known, ring);
   }
   const ids = new Set(ring.map(({ id }) => id));
   return [...known.keys()].filter((id) => !ids.has(id));
 }
 
-function requireFit(known: ReadonlyMap<string, string>, ring: readonly RingKey[]): void {
+function requireFit(known: ReadonlyMap<string, string | undefined>, ring: readonly RingKey[]): void {
   const held = ring.filter(({ id }) => known.has(id));
   const wrong = held.filter(({ id, secret }) => known.get(id) !== checkValue(secret)).map(({ id }) => id);
   if (wrong.length > 0) {
