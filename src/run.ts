@@ -8,34 +8,28 @@ import { type BoundPrincipal, ROOT } from "./auth/authenticator.ts";
 import { IssuedTokens } from "./auth/issued-tokens.ts";
 import { TokenUses } from "./auth/token-uses.ts";
 import type { ApiTokenSetting, Config } from "./config/config.ts";
-import { type ChangeBy, SERVICE } from "./domain/audit.ts";
-import { type Environment, environmentPath } from "./domain/environment.ts";
-import type { RevocationListener, StoreProbe } from "./domain/store.ts";
+import { AT_START } from "./domain/audit.ts";
+import type { Environment } from "./domain/environment.ts";
+import type { RevocationListener } from "./domain/store.ts";
 import { newApiToken } from "./domain/token.ts";
 import "./hardening.ts";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
 import { openLimits } from "./open-limits.ts";
+import { checkRedis, isReporter, loggedProbe, openStore, restoreRedisState } from "./open-store.ts";
 import { requireListenPermission } from "./permissions.ts";
 import { RedisApiTokens } from "./store/api-tokens.ts";
 import { Audit } from "./store/audit.ts";
 import { RedisAuditTrail } from "./store/audit-trail.ts";
 import type { StoreClient } from "./store/client.ts";
-import { durabilityWarnings } from "./store/durability.ts";
-import { openEmbedded } from "./store/embedded.ts";
 import { TokenCipher } from "./store/encryption.ts";
 import { RedisEnvironments } from "./store/environments.ts";
-import { openRedis } from "./store/open.ts";
 import { RevocationFeed } from "./store/revocation-feed.ts";
-import { checkTokenKeys } from "./store/token-keys.ts";
 import { RedisUserGroupAdmin } from "./store/user-group-admin.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
 import { notifySupervisor, Supervisor } from "./supervisor.ts";
 import { serveNode } from "./transport/index.ts";
-
-/** Who makes the environments of `API_TOKENS`. */
-const AT_START: ChangeBy = { ...SERVICE, method: "CreateEnvironment" };
 
 /** The service with everything open but its port. */
 export interface OpenService {
@@ -131,7 +125,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const groupParts = { client, cipher: new TokenCipher(ring), audit };
     const store = new RedisUserGroups(groupParts);
     if (config.redisUrl !== undefined) await checkRedis(config, client, log.logger);
-    if (reportsForAllWorkers()) warnIfExposed(config, log.logger);
+    if (isReporter()) warnIfExposed(config, log.logger);
     const environments = new RedisEnvironments(client, audit);
     const environmentsInUse = await Promise.all(
       apiTokens.map(({ environment }) => environments.ensureEnvironment(environment, AT_START)),
@@ -176,56 +170,6 @@ function secretsOf({ apiTokens, adminToken }: Config): string[] {
   return [...apiTokens.map(({ token }) => token), adminToken ?? ""].filter((secret) => secret !== "");
 }
 
-/** Whether this process reports what concerns all workers. */
-function reportsForAllWorkers(): boolean {
-  return !cluster.isWorker || cluster.worker?.id === 1;
-}
-
-/**
- * Checks Redis against the settings, and logs what an operator should change. @throws StoreMisconfigured,
- * StoreUnavailable
- */
-async function checkRedis({ tokenKeys, minReplicasAck }: Config, client: StoreClient, logger: Logger): Promise<void> {
-  const missingKeys = await checkTokenKeys(client, tokenKeys);
-  if (!reportsForAllWorkers()) return;
-  if (missingKeys.length > 0) {
-    logger.warn(
-      { keys: missingKeys },
-      "TOKEN_KEYS lacks keys that may have encrypted tokens in this Redis; groups with such a token cannot be read; add the keys after the others",
-    );
-  }
-  for (const warning of await durabilityWarnings(client, minReplicasAck)) logger.warn(warning);
-}
-
-/**
- * Restores what Redis may have lost when it comes back: the check values of the keys, so that a wrong ring is still
- * detected, and the environments with their numbers, so that no other environment gets the same numbers.
- */
-async function restoreRedisState(
-  { tokenKeys }: Config,
-  parts: { client: StoreClient; environments: RedisEnvironments; environmentsInUse: readonly Environment[] },
-  logger: Logger,
-): Promise<void> {
-  const { client, environments, environmentsInUse } = parts;
-  // Each connection reports when it is ready; only the last one does the work.
-  if (!client.isReady()) return;
-  try {
-    await checkTokenKeys(client, tokenKeys);
-    for (const known of new Map(
-      environmentsInUse.map((environment) => [environmentPath(environment), environment]),
-    ).values()) {
-      const stored = await environments.ensureEnvironment(known, AT_START);
-      if (stored.number === known.number && stored.partitions === known.partitions) continue;
-      logger.error(
-        { environment: environmentPath(known) },
-        "Redis holds a different environment of this name than this process uses; restart the process",
-      );
-    }
-  } catch (error) {
-    logger.error(errorFields(error), "Redis is back, but its key check values and environments could not be restored");
-  }
-}
-
 function warnIfExposed({ host, tls }: Config, logger: Logger): void {
   if (tls || /^(?:127\.|::1$|localhost$)/i.test(host)) return;
   logger.warn(
@@ -234,58 +178,9 @@ function warnIfExposed({ host, tls }: Config, logger: Logger): void {
   );
 }
 
-/** A probe that logs when its result changes, and why. */
-function loggedProbe(probe: StoreProbe, logger: Logger): StoreProbe {
-  let isFailing = false;
-  return {
-    async ping() {
-      try {
-        await probe.ping();
-      } catch (error) {
-        if (!isFailing) logger.error(errorFields(error), "not ready: no change can be made");
-        isFailing = true;
-        throw error;
-      }
-      if (isFailing) logger.info("ready again");
-      isFailing = false;
-    },
-  };
-}
-
 /** Logs why a resource could not be closed. */
 function closeFailure(logger: Logger): CloseFailure {
   return (name, error) => logger.warn({ name, ...errorFields(error) }, "closing failed");
-}
-
-async function openStore(
-  config: Config,
-  { logger, metrics, onReady }: { logger: Logger; metrics: Metrics; onReady: () => void },
-): Promise<StoreClient> {
-  const observe: Metrics["observeStore"] = (roundTrip) => metrics.observeStore(roundTrip);
-  if (config.redisUrl === undefined) {
-    logger.warn(
-      "REDIS_URL is not set: the embedded store keeps everything in memory and loses it when the process ends",
-    );
-    return openEmbedded({ timeoutMs: config.redisTimeoutMs, observe });
-  }
-  let lastText = "";
-  return openRedis(config.redisUrl, {
-    timeoutMs: config.redisTimeoutMs,
-    minReplicas: config.minReplicasAck,
-    ca: config.redisCa,
-    sentinelPassword: config.redisSentinelPassword,
-    observe,
-    onError: (error) => {
-      // While Redis is down every reconnect fails the same way; one log line is enough.
-      if (error.message !== lastText) logger.error(errorFields(error), "Redis connection failed");
-      lastText = error.message;
-    },
-    onReady: () => {
-      lastText = "";
-      logger.info("Redis connection is ready");
-      onReady();
-    },
-  });
 }
 
 /** Generates API tokens for development. They last as long as the process. */

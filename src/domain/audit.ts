@@ -18,11 +18,12 @@ export interface ChangeBy {
   readonly peer: string;
 }
 
-/** What changes without a call: the environments of `API_TOKENS`, which are made when a process starts. */
-export const SERVICE: Omit<ChangeBy, "method"> = {
+/** Who creates the environments of `API_TOKENS`: no caller does, but the service when it starts. */
+export const AT_START: ChangeBy = {
   actorId: "service",
   actorName: "the service at its start",
   role: "service",
+  method: "CreateEnvironment",
   requestId: "",
   peer: "",
 };

@@ -1,0 +1,128 @@
+import cluster from "node:cluster";
+import type { Config } from "./config/config.ts";
+import { AT_START } from "./domain/audit.ts";
+import { type Environment, environmentPath } from "./domain/environment.ts";
+import type { StoreProbe } from "./domain/store.ts";
+import { errorFields, type Logger } from "./observability/log.ts";
+import type { Metrics } from "./observability/metrics.ts";
+import type { StoreClient } from "./store/client.ts";
+import { durabilityWarnings } from "./store/durability.ts";
+import { openEmbedded } from "./store/embedded.ts";
+import type { RedisEnvironments } from "./store/environments.ts";
+import { openRedis } from "./store/open.ts";
+import { checkTokenKeys } from "./store/token-keys.ts";
+
+/** What the store is opened with. */
+interface StoreObservers {
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Called whenever a connection to Redis is ready. */
+  readonly onReady: () => void;
+}
+
+/** Opens the store that the settings name, and logs what becomes of its connections. @throws StoreUnavailable, StoreMisconfigured */
+export async function openStore(config: Config, { logger, metrics, onReady }: StoreObservers): Promise<StoreClient> {
+  const observe: Metrics["observeStore"] = (roundTrip) => metrics.observeStore(roundTrip);
+  if (config.redisUrl === undefined) {
+    logger.warn(
+      "REDIS_URL is not set: the embedded store keeps everything in memory and loses it when the process ends",
+    );
+    return openEmbedded({ timeoutMs: config.redisTimeoutMs, observe });
+  }
+  let lastText = "";
+  return openRedis(config.redisUrl, {
+    timeoutMs: config.redisTimeoutMs,
+    minReplicas: config.minReplicasAck,
+    ca: config.redisCa,
+    sentinelPassword: config.redisSentinelPassword,
+    observe,
+    onError: (error) => {
+      // While Redis is down every reconnect fails the same way; one log line is enough.
+      if (error.message !== lastText) logger.error(errorFields(error), "Redis connection failed");
+      lastText = error.message;
+    },
+    onReady: () => {
+      lastText = "";
+      logger.info("Redis connection is ready");
+      onReady();
+    },
+  });
+}
+
+/** Whether this process reports what concerns all workers. */
+export function isReporter(): boolean {
+  return !cluster.isWorker || cluster.worker?.id === 1;
+}
+
+/**
+ * Checks Redis against the settings, and logs what an operator should change.
+ *
+ * @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas
+ */
+export async function checkRedis(
+  { tokenKeys, minReplicasAck }: Config,
+  client: StoreClient,
+  logger: Logger,
+): Promise<void> {
+  const missingKeys = await checkTokenKeys(client, tokenKeys);
+  if (!isReporter()) return;
+  if (missingKeys.length > 0) {
+    logger.warn(
+      { keys: missingKeys },
+      "TOKEN_KEYS lacks keys that may have encrypted tokens in this Redis; groups with such a token cannot be read; add the keys after the others",
+    );
+  }
+  for (const warning of await durabilityWarnings(client, minReplicasAck)) logger.warn(warning);
+}
+
+/** What Redis is restored from. */
+interface RestoredParts {
+  readonly client: StoreClient;
+  readonly environments: RedisEnvironments;
+  readonly environmentsInUse: readonly Environment[];
+}
+
+/**
+ * Restores what Redis may have lost when it comes back: the check values of the keys, so that a wrong ring is still
+ * detected, and the environments with their numbers, so that no other environment gets the same numbers.
+ */
+export async function restoreRedisState(
+  { tokenKeys }: Config,
+  { client, environments, environmentsInUse }: RestoredParts,
+  logger: Logger,
+): Promise<void> {
+  // Each connection reports when it is ready; only the last one does the work.
+  if (!client.isReady()) return;
+  const inUse = new Map(environmentsInUse.map((environment) => [environmentPath(environment), environment]));
+  try {
+    await checkTokenKeys(client, tokenKeys);
+    for (const known of inUse.values()) {
+      const stored = await environments.ensureEnvironment(known, AT_START);
+      if (stored.number === known.number && stored.partitions === known.partitions) continue;
+      logger.error(
+        { environment: environmentPath(known) },
+        "Redis holds a different environment of this name than this process uses; restart the process",
+      );
+    }
+  } catch (error) {
+    logger.error(errorFields(error), "Redis is back, but its key check values and environments could not be restored");
+  }
+}
+
+/** A probe that logs when its result changes, and why. */
+export function loggedProbe(probe: StoreProbe, logger: Logger): StoreProbe {
+  let isFailing = false;
+  return {
+    async ping() {
+      try {
+        await probe.ping();
+      } catch (error) {
+        if (!isFailing) logger.error(errorFields(error), "not ready: no change can be made");
+        isFailing = true;
+        throw error;
+      }
+      if (isFailing) logger.info("ready again");
+      isFailing = false;
+    },
+  };
+}
