@@ -1,14 +1,14 @@
 import { NotSent } from "./nodes.ts";
 
-/** What ioredis says of a command that it did not write to the connection. */
+/** How ioredis begins the error of a command that it did not write to the connection. */
 const NOT_WRITTEN = "Stream isn't writeable";
 
-/** Whether Redis answered that it does not do what it was asked to. */
+/** Whether an error is Redis' answer: it refuses the command. */
 export function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === "ReplyError";
 }
 
-/** Whether it is known that Redis was not asked. */
+/** Whether it is certain that the command did not reach Redis. */
 export function isNotSent(error: unknown): boolean {
   return error instanceof NotSent || (error instanceof Error && error.message.startsWith(NOT_WRITTEN));
 }

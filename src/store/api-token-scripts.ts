@@ -7,10 +7,10 @@ export const TOKEN_FIELD = {
   displayName: "display_name",
   role: "role",
   createTime: "create_time",
-  /** Not there: it does not expire. */
+  /** Missing: the token does not expire. */
   expireTime: "expire_time",
   creator: "creator",
-  /** Not there: no use is known. */
+  /** Missing: no use is known. */
   lastUseTime: "last_use_time",
 } as const;
 

@@ -33,7 +33,7 @@ const HINT = "at";
 /** What the store is made of. */
 export interface RedisApiTokensParts {
   readonly client: StoreClient;
-  /** Told of what is revoked here; `RevocationFeed` tells of all else. */
+  /** Told of revocations by this process; `RevocationFeed` tells it of those by others. */
   readonly listener: RevocationListener;
   readonly audit: Audit;
 }
@@ -99,7 +99,7 @@ export class RedisApiTokens implements ApiTokenStore {
   }
 
   async revoke(environment: EnvironmentName, id: string, by: ChangeBy): Promise<void> {
-    // What is none may be a token, which must not become the name of a key.
+    // A text that is no id may be a token, sent by mistake, which must not become part of a key.
     if (!isApiTokenId(id)) throw new ApiTokenNotFound();
     const key = apiTokenKey(environment, id);
     let answer: readonly string[];
@@ -113,7 +113,7 @@ export class RedisApiTokens implements ApiTokenStore {
         ),
       );
     } catch (error) {
-      // It may be revoked, and which digest it has is not known.
+      // The token may be revoked all the same, and its digest is not known here.
       this.#listener.missed();
       throw error;
     }
@@ -166,13 +166,13 @@ export class RedisApiTokens implements ApiTokenStore {
     );
   }
 
-  /** Notes where a token will be. Without the hint it is not made, for nobody would find it. */
+  /** Writes where a token will be, before it is created: without this hint nobody could find it. */
   async #hint(digest: string, at: string): Promise<void> {
     const key = apiTokenHintKey(digest);
     await this.#client.prepare("api-token-hint", key, (redis, deadline) => redis.ugAdopt(key, deadline, HINT, at));
   }
 
-  /** Removes a hint that leads nowhere. It does no harm where this fails. */
+  /** Removes a hint that leads nowhere. A hint that stays, because this fails, does no harm. */
   async #forgetHint(digest: string): Promise<void> {
     const key = apiTokenHintKey(digest);
     await this.#client.run("api-token-hint", key, (redis) => redis.del(key)).catch(() => {});

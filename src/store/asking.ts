@@ -30,7 +30,7 @@ export function askingCommands(redis: ScriptedRedis): StoreCommands {
     const command = (...args: Parameters<Command>) => (redis[name] as Command)(...args);
     commands[name] = (key, ...args) => {
       if (!ALONE.has(name)) return Promise.reject(new NotSent("TRYAGAIN the keys are on their way to another node"));
-      // What fails with it fails with the command that follows.
+      // If ASKING fails, so does the command that follows it.
       redis.asking().catch(() => {});
       return command(key, ...args);
     };

@@ -1,8 +1,8 @@
 import { isAuditEventId } from "../domain/audit.ts";
 
 /**
- * Where an event stands among all of an environment: by its time, the newest first; then by the number of its stream;
- * then by its place in the stream, the newest first. What is written later stands before, so that pages stay as they are.
+ * The place of an event in the order of all events of an environment: the newest time first; then the lowest number of
+ * a stream; then the newest in the stream. New events come before all others, so the pages behind stay the same.
  */
 export interface AuditPosition {
   /** The time of the event, in milliseconds since 1970: the first part of its id in the stream. */
@@ -16,7 +16,7 @@ export interface AuditPosition {
 export function parsePosition(text: string): AuditPosition | undefined {
   if (!isAuditEventId(text)) return undefined;
   const [ms, sequence, stream] = text.split(/[-.]/).map(Number) as [number, number, number];
-  // No event has the first of all ids, and Redis knows none before it.
+  // Redis gives no event the id 0-0, and accepts none that is lower.
   return ms + sequence === 0 ? undefined : { ms, sequence, stream };
 }
 
@@ -25,7 +25,7 @@ export function formatPosition({ ms, sequence, stream }: AuditPosition): string 
   return `${ms}-${sequence}.${stream}`;
 }
 
-/** Which of two positions comes first: negative when the first does. */
+/** Compares two positions; negative when the first one comes first. */
 export function comparePositions(one: AuditPosition, other: AuditPosition): number {
   return other.ms - one.ms || one.stream - other.stream || other.sequence - one.sequence;
 }
@@ -39,11 +39,11 @@ export function comparePositions(one: AuditPosition, other: AuditPosition): numb
 export function endFor(stream: number, after: AuditPosition | undefined, before = Number.POSITIVE_INFINITY): string {
   if (after === undefined || before <= after.ms) return before === Number.POSITIVE_INFINITY ? "+" : upToMs(before - 1);
   if (stream === after.stream) return `(${after.ms}-${after.sequence}`;
-  // Of the streams before its own, those of the same millisecond are on the pages before.
+  // Streams with a lower number have shown their events of that millisecond on the pages before.
   return upToMs(stream < after.stream ? after.ms - 1 : after.ms);
 }
 
-/** XREVRANGE takes it for the last id of that millisecond. */
+/** An id without its second part, which XREVRANGE takes for the last one of that millisecond. */
 function upToMs(ms: number): string {
   return String(Math.max(ms, 0));
 }

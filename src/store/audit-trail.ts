@@ -10,16 +10,16 @@ import type { StoreClient } from "./client.ts";
 import { auditKey, environmentAuditKey, partitionPrefix } from "./keys.ts";
 import { EVENT_FIELD } from "./script-parts.ts";
 
-/** How many events are read for a page that may show few of them, from all streams together. */
+/** How many events are read from all streams together when a filter may drop most of them. */
 const READ_FOR_FILTER = 4000;
 
-/** How many times as many events are read as a page shows: the streams have not all had the same share of them. */
+/** How many times the size of a page is read in all, because events are not spread evenly over the streams. */
 const READ_AHEAD = 4;
 
-/** How many events are read of a stream at the least: of thousands of streams, so many show a thousand events at once. */
+/** The minimum number of events to read from a stream. From thousands of streams it fills a page of a thousand. */
 const MIN_READ = 4;
 
-/** How many streams are read at once, so that a page leaves Redis to others in between. */
+/** How many streams are read at once, so that one page does not keep Redis from its other callers. */
 const BATCH = 100;
 
 /** One stream of an environment's events; they are numbered by partition, and that of the environment itself is last. */
@@ -57,7 +57,7 @@ export class RedisAuditTrail implements AuditStore {
     const streams = streamsOf(environment, filter);
     const count = readCount(streams.length, filter, page.size);
     const found: Found[] = [];
-    /** Of the streams that may have more than was read, the first place from which something may be missing. */
+    /** The first position behind which events may be missing, because a stream has more than was read. */
     let horizon: AuditPosition | undefined;
     for (let start = 0; start < streams.length; start += BATCH) {
       const batch = streams.slice(start, start + BATCH);
@@ -87,7 +87,7 @@ export class RedisAuditTrail implements AuditStore {
     after: AuditPosition | undefined,
     count: number,
   ): Promise<Found[]> {
-    // What is too old may still be there, and is not shown.
+    // Events past their retention may still be stored, but are not shown.
     const oldest = Math.max(from, Date.now() - this.#audit.retentionMs, 0);
     const end = endFor(stream.number, after, before);
     const entries = await this.#client.run("list-audit-events", stream.key, (redis) =>

@@ -18,7 +18,7 @@ export function batchWrites(redis: Redis): void {
   redis.sendCommand = (command, stream?: CommandStream) => {
     const connection = redis.stream as Redis["stream"] | undefined;
     if (connection !== undefined && connection !== corked) {
-      // One that it was replaced by is uncorked in the turn that it was corked in, too.
+      // The connection was replaced within this turn. The pending `uncork` serves the new one.
       corked?.uncork();
       connection.cork();
       if (corked === undefined) setImmediate(uncork);

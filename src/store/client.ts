@@ -29,16 +29,16 @@ export type Change = (redis: StoreCommands, deadline: string) => Promise<string[
 /** The share of what is left to a call in which Redis may carry out its change; the rest is for the answer. */
 const CHANGE_SHARE = 0.9;
 
-/** How often a change is sent that was too late by Redis' clock, though the call has time left. */
+/** How often a change is sent in all, when it is too late by Redis' clock though the call has time left. */
 const TRIES = 3;
 
 /** A call to the store that is under way. */
 class RoundTrip extends TimedCall {
   readonly operation: string;
   readonly started = performance.now();
-  /** What has become of the change, if it is one. */
+  /** What is known of the change; undefined when the call makes none. */
   outcome: ChangeOutcome | undefined;
-  /** Whether it is known that what it was to change is changed. */
+  /** Whether the change is known to be made. */
   isMade = false;
   isEnded = false;
   readonly #client: StoreClient;
@@ -60,7 +60,7 @@ class RoundTrip extends TimedCall {
 
 /** The store's connections, with a deadline and one kind of error on every call. */
 export class StoreClient implements StoreProbe {
-  /** The nodes beneath. */
+  /** The nodes of this Redis. */
   readonly nodes: StoreNodes;
   readonly #observe: StoreObserver | undefined;
   readonly #timeoutMs: number;
@@ -73,7 +73,7 @@ export class StoreClient implements StoreProbe {
     this.#timeouts = new Timeouts(timeoutMs);
   }
 
-  /** Whether every connection is there. */
+  /** Whether every connection is ready. */
   isReady(): boolean {
     return this.nodes.isReady();
   }
@@ -101,7 +101,8 @@ export class StoreClient implements StoreProbe {
    * before the call fails with StoreUnavailable, or not at all; the error's outcome says what is known. With
    * `minReplicas` it waits for the replicas in a second round trip.
    *
-   * @param command is given the deadline; it may be asked again when it was too late, or at another node
+   * @param command called with the deadline; called again when Redis got it too late, or when another node has to be
+   *   asked
    * @throws as `run`; TooFewReplicas when the change was made
    */
   change(operation: string, key: string, command: Change): Promise<string[]> {
@@ -111,7 +112,9 @@ export class StoreClient implements StoreProbe {
     });
   }
 
-  /** Makes a change, as `change`, without which another one is not asked for: when it fails, that one is not made. */
+  /**
+   * Makes a change, as `change` does, that has to be made before another one. When it fails, the other one is not made.
+   */
   prepare(operation: string, key: string, command: Change): Promise<string[]> {
     return this.change(operation, key, command).catch((error: unknown) => {
       const isUnsure = error instanceof StoreUnavailable || error instanceof TooFewReplicas;
@@ -191,7 +194,7 @@ export class StoreClient implements StoreProbe {
     for (let tries = 1; ; tries++) {
       const known = connection.clock();
       const clock = known instanceof Promise ? await known : known;
-      // What is not sent cannot be carried out: this may be said at once.
+      // Nothing was sent, so the failure can be reported at once.
       if (trip.isEnded || !connection.isReady()) throw new NotSent("not connected");
       const sent = performance.now();
       const deadline = clock.at(sent + this.#timeouts.left(trip) * CHANGE_SHARE);
@@ -202,12 +205,12 @@ export class StoreClient implements StoreProbe {
           trip.outcome = "not_made";
           throw error;
         }
-        // Redis may have it and carry it out until the deadline; that it failed is true when the call has run out.
+        // Redis may still carry it out, until the deadline. So the call does not fail before its timeout.
         return new Promise<never>(() => {});
       });
       clock.learn(Number(answer[1]), sent, performance.now());
       if (answer[0] !== "late") return answer;
-      // With time left, Redis' clock was set, or this process was long in sending; nothing was changed.
+      // Redis' clock was set, or this process was slow to send. Nothing was changed.
       trip.outcome = "not_made";
       const hasTime = !trip.isEnded && this.#timeouts.left(trip) > this.#timeoutMs * (1 - CHANGE_SHARE);
       if (tries === TRIES || !hasTime) {

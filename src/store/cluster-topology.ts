@@ -12,13 +12,13 @@ export type TopologyOptions = Omit<NodeOptions, "onClose">;
 /** How long a node may take to say who has which slots, in milliseconds. */
 const ANSWER_MS = 300;
 
-/** The pause between two questions while not every slot has a node that is there, in milliseconds. */
+/** The pause before asking again while a slot has no connected node, in milliseconds. */
 const RETRY_MS = 100;
 
-/** The shortest pause, however many calls are sent on. */
+/** The shortest pause before asking again, in milliseconds, however many calls are redirected. */
 const SHORTEST_MS = 20;
 
-/** After so many questions that nobody answered, the nodes of the URL are asked again. */
+/** After this many questions without an answer, the nodes of REDIS_URL are connected to again. */
 const UNANSWERED = 3;
 
 /** A range of slots and the node that has them. */
@@ -32,7 +32,7 @@ type Opened = ReturnType<typeof openNode>;
 
 /** Which node of a Cluster has which slots, and the connections to the nodes. */
 export class Topology {
-  /** Resolves when every slot has a node and every node is there; rejects with StoreMisconfigured. */
+  /** Resolves when every slot has a node and every node is connected; rejects with StoreMisconfigured. */
   readonly opened: Promise<void>;
   readonly #target: RedisTarget;
   readonly #options: TopologyOptions;
@@ -47,7 +47,7 @@ export class Topology {
   #isAsking = false;
   #isAskedAgain = false;
   #isClosed = false;
-  /** Nodes without slots, which may still answer what they were asked. */
+  /** Nodes that have lost their slots, and may still answer what they were asked. */
   readonly #leaving = new Set<StoreNode>();
   readonly #resolve: () => void;
   readonly #reject: (error: Error) => void;
@@ -74,7 +74,7 @@ export class Topology {
     return this.#masters;
   }
 
-  /** Whether every slot has a node, and every node is there. */
+  /** Whether every slot has a node, and every node is connected. */
   isWhole(): boolean {
     return this.#isCovered && this.#masters.every(isNodeReady);
   }
@@ -154,7 +154,10 @@ export class Topology {
     if (this.#isAskedAgain || !this.isWhole()) this.#later(RETRY_MS);
   }
 
-  /** Asks all nodes that are there; what most of them say counts, for one alone may be cut off from the others. */
+  /**
+   * Asks all connected nodes, and takes the answer that most of them give: a single node may be cut off from the
+   * others.
+   */
   async #ask(): Promise<readonly Range[] | undefined> {
     const nodes = [...this.#nodes.values()].map(({ node }) => node).filter(({ reads }) => reads.isReady());
     const answers = await Promise.all(nodes.map((node) => this.#askOne(node)));
@@ -199,7 +202,7 @@ export class Topology {
         if (!before.has(node) && isNodeReady(node)) this.#options.onReady();
         continue;
       }
-      // It has no slots any more, or never had.
+      // The node has no slots any more, or never had any.
       this.#nodes.delete(name);
       this.#leave(node);
     }

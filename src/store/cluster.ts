@@ -6,22 +6,28 @@ import { isNodeReady, type NodeWork, NotSent, type StoreNode, type StoreNodes } 
 import type { HostPort, RedisTarget } from "./redis-url.ts";
 import { SLOTS, slotOf } from "./slots.ts";
 
-/** How often a call is sent on before pauses are made in between. */
+/** How often a call is redirected without a pause. */
 const QUICK_HOPS = 5;
 
-/** How long such a pause is, in milliseconds; and how long a call waits for keys that are on their way to another node. */
+/**
+ * The pause before each further redirection, and before a retry while keys are on their way to another node, in
+ * milliseconds.
+ */
 const PAUSE_MS = 25;
 
-/** How long a call waits for the connection to a node that it was sent on to, in milliseconds. */
+/** How long a redirected call waits for the connection to its new node, in milliseconds. */
 const CONNECT_MS = 500;
 
-/** How many commands may be under way to one node: half of what a worker takes, so that one that is slow leaves the rest to the others. */
+/**
+ * How many commands may wait for one node: half of the calls that a worker takes (`MAX_CALLS`), so that a slow node
+ * leaves room for the others.
+ */
 const MAX_OF_NODE = 2048;
 
-/** The same while nothing comes from the node. */
+/** The same for a node that has been silent for a while. */
 const MAX_OF_SILENT_NODE = 256;
 
-/** What a node answers in place of what it was asked. */
+/** What a node answers when it did not carry out a command. */
 type Redirection =
   | { readonly kind: "moved" | "ask"; readonly slot: number; readonly to: HostPort }
   | { readonly kind: "wait" };
@@ -34,7 +40,7 @@ type Redirection =
 export class ClusterNodes implements StoreNodes {
   readonly #topology: Topology;
   readonly #keys = new Map<string, string>();
-  /** Resolves when every slot has a node and every node is there; rejects with StoreMisconfigured. */
+  /** Resolves when every slot has a node and every node is connected; rejects with StoreMisconfigured. */
   readonly opened: Promise<void>;
 
   constructor(target: RedisTarget, options: TopologyOptions) {
@@ -115,7 +121,7 @@ export class ClusterNodes implements StoreNodes {
     }
   }
 
-  /** The node that a call is sent on to, when it can be asked. */
+  /** The node that a call is redirected to, once it is connected or `CONNECT_MS` have passed. */
   async #follow({ kind, slot, to }: Exclude<Redirection, { kind: "wait" }>, from: StoreNode | undefined) {
     // A node that does not know the name of the other leaves it out: it is the same host.
     const host = to.host || (from?.reads.redis.options.host ?? "");

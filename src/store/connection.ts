@@ -40,7 +40,7 @@ export interface ConnectionOptions {
   readonly onClose?: () => void;
 }
 
-/** How long it takes until ioredis is told to go on where it has given up, in milliseconds. */
+/** How long after ioredis has given up it is told to connect again, in milliseconds. */
 const GIVEN_UP_MS = 100;
 
 /** Connects to Redis; `opened` resolves when it is ready, and rejects when it cannot become so as it is set up. */
@@ -60,7 +60,7 @@ export function connect(place: RedisPlace, options: ConnectionOptions) {
     const report = (error: Error) => {
       const fault = setupFault(error, place);
       hasFailed ||= fault !== undefined && !isOpened;
-      // What ends the start is said by whoever starts, and what follows from it by nobody.
+      // Whoever waits for `opened` reports what ends the start. Errors that follow from it are not reported.
       if (hasFailed) reject(fault);
       else options.onError(fault ?? error);
     };
@@ -75,7 +75,7 @@ export function connect(place: RedisPlace, options: ConnectionOptions) {
       options.onClose?.();
     });
     redis.on("end", () => {
-      // It gives up when its connector fails, or is ended while it looks for the master.
+      // ioredis gives up when its connector fails, or is ended while it looks for the master.
       setTimeout(() => isClosed || redis.connect().catch(() => {}), GIVEN_UP_MS).unref();
     });
     redis.on("ready", () => {
@@ -107,7 +107,7 @@ export function connect(place: RedisPlace, options: ConnectionOptions) {
 
 function noClock(): Promise<RedisClock> {
   const none = Promise.reject(new NotSent("not connected"));
-  // It is no fault of its own: whoever asks for the clock is told.
+  // This is no unhandled rejection: whoever asks for the clock gets it.
   none.catch(() => {});
   return none;
 }

@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 
-/** How often in the time that it may be silent a connection is looked at. */
+/** How many times a connection is checked within the time that it may be silent. */
 const LOOKS = 4;
 
 /**
@@ -24,11 +24,11 @@ export function dropWhenSilent(redis: Redis, silenceMs: number): () => boolean {
     const look = () => {
       silent = heard || redis.commandQueue.length === 0 ? 0 : silent + 1;
       heard = false;
-      // The first look may have found what had been sent just before it.
+      // The first check may have come right after a command was sent.
       if (silent <= LOOKS || stream.destroyed) return;
       stream.destroy(new Error(`Redis does not answer: nothing has come for ${silenceMs} ms`));
     };
-    // Behind the reads of the turn: what has come while the process was busy is not silence.
+    // After the reads of this turn, so that answers which arrived while the process was busy count.
     const timer = setInterval(() => setImmediate(look), silenceMs / LOOKS);
     stream.once("close", () => clearInterval(timer));
   });

@@ -2,7 +2,7 @@ import type { StoreClient } from "./client.ts";
 import type { ScriptedRedis } from "./connection.ts";
 
 /**
- * Looks at whether Redis keeps what it is given.
+ * Checks whether Redis is set up to keep its data.
  *
  * @param minReplicas how many replicas must confirm a change
  * @returns what an operator should know and do, one text for each
@@ -16,7 +16,7 @@ export async function durabilityWarnings(client: StoreClient, minReplicas = 0): 
 
 async function warningsOf(redis: ScriptedRedis, minReplicas: number): Promise<string[]> {
   const setting = (name: string) => redis.config("GET", name).then((answer) => (answer as string[])[1], unseen);
-  // What Redis does not let this user see cannot be warned of.
+  // There is no warning of settings that Redis does not show to this user.
   const [memory, persistence, save, toWrite] = await Promise.all([
     redis.info("memory").catch(unseen),
     redis.info("persistence").catch(unseen),

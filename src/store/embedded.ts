@@ -11,12 +11,12 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   const { default: RedisMock } = await import("ioredis-mock");
   // Instances of one host share their data; a name of its own makes this one new.
   const redis = new RedisMock({ host: crypto.randomUUID() }) as unknown as ScriptedRedis;
-  // Its own clock counts seconds, rounded, and beside them microseconds of something else.
+  // The mock's TIME rounds to seconds, and its microseconds do not belong to that second.
   redis.time = async () => time();
   const commands: Record<string, (...args: string[]) => Promise<string[]>> = redis as never;
   const nextEvent = eventIds();
   for (const [name, lua] of Object.entries(SCRIPTS)) {
-    // The keys that scripts do not look at carry the time and what the ids of its events begin with.
+    // Three more keys, which no script uses, carry the time and the beginning of the ids of its events.
     const own = lua.replace(TIME, "{KEYS[2], KEYS[3]}").replace(APPEND, () => listAppend(EVENT));
     redis.defineCommand(name, { lua: own, numberOfKeys: 4 });
     const run = commands[name]?.bind(redis);

@@ -36,10 +36,9 @@ export function digest(text: string): string {
 }
 
 /**
- * The first 132 bits of SHA-256 of a user group token, in base64url: all that
- * Redis holds of it in the clear. Who knows those of a million tokens has
- * 2^112 tries to make before one of them fits, and the whole digest would take
- * a sixteenth of a group's record.
+ * The first 132 bits of SHA-256 of a user group token, in base64url: all that Redis holds of it in the clear. Somebody
+ * who knows those of a million tokens needs 2^112 tries to find one of the tokens. The whole digest would add a
+ * sixteenth to a group's record.
  */
 export function tokenDigest(token: string): string {
   return digest(token).slice(0, TOKEN_DIGEST_LENGTH);

@@ -15,9 +15,9 @@ export const FIELD = {
   /** The current token, packed and encrypted, when it has the shape of ours. */
   token: "t",
   createTime: "c",
-  /** Not there: as `createTime`. */
+  /** Missing: the same as `createTime`. */
   updateTime: "u",
-  /** Not there: as `createTime`. */
+  /** Missing: the same as `createTime`. */
   tokenCreateTime: "r",
   /** Digest of the token that is on its grace. */
   graceDigest: "x",
@@ -51,7 +51,7 @@ export const ENVIRONMENT_FIELD = {
 /** Redis keeps a hash compact while no value has more bytes than that (`hash-max-listpack-value`). */
 const PIECE_BYTES = 64;
 
-/** What has more bytes is kept whole: pieces would cost more time than they save memory. */
+/** A longer value is kept whole: pieces would cost more time than they save memory. */
 const MAX_SPLIT_BYTES = 1024;
 
 /** A text as fields and values in turn, none too long for the compact form unless the text is. */

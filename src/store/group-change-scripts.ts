@@ -12,8 +12,8 @@ import { AUDIT, CHANGE, CHANGED, DROP, GRACE, INDEXED, UNPACK } from "./script-p
  *  5 digest of the token to give it; nothing: it keeps its own
  *  6 nonce of the claim of that token; nothing: the token is one of ours
  *  7 the partition's first team id
- *  8 from one of its team ids to the next
- *  9 how many it has
+ *  8 the step from one of its team ids to the next
+ *  9 how many team ids it has
  * 10 names of the fields that have new values, for the audit
  * 11 how many of its values in pieces are replaced
  * 12 and further: the fields of these with the number of the first piece that they have no more, then fields to set with

@@ -17,7 +17,7 @@ const PARTITIONS_AT_ONCE = 256;
 /** How many whole records are read at once. A record has up to some megabytes. */
 const RECORDS_AT_ONCE = 25;
 
-/** How many bytes of names, mappings and properties a page of whole groups has, as far as it has more than one group. */
+/** The maximum size of a page of whole groups, in bytes of their records. A page has at least one group. */
 const MAX_PAGE_BYTES = 1024 * 1024;
 
 /** How many values a script answers with for one group. */
@@ -42,7 +42,7 @@ export class GroupLists {
 
   async list(environment: Environment, range: UserGroupRange): Promise<Page<ListedUserGroup>> {
     const { items, next } = await this.#entries(environment, range, true);
-    // An id may be listed whose group is not there; whoever writes to Redis may have removed it.
+    // A listed id may have no group, when somebody has removed it from Redis by hand.
     const found = items.filter(({ values }) => values.some((value) => value !== ""));
     return { items: found.map(({ id, values, now }) => listedFromFields(id, values, now)), next };
   }
@@ -64,8 +64,9 @@ export class GroupLists {
   }
 
   /**
-   * A page of the groups of all partitions. Each is asked once, for a little more than its share: where one has more than
-   * that, the page ends at the last group that it told of, for what is behind that is not known.
+   * A page of the groups of all partitions. Each partition is asked once, for a little more than its share of the page.
+   * When one may have more than that, the page ends at the last group that it told of, because what follows is not
+   * known.
    */
   async #entries(environment: Environment, range: UserGroupRange, details: boolean): Promise<Page<Entry>> {
     const limit = limitOf(range.size, environment.partitions);
@@ -110,8 +111,8 @@ export class GroupLists {
 }
 
 /**
- * How many groups a partition is asked for: its share of the page, and so much more that hardly ever one has more. Ids
- * are spread evenly, so the number of one partition is Poisson distributed: six times its deviation.
+ * How many groups a partition is asked for: its share of the page, and six standard deviations more, so that hardly any
+ * partition has more. Ids are spread evenly, so the number in one partition is Poisson distributed.
  */
 function limitOf(size: number, partitions: number): number {
   const share = (size + 1) / partitions;

@@ -31,7 +31,10 @@ export interface StoreNode {
   readonly name: string;
   /** The connection for everything but changes that wait for replicas. */
   readonly reads: StoreConnection;
-  /** The connection for changes: one of its own when they wait for replicas, for then it keeps waiting what comes behind them. */
+  /**
+   * The connection for changes. It is one of its own when changes wait for replicas, because WAIT delays every later
+   * command of its connection.
+   */
   readonly changes: StoreConnection;
   /** Undefined: replicas are not waited for. */
   readonly replicas: Replicas | undefined;
@@ -47,10 +50,10 @@ export type NodeWork<T> = (node: StoreNode, asking: boolean) => Promise<T>;
 /** Redis in one of its shapes: which nodes there are, and which of them has a key. */
 export interface StoreNodes {
   /**
-   * Does something at the node that has a key. When that node says that it is for another one, or not now, and so has
-   * done nothing, it is done again there, or then.
+   * Does something at the node that has a key. When that node redirects to another one, or cannot do it yet, it has
+   * done nothing: it is done again there, or later.
    *
-   * @param call when it is ended, nobody waits for it any more
+   * @param call once it is ended, nothing is done again
    * @throws NotSent when no node can be asked; else what the work throws
    */
   at<T>(key: string, work: NodeWork<T>, call: { readonly isEnded: boolean }): Promise<T>;
@@ -58,22 +61,22 @@ export interface StoreNodes {
   masters(): readonly StoreNode[];
   /** A key like `base` that a node has. */
   keyOf(node: StoreNode, base: string): string;
-  /** Whether every node is known and there. */
+  /** Whether every node is known and connected. */
   isReady(): boolean;
   close(): void;
 }
 
-/** What was to be sent to Redis was not. */
+/** A command was not sent to Redis. */
 export class NotSent extends Error {
   override readonly name = "NotSent";
 }
 
-/** Whether a node's connections are there. */
+/** Whether a node's connections are ready. */
 export function isNodeReady({ reads, changes }: StoreNode): boolean {
   return reads.isReady() && changes.isReady();
 }
 
-/** Redis that is one node, at any time. */
+/** Redis with one master: a single node, or one behind Sentinels. */
 export class SingleNode implements StoreNodes {
   readonly #node: StoreNode;
   readonly #onClose: () => void;

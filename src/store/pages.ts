@@ -1,7 +1,7 @@
 import type { PageRequest } from "../domain/store.ts";
 import type { StoreClient } from "./client.ts";
 
-/** How many records are read at once, so that a long page leaves Redis to others in between. */
+/** How many records are read at once, so that a long page does not keep Redis from its other callers. */
 const BATCH = 100;
 
 /** The members of a sorted set, all scores 0, that a page begins with, and where the next page begins. */

@@ -19,7 +19,7 @@ export function rateCounter(client: StoreClient | undefined, { kind, limit }: Ra
   const memory = new RateLimiterMemory(options);
   const limiter = client ? inRedis(client, options, memory) : memory;
   return {
-    // It counts, and leaves it to the caller what follows: `consume` would reject beyond the limit.
+    // `penalty` counts only; `consume` would reject beyond the limit.
     add: async (key, amount): Promise<Count> => {
       const { consumedPoints, msBeforeNext } = await limiter.penalty(key, amount);
       return { total: consumedPoints, resetMs: msBeforeNext };
@@ -28,14 +28,14 @@ export function rateCounter(client: StoreClient | undefined, { kind, limit }: Ra
   };
 }
 
-/** Counts in Redis, and in memory when that fails, where the count goes on from what Redis told last. */
+/** Counts in Redis and, when that fails, in memory, going on from what Redis answered last. */
 function inRedis(client: StoreClient, options: IRateLimiterOptions, memory: RateLimiterMemory): RateLimiterRedis {
   // What rate-limiter-flexible needs of ioredis: its script as a command, whose arguments are in a list.
   const storeClient = {
     rlflxIncr: async ([redisKey = "", ...args]: string[]): Promise<[number, number]> => {
       const answer = await client.run("count", redisKey, (redis) => redis.ugCount(redisKey, ...args));
       const [total, resetMs] = [Number(answer[0]), Number(answer[1])];
-      // For the memory 0 seconds are no end.
+      // For RateLimiterMemory, 0 seconds mean without an end.
       void memory.set(limiter.parseKey(redisKey), total, Math.max(1, resetMs) / 1000);
       return [total, resetMs];
     },

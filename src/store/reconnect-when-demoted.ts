@@ -3,16 +3,15 @@ import type { Redis } from "ioredis";
 /** The longest pause between two attempts, in milliseconds. */
 const LONGEST_MS = 2000;
 
-/** When the last refusal is so long ago, in milliseconds, the next is the first of another demotion. */
+/** A refusal that comes this long after the last one, in milliseconds, is the first of another demotion. */
 const OVER_MS = 10_000;
 
 /**
- * Connects anew when Redis refuses a change because it is a replica: it was
- * demoted, and the name or address may lead to the new primary by now. The
- * first time at once, then with pauses that double, because reads are answered
- * meanwhile and each attempt interrupts them.
+ * Connects anew when Redis refuses a change because it is a replica: it was demoted, and the name or address may lead
+ * to the new primary by now. The first time at once, then with pauses that double, because reads are answered meanwhile
+ * and each attempt interrupts them.
  *
- * @returns to be told of every error that Redis answers with
+ * @returns to be called with every error that Redis answers
  */
 export function reconnectWhenDemoted(redis: () => Redis): (error: Error) => void {
   let pauseMs = 0;

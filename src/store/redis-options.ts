@@ -26,10 +26,10 @@ export function redisOptions(place: RedisPlace, onRedisError: (error: Error) => 
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: 500,
-    // A node that hangs does not answer to the end of a connection.
+    // A node that hangs does not confirm the end of a connection.
     disconnectTimeout: 100,
     retryStrategy: (attempt) => Math.min(50 * attempt, 500),
-    // How often a Redis that loads its data is asked whether it has; its own guess is whole seconds.
+    // How soon to ask again while Redis loads its data; its own estimate is in whole seconds.
     maxLoadingRetryTime: 100,
     reconnectOnError: (error) => {
       onRedisError(error);

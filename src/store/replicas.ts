@@ -35,9 +35,9 @@ export class Replicas {
   }
 
   /**
-   * Resolves when the replicas have what was changed, and answered, before.
+   * Resolves when enough replicas have all changes that Redis answered before this call.
    *
-   * @param leftMs how long whoever asks can wait, in milliseconds
+   * @param leftMs how long the caller can wait, in milliseconds
    * @throws TooFewReplicas when they have not by then, or it cannot be known
    */
   confirm(leftMs: number): Promise<void> {
@@ -54,7 +54,7 @@ export class Replicas {
       const served = this.#waiting;
       this.#waiting = [];
       const longest = Math.max(...served.map(({ leftMs }) => leftMs));
-      // For Redis 0 would be without end.
+      // WAIT takes 0 for no limit.
       const timeoutMs = Math.max(Math.ceil(Math.min(longest, this.#longestMs)), 1);
       let failure: TooFewReplicas | undefined;
       try {
@@ -65,7 +65,7 @@ export class Replicas {
         failure = new TooFewReplicas(cause);
       }
       for (const { losses, resolve, reject } of served) {
-        // Another connection may lead to another Redis, whose replicas have what it has.
+        // A new connection may lead to another Redis, whose replicas tell nothing of this change.
         const lost =
           losses === this.#connection.losses() ? undefined : new TooFewReplicas(new Error("connection lost"));
         const reason = failure ?? lost;

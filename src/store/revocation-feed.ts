@@ -13,10 +13,10 @@ const RETRY_MS = 100;
 /** The same when Redis refuses it, which takes an operator to change. */
 const REFUSED_MS = 10_000;
 
-/** How often the connection is tried, and its node compared with those that there are, in milliseconds. */
+/** How often the connection is checked, and whether its node still has keys, in milliseconds. */
 const CHECK_MS = 5000;
 
-/** How long Redis may be silent when the connection is tried, in milliseconds. */
+/** How long Redis may take to answer that check, in milliseconds. */
 const SILENCE_MS = 1000;
 
 /** What a feed tells, and whom. */
@@ -69,7 +69,7 @@ export class RevocationFeed {
       reconnectOnError: null,
     });
     dropWhenSilent(redis, SILENCE_MS);
-    // What is wrong with Redis is told by the connections that make changes.
+    // The other connections report what is wrong with Redis.
     redis.on("error", () => {});
     redis.on("message", (_channel, digest) => listener.revoked(digest));
     const end = () => redis.disconnect();
@@ -100,7 +100,7 @@ export class RevocationFeed {
       // After a failover a name may lead to another Redis than it did.
       const isMoved = node.reads.losses() !== losses || !this.#client.nodes.masters().includes(node);
       if (isMoved || over.signal.aborted) return;
-      // Changes nothing, and is answered while the connection lasts.
+      // The check: subscribing again changes nothing, and has to be answered.
       await redis.subscribe(REVOKED_CHANNEL);
     }
   }

@@ -33,14 +33,14 @@ export interface Rotated {
 /** How a group is given a new token. */
 interface Replacement {
   readonly partition: number;
-  /** Undefined: the partition's index of tokens says it. */
+  /** Undefined: the partition's index of tokens tells it. */
   readonly providedId: string | undefined;
   /** The digest that its token must have; empty: any. */
   readonly oldDigest: string;
   readonly graceMs: number;
   /** Empty: there is none. */
   readonly requestId: string;
-  /** What a retry must ask for again. */
+  /** What a retry must repeat. */
   readonly parameters: readonly unknown[];
 }
 
@@ -86,7 +86,7 @@ export class Rotations {
   async #replace(environment: Environment, what: Replacement, by: ChangeBy): Promise<Rotated | undefined> {
     const { client, cipher, audit, foreignTokens } = this.#parts;
     const { partition, providedId, graceMs } = what;
-    // Callers choose it, and what looks like a key name may be a secret.
+    // Callers choose the id. It may be a secret, which must not become part of a key.
     const requestId = what.requestId === "" ? "" : digest(what.requestId);
     const fingerprint = requestId === "" ? "" : digest(JSON.stringify(what.parameters));
     if (requestId !== "") await this.#claim(environment, requestId, fingerprint);

@@ -11,11 +11,11 @@ local now = (time[1] + 0.0) * 1000.0 + math.floor(time[2] / 1000)
 local stamp = string.format('%.0f', now)
 `;
 
-/** Begins every change: it is not made when it is too late for it. */
+/** Begins every change: answers `late` and changes nothing when the deadline has passed. */
 export const CHANGE = `${CLOCK}if now > tonumber(ARGV[1]) then return {'late', stamp} end
 `;
 
-/** Lua 5.1 and 5.3 name it differently. */
+/** Lua 5.1 and 5.3 have different names for it. */
 export const UNPACK = "local spread = table.unpack or unpack\n";
 
 /**
@@ -76,7 +76,7 @@ end
 /** How many characters of a token's digest the index holds: enough to tell a partition's tokens apart. */
 const INDEXED_CHARACTERS = 14;
 
-/** Where a token stands in the index, by its digest. */
+/** The field of a token in the index, from its digest. */
 export const INDEXED = `local function indexed(digest) return string.sub(digest, 1, ${INDEXED_CHARACTERS}) end
 `;
 

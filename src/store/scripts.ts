@@ -7,22 +7,18 @@ import { KEY } from "./keys.ts";
 import { AUDIT, CHANGE, CHANGED, CLOCK, DROP, GRACE, INDEXED, UNPACK } from "./script-parts.ts";
 
 /*
- * Every script takes one key, by which Redis Cluster finds the shard; the other
- * keys it touches share its hash tag. They use plain hash and string commands,
- * take and return flat arrays of strings and report outcomes as the first
+ * Every script takes one key, by which Redis Cluster finds the shard; the other keys it touches share its hash tag.
+ * They use plain hash and string commands, take and return flat arrays of strings and report outcomes as the first
  * element, because the embedded store's Lua knows no more.
  *
- * Every change takes as its first argument when it is too late for it, in
- * milliseconds since 1970 by Redis' clock, and changes nothing after that: it
- * may have waited in a socket, or in a Redis that was stopped, until long after
- * its caller was told that it failed. It answers `late` then. Whatever it
- * answers, the second element is Redis' clock.
+ * Every change takes its deadline as the first argument, in milliseconds since 1970 by Redis' clock. It may have waited
+ * in a socket, or in a Redis that was stopped, until long after its caller was told that it failed. So after the
+ * deadline it changes nothing, and answers `late`. The second element of every answer is Redis' clock.
  *
- * Before anything is written a script has read what could be of another type,
- * and every key but its first that it may write to and that may be missing:
- * while a slot is on its way to another node of a Cluster, Redis refuses to
- * look for a key that is missing. Its first write is one that Redis refuses
- * when its memory is full. So what fails, fails before it has changed anything.
+ * Before anything is written a script has read what could be of another type, and every key but its first that it may
+ * write to and that may be missing: while a slot is on its way to another node of a Cluster, Redis refuses to look for
+ * a key that is missing. Its first write is one that Redis refuses when its memory is full. So what fails, fails before
+ * it has changed anything.
  */
 
 /**
@@ -32,8 +28,8 @@ import { AUDIT, CHANGE, CHANGED, CLOCK, DROP, GRACE, INDEXED, UNPACK } from "./s
  *  3 id of the group
  *  4 digest of the token
  *  5 the partition's first team id
- *  6 from one of its team ids to the next
- *  7 how many it has
+ *  6 the step from one of its team ids to the next
+ *  7 how many team ids it has
  *  8 names of the fields that are given, for the audit
  *  9 and further: other fields and values of the record; then those of AUDIT
  * Answers `created` and the team id; `found` and the record that is there; or `full`.
@@ -277,5 +273,5 @@ export const SCRIPTS = {
   ...API_TOKEN_SCRIPTS,
 } as const;
 
-/** What of these answers says that a change was made, now or, for `replayed`, before. */
+/** The outcomes of changes that are made: by this call or, for `replayed`, by an earlier one. */
 export const MADE: ReadonlySet<string | undefined> = new Set(["created", "done", "made", "replayed"]);

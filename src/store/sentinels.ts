@@ -44,7 +44,7 @@ export class Sentinels {
     this.#subscribers = target.hosts.map((host) => this.#subscribe(host));
   }
 
-  /** What ioredis makes connections with. */
+  /** The connector for ioredis, which connects to the current master. */
   connector(login: RedisLogin): Connector {
     const find = () => this.#master();
     const streams = this.#streams;
@@ -69,7 +69,7 @@ export class Sentinels {
         return stream;
       }
 
-      /** Whether the node is what it was taken for; a user who may not ask must believe it. */
+      /** Whether the node is a master. A user who may not ask for its role has to believe it. */
       override check({ role }: { role?: string }): boolean {
         return role === undefined || role === "master";
       }
@@ -154,7 +154,7 @@ export class Sentinels {
     });
     redis.on("ready", () => {
       isAway = false;
-      // What it said while nobody listened.
+      // Catches up on what this Sentinel announced before the subscription.
       redis.subscribe(SWITCH).then(
         () =>
           this.#ask(host).then(
@@ -172,7 +172,10 @@ export class Sentinels {
     return redis;
   }
 
-  /** A Sentinel alone may be behind the others: only what leads nowhere else is believed without them. */
+  /**
+   * Checks the connections against what one Sentinel says. When they lead elsewhere, all Sentinels are asked, because a
+   * single one may be out of date.
+   */
   #knownFrom(master: HostPort): void {
     const isElsewhere = [...this.#streams.values()].some((other) => nameOf(other) !== nameOf(master));
     if (!isElsewhere) return;

@@ -1,4 +1,4 @@
-/** How many times in the timeout it is looked for calls that took too long; at most every 5 ms, at least every 50. */
+/** How many times within the timeout to look for calls that took too long; at most every 5 ms, at least every 50 ms. */
 const LOOKS = 20;
 
 /** A call that may take no longer than the timeout. */
@@ -15,11 +15,10 @@ export abstract class TimedCall {
 }
 
 /**
- * Ends calls that take too long. All have the same time, so that they end in the
- * order of their beginning: a list and one timer serve them all.
+ * Ends calls that take too long. All have the same time, so that they end in the order of their beginning: a list and
+ * one timer serve them all.
  *
- * The clock stands still while the process is too busy to hear of answers: what
- * waits for this process is not the fault of whom it calls.
+ * The clock stands still while the process is too busy to read answers: that delay is not Redis' fault.
  */
 export class Timeouts {
   readonly #timeoutMs: number;
@@ -28,7 +27,7 @@ export class Timeouts {
   #first: TimedCall | undefined;
   #last: TimedCall | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** `performance.now()` at which what comes next, the timer or what follows it, should run. */
+  /** When the next step, the timer or the look that follows it, should run, by `performance.now()`. */
   #due = 0;
   /** For how long the process has been too busy, in milliseconds. */
   #busyMs = 0;
@@ -48,7 +47,7 @@ export class Timeouts {
     if (this.#timer === undefined) this.#wait(now);
   }
 
-  /** To be called once for each that was added, unless it expired. */
+  /** Removes a call that was added; to be called once, unless the call expired. */
   remove(call: TimedCall): void {
     if (call.previous) call.previous.next = call.next;
     else this.#first = call.next;
@@ -58,7 +57,10 @@ export class Timeouts {
     call.next = undefined;
   }
 
-  /** How long a call that was added may still take, in milliseconds; it may be told later, not earlier. */
+  /**
+   * How long a call that was added may still take, in milliseconds. It may get longer while the process is busy, never
+   * shorter.
+   */
   left(call: TimedCall): number {
     return call.end - (performance.now() - this.#busyMs);
   }
@@ -71,7 +73,7 @@ export class Timeouts {
   readonly #fire = (): void => {
     this.#passBusyTime();
     this.#due = performance.now();
-    // Behind the reads of this turn: what has come is not late.
+    // After the reads of this turn: an answer that has arrived is not late.
     setImmediate(this.#look);
   };
 
@@ -87,7 +89,7 @@ export class Timeouts {
     else this.#timer = undefined;
   };
 
-  /** A little late says nothing. */
+  /** Stops the clock for as long as a step came late. A small delay is normal, and does not count. */
   #passBusyTime(): void {
     const late = performance.now() - this.#due;
     if (late > this.#lookMs) this.#busyMs += late;

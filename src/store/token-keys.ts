@@ -4,17 +4,16 @@ import { TOKEN_KEYS_KEY } from "./keys.ts";
 import { StoreMisconfigured } from "./misconfigured.ts";
 import { recordFromAnswer } from "./record.ts";
 
-/** What shows which key one is, and is of no use otherwise. */
+/** Identifies a key, and reveals nothing of it. */
 export function checkValue(secret: Uint8Array): string {
   return deriveKey(secret, "token-key-check").toString("base64url");
 }
 
 /**
- * Holds the ring of keys against those that tokens in Redis were encrypted
- * under, and notes the key that is about to encrypt.
+ * Compares the ring of keys with those that tokens in Redis were encrypted under, and records the key that will
+ * encrypt.
  *
- * Redis has a check value for each of those keys. A ring fits when it has one
- * of them, or when there is none yet.
+ * Redis has a check value for each of those keys. A ring fits when it has one of them, or when there is none yet.
  *
  * @returns the ids of those that the ring lacks, under which tokens may still be encrypted
  * @throws StoreMisconfigured when the ring does not fit, or a key of it is not the one of that id; StoreUnavailable;
