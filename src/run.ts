@@ -191,7 +191,7 @@ function generateDevelopmentTokens(): ApiTokenSetting[] {
   }));
 }
 
-/** Opens what authenticates issued API tokens, and hears of revocations by other workers. */
+/** Opens the authentication of issued API tokens, and the subscription to revocations by other workers. */
 function openIssuedTokens(
   { redisUrl, apiTokenCacheMs }: Config,
   parts: { client: StoreClient; audit: Audit; lifecycle: Lifecycle; logger: Logger },
@@ -218,7 +218,7 @@ function openIssuedTokens(
   return { apiTokenStore, issued };
 }
 
-/** The API tokens of the settings. They are named by their places in them, which tell nothing of the tokens. */
+/** The API tokens of the settings. Each is named by its place in `API_TOKENS`, which reveals nothing of the token. */
 function staticTokens(
   adminToken: string | undefined,
   apiTokens: readonly ApiTokenSetting[],

@@ -12,7 +12,8 @@ export function explainStartFailure(error: unknown): string {
     return `cannot use Redis: ${(error.cause as Error)?.message}; check REDIS_URL and that Redis runs`;
   if (error instanceof TooFewReplicas)
     return "cannot use Redis: too few replicas confirm changes; check MIN_REPLICAS_ACK and the replicas of REDIS_URL";
-  if (error instanceof RecordUnreadable) return `cannot use Redis: ${(error.cause as Error)?.message}`;
+  if (error instanceof RecordUnreadable)
+    return `cannot use Redis: ${(error.cause as Error)?.message}; check that REDIS_URL names the Redis of this service, and what else writes to it`;
   const { syscall } = error as { syscall?: unknown };
   if (syscall === "listen" || syscall === "bind" || syscall === "getaddrinfo")
     return `cannot listen: ${(error as Error).message}; check HOST, PORT and METRICS_PORT`;

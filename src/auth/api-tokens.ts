@@ -27,7 +27,7 @@ export class ApiTokens implements Authenticator {
     const digest = apiTokenDigest(token);
     const known = this.#static.get(digest) ?? this.#issued.cached(digest);
     if (known !== undefined) return known;
-    // What cannot be an issued token costs the store nothing.
+    // Only a well-formed token can be an issued one, so any other text costs the store nothing.
     return isIntactApiToken(token) ? this.#issued.look(digest, mayLookUp) : undefined;
   }
 }

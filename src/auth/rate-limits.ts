@@ -6,11 +6,11 @@ const MAX_KEYS = 10_000;
 /** What this process knows of a key. */
 interface Usage {
   readonly key: string;
-  /** What all workers have counted, as it was last told. */
+  /** What all workers have counted, by the last answer of the counter. */
   counted: number;
-  /** What is being counted: at most one count of a key is under way. */
+  /** What the counter has not answered yet: at most one count of a key is in flight. */
   sent: number;
-  /** What is counted next. */
+  /** What the next count will add. */
   waiting: number;
   /** When the window ends, by `performance.now()`. */
   resetAt: number;
@@ -27,9 +27,9 @@ export interface RateLimitsOptions {
 }
 
 /**
- * Limits what is done under keys. Nobody waits for Redis: what is done is counted there at once, beside the call, and
- * decided by what this process knows. So a worker lets no more through than the limit, and several together a little
- * more: what they did while their counts were under way.
+ * Limits how often something is done under a key. No call waits for Redis: it is decided by what this process knows,
+ * and counted in Redis at the same time. One worker never exceeds the limit. Several together exceed it by what they do
+ * while their counts are in flight.
  */
 export class RateLimits {
   readonly limit: RateLimit;
@@ -106,7 +106,7 @@ export class RateLimits {
       usage.counted = total;
       usage.resetAt = performance.now() + resetMs;
       usage.sent = 0;
-      // It made room for another meanwhile.
+      // The key has made room for another one meanwhile.
       if (!this.#usages.has(usage.key)) this.#counter.forget(usage.key);
       if (usage.waiting > 0) this.#send(usage);
     });

@@ -30,7 +30,7 @@ export class TokenUses {
     this.#timer.unref();
   }
 
-  /** Writes what waits. When that fails, the rest is lost: a later use is noted again. */
+  /** Writes what waits. When that fails, the rest is dropped: a later use will be noted. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;

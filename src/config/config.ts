@@ -33,9 +33,9 @@ export interface Config {
   readonly workers: number;
   /** Undefined: use the embedded store. */
   readonly redisUrl: string | undefined;
-  /** The authorities in PEM that Redis' certificates must be of; undefined: those that the runtime trusts. */
+  /** The CAs of Redis' certificates, in PEM; undefined: those that the runtime trusts. */
   readonly redisCa: string | undefined;
-  /** Undefined: the Sentinels want none. */
+  /** Undefined: the Sentinels have none. */
   readonly redisSentinelPassword: string | undefined;
   readonly tokenKeys: readonly TokenKeySetting[];
   readonly apiTokens: readonly ApiTokenSetting[];
@@ -141,7 +141,7 @@ export function loadConfig(environ: Environ): Readonly<Config> {
   const minReplicasAck = read("MIN_REPLICAS_ACK", (text) => parse.integer(text, { min: 0, max: 100 }), 0);
   const redisSentinelPassword = read("REDIS_SENTINEL_PASSWORD", parse.password, undefined);
   const redisCa = readRedisCa(given, faults);
-  // What goes with a URL that is at fault itself cannot be told.
+  // When the URL itself is at fault, the settings that go with it cannot be checked.
   const isUrlKnown = redisUrl !== undefined || given("REDIS_URL") === "";
   if (isUrlKnown && redisCa !== undefined && !/^rediss/i.test(given("REDIS_URL"))) {
     faults.push("REDIS_CA_FILE needs a REDIS_URL with TLS: rediss://, rediss-sentinel:// or rediss-cluster://");

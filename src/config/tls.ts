@@ -36,7 +36,7 @@ export function readTls(given: (name: Setting) => string, faults: string[]): Tls
 }
 
 /**
- * Reads the authorities that `REDIS_CA_FILE` names.
+ * Reads the CAs that `REDIS_CA_FILE` names.
  *
  * @returns undefined when it is not set, and when something is wrong
  */

@@ -64,5 +64,5 @@ export interface AuditFilter {
  */
 export const MAX_EVENTS = 1_000_000;
 
-/** How many of them each partition keeps at the least, so that many partitions do not leave each with nothing. */
+/** The minimum that each partition keeps, however many partitions share `MAX_EVENTS`. */
 export const MIN_PARTITION_EVENTS = 1000;

@@ -3,7 +3,9 @@ import ipaddr from "ipaddr.js";
 /** An IP address or network as `parseNetwork` gives it. */
 export type Network = [ipaddr.IPv4 | ipaddr.IPv6, number];
 
-/** IPv6 addresses of one host differ in their last 64 bits as it likes (RFC 4291, 2.5.1). */
+/**
+ * The first hextets of an IPv6 address are its network. A host may choose the last 64 bits freely (RFC 4291, 2.5.1).
+ */
 const IPV6_PREFIX_HEXTETS = 4;
 
 /** An address of `X-Forwarded-For` with a port behind it, which some proxies write. */
@@ -35,7 +37,7 @@ export interface Origin {
   readonly forwardedFor: string | null;
 }
 
-/** Which clients failures are counted together for: one IPv4 address, or an IPv6 network of 64 bits. */
+/** The key that failures of a client are counted under: its IPv4 address, or its IPv6 network of 64 bits. */
 export function clientKey(origin: Origin, proxies: readonly Network[]): string {
   const address = clientOf(origin, proxies);
   return address ? keyOf(address) : "unknown";
@@ -47,8 +49,8 @@ export function clientAddress(origin: Origin, proxies: readonly Network[]): stri
 }
 
 /**
- * Behind trusted proxies a client's address is the rightmost of `X-Forwarded-For` that is none of theirs: what stands
- * further left is what the client itself claims.
+ * Behind trusted proxies, the client's address is the rightmost one in `X-Forwarded-For` that is not a trusted proxy's.
+ * Whatever is further left is a claim of the client itself.
  */
 function clientOf({ peer, forwardedFor }: Origin, proxies: readonly Network[]) {
   let address = parseAddress(peer);
@@ -58,7 +60,7 @@ function clientOf({ peer, forwardedFor }: Origin, proxies: readonly Network[]) {
     const comma = forwardedFor?.lastIndexOf(",", end - 1) ?? -1;
     const text = forwardedFor?.slice(comma + 1, end).trim() ?? "";
     const next = parseAddress(text);
-    // The proxy that wrote this is the last that is known.
+    // This is no address, so the proxy that wrote it is the last one that is known.
     if (!next) break;
     address = next;
     end = comma;

@@ -104,7 +104,7 @@ export class EnvironmentExists extends DomainError {
   override readonly name = "EnvironmentExists";
   readonly reason = "ENVIRONMENT_EXISTS";
   constructor() {
-    super("there is an environment of this name and tag already");
+    super("there is an environment of this name and tag already; use it, or choose another name or tag");
   }
 }
 

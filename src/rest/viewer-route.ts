@@ -39,7 +39,7 @@ export function viewerEndpoint(): Endpoint {
   };
 }
 
-/** Takes the token alone: fields that RFC 7662 knows beside it, such as `token_type_hint`, change nothing. */
+/** Reads the token alone. Other fields of RFC 7662, such as `token_type_hint`, are ignored. */
 function requestOf({ token }: JsonObject): MessageShape<typeof resolveViewer.input> {
   try {
     return fromJson(resolveViewer.input, token === undefined || token === null ? {} : { token });

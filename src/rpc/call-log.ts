@@ -38,9 +38,7 @@ interface NamesGroup {
   readonly userGroup?: { readonly providedId?: unknown };
 }
 
-/**
- * Which group a call is about. Only callers that were let in are told apart by it: what a stranger claims is not logged.
- */
+/** Which group a call is about. Only for authorized callers: what a stranger claims is not logged. */
 export function groupFields(
   values: ContextValues | undefined,
   { input, output }: CallMessages,
@@ -50,6 +48,6 @@ export function groupFields(
   const told = output as NamesGroup | undefined;
   const byId = asked?.group?.case === "userGroupId" ? asked.group.value : undefined;
   const id = asked?.userGroupId ?? byId ?? told?.userGroup?.providedId ?? told?.providedId;
-  // A longer id was refused, and is not worth a line of the log.
+  // A longer id was refused, and would only make the log longer.
   return typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH ? { user_group_id: id } : {};
 }

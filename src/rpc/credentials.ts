@@ -58,7 +58,7 @@ const UNKNOWN: Fault = {
   message: "the API token is unknown, revoked or expired; check that it was copied whole",
 };
 
-/** A text of the caller's without tokens of this service and without the API token in the headers, whatever its form. */
+/** Redacts tokens of this service, and the API token of the headers in any form, from a text that a caller sent. */
 export function withoutTokens(text: string, header: Headers): string {
   const redacted = text.replace(TOKEN_IN_TEXT, REDACTED);
   for (const name of CREDENTIAL_HEADERS) {
@@ -76,7 +76,7 @@ function presentedToken(header: Headers): string | Fault {
   return MISSING;
 }
 
-/** What is known of where a caller is. */
+/** Where a call comes from, as far as it is known. */
 export function originOf({ header, peerAddress }: Caller): Origin {
   return { peer: peerAddress?.() ?? "", forwardedFor: header.get("x-forwarded-for") };
 }

@@ -157,7 +157,7 @@ function observeEnd(observers: Observers, call: ObservedCall, error: ConnectErro
   const seconds = (performance.now() - call.started) / 1000;
   call.series.end(error ? (Code[error.code] ?? "Unknown") : CODE_OK, seconds);
   const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !call.isRefused;
-  // Most calls are not logged, so nothing is put together before it is known that they are.
+  // Most calls are not logged, so their fields are put together only when they are.
   if (isFault || observers.logger.isLevelEnabled("debug"))
     log(observers.logger, call, { error, isFault, output, seconds });
 }
@@ -185,7 +185,7 @@ function log(logger: Logger, call: ObservedCall, { error, isFault, output, secon
     ...(error && errorFields(error.cause ?? error)),
   };
   if (!isFault) logger.debug(fields, error ? "call refused" : "call");
-  // What Redis or its replicas cannot do now passes by itself, mostly; all else needs somebody to look at it.
+  // An outage of Redis or its replicas mostly passes by itself; any other fault needs somebody to look at it.
   else if (error?.code === Code.Unavailable) logger.warn(fields, "call failed");
   else logger.error(fields, "call failed");
 }

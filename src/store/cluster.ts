@@ -1,4 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
+import { MAX_CALLS } from "../limits.ts";
 import { within } from "../within.ts";
 import { isRefusal } from "./answers.ts";
 import { Topology, type TopologyOptions } from "./cluster-topology.ts";
@@ -19,10 +20,10 @@ const PAUSE_MS = 25;
 const CONNECT_MS = 500;
 
 /**
- * How many commands may wait for one node: half of the calls that a worker takes (`MAX_CALLS`), so that a slow node
- * leaves room for the others.
+ * How many commands may wait for one node: half of the calls that a worker takes, so that a slow node leaves room for
+ * the others.
  */
-const MAX_OF_NODE = 2048;
+const MAX_OF_NODE = MAX_CALLS / 2;
 
 /** The same for a node that has been silent for a while. */
 const MAX_OF_SILENT_NODE = 256;

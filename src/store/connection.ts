@@ -43,7 +43,10 @@ export interface ConnectionOptions {
 /** How long after ioredis has given up it is told to connect again, in milliseconds. */
 const GIVEN_UP_MS = 100;
 
-/** Connects to Redis; `opened` resolves when it is ready, and rejects when it cannot become so as it is set up. */
+/**
+ * Connects to Redis. `opened` resolves when the connection is ready; it rejects with StoreMisconfigured when the
+ * settings prevent that.
+ */
 export function connect(place: RedisPlace, options: ConnectionOptions) {
   const onRedisError = reconnectWhenDemoted(() => redis);
   const redis = new Redis(redisOptions(place, onRedisError)) as ScriptedRedis;

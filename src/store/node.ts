@@ -20,7 +20,10 @@ export interface NodeOptions {
 /** The share of the timeout for which one WAIT may hold up the changes behind it. */
 const WAIT_SHARE = 0.8;
 
-/** Connects to a node; `opened` resolves when every connection is there, and rejects when it cannot become so as it is set up. */
+/**
+ * Connects to a node. `opened` resolves when every connection is ready; it rejects with StoreMisconfigured when the
+ * settings prevent that.
+ */
 export function openNode(name: string, place: RedisPlace, options: NodeOptions) {
   const { timeoutMs, minReplicas = 0 } = options;
   const open = () => connect(place, { ...options, silenceMs: Math.max(timeoutMs, 100) });

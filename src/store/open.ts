@@ -12,7 +12,7 @@ import { Sentinels } from "./sentinels.ts";
 export interface OpenOptions extends StoreClientOptions {
   /** How many replicas must confirm a change; default 0: none. */
   readonly minReplicas?: number;
-  /** The authorities in PEM that Redis' certificates must be of; default: those that the runtime trusts. */
+  /** The CAs of Redis' certificates, in PEM; default: those that the runtime trusts. */
   readonly ca?: string | undefined;
   /** The password of the Sentinels; default: none. */
   readonly sentinelPassword?: string | undefined;
@@ -27,7 +27,7 @@ export interface OpenOptions extends StoreClientOptions {
 /** What a shape of Redis is opened with. */
 interface Opening {
   readonly nodes: StoreNodes;
-  /** Resolves when every node is there, and rejects when it cannot become so as it is set up. */
+  /** Resolves when every node is connected; rejects with StoreMisconfigured when the settings prevent it. */
   readonly opened: Promise<unknown>;
 }
 

@@ -4,10 +4,10 @@ export interface HostPort {
   readonly port: number;
 }
 
-/** Who calls Redis, and how. */
+/** How to log in to Redis. */
 export interface RedisLogin {
   readonly tls: boolean;
-  /** The authorities in PEM that a node's certificate must be of; undefined: those that the runtime trusts. */
+  /** The CAs of the nodes' certificates, in PEM; undefined: those that the runtime trusts. */
   readonly ca: string | undefined;
   readonly db: number;
   /** Undefined: Redis' default user. */
@@ -37,7 +37,7 @@ const SHAPES = {
 } as const;
 
 /**
- * What a URL says of Redis. Nothing else is taken from it, so that no text of a URL can change how the client behaves.
+ * Reads a URL of Redis. Nothing beyond the target is taken from it, so that no URL can change how the client behaves.
  *
  * @returns the target, or what is wrong with the URL: for an operator, without anything that may be a secret
  */

@@ -19,7 +19,10 @@ export interface ExportParts {
   readonly audit: Pick<AuditStore, "record">;
 }
 
-/** ExportUserGroups: pages of whole groups. Tokens are shown to ADMIN_TOKEN alone, once the audit trail says so. */
+/**
+ * ExportUserGroups: pages of whole groups. Tokens are shown to ADMIN_TOKEN alone, and only once the audit trail has
+ * recorded it.
+ */
 export function exportUserGroups({ environments, userGroups, audit }: ExportParts) {
   return async (request: ExportUserGroupsRequest, context: HandlerContext) => {
     const { values } = context;

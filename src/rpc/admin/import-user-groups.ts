@@ -40,7 +40,10 @@ export function importUserGroups(environments: EnvironmentStore, groups: UserGro
   };
 }
 
-/** Which of two groups of one id, or with one token, is meant is not ours to guess. @throws ConnectError InvalidArgument */
+/**
+ * Refuses two groups with one id or one token: which of them is meant cannot be guessed. @throws ConnectError
+ * InvalidArgument
+ */
 function requireDifferent(groups: readonly ImportedMessage[]): void {
   const ids = new Set<string>();
   const tokens = new Set<string>();
@@ -66,7 +69,7 @@ function resultMessage(providedId: string, outcome: ImportOutcome): ImportResult
   };
 }
 
-/** As the call would fail, were the group the only one. */
+/** The failure of one group, as a call for that group alone would report it. */
 function failureMessage(failure: DomainError): ImportResult_Failure {
   const error = toCallError(failure);
   const [info] = error.findDetails(ErrorInfoSchema);

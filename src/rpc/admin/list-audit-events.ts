@@ -36,7 +36,7 @@ function filterOf(request: ListAuditEventsRequest): AuditFilter {
   };
 }
 
-/** Events have times of whole milliseconds: the first one that is not earlier. */
+/** Rounds a time up to whole milliseconds, as the times of events are. */
 function wholeMs(time: number | undefined): number | undefined {
   return time === undefined ? undefined : Math.ceil(time);
 }

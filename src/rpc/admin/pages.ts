@@ -5,10 +5,10 @@ import type { PageRequest } from "../../domain/store.ts";
 /** How many items a page has when the request does not say. */
 const DEFAULT_PAGE_SIZE = 100;
 
-/** The length of what a page token has of the scope of its list, in characters. */
+/** How many characters of the digest of its list's scope a page token has. */
 const SCOPE_LENGTH = 12;
 
-/** What sets a list apart from others with the same keys: its method, its environment, its filter. */
+/** What tells a list from others with the same keys: its method, its environment, its filter. */
 export type Scope = readonly string[];
 
 /**

@@ -8,7 +8,7 @@ const MAX_TIME = Date.UTC(10_000, 0) - 1;
 /**
  * Converts a time of a request to milliseconds since 1970, with its fraction; undefined when it is unset.
  *
- * @throws ConnectError InvalidArgument when it is out of range, as protobuf's binary format lets it be
+ * @throws ConnectError InvalidArgument when it is out of range, which protobuf's binary format does not prevent
  */
 export function timeOf(field: string, time: Timestamp | undefined): number | undefined {
   if (!time) return undefined;
