@@ -3,6 +3,7 @@ import type { Log } from "./observability/log.ts";
 
 /** What is announced once the service listens. */
 export interface Listening {
+  /** The URL of the service, such as `http://127.0.0.1:8080`. */
   readonly url: string;
   /** The URL of health and metrics; undefined when they have no port of their own. */
   readonly metricsUrl: string | undefined;

@@ -1,15 +1,6 @@
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
-import type { Authenticator } from "./auth/authenticator.ts";
 import { CREDENTIAL_HEADERS } from "./auth/credentials.ts";
-import type { Network } from "./domain/client-address.ts";
-import type {
-  ApiTokenStore,
-  AuditStore,
-  EnvironmentStore,
-  StoreProbe,
-  UserGroupAdminStore,
-  UserGroupStore,
-} from "./domain/store.ts";
+import type { Config } from "./config/config.ts";
 import { errorResponse } from "./http/error-response.ts";
 import { operations } from "./http/operations.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "./limits.ts";
@@ -21,8 +12,9 @@ import { VERBS } from "./rest/verbs.ts";
 import { viewerEndpoint } from "./rest/viewer-route.ts";
 import { authorization, authorizationInterceptor, isOpen, METHODS } from "./rpc/access.ts";
 import { contextOf } from "./rpc/context.ts";
+import type { Authentication } from "./rpc/credentials.ts";
 import { deadlineInterceptor } from "./rpc/deadline.ts";
-import { type CallerLimits, LIMIT_HEADERS } from "./rpc/limits.ts";
+import { LIMIT_HEADERS } from "./rpc/limits.ts";
 import {
   type Observers,
   observeInterceptor,
@@ -30,37 +22,20 @@ import {
   prepareSeries,
   REQUEST_ID_HEADER,
 } from "./rpc/observe.ts";
-import { routes } from "./rpc/routes.ts";
+import { type RouteParts, routes } from "./rpc/routes.ts";
 import { sharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
 import type { Endpoint, ServeOptions } from "./transport/index.ts";
 
 /** What the service depends on. */
-export interface AppParts {
-  readonly store: UserGroupStore;
-  readonly environments: EnvironmentStore;
-  readonly apiTokens: ApiTokenStore;
-  readonly userGroups: UserGroupAdminStore;
-  readonly audit: AuditStore;
-  readonly probe: StoreProbe;
-  readonly authenticator: Authenticator;
-  readonly limits: CallerLimits;
-  /** Whose `X-Forwarded-For` is believed. */
-  readonly trustedProxies: readonly Network[];
+export interface AppParts
+  extends RouteParts,
+    Authentication,
+    Pick<Config, "corsOrigins" | "maxConnections" | "metricsPort"> {
   readonly logger: Logger;
   readonly metrics: Metrics;
-  readonly corsOrigins: "*" | readonly string[];
-  /** How long a rotated token stays valid by default, in milliseconds. */
-  readonly rotationGraceMs: number;
   /** Aborts when the service begins to shut down; streams then end. */
   readonly shutdownSignal: AbortSignal;
-  readonly isClosing: () => boolean;
-  /** Whether server reflection is served. */
-  readonly reflection: boolean;
-  /** How many connections may be open at once. */
-  readonly maxConnections: number;
-  /** If set, health and metrics are served only on this port. */
-  readonly metricsPort: number | undefined;
 }
 
 /** What the transport serves, without a port. */

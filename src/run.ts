@@ -1,7 +1,7 @@
 import cluster from "node:cluster";
 import { randomBytes } from "node:crypto";
 import { setMaxListeners } from "node:events";
-import { announce } from "./announce.ts";
+import { announce, type Listening } from "./announce.ts";
 import { type App, createApp } from "./app.ts";
 import { ApiTokens, type StaticToken } from "./auth/api-tokens.ts";
 import { type BoundPrincipal, ROOT } from "./auth/authenticator.ts";
@@ -45,13 +45,7 @@ export interface OpenService {
 }
 
 /** A listening service. */
-export interface RunningService {
-  /** The URL of the service, such as `http://127.0.0.1:8080`. */
-  readonly url: string;
-  /** The URL of health and metrics; undefined when they have no port of their own. */
-  readonly metricsUrl: string | undefined;
-  /** The API tokens that were generated because none were set. */
-  readonly generatedTokens: readonly ApiTokenSetting[];
+export interface RunningService extends Omit<Listening, "workers"> {
   /** Stops accepting connections, finishes the calls in flight and closes everything within the shutdown timeout. */
   close(): Promise<void>;
 }

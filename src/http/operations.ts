@@ -1,4 +1,4 @@
-import type { StoreProbe } from "../domain/store.ts";
+import type { HealthParts } from "../rpc/health.ts";
 import {
   acceptsEncoding,
   type Endpoint,
@@ -9,10 +9,7 @@ import {
 } from "../transport/index.ts";
 
 /** What the endpoints for operators depend on. */
-export interface OperationsParts {
-  readonly probe: StoreProbe;
-  /** Whether the service is shutting down. */
-  readonly isClosing: () => boolean;
+export interface OperationsParts extends HealthParts {
   /**
    * The metrics in the format that an `Accept` header asks for; undefined when a worker's metrics could not be
    * collected.

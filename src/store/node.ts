@@ -1,20 +1,14 @@
-import { connect } from "./connection.ts";
+import { type ConnectionOptions, connect } from "./connection.ts";
 import type { StoreNode } from "./nodes.ts";
 import type { RedisPlace } from "./redis-options.ts";
 import { Replicas } from "./replicas.ts";
 
 /** How the connections to a node behave, and who is told of them. */
-export interface NodeOptions {
+export interface NodeOptions extends Omit<ConnectionOptions, "silenceMs"> {
   /** How long a call may take, in milliseconds. */
   readonly timeoutMs: number;
   /** How many replicas must confirm a change; 0 for none. */
   readonly minReplicas?: number;
-  /** Told of connection errors, at most once per attempt. */
-  readonly onError: (error: Error) => void;
-  /** Told whenever a connection is ready. */
-  readonly onReady: () => void;
-  /** Told whenever a connection is lost. */
-  readonly onClose?: () => void;
 }
 
 /** The share of the timeout for which one WAIT may hold up the changes behind it. */

@@ -2,6 +2,7 @@ import { StoreUnavailable } from "../domain/errors.ts";
 import { within } from "../within.ts";
 import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { ClusterNodes } from "./cluster.ts";
+import type { ConnectionOptions } from "./connection.ts";
 import { StoreMisconfigured } from "./misconfigured.ts";
 import { openNode } from "./node.ts";
 import { SingleNode, type StoreNodes } from "./nodes.ts";
@@ -9,17 +10,13 @@ import { nameOf, type RedisTarget, readRedisUrl } from "./redis-url.ts";
 import { Sentinels } from "./sentinels.ts";
 
 /** How to connect to Redis. */
-export interface OpenOptions extends StoreClientOptions {
+export interface OpenOptions extends StoreClientOptions, Partial<Pick<ConnectionOptions, "onError" | "onReady">> {
   /** How many replicas must confirm a change; default 0: none. */
   readonly minReplicas?: number;
   /** The CAs of Redis' certificates, in PEM; default: those that the runtime trusts. */
   readonly ca?: string | undefined;
   /** The password of the Sentinels; default: none. */
   readonly sentinelPassword?: string | undefined;
-  /** Told of connection errors, at most once per attempt. */
-  readonly onError?: (error: Error) => void;
-  /** Told whenever a connection is ready. */
-  readonly onReady?: () => void;
   /** How long to try to connect, in milliseconds; default 10,000. */
   readonly connectMs?: number;
 }
