@@ -86,7 +86,8 @@ describe("the table of errors", () => {
     (reason, name, status) => {
       const code = codeFromString(name);
       expect(code).toBeDefined();
-      const error = callError(code as Code, "text", { reason });
+      const cause = reason === "ETAG_MISMATCH" ? new domainErrors.EtagMismatch() : undefined;
+      const error = callError(code as Code, "text", { reason, cause });
       const [httpStatus, ofMismatch] = [...status.matchAll(/\d{3}/g)].map(Number);
       const expected = STATUS_OF_REASON.get(reason) ?? httpStatusOf(error);
       expect(httpStatus).toBe(expected);

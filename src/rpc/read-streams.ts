@@ -1,21 +1,7 @@
 import { Code, ConnectError, type StreamRequest } from "@connectrpc/connect";
+import { CONNECTION_LOST } from "../observability/connection-lost.ts";
 import { streamRefusal } from "../transport/index.ts";
 import { refusedError } from "./refusals.ts";
-
-/**
- * Error codes of the runtimes for a client that disconnected in the middle of a stream. Such an error may come before
- * the signal aborts.
- */
-const CONNECTION_LOST: ReadonlySet<unknown> = new Set([
-  "ABORT_ERR",
-  "ECONNRESET",
-  "EPIPE",
-  "ERR_HTTP2_INVALID_STREAM",
-  "ERR_HTTP2_STREAM_CANCEL",
-  "ERR_HTTP2_STREAM_ERROR",
-  "ERR_STREAM_DESTROYED",
-  "ERR_STREAM_PREMATURE_CLOSE",
-]);
 
 /**
  * Why a stream was aborted: its deadline passed, or the client disconnected. Returns undefined when it was not aborted.
