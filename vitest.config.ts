@@ -2,9 +2,9 @@ import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./test/support/longest-first.ts";
 
 const common = {
-  // Servers start and stop within tests; nothing waits this long but what hangs.
-  testTimeout: 60_000,
-  hookTimeout: 60_000,
+  // Nothing waits this long but what hangs, however busy the machine is; longer than `waitFor`, which says for what.
+  testTimeout: 180_000,
+  hookTimeout: 180_000,
   // Most tests wait for servers in processes of their own.
   maxWorkers: 4,
 };

@@ -60,7 +60,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
     // Otherwise the caller would keep the connection for another call, and lose that.
     expect(raw.received().toString("latin1").split("\r\n\r\n")[0]).toMatch(/^connection: close$/im);
     // Otherwise the next call on it would wait behind the rest of this one.
-    await waitFor("the connection is ended", () => raw.isClosed(), 10_000);
+    await waitFor("the connection is ended", () => raw.isClosed());
     raw.socket.destroy();
   });
 
