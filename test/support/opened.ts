@@ -92,7 +92,7 @@ export async function newProxy({ port }: Pick<TestRedis, "port">): Promise<Redis
 /** A connection to Redis as the service has it. Default: one that is patient. */
 export async function newStoreClient(
   { url }: Pick<TestRedis, "url">,
-  options: OpenOptions = { timeoutMs: 10_000 },
+  options: OpenOptions = { timeoutMs: 60_000 },
 ): Promise<StoreClient> {
   const client = await openRedis(url, options);
   closeLater(() => client.close());
