@@ -35,6 +35,20 @@ const LONGEST = [
   "open-redis",
   "matrix-groups",
   "workers",
+  "store-cluster",
+  "store-sentinel",
+  "differential-fuzz",
+  "outcome",
+  "admin-groups-races",
+  "admin-groups-scale",
+  "reset-requests",
+  "admin-groups-inputs",
+  "secrets",
+  "large-bodies",
+  "broken-requests",
+  "supervisor",
+  "metrics",
+  "unread-answers",
 ].map((name) => `test/${name}.test.ts`);
 
 /**
