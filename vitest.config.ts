@@ -1,15 +1,38 @@
 import { defineConfig } from "vitest/config";
+import { LongestFirst } from "./test/support/longest-first.ts";
+
+const common = {
+  // Nothing waits this long but what hangs, however busy the machine is; longer than `waitFor`, which says for what.
+  testTimeout: 180_000,
+  hookTimeout: 180_000,
+  // Most tests wait for servers in processes of their own.
+  maxWorkers: 4,
+};
 
 export default defineConfig({
   test: {
-    include: ["src/**/*.test.ts", "test/**/*.test.ts"],
-    // `npm run test:attacks` and `npm run test:faults` run those.
-    exclude: ["test/attacks/**", "test/faults/*.test.ts"],
+    ...common,
     globalSetup: "test/support/global-setup.ts",
-    // Servers start and stop within tests; nothing waits this long but what hangs.
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
-    // Most tests wait for servers in processes of their own.
-    maxWorkers: 3,
+    sequence: { sequencer: LongestFirst },
+    projects: [
+      {
+        test: {
+          ...common,
+          name: "service",
+          include: ["test/**/*.test.ts"],
+          // `npm run test:attacks` and `npm run test:faults` run those.
+          exclude: ["test/attacks/**", "test/faults/*.test.ts"],
+        },
+      },
+      {
+        test: {
+          ...common,
+          name: "units",
+          include: ["src/**/*.test.ts"],
+          // They leave nothing behind, so that a process runs several and loads what they share once.
+          isolate: false,
+        },
+      },
+    ],
   },
 });

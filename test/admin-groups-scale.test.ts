@@ -37,7 +37,7 @@ describeWithRedis("groups of another system", () => {
   describe("in the store", () => {
     const environment = newEnvironment();
     const clients = forSuite(
-      () => Promise.all([0, 1].map(() => openRedis(redis.url, { timeoutMs: 10_000 }))),
+      () => Promise.all([0, 1].map(() => openRedis(redis.url, { timeoutMs: 60_000 }))),
       (opened) => {
         for (const client of opened) client.close();
       },

@@ -14,20 +14,21 @@ import {
   openAdminTransport,
   presenting,
 } from "./support/admin.ts";
+import { clientsOn } from "./support/matrix.ts";
 import { forSuite, redisUrl, suiteServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES } from "./support/server.ts";
 
 const PLACES = RUNTIMES.flatMap((runtime) => [
-  { runtime, store: "embedded store", url: undefined, isThere: true },
-  { runtime, store: "real Redis", url: redisUrl, isThere: redisUrl !== undefined },
+  { runtime, store: "embedded store" as const, url: undefined, isThere: true },
+  { runtime, store: "real Redis" as const, url: redisUrl, isThere: redisUrl !== undefined },
 ]).filter(({ isThere }) => isThere);
 
 let lastId = 0;
 const newId = () => `admin group ${++lastId}/é{x}`;
 const newToken = () => `other-system.${crypto.randomUUID()}`;
 
-describe.each(PLACES)("the administration of user groups on $runtime, $store", ({ runtime, url }) => {
+describe.each(PLACES)("the administration of user groups on $runtime, $store", ({ runtime, store, url }) => {
   const server = suiteServer({ runtime, redisUrl: url, env: ADMIN_ENV });
   let adminToken = "";
 
@@ -35,7 +36,7 @@ describe.each(PLACES)("the administration of user groups on $runtime, $store", (
     adminToken = (await issueToken(server, "admin")).token;
   });
 
-  describe.each(ADMIN_CLIENTS)("over %s", (_name, options) => {
+  describe.each(clientsOn(store, ADMIN_CLIENTS, ([, { protocol }]) => protocol))("over %s", (_name, options) => {
     const opened = forSuite(
       () => openAdminTransport(server.url, options),
       ({ close }) => close(),

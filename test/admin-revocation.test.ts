@@ -4,7 +4,15 @@ import { apiTokenDigest } from "../src/domain/api-token.ts";
 import { newApiToken } from "../src/domain/token.ts";
 import { apiTokenKey, REVOKED_CHANNEL } from "../src/store/keys.ts";
 import { ADMIN_ENV, adminOf, customerOf, issueToken } from "./support/admin.ts";
-import { describeWithRedis, forSuite, newOperator, newRedis, newServer, suiteRedis } from "./support/opened.ts";
+import {
+  describeWithRedis,
+  forSuite,
+  newOperator,
+  newRedis,
+  newServer,
+  patient,
+  suiteRedis,
+} from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type ServerOptions, startServer, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
@@ -38,11 +46,8 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     (opened) => opened.disconnect(),
   );
   // Long enough that what ends a token here is never the end of the cache's bound.
-  const options = (): ServerOptions => ({
-    runtime,
-    redisUrl: redis.url,
-    env: { ...ADMIN_ENV, API_TOKEN_CACHE: "24h" },
-  });
+  const options = (): ServerOptions =>
+    patient({ runtime, redisUrl: redis.url, env: { ...ADMIN_ENV, API_TOKEN_CACHE: "24h" } });
   const both = forSuite(
     async () => {
       const one = await startServer(options());
@@ -132,9 +137,9 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
 });
 
 describeWithRedis.each(RUNTIMES)("the bound of API_TOKEN_CACHE on %s", (runtime) => {
-  const start = async (API_TOKEN_CACHE: string) => {
+  const start = async (API_TOKEN_CACHE: string, more: { readonly [name: string]: string } = {}) => {
     const redis = await newRedis();
-    const server = await newServer({ runtime, redisUrl: redis.url, env: { ...ADMIN_ENV, API_TOKEN_CACHE } });
+    const server = await newServer({ runtime, redisUrl: redis.url, env: { ...ADMIN_ENV, API_TOKEN_CACHE, ...more } });
     const issued = await issueToken(server, "resolve");
     expect(await attempt(server, issued.token)).toBe(ACCEPTED);
     return { redis, server, ...issued };
@@ -153,7 +158,7 @@ describeWithRedis.each(RUNTIMES)("the bound of API_TOKEN_CACHE on %s", (runtime)
   });
 
   it("holds while Redis is away, and says so then", async () => {
-    const { redis, server, token } = await start("2s");
+    const { redis, server, token } = await start("2s", { REDIS_TIMEOUT: "1s" });
     redis.freeze();
     // Those of the settings need no Redis.
     expect(await attempt(server, server.tokens.customer)).toBe(ACCEPTED);

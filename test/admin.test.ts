@@ -14,23 +14,24 @@ import {
   openAdminTransport,
   presenting,
 } from "./support/admin.ts";
+import { clientsOn } from "./support/matrix.ts";
 import { forSuite, redisUrl, suiteServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES } from "./support/server.ts";
 import { pause, waitFor } from "./support/wait.ts";
 
 const PLACES = RUNTIMES.flatMap((runtime) => [
-  { runtime, store: "embedded store", url: undefined, isThere: true },
-  { runtime, store: "real Redis", url: redisUrl, isThere: redisUrl !== undefined },
+  { runtime, store: "embedded store" as const, url: undefined, isThere: true },
+  { runtime, store: "real Redis" as const, url: redisUrl, isThere: redisUrl !== undefined },
 ]).filter(({ isThere }) => isThere);
 
 const millis = (time: Timestamp | undefined) => time && timestampDate(time).getTime();
 const newName = () => `e${crypto.randomUUID().slice(0, 8)}`;
 
-describe.each(PLACES)("AdminService on $runtime, $store", ({ runtime, url }) => {
+describe.each(PLACES)("AdminService on $runtime, $store", ({ runtime, store, url }) => {
   const server = suiteServer({ runtime, redisUrl: url, env: ADMIN_ENV });
 
-  describe.each(ADMIN_CLIENTS)("over %s", (_name, options) => {
+  describe.each(clientsOn(store, ADMIN_CLIENTS, ([, { protocol }]) => protocol))("over %s", (_name, options) => {
     const opened = forSuite(
       () => openAdminTransport(server.url, options),
       ({ close }) => close(),

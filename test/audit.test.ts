@@ -18,15 +18,15 @@ import {
 } from "./support/admin.ts";
 import { CLIENTS } from "./support/clients.ts";
 import { http1 } from "./support/http.ts";
-import { newId } from "./support/matrix.ts";
+import { clientsOn, newId } from "./support/matrix.ts";
 import { forSuite, newServer, redisUrl, suiteServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 const PLACES = RUNTIMES.flatMap((runtime) => [
-  { runtime, store: "embedded store", url: undefined, isThere: true },
-  { runtime, store: "real Redis", url: redisUrl, isThere: redisUrl !== undefined },
+  { runtime, store: "embedded store" as const, url: undefined, isThere: true },
+  { runtime, store: "real Redis" as const, url: redisUrl, isThere: redisUrl !== undefined },
 ]).filter(({ isThere }) => isThere);
 
 const newName = () => `e${crypto.randomUUID().slice(0, 8)}`;
@@ -50,44 +50,47 @@ const plain = ({ $typeName, id, createTime, ...rest }: AuditEvent) => rest;
 const STATIC = { actorId: "static-1", actorDisplayName: "entry 1 of API_TOKENS", role: "manage" };
 const ROOT = { actorId: "root", actorDisplayName: "root", role: "root" };
 
-describe.each(PLACES)("the audit trail on $runtime, $store", ({ runtime, url }) => {
+describe.each(PLACES)("the audit trail on $runtime, $store", ({ runtime, store, url }) => {
   const server = suiteServer({ runtime, redisUrl: url, env: ADMIN_ENV });
 
-  it.each(CLIENTS)("names who made each change by $name, and by which request", async ({ open }) => {
-    const client = open(server.url);
-    try {
-      const headers = bearer(server.tokens.customer);
-      const userGroupId = newId();
-      const before = Date.now();
-      const made = await client.getUserGroup({ userGroupId, properties: { secret: "one" } }, headers);
-      const again = await client.getUserGroup({ userGroupId, name: "x" }, headers);
-      expect(again.newUserGroup).toBe(false);
-      const given = { userGroupId, name: "secret two", mapping: { secret: "three" } };
-      const updated = await client.updateUserGroup(given, headers);
-      const own = { ...headers, "x-request-id": `own-${crypto.randomUUID()}` };
-      const rotated = await client.rotateUserGroupToken({ currentToken: made.group.token }, own);
-      const events = await eventsOf(server, { userGroupId });
-      const common = { ...STATIC, userGroupId, apiTokenId: "", peerAddress: "127.0.0.1" };
-      expect(events.map(plain)).toEqual([
-        { ...common, method: "RotateUserGroupToken", changedFields: ["token"], requestId: own["x-request-id"] },
-        { ...common, method: "UpdateUserGroup", changedFields: ["name", "mapping"], requestId: updated.requestId },
-        {
-          ...common,
-          method: "GetUserGroup",
-          changedFields: ["name", "mapping", "properties", "token"],
-          requestId: made.requestId,
-        },
-      ]);
-      for (const { createTime } of events) {
-        const time = createTime ? timestampDate(createTime).getTime() : 0;
-        expect(Math.abs(time - before)).toBeLessThan(60_000);
+  it.each(clientsOn(store, CLIENTS, ({ protocol }) => protocol))(
+    "names who made each change by $name, and by which request",
+    async ({ open }) => {
+      const client = open(server.url);
+      try {
+        const headers = bearer(server.tokens.customer);
+        const userGroupId = newId();
+        const before = Date.now();
+        const made = await client.getUserGroup({ userGroupId, properties: { secret: "one" } }, headers);
+        const again = await client.getUserGroup({ userGroupId, name: "x" }, headers);
+        expect(again.newUserGroup).toBe(false);
+        const given = { userGroupId, name: "secret two", mapping: { secret: "three" } };
+        const updated = await client.updateUserGroup(given, headers);
+        const own = { ...headers, "x-request-id": `own-${crypto.randomUUID()}` };
+        const rotated = await client.rotateUserGroupToken({ currentToken: made.group.token }, own);
+        const events = await eventsOf(server, { userGroupId });
+        const common = { ...STATIC, userGroupId, apiTokenId: "", peerAddress: "127.0.0.1" };
+        expect(events.map(plain)).toEqual([
+          { ...common, method: "RotateUserGroupToken", changedFields: ["token"], requestId: own["x-request-id"] },
+          { ...common, method: "UpdateUserGroup", changedFields: ["name", "mapping"], requestId: updated.requestId },
+          {
+            ...common,
+            method: "GetUserGroup",
+            changedFields: ["name", "mapping", "properties", "token"],
+            requestId: made.requestId,
+          },
+        ]);
+        for (const { createTime } of events) {
+          const time = createTime ? timestampDate(createTime).getTime() : 0;
+          expect(Math.abs(time - before)).toBeLessThan(60_000);
+        }
+        const text = JSON.stringify(events.map(plain));
+        for (const secret of ["secret", made.group.token, rotated.group.token]) expect(text).not.toContain(secret);
+      } finally {
+        client.close();
       }
-      const text = JSON.stringify(events.map(plain));
-      for (const secret of ["secret", made.group.token, rotated.group.token]) expect(text).not.toContain(secret);
-    } finally {
-      client.close();
-    }
-  });
+    },
+  );
 
   it("names issued API tokens by id and name, also those that have ended", async () => {
     const { token, id } = await issueToken(server, "manage");
@@ -99,7 +102,7 @@ describe.each(PLACES)("the audit trail on $runtime, $store", ({ runtime, url }) 
     expect(await eventsOf(server, { actorId: id })).toMatchObject([{ userGroupId }]);
   });
 
-  describe.each(ADMIN_CLIENTS)("over %s", (_name, options) => {
+  describe.each(clientsOn(store, ADMIN_CLIENTS, ([, { protocol }]) => protocol))("over %s", (_name, options) => {
     const opened = forSuite(
       () => openAdminTransport(server.url, options),
       ({ close }) => close(),

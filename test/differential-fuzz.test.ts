@@ -6,7 +6,7 @@ import { openPair } from "./support/differential-servers.ts";
 
 /** Set FUZZ_SEED to look elsewhere, FUZZ_RUNS to look longer. */
 const seed = Number(process.env["FUZZ_SEED"] ?? 3);
-const numRuns = Number(process.env["FUZZ_RUNS"] ?? 4000);
+const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1500);
 
 const pair = await openPair();
 beforeAll(() => {

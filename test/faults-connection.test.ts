@@ -148,6 +148,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     const connections = async () =>
       Number(/total_connections_received:(\d+)/.exec(await admin.info("stats"))?.[1] ?? Number.NaN);
     const before = await connections();
+    const started = performance.now();
     let read = 0;
     for (let i = 0; i < 60; i++) {
       expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toMatchObject({
@@ -157,7 +158,8 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
       await pause(50);
     }
     expect(read).toBeGreaterThan(30);
-    expect((await connections()) - before).toBeLessThan(10);
+    // One that is tried again at once would be more than one for each pause.
+    expect((await connections()) - before).toBeLessThan(10 + (2 * (performance.now() - started)) / 1000);
     await admin.replicaof("NO", "ONE");
     await waitFor("it is ready", async () => (await readiness(server)) === 200);
     await waitFor("changes are made", () => succeeds(groups.updateUserGroup({ userGroupId: "a", name: "N" })));

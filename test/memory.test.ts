@@ -12,7 +12,7 @@ import { TestUserGroups } from "./support/stores.ts";
 describeWithRedis("what a group takes in a Redis as it is installed", () => {
   const redis = suiteRedis();
   const client = forSuite(
-    () => openRedis(redis.url, { timeoutMs: 10_000 }),
+    () => openRedis(redis.url, { timeoutMs: 60_000 }),
     (opened) => opened.close(),
   );
   /** As of an issued API token over the network. */

@@ -24,7 +24,7 @@ interface Answered {
 
 describeWithRedis.each(RUNTIMES)("with more calls under way than %s takes", (runtime) => {
   const proxy = suiteProxy({ port: Number(redisUrl && new URL(redisUrl).port) });
-  const server = suiteServer(() => ({ runtime, redisUrl: proxy.url, env: { REDIS_TIMEOUT: "30s" } }));
+  const server = suiteServer(() => ({ runtime, redisUrl: proxy.url, env: { REDIS_TIMEOUT: "60s" } }));
   const sessions: ClientHttp2Session[] = [];
 
   beforeAll(async () => {

@@ -180,7 +180,7 @@ describe("a port that drains", () => {
       drained = true;
     });
     try {
-      await waitFor("the port is drained", () => drained, 5000);
+      await waitFor("the port is drained", () => drained);
       for (const raw of raws) await waitFor("the connection is closed", () => raw.isClosed());
     } finally {
       port.destroy();

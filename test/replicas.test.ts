@@ -15,7 +15,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
   const primary = suiteRedis(["--repl-diskless-sync-delay", "0"]);
   const replica = suiteRedis(() => ["--replicaof", "127.0.0.1", String(primary.port)]);
   const direct = forSuite(
-    () => openRedis(primary.url, { timeoutMs: 10_000 }),
+    () => openRedis(primary.url, { timeoutMs: 60_000 }),
     (client) => client.close(),
   );
   beforeAll(() => connected());
@@ -165,7 +165,7 @@ async function waitsOf(client: StoreClient): Promise<number> {
 }
 
 async function replicaInfo(replica: TestRedis): Promise<string> {
-  const client = await openRedis(replica.url, { timeoutMs: 10_000 });
+  const client = await openRedis(replica.url, { timeoutMs: 60_000 });
   try {
     return await redisOf(client).info("replication");
   } finally {

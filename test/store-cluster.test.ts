@@ -11,8 +11,8 @@ describeWithRedis("on a Cluster", () => {
   );
   const open = () =>
     Promise.all([
-      openRedis(cluster.url, { timeoutMs: 10_000 }),
-      openRedis(cluster.url, { timeoutMs: 10_000, minReplicas: 1 }),
+      openRedis(cluster.url, { timeoutMs: 60_000 }),
+      openRedis(cluster.url, { timeoutMs: 60_000, minReplicas: 1 }),
     ]);
   storeContract("Cluster", open, { operator: () => operator });
 });

@@ -6,8 +6,8 @@ describeWithRedis("on a master that Sentinels look after", () => {
   const sentinels = suiteSentinels();
   storeContract("Sentinel", () =>
     Promise.all([
-      openRedis(sentinels.url, { timeoutMs: 10_000 }),
-      openRedis(sentinels.url, { timeoutMs: 10_000, minReplicas: 1 }),
+      openRedis(sentinels.url, { timeoutMs: 60_000 }),
+      openRedis(sentinels.url, { timeoutMs: 60_000, minReplicas: 1 }),
     ]),
   );
 });

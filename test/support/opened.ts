@@ -45,7 +45,7 @@ export function closeLater(close: () => unknown): void {
 
 /** A server. It must not warn, and where the test does not end it, it must end with 0 at SIGTERM. */
 export async function newServer(options: ServerOptions = {}): Promise<TestServer> {
-  const server = await startServer(options);
+  const server = await startServer(patient(options));
   closeLater(() => endServer(server));
   return server;
 }
@@ -92,7 +92,7 @@ export async function newProxy({ port }: Pick<TestRedis, "port">): Promise<Redis
 /** A connection to Redis as the service has it. Default: one that is patient. */
 export async function newStoreClient(
   { url }: Pick<TestRedis, "url">,
-  options: OpenOptions = { timeoutMs: 10_000 },
+  options: OpenOptions = { timeoutMs: 60_000 },
 ): Promise<StoreClient> {
   const client = await openRedis(url, options);
   closeLater(() => client.close());
@@ -138,7 +138,7 @@ export function newOperator({ url }: Pick<TestRedis, "url">): Redis {
 
 /** A server for a suite, as `newServer`. @param options what is not there before the suite begins is told by a function */
 export function suiteServer(options: ServerOptions | (() => ServerOptions) = {}): TestServer {
-  return forSuite(() => startServer(typeof options === "function" ? options() : options), endServer);
+  return forSuite(() => startServer(patient(typeof options === "function" ? options() : options)), endServer);
 }
 
 /** A Redis for a suite. */
@@ -189,6 +189,11 @@ export function forSuite<T extends object>(open: () => T | Promise<T>, close: (o
       return typeof value === "function" ? value.bind(opened) : value;
     },
   });
+}
+
+/** Has a server wait for its store as long as a busy machine may take, unless a test says how long. */
+export function patient(options: ServerOptions): ServerOptions {
+  return { ...options, env: { REDIS_TIMEOUT: "10s", ...options.env } };
 }
 
 async function endServer(server: TestServer): Promise<void> {

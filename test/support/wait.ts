@@ -3,12 +3,12 @@ import { createServer } from "node:net";
 /**
  * Waits until a condition holds.
  *
- * @throws when it does not within 40 s (or `timeoutMs`), naming what was waited for
+ * @throws when it does not within two minutes (or `timeoutMs`), naming what was waited for
  */
 export async function waitFor<T>(
   what: string,
   condition: () => T | Promise<T>,
-  timeoutMs = 40_000,
+  timeoutMs = 120_000,
 ): Promise<NonNullable<T>> {
   const deadline = performance.now() + timeoutMs;
   for (;;) {

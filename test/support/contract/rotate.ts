@@ -53,20 +53,22 @@ function eachWay({ store, redis }: ContractContext, by: "token" | "id"): void {
   it("leaves the old token its grace, and no longer", async () => {
     const { environment, group } = await create();
     const before = Date.now();
-    const { token, tokenCreateTime } = await store().rotate(environment, rotation(group.token, 400));
+    const { token: second, tokenCreateTime } = await store().rotate(environment, rotation(group.token, HOUR_MS));
     const graced = await store().resolve(environment, group.token);
-    expect(graced.tokenExpireTime).toBe(tokenCreateTime + 400);
+    expect(graced.tokenExpireTime).toBe(tokenCreateTime + HOUR_MS);
     expect(tokenCreateTime).toBeGreaterThanOrEqual(before);
+    // However long a busy machine takes to ask, it is not refused before its time.
+    const { token: third, tokenCreateTime: since } = await store().rotate(environment, rotation(second, 400));
     await waitFor("the grace ends", () =>
       store()
-        .resolve(environment, group.token)
+        .resolve(environment, second)
         .then(
           () => false,
           (error) => error instanceof TokenNotFound,
         ),
     );
-    expect(Date.now()).toBeGreaterThanOrEqual(tokenCreateTime + 400 - 1);
-    expect((await store().resolve(environment, token)).tokenExpireTime).toBeUndefined();
+    expect(Date.now()).toBeGreaterThanOrEqual(since + 400 - 1);
+    expect((await store().resolve(environment, third)).tokenExpireTime).toBeUndefined();
   });
 
   it("leaves at most one token on its grace, and a rotation without grace leaves none", async () => {
