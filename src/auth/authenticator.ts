@@ -32,18 +32,18 @@ export const NOT_LOOKED_UP = "not-looked-up";
 /** What is known of an API token: its principal; undefined when the token is unknown; or nothing yet. */
 export type Authenticated = Principal | typeof NOT_LOOKED_UP | undefined;
 
-/** Decides whether API tokens that were never seen to be good are looked up in the store. */
-export interface LookUpGate {
-  /** Asked once for each look-up, before it begins; a promise when others have to end first. Never rejects. */
-  mayLookUp(): boolean | Promise<boolean>;
-}
+/**
+ * Whether an API token that was never seen to be good may be looked up in the store. Asked once a call, before that begins;
+ * answers with a promise, which never rejects, when other look-ups have to end first.
+ */
+export type MayLookUp = () => boolean | Promise<boolean>;
 
 /** Authenticates API tokens. */
 export interface Authenticator {
   /**
    * Answers at once when it need not wait. Rejects with StoreUnavailable or RecordUnreadable.
    *
-   * @param gate asked before the store is, for a token that was never seen to be good. Default: it may be looked up
+   * @param mayLookUp default: it may
    */
-  authenticate(token: string, gate?: LookUpGate): Authenticated | Promise<Authenticated>;
+  authenticate(token: string, mayLookUp?: MayLookUp): Authenticated | Promise<Authenticated>;
 }

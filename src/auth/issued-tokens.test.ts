@@ -6,7 +6,7 @@ import { NOT_LOOKED_UP, ROOT } from "./authenticator.ts";
 import { IssuedTokens } from "./issued-tokens.ts";
 
 const CACHE_MS = 5000;
-const SHUT = { mayLookUp: () => false };
+const never = () => false;
 const ENVIRONMENT = { name: "acme", tag: undefined, partitions: 1, number: 1 } as const;
 
 function valid(given: Partial<ValidApiToken> = {}): ValidApiToken {
@@ -155,43 +155,43 @@ describe("issued tokens", () => {
     "that were never seen to be good are read only if they may be, cached for %i ms",
     async (ms) => {
       const { issued, reads, call } = open(ms);
-      expect(issued.look("new", SHUT)).toBe(NOT_LOOKED_UP);
+      expect(issued.look("new", never)).toBe(NOT_LOOKED_UP);
       expect(reads).toEqual([]);
       await call("good", valid());
       await call("bad", undefined);
       for (const forget of [() => vi.advanceTimersByTime(CACHE_MS), () => issued.missed()]) {
         forget();
-        const looked = issued.look("good", SHUT);
+        const looked = issued.look("good", never);
         expect(looked).toBeInstanceOf(Promise);
         reads.at(-1)?.answer(valid());
         expect(await looked).toMatchObject({ id: "a" });
       }
       const { length } = reads;
-      expect(issued.look("bad", SHUT)).toBe(NOT_LOOKED_UP);
+      expect(issued.look("bad", never)).toBe(NOT_LOOKED_UP);
       issued.revoked("good");
-      expect(issued.look("good", SHUT)).toBe(NOT_LOOKED_UP);
+      expect(issued.look("good", never)).toBe(NOT_LOOKED_UP);
       expect(reads).toHaveLength(length);
       // One that has turned out to be bad is no exception any more.
       await call("good", valid());
       vi.advanceTimersByTime(CACHE_MS);
       await call("good", undefined);
       vi.advanceTimersByTime(CACHE_MS);
-      expect(issued.look("good", SHUT)).toBe(NOT_LOOKED_UP);
+      expect(issued.look("good", never)).toBe(NOT_LOOKED_UP);
       if (ms === 0) return;
       await call("bad", undefined);
-      expect(issued.look("bad", SHUT)).toBeUndefined();
+      expect(issued.look("bad", never)).toBeUndefined();
     },
   );
 
   it.each([CACHE_MS, 0])("that have to wait are read once they may be, cached for %i ms", async (ms) => {
     const { issued, reads } = open(ms);
     const decide: ((may: boolean) => void)[] = [];
-    const gate = { mayLookUp: () => new Promise<boolean>((resolve) => decide.push(resolve)) };
+    const wait = () => new Promise<boolean>((resolve) => decide.push(resolve));
     const [admitted, refused, late, bad] = [
-      issued.look("a", gate),
-      issued.look("b", gate),
-      issued.look("a", gate),
-      issued.look("bad", gate),
+      issued.look("a", wait),
+      issued.look("b", wait),
+      issued.look("a", wait),
+      issued.look("bad", wait),
     ];
     expect(reads).toEqual([]);
     decide[0]?.(true);
@@ -217,7 +217,7 @@ describe("issued tokens", () => {
   it("that are being read anyway cost nothing more", async () => {
     const { issued, reads } = open();
     const first = issued.look("d");
-    const second = issued.look("d", SHUT);
+    const second = issued.look("d", never);
     reads[0]?.answer(valid());
     expect(await second).toBe(await first);
     expect(reads).toHaveLength(1);

@@ -1,7 +1,7 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
-import { type Authenticated, type LookUpGate, NOT_LOOKED_UP, ROOT } from "../auth/authenticator.ts";
+import { type Authenticated, type MayLookUp, NOT_LOOKED_UP, ROOT } from "../auth/authenticator.ts";
 import { FailureLimits } from "../auth/caller-limits.ts";
 import { RateLimits } from "../auth/rate-limits.ts";
 import { parseNetwork } from "../domain/client-address.ts";
@@ -25,8 +25,8 @@ function open(max: number, proxies: readonly string[] = []) {
   const look = (may: boolean) => (may ? read() : NOT_LOOKED_UP);
   const authentication = {
     authenticator: {
-      authenticate: (_: string, gate?: LookUpGate) => {
-        const may = gate?.mayLookUp() ?? true;
+      authenticate: (_: string, mayLookUp?: MayLookUp) => {
+        const may = mayLookUp?.() ?? true;
         return may instanceof Promise ? may.then(look) : look(may);
       },
     },

@@ -1,11 +1,5 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
-import {
-  type Authenticated,
-  type Authenticator,
-  type LookUpGate,
-  NOT_LOOKED_UP,
-  type Principal,
-} from "../auth/authenticator.ts";
+import { type Authenticated, type Authenticator, NOT_LOOKED_UP, type Principal } from "../auth/authenticator.ts";
 import { CREDENTIAL_HEADERS, tokenFromHeader } from "../auth/credentials.ts";
 import { clientKey, type Network, type Origin } from "../domain/client-address.ts";
 import { callError } from "./errors.ts";
@@ -32,16 +26,27 @@ export interface Authentication {
  * with the store's failure.
  */
 export function authenticate(authentication: Authentication, caller: Caller): Principal | Promise<Principal> {
-  const attempt = new Attempt(authentication, caller);
   const token = presentedToken(caller.header);
-  if (typeof token !== "string") throw attempt.denied(token);
+  if (typeof token !== "string") throw new Attempt(authentication, caller).denied(token);
   const { authenticator, limits } = authentication;
-  const found = authenticator.authenticate(token, limits.failures && attempt);
+  // Made when it is needed, for the tokens of most calls are known.
+  let attempt: Attempt | undefined;
+  const mayLookUp = () => {
+    attempt = new Attempt(authentication, caller);
+    return attempt.mayLookUp();
+  };
+  const found = authenticator.authenticate(token, limits.failures && mayLookUp);
+  if (isPrincipal(found)) return found;
+  attempt ??= new Attempt(authentication, caller);
   return found instanceof Promise ? attempt.settle(found) : attempt.requireKnown(found);
 }
 
-/** An attempt to authenticate a call. */
-class Attempt implements LookUpGate {
+function isPrincipal(found: Authenticated | Promise<Authenticated>): found is Principal {
+  return typeof found === "object" && !(found instanceof Promise);
+}
+
+/** An attempt to authenticate a call whose API token is not known. */
+class Attempt {
   readonly #authentication: Authentication;
   readonly #caller: Caller;
   /** Who failures are counted for; not asked for where there is none. */
@@ -53,6 +58,7 @@ class Attempt implements LookUpGate {
     this.#caller = caller;
   }
 
+  /** As `MayLookUp`. */
   mayLookUp(): boolean | Promise<boolean> {
     const begun = this.#authentication.limits.failures?.beginLookUp(this.#clientKey()) ?? false;
     return begun instanceof Promise ? begun.then((may) => this.#noteBegun(may)) : this.#noteBegun(begun);
