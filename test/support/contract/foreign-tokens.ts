@@ -5,7 +5,7 @@ import type { StoreClient } from "../../../src/store/client.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
 import { CLAIM_MS, ForeignTokens } from "../../../src/store/foreign-tokens.ts";
 import { foreignTokenKey, groupKey, partitionPrefix } from "../../../src/store/keys.ts";
-import { AUDIT, BY } from "../stores.ts";
+import { AUDIT, BY, TestUserGroupAdmin } from "../stores.ts";
 import { waitFor } from "../wait.ts";
 import {
   byId,
@@ -18,6 +18,7 @@ import {
   keysOf,
   newEnvironment,
   newGroup,
+  RING,
 } from "./context.ts";
 import { told } from "./imports.ts";
 
@@ -324,17 +325,30 @@ function claims({ store, admin, clients, redis }: ContractContext): void {
     expect(await redis().pttl(entryKey(environment, token))).toBe(-1);
   });
 
-  it("that a group lost while its entry was mended has none for good", async () => {
-    const environment = newEnvironment();
-    const token = foreignToken();
-    const digest = tokenDigest(token);
-    const key = entryKey(environment, token);
-    await tokensOf().mend(environment, digest, "a");
-    await waitFor("it will end by itself", async () => (await redis().pttl(key)) > 23 * HOUR_MS);
-    // A hint for a repeated rotation is no longer one when it is mended, and one again.
-    await tokensOf(1).mend(environment, digest, "a");
-    await waitFor("it will end by itself again", async () => (await redis().pttl(key)) > 23 * HOUR_MS);
-    expect((await redis().get(key))?.slice(12)).toBe("a");
+  it("that a group loses while an import mends its entry has none for good", async () => {
+    for (const requestId of [undefined, "r"]) {
+      const environment = newEnvironment();
+      const given = imported("a");
+      const token = given.token ?? "";
+      const key = entryKey(environment, token);
+      await admin().import(environment, [given]);
+      const isReleased = async () => (await redis().exists(key)) === 0 || (await redis().pttl(key)) > 0;
+      // The import has read the group when its token ends.
+      const client = clients()[0] as StoreClient;
+      const late = {
+        run: async (...args: Parameters<StoreClient["run"]>) => {
+          const answer = await client.run(...args);
+          if (args[0] !== "import-read") return answer;
+          await store().rotate(environment, byToken(token, { requestId }));
+          await waitFor("its entry is gone, or a hint", isReleased);
+          return answer;
+        },
+        prepare: client.prepare.bind(client),
+        change: client.change.bind(client),
+      } as unknown as StoreClient;
+      expect(told(await new TestUserGroupAdmin(late, RING).import(environment, [given]))).toEqual(["unchanged"]);
+      await waitFor("its entry will end by itself", async () => (await redis().pttl(key)) > 23 * HOUR_MS);
+    }
   });
 
   it("is released for one group alone where that is asked for", async () => {
