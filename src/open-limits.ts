@@ -13,7 +13,7 @@ import { rateCounter } from "./store/rate-counter.ts";
  * @param client undefined for the embedded store
  */
 export function openLimits(
-  { rateLimit, authFailureLimit, trustedProxies: proxies }: Config,
+  { rateLimit, authFailureLimit }: Config,
   { client, metrics }: { client: StoreClient | undefined; metrics: Metrics },
 ): CallerLimits {
   const limitsOf = (kind: LimitName, limit: RateLimit) =>
@@ -21,7 +21,7 @@ export function openLimits(
   const count = { "api-token": metrics.limited("api-token"), address: metrics.limited("address") };
   return {
     tokens: rateLimit && new TokenLimits(limitsOf("api-token", rateLimit)),
-    failures: authFailureLimit && new FailureLimits({ limits: limitsOf("address", authFailureLimit), proxies }),
+    failures: authFailureLimit && new FailureLimits(limitsOf("address", authFailureLimit)),
     onLimited: (name) => count[name](),
   };
 }

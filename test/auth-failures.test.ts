@@ -4,7 +4,7 @@ import { ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_detail
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { newApiToken } from "../src/domain/token.ts";
 import { ADMIN_CLIENTS, ADMIN_ENV, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
-import { type HttpAnswer, http1, http2 } from "./support/http.ts";
+import { type HttpAnswer, http1, http2, http2On, openHttp2 } from "./support/http.ts";
 import { describeWithRedis, newMonitor, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES, type ServerOptions, type TestServer } from "./support/server.ts";
@@ -88,6 +88,38 @@ describe.each(RUNTIMES)("failures of authentication on %s", (runtime) => {
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(low.token))).status).toBe(403);
   });
 
+  it("are told how long to wait by whether their token was looked up", async () => {
+    const server = await start();
+    expect(await guesses(server, 3)).toEqual([401, 401, 401]);
+    const bad = bearer(newApiToken());
+    // Now and then one is looked up, and is known to be bad for a while.
+    const hasWindow = async () => Number((await call(server, bad)).headers["retry-after"]) > 1;
+    await waitFor("it was looked up", hasWindow);
+    // So is at most one of many.
+    const answers = await Promise.all(Array.from({ length: 20 }, () => guess(server)));
+    const soon = answers.find(({ headers }) => headers["retry-after"] === "1") ?? expect.fail("all were looked up");
+    expectRestError(soon, LIMITED);
+    expect(soon.headers["ratelimit"]).toBe('"address";r=0');
+    expect(soon.headers["ratelimit-policy"]).toBe('"address";q=3;w=86400');
+    expect(soon.headers["www-authenticate"]).toBeUndefined();
+    for (const headers of [{}, bearer("unknown-token-of-16")]) expectLimited(await call(server, headers));
+    for (const [, options] of ADMIN_CLIENTS) {
+      const { transport, close } = openAdminTransport(server.url, options);
+      const refusal = async () => {
+        const header = bearer(newApiToken());
+        const call = transport.unary(UserGroupService.method.getUserGroup, undefined, undefined, header, {});
+        return ConnectError.from(await call.catch((thrown: unknown) => thrown));
+      };
+      const error = await waitFor("one was not looked up", async () => {
+        const thrown = await refusal();
+        return thrown.metadata.get("retry-after") === "1" ? thrown : undefined;
+      });
+      close();
+      expect(error.findDetails(ErrorInfoSchema)[0]).toMatchObject({ reason: "TOO_MANY_FAILURES" });
+      expect(error.findDetails(RetryInfoSchema)[0]?.retryDelay?.seconds).toBe(1n);
+    }
+  });
+
   it("count for the address that a trusted proxy names, which nobody can choose", async () => {
     const server = await start({ TRUSTED_PROXIES: "127.0.0.0/8, 10.0.0.0/8" });
     const by = (forwardedFor: string) => ({ "x-forwarded-for": forwardedFor });
@@ -148,6 +180,29 @@ describeWithRedis.each(RUNTIMES)("failures of authentication, on Redis and %s", 
       const { status } = await http2(servers[1].url, TARGET, { headers });
       return status === 429;
     });
+  });
+
+  it("are no more than the limit when they are sent at once", async () => {
+    const redis = await newRedis();
+    const env = { ...ADMIN_ENV, AUTH_FAILURE_LIMIT: "20/24h", REDIS_TIMEOUT: "30s" };
+    const server = await newServer({ runtime, redisUrl: redis.url, env });
+    const monitor = await newMonitor(redis);
+    const started = performance.now();
+    redis.freeze();
+    const sessions = Array.from({ length: 10 }, () => openHttp2(server.url));
+    const sent = sessions.flatMap((session) =>
+      Array.from({ length: 30 }, () => http2On(session, TARGET, { headers: bearer(newApiToken()) })),
+    );
+    // What comes behind them on their connections is answered: all of them are there before Redis has answered any.
+    for (const session of sessions) expect((await http2On(session, "/healthz")).status).toBe(200);
+    redis.thaw();
+    const statuses = (await Promise.all(sent)).map(({ status }) => status);
+    for (const session of sessions) session.close();
+    expect(statuses.filter((status) => status === 401)).toHaveLength(20);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(280);
+    const lookups = (await monitor.commands()).filter((command) => /^hgetall ug:api-token:/i.test(command));
+    expect(lookups.length).toBeGreaterThanOrEqual(20);
+    expect(lookups.length).toBeLessThanOrEqual(20 + (performance.now() - started) / 100 + 2);
   });
 
   it("cost Redis next to nothing once there are too many", async () => {

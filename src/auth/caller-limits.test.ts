@@ -1,5 +1,4 @@
-import { expect, it } from "vitest";
-import { parseNetwork } from "../domain/client-address.ts";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { ROOT } from "./authenticator.ts";
 import { FailureLimits, TokenLimits } from "./caller-limits.ts";
 import { RateLimits } from "./rate-limits.ts";
@@ -14,6 +13,11 @@ function open(max: number) {
     forget: () => {},
   };
   return { keys, limits: new RateLimits({ limit: { max, windowSeconds: 60 }, counter }) };
+}
+
+/** What a promise has come to by now; undefined: nothing. */
+async function now<T>(promise: T | Promise<T>): Promise<T | undefined> {
+  return Promise.race([promise, new Promise<undefined>((resolve) => setImmediate(resolve, undefined))]);
 }
 
 const ENVIRONMENT = { name: "acme", tag: "Customer", partitions: 1, number: 1 } as const;
@@ -34,19 +38,88 @@ it("API tokens are limited each for itself, by environment and id, and root is n
   expect(keys).toHaveLength(4);
 });
 
-it("failures are limited by the address that a trusted proxy names, and a lookup is let through now and then", () => {
-  const { keys, limits } = open(2);
-  const proxies = [parseNetwork("10.0.0.0/8") ?? expect.fail("no network")];
-  const failures = new FailureLimits({ limits, proxies });
-  const origin = (client: string) => ({ peer: "10.0.0.1", forwardedFor: client });
-  expect(failures.mayLookUp(origin("2001:db8::1"))).toBe(true);
-  expect(failures.fail(origin("2001:db8::1"))).toBeUndefined();
-  expect(failures.fail(origin("2001:db8::2"))).toBeUndefined();
-  expect(failures.fail(origin("2001:db8::3"))).toMatchObject({ limit: { max: 2 } });
-  expect(failures.fail(origin("2001:db8:0:1::1"))).toBeUndefined();
-  expect(keys).toEqual(["2001:db8:0:0::/64", "2001:db8:0:1::/64"]);
-  const lookups = Array.from({ length: 20 }, () => failures.mayLookUp(origin("2001:db8::4")));
-  expect(lookups[0]).toBe(true);
-  expect(lookups.filter(Boolean).length).toBeLessThan(20);
-  expect(failures.mayLookUp(origin("192.0.2.1"))).toBe(true);
+describe("limits on failures", () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
+  afterEach(() => void vi.useRealTimers());
+
+  /** Begins so many look-ups of a client, all at once. */
+  const begin = (failures: FailureLimits, times: number, client = "a") =>
+    Array.from({ length: times }, () => failures.beginLookUp(client));
+  /** Ends one that found nothing. */
+  const failOne = (failures: FailureLimits, client = "a") => {
+    const limited = failures.fail(client);
+    failures.endLookUp(client);
+    return limited;
+  };
+
+  it("let each client fail so often, and then look something up now and then", () => {
+    const { keys, limits } = open(2);
+    const failures = new FailureLimits(limits);
+    expect(failures.fail("a")).toBeUndefined();
+    expect(failures.fail("a")).toBeUndefined();
+    expect(failures.fail("a")).toMatchObject({ limit: { max: 2 }, retryAfterMs: 60_000 });
+    expect(failures.fail("b")).toBeUndefined();
+    expect(keys).toEqual(["a", "b"]);
+    expect(begin(failures, 3)).toEqual([true, false, false]);
+    failures.endLookUp("a");
+    expect(failures.beginLookUp("a")).toBe(false);
+    vi.advanceTimersByTime(100);
+    expect(begin(failures, 2)).toEqual([true, false]);
+    expect(failures.beginLookUp("b")).toBe(true);
+  });
+
+  it("count look-ups under way as failures until it is known what they found", async () => {
+    const failures = new FailureLimits(open(3).limits);
+    expect(failures.fail("a")).toBeUndefined();
+    const begun = begin(failures, 1000);
+    expect(begun.slice(0, 2)).toEqual([true, true]);
+    expect((await Promise.all(begun.slice(2).map(now))).filter((each) => each !== undefined)).toEqual([]);
+    // Others are not concerned.
+    expect(failures.beginLookUp("b")).toBe(true);
+    expect(failOne(failures)).toBeUndefined();
+    expect(await now(begun[2])).toBeUndefined();
+    expect(failOne(failures)).toBeUndefined();
+    const rest = await Promise.all(begun.slice(2).map(now));
+    // The limit is reached, so one of them is let through at the bounded rate.
+    expect(rest).toEqual([true, ...Array(997).fill(false)]);
+    expect(failOne(failures)).toMatchObject({ limit: { max: 3 } });
+  });
+
+  it("let others be looked up in their order when some were good, or the store has failed", async () => {
+    const failures = new FailureLimits(open(3).limits);
+    const begun = begin(failures, 5);
+    failures.endLookUp("a");
+    expect(await Promise.all(begun.map(now))).toEqual([true, true, true, true, undefined]);
+    expect(failures.beginLookUp("a")).toBeInstanceOf(Promise);
+    for (let i = 0; i < 5; i++) failures.endLookUp("a");
+    expect(await Promise.all(begun.map(now))).toEqual(Array(5).fill(true));
+    // All have ended, and nothing is left of them.
+    expect(begin(failures, 3)).toEqual([true, true, true]);
+    expect(failures.beginLookUp("a")).toBeInstanceOf(Promise);
+  });
+
+  it("make nobody wait for long while the store is slow", async () => {
+    const failures = new FailureLimits(open(1).limits);
+    const [, first] = begin(failures, 2);
+    vi.advanceTimersByTime(600);
+    const second = failures.beginLookUp("a");
+    vi.advanceTimersByTime(400);
+    failures.endLookUp("a");
+    expect(await now(first)).toBe(false);
+    expect(await now(second)).toBe(true);
+    expect(failures.notLookedUp()).toEqual({ limit: { max: 1, windowSeconds: 60 }, retryAfterMs: 1000 });
+  });
+
+  it("let those through that waited when a window ends meanwhile", async () => {
+    const failures = new FailureLimits(open(2).limits);
+    failures.fail("a");
+    const [, second, third] = begin(failures, 3);
+    vi.advanceTimersByTime(60_000);
+    // Room for a newcomer; who has waited for so long is told to come again.
+    expect(failures.beginLookUp("a")).toBe(true);
+    failures.endLookUp("a");
+    expect(await Promise.all([now(second), now(third)])).toEqual([false, false]);
+    failures.endLookUp("a");
+    expect(begin(failures, 2)).toEqual([true, true]);
+  });
 });

@@ -1,12 +1,13 @@
 import type { ValidApiToken } from "../domain/api-token.ts";
 import { type ApiTokenStore, type RevocationListener, USE_INTERVAL_MS } from "../domain/store.ts";
-import type { Authenticated, BoundPrincipal } from "./authenticator.ts";
+import { type Authenticated, type BoundPrincipal, type MayLookUp, NOT_LOOKED_UP } from "./authenticator.ts";
 import type { TokenUses } from "./token-uses.ts";
 
 /** How many API tokens are cached, and how many digests of unknown ones. A worker serves far fewer of the former. */
 const MAX_CACHED = 10_000;
 
 const always = () => true;
+const never = () => false;
 
 /** A cached API token. Times are of `performance.now()`. */
 interface Entry {
@@ -60,16 +61,17 @@ export class IssuedTokens implements RevocationListener {
   /**
    * The principal of an API token that is not cached; concurrent calls share one read. Rejects as the store does.
    *
-   * @param mayLookUp whether a token that was never seen to be good may be read
+   * @param mayLookUp default: it may
    */
-  look(digest: string, mayLookUp: () => boolean = always): Authenticated | Promise<Authenticated> {
+  look(digest: string, mayLookUp: MayLookUp = always): Authenticated | Promise<Authenticated> {
     const until = this.#unknown.get(digest);
     if (until !== undefined && performance.now() < until) return undefined;
     // A read that began before this call may be older than the call, which is too old where nothing may be cached.
     const reading = this.#parts.cacheMs === 0 ? undefined : this.#readings.get(digest);
     if (reading) return reading.answer;
-    if (!this.#known.has(digest) && !mayLookUp()) return undefined;
-    return this.#share(digest);
+    const may = this.#known.has(digest) || mayLookUp();
+    if (may instanceof Promise) return may.then((mayNow) => this.#lookAfterWait(digest, mayNow));
+    return may ? this.#share(digest) : NOT_LOOKED_UP;
   }
 
   revoked(digest: string): void {
@@ -84,6 +86,11 @@ export class IssuedTokens implements RevocationListener {
     for (const entry of this.#known.values()) entry.until = Number.NEGATIVE_INFINITY;
     for (const reading of this.#readings.values()) reading.isStale = true;
     this.#readings.clear();
+  }
+
+  /** Another call may have looked the token up while this one waited. */
+  #lookAfterWait(digest: string, may: boolean): Authenticated | Promise<Authenticated> {
+    return this.cached(digest) ?? this.look(digest, may ? always : never);
   }
 
   #share(digest: string): Promise<Authenticated> {

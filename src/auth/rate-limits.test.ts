@@ -78,6 +78,7 @@ describe("rate limits", () => {
     expect(limits.reached("a")).toBe(false);
     takes(limits, "a", 2);
     expect(limits.reached("a")).toBe(false);
+    expect([limits.reached("a", 1), limits.reached("b", 2), limits.reached("b", 3)]).toEqual([true, false, true]);
     limits.take("a");
     expect(limits.reached("a")).toBe(true);
     expect(limits.reached("b")).toBe(false);
@@ -86,6 +87,7 @@ describe("rate limits", () => {
     expect(limits.reached("a")).toBe(true);
     vi.advanceTimersByTime(5000);
     expect(limits.reached("a")).toBe(false);
+    expect([limits.reached("a", 2), limits.reached("a", 3)]).toEqual([false, true]);
     expect(counts).toHaveLength(2);
   });
 

@@ -54,11 +54,11 @@ export class RateLimits {
     return undefined;
   }
 
-  /** Whether the limit of a key is reached; counts nothing. */
-  reached(key: string): boolean {
+  /** Whether the limit of a key is reached, or would be by so many more; counts nothing. */
+  reached(key: string, more = 0): boolean {
     const usage = this.#usages.get(key);
-    const now = performance.now();
-    return usage !== undefined && now < usage.resetAt && this.#limitedBy(usage, now) !== undefined;
+    const isCurrent = usage !== undefined && performance.now() < usage.resetAt;
+    return (isCurrent ? totalOf(usage) : 0) + more >= this.limit.max;
   }
 
   /** Whether something may be tried under a key whose limit is reached: once in an interval, in milliseconds. */
@@ -70,9 +70,9 @@ export class RateLimits {
     return true;
   }
 
-  #limitedBy({ counted, sent, waiting, resetAt }: Usage, now: number): Limited | undefined {
-    if (counted + sent + waiting < this.limit.max) return undefined;
-    return { limit: this.limit, retryAfterMs: Math.max(0, resetAt - now) };
+  #limitedBy(usage: Usage, now: number): Limited | undefined {
+    if (totalOf(usage) < this.limit.max) return undefined;
+    return { limit: this.limit, retryAfterMs: Math.max(0, usage.resetAt - now) };
   }
 
   #usageOf(key: string, now: number): Usage {
@@ -111,4 +111,9 @@ export class RateLimits {
       if (usage.waiting > 0) this.#send(usage);
     });
   }
+}
+
+/** What is known to have been done under a key in its window. */
+function totalOf({ counted, sent, waiting }: Usage): number {
+  return counted + sent + waiting;
 }

@@ -1,10 +1,10 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
-import type { Authenticated, Authenticator, Principal } from "../auth/authenticator.ts";
+import { type Authenticated, type Authenticator, NOT_LOOKED_UP, type Principal } from "../auth/authenticator.ts";
 import { CREDENTIAL_HEADERS, tokenFromHeader } from "../auth/credentials.ts";
-import type { Network, Origin } from "../domain/client-address.ts";
+import { clientKey, type Network, type Origin } from "../domain/client-address.ts";
 import { REDACTED, TOKEN_IN_TEXT } from "../observability/log.ts";
 import { callError } from "./errors.ts";
-import { type CallerLimits, limitedError } from "./limits.ts";
+import { type CallerLimits, limitedError, notLookedUpError } from "./limits.ts";
 
 /** What is known of a caller before it is authenticated. */
 export interface Caller {
@@ -27,16 +27,90 @@ export interface Authentication {
  * with the store's failure.
  */
 export function authenticate(authentication: Authentication, caller: Caller): Principal | Promise<Principal> {
-  const { authenticator, limits } = authentication;
   const token = presentedToken(caller.header);
-  if (typeof token !== "string") throw denied(token, caller, limits);
-  const { failures } = limits;
-  const found = authenticator.authenticate(token, failures && (() => failures.mayLookUp(originOf(caller))));
-  const requireKnown = (principal: Authenticated): Principal => {
-    if (!principal) throw denied(UNKNOWN, caller, limits);
-    return principal;
+  if (typeof token !== "string") throw new Attempt(authentication, caller).denied(token);
+  const { authenticator, limits } = authentication;
+  // Made when it is needed, for the tokens of most calls are known.
+  let attempt: Attempt | undefined;
+  const mayLookUp = () => {
+    attempt = new Attempt(authentication, caller);
+    return attempt.mayLookUp();
   };
-  return found instanceof Promise ? found.then(requireKnown) : requireKnown(found);
+  const found = authenticator.authenticate(token, limits.failures && mayLookUp);
+  if (isPrincipal(found)) return found;
+  attempt ??= new Attempt(authentication, caller);
+  return found instanceof Promise ? attempt.settle(found) : attempt.requireKnown(found);
+}
+
+function isPrincipal(found: Authenticated | Promise<Authenticated>): found is Principal {
+  return typeof found === "object" && !(found instanceof Promise);
+}
+
+/** An attempt to authenticate a call whose API token is not known. */
+class Attempt {
+  readonly #authentication: Authentication;
+  readonly #caller: Caller;
+  /** Who failures are counted for; not asked for where there is none. */
+  #client: string | undefined;
+  #isLookUpUnderWay = false;
+
+  constructor(authentication: Authentication, caller: Caller) {
+    this.#authentication = authentication;
+    this.#caller = caller;
+  }
+
+  /** As `MayLookUp`. */
+  mayLookUp(): boolean | Promise<boolean> {
+    const begun = this.#authentication.limits.failures?.beginLookUp(this.#clientKey()) ?? false;
+    return begun instanceof Promise ? begun.then((may) => this.#noteBegun(may)) : this.#noteBegun(begun);
+  }
+
+  /** As `requireKnown`, for what has to be waited for. */
+  async settle(found: Promise<Authenticated>): Promise<Principal> {
+    try {
+      return this.requireKnown(await found);
+    } finally {
+      // A failure has been counted by now: it takes the place of the look-up.
+      if (this.#isLookUpUnderWay) this.#authentication.limits.failures?.endLookUp(this.#clientKey());
+    }
+  }
+
+  /** @throws ConnectError Unauthenticated, ResourceExhausted */
+  requireKnown(found: Authenticated): Principal {
+    if (found === undefined) throw this.denied(UNKNOWN);
+    if (found === NOT_LOOKED_UP) throw this.#notLookedUp();
+    return found;
+  }
+
+  /** The error for a caller without a valid API token: it is counted, and told of the limit once it has reached it. */
+  denied({ reason, message }: Fault): ConnectError {
+    const { failures, onLimited } = this.#authentication.limits;
+    const limited = failures?.fail(this.#clientKey());
+    if (limited) {
+      onLimited("address");
+      return limitedError("address", limited);
+    }
+    const error = callError(Code.Unauthenticated, message, { reason });
+    error.metadata.set("www-authenticate", 'Token realm="user-group-service"');
+    return error;
+  }
+
+  #notLookedUp(): ConnectError {
+    const { failures, onLimited } = this.#authentication.limits;
+    if (!failures) return this.denied(UNKNOWN);
+    onLimited("address");
+    return notLookedUpError(failures.notLookedUp());
+  }
+
+  #noteBegun(begun: boolean): boolean {
+    this.#isLookUpUnderWay = begun;
+    return begun;
+  }
+
+  #clientKey(): string {
+    this.#client ??= clientKey(originOf(this.#caller), this.#authentication.trustedProxies);
+    return this.#client;
+  }
 }
 
 /** What is wrong with the credentials of a call. */
@@ -79,16 +153,4 @@ function presentedToken(header: Headers): string | Fault {
 /** Where a call comes from, as far as it is known. */
 export function originOf({ header, peerAddress }: Caller): Origin {
   return { peer: peerAddress?.() ?? "", forwardedFor: header.get("x-forwarded-for") };
-}
-
-/** The error for a caller without a valid API token: it is counted, and told of the limit once it has reached it. */
-function denied({ reason, message }: Fault, caller: Caller, { failures, onLimited }: CallerLimits): ConnectError {
-  const limited = failures?.fail(originOf(caller));
-  if (limited) {
-    onLimited("address");
-    return limitedError("address", limited);
-  }
-  const error = callError(Code.Unauthenticated, message, { reason });
-  error.metadata.set("www-authenticate", 'Token realm="user-group-service"');
-  return error;
 }

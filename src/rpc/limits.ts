@@ -29,15 +29,34 @@ const TEXTS: { readonly [name in LimitName]: { readonly reason: string; readonly
 };
 
 /** The error of a call that a limit refuses: when to try again, for programs and for proxies. */
-export function limitedError(name: LimitName, { limit: { max, windowSeconds }, retryAfterMs }: Limited): ConnectError {
-  // Whole seconds, because `Retry-After` has no others; later rather than too early.
-  const seconds = Math.max(1, Math.ceil(retryAfterMs / 1000));
-  const { reason, what } = TEXTS[name];
-  const message = `${what}: ${max} are let pass in ${windowSeconds} s; try again in ${seconds} s`;
-  const error = untraced(() => callError(Code.ResourceExhausted, message, { reason }));
+export function limitedError(name: LimitName, limited: Limited): ConnectError {
+  const { max, windowSeconds } = limited.limit;
+  const error = refusal(name, limited, `${TEXTS[name].what}: ${max} are let pass in ${windowSeconds} s`);
+  error.metadata.set("ratelimit", `"${name}";r=0;t=${secondsOf(limited)}`);
+  return error;
+}
+
+/** The error of a call whose API token was not looked up: it may be good, so it is worth another try before the window ends. */
+export function notLookedUpError(limited: Limited): ConnectError {
+  const what = "this API token was not looked up, for too many of this address were invalid or are being looked up";
+  const error = refusal("address", limited, what);
+  // Without a time: when the limit has room again is not when to try again.
+  error.metadata.set("ratelimit", `"address";r=0`);
+  return error;
+}
+
+function refusal(name: LimitName, limited: Limited, what: string): ConnectError {
+  const seconds = secondsOf(limited);
+  const { max, windowSeconds } = limited.limit;
+  const { reason } = TEXTS[name];
+  const error = untraced(() => callError(Code.ResourceExhausted, `${what}; try again in ${seconds} s`, { reason }));
   error.details.push({ desc: RetryInfoSchema, value: { retryDelay: { seconds: BigInt(seconds), nanos: 0 } } });
   error.metadata.set("retry-after", String(seconds));
   error.metadata.set("ratelimit-policy", `"${name}";q=${max};w=${windowSeconds}`);
-  error.metadata.set("ratelimit", `"${name}";r=0;t=${seconds}`);
   return error;
+}
+
+/** Whole seconds, because `Retry-After` has no others; later rather than too early. */
+function secondsOf({ retryAfterMs }: Limited): number {
+  return Math.max(1, Math.ceil(retryAfterMs / 1000));
 }

@@ -1,9 +1,10 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { Environment } from "../domain/environment.ts";
+import { type Environment, environmentPath } from "../domain/environment.ts";
 import { type ChangeOutcome, RecordUnreadable, StoreUnavailable, TokenTaken } from "../domain/errors.ts";
 import { randomBase62 } from "../domain/token.ts";
 import type { StoreClient } from "./client.ts";
-import { foreignTokenKey, groupKey, groupKeyOf, prefixFor } from "./keys.ts";
+import { foreignTokenKey, groupKey, groupKeyOf, prefixFor, REQUEST_TTL_MS } from "./keys.ts";
+import { StrayEntries } from "./stray-entries.ts";
 
 /** The length of a claim's nonce: about 71 bits. */
 const NONCE_LENGTH = 12;
@@ -19,6 +20,12 @@ export const CLAIM_MS = 60 * 1000;
  * to Redis may take together.
  */
 const REFUSED_MS = 5 * 60 * 1000;
+
+/**
+ * For how long an entry has to find nothing before it is taken for left behind, in milliseconds: an import that claimed a
+ * token has come to its end then.
+ */
+const STRAY_MS = 2 * CLAIM_MS;
 
 /** How much longer a hint lasts than what it is for, in milliseconds: two nodes need not agree on the time. */
 const HINT_SLACK_MS = 60 * 1000;
@@ -41,9 +48,12 @@ const PATIENCE_MS = 20;
  */
 export class ForeignTokens {
   readonly #client: StoreClient;
+  readonly #strays: StrayEntries;
 
-  constructor(client: StoreClient) {
+  /** @param strayMs for how long an entry has to find nothing before it is removed, in milliseconds. Default: 2 minutes */
+  constructor(client: StoreClient, { strayMs = STRAY_MS }: { readonly strayMs?: number } = {}) {
     this.#client = client;
+    this.#strays = new StrayEntries(strayMs);
   }
 
   /**
@@ -57,10 +67,12 @@ export class ForeignTokens {
 
   /** What `ugResolve` answers, for a token of another system. */
   async resolve(environment: Environment, digest: string): Promise<readonly string[]> {
-    const id = await this.find(environment, digest);
-    if (id === undefined) return [];
-    const key = groupKeyOf(environment, id);
-    return this.#client.run("resolve", key, (redis) => redis.ugResolveAt(key, id, digest));
+    const entry = await this.#entry(environment, digest);
+    if (entry === undefined) return [];
+    const key = groupKeyOf(environment, entry.id);
+    const answer = await this.#client.run("resolve", key, (redis) => redis.ugResolveAt(key, entry.id, digest));
+    if (answer.length === 0) this.#foundNothing(environment, digest, entry);
+    return answer;
   }
 
   /**
@@ -71,16 +83,48 @@ export class ForeignTokens {
    * @throws TokenTaken when another group has it; StoreUnavailable
    */
   async claim(environment: Environment, digest: string, id: string, ended?: string): Promise<string> {
+    return (await this.#claim(environment, digest, id, ended)).nonce;
+  }
+
+  /**
+   * Makes the entry of a token that a group had a moment ago, if it is lost.
+   *
+   * @throws as `claim`
+   */
+  async mend(environment: Environment, digest: string, id: string): Promise<void> {
+    const { isNew } = await this.#claim(environment, digest, id);
+    // The group may have lost the token meanwhile, and whoever took it has removed its entry, or left a hint for retries.
+    if (isNew) this.releaseLater(environment, digest, { id, keepMs: REQUEST_TTL_MS });
+  }
+
+  /**
+   * Forgets a token that a group has no more; it does nothing when a group has it after all. While the token is on its
+   * grace a hint is left.
+   */
+  async release(environment: Environment, digest: string, options: ReleaseOptions = {}): Promise<void> {
+    const entry = await this.#entry(environment, digest);
+    if (entry === undefined || entry.id !== (options.id ?? entry.id)) return;
+    await this.#forget(environment, digest, entry, options.keepMs ?? 0);
+  }
+
+  /** As `release`, without being waited for: what fails leaves an entry behind that finds nothing. */
+  releaseLater(environment: Environment, digest: string, options?: ReleaseOptions): void {
+    this.release(environment, digest, options).catch(() => {});
+  }
+
+  async #claim(environment: Environment, digest: string, id: string, ended?: string) {
     const key = foreignTokenKey(prefixFor(environment, digest), digest);
     const made = randomBase62(NONCE_LENGTH) + id;
     let replaced = "";
     let seen = "";
     for (let tries = 0; tries < TRIES; tries++) {
-      const [, , text] = await this.#client.prepare("claim-token", key, (redis, deadline) =>
+      const [state, , text] = await this.#client.prepare("claim-token", key, (redis, deadline) =>
         redis.ugClaimToken(key, deadline, made, replaced),
       );
       const entry = entryOf(text);
-      if (entry.id === id && entry.nonce !== NO_CLAIM && entry.nonce !== ended) return entry.nonce;
+      if (entry.id === id && entry.nonce !== NO_CLAIM && entry.nonce !== ended) {
+        return { nonce: entry.nonce, isNew: state === "made" };
+      }
       if (entry.id !== id) {
         if (entry.text !== seen) {
           // It may be in use. Were it ended at once, many that want one token would end each other's claims for long.
@@ -88,23 +132,18 @@ export class ForeignTokens {
           await pause(PATIENCE_MS * (1 + Math.random()));
           continue;
         }
-        const [state] = await this.#end(environment, digest, entry, false);
-        if (state !== "made") throw new TokenTaken();
+        const [outcome] = await this.#end(environment, digest, entry, false);
+        if (outcome !== "made") throw new TokenTaken();
       }
       replaced = entry.text;
     }
     throw new StoreUnavailable(new Error("claim-token: too many claim the same token"), "not_made");
   }
 
-  /**
-   * Forgets a token that a group has no more; it does nothing when a group has it after all. While the token is on its
-   * grace a hint is left.
-   *
-   * @param keepMs how long to leave a hint at the least, in milliseconds
-   */
-  async release(environment: Environment, digest: string, keepMs = 0): Promise<void> {
-    const entry = await this.#entry(environment, digest);
-    if (entry === undefined) return;
+  /** Removes an entry through which no group has the token, or leaves a hint. */
+  async #forget(environment: Environment, digest: string, entry: Entry, keepMs: number): Promise<void> {
+    // A hint ends by itself; whoever left it knows best for how long somebody may need it.
+    if (entry.nonce === NO_CLAIM) return;
     const [state, , graceMs] = await this.#end(environment, digest, entry, true);
     if (state !== "made") return;
     const leftMs = Math.max(Number(graceMs), keepMs);
@@ -120,9 +159,14 @@ export class ForeignTokens {
     );
   }
 
-  /** As `release`, without being waited for: what fails leaves an entry behind that finds nothing. */
-  releaseLater(environment: Environment, digest: string, keepMs = 0): void {
-    this.release(environment, digest, keepMs).catch(() => {});
+  /**
+   * What made the entry, or was to remove it, may have been killed. When it has been so for long, it is removed; a hint is
+   * left, for the token may have been rotated under a request id.
+   */
+  #foundNothing(environment: Environment, digest: string, entry: Entry): void {
+    const name = `${environmentPath(environment)} ${digest} ${entry.text}`;
+    if (entry.nonce === NO_CLAIM || !this.#strays.isOld(name)) return;
+    this.#forget(environment, digest, entry, REQUEST_TTL_MS).catch(() => {});
   }
 
   async #entry(environment: Environment, digest: string, outcome?: ChangeOutcome): Promise<Entry | undefined> {
@@ -138,6 +182,14 @@ export class ForeignTokens {
       redis.ugEndClaim(key, deadline, prefix, digest, nonce, String(REFUSED_MS), isGraceNone ? "1" : ""),
     );
   }
+}
+
+/** How a token is released. */
+interface ReleaseOptions {
+  /** How long to leave a hint at the least, in milliseconds. Default: 0 */
+  readonly keepMs?: number;
+  /** Only when it may be of this group. Default: whichever it may be of. */
+  readonly id?: string;
 }
 
 interface Entry {

@@ -19,7 +19,7 @@ import type { StoreClient } from "./client.ts";
 import { type TokenCipher, tokenDigest } from "./encryption.ts";
 import { FIELD, joinPieces, PIECES, piecesOf } from "./fields.ts";
 import { CLAIM_MS, type ForeignTokens } from "./foreign-tokens.ts";
-import { groupKeyOf, partitionPrefix } from "./keys.ts";
+import { groupKeyOf, partitionPrefix, REQUEST_TTL_MS } from "./keys.ts";
 import { NotSent } from "./nodes.ts";
 import { type GroupRecord, isEmpty, tokenFields, updateTimeFromRecord } from "./record.ts";
 
@@ -85,11 +85,15 @@ export class Imports {
   /** @throws DomainError */
   async #import(environment: Environment, group: ImportedUserGroup, how: Import): Promise<ImportOutcome> {
     const token = givenToken(environment, group);
-    const claim: Claim = { isMade: false, ended: undefined };
+    const claim: Claim = { isAsked: false, ended: undefined };
     try {
       return await this.#try(environment, { group, token, claim }, how);
     } catch (error) {
-      if (token !== undefined && claim.isMade) this.#parts.foreignTokens.releaseLater(environment, token.digest);
+      if (token !== undefined && claim.isAsked) {
+        // The group may have had it, and its retried rotation may need a hint.
+        const release = { id: group.providedId, keepMs: REQUEST_TTL_MS };
+        this.#parts.foreignTokens.releaseLater(environment, token.digest, release);
+      }
       throw error;
     }
   }
@@ -115,7 +119,7 @@ export class Imports {
   /** The entry of a foreign token that the group has may be lost, and nobody would find the group by it. */
   async #mendEntry(environment: Environment, group: ImportedUserGroup, record: GroupRecord, token?: GivenToken) {
     if (token?.isForeign !== true || record[FIELD.digest] !== token.digest) return;
-    await this.#parts.foreignTokens.claim(environment, token.digest, group.providedId);
+    await this.#parts.foreignTokens.mend(environment, token.digest, group.providedId);
   }
 
   /** Claims the token, then writes the group; undefined when that is to be done again. */
@@ -124,8 +128,8 @@ export class Imports {
     if (given?.isForeign !== true) return this.#send(environment, { ...what, nonce: "", isUsable: () => true }, how);
     const claimed = performance.now();
     const isUsable = () => performance.now() - claimed < CLAIM_MS;
+    claim.isAsked = true;
     const nonce = await this.#parts.foreignTokens.claim(environment, given.digest, group.providedId, claim.ended);
-    claim.isMade = true;
     return this.#send(environment, { ...what, nonce, isUsable }, how);
   }
 
@@ -203,7 +207,8 @@ interface Writing {
 
 /** What is known of the claim of a foreign token. */
 interface Claim {
-  isMade: boolean;
+  /** Whether it may have been made: one that failed may have been. */
+  isAsked: boolean;
   /** The nonce of one that was ended; it needs another. */
   ended: string | undefined;
 }

@@ -56,6 +56,9 @@ export function idsKey(prefix: string): string {
   return prefix + KEY.ids;
 }
 
+/** How long what a rotation under a request id made is kept for retries, in milliseconds. */
+export const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
+
 /** String that expires: the parameters that a request id was first used with, by the digest of that id. */
 export function requestClaimKey(prefix: string, requestDigest: string): string {
   return `${prefix}request-claim:${requestDigest}`;

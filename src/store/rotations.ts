@@ -9,11 +9,8 @@ import type { StoreClient } from "./client.ts";
 import { digest, type TokenCipher, tokenDigest } from "./encryption.ts";
 import { FIELD } from "./fields.ts";
 import type { ForeignTokens } from "./foreign-tokens.ts";
-import { partitionPrefix, prefixFor, requestClaimKey, tokensKey } from "./keys.ts";
+import { partitionPrefix, prefixFor, REQUEST_TTL_MS, requestClaimKey, tokensKey } from "./keys.ts";
 import { type GroupRecord, recordFromAnswer } from "./record.ts";
-
-/** How long what a rotation made is kept for retries, in milliseconds. */
-const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
 
 /** What rotations are made of. */
 export interface RotationsParts {
@@ -109,11 +106,16 @@ export class Rotations {
         return undefined;
       case "replayed":
         if (record[FIELD.fingerprint] !== fingerprint) throw new RequestIdReused();
+        // The first try may have been answered by nobody, and the token of another system has its entry still.
+        if (providedId !== undefined && what.oldDigest !== "") {
+          foreignTokens.releaseLater(environment, what.oldDigest, { keepMs: REQUEST_TTL_MS });
+        }
         break;
       case "done": {
         const ended = record[FIELD.endedForeign] ?? "";
         // A retry by the old token has to find the partition that has the answer.
-        if (ended !== "") foreignTokens.releaseLater(environment, ended, requestId === "" ? 0 : REQUEST_TTL_MS);
+        const keepMs = requestId === "" ? 0 : REQUEST_TTL_MS;
+        if (ended !== "") foreignTokens.releaseLater(environment, ended, { keepMs });
         break;
       }
       default:

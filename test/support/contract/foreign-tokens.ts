@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { TokenNotFound } from "../../../src/domain/errors.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
+import type { StoreClient } from "../../../src/store/client.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
 import { CLAIM_MS, ForeignTokens } from "../../../src/store/foreign-tokens.ts";
 import { foreignTokenKey, groupKey, partitionPrefix } from "../../../src/store/keys.ts";
-import { AUDIT, BY } from "../stores.ts";
+import { AUDIT, BY, TestUserGroupAdmin } from "../stores.ts";
 import { waitFor } from "../wait.ts";
 import {
   byId,
@@ -17,6 +18,7 @@ import {
   keysOf,
   newEnvironment,
   newGroup,
+  RING,
 } from "./context.ts";
 import { told } from "./imports.ts";
 
@@ -39,7 +41,7 @@ export function foreignTokenContract(context: ContractContext): void {
   });
 }
 
-function using({ store, admin, redis }: ContractContext): void {
+function using({ store, admin, clients, redis }: ContractContext): void {
   const create = async (id = "a") => {
     const environment = newEnvironment();
     const given = imported(id, { name: "A" });
@@ -132,6 +134,30 @@ function using({ store, admin, redis }: ContractContext): void {
     for (const worker of [0, 1]) expect(await store({ worker }).rotate(environment, rotation)).toEqual(first);
     expect(await redis().pttl(entryKey(environment, token))).toBeGreaterThan(23 * HOUR_MS);
     await fails(store().resolve(environment, token), TokenNotFound);
+  });
+
+  it("leaves a hint for a repeated rotation that nobody removes or cuts short", async () => {
+    const { environment, token } = await create();
+    const rotation = byToken(token, { requestId: "r" });
+    const first = await store().rotate(environment, rotation);
+    await waitFor("its entry will end by itself", async () => (await redis().pttl(entryKey(environment, token))) > 0);
+    // As what fails after it claimed the token does.
+    await new ForeignTokens(clients()[0] as StoreClient).release(environment, tokenDigest(token));
+    expect(await redis().pttl(entryKey(environment, token))).toBeGreaterThan(23 * HOUR_MS);
+    expect(await store().rotate(environment, rotation)).toEqual(first);
+  });
+
+  it("is forgotten when its rotation is repeated under its request id, where the first try could not", async () => {
+    const { environment, token } = await create();
+    const rotation = byToken(token, { requestId: "r" });
+    const key = entryKey(environment, token);
+    const claim = (await redis().get(key)) ?? "";
+    const first = await store().rotate(environment, rotation);
+    await waitFor("its entry will end by itself", async () => (await redis().pttl(key)) > 0);
+    await redis().set(key, claim);
+    expect(await store({ worker: 1 }).rotate(environment, rotation)).toEqual(first);
+    await waitFor("it will end by itself again", async () => (await redis().pttl(key)) > 23 * HOUR_MS);
+    expect(await store().rotate(environment, rotation)).toEqual(first);
   });
 
   it("is of one environment", async () => {
@@ -259,6 +285,83 @@ function claims({ store, admin, clients, redis }: ContractContext): void {
     expect((await write(environment, "a", { digest, nonce: next }))[0]).toBe("created");
     await tokensOf().release(environment, digest);
     expect((await redis().get(key))?.slice(12)).toBe("a");
+  });
+
+  it("that was claimed and never given is forgotten once it has found nothing for long", async () => {
+    const environment = newEnvironment();
+    const token = foreignToken();
+    const digest = tokenDigest(token);
+    const key = entryKey(environment, token);
+    const nonce = await tokensOf().claim(environment, digest, "a");
+    const [patient, impatient] = [tokensOf(), new ForeignTokens(clients()[0] as StoreClient, { strayMs: 0 })];
+    for (let i = 0; i < 3; i++) expect(await patient.resolve(environment, digest)).toEqual([]);
+    expect(await impatient.resolve(environment, digest)).toEqual([]);
+    expect(await redis().get(key)).toBe(`${nonce}a`);
+    expect(await impatient.resolve(environment, digest)).toEqual([]);
+    // A rotation that nobody heard of may be repeated, and has to find the group until then.
+    await waitFor("it will end by itself", async () => (await redis().pttl(key)) > 23 * HOUR_MS);
+    expect((await write(environment, "a", { digest, nonce }))[0]).toBe("ended");
+    const hint = await redis().get(key);
+    for (let i = 0; i < 3; i++) expect(await impatient.resolve(environment, digest)).toEqual([]);
+    expect(await redis().get(key)).toBe(hint);
+    // And it hinders no import.
+    expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["created"]);
+    for (let i = 0; i < 3; i++) expect((await impatient.resolve(environment, digest))[0]).toBe("current");
+    expect(await redis().pttl(key)).toBe(-1);
+  });
+
+  it("that was claimed and found nothing for long is not forgotten when it is given at that moment", async () => {
+    const environment = newEnvironment();
+    const token = foreignToken();
+    const digest = tokenDigest(token);
+    const nonce = await tokensOf().claim(environment, digest, "a");
+    const impatient = new ForeignTokens(clients()[0] as StoreClient, { strayMs: 0 });
+    await impatient.resolve(environment, digest);
+    const [, [outcome]] = await Promise.all([
+      impatient.resolve(environment, digest),
+      write(environment, "a", { digest, nonce }),
+    ]);
+    if (outcome === "ended") return;
+    expect(outcome).toBe("created");
+    for (let i = 0; i < 10; i++) expect((await tokensOf().resolve(environment, digest))[0]).toBe("current");
+    expect(await redis().pttl(entryKey(environment, token))).toBe(-1);
+  });
+
+  it("that a group loses while an import mends its entry has none for good", async () => {
+    for (const requestId of [undefined, "r"]) {
+      const environment = newEnvironment();
+      const given = imported("a");
+      const token = given.token ?? "";
+      const key = entryKey(environment, token);
+      await admin().import(environment, [given]);
+      const isReleased = async () => (await redis().exists(key)) === 0 || (await redis().pttl(key)) > 0;
+      // The import has read the group when its token ends.
+      const client = clients()[0] as StoreClient;
+      const late = {
+        run: async (...args: Parameters<StoreClient["run"]>) => {
+          const answer = await client.run(...args);
+          if (args[0] !== "import-read") return answer;
+          await store().rotate(environment, byToken(token, { requestId }));
+          await waitFor("its entry is gone, or a hint", isReleased);
+          return answer;
+        },
+        prepare: client.prepare.bind(client),
+        change: client.change.bind(client),
+      } as unknown as StoreClient;
+      expect(told(await new TestUserGroupAdmin(late, RING).import(environment, [given]))).toEqual(["unchanged"]);
+      await waitFor("its entry will end by itself", async () => (await redis().pttl(key)) > 23 * HOUR_MS);
+    }
+  });
+
+  it("is released for one group alone where that is asked for", async () => {
+    const environment = newEnvironment();
+    const token = foreignToken();
+    const digest = tokenDigest(token);
+    const nonce = await tokensOf().claim(environment, digest, "a");
+    await tokensOf().release(environment, digest, { id: "b" });
+    expect(await redis().get(entryKey(environment, token))).toBe(`${nonce}a`);
+    await tokensOf().release(environment, digest, { id: "a" });
+    expect(await redis().exists(entryKey(environment, token))).toBe(0);
   });
 
   it("keeps what ended a claim for longer than the claim may be used, and no longer than it must", async () => {
