@@ -3,7 +3,7 @@ import type { HeaderRecord, StreamRoute } from "../exchange.ts";
 import { formatOf } from "../protocol/content-types.ts";
 import { capDeadline } from "../protocol/deadlines.ts";
 import { truncateEchoedHeaders } from "../protocol/echoed-headers.ts";
-import { type DispatchOptions, exchangeLimits } from "./dispatch.ts";
+import { type DispatchOptions, exchangeContext } from "./dispatch.ts";
 import { exchangeFetch, recordOfFetch, targetOf, toFetchResponse } from "./fetch-io.ts";
 import { OpenStreams } from "./open-streams.ts";
 import { plainAddress } from "./peers.ts";
@@ -29,7 +29,7 @@ export interface FetchServer {
  */
 export function fetchDispatch(options: DispatchOptions): FetchServer {
   const underWay = new Set<Promise<unknown>>();
-  const limits = exchangeLimits(options);
+  const context = exchangeContext(options);
   const streams = new OpenStreams(options.streams);
 
   /** Serves a request by Connect's handler, whose response may be a stream. */
@@ -65,7 +65,7 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
     const peerAddress = () => plainAddress(info?.remoteAddr?.hostname);
     const found = options.find(request.method, targetOf(request.url), headers, peerAddress);
     const route = found instanceof Promise ? await found : found;
-    return "handler" in route ? stream(route, request, headers) : exchangeFetch(request, headers, route, limits);
+    return "handler" in route ? stream(route, request, headers) : exchangeFetch(request, headers, route, context);
   };
 
   return {

@@ -1,7 +1,7 @@
 import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
 import { BodyBuffer } from "./body.ts";
 import { type EvictionReason, entryOf, type MemoryBudget } from "./memory-budget.ts";
-import type { ExchangeLimits } from "./node-io.ts";
+import type { ExchangeContext } from "./node-io.ts";
 
 /** Statuses of responses without a body (https://fetch.spec.whatwg.org/#null-body-status). */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);
@@ -31,22 +31,27 @@ export async function exchangeFetch(
   request: Request,
   headers: HeaderRecord,
   route: Route,
-  limits: FetchLimits,
+  context: FetchContext,
 ): Promise<Response> {
   try {
-    return await exchange(request, headers, route, limits);
+    return await exchange(request, headers, route, context);
   } finally {
     route.end?.();
   }
 }
 
-/** The limits that apply here: the runtime sees to the rest. */
-type FetchLimits = Pick<ExchangeLimits, "bodies" | "refuse" | "evictionRefusals">;
+/** The runtime itself limits unread responses and the rest of answered requests. */
+type FetchContext = Pick<ExchangeContext, "bodies" | "refuseEvicted">;
 
-async function exchange(request: Request, headers: HeaderRecord, route: Route, limits: FetchLimits): Promise<Response> {
-  const body = await readBody(request.body, route, limits.bodies);
+async function exchange(
+  request: Request,
+  headers: HeaderRecord,
+  route: Route,
+  context: FetchContext,
+): Promise<Response> {
+  const body = await readBody(request.body, route, context.bodies);
   if (typeof body === "string") {
-    return toFetchResponse(limits.refuse(limits.evictionRefusals[body], headers), request.method);
+    return toFetchResponse(context.refuseEvicted(body, headers), request.method);
   }
   const httpRequest: HttpRequest = {
     httpMethod: request.method,

@@ -8,7 +8,7 @@ import { truncateEchoedHeaders } from "../protocol/echoed-headers.ts";
 import { ignore, isDisconnected } from "./disconnected.ts";
 import type { DispatchOptions } from "./dispatch.ts";
 import { discardBodyHttp2, endIfEarlyHttp1 } from "./drain.ts";
-import { type ExchangeLimits, writeHttp1, writeHttp2 } from "./node-io.ts";
+import { type ExchangeContext, writeHttp1, writeHttp2 } from "./node-io.ts";
 import { OpenStreams } from "./open-streams.ts";
 import { type PortHandlers, streamsAsRequests } from "./port.ts";
 
@@ -17,14 +17,14 @@ const TOO_MANY = { kind: "too-many-streams" } as const;
 /** Serves the streaming calls of a port by Connect's own handlers. */
 export class Streams {
   readonly #options: DispatchOptions;
-  readonly #limits: ExchangeLimits;
+  readonly #context: ExchangeContext;
   readonly #open: OpenStreams;
   readonly #asRequest: PortHandlers["onHttp2"];
   readonly #routes = new WeakMap<ServerHttp2Stream, StreamRoute>();
 
-  constructor(options: DispatchOptions, limits: ExchangeLimits) {
+  constructor(options: DispatchOptions, context: ExchangeContext) {
     this.#options = options;
-    this.#limits = limits;
+    this.#context = context;
     this.#open = new OpenStreams(options.streams);
     this.#asRequest = streamsAsRequests(((req: Http2ServerRequest, res: ServerResponse) => {
       const route = this.#routes.get(req.stream);
@@ -44,7 +44,7 @@ export class Streams {
       req.on("error", ignore);
       res.on("error", ignore);
       const refused = this.#options.refuse(TOO_MANY, req.headers as HeaderRecord, route.handler.method);
-      writeHttp1(req, res, refused, this.#limits);
+      writeHttp1(req, res, refused, this.#context);
       return;
     }
     res.once("close", open.leave);
@@ -62,11 +62,11 @@ export class Streams {
     const open = this.#open.enter(stream.session, () => stream.close(constants.NGHTTP2_CANCEL));
     if (!open) {
       const refused = this.#options.refuse(TOO_MANY, headers as HeaderRecord, route.handler.method);
-      writeHttp2(stream, refused, this.#limits);
+      writeHttp2(stream, refused, this.#context);
       return;
     }
     stream.once("close", open.leave);
-    stream.once("finish", () => discardBodyHttp2(stream, this.#limits.discards));
+    stream.once("finish", () => discardBodyHttp2(stream, this.#context.discards));
     this.#routes.set(stream, route);
     this.#asRequest(stream, headers, ...rest);
   }
