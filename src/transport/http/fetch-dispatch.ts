@@ -1,8 +1,7 @@
 import { universalServerRequestFromFetch, universalServerResponseToFetch } from "@connectrpc/connect/protocol";
 import type { HeaderRecord, StreamRoute } from "../exchange.ts";
 import { formatOf } from "../protocol/content-types.ts";
-import { capDeadline } from "../protocol/deadlines.ts";
-import { truncateEchoedHeaders } from "../protocol/echoed-headers.ts";
+import { prepareStreamHeaders } from "../protocol/stream-headers.ts";
 import { type DispatchOptions, exchangeContext } from "./dispatch.ts";
 import { exchangeFetch, recordOfFetch, targetOf, toFetchResponse } from "./fetch-io.ts";
 import { OpenStreams } from "./open-streams.ts";
@@ -40,7 +39,7 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
       const refused = options.refuse({ kind: "too-many-streams" }, headers, route.handler.method);
       return toFetchResponse(refused, request.method);
     }
-    streams.limitDeadline(headers);
+    prepareStreamHeaders(headers, streams.lifetimeMs);
     try {
       const response = await handle(route, request, headers);
       if (response.body === null) {
@@ -89,8 +88,6 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
 
 async function handle(route: StreamRoute, request: Request, headers: HeaderRecord): Promise<Response> {
   const universal = universalServerRequestFromFetch(request, {});
-  truncateEchoedHeaders(headers);
-  capDeadline(headers);
   const header = new Headers(headers as { readonly [name: string]: string });
   const { handler, contextValues, responseHeaders } = route;
   const response = universalServerResponseToFetch(await handler({ ...universal, header, contextValues }));

@@ -3,8 +3,7 @@ import { constants, type Http2ServerRequest, type IncomingHttpHeaders, type Serv
 import { Code, ConnectError } from "@connectrpc/connect";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import type { HeaderRecord, StreamRoute } from "../exchange.ts";
-import { capDeadline } from "../protocol/deadlines.ts";
-import { truncateEchoedHeaders } from "../protocol/echoed-headers.ts";
+import { prepareStreamHeaders } from "../protocol/stream-headers.ts";
 import { ignore, isDisconnected } from "./disconnected.ts";
 import type { DispatchOptions } from "./dispatch.ts";
 import { discardBodyHttp2, endIfEarlyHttp1 } from "./drain.ts";
@@ -79,9 +78,7 @@ export class Streams {
     for (const [name, value] of Object.entries(responseHeaders ?? {})) {
       if (value !== undefined) res.setHeader(name, value);
     }
-    truncateEchoedHeaders(headers);
-    capDeadline(headers);
-    this.#open.limitDeadline(headers);
+    prepareStreamHeaders(headers, this.#open.lifetimeMs);
     const fail = (reason: unknown) => {
       // A response that cannot be written because the client disconnected is not an error of the server.
       if (ConnectError.from(reason).code !== Code.Aborted && !isDisconnected(res)) this.#options.onError?.(reason);

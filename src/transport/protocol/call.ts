@@ -10,9 +10,9 @@ import type {
 } from "@connectrpc/connect";
 import { createDeadlineSignal, createLinkedAbortController } from "@connectrpc/connect/protocol";
 import type { CallSource, HeaderRecord } from "../exchange.ts";
-import { MAX_TIMER_MS } from "./deadlines.ts";
 import type { UnaryMethod } from "./methods.ts";
 import { RecordHeaders } from "./record-headers.ts";
+import { MAX_TIMER_MS } from "./stream-headers.ts";
 
 /** The parts of a unary call, whatever its protocol. */
 export interface CallInit {
