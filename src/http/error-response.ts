@@ -2,7 +2,7 @@ import { ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { reasonOfCode } from "../rpc/errors.ts";
-import type { HttpError, HttpResponse } from "../transport/index.ts";
+import { type HttpError, recordOf } from "../transport/index.ts";
 
 const ETAG_MISMATCH = "ETAG_MISMATCH";
 
@@ -39,12 +39,6 @@ export const errorResponse: HttpError = (error, httpStatus) => {
       },
     }),
   );
-  const headers: HttpResponse["headers"] = {
-    "content-type": "application/json",
-    "content-length": String(body.byteLength),
-  };
-  error.metadata.forEach((value, name) => {
-    headers[name] = value;
-  });
-  return { status, headers, body };
+  const headers = { "content-type": "application/json", "content-length": String(body.byteLength) };
+  return { status, headers: { ...headers, ...recordOf(error.metadata) }, body };
 };

@@ -6,7 +6,7 @@ import { isUnknownToken } from "../http/error-response.ts";
 import { MAX_MESSAGE_BYTES } from "../limits.ts";
 import { environmentOf } from "../rpc/context.ts";
 import { refusedJson } from "../rpc/refusals.ts";
-import type { Endpoint, HeaderRecord, HttpResponse } from "../transport/index.ts";
+import { type Endpoint, type HeaderRecord, type HttpResponse, recordOf } from "../transport/index.ts";
 import { COMPRESS_MIN_BYTES, parseBody, requireJson } from "./json-body.ts";
 
 const { resolveViewer } = ViewerService.method;
@@ -37,11 +37,7 @@ export function viewerEndpoint(): Endpoint {
               return respond(headers, textOf(message as Viewer, environmentOf(contextValues)));
             } catch (failure) {
               if (!isUnknownToken(failure)) throw failure;
-              const headers: HeaderRecord = { "cache-control": "no-store" };
-              failure.metadata.forEach((value, name) => {
-                headers[name] = value;
-              });
-              return respond(headers, INACTIVE);
+              return respond({ "cache-control": "no-store", ...recordOf(failure.metadata) }, INACTIVE);
             }
           },
         },

@@ -8,6 +8,7 @@ export type { FetchServer } from "./http/fetch-dispatch.ts";
 export type { Port as NodeServer } from "./http/port.ts";
 export { type Limits, type ListenOptions, type ServeOptions, serveNode } from "./node.ts";
 export type { Authorize, CallHead } from "./protocol/admission.ts";
+export { recordOf } from "./protocol/record-headers.ts";
 export {
   type OnRefused,
   type Refusal,

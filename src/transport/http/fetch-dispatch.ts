@@ -1,9 +1,10 @@
 import { universalServerRequestFromFetch, universalServerResponseToFetch } from "@connectrpc/connect/protocol";
 import type { HeaderRecord, StreamRoute } from "../exchange.ts";
 import { formatOf } from "../protocol/content-types.ts";
+import { headersOf, recordOf } from "../protocol/record-headers.ts";
 import { prepareStreamHeaders } from "../protocol/stream-headers.ts";
 import { type DispatchOptions, exchangeContext } from "./dispatch.ts";
-import { exchangeFetch, recordOfFetch, targetOf, toFetchResponse } from "./fetch-io.ts";
+import { exchangeFetch, targetOf, toFetchResponse } from "./fetch-io.ts";
 import { OpenStreams } from "./open-streams.ts";
 import { plainAddress } from "./peers.ts";
 
@@ -59,7 +60,7 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
   };
 
   const serve: FetchHandler = async (request, info) => {
-    const headers = recordOfFetch(request.headers);
+    const headers = recordOf(request.headers);
     if (formatOf(headers["content-type"]).protocol === "grpc") return grpcUnsupported();
     const peerAddress = () => plainAddress(info?.remoteAddr?.hostname);
     const found = options.find(request.method, targetOf(request.url), headers, peerAddress);
@@ -88,7 +89,7 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
 
 async function handle(route: StreamRoute, request: Request, headers: HeaderRecord): Promise<Response> {
   const universal = universalServerRequestFromFetch(request, {});
-  const header = new Headers(headers as { readonly [name: string]: string });
+  const header = headersOf(headers);
   const { handler, contextValues, responseHeaders } = route;
   const response = universalServerResponseToFetch(await handler({ ...universal, header, contextValues }));
   for (const [name, value] of Object.entries(responseHeaders ?? {})) {

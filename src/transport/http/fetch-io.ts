@@ -1,4 +1,5 @@
 import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
+import { headersOf } from "../protocol/record-headers.ts";
 import { BodyBuffer } from "./body.ts";
 import { type EvictionReason, entryOf, type MemoryBudget } from "./memory-budget.ts";
 import type { ExchangeContext } from "./node-io.ts";
@@ -10,15 +11,6 @@ const WITHOUT_BODY: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);
 export function targetOf(url: string): string {
   const { pathname, search } = new URL(url);
   return pathname + search;
-}
-
-/** Converts `Headers` to a record by lower-case name. */
-export function recordOfFetch(headers: Headers): HeaderRecord {
-  const record: HeaderRecord = {};
-  headers.forEach((value, name) => {
-    record[name] = value;
-  });
-  return record;
 }
 
 /**
@@ -101,11 +93,6 @@ async function readBody(
 
 /** Converts a response to one of the fetch API. Trailers are lost, because the API has none. */
 export function toFetchResponse({ status, headers, body }: HttpResponse, httpMethod: string): Response {
-  const fields = new Headers();
-  for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined) continue;
-    for (const one of Array.isArray(value) ? value : [String(value)]) fields.append(name, one);
-  }
   const hasBody = httpMethod !== "HEAD" && !WITHOUT_BODY.has(status);
-  return new Response(hasBody ? (body as Uint8Array<ArrayBuffer>) : null, { status, headers: fields });
+  return new Response(hasBody ? (body as Uint8Array<ArrayBuffer>) : null, { status, headers: headersOf(headers) });
 }
