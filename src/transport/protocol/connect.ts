@@ -4,7 +4,6 @@ import { type Compression, compressionNegotiate } from "@connectrpc/connect/prot
 import {
   codeToHttpStatus,
   contentTypeUnaryJson,
-  contentTypeUnaryProto,
   errorToJsonBytes,
   headerProtocolVersion,
   parseTimeout,
@@ -14,7 +13,7 @@ import { bodyBytes, type HttpRequest, type HttpResponse, headerValue } from "../
 import type { AdmittedCall } from "./admission.ts";
 import type { UnaryCall } from "./call.ts";
 import { compress, inflate, shouldCompress } from "./compression.ts";
-import type { CallFormat } from "./content-types.ts";
+import { type CallFormat, contentTypeOf } from "./content-types.ts";
 import type { UnaryMethod } from "./methods.ts";
 import { recordOf } from "./record-headers.ts";
 import { asConnectError, messageTooLarge } from "./refusals.ts";
@@ -31,11 +30,11 @@ const ACCEPT_ENCODING = "accept-encoding";
 export function serveConnect(
   method: UnaryMethod,
   request: HttpRequest,
-  { isBinary }: CallFormat,
+  format: CallFormat,
   admitted: AdmittedCall,
 ): Promise<HttpResponse> {
   const { options } = method;
-  const serialization = isBinary ? method.binary : method.json;
+  const serialization = format.isBinary ? method.binary : method.json;
   const { headers } = request;
   const query = request.httpMethod === "GET" ? new URL(request.target, "http://localhost").searchParams : undefined;
   const timeout = parseTimeout(headerValue(headers, "connect-timeout-ms"), options.maxTimeoutMs);
@@ -46,7 +45,7 @@ export function serveConnect(
     method,
     protocolName: PROTOCOL,
     timeoutMs: timeout.timeoutMs,
-    responseHeader: { "content-type": isBinary ? contentTypeUnaryProto : contentTypeUnaryJson },
+    responseHeader: { "content-type": contentTypeOf(format) },
     responseTrailer: {},
   };
   const decode = () => {

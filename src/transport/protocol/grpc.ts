@@ -5,7 +5,7 @@ import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
 import { bodyBytes, type HeaderRecord, type HttpRequest, type HttpResponse, headerValue } from "../exchange.ts";
 import type { AdmittedCall } from "./admission.ts";
 import type { UnaryCall } from "./call.ts";
-import type { CallFormat } from "./content-types.ts";
+import { type CallFormat, contentTypeOf } from "./content-types.ts";
 import {
   compressEnvelope,
   EnvelopeReader,
@@ -19,7 +19,7 @@ import type { UnaryMethod } from "./methods.ts";
 import { RecordHeaders, recordOf } from "./record-headers.ts";
 import { asConnectError } from "./refusals.ts";
 import { createCall, invokeCall, parseMessage } from "./requests.ts";
-import { decodeWebText, webTextType } from "./web-text.ts";
+import { decodeWebText } from "./web-text.ts";
 
 const ENCODING = "grpc-encoding";
 const ACCEPT_ENCODING = "grpc-accept-encoding";
@@ -46,7 +46,7 @@ export function serveGrpc(
     headerValue(headers, ACCEPT_ENCODING),
     ACCEPT_ENCODING,
   );
-  const responseHeader: HttpResponse["headers"] = { "content-type": grpcContentType(format) };
+  const responseHeader: HttpResponse["headers"] = { "content-type": contentTypeOf(format) };
   if (compression.response) responseHeader[ENCODING] = compression.response.name;
   const setup = {
     method,
@@ -128,13 +128,6 @@ export function webTrailer({ isText }: CallFormat, error: ConnectError): Uint8Ar
   const trailer = grpc.setTrailerStatus(new RecordHeaders({}, true), wellFormed(error));
   const bytes = envelopeOf(grpcWeb.trailerFlag, grpcWeb.trailerSerialize(trailer));
   return isText ? Buffer.from(bytes.toString("base64")) : bytes;
-}
-
-/** The content type of a response. */
-export function grpcContentType({ protocol, isText, isBinary }: CallFormat): string {
-  if (isText) return webTextType(isBinary);
-  const of = protocol === "grpc-web" ? grpcWeb : grpc;
-  return isBinary ? of.contentTypeProto : of.contentTypeJson;
 }
 
 /**
