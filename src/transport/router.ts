@@ -125,7 +125,7 @@ export class Router {
       return this.#refused({ kind: "http-method", httpMethod, allowed: allowedMethods }, request, format);
     }
     return this.#admit(method, format.protocol, head, {
-      onAdmitted: ({ contextValues }) => {
+      onAdmitted: ({ head: { contextValues } }) => {
         // Every valid unary request has been routed already, so this one is invalid for a unary method.
         const isServed = !unary && handler.supportedContentType(String(headers["content-type"] ?? ""));
         if (!isServed) return this.#refused({ kind: "content-type" }, request, format);

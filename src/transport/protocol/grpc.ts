@@ -4,7 +4,7 @@ import * as grpc from "@connectrpc/connect/protocol-grpc";
 import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
 import { bodyBytes, type HeaderRecord, type HttpRequest, type HttpResponse, headerValue } from "../exchange.ts";
 import type { AdmittedCall } from "./admission.ts";
-import type { UnaryCall } from "./call.ts";
+import { UnaryCall } from "./call.ts";
 import { type CallFormat, contentTypeOf } from "./content-types.ts";
 import {
   compressEnvelope,
@@ -18,7 +18,7 @@ import {
 import type { UnaryMethod } from "./methods.ts";
 import { RecordHeaders, recordOf } from "./record-headers.ts";
 import { asConnectError } from "./refusals.ts";
-import { createCall, invokeCall, parseMessage } from "./requests.ts";
+import { invokeCall, parseMessage } from "./requests.ts";
 import { decodeWebText } from "./web-text.ts";
 
 const ENCODING = "grpc-encoding";
@@ -48,13 +48,6 @@ export function serveGrpc(
   );
   const responseHeader: HttpResponse["headers"] = { "content-type": contentTypeOf(format) };
   if (compression.response) responseHeader[ENCODING] = compression.response.name;
-  const setup = {
-    method,
-    protocolName: format.protocol,
-    timeoutMs: timeout.timeoutMs,
-    responseHeader,
-    responseTrailer: { "grpc-status": grpc.grpcStatusOk },
-  };
   const decode = () => {
     if (compression.error) throw compression.error;
     if (timeout.error) throw timeout.error;
@@ -64,7 +57,14 @@ export function serveGrpc(
     return onlyMessage(reader, format, (bytes) => parseMessage(serialization, bytes, limit));
   };
 
-  const call = createCall(request, setup, admitted);
+  const call = new UnaryCall({
+    method,
+    source: request,
+    head: admitted.head,
+    timeoutMs: timeout.timeoutMs,
+    responseHeader,
+    responseTrailer: { "grpc-status": grpc.grpcStatusOk },
+  });
   const finish =
     format.protocol === "grpc-web"
       ? (body: Uint8Array) => finishGrpcWeb(call, format, body, compression.response, options)
