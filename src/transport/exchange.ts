@@ -63,13 +63,8 @@ export type Found = Route | StreamRoute | Promise<Route | StreamRoute>;
 /** Tells the IP address that a request came from; empty when it is not known. */
 export type PeerAddress = () => string;
 
-/**
- * Finds the route of a request.
- *
- * @param target path and query
- * @param peerAddress default: not known
- */
-export type Find = (httpMethod: string, target: string, headers: HeaderRecord, peerAddress?: PeerAddress) => Found;
+/** Finds the route of a request. @param target path and query */
+export type Find = (httpMethod: string, target: string, headers: HeaderRecord, peerAddress: PeerAddress) => Found;
 
 /** The path of a request target, without its query. */
 export function pathOf(target: string): string {

@@ -1,8 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
-import type { DescMethod } from "@bufbuild/protobuf";
-import type { Find, HeaderRecord, HttpResponse, Route, StreamRoute } from "../exchange.ts";
-import type { Refusal } from "../protocol/refusals.ts";
+import type { Find, HeaderRecord, Route, StreamRoute } from "../exchange.ts";
+import type { Refusal, Refuse } from "../protocol/refusals.ts";
 import { ignore } from "./disconnected.ts";
 import { HEADER_TOO_LARGE, MAX_HEADER_BYTES, READ_TIMEOUT_MS, REQUEST_TIMEOUT, REQUEST_TIMEOUT_MS } from "./limits.ts";
 import { type EvictionReason, MemoryBudget } from "./memory-budget.ts";
@@ -11,14 +10,6 @@ import type { OpenStreamsOptions } from "./open-streams.ts";
 import { peerOfSession, plainAddress } from "./peers.ts";
 import type { PortHandlers } from "./port.ts";
 import { Streams } from "./streams.ts";
-
-/**
- * Makes the response to a request that is refused before a route serves it.
- *
- * @param headers the request's headers, as far as they are known
- * @param method the RPC that the request is for, if it is known
- */
-export type Refuse = (refusal: Refusal, headers: HeaderRecord, method?: DescMethod) => HttpResponse;
 
 /** How requests are dispatched, and their limits. */
 export interface DispatchOptions {

@@ -148,8 +148,8 @@ export function failHttp1(res: ServerResponse, error: unknown, { onError }: Pick
   res.destroy();
 }
 
-/** The response, after which the HTTP/1.1 connection closes. */
-function closing(response: HttpResponse): HttpResponse {
+/** Adds the header after which the HTTP/1.1 connection closes. */
+export function closing(response: HttpResponse): HttpResponse {
   return { ...response, headers: { ...response.headers, connection: "close" } };
 }
 

@@ -11,9 +11,9 @@ import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { HeaderRecord } from "../exchange.ts";
+import type { Refuse } from "../protocol/refusals.ts";
 import { Connections } from "./connections.ts";
 import { DeadSessions } from "./dead-sessions.ts";
-import type { Refuse } from "./dispatch.ts";
 import { answerHttp1Errors, refuseHttp1 } from "./http-errors.ts";
 import { closeWhenIdle } from "./idle-sessions.ts";
 import { HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "./limits.ts";
@@ -270,14 +270,8 @@ function serveRequests(server: HttpServer, { onHttp1, refuse }: PortHandlers): v
   server.on("request", serve as never);
 }
 
-/** Converts a listener of requests to a listener of HTTP/2 streams, as node:http2 does. */
-export function streamsAsRequests(listener: (req: never, res: never) => void): PortHandlers["onHttp2"] {
-  const http2: Http2Server = createHttp2Server(listener as never);
-  return (stream, headers, flags, rawHeaders) => http2.emit("stream", stream, headers, flags, rawHeaders);
-}
-
 /** The URL of a listening address. */
-export function urlOf({ address, port }: Pick<AddressInfo, "address" | "port">, secure: boolean): string {
+function urlOf({ address, port }: Pick<AddressInfo, "address" | "port">, secure: boolean): string {
   const host = address.includes(":") ? `[${address}]` : address;
   return `${secure ? "https" : "http"}://${host}:${port}`;
 }

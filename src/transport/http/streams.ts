@@ -1,5 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { constants, type Http2ServerRequest, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import {
+  constants,
+  createServer,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type IncomingHttpHeaders,
+  type ServerHttp2Stream,
+} from "node:http2";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import type { HeaderRecord, StreamRoute } from "../exchange.ts";
@@ -9,7 +16,6 @@ import type { DispatchOptions } from "./dispatch.ts";
 import { discardBodyHttp2, endIfEarlyHttp1 } from "./drain.ts";
 import { type ExchangeContext, writeHttp1, writeHttp2 } from "./node-io.ts";
 import { OpenStreams } from "./open-streams.ts";
-import { type PortHandlers, streamsAsRequests } from "./port.ts";
 
 const TOO_MANY = { kind: "too-many-streams" } as const;
 
@@ -18,17 +24,14 @@ export class Streams {
   readonly #options: DispatchOptions;
   readonly #context: ExchangeContext;
   readonly #open: OpenStreams;
-  readonly #asRequest: PortHandlers["onHttp2"];
+  /** Makes the request and response objects of streams, as Connect's adapter takes them. It does not listen. */
+  readonly #http2 = createServer((req, res) => this.#onRequest(req, res));
   readonly #routes = new WeakMap<ServerHttp2Stream, StreamRoute>();
 
   constructor(options: DispatchOptions, context: ExchangeContext) {
     this.#options = options;
     this.#context = context;
     this.#open = new OpenStreams(options.streams);
-    this.#asRequest = streamsAsRequests(((req: Http2ServerRequest, res: ServerResponse) => {
-      const route = this.#routes.get(req.stream);
-      if (route) this.#serve(route, req as unknown as IncomingMessage, res);
-    }) as never);
   }
 
   /** How many streaming calls of a connection are open. */
@@ -67,7 +70,12 @@ export class Streams {
     stream.once("close", open.leave);
     stream.once("finish", () => discardBodyHttp2(stream, this.#context.discards));
     this.#routes.set(stream, route);
-    this.#asRequest(stream, headers, ...rest);
+    this.#http2.emit("stream", stream, headers, ...rest);
+  }
+
+  #onRequest(req: Http2ServerRequest, res: Http2ServerResponse): void {
+    const route = this.#routes.get(req.stream);
+    if (route) this.#serve(route, req as unknown as IncomingMessage, res as unknown as ServerResponse);
   }
 
   #serve({ handler, contextValues, responseHeaders }: StreamRoute, req: IncomingMessage, res: ServerResponse): void {
