@@ -1,4 +1,4 @@
-import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
+import type { HttpRequest, HttpResponse, Route } from "../exchange.ts";
 import { headersOf } from "../protocol/record-headers.ts";
 import { BodyBuffer } from "./body.ts";
 import { type EvictionReason, entryOf, type MemoryBudget } from "./memory-budget.ts";
@@ -7,26 +7,22 @@ import type { ExchangeContext } from "./node-io.ts";
 /** Statuses of responses without a body (https://fetch.spec.whatwg.org/#null-body-status). */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);
 
-/** The path and query of a URL. */
-export function targetOf(url: string): string {
-  const { pathname, search } = new URL(url);
-  return pathname + search;
-}
+/** The target and headers of a request, as they were routed. */
+type Routed = Pick<HttpRequest, "target" | "headers">;
 
 /**
  * Reads a request body of the fetch API if its route wants it, serves the request and makes the response.
  *
- * @param headers the request's headers
  * @throws when the client disconnects before the body is read, and whatever `serve` throws
  */
 export async function exchangeFetch(
   request: Request,
-  headers: HeaderRecord,
+  routed: Routed,
   route: Route,
   context: FetchContext,
 ): Promise<Response> {
   try {
-    return await exchange(request, headers, route, context);
+    return await exchange(request, routed, route, context);
   } finally {
     route.end?.();
   }
@@ -35,20 +31,14 @@ export async function exchangeFetch(
 /** The runtime itself limits unread responses and the rest of answered requests. */
 type FetchContext = Pick<ExchangeContext, "bodies" | "refuseEvicted">;
 
-async function exchange(
-  request: Request,
-  headers: HeaderRecord,
-  route: Route,
-  context: FetchContext,
-): Promise<Response> {
+async function exchange(request: Request, routed: Routed, route: Route, context: FetchContext): Promise<Response> {
   const body = await readBody(request.body, route, context.bodies);
   if (typeof body === "string") {
-    return toFetchResponse(context.refuseEvicted(body, headers), request.method);
+    return toFetchResponse(context.refuseEvicted(body, routed.headers), request.method);
   }
   const httpRequest: HttpRequest = {
     httpMethod: request.method,
-    target: targetOf(request.url),
-    headers,
+    ...routed,
     body,
     url: () => request.url,
     requestSignal: () => request.signal,
