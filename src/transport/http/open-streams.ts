@@ -7,7 +7,7 @@ export interface OpenStreamsOptions {
   readonly max?: number | undefined;
   /** How many streams one connection may have open. Default: no limit. */
   readonly maxPerConnection?: number | undefined;
-  /** How long a stream may last, in milliseconds. A client that still watches then calls again. Default: no limit. */
+  /** How long a stream may last, in milliseconds. The client may then call again. Default: no limit. */
   readonly lifetimeMs?: number | undefined;
 }
 
