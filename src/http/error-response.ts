@@ -3,7 +3,7 @@ import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { EtagMismatch, TokenNotFound } from "../domain/errors.ts";
 import { reasonOfCode } from "../rpc/errors.ts";
-import type { HttpError } from "../transport/index.ts";
+import { type HttpError, recordOf } from "../transport/index.ts";
 
 /** Whether a call failed because the group's etag did not match. */
 export function isEtagMismatch(failure: unknown): boolean {
@@ -33,10 +33,6 @@ export const errorResponse: HttpError = (error, httpStatus) => {
       },
     }),
   );
-  const headers = {
-    "content-type": "application/json",
-    "content-length": String(body.byteLength),
-    ...Object.fromEntries(error.metadata),
-  };
-  return { status, headers, body };
+  const headers = { "content-type": "application/json", "content-length": String(body.byteLength) };
+  return { status, headers: { ...headers, ...recordOf(error.metadata) }, body };
 };

@@ -5,7 +5,7 @@ import type { JsonObject } from "../domain/user-group.ts";
 import { isTokenNotFound } from "../http/error-response.ts";
 import { environmentOf } from "../rpc/context.ts";
 import { refusedJson } from "../rpc/refusals.ts";
-import type { Endpoint } from "../transport/index.ts";
+import { type Endpoint, recordOf } from "../transport/index.ts";
 import { jsonMethod, jsonResponse, readBody } from "./json-body.ts";
 
 const { resolveViewer } = ViewerService.method;
@@ -31,7 +31,7 @@ export function viewerEndpoint(): Endpoint {
             return jsonResponse(headers, textOf(viewer as Viewer, environmentOf(contextValues)));
           } catch (failure) {
             if (!isTokenNotFound(failure)) throw failure;
-            return jsonResponse({ "cache-control": "no-store", ...Object.fromEntries(failure.metadata) }, INACTIVE);
+            return jsonResponse({ "cache-control": "no-store", ...recordOf(failure.metadata) }, INACTIVE);
           }
         }),
       ],

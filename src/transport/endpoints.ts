@@ -110,13 +110,19 @@ export class EndpointRoute implements Route {
   async #invoke(message: Message, source: HttpRequest): ReturnType<Invoke> {
     const { admitted, rpc: method } = this.#target.call ?? {};
     if (!admitted || !method) throw new TypeError("the endpoint names no RPC that is served");
-    const { protocolName, header: requestHeader, contextValues } = admitted;
-    const answer = { timeoutMs: undefined, responseHeader: {}, responseTrailer: {} };
-    const call = new UnaryCall({ method, protocolName, source, requestHeader, contextValues, ...answer });
+    const { head } = admitted;
+    const call = new UnaryCall({
+      method,
+      source,
+      head,
+      timeoutMs: undefined,
+      responseHeader: {},
+      responseTrailer: {},
+    });
     try {
       const output = await call.invoke(message);
       call.end();
-      return { message: output, headers: recordOf(call.responseHeader), contextValues };
+      return { message: output, headers: recordOf(call.responseHeader), contextValues: head.contextValues };
     } catch (failure) {
       call.end(failure);
       this.#callFailure = failure;

@@ -63,18 +63,18 @@ export type Found = Route | StreamRoute | Promise<Route | StreamRoute>;
 /** Tells the IP address that a request came from; empty when it is not known. */
 export type PeerAddress = () => string;
 
-/**
- * Finds the route of a request.
- *
- * @param target path and query
- * @param peerAddress default: not known
- */
-export type Find = (httpMethod: string, target: string, headers: HeaderRecord, peerAddress?: PeerAddress) => Found;
+/** Finds the route of a request. @param target path and query */
+export type Find = (httpMethod: string, target: string, headers: HeaderRecord, peerAddress: PeerAddress) => Found;
 
 /** The path of a request target, without its query. */
 export function pathOf(target: string): string {
   const question = target.indexOf("?");
   return question < 0 ? target : target.slice(0, question);
+}
+
+/** The query of a request target. */
+export function queryOf(target: string): URLSearchParams {
+  return new URL(target, "http://localhost").searchParams;
 }
 
 /** The body as bytes. */

@@ -2,12 +2,11 @@
 export { requireStrictJson } from "./codec/strict-json.ts";
 export type { Endpoint, EndpointMethod, HttpError, Invoke } from "./endpoints.ts";
 export { type HeaderRecord, type HttpRequest, type HttpResponse, headerValue } from "./exchange.ts";
-export { serveFetch } from "./fetch.ts";
 export { acceptsEncoding } from "./http/content-encoding.ts";
 export type { FetchServer } from "./http/fetch-dispatch.ts";
 export type { Port as NodeServer } from "./http/port.ts";
-export { type Limits, type ListenOptions, type ServeOptions, serveNode } from "./node.ts";
 export type { Authorize, CallHead } from "./protocol/admission.ts";
+export { recordOf } from "./protocol/record-headers.ts";
 export {
   type OnRefused,
   type Refusal,
@@ -15,3 +14,4 @@ export {
   RequestRefused,
   streamRefusal,
 } from "./protocol/refusals.ts";
+export { type ListenOptions, type ServeOptions, serveFetch, serveNode } from "./serve.ts";

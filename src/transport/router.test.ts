@@ -10,6 +10,7 @@ import { Router, type RouterOptions } from "./router.ts";
 
 const kCaller = createContextKey("nobody");
 const PATH = "/talk.v1.TalkService/Say";
+const noAddress = () => "";
 const JSON_TYPE = { "content-type": "application/json" };
 
 /** Lets in whom a decision allows, and tells the call who it is. */
@@ -39,7 +40,7 @@ function routerWith(options: Partial<RouterOptions> = {}) {
       }),
   });
   const route = async (caller = "", path = PATH, httpMethod = "POST") =>
-    (await router.find(httpMethod, path, { ...JSON_TYPE, "x-caller": caller })) as Route;
+    (await router.find(httpMethod, path, { ...JSON_TYPE, "x-caller": caller }, noAddress)) as Route;
   return { router, route, seen, waiting };
 }
 
@@ -183,7 +184,7 @@ it("heeds a decision that is a promise of another library", async () => {
 
 it("needs no promise where the decision needs none", () => {
   const { router } = routerWith({ authorize: authorizeBy(() => true, false) });
-  expect(router.find("POST", PATH, JSON_TYPE)).not.toBeInstanceOf(Promise);
+  expect(router.find("POST", PATH, JSON_TYPE, noAddress)).not.toBeInstanceOf(Promise);
 });
 
 describe("the limit of calls", () => {
@@ -211,7 +212,7 @@ describe("the limit of calls", () => {
     let decide = () => {};
     const decision = new Promise<void>((resolve) => (decide = resolve));
     const { router, route } = routerWith({ authorize: () => decision, maxCalls: { max: 1 } });
-    const first = router.find("POST", PATH, JSON_TYPE);
+    const first = router.find("POST", PATH, JSON_TYPE, noAddress);
     expect((await (await route()).serve(request("{}"))).status).toBe(429);
     decide();
     const found = (await first) as Route;
@@ -261,7 +262,7 @@ describe("a refusal", () => {
     const { router } = routerWith(options);
     const answers: (readonly [string, number])[] = [];
     for (const type of ["application/json", "application/connect+json", "application/grpc", "application/grpc-web"]) {
-      const found = router.find("POST", "/a.B/C", { "content-type": type }) as Route;
+      const found = router.find("POST", "/a.B/C", { "content-type": type }, noAddress) as Route;
       const { status, headers } = await found.serve(request("", "/a.B/C"));
       answers.push([String(headers["content-type"]), status]);
     }
@@ -282,7 +283,7 @@ describe("a refusal", () => {
       },
     });
     const path = "/talk.v1.TalkService/Watch";
-    const found = router.find("POST", path, { "content-type": "application/connect+json" }) as Route;
+    const found = router.find("POST", path, { "content-type": "application/connect+json" }, noAddress) as Route;
     const { headers, body } = await found.serve(request("", path));
     expect(headers["x-why"]).toBe("because");
     expect(textOf(body)).not.toContain("because, because");
@@ -297,7 +298,7 @@ describe("a refusal", () => {
 
   it("of what nobody would make a call of has a status alone by default", async () => {
     const { router } = routerWith();
-    const found = router.find("GET", "/nowhere", {}) as Route;
+    const found = router.find("GET", "/nowhere", {}, noAddress) as Route;
     expect(await found.serve(request("", "/nowhere"))).toEqual({ status: 404, headers: {}, body: "" });
   });
 });

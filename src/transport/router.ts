@@ -12,7 +12,6 @@ import {
   type StreamRoute,
 } from "./exchange.ts";
 import { Cors, type CorsOptions } from "./http/cors.ts";
-import type { Refuse } from "./http/dispatch.ts";
 import { Admission, type AdmissionOptions, AdmittedCall } from "./protocol/admission.ts";
 import { COMPRESSIONS } from "./protocol/compression.ts";
 import { type CallFormat, formatOf, isRpcOnly } from "./protocol/content-types.ts";
@@ -23,6 +22,7 @@ import {
   bareRefusal,
   kReadMaxBytes,
   type Refusal,
+  type Refuse,
   type Refused,
   type RefusedRequest,
   refuse,
@@ -56,8 +56,6 @@ interface RequestHead {
   readonly peerAddress: PeerAddress;
 }
 
-const unknownAddress: PeerAddress = () => "";
-
 /**
  * Finds the route of each request: a unary call of this transport, a streaming call of Connect's handler, or an
  * endpoint.
@@ -85,7 +83,7 @@ export class Router {
     }
   }
 
-  readonly find: Find = (httpMethod, target, headers, peerAddress = unknownAddress) => {
+  readonly find: Find = (httpMethod, target, headers, peerAddress) => {
     if (!PLAIN_TARGET.test(target)) return respondWith(this.refuse({ kind: "malformed-http" }, headers));
     const path = pathOf(target);
     const rpc = this.#rpcs.get(path);
@@ -96,7 +94,7 @@ export class Router {
     const isRpc = RPC_PATH.test(path);
     const missing = () => {
       const isRpcCall = isRpc || format.protocol !== "connect";
-      const request = { ...unroutedRequest(headers), protocolName: isRpcCall ? format.protocol : undefined };
+      const request = { header: new RecordHeaders(headers), protocolName: isRpcCall ? format.protocol : undefined };
       // Connect's clients know a missing RPC by the HTTP status.
       const isHttp = format.protocol === "connect";
       return this.#refused({ kind: "not-found" }, request, isHttp ? undefined : format);
@@ -120,12 +118,12 @@ export class Router {
     const { httpMethod, headers } = head;
     const { method, allowedMethods } = handler;
     const format = formatOf(headers["content-type"]);
-    const request = { ...unroutedRequest(headers), method, protocolName: format.protocol };
+    const request = { header: new RecordHeaders(headers), method, protocolName: format.protocol };
     if (!allowedMethods.includes(httpMethod)) {
       return this.#refused({ kind: "http-method", httpMethod, allowed: allowedMethods }, request, format);
     }
     return this.#admit(method, format.protocol, head, {
-      onAdmitted: ({ contextValues }) => {
+      onAdmitted: ({ head: { contextValues } }) => {
         // Every valid unary request has been routed already, so this one is invalid for a unary method.
         const isServed = !unary && handler.supportedContentType(String(headers["content-type"] ?? ""));
         if (!isServed) return this.#refused({ kind: "content-type" }, request, format);
@@ -140,12 +138,12 @@ export class Router {
     const method = methods.get(httpMethod);
     if (!method) {
       const refusal: Refusal = { kind: "http-method", httpMethod, allowed: [...methods.keys()] };
-      return this.#refused(refusal, { ...unroutedRequest(headers), protocolName });
+      return this.#refused(refusal, { header: new RecordHeaders(headers), protocolName });
     }
     const { rpc } = method;
     if (!rpc) {
       const { onRefused } = this.#options;
-      const refuseIt = (refusal: Refusal) => refuse(refusal, unroutedRequest(headers), onRefused);
+      const refuseIt = (refusal: Refusal) => refuse(refusal, { header: new RecordHeaders(headers) }, onRefused);
       return new EndpointRoute({ method, refuse: refuseIt }, this.#endpoints);
     }
     return this.#admit(rpc, protocolName ?? "http", head, {
@@ -180,13 +178,13 @@ export class Router {
 
   #preflight(httpMethod: string, headers: HeaderRecord): Route | undefined {
     const preflight = this.#cors?.preflight(httpMethod, headers);
-    return preflight && respondWith({ status: 204, headers: preflight, body: new Uint8Array(0) });
+    return preflight && respondWith({ status: 204, headers: preflight, body: "" });
   }
 
   /** The response to a request that is refused before it is routed. Pages of other origins may read it, too. */
   readonly refuse: Refuse = (refusal, headers, method) => {
     const format = formatOf(headers["content-type"]);
-    const request = { ...unroutedRequest(headers), method, protocolName: method && format.protocol };
+    const request = { header: new RecordHeaders(headers), method, protocolName: method && format.protocol };
     const isRpc = method !== undefined || isRpcOnly(format);
     const response = this.#refusalResponse(refusal, request, isRpc ? format : undefined);
     return { ...response, headers: { ...response.headers, ...this.#cors?.headersFor(headers) } };
@@ -207,10 +205,4 @@ export class Router {
     if (!format) return refusedResponse(refused, this.#endpoints.httpError);
     return errorResponse(format, refused.error, refused.status);
   }
-}
-
-/** Describes a request that is not for an RPC to `onRefused`. */
-function unroutedRequest(headers: HeaderRecord): RefusedRequest {
-  const header = new RecordHeaders(headers);
-  return { method: undefined, protocolName: undefined, header, contextValues: undefined, arrived: undefined };
 }

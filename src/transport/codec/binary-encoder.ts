@@ -1,7 +1,7 @@
 import { type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
-import { FeatureSet_FieldPresence, isWrapperDesc } from "@bufbuild/protobuf/wkt";
+import { isWrapperDesc } from "@bufbuild/protobuf/wkt";
 import { ByteSink } from "./byte-sink.ts";
-import { type Fields, fieldGetter, isPlainObject } from "./fields.ts";
+import { type Fields, fieldGetter, holdsJsonObject, isPlainObject } from "./fields.ts";
 
 type Write = (sink: ByteSink, value: never) => void;
 type WriteMessage = (sink: ByteSink, message: Fields) => void;
@@ -54,9 +54,9 @@ function compileMessage(desc: DescMessage, known: Map<DescMessage, WriteMessage>
   };
   known.set(desc, writeMessage);
   for (const field of desc.fields.toSorted((a, b) => a.number - b.number)) {
-    const write = compileField(field, known);
-    if (!write) return undefined;
     const get = fieldGetter(field);
+    const write = compileField(field, known);
+    if (!get || !write) return undefined;
     writers.push((sink, message) => {
       const value = get(message);
       if (value !== undefined) write(sink, value as never);
@@ -66,8 +66,6 @@ function compileMessage(desc: DescMessage, known: Map<DescMessage, WriteMessage>
 }
 
 function compileField(field: DescField, known: Map<DescMessage, WriteMessage>): Write | undefined {
-  // `toBinary` refuses a message without a required field.
-  if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return undefined;
   switch (field.fieldKind) {
     case "scalar":
       return field.scalar === ScalarType.INT64 && field.longAsString
@@ -103,15 +101,13 @@ function compileScalar(fieldNumber: number, type: ScalarType): Write | undefined
 
 function compileSubmessage(
   fieldNumber: number,
-  { message: desc, parent }: DescField & { readonly message: DescMessage },
+  field: DescField & { readonly message: DescMessage },
   known: Map<DescMessage, WriteMessage>,
 ): Write | undefined {
-  // A wrapper field holds the wrapped value. A field of Value holds messages, where other fields hold plain JSON
-  // objects.
-  if (isWrapperDesc(desc) || parent.typeName === "google.protobuf.Value") return undefined;
+  // A wrapper field holds the wrapped value.
+  if (isWrapperDesc(field.message) || field.parent.typeName === "google.protobuf.Value") return undefined;
   const tag = tagOf(fieldNumber, DELIMITED);
-  // A Struct field holds a plain JSON object, not a message.
-  const write = desc.typeName === "google.protobuf.Struct" ? writeJsonObject : compileMessage(desc, known);
+  const write = holdsJsonObject(field) ? writeJsonObject : compileMessage(field.message, known);
   if (!write) return undefined;
   return (sink, value) => {
     sink.varint(tag);

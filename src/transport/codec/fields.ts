@@ -1,15 +1,27 @@
-import { type DescField, ScalarType } from "@bufbuild/protobuf";
+import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import { scalarZeroValue } from "@bufbuild/protobuf/reflect";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 
 /** A message as a record, by the local names of its fields. */
 export type Fields = { readonly [localName: string]: unknown };
 
+/** Whether the type is a well-known type, which may have a JSON format of its own. */
+export function isWellKnown({ typeName }: DescMessage): boolean {
+  return typeName.startsWith("google.protobuf.");
+}
+
+/** Whether messages of the field's type are plain JSON objects in it. They are so everywhere but inside of a Value. */
+export function holdsJsonObject({ message, parent }: DescField): boolean {
+  return message?.typeName === "google.protobuf.Struct" && parent.typeName !== "google.protobuf.Value";
+}
+
 /**
  * Makes a getter for a field. It returns undefined when the field is not set by protobuf's presence rules. It throws
- * where protobuf-es counts an undefined value as set.
+ * where protobuf-es counts an undefined value as set. There is none for required fields: protobuf-es refuses a message
+ * without them.
  */
-export function fieldGetter(field: DescField): (message: Fields) => unknown {
+export function fieldGetter(field: DescField): ((message: Fields) => unknown) | undefined {
+  if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return undefined;
   const name = field.localName;
   if (field.oneof) {
     const oneofName = field.oneof.localName;

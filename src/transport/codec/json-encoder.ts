@@ -1,6 +1,5 @@
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
-import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
-import { type Fields, fieldGetter, isPlainObject } from "./fields.ts";
+import { type Fields, fieldGetter, holdsJsonObject, isPlainObject, isWellKnown } from "./fields.ts";
 
 /** Converts a value to JSON text. */
 type ToText = (value: never) => string;
@@ -16,7 +15,7 @@ export function compileJsonEncoder(desc: DescMessage): ((message: Message) => st
 
 function compileMessage(desc: DescMessage, known: Map<DescMessage, ToText>): ToText | undefined {
   if (desc.typeName === "google.protobuf.Timestamp") return timestamp;
-  if (desc.typeName.startsWith("google.protobuf.")) return undefined;
+  if (isWellKnown(desc)) return undefined;
   const ready = known.get(desc);
   if (ready) return ready;
   const members: ((message: Fields) => string)[] = [];
@@ -30,9 +29,9 @@ function compileMessage(desc: DescMessage, known: Map<DescMessage, ToText>): ToT
   };
   known.set(desc, toText);
   for (const field of desc.fields.toSorted((a, b) => a.number - b.number)) {
-    const valueToText = compileField(field, known);
-    if (!valueToText) return undefined;
     const get = fieldGetter(field);
+    const valueToText = compileField(field, known);
+    if (!get || !valueToText) return undefined;
     const key = `,${JSON.stringify(field.jsonName)}:`;
     members.push((message) => {
       const value = get(message);
@@ -43,17 +42,13 @@ function compileMessage(desc: DescMessage, known: Map<DescMessage, ToText>): ToT
 }
 
 function compileField(field: DescField, known: Map<DescMessage, ToText>): ToText | undefined {
-  // `toJsonString` refuses a message without a required field.
-  if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return undefined;
   switch (field.fieldKind) {
     case "scalar":
       return field.longAsString ? undefined : compileScalar(field.scalar);
     case "enum":
       return compileEnum(field.enum);
     case "message":
-      // A Struct field holds a plain JSON object, not a message.
-      if (field.message.typeName === "google.protobuf.Struct") return jsonObject;
-      return compileMessage(field.message, known);
+      return holdsJsonObject(field) ? jsonObject : compileMessage(field.message, known);
     case "map":
       return field.mapKey === ScalarType.STRING && field.scalar === ScalarType.STRING ? textMap : undefined;
     default:

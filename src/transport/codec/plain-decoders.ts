@@ -1,5 +1,6 @@
 import { create, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
+import { type Fields, isPlainObject, isWellKnown } from "./fields.ts";
 
 /** Decodes plain requests; undefined for all others, which protobuf-es decodes or refuses. */
 export type PlainDecoder = (bytes: Uint8Array) => Message | undefined;
@@ -24,8 +25,7 @@ const MAX_TEXT_BYTES = 0x7f;
  * escapes or duplicate keys. It produces the same message as `fromJsonString`, several times as fast.
  */
 export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
-  // Well-known types have JSON formats of their own.
-  if (desc.typeName.startsWith("google.protobuf.")) return () => undefined;
+  if (isWellKnown(desc)) return () => undefined;
   const setters = new Map<string, SetText>();
   for (const field of desc.fields) {
     const set = textSetter(field);
@@ -50,11 +50,10 @@ export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
   };
 }
 
-function parseObject(text: string): { readonly [key: string]: unknown } | undefined {
+function parseObject(text: string): Fields | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-    return isObject ? (value as { readonly [key: string]: unknown }) : undefined;
+    return isPlainObject(value) ? value : undefined;
   } catch {
     return undefined;
   }

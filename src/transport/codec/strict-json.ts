@@ -1,4 +1,5 @@
 import type { DescField, DescMessage } from "@bufbuild/protobuf";
+import { type Fields, isWellKnown } from "./fields.ts";
 
 /** The JSON format of a Duration. protobuf-es only checks the beginning. */
 const DURATION = /^-?[0-9]+(?:\.[0-9]{1,9})?s$/;
@@ -63,11 +64,6 @@ function messageCheck(message: DescMessage): IsStrict {
   return isWellKnown(message) ? ANYTHING : strictness(message);
 }
 
-/** Whether the type has a JSON format of its own. */
-function isWellKnown({ typeName }: DescMessage): boolean {
-  return typeName.startsWith("google.protobuf.");
-}
-
-function isObject(json: unknown): json is { readonly [name: string]: unknown } {
+function isObject(json: unknown): json is Fields {
   return typeof json === "object" && json !== null;
 }

@@ -1,38 +1,32 @@
 import type { DescField, DescMessage, DescOneof, Message } from "@bufbuild/protobuf";
 import { reflect } from "@bufbuild/protobuf/reflect";
+import { type Fields, holdsJsonObject } from "./fields.ts";
 
-/** Another form of a message type, which is decoded instead, and the way back to the type's own. */
+/** A variant of a message type to decode in place of it, and the conversion back. */
 export interface StructDetour {
   readonly desc: DescMessage;
-  /** Turns a message of `desc` into one of the type itself, in place. */
+  /** Converts a message of `desc` to the type itself, in place. */
   readonly restore: (message: Message) => void;
 }
 
-type Fields = { readonly [localName: string]: unknown };
 type Restore = (message: Message) => void;
 
 const STRUCT = "google.protobuf.Struct";
 
 /**
- * A message type in which the fields of type google.protobuf.Struct hold
- * messages. In the type itself they hold JSON objects, which protobuf-es turns
- * into messages and back whenever such a field occurs again: a request of 52 KB
- * that repeats one took it half a minute. By this detour each becomes a JSON
- * object once, when all of the request has been read; everything else is
- * protobuf-es' own work. Undefined for types that have no such field.
+ * Makes a variant of a message type whose fields of type google.protobuf.Struct hold messages. In the type itself they
+ * hold JSON objects. protobuf-es converts such an object to a message and back whenever its field occurs again: a
+ * request of 52 KB that repeats one field takes half a minute. Decoding the variant and restoring the message converts
+ * each field once. Returns undefined for types without such a field.
  */
 export function structDetour(desc: DescMessage): StructDetour | undefined {
   if (!holdsStruct(desc)) return undefined;
-  return { desc: new Forms().of(desc), restore: new Restorers().of(desc) };
+  return { desc: new Variants().of(desc), restore: new Restorers().of(desc) };
 }
 
-/** Whether a field holds a JSON object that is merged with when the field occurs again. */
+/** Whether a field holds a JSON object into which protobuf-es merges further occurrences of the field. */
 function isMergedStruct(field: DescField): boolean {
-  return (
-    field.fieldKind === "message" &&
-    field.message.typeName === STRUCT &&
-    field.parent.typeName !== "google.protobuf.Value"
-  );
+  return field.fieldKind === "message" && holdsJsonObject(field);
 }
 
 function holdsStruct(desc: DescMessage, seen: Set<DescMessage> = new Set()): boolean {
@@ -41,27 +35,27 @@ function holdsStruct(desc: DescMessage, seen: Set<DescMessage> = new Set()): boo
   return desc.fields.some((field) => isMergedStruct(field) || (field.message && holdsStruct(field.message, seen)));
 }
 
-/** The other form of each type. */
-class Forms {
+/** Makes the variants of types, one for each. */
+class Variants {
   readonly #known = new Map<DescMessage, DescMessage>();
 
   of(desc: DescMessage): DescMessage {
     const known = this.#known.get(desc);
     if (known) return known;
-    // By another name protobuf-es does not know it for what is a JSON object.
+    // protobuf-es recognizes JSON objects by the name of the type.
     const typeName = desc.typeName === STRUCT ? `${STRUCT} as a message` : desc.typeName;
-    const form = { ...desc, typeName, toString: () => desc.toString() } as Writable<DescMessage>;
-    this.#known.set(desc, form);
+    const variant = { ...desc, typeName, toString: () => desc.toString() } as Writable<DescMessage>;
+    this.#known.set(desc, variant);
     const members = new Map<DescField | DescOneof, DescField | DescOneof>();
-    for (const oneof of desc.oneofs) members.set(oneof, { ...oneof, parent: form } as DescOneof);
-    for (const field of desc.fields) members.set(field, this.#field(field, form, members));
+    for (const oneof of desc.oneofs) members.set(oneof, { ...oneof, parent: variant } as DescOneof);
+    for (const field of desc.fields) members.set(field, this.#field(field, variant, members));
     const moved = (member: DescField | DescOneof) => members.get(member) ?? member;
-    form.fields = desc.fields.map(moved) as DescField[];
-    form.oneofs = desc.oneofs.map(moved) as DescOneof[];
-    form.members = desc.members.map(moved);
-    form.field = Object.fromEntries(form.fields.map((field) => [field.localName, field]));
-    for (const oneof of form.oneofs) (oneof as Writable<DescOneof>).fields = oneof.fields.map(moved) as DescField[];
-    return form;
+    variant.fields = desc.fields.map(moved) as DescField[];
+    variant.oneofs = desc.oneofs.map(moved) as DescOneof[];
+    variant.members = desc.members.map(moved);
+    variant.field = Object.fromEntries(variant.fields.map((field) => [field.localName, field]));
+    for (const oneof of variant.oneofs) (oneof as Writable<DescOneof>).fields = oneof.fields.map(moved) as DescField[];
+    return variant;
   }
 
   #field(field: DescField, parent: DescMessage, members: ReadonlyMap<DescField | DescOneof, unknown>): DescField {
@@ -76,7 +70,7 @@ class Forms {
   }
 }
 
-/** What turns messages back, by their type. */
+/** Makes the functions that restore messages, one for each type. */
 class Restorers {
   readonly #known = new Map<DescMessage, Restore>();
 
@@ -102,7 +96,7 @@ class Restorers {
       return (message) => {
         const struct = fieldValue(message, field);
         if (struct === undefined) return;
-        // Setting it is what makes a JSON object of it.
+        // Setting the field converts the message to a JSON object.
         reflect(desc, message, false).set(field, reflect(type, struct as Message, false));
       };
     }
@@ -114,7 +108,7 @@ class Restorers {
         if (value !== undefined) restore(value as Message);
       };
     }
-    // Of lists and maps alike.
+    // The field is a list or a map.
     return (message) => {
       for (const value of Object.values(fieldValue(message, field) as Fields)) restore(value as Message);
     };

@@ -127,7 +127,7 @@ class BodyCollector implements BudgetEntry {
     this.#bodies.add(this, 0);
     // An empty body may have ended while its route was being found.
     if (source.readableEnded) this.#onEnd();
-    // So may the connection have been closed, behind other requests of a pipeline.
+    // Or the connection may have closed while the request waited in a pipeline.
     else if (source.destroyed) this.#release();
   }
 

@@ -1,5 +1,5 @@
 import { cors } from "@connectrpc/connect";
-import type { Found, HeaderRecord, HttpRequest, HttpResponse, Route, StreamRoute } from "../exchange.ts";
+import type { Found, HeaderRecord, Route, StreamRoute } from "../exchange.ts";
 
 /** What pages of other origins may do (https://fetch.spec.whatwg.org/#http-cors-protocol). */
 export interface CorsOptions {
@@ -47,7 +47,7 @@ export class Cors {
     const allowed = this.headersFor(request);
     if (!allowed) return found;
     const add = (route: Route | StreamRoute) =>
-      "handler" in route ? { ...route, responseHeaders: allowed } : new CorsRoute(route, allowed);
+      "handler" in route ? { ...route, responseHeaders: allowed } : withHeaders(route, allowed);
     return found instanceof Promise ? found.then(add) : add(found);
   }
 
@@ -65,24 +65,14 @@ export class Cors {
   }
 }
 
-/** A route that adds CORS headers to its response. */
-class CorsRoute implements Route {
-  readonly #route: Route;
-  readonly #allowed: HeaderRecord;
-  readonly isTooLong: Route["isTooLong"];
-
-  constructor(route: Route, allowed: HeaderRecord) {
-    this.#route = route;
-    this.#allowed = allowed;
-    this.isTooLong = route.isTooLong && ((head, total) => route.isTooLong?.(head, total) === true);
-  }
-
-  async serve(request: HttpRequest): Promise<HttpResponse> {
-    const response = await this.#route.serve(request);
-    return { ...response, headers: { ...response.headers, ...this.#allowed } };
-  }
-
-  end(): void {
-    this.#route.end?.();
-  }
+/** A route that adds headers to the responses of another. */
+function withHeaders(route: Route, added: HeaderRecord): Route {
+  return {
+    ...(route.isTooLong && { isTooLong: (head, total) => route.isTooLong?.(head, total) === true }),
+    serve: async (request) => {
+      const response = await route.serve(request);
+      return { ...response, headers: { ...response.headers, ...added } };
+    },
+    end: () => route.end?.(),
+  };
 }

@@ -1,24 +1,15 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
-import type { DescMethod } from "@bufbuild/protobuf";
-import type { Find, HeaderRecord, HttpResponse, Route, StreamRoute } from "../exchange.ts";
-import type { Refusal } from "../protocol/refusals.ts";
-import { ignore, isDisconnected } from "./disconnected.ts";
+import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
+import type { Find, HeaderRecord, Route, StreamRoute } from "../exchange.ts";
+import type { Refusal, Refuse } from "../protocol/refusals.ts";
+import { ignore } from "./disconnected.ts";
 import { HEADER_TOO_LARGE, MAX_HEADER_BYTES, READ_TIMEOUT_MS, REQUEST_TIMEOUT, REQUEST_TIMEOUT_MS } from "./limits.ts";
-import { MemoryBudget } from "./memory-budget.ts";
-import { type ExchangeLimits, exchangeHttp1, exchangeHttp2, writeHttp2 } from "./node-io.ts";
+import { type EvictionReason, MemoryBudget } from "./memory-budget.ts";
+import { type ExchangeContext, exchangeHttp1, exchangeHttp2, failHttp1, failHttp2, writeHttp2 } from "./node-io.ts";
 import type { OpenStreamsOptions } from "./open-streams.ts";
 import { peerOfSession, plainAddress } from "./peers.ts";
 import type { PortHandlers } from "./port.ts";
 import { Streams } from "./streams.ts";
-
-/**
- * Makes the response to a request that is refused before a route serves it.
- *
- * @param headers the request's headers, as far as they are known
- * @param method the RPC that the request is for, if it is known
- */
-export type Refuse = (refusal: Refusal, headers: HeaderRecord, method?: DescMethod) => HttpResponse;
 
 /** How requests are dispatched, and their limits. */
 export interface DispatchOptions {
@@ -38,19 +29,21 @@ export interface DispatchOptions {
 
 const MIB = 1024 * 1024;
 
-/** The memory budgets that all requests of a process share. */
-export function exchangeLimits({
+/** What all requests of a server share: memory budgets, and what becomes of requests that fail. */
+export function exchangeContext({
   refuse,
+  onError,
   arrivalTimeoutMs = REQUEST_TIMEOUT_MS,
   readTimeoutMs = READ_TIMEOUT_MS,
-}: Pick<DispatchOptions, "refuse" | "arrivalTimeoutMs" | "readTimeoutMs">): ExchangeLimits {
+}: DispatchOptions): ExchangeContext {
+  const evictionRefusals: { readonly [reason in EvictionReason]: Refusal } = {
+    timeout: { ...REQUEST_TIMEOUT, requestMs: arrivalTimeoutMs },
+    "over-budget": { kind: "too-many-bodies" },
+  };
   const bounds = { maxBytes: 64 * MIB, maxConnectionBytes: 16 * MIB, overheadBytes: 16 * 1024 };
   return {
-    refuse,
-    evictionRefusals: {
-      timeout: { ...REQUEST_TIMEOUT, requestMs: arrivalTimeoutMs },
-      "over-budget": { kind: "too-many-bodies" },
-    },
+    refuseEvicted: (reason, headers) => refuse(evictionRefusals[reason], headers),
+    onError,
     bodies: new MemoryBudget({ ...bounds, timeoutMs: arrivalTimeoutMs }),
     discards: new MemoryBudget({ ...bounds, timeoutMs: arrivalTimeoutMs }),
     // All responses of one event loop turn are pending together. That is no sign of clients that do not read, so each
@@ -61,17 +54,17 @@ export function exchangeLimits({
 
 /** Dispatches each request of a port to its route. */
 export function dispatch(options: DispatchOptions): PortHandlers {
-  const { find, refuse, onError } = options;
+  const { find, refuse } = options;
   const hosts = new Hosts();
-  const limits = exchangeLimits(options);
-  const streams = new Streams(options, limits);
+  const context = exchangeContext(options);
+  const streams = new Streams(options, context);
 
   const http2 = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags: number, rawHeaders: string[]) => {
     if (!hosts.isUsable(headers[":authority"] ?? headers.host)) headers[":authority"] = "localhost";
     // Its value is case-insensitive (RFC 9110, 10.1.1).
     const expect = headers.expect?.toLowerCase();
     if (expect !== undefined && expect !== "100-continue") {
-      return writeHttp2(stream, refuse({ kind: "expectation-failed" }, headers as HeaderRecord), limits);
+      return writeHttp2(stream, refuse({ kind: "expectation-failed" }, headers as HeaderRecord), context);
     }
     const serve = (route: Route | StreamRoute) => {
       if (expect === "100-continue") {
@@ -82,22 +75,14 @@ export function dispatch(options: DispatchOptions): PortHandlers {
         if ("handler" in route || route.isTooLong) stream.additionalHeaders({ ":status": 100 });
       }
       if ("handler" in route) streams.http2(route, stream, headers, [flags, rawHeaders]);
-      else exchangeHttp2(stream, headers, route, limits);
+      else exchangeHttp2(stream, headers, route, context);
     };
     // A stream that has ended has no session any more.
     const { session } = stream;
     const peerAddress = () => peerOfSession(session);
     const found = find(headers[":method"] ?? "", headers[":path"] ?? "/", headers as HeaderRecord, peerAddress);
     if (!(found instanceof Promise)) return serve(found);
-    serveWhenFound(found, { stream, serve, fail: (error) => failHttp2(stream, error) });
-  };
-  const failHttp1 = (res: ServerResponse, error: unknown) => {
-    if (!isDisconnected(res)) onError?.(error);
-    res.destroy();
-  };
-  const failHttp2 = (stream: ServerHttp2Stream, error: unknown) => {
-    if (!isDisconnected(stream)) onError?.(error);
-    stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+    serveWhenFound(found, { stream, serve, fail: (error) => failHttp2(stream, error, context) });
   };
 
   return {
@@ -111,11 +96,11 @@ export function dispatch(options: DispatchOptions): PortHandlers {
         const peerAddress = () => plainAddress(req.socket.remoteAddress);
         const found = find(req.method ?? "", req.url ?? "/", req.headers as HeaderRecord, peerAddress);
         const serve = (route: Route | StreamRoute) =>
-          "handler" in route ? streams.http1(route, req, res) : exchangeHttp1(req, res, route, limits);
+          "handler" in route ? streams.http1(route, req, res) : exchangeHttp1(req, res, route, context);
         if (!(found instanceof Promise)) return serve(found);
-        serveWhenFound(found, { stream: res, serve, fail: (error) => failHttp1(res, error) });
+        serveWhenFound(found, { stream: res, serve, fail: (error) => failHttp1(res, error, context) });
       } catch (error) {
-        failHttp1(res, error);
+        failHttp1(res, error, context);
       }
     },
     onHttp2: (stream, headers, flags, rawHeaders) => {
@@ -123,10 +108,10 @@ export function dispatch(options: DispatchOptions): PortHandlers {
         stream.on("error", ignore);
         // A stream that was reset in the packet that opened it is closed before this event.
         if (stream.destroyed || stream.closed) return;
-        if (isTooLarge(rawHeaders)) writeHttp2(stream, refuse(HEADER_TOO_LARGE, headers as HeaderRecord), limits);
+        if (isTooLarge(rawHeaders)) writeHttp2(stream, refuse(HEADER_TOO_LARGE, headers as HeaderRecord), context);
         else http2(stream, headers, flags, rawHeaders);
       } catch (error) {
-        failHttp2(stream, error);
+        failHttp2(stream, error, context);
       }
     },
   };

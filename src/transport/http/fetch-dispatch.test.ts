@@ -1,3 +1,5 @@
+import { createContextValues } from "@connectrpc/connect";
+import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { describe, expect, it } from "vitest";
 import type { HttpRequest, HttpResponse, Route } from "../exchange.ts";
 import { bareRefusal } from "../protocol/refusals.ts";
@@ -167,4 +169,33 @@ it("drains once every request has its answer", async () => {
   await second;
   await draining;
   await drain();
+});
+
+it("drains once its streams have ended", async () => {
+  let end = () => {};
+  const ended = new Promise<void>((resolve) => (end = resolve));
+  const body = async function* () {
+    yield Buffer.from("first");
+    await ended;
+    yield Buffer.from("last");
+  };
+  const handler = Object.assign(async () => ({ status: 200, header: new Headers(), body: body() }), {
+    method: {},
+  } as UniversalHandler);
+  const { fetch, drain } = fetchDispatch({
+    find: () => ({ handler, contextValues: createContextValues() }),
+    refuse: bareRefusal,
+    onError: noErrors,
+  });
+  const response = await fetch(new Request(URL_OF));
+  let isDrained = false;
+  const drained = drain().then(() => (isDrained = true));
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+  expect(Buffer.from((await reader.read()).value ?? []).toString()).toBe("first");
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(isDrained).toBe(false);
+  end();
+  expect(Buffer.from((await reader.read()).value ?? []).toString()).toBe("last");
+  expect((await reader.read()).done).toBe(true);
+  await drained;
 });

@@ -1,14 +1,14 @@
 import { universalServerRequestFromFetch, universalServerResponseToFetch } from "@connectrpc/connect/protocol";
 import type { HeaderRecord, StreamRoute } from "../exchange.ts";
 import { formatOf } from "../protocol/content-types.ts";
-import { capDeadline } from "../protocol/deadlines.ts";
-import { truncateEchoedHeaders } from "../protocol/echoed-headers.ts";
-import { type DispatchOptions, exchangeLimits } from "./dispatch.ts";
-import { exchangeFetch, recordOfFetch, targetOf, toFetchResponse } from "./fetch-io.ts";
+import { headersOf, recordOf } from "../protocol/record-headers.ts";
+import { prepareStreamHeaders } from "../protocol/stream-headers.ts";
+import { type DispatchOptions, exchangeContext } from "./dispatch.ts";
+import { exchangeFetch, toFetchResponse } from "./fetch-io.ts";
 import { OpenStreams } from "./open-streams.ts";
 import { plainAddress } from "./peers.ts";
 
-/** What a runtime tells of a request beside it, as `Deno.serve` does. */
+/** What the runtime knows about a request, as `Deno.serve` passes it. */
 export interface FetchInfo {
   readonly remoteAddr?: { readonly hostname?: string };
 }
@@ -19,7 +19,7 @@ export type FetchHandler = (request: Request, info?: FetchInfo) => Promise<Respo
 /** A fetch handler that can be drained. */
 export interface FetchServer {
   readonly fetch: FetchHandler;
-  /** Resolves once no request is in flight. New requests are still served. */
+  /** Resolves once no request is in flight, and all streams have ended. New requests are still served. */
   readonly drain: () => Promise<void>;
 }
 
@@ -28,19 +28,23 @@ export interface FetchServer {
  * HTTP trailers, which the fetch API lacks.
  */
 export function fetchDispatch(options: DispatchOptions): FetchServer {
-  const underWay = new Set<Promise<unknown>>();
-  const limits = exchangeLimits(options);
+  const inFlight = new Set<Promise<unknown>>();
+  const track = (pending: Promise<unknown>) => {
+    inFlight.add(pending);
+    void pending.finally(() => inFlight.delete(pending));
+  };
+  const context = exchangeContext(options);
   const streams = new OpenStreams(options.streams);
 
   /** Serves a request by Connect's handler, whose response may be a stream. */
   const stream = async (route: StreamRoute, request: Request, headers: HeaderRecord): Promise<Response> => {
-    const timeIsUp = new AbortController();
-    const open = streams.enter(undefined, () => timeIsUp.abort());
+    const lifetime = new AbortController();
+    const open = streams.enter(undefined, () => lifetime.abort());
     if (!open) {
       const refused = options.refuse({ kind: "too-many-streams" }, headers, route.handler.method);
       return toFetchResponse(refused, request.method);
     }
-    streams.limitDeadline(headers);
+    prepareStreamHeaders(headers, streams.lifetimeMs);
     try {
       const response = await handle(route, request, headers);
       if (response.body === null) {
@@ -48,10 +52,8 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
         return response;
       }
       const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
-      response.body
-        .pipeTo(writable, { signal: timeIsUp.signal })
-        .catch(() => {})
-        .finally(open.leave);
+      const piped = response.body.pipeTo(writable, { signal: lifetime.signal });
+      track(piped.catch(() => {}).finally(open.leave));
       return new Response(readable, response);
     } catch (error) {
       open.leave();
@@ -60,38 +62,38 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
   };
 
   const serve: FetchHandler = async (request, info) => {
-    const headers = recordOfFetch(request.headers);
+    const headers = recordOf(request.headers);
     if (formatOf(headers["content-type"]).protocol === "grpc") return grpcUnsupported();
     const peerAddress = () => plainAddress(info?.remoteAddr?.hostname);
-    const found = options.find(request.method, targetOf(request.url), headers, peerAddress);
+    const { pathname, search } = new URL(request.url);
+    const target = pathname + search;
+    const found = options.find(request.method, target, headers, peerAddress);
     const route = found instanceof Promise ? await found : found;
-    return "handler" in route ? stream(route, request, headers) : exchangeFetch(request, headers, route, limits);
+    return "handler" in route
+      ? stream(route, request, headers)
+      : exchangeFetch(request, { target, headers }, route, context);
   };
 
   return {
     fetch: (request, info) => {
-      const answer = serve(request, info)
-        .catch((error: unknown) => {
-          // The client has disconnected, so nobody reads the response.
-          if (request.signal.aborted) return new Response(null, { status: 499 });
-          options.onError?.(error);
-          return new Response(null, { status: 500 });
-        })
-        .finally(() => underWay.delete(answer));
-      underWay.add(answer);
-      return answer;
+      const response = serve(request, info).catch((error: unknown) => {
+        // The client has disconnected, so nobody reads the response.
+        if (request.signal.aborted) return new Response(null, { status: 499 });
+        options.onError?.(error);
+        return new Response(null, { status: 500 });
+      });
+      track(response);
+      return response;
     },
     drain: async () => {
-      while (underWay.size > 0) await Promise.all(underWay);
+      while (inFlight.size > 0) await Promise.all(inFlight);
     },
   };
 }
 
 async function handle(route: StreamRoute, request: Request, headers: HeaderRecord): Promise<Response> {
   const universal = universalServerRequestFromFetch(request, {});
-  truncateEchoedHeaders(headers);
-  capDeadline(headers);
-  const header = new Headers(headers as { readonly [name: string]: string });
+  const header = headersOf(headers);
   const { handler, contextValues, responseHeaders } = route;
   const response = universalServerResponseToFetch(await handler({ ...universal, header, contextValues }));
   for (const [name, value] of Object.entries(responseHeaders ?? {})) {

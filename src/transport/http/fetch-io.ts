@@ -1,57 +1,44 @@
-import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
+import type { HttpRequest, HttpResponse, Route } from "../exchange.ts";
+import { headersOf } from "../protocol/record-headers.ts";
 import { BodyBuffer } from "./body.ts";
 import { type EvictionReason, entryOf, type MemoryBudget } from "./memory-budget.ts";
-import type { ExchangeLimits } from "./node-io.ts";
+import type { ExchangeContext } from "./node-io.ts";
 
 /** Statuses of responses without a body (https://fetch.spec.whatwg.org/#null-body-status). */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);
 
-/** The path and query of a URL. */
-export function targetOf(url: string): string {
-  const { pathname, search } = new URL(url);
-  return pathname + search;
-}
-
-/** Converts `Headers` to a record by lower-case name. */
-export function recordOfFetch(headers: Headers): HeaderRecord {
-  const record: HeaderRecord = {};
-  headers.forEach((value, name) => {
-    record[name] = value;
-  });
-  return record;
-}
+/** The target and headers of a request, as they were routed. */
+type Routed = Pick<HttpRequest, "target" | "headers">;
 
 /**
  * Reads a request body of the fetch API if its route wants it, serves the request and makes the response.
  *
- * @param headers the request's headers
  * @throws when the client disconnects before the body is read, and whatever `serve` throws
  */
 export async function exchangeFetch(
   request: Request,
-  headers: HeaderRecord,
+  routed: Routed,
   route: Route,
-  limits: FetchLimits,
+  context: FetchContext,
 ): Promise<Response> {
   try {
-    return await exchange(request, headers, route, limits);
+    return await exchange(request, routed, route, context);
   } finally {
     route.end?.();
   }
 }
 
-/** The limits that apply here: the runtime sees to the rest. */
-type FetchLimits = Pick<ExchangeLimits, "bodies" | "refuse" | "evictionRefusals">;
+/** The runtime itself limits unread responses and the rest of answered requests. */
+type FetchContext = Pick<ExchangeContext, "bodies" | "refuseEvicted">;
 
-async function exchange(request: Request, headers: HeaderRecord, route: Route, limits: FetchLimits): Promise<Response> {
-  const body = await readBody(request.body, route, limits.bodies);
+async function exchange(request: Request, routed: Routed, route: Route, context: FetchContext): Promise<Response> {
+  const body = await readBody(request.body, route, context.bodies);
   if (typeof body === "string") {
-    return toFetchResponse(limits.refuse(limits.evictionRefusals[body], headers), request.method);
+    return toFetchResponse(context.refuseEvicted(body, routed.headers), request.method);
   }
   const httpRequest: HttpRequest = {
     httpMethod: request.method,
-    target: targetOf(request.url),
-    headers,
+    ...routed,
     body,
     url: () => request.url,
     requestSignal: () => request.signal,
@@ -96,11 +83,6 @@ async function readBody(
 
 /** Converts a response to one of the fetch API. Trailers are lost, because the API has none. */
 export function toFetchResponse({ status, headers, body }: HttpResponse, httpMethod: string): Response {
-  const fields = new Headers();
-  for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined) continue;
-    for (const one of Array.isArray(value) ? value : [String(value)]) fields.append(name, one);
-  }
   const hasBody = httpMethod !== "HEAD" && !WITHOUT_BODY.has(status);
-  return new Response(hasBody ? (body as Uint8Array<ArrayBuffer>) : null, { status, headers: fields });
+  return new Response(hasBody ? (body as Uint8Array<ArrayBuffer>) : null, { status, headers: headersOf(headers) });
 }

@@ -2,18 +2,17 @@ import type { EventEmitter } from "node:events";
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { bodyBytes, type HeaderRecord, type HttpResponse } from "../exchange.ts";
-import type { Refusal } from "../protocol/refusals.ts";
+import type { Refusal, Refuse } from "../protocol/refusals.ts";
 import { ignore } from "./disconnected.ts";
-import type { Refuse } from "./dispatch.ts";
 import { endHttp1 } from "./drain.ts";
 import { HEADER_TOO_LARGE, REQUEST_TIMEOUT } from "./limits.ts";
 import { MemoryBudget } from "./memory-budget.ts";
-import { writeHttp1 } from "./node-io.ts";
+import { closing, writeHttp1 } from "./node-io.ts";
 
 /** node:http keeps the current response on the socket. */
 type Http1Socket = Socket & { readonly _httpMessage?: ServerResponse | null };
 
-/** Answers requests that node:http itself refuses. Its own response would be a bare status. */
+/** Answers requests that node:http itself refuses, in place of its bare status. */
 export function answerHttp1Errors(server: EventEmitter, refuse: Refuse): void {
   const answered = new WeakSet<Socket>();
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Http1Socket) => {
@@ -25,7 +24,7 @@ export function answerHttp1Errors(server: EventEmitter, refuse: Refuse): void {
     }
     answered.add(socket);
     // Further data would only make the parser fail again.
-    endHttp1(socket, bytesOf(refuse(refusalOf(error), {})));
+    endHttp1(socket, bytesOf(closing(refuse(refusalOf(error), {}))));
   });
   server.on("checkExpectation", (req: IncomingMessage, res: ServerResponse) =>
     refuseHttp1(req, res, refuse({ kind: "expectation-failed" }, req.headers as HeaderRecord)),
@@ -43,7 +42,7 @@ const refusals = new MemoryBudget({
 export function refuseHttp1(req: IncomingMessage, res: ServerResponse, response: HttpResponse): void {
   req.on("error", ignore);
   res.on("error", ignore);
-  writeHttp1(req, res, { ...response, headers: { ...response.headers, connection: "close" } }, { answers: refusals });
+  writeHttp1(req, res, closing(response), { answers: refusals });
 }
 
 function refusalOf({ code }: NodeJS.ErrnoException): Refusal {
@@ -52,7 +51,7 @@ function refusalOf({ code }: NodeJS.ErrnoException): Refusal {
 }
 
 function bytesOf({ status, headers, body }: HttpResponse): Uint8Array {
-  const fields = Object.entries({ ...headers, date: new Date().toUTCString(), connection: "close" })
+  const fields = Object.entries({ ...headers, date: new Date().toUTCString() })
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${name}: ${String(value)}\r\n`);
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${fields.join("")}\r\n`;

@@ -2,10 +2,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { bodyBytes, type HeaderRecord, type HttpRequest, type HttpResponse, type Route } from "../exchange.ts";
-import type { Refusal } from "../protocol/refusals.ts";
 import { collectBody } from "./body.ts";
-import { ignore } from "./disconnected.ts";
-import type { Refuse } from "./dispatch.ts";
+import { ignore, isDisconnected } from "./disconnected.ts";
 import { discardBodyHttp1, discardBodyHttp2 } from "./drain.ts";
 import type { EvictionReason, MemoryBudget } from "./memory-budget.ts";
 import { trackHttp1Response, trackHttp2Response } from "./pending-responses.ts";
@@ -24,8 +22,8 @@ const MERGES_TEXT_WITH_HEADER = !("Deno" in globalThis);
  */
 const MAX_MERGED_BYTES = 4096;
 
-/** The memory budgets that all exchanges share. */
-export interface ExchangeLimits {
+/** What all exchanges share. */
+export interface ExchangeContext {
   /** For bodies that are being received. */
   readonly bodies: MemoryBudget;
   /** For the unread rest of requests that are already answered. */
@@ -33,9 +31,9 @@ export interface ExchangeLimits {
   /** For responses that are being written. */
   readonly answers: MemoryBudget;
   /** Makes the response to a request whose body was evicted. */
-  readonly refuse: Refuse;
-  /** The refusal of a request whose body was evicted, by reason. */
-  readonly evictionRefusals: { readonly [reason in EvictionReason]: Refusal };
+  readonly refuseEvicted: (reason: EvictionReason, headers: HeaderRecord) => HttpResponse;
+  /** Called with unexpected errors. */
+  readonly onError: ((error: unknown) => void) | undefined;
 }
 
 /** Reads the body of an HTTP/2 request if its route wants it, serves the request and writes the response. */
@@ -43,83 +41,116 @@ export function exchangeHttp2(
   stream: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
   route: Route,
-  limits: ExchangeLimits,
+  context: ExchangeContext,
 ): void {
   const request = new Http2Request(stream, headers);
   // A stream reset by the client emits an error that needs no handling.
   stream.on("error", ignore);
+  const write = (response: HttpResponse) => {
+    // Frees the body: the rest of the request may still arrive, but nobody needs it.
+    request.body = EMPTY;
+    writeHttp2(stream, response, context);
+  };
+  const fail = (error: unknown) => failHttp2(stream, error, context);
   const onBody = (body: Uint8Array) => {
     // A stream reset by the client emits `end` as if its body were complete.
     if (stream.aborted) return;
     request.body = body;
-    answer(
-      route,
-      request,
-      (response) => {
-        // Frees the body: the rest of the request may still arrive, but nobody needs it.
-        request.body = EMPTY;
-        writeHttp2(stream, response, limits);
-      },
-      () => stream.close(constants.NGHTTP2_INTERNAL_ERROR),
-    );
+    answer(route, request, write, fail);
   };
   if (!route.isTooLong) {
     onBody(EMPTY);
     return;
   }
-  const onEvicted = (reason: EvictionReason) => {
-    writeHttp2(stream, limits.refuse(limits.evictionRefusals[reason], request.headers), limits);
-  };
-  collectBody(stream, { route, bodies: limits.bodies, connection: stream.session ?? stream }, { onBody, onEvicted });
+  const onEvicted = (reason: EvictionReason) => refuse(reason, request, { write, fail, context });
+  collectBody(stream, { route, bodies: context.bodies, connection: stream.session ?? stream }, { onBody, onEvicted });
 }
 
 /** Reads the body of an HTTP/1.1 request if its route wants it, serves the request and writes the response. */
-export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, route: Route, limits: ExchangeLimits): void {
+export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, route: Route, context: ExchangeContext): void {
   const request = new Http1Request(req, res);
   req.on("error", ignore);
   res.on("error", ignore);
+  const write = (response: HttpResponse) => {
+    request.body = EMPTY;
+    writeHttp1(req, res, response, context);
+  };
+  const fail = (error: unknown) => failHttp1(res, error, context);
   const onBody = (body: Uint8Array) => {
     request.body = body;
-    answer(
-      route,
-      request,
-      (response) => {
-        request.body = EMPTY;
-        writeHttp1(req, res, response, limits);
-      },
-      () => res.destroy(),
-    );
+    answer(route, request, write, fail);
   };
   if (!route.isTooLong || !hasBody(req)) {
     onBody(EMPTY);
     return;
   }
-  const onEvicted = (reason: EvictionReason) => {
-    const response = limits.refuse(limits.evictionRefusals[reason], request.headers);
-    writeHttp1(req, res, { ...response, headers: { ...response.headers, connection: "close" } }, limits);
-  };
-  collectBody(req, { route, bodies: limits.bodies, connection: req.socket }, { onBody, onEvicted });
+  const onEvicted = (reason: EvictionReason) =>
+    refuse(reason, request, { write: (response) => write(closing(response)), fail, context });
+  collectBody(req, { route, bodies: context.bodies, connection: req.socket }, { onBody, onEvicted });
 }
 
 /** Serves a request and writes the response. A response that cannot be written fails only this request. */
-function answer(route: Route, request: HttpRequest, write: (response: HttpResponse) => void, fail: () => void): void {
+function answer(
+  route: Route,
+  request: HttpRequest,
+  write: (response: HttpResponse) => void,
+  fail: (error: unknown) => void,
+): void {
   const tryWrite = (response: HttpResponse) => {
     route.end?.();
     try {
       write(response);
-    } catch {
-      fail();
+    } catch (error) {
+      fail(error);
     }
   };
-  const giveUp = () => {
+  const giveUp = (error: unknown) => {
     route.end?.();
-    fail();
+    fail(error);
   };
   try {
     route.serve(request).then(tryWrite, giveUp);
-  } catch {
-    giveUp();
+  } catch (error) {
+    giveUp(error);
   }
+}
+
+/** Refuses a request whose body was evicted. That happens on a timer, so an exception would end the process. */
+function refuse(
+  reason: EvictionReason,
+  { headers }: HttpRequest,
+  to: {
+    readonly write: (response: HttpResponse) => void;
+    readonly fail: (error: unknown) => void;
+    readonly context: ExchangeContext;
+  },
+): void {
+  try {
+    to.write(to.context.refuseEvicted(reason, headers));
+  } catch (error) {
+    to.fail(error);
+  }
+}
+
+/** Resets an HTTP/2 stream because of an unexpected error. */
+export function failHttp2(
+  stream: ServerHttp2Stream,
+  error: unknown,
+  { onError }: Pick<ExchangeContext, "onError">,
+): void {
+  if (!isDisconnected(stream)) onError?.(error);
+  stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+}
+
+/** Closes an HTTP/1.1 connection because of an unexpected error. */
+export function failHttp1(res: ServerResponse, error: unknown, { onError }: Pick<ExchangeContext, "onError">): void {
+  if (!isDisconnected(res)) onError?.(error);
+  res.destroy();
+}
+
+/** Adds the header after which the HTTP/1.1 connection closes. */
+export function closing(response: HttpResponse): HttpResponse {
+  return { ...response, headers: { ...response.headers, connection: "close" } };
 }
 
 class Http2Request implements HttpRequest {
@@ -185,7 +216,7 @@ function hasBody({ headers }: IncomingMessage): boolean {
 export function writeHttp2(
   stream: ServerHttp2Stream,
   { status, headers, body, trailers }: HttpResponse,
-  { answers, discards }: ExchangeLimits,
+  context: ExchangeContext,
 ): void {
   if (stream.destroyed || stream.closed) return;
   headers[":status"] = status;
@@ -199,9 +230,9 @@ export function writeHttp2(
     stream.once("wantTrailers", () => {
       try {
         stream.sendTrailers(trailers);
-      } catch {
+      } catch (error) {
         // HTTP/2 forbids one of the trailers. An exception that escapes from here would end the process.
-        stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+        failHttp2(stream, error, context);
       }
     });
   } else {
@@ -211,11 +242,11 @@ export function writeHttp2(
   if (!stream.writableEnded) {
     if (body.length > 0) {
       const bytes = bodyBytes(body);
-      stream.write(bytes, trackHttp2Response(stream, bytes.byteLength, answers));
+      stream.write(bytes, trackHttp2Response(stream, bytes.byteLength, context.answers));
     }
     stream.end();
   }
-  if (!stream.readableEnded) discardBodyHttp2(stream, discards);
+  if (!stream.readableEnded) discardBodyHttp2(stream, context.discards);
 }
 
 /**
@@ -226,7 +257,7 @@ export function writeHttp1(
   req: IncomingMessage,
   res: ServerResponse,
   { status, headers, body, trailers }: HttpResponse,
-  { answers }: Pick<ExchangeLimits, "answers">,
+  { answers }: Pick<ExchangeContext, "answers">,
 ): void {
   const { socket } = req;
   // node:http does not tell a response that is queued in a pipeline when its connection closes.

@@ -1,9 +1,5 @@
 import { clearTimeout, setTimeout } from "node:timers";
-import { parseTimeout as parseConnectTimeout } from "@connectrpc/connect/protocol-connect";
-import { parseTimeout as parseGrpcTimeout } from "@connectrpc/connect/protocol-grpc";
-import type { HeaderRecord } from "../exchange.ts";
-import { formatOf } from "../protocol/content-types.ts";
-import { MAX_TIMER_MS } from "../protocol/deadlines.ts";
+import { MAX_TIMER_MS } from "../protocol/stream-headers.ts";
 
 /** Limits of streaming calls. */
 export interface OpenStreamsOptions {
@@ -11,7 +7,7 @@ export interface OpenStreamsOptions {
   readonly max?: number | undefined;
   /** How many streams one connection may have open. Default: no limit. */
   readonly maxPerConnection?: number | undefined;
-  /** How long a stream may last, in milliseconds. A client that still watches then calls again. Default: no limit. */
+  /** How long a stream may last, in milliseconds. The client may then call again. Default: no limit. */
   readonly lifetimeMs?: number | undefined;
 }
 
@@ -26,16 +22,17 @@ const UNREAD_MS = 30_000;
 
 /** Limits how many streams are open, and for how long. */
 export class OpenStreams {
+  /** How long a stream may last, in milliseconds. Its deadline has to be limited to it. */
+  readonly lifetimeMs: number;
   readonly #max: number;
   readonly #maxPerConnection: number;
-  readonly #lifetimeMs: number;
   readonly #ofConnection = new WeakMap<object, number>();
   #open = 0;
 
   constructor({ max = Infinity, maxPerConnection = Infinity, lifetimeMs = Infinity }: OpenStreamsOptions = {}) {
     this.#max = max;
     this.#maxPerConnection = maxPerConnection;
-    this.#lifetimeMs = lifetimeMs;
+    this.lifetimeMs = lifetimeMs;
   }
 
   /**
@@ -74,23 +71,7 @@ export class OpenStreams {
 
   /** The deadline normally ends a stream. This timer ends streams whose client does not read. */
   #startLifetimeTimer(then: () => void): NodeJS.Timeout | undefined {
-    const ms = this.#lifetimeMs + Math.min(UNREAD_MS, this.#lifetimeMs);
+    const ms = this.lifetimeMs + Math.min(UNREAD_MS, this.lifetimeMs);
     return ms > MAX_TIMER_MS ? undefined : setTimeout(then, ms).unref();
-  }
-
-  /**
-   * Limits the deadline of a stream to the maximum lifetime, so that the stream ends with an error of its own protocol.
-   *
-   * @param headers modified in place
-   */
-  limitDeadline(headers: HeaderRecord): void {
-    if (this.#lifetimeMs === Infinity) return;
-    const isGrpc = formatOf(headers["content-type"]).protocol !== "connect";
-    const name = isGrpc ? "grpc-timeout" : "connect-timeout-ms";
-    const given = headers[name] === undefined ? null : String(headers[name]);
-    const { timeoutMs, error } = (isGrpc ? parseGrpcTimeout : parseConnectTimeout)(given, Infinity);
-    // Connect refuses a malformed deadline.
-    if (error !== undefined || (timeoutMs !== undefined && timeoutMs <= this.#lifetimeMs)) return;
-    headers[name] = isGrpc ? `${this.#lifetimeMs}m` : String(this.#lifetimeMs);
   }
 }

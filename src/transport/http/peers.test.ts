@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect, createServer, type ServerHttp2Session } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { expect, it } from "vitest";
-import { notePeer, peerOfSession, plainAddress } from "./peers.ts";
+import { peerOfSession, plainAddress, recordPeer } from "./peers.ts";
 
 it.each([
   ["127.0.0.1", "127.0.0.1"],
@@ -21,7 +21,7 @@ it("a session that has ended still tells whose it was", async () => {
   await once(server, "listening");
   const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
   const [session] = (await once(server, "session")) as [ServerHttp2Session];
-  notePeer(session, session.socket.remoteAddress);
+  recordPeer(session, session.socket.remoteAddress);
   client.destroy();
   await once(session, "close");
   expect(() => session.socket.remoteAddress).toThrow();

@@ -1,10 +1,10 @@
 import type { Http2Session } from "node:http2";
 
-/** The addresses of the clients of sessions. A session that has ended tells its own no more. */
+/** The client address of each session. A session that has ended no longer has its socket. */
 const addresses = new WeakMap<Http2Session, string>();
 
-/** Notes the address of the client of a session. Call it when the session begins. */
-export function notePeer(session: Http2Session, address: string | undefined): void {
+/** Records the client address of a new session. */
+export function recordPeer(session: Http2Session, address: string | undefined): void {
   addresses.set(session, plainAddress(address));
 }
 
@@ -13,7 +13,7 @@ export function peerOfSession(session: Http2Session | undefined): string {
   return (session && addresses.get(session)) ?? "";
 }
 
-/** An IP address as people write it: a port for both families shows IPv4 addresses as IPv6 ones; empty: unknown. */
+/** Removes the IPv6 prefix that a dual-stack socket adds to IPv4 addresses. Empty when the address is not known. */
 export function plainAddress(address: string | undefined): string {
   return address?.replace(/^::ffff:(?=\d+\.)/i, "") ?? "";
 }

@@ -11,16 +11,16 @@ import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { HeaderRecord } from "../exchange.ts";
+import type { Refuse } from "../protocol/refusals.ts";
 import { Connections } from "./connections.ts";
 import { DeadSessions } from "./dead-sessions.ts";
-import type { Refuse } from "./dispatch.ts";
+import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
 import { answerHttp1Errors, refuseHttp1 } from "./http-errors.ts";
 import { closeWhenIdle } from "./idle-sessions.ts";
 import { HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "./limits.ts";
-import { notePeer } from "./peers.ts";
+import { recordPeer } from "./peers.ts";
 import { Pipelines } from "./pipelines.ts";
 import { MAX_STREAMS, StreamQuota } from "./stream-quota.ts";
-import { unrootStreams } from "./unrooted-streams.ts";
 
 /** The request handlers of a port. */
 export interface PortHandlers {
@@ -85,7 +85,6 @@ const FIRST_BYTE_TIMEOUT_MS = 10_000;
 /** Limits on what one connection may use. */
 const HTTP2_OPTIONS = {
   settings: { maxConcurrentStreams: MAX_STREAMS, maxHeaderListSize: MAX_HEADER_BYTES },
-  // No client needs more settings.
   maxSettings: 16,
   // Streams above a quota that has just become smaller count as well, over the whole life of a session.
   maxSessionInvalidFrames: 100_000,
@@ -97,7 +96,7 @@ const HTTP1_OPTIONS = {
   keepAliveTimeout: 75_000,
   /** How often node:http checks the timeouts, in milliseconds. */
   connectionsCheckingInterval: 5000,
-  // The check is ours: see `serveRequests`.
+  // `serveRequests` checks it.
   requireHostHeader: false,
 };
 
@@ -133,7 +132,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     opened = undefined;
     http2.emit("connection", socket);
     if (!opened) return;
-    notePeer(opened, socket.remoteAddress);
+    recordPeer(opened, socket.remoteAddress);
     connections.speaksHttp2(socket, opened);
     quota.opened(opened);
     closeWhenIdle(opened, socket, options);
@@ -200,7 +199,7 @@ function listener({ tls, firstByteTimeoutMs }: PortOptions, handlers: PortHandle
 /** Creates the HTTP/2 server, which does not listen but is handed connections. */
 function http2Server(handlers: PortHandlers): Http2Server {
   const http2 = createHttp2Server(HTTP2_OPTIONS);
-  http2.once("stream", unrootStreams);
+  http2.once("stream", patchDenoStreamLeak);
   http2.on("stream", handlers.onHttp2);
   http2.on("sessionError", () => {});
   http2.on("session", (session: ServerHttp2Session) => session.on("error", () => {}));
@@ -222,7 +221,7 @@ function detachListeners(server: HttpServer, event: "connection" | "secureConnec
  * the handle, and the request's further TLS records break the connection with "Parse Error: Paused".
  */
 function readAsStream(socket: Socket): void {
-  // node:http stops reading from the handle as soon as somebody else listens.
+  // With another listener, node:http stops reading from the handle.
   socket.on("data", () => {});
 }
 
@@ -270,14 +269,8 @@ function serveRequests(server: HttpServer, { onHttp1, refuse }: PortHandlers): v
   server.on("request", serve as never);
 }
 
-/** Converts a listener of requests to a listener of HTTP/2 streams, as node:http2 does. */
-export function streamsAsRequests(listener: (req: never, res: never) => void): PortHandlers["onHttp2"] {
-  const http2: Http2Server = createHttp2Server(listener as never);
-  return (stream, headers, flags, rawHeaders) => http2.emit("stream", stream, headers, flags, rawHeaders);
-}
-
 /** The URL of a listening address. */
-export function urlOf({ address, port }: Pick<AddressInfo, "address" | "port">, secure: boolean): string {
+function urlOf({ address, port }: Pick<AddressInfo, "address" | "port">, secure: boolean): string {
   const host = address.includes(":") ? `[${address}]` : address;
   return `${secure ? "https" : "http"}://${host}:${port}`;
 }

@@ -1,35 +1,37 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { constants, type Http2ServerRequest, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import {
+  constants,
+  createServer,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type IncomingHttpHeaders,
+  type ServerHttp2Stream,
+} from "node:http2";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import type { HeaderRecord, StreamRoute } from "../exchange.ts";
-import { capDeadline } from "../protocol/deadlines.ts";
-import { truncateEchoedHeaders } from "../protocol/echoed-headers.ts";
+import { prepareStreamHeaders } from "../protocol/stream-headers.ts";
 import { ignore, isDisconnected } from "./disconnected.ts";
 import type { DispatchOptions } from "./dispatch.ts";
 import { discardBodyHttp2, endIfEarlyHttp1 } from "./drain.ts";
-import { type ExchangeLimits, writeHttp1, writeHttp2 } from "./node-io.ts";
+import { type ExchangeContext, writeHttp1, writeHttp2 } from "./node-io.ts";
 import { OpenStreams } from "./open-streams.ts";
-import { type PortHandlers, streamsAsRequests } from "./port.ts";
 
 const TOO_MANY = { kind: "too-many-streams" } as const;
 
 /** Serves the streaming calls of a port by Connect's own handlers. */
 export class Streams {
   readonly #options: DispatchOptions;
-  readonly #limits: ExchangeLimits;
+  readonly #context: ExchangeContext;
   readonly #open: OpenStreams;
-  readonly #asRequest: PortHandlers["onHttp2"];
+  /** Makes the request and response objects of streams, as Connect's adapter takes them. It does not listen. */
+  readonly #http2 = createServer((req, res) => this.#onRequest(req, res));
   readonly #routes = new WeakMap<ServerHttp2Stream, StreamRoute>();
 
-  constructor(options: DispatchOptions, limits: ExchangeLimits) {
+  constructor(options: DispatchOptions, context: ExchangeContext) {
     this.#options = options;
-    this.#limits = limits;
+    this.#context = context;
     this.#open = new OpenStreams(options.streams);
-    this.#asRequest = streamsAsRequests(((req: Http2ServerRequest, res: ServerResponse) => {
-      const route = this.#routes.get(req.stream);
-      if (route) this.#serve(route, req as unknown as IncomingMessage, res);
-    }) as never);
   }
 
   /** How many streaming calls of a connection are open. */
@@ -44,7 +46,7 @@ export class Streams {
       req.on("error", ignore);
       res.on("error", ignore);
       const refused = this.#options.refuse(TOO_MANY, req.headers as HeaderRecord, route.handler.method);
-      writeHttp1(req, res, refused, this.#limits);
+      writeHttp1(req, res, refused, this.#context);
       return;
     }
     res.once("close", open.leave);
@@ -62,13 +64,18 @@ export class Streams {
     const open = this.#open.enter(stream.session, () => stream.close(constants.NGHTTP2_CANCEL));
     if (!open) {
       const refused = this.#options.refuse(TOO_MANY, headers as HeaderRecord, route.handler.method);
-      writeHttp2(stream, refused, this.#limits);
+      writeHttp2(stream, refused, this.#context);
       return;
     }
     stream.once("close", open.leave);
-    stream.once("finish", () => discardBodyHttp2(stream, this.#limits.discards));
+    stream.once("finish", () => discardBodyHttp2(stream, this.#context.discards));
     this.#routes.set(stream, route);
-    this.#asRequest(stream, headers, ...rest);
+    this.#http2.emit("stream", stream, headers, ...rest);
+  }
+
+  #onRequest(req: Http2ServerRequest, res: Http2ServerResponse): void {
+    const route = this.#routes.get(req.stream);
+    if (route) this.#serve(route, req as unknown as IncomingMessage, res as unknown as ServerResponse);
   }
 
   #serve({ handler, contextValues, responseHeaders }: StreamRoute, req: IncomingMessage, res: ServerResponse): void {
@@ -79,9 +86,7 @@ export class Streams {
     for (const [name, value] of Object.entries(responseHeaders ?? {})) {
       if (value !== undefined) res.setHeader(name, value);
     }
-    truncateEchoedHeaders(headers);
-    capDeadline(headers);
-    this.#open.limitDeadline(headers);
+    prepareStreamHeaders(headers, this.#open.lifetimeMs);
     const fail = (reason: unknown) => {
       // A response that cannot be written because the client disconnected is not an error of the server.
       if (ConnectError.from(reason).code !== Code.Aborted && !isDisconnected(res)) this.#options.onError?.(reason);

@@ -86,20 +86,14 @@ export class Admission {
 
 /** An admitted call, whose body may now be read. */
 export class AdmittedCall {
-  readonly protocolName: string;
-  readonly header: Headers;
-  readonly contextValues: ContextValues;
-  readonly #head: CallHead;
+  readonly head: CallHead;
   readonly #inFlight: InFlightLimit | undefined;
   readonly #onRefused: OnRefused | undefined;
   readonly #arrived = Date.now();
   #isCounted = false;
 
   constructor(head: CallHead, inFlight: InFlightLimit | undefined, onRefused: OnRefused | undefined) {
-    this.protocolName = head.protocolName;
-    this.header = head.header;
-    this.contextValues = head.contextValues;
-    this.#head = head;
+    this.head = head;
     this.#inFlight = inFlight;
     this.#onRefused = onRefused;
   }
@@ -122,7 +116,7 @@ export class AdmittedCall {
 
   /** Refuses the call. */
   refuse(refusal: Refusal): Refused {
-    return refuse(refusal, { ...this.#head, arrived: this.#arrived }, this.#onRefused);
+    return refuse(refusal, { ...this.head, arrived: this.#arrived }, this.#onRefused);
   }
 }
 

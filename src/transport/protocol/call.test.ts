@@ -23,10 +23,8 @@ function methodOf(options: RpcOptions): UnaryMethod {
 function callOf(method: UnaryMethod, timeoutMs?: number): UnaryCall {
   return new UnaryCall({
     method,
-    protocolName: "grpc",
     source: SOURCE,
-    requestHeader: new Headers(),
-    contextValues: createContextValues(),
+    head: { protocolName: "grpc", header: new Headers(), contextValues: createContextValues() },
     timeoutMs,
     responseHeader: {},
     responseTrailer: {},

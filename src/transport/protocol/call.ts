@@ -10,18 +10,16 @@ import type {
 } from "@connectrpc/connect";
 import { createDeadlineSignal, createLinkedAbortController } from "@connectrpc/connect/protocol";
 import type { CallSource, HeaderRecord } from "../exchange.ts";
-import { MAX_TIMER_MS } from "./deadlines.ts";
+import type { CallHead } from "./admission.ts";
 import type { UnaryMethod } from "./methods.ts";
 import { RecordHeaders } from "./record-headers.ts";
+import { MAX_TIMER_MS } from "./stream-headers.ts";
 
 /** The parts of a unary call, whatever its protocol. */
-export interface CallInit {
+interface CallInit {
   readonly method: UnaryMethod;
-  /** `grpc`, `grpc-web`, `connect`, or the protocol name of an endpoint. */
-  readonly protocolName: string;
   readonly source: CallSource;
-  readonly requestHeader: Headers;
-  readonly contextValues: ContextValues;
+  readonly head: Pick<CallHead, "protocolName" | "header" | "contextValues">;
   /** From the client's deadline header, in milliseconds. */
   readonly timeoutMs: number | undefined;
   /** The initial headers and trailers of the response. */
@@ -57,13 +55,13 @@ export class UnaryCall {
   #ended: { readonly reason: unknown } | undefined;
 
   constructor(init: CallInit) {
-    const { method, source, timeoutMs } = init;
+    const { method, source, head, timeoutMs } = init;
     this.service = method.desc.parent;
     this.method = method.desc;
     this.requestMethod = source.httpMethod;
-    this.protocolName = init.protocolName;
-    this.header = init.requestHeader;
-    this.contextValues = init.contextValues;
+    this.protocolName = head.protocolName;
+    this.header = head.header;
+    this.contextValues = head.contextValues;
     this.message = undefined;
     this.responseHeader = new RecordHeaders(init.responseHeader, true);
     this.responseTrailer = new RecordHeaders(init.responseTrailer, true);

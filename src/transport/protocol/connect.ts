@@ -4,23 +4,21 @@ import { type Compression, compressionNegotiate } from "@connectrpc/connect/prot
 import {
   codeToHttpStatus,
   contentTypeUnaryJson,
-  contentTypeUnaryProto,
   errorToJsonBytes,
   headerProtocolVersion,
   parseTimeout,
   protocolVersion,
 } from "@connectrpc/connect/protocol-connect";
-import { bodyBytes, type HttpRequest, type HttpResponse, headerValue } from "../exchange.ts";
+import { bodyBytes, type HttpRequest, type HttpResponse, headerValue, queryOf } from "../exchange.ts";
 import type { AdmittedCall } from "./admission.ts";
-import type { UnaryCall } from "./call.ts";
+import { UnaryCall } from "./call.ts";
 import { compress, inflate, shouldCompress } from "./compression.ts";
-import type { CallFormat } from "./content-types.ts";
+import { type CallFormat, contentTypeOf } from "./content-types.ts";
 import type { UnaryMethod } from "./methods.ts";
 import { recordOf } from "./record-headers.ts";
 import { asConnectError, messageTooLarge } from "./refusals.ts";
-import { createCall, invokeCall, parseMessage } from "./requests.ts";
+import { invokeCall, parseMessage } from "./requests.ts";
 
-const PROTOCOL = "connect";
 const ENCODING = "content-encoding";
 const ACCEPT_ENCODING = "accept-encoding";
 
@@ -31,24 +29,17 @@ const ACCEPT_ENCODING = "accept-encoding";
 export function serveConnect(
   method: UnaryMethod,
   request: HttpRequest,
-  { isBinary }: CallFormat,
+  format: CallFormat,
   admitted: AdmittedCall,
 ): Promise<HttpResponse> {
   const { options } = method;
-  const serialization = isBinary ? method.binary : method.json;
+  const serialization = format.isBinary ? method.binary : method.json;
   const { headers } = request;
-  const query = request.httpMethod === "GET" ? new URL(request.target, "http://localhost").searchParams : undefined;
+  const query = request.httpMethod === "GET" ? queryOf(request.target) : undefined;
   const timeout = parseTimeout(headerValue(headers, "connect-timeout-ms"), options.maxTimeoutMs);
   const requested = query ? query.get("compression") : headerValue(headers, ENCODING);
   const accepted = headerValue(headers, ACCEPT_ENCODING);
   const compression = compressionNegotiate(options.acceptCompression, requested, accepted, ACCEPT_ENCODING);
-  const setup = {
-    method,
-    protocolName: PROTOCOL,
-    timeoutMs: timeout.timeoutMs,
-    responseHeader: { "content-type": isBinary ? contentTypeUnaryProto : contentTypeUnaryJson },
-    responseTrailer: {},
-  };
   const decode = () => {
     if (options.requireConnectProtocolHeader) requireVersion(query, headerValue(headers, "connect-protocol-version"));
     if (compression.error) throw compression.error;
@@ -59,7 +50,14 @@ export function serveConnect(
     return inflate(bytes, compression.request, limit).then((message) => parseMessage(serialization, message, limit));
   };
 
-  const call = createCall(request, setup, admitted);
+  const call = new UnaryCall({
+    method,
+    source: request,
+    head: admitted.head,
+    timeoutMs: timeout.timeoutMs,
+    responseHeader: { "content-type": contentTypeOf(format) },
+    responseTrailer: {},
+  });
   const fail = (reason: unknown, error: ConnectError) => {
     call.end(reason);
     call.responseHeader.set("content-type", contentTypeUnaryJson);

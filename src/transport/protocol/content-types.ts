@@ -1,6 +1,6 @@
-import { parseContentType as parseConnectType } from "@connectrpc/connect/protocol-connect";
-import { parseContentType as parseGrpcType } from "@connectrpc/connect/protocol-grpc";
-import { parseContentType as parseGrpcWebType } from "@connectrpc/connect/protocol-grpc-web";
+import * as connect from "@connectrpc/connect/protocol-connect";
+import * as grpc from "@connectrpc/connect/protocol-grpc";
+import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
 import type { HeaderRecord } from "../exchange.ts";
 
 /** An RPC protocol, as metrics and interceptors name it. */
@@ -41,19 +41,34 @@ export function isRpcOnly({ protocol, isStream }: CallFormat): boolean {
   return protocol !== "connect" || isStream;
 }
 
+/** The content type of a response. */
+export function contentTypeOf({ protocol, isBinary, isText, isStream }: CallFormat): string {
+  switch (protocol) {
+    case "grpc":
+      return isBinary ? grpc.contentTypeProto : grpc.contentTypeJson;
+    case "grpc-web":
+      // Connect does not support gRPC-Web text.
+      if (isText) return `application/grpc-web-text+${isBinary ? "proto" : "json"}`;
+      return isBinary ? grpcWeb.contentTypeProto : grpcWeb.contentTypeJson;
+    case "connect":
+      if (isStream) return isBinary ? connect.contentTypeStreamProto : connect.contentTypeStreamJson;
+      return isBinary ? connect.contentTypeUnaryProto : connect.contentTypeUnaryJson;
+  }
+}
+
 function parse(contentType: string): CallFormat {
   const lower = contentType.toLowerCase();
   const others = { isText: false, isStream: false };
   if (lower.startsWith("application/grpc-web")) {
-    const type = parseGrpcWebType(contentType);
+    const type = grpcWeb.parseContentType(contentType);
     const isText = lower.startsWith("application/grpc-web-text");
     return { ...others, protocol: "grpc-web", isKnown: type !== undefined, isBinary: type?.binary ?? true, isText };
   }
   if (lower.startsWith("application/grpc")) {
-    const type = parseGrpcType(contentType);
+    const type = grpc.parseContentType(contentType);
     return { ...others, protocol: "grpc", isKnown: type !== undefined, isBinary: type?.binary ?? true };
   }
-  const type = parseConnectType(contentType);
+  const type = connect.parseContentType(contentType);
   return {
     ...others,
     protocol: "connect",

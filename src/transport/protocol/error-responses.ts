@@ -1,17 +1,15 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
 import {
   codeToHttpStatus,
-  contentTypeStreamJson,
-  contentTypeStreamProto,
   contentTypeUnaryJson,
   endStreamFlag,
   endStreamToJson,
   errorToJsonBytes,
 } from "@connectrpc/connect/protocol-connect";
-import type { HeaderRecord, HttpResponse } from "../exchange.ts";
-import type { CallFormat } from "./content-types.ts";
+import type { HttpResponse } from "../exchange.ts";
+import { type CallFormat, contentTypeOf } from "./content-types.ts";
 import { envelopeOf } from "./envelopes.ts";
-import { grpcContentType, grpcTrailer, webTrailer } from "./grpc.ts";
+import { grpcTrailer, webTrailer } from "./grpc.ts";
 import { recordOf } from "./record-headers.ts";
 
 /**
@@ -27,27 +25,23 @@ export function errorResponse(format: CallFormat, error: ConnectError, status = 
 
 /** gRPC sends a trailers-only response; gRPC-Web puts the trailers in the body. */
 function grpcError(format: CallFormat, error: ConnectError): HttpResponse {
-  const headers: HeaderRecord = { "content-type": grpcContentType(format) };
-  if (format.protocol === "grpc-web") {
-    const body = webTrailer(format, error);
-    headers["content-length"] = String(body.byteLength);
-    return { status: 200, headers, body };
-  }
-  return { status: 200, headers: Object.assign(headers, grpcTrailer(error)), body: new Uint8Array(0) };
+  const headers = { "content-type": contentTypeOf(format) };
+  if (format.protocol === "grpc") return { status: 200, headers: { ...headers, ...grpcTrailer(error) }, body: "" };
+  const body = webTrailer(format, error);
+  return { status: 200, headers: { ...headers, "content-length": String(body.byteLength) }, body };
 }
 
 /** The error response of a unary Connect call. */
-function connectError(error: ConnectError, status = httpStatusOf(error)): HttpResponse {
+function connectError(error: ConnectError, status: number): HttpResponse {
   const body = errorToJsonBytes(error, undefined);
-  const headers: HeaderRecord = { "content-type": contentTypeUnaryJson, "content-length": String(body.byteLength) };
-  return { status, headers: Object.assign(headers, recordOf(error.metadata)), body };
+  const headers = { "content-type": contentTypeUnaryJson, "content-length": String(body.byteLength) };
+  return { status, headers: { ...headers, ...recordOf(error.metadata) }, body };
 }
 
 /** The error response of a Connect stream: an end-stream message alone. */
-function connectStreamError({ isBinary }: CallFormat, error: ConnectError): HttpResponse {
+function connectStreamError(format: CallFormat, error: ConnectError): HttpResponse {
   const end = Buffer.from(JSON.stringify(endStreamToJson(new Headers(), error, undefined)));
-  const headers: HeaderRecord = { "content-type": isBinary ? contentTypeStreamProto : contentTypeStreamJson };
-  Object.assign(headers, recordOf(error.metadata));
+  const headers = { "content-type": contentTypeOf(format), ...recordOf(error.metadata) };
   return { status: 200, headers, body: envelopeOf(endStreamFlag, end) };
 }
 

@@ -4,8 +4,8 @@ import * as grpc from "@connectrpc/connect/protocol-grpc";
 import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
 import { bodyBytes, type HeaderRecord, type HttpRequest, type HttpResponse, headerValue } from "../exchange.ts";
 import type { AdmittedCall } from "./admission.ts";
-import type { UnaryCall } from "./call.ts";
-import type { CallFormat } from "./content-types.ts";
+import { UnaryCall } from "./call.ts";
+import { type CallFormat, contentTypeOf } from "./content-types.ts";
 import {
   compressEnvelope,
   EnvelopeReader,
@@ -18,8 +18,8 @@ import {
 import type { UnaryMethod } from "./methods.ts";
 import { RecordHeaders, recordOf } from "./record-headers.ts";
 import { asConnectError } from "./refusals.ts";
-import { createCall, invokeCall, parseMessage } from "./requests.ts";
-import { decodeWebText, webTextType } from "./web-text.ts";
+import { invokeCall, parseMessage } from "./requests.ts";
+import { decodeWebText } from "./web-text.ts";
 
 const ENCODING = "grpc-encoding";
 const ACCEPT_ENCODING = "grpc-accept-encoding";
@@ -46,15 +46,8 @@ export function serveGrpc(
     headerValue(headers, ACCEPT_ENCODING),
     ACCEPT_ENCODING,
   );
-  const responseHeader: HttpResponse["headers"] = { "content-type": grpcContentType(format) };
+  const responseHeader: HttpResponse["headers"] = { "content-type": contentTypeOf(format) };
   if (compression.response) responseHeader[ENCODING] = compression.response.name;
-  const setup = {
-    method,
-    protocolName: format.protocol,
-    timeoutMs: timeout.timeoutMs,
-    responseHeader,
-    responseTrailer: { "grpc-status": grpc.grpcStatusOk },
-  };
   const decode = () => {
     if (compression.error) throw compression.error;
     if (timeout.error) throw timeout.error;
@@ -64,7 +57,14 @@ export function serveGrpc(
     return onlyMessage(reader, format, (bytes) => parseMessage(serialization, bytes, limit));
   };
 
-  const call = createCall(request, setup, admitted);
+  const call = new UnaryCall({
+    method,
+    source: request,
+    head: admitted.head,
+    timeoutMs: timeout.timeoutMs,
+    responseHeader,
+    responseTrailer: { "grpc-status": grpc.grpcStatusOk },
+  });
   const finish =
     format.protocol === "grpc-web"
       ? (body: Uint8Array) => finishGrpcWeb(call, format, body, compression.response, options)
@@ -128,13 +128,6 @@ export function webTrailer({ isText }: CallFormat, error: ConnectError): Uint8Ar
   const trailer = grpc.setTrailerStatus(new RecordHeaders({}, true), wellFormed(error));
   const bytes = envelopeOf(grpcWeb.trailerFlag, grpcWeb.trailerSerialize(trailer));
   return isText ? Buffer.from(bytes.toString("base64")) : bytes;
-}
-
-/** The content type of a response. */
-export function grpcContentType({ protocol, isText, isBinary }: CallFormat): string {
-  if (isText) return webTextType(isBinary);
-  const of = protocol === "grpc-web" ? grpcWeb : grpc;
-  return isBinary ? of.contentTypeProto : of.contentTypeJson;
 }
 
 /**

@@ -89,16 +89,19 @@ export class RecordHeaders implements Headers {
   }
 
   #headers(): Headers {
-    if (this.#real === undefined) {
-      const real = new Headers();
-      for (const [name, value] of Object.entries(this.#record)) {
-        if (value === undefined || name.startsWith(":")) continue;
-        for (const one of Array.isArray(value) ? value : [String(value)]) real.append(name, one);
-      }
-      this.#real = real;
-    }
+    this.#real ??= headersOf(this.#record);
     return this.#real;
   }
+}
+
+/** Converts a record to `Headers`, without HTTP/2 pseudo-headers. */
+export function headersOf(record: HeaderRecord): Headers {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(record)) {
+    if (value === undefined || name.startsWith(":")) continue;
+    for (const one of Array.isArray(value) ? value : [String(value)]) headers.append(name, one);
+  }
+  return headers;
 }
 
 /** Converts `Headers` to a record; `set-cookie` values become an array. */

@@ -1,24 +1,22 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ContextValues, createContextKey, type StreamRequest } from "@connectrpc/connect";
-import type { HttpResponse } from "../exchange.ts";
+import type { HeaderRecord, HttpResponse } from "../exchange.ts";
 import { formatOf } from "./content-types.ts";
 
 /** Why a request is refused before it becomes a call. `error` is Connect's error, if it has one. */
 export type Refusal =
-  /** Malformed HTTP: 400. */
   | { readonly kind: "malformed-http" }
-  /** The request did not arrive in time: 408. */
+  /** The request did not arrive in time. */
   | { readonly kind: "request-timeout"; readonly headerMs: number; readonly requestMs: number }
-  /** An `Expect` other than `100-continue`: 417. */
+  /** An `Expect` other than `100-continue`. */
   | { readonly kind: "expectation-failed" }
-  /** The headers are larger than `limit` bytes: 431. */
+  /** The headers are larger than `limit` bytes. */
   | { readonly kind: "header-too-large"; readonly limit: number }
-  /** 429. */
   | { readonly kind: "too-many-streams" }
-  /** Incomplete bodies use up their memory budget: 503. */
+  /** Incomplete bodies use up their memory budget. */
   | { readonly kind: "too-many-bodies" }
   | { readonly kind: "too-many-calls"; readonly limit: number }
-  /** Nothing is served at this path: 404. */
+  /** Nothing is served at this path. */
   | { readonly kind: "not-found" }
   | { readonly kind: "http-method"; readonly httpMethod: string; readonly allowed: readonly string[] }
   | { readonly kind: "content-type" }
@@ -38,17 +36,25 @@ export type Refusal =
 /** A refused request. */
 export interface RefusedRequest {
   /** The RPC that the request is for, if there is one. */
-  readonly method: DescMethod | undefined;
+  readonly method?: DescMethod | undefined;
   /**
    * `grpc`, `grpc-web`, `connect`, or the protocol name of an endpoint; undefined when the request cannot be a call.
    */
-  readonly protocolName: string | undefined;
+  readonly protocolName?: string | undefined;
   readonly header: Headers;
   /** The context values of the call; undefined when the request did not become one. */
-  readonly contextValues: ContextValues | undefined;
+  readonly contextValues?: ContextValues;
   /** When the request arrived, in milliseconds of Unix time; undefined: now. */
-  readonly arrived: number | undefined;
+  readonly arrived?: number;
 }
+
+/**
+ * Makes the response to a request that is refused before a route serves it.
+ *
+ * @param headers the request's headers, as far as they are known
+ * @param method the RPC that the request is for, if it is known
+ */
+export type Refuse = (refusal: Refusal, headers: HeaderRecord, method?: DescMethod) => HttpResponse;
 
 /** Makes the error for the client of a refused request. Called once per refused request. */
 export type OnRefused = (refusal: Refusal, request: RefusedRequest) => ConnectError;

@@ -1,27 +1,9 @@
 import type { Message } from "@bufbuild/protobuf";
-import { Code, type ConnectError } from "@connectrpc/connect";
+import { Code } from "@connectrpc/connect";
 import type { Serialization } from "../codec/serialization.ts";
-import type { HttpRequest } from "../exchange.ts";
 import type { AdmittedCall } from "./admission.ts";
-import { type CallInit, UnaryCall } from "./call.ts";
+import type { UnaryCall } from "./call.ts";
 import { asConnectError, RequestRefused, refusalOf } from "./refusals.ts";
-
-/** What a protocol reads from a request's headers. */
-export type CallSetup = Pick<CallInit, "method" | "protocolName" | "timeoutMs" | "responseHeader" | "responseTrailer">;
-
-/** Creates the call of a request. */
-export function createCall(request: HttpRequest, setup: CallSetup, admitted: AdmittedCall): UnaryCall {
-  return new UnaryCall({
-    method: setup.method,
-    protocolName: setup.protocolName,
-    source: request,
-    requestHeader: admitted.header,
-    contextValues: admitted.contextValues,
-    timeoutMs: setup.timeoutMs,
-    responseHeader: setup.responseHeader,
-    responseTrailer: setup.responseTrailer,
-  });
-}
 
 /**
  * Decodes a request's message and makes the call. Rejects when either fails.
@@ -51,7 +33,7 @@ export function parseMessage({ isBinary, parse }: Serialization, bytes: Uint8Arr
   try {
     return parse(bytes);
   } catch (reason) {
-    const error: ConnectError = asConnectError(reason);
+    const error = asConnectError(reason);
     if (error.code === Code.ResourceExhausted) throw new RequestRefused({ kind: "message-too-large", limit, error });
     throw new RequestRefused({ kind: "malformed-message", isBinary, error });
   }

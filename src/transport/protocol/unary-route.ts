@@ -1,6 +1,6 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
-import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
+import { type HeaderRecord, type HttpRequest, type HttpResponse, queryOf, type Route } from "../exchange.ts";
 import type { AdmittedCall } from "./admission.ts";
 import { serveConnect } from "./connect.ts";
 import { type CallFormat, formatOf, isRpcOnly } from "./content-types.ts";
@@ -33,8 +33,9 @@ const GET_FORMATS: { readonly [encoding: string]: CallFormat } = {
 function getFormat({ idempotency }: DescMethod, target: string, type: HeaderRecord[string]): CallFormat | undefined {
   if (idempotency !== MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS) return undefined;
   // A GET needs no content type, but one that is not Connect's is refused.
-  if (type && (!formatOf(type).isKnown || isRpcOnly(formatOf(type)))) return undefined;
-  return GET_FORMATS[new URL(target, "http://localhost").searchParams.get("encoding") ?? ""];
+  const format = type ? formatOf(type) : undefined;
+  if (format && (!format.isKnown || isRpcOnly(format))) return undefined;
+  return GET_FORMATS[queryOf(target).get("encoding") ?? ""];
 }
 
 /** The route of an admitted unary call. */

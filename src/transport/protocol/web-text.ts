@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
-import { contentTypeJson, contentTypeProto, parseContentType } from "@connectrpc/connect/protocol-grpc-web";
+import { contentTypeOf, formatOf } from "./content-types.ts";
 
 /*
  * gRPC-Web text: gRPC-Web with base64 bodies, which may be several padded pieces in a row
@@ -73,23 +73,17 @@ export function decodeWebText(text: Uint8Array): Uint8Array {
 export function withWebText(handler: UniversalHandler): UniversalHandler {
   if (!handler.protocolNames.includes("grpc-web")) return handler;
   const serve = async (request: UniversalServerRequest) => {
-    const contentType = request.header.get("content-type") ?? "";
-    const type = parseContentType(contentType);
-    if (!type?.text) return handler(request);
+    const format = formatOf(request.header.get("content-type") ?? undefined);
+    if (!format.isText || !format.isKnown) return handler(request);
     const header = new Headers(request.header);
-    header.set("content-type", type.binary ? contentTypeProto : contentTypeJson);
+    header.set("content-type", contentTypeOf({ ...format, isText: false }));
     const response = await handler({ ...request, header, body: decoded(request.body as AsyncIterable<Uint8Array>) });
     if (response.header?.get("content-type") == null) return response;
     const answered = new Headers(response.header);
-    answered.set("content-type", webTextType(type.binary));
+    answered.set("content-type", contentTypeOf(format));
     return { ...response, header: answered, ...(response.body && { body: encoded(response.body) }) };
   };
   return Object.assign(serve, handler);
-}
-
-/** The content type of a gRPC-Web text response. */
-export function webTextType(binary: boolean): string {
-  return binary ? "application/grpc-web-text+proto" : "application/grpc-web-text+json";
 }
 
 async function* decoded(texts: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array<ArrayBuffer>> {

@@ -1,14 +1,14 @@
 import type { ServerHttp2Stream } from "node:http2";
 
-/** What a stream of node:http2 asks of the runtime when it has nothing more to write. */
+/** The request of node:http2 to shut down the writing side of a stream. */
 interface ShutdownRequest {
   oncomplete(status: number): void;
 }
 
-/** A stream of the runtime, as node:http2 has it. */
+/** The native handle of an HTTP/2 stream. */
 interface StreamHandle {
   shutdown(request: ShutdownRequest): number;
-  /** Keeps the request for as long as the stream is there. */
+  /** Keeps the request alive for as long as the handle. */
   [kRequest]?: ShutdownRequest;
 }
 
@@ -17,21 +17,21 @@ const kRequest = Symbol("shutdown request");
 let isDone = !("Deno" in globalThis);
 
 /**
- * Lets Deno's streams be collected that are closed before their answer has left. Deno 2.9.3 keeps them for good, with
- * all that was written to them, even when their connection is gone: the runtime holds the request to shut the writing
- * side down, which holds the stream, which holds what the runtime has of it. A caller who does not read answers could
- * fill the memory with them. Here the runtime is given a request that holds its stream weakly; while the stream is open
- * its connection holds it. Elsewhere this does nothing.
+ * Works around a memory leak of Deno 2.9.3: it never frees an HTTP/2 stream that is closed before its response is
+ * written, nor the response, even after the connection has closed. The runtime holds the shutdown request, the request
+ * holds the stream, and the stream holds its native handle. A client that reads no responses could fill the memory. This
+ * makes the request hold the stream weakly; while the stream is open, its connection holds it. Does nothing on other
+ * runtimes.
  *
- * @param stream any: what it does is for all streams of the process
+ * @param stream any stream; all streams of the process are patched through its prototype
  */
-export function unrootStreams(stream: ServerHttp2Stream): void {
+export function patchDenoStreamLeak(stream: ServerHttp2Stream): void {
   if (isDone) return;
   isDone = true;
   const symbol = Object.getOwnPropertySymbols(stream).find(({ description }) => description === "kHandle");
   const handle = symbol && (stream as unknown as { [symbol: symbol]: StreamHandle })[symbol];
   const handles = handle && (Object.getPrototypeOf(handle) as StreamHandle);
-  // Another version of Deno, which is left as it is.
+  // This is another version of Deno.
   if (typeof handles?.shutdown !== "function") return;
   const { shutdown } = handles;
   handles.shutdown = function (this: StreamHandle, request: ShutdownRequest): number {

@@ -1,4 +1,5 @@
 import { type DispatchOptions, dispatch } from "./http/dispatch.ts";
+import { type FetchServer, fetchDispatch } from "./http/fetch-dispatch.ts";
 import { openPort, type Port, type PortOptions } from "./http/port.ts";
 import { Router, type RouterOptions } from "./router.ts";
 
@@ -32,4 +33,13 @@ export function serveNode(
   const { find, refuse } = new Router(options);
   const handlers = dispatch({ ...limits, find, refuse, onError });
   return openPort({ ...limits, host, port, tls, ...(onConnectionError && { onError: onConnectionError }) }, handlers);
+}
+
+/**
+ * Serves Connect, gRPC-Web and HTTP endpoints through the fetch API, for example with `deno serve`. gRPC gets an error:
+ * it needs HTTP trailers, which the API lacks.
+ */
+export function serveFetch({ limits, onError, ...options }: ServeOptions): FetchServer {
+  const { find, refuse } = new Router(options);
+  return fetchDispatch({ ...limits, find, refuse, onError });
 }

@@ -1,0 +1,99 @@
+import { request as requestHttp1 } from "node:http";
+import { connect as connectHttp2, constants } from "node:http2";
+import { ConnectError } from "@connectrpc/connect";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { TalkService } from "../../test/transport/gen/talk/v1/talk_pb.ts";
+import { type Endpoint, type NodeServer, type ServeOptions, serveNode } from "./index.ts";
+
+it("counts a call whose client is gone until it has ended", async () => {
+  let begun = 0;
+  let finish = () => {};
+  const finished = new Promise<void>((resolve) => (finish = resolve));
+  const server = await serveNode(
+    {
+      routes: ({ rpc }) =>
+        rpc(TalkService.method.say, async () => {
+          begun++;
+          await finished;
+          return {};
+        }),
+      maxCalls: { max: 1 },
+    },
+    { host: "127.0.0.1", port: 0, tls: undefined },
+  );
+  const session = connectHttp2(server.url);
+  session.on("error", () => {});
+  const headers = { ":method": "POST", ":path": "/talk.v1.TalkService/Say", "content-type": "application/json" };
+  const first = session.request(headers);
+  first.on("error", () => {}).end("{}");
+  await expect.poll(() => begun).toBe(1);
+  first.close();
+  await new Promise((resolve) => first.once("close", resolve));
+  const statusOfAnother = async () => {
+    const stream = session.request(headers);
+    stream.end("{}").resume();
+    const status = await new Promise((resolve) => stream.once("response", (answer) => resolve(answer[":status"])));
+    return status;
+  };
+  expect(await statusOfAnother()).toBe(429);
+  finish();
+  await expect.poll(statusOfAnother).toBe(200);
+  session.destroy();
+  server.destroy();
+});
+
+describe("an error that no response can tell", () => {
+  const failed = { status: 200, headers: { upgrade: "not in HTTP/2", "x-bad": "a\r\nb" }, body: "" };
+  const endpoints = new Map<string, Endpoint>([
+    ["/header", { methods: new Map([["POST", { serve: async () => failed }]]) }],
+    ["/error", { methods: new Map([["POST", { serve: () => Promise.reject(new Error("no response")) }]]) }],
+  ]);
+  const errors: string[] = [];
+  let server: NodeServer;
+
+  beforeAll(async () => {
+    const options: ServeOptions = {
+      routes: ({ rpc }) =>
+        rpc(TalkService.method.say, (_request, { responseTrailer }) => {
+          responseTrailer.set("connection", "close");
+          return {};
+        }),
+      endpoints,
+      httpError: ({ rawMessage }) => {
+        throw new Error(rawMessage);
+      },
+      onRefused: () => new ConnectError("no error response"),
+      onError: (error) => errors.push((error as Error).message),
+    };
+    server = await serveNode(options, { host: "127.0.0.1", port: 0, tls: undefined });
+  });
+  afterAll(() => server.destroy());
+  beforeEach(() => {
+    errors.length = 0;
+  });
+
+  const SAY = "/talk.v1.TalkService/Say";
+
+  it.each([
+    ["/header", "application/json", expect.stringContaining('"upgrade"')],
+    ["/error", "application/json", "no error response"],
+    [SAY, "application/grpc+json", expect.stringContaining('"connection"')],
+  ])("of %s resets the stream, and reaches onError", async (path, type, message) => {
+    const session = connectHttp2(server.url);
+    const stream = session.request({ ":method": "POST", ":path": path, "content-type": type });
+    stream.on("error", () => {}).resume();
+    stream.end(Buffer.from("00000000027b7d", "hex"));
+    await new Promise((resolve) => stream.once("close", resolve));
+    expect([stream.rstCode, errors]).toEqual([constants.NGHTTP2_INTERNAL_ERROR, [message]]);
+    session.destroy();
+  });
+
+  it.each([
+    ["/header", 'Invalid character in header content ["x-bad"]'],
+    ["/error", "no error response"],
+  ])("of %s closes the HTTP/1.1 connection, and reaches onError", async (path, message) => {
+    const request = requestHttp1(`${server.url}${path}`, { method: "POST" });
+    const error = await new Promise<NodeJS.ErrnoException>((resolve) => request.once("error", resolve).end());
+    expect([error.code, errors]).toEqual(["ECONNRESET", [message]]);
+  });
+});
