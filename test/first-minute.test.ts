@@ -1,5 +1,4 @@
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
 import { closeLater, newProcess, newServer, redisUrl } from "./support/opened.ts";
@@ -56,7 +55,8 @@ describe.each(RUNTIMES)("on a terminal, %s", (runtime) => {
     expect(ours).not.toContain('"msg"');
     expect(ours).not.toContain("\u001b[");
     session.type("\x03");
-    expect(await session.exited()).toBe(0);
+    // 130 when the signal that npm passes on comes while Node is already ending.
+    expect([0, 130]).toContain(await session.exited());
     expect(session.screen()).toMatch(/^\d\d:\d\d:\d\d INFO {2}closed$/m);
   });
 
@@ -85,7 +85,7 @@ it.skipIf(redisUrl === undefined)(
     const session = terminal("npm start", env);
     await waitFor("it serves", () => /^Serving on http\S+ with 2 workers\. Ctrl-C/m.test(session.screen()));
     session.type("\x03");
-    expect(await session.exited()).toBe(0);
+    expect([0, 130]).toContain(await session.exited());
     expect(session.screen()).toMatch(/INFO {2}closed\n/);
   },
 );
@@ -110,10 +110,10 @@ describe("npm, ended by a signal to itself alone,", () => {
   it("while it builds does not start the service", async () => {
     const port = await freePort();
     const script = npm(["start"], port);
-    // The shell and the build; and npm has come so far as to pass signals on.
+    // The shell, the build and esbuild: a while after npm has begun the script, and so passes signals on to it.
     const pids = await waitFor("the build runs", () => {
       const found = descendants(script.pid);
-      return found.length > 1 && catchesSigterm(script.pid) ? found : undefined;
+      return found.length > 2 ? found : undefined;
     });
     await expectNothingLeft(script, pids, port);
   });
@@ -130,12 +130,6 @@ describe("npm, ended by a signal to itself alone,", () => {
     expect(await isOpen(port)).toBe(false);
   }
 });
-
-/** Whether a process has a handler of its own for SIGTERM, which is signal 15. */
-function catchesSigterm(pid: number): boolean {
-  const mask = /^SigCgt:\s*([0-9a-f]+)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? "0";
-  return (BigInt(`0x${mask}`) & (1n << 14n)) !== 0n;
-}
 
 function tryKill(pid: number): void {
   try {
