@@ -69,9 +69,11 @@ describe("a request that does not arrive in time", () => {
       if (req.url === "/begun") res.write("begun");
       req.on("error", () => {}).resume();
     });
-    answerHttp1Errors(server, ({ kind }) => {
-      const body = Buffer.from(kind);
-      return { status: REFUSAL_STATUS[kind] ?? 500, headers: { "content-length": String(body.byteLength) }, body };
+    answerHttp1Errors(server, {
+      refuse: ({ kind }) => {
+        const body = Buffer.from(kind);
+        return { status: REFUSAL_STATUS[kind] ?? 500, headers: { "content-length": String(body.byteLength) }, body };
+      },
     });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;

@@ -26,7 +26,7 @@ export type Principal = BoundPrincipal | RootPrincipal;
 /** The bearer of `ADMIN_TOKEN`. */
 export const ROOT: RootPrincipal = { id: "root", displayName: "root", role: "root", environment: undefined };
 
-/** An API token that this worker does not know, and that it might not look up. */
+/** An API token that this worker does not know, and was not allowed to look up. */
 export const NOT_LOOKED_UP = "not-looked-up";
 
 /** What is known of an API token: its principal; undefined when the token is unknown; or nothing yet. */

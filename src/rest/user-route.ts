@@ -69,7 +69,7 @@ function read(request: HttpRequest): VerbRequest {
   const { headers, target } = request;
   return {
     body: readBody(request),
-    query: queryOf(target),
+    query: strictQueryOf(target),
     ifMatch: ifMatch(headerValue(headers, "if-match")),
     idempotencyKey: idempotencyKey(headerValue(headers, "idempotency-key")),
   };
@@ -107,7 +107,7 @@ function ifMatch(value: string | null): string[] | undefined {
  * Parses the query. @throws ConnectError InvalidArgument when it is not UTF-8; the parser would replace the invalid
  * bytes
  */
-function queryOf(target: string): URLSearchParams | undefined {
+function strictQueryOf(target: string): URLSearchParams | undefined {
   const question = target.indexOf("?");
   if (question < 0) return undefined;
   const text = target.slice(question + 1);

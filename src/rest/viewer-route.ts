@@ -16,7 +16,8 @@ const INACTIVE = '{"active":false}';
 
 /**
  * `/api/viewer`: ResolveViewer in the form of token introspection (RFC 7662), for back ends that speak neither gRPC nor
- * Connect. The request is JSON instead of a form. Everything that is wrong with a token looks the same (RFC 7662, section 2.2).
+ * Connect. The request is JSON instead of a form. Everything that is wrong with a token looks
+ * the same (section 2.2 of it).
  */
 export function viewerEndpoint(): Endpoint {
   return {

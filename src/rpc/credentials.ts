@@ -61,7 +61,7 @@ class Attempt {
 
   /** As `MayLookUp`. */
   mayLookUp(): boolean | Promise<boolean> {
-    const begun = this.#authentication.limits.failures?.beginLookUp(this.#clientKey()) ?? false;
+    const begun = this.#authentication.limits.failures?.beginLookUp(this.#clientKey()) ?? true;
     return begun instanceof Promise ? begun.then((may) => this.#noteBegun(may)) : this.#noteBegun(begun);
   }
 

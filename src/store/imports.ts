@@ -89,13 +89,17 @@ export class Imports {
     try {
       return await this.#try(environment, { group, token, claim }, how);
     } catch (error) {
-      if (token !== undefined && claim.isAsked) {
-        // The group may have had it, and its retried rotation may need a hint.
-        const release = { id: group.providedId, keepMs: REQUEST_TTL_MS };
-        this.#parts.foreignTokens.releaseLater(environment, token.digest, release);
-      }
+      this.#releaseClaim(environment, { group, token, claim });
       throw error;
     }
+  }
+
+  /** Releases a claim that may have been made and was not used. It does nothing when the group has the token. */
+  #releaseClaim(environment: Environment, { group, token, claim }: Trying): void {
+    if (token === undefined || !claim.isAsked) return;
+    // The group may have had it, and its retried rotation may need a hint.
+    const release = { id: group.providedId, keepMs: REQUEST_TTL_MS };
+    this.#parts.foreignTokens.releaseLater(environment, token.digest, release);
   }
 
   async #try(environment: Environment, { group, token, claim }: Trying, how: Import): Promise<ImportOutcome> {
@@ -103,6 +107,8 @@ export class Imports {
     for (let tries = 0; tries < TRIES; tries++) {
       const record = await this.#parts.client.run("import-read", key, (redis) => redis.hgetall(key), "not_made");
       const plan = planOf(record, group, token);
+      // Another import gave the group this token since it was claimed here, and it may have been replaced again.
+      if (!plan.token) this.#releaseClaim(environment, { group, token, claim });
       const isThere = !isEmpty(record);
       if (isThere && plan.fields.length === 0 && !plan.token) {
         await this.#mendEntry(environment, group, record, token);

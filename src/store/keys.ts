@@ -15,7 +15,7 @@ export function prefixFor(environment: Environment, text: string): string {
   return partitionPrefix(environment, partitionOf(environment, text));
 }
 
-/** What the keys of a partition are called behind its prefix. A colon at the end: the id or the digest follows. */
+/** What the keys that scripts build are called behind the prefix. After a colon comes an id, a digest or a nonce. */
 export const KEY = {
   /** Hash: one user group, by the fields of `fields.ts`. */
   group: "group:",
@@ -32,7 +32,7 @@ export const KEY = {
   grace: "grace:",
   /** Hash that expires: what a rotation made, for retries with its request id, by the digest of that id. */
   request: "request:",
-  /** String that expires: the nonce of a claim of a foreign token that was ended, and must not be used any more. */
+  /** String that expires: the claim of a foreign token with this nonce was ended, and must not be used any more. */
   refused: "refused:",
 } as const;
 

@@ -80,10 +80,10 @@ const INDEXED_CHARACTERS = 14;
 export const INDEXED = `local function indexed(digest) return string.sub(digest, 1, ${INDEXED_CHARACTERS}) end
 `;
 
-/** For how long a token is still on its grace in a group, in milliseconds; 0 or less: it is not. */
+/** For how long a token is still on its grace in a group, in milliseconds; 0 or less: it is not. Fails on damaged times. */
 export const GRACE = `local function grace_left(key, digest)
   if redis.call('HGET', key, '${FIELD.graceDigest}') ~= digest then return 0 end
-  return (tonumber(redis.call('HGET', key, '${FIELD.graceUntil}') or '0') or 0) - now
+  return tonumber(redis.call('HGET', key, '${FIELD.graceUntil}') or '0') - now
 end
 `;
 

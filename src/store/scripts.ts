@@ -13,7 +13,7 @@ import { AUDIT, CHANGE, CHANGED, CLOCK, DROP, GRACE, INDEXED, UNPACK } from "./s
  *
  * Every change takes its deadline as the first argument, in milliseconds since 1970 by Redis' clock. It may have waited
  * in a socket, or in a Redis that was stopped, until long after its caller was told that it failed. So after the
- * deadline it changes nothing, and answers `late`. The second element of every answer is Redis' clock.
+ * deadline it changes nothing, and answers `late`. The second element of every answer of a change is Redis' clock.
  *
  * Before anything is written a script has read what could be of another type, and every key but its first that it may
  * write to and that may be missing: while a slot is on its way to another node of a Cluster, Redis refuses to look for

@@ -15,7 +15,7 @@ export class StrayEntries {
     this.#patienceMs = patienceMs;
   }
 
-  /** Notes that an entry has found nothing; tells whether it has been seen to for so long. It is forgotten then. */
+  /** Notes that an entry has found nothing; tells whether it was first seen to do so long enough ago. It is forgotten then. */
   isOld(entry: string): boolean {
     const now = performance.now();
     const since = this.#seen.get(entry);

@@ -1,7 +1,8 @@
 import { request as requestHttp1 } from "node:http";
 import { connect as connectHttp2, constants } from "node:http2";
+import { connect } from "node:net";
 import { ConnectError } from "@connectrpc/connect";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { TalkService } from "../../test/transport/gen/talk/v1/talk_pb.ts";
 import { type Endpoint, type NodeServer, type ServeOptions, serveNode } from "./index.ts";
 
@@ -86,6 +87,28 @@ describe("an error that no response can tell", () => {
     await new Promise((resolve) => stream.once("close", resolve));
     expect([stream.rstCode, errors]).toEqual([constants.NGHTTP2_INTERNAL_ERROR, [message]]);
     session.destroy();
+  });
+
+  it.each([
+    ["no host", "GET / HTTP/1.1\r\n\r\n"],
+    ["an expectation", "GET / HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n"],
+    ["no HTTP", "what\r\n\r\n"],
+  ])("of a request with %s closes the HTTP/1.1 connection, and reaches onError", async (_what, text) => {
+    const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
+    socket.on("error", () => {}).resume();
+    socket.write(text);
+    await new Promise((resolve) => socket.once("close", resolve));
+    expect([socket.bytesRead, errors]).toEqual([0, ["no error response"]]);
+  });
+
+  it("does not matter when onError fails too", async () => {
+    const failing = vi.spyOn(errors, "push").mockImplementation(() => {
+      throw new Error("no log");
+    });
+    const request = requestHttp1(`${server.url}/error`, { method: "POST" });
+    const error = await new Promise<NodeJS.ErrnoException>((resolve) => request.once("error", resolve).end());
+    expect([error.code, failing.mock.calls.length]).toEqual(["ECONNRESET", 1]);
+    failing.mockRestore();
   });
 
   it.each([

@@ -31,7 +31,7 @@ export function serveNode(
   { host, port, tls, onConnectionError }: ListenOptions,
 ): Promise<Port> {
   const { find, refuse } = new Router(options);
-  const handlers = dispatch({ ...limits, find, refuse, onError });
+  const handlers = dispatch({ ...limits, find, refuse, onError: guarded(onError) });
   return openPort({ ...limits, host, port, tls, ...(onConnectionError && { onError: onConnectionError }) }, handlers);
 }
 
@@ -41,5 +41,19 @@ export function serveNode(
  */
 export function serveFetch({ limits, onError, ...options }: ServeOptions): FetchServer {
   const { find, refuse } = new Router(options);
-  return fetchDispatch({ ...limits, find, refuse, onError });
+  return fetchDispatch({ ...limits, find, refuse, onError: guarded(onError) });
+}
+
+/** Drops what `onError` itself throws. It is called in event listeners, where an exception would end the process. */
+function guarded(onError: ServeOptions["onError"]): ServeOptions["onError"] {
+  return (
+    onError &&
+    ((error) => {
+      try {
+        onError(error);
+      } catch {
+        // There is nobody left to tell.
+      }
+    })
+  );
 }

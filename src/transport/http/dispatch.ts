@@ -87,6 +87,7 @@ export function dispatch(options: DispatchOptions): PortHandlers {
 
   return {
     refuse,
+    onError: context.onError,
     streamingCalls: (session) => streams.countOf(session),
     onHttp1: (req, res) => {
       // An exception that escapes from here would end the process.

@@ -1,6 +1,6 @@
 import { createContextValues } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { HttpRequest, HttpResponse, Route } from "../exchange.ts";
 import { bareRefusal } from "../protocol/refusals.ts";
 import { fetchDispatch } from "./fetch-dispatch.ts";
@@ -171,21 +171,41 @@ it("drains once every request has its answer", async () => {
   await drain();
 });
 
-it("drains once its streams have ended", async () => {
-  let end = () => {};
-  const ended = new Promise<void>((resolve) => (end = resolve));
-  const body = async function* () {
-    yield Buffer.from("first");
-    await ended;
-    yield Buffer.from("last");
-  };
+/** Serves a stream for every request. */
+function streamsOf(body: () => AsyncIterable<Uint8Array>) {
   const handler = Object.assign(async () => ({ status: 200, header: new Headers(), body: body() }), {
     method: {},
   } as UniversalHandler);
-  const { fetch, drain } = fetchDispatch({
+  return fetchDispatch({
     find: () => ({ handler, contextValues: createContextValues() }),
     refuse: bareRefusal,
     onError: noErrors,
+  });
+}
+
+it("drains though nobody reads a stream, after a while", async () => {
+  const { fetch, drain } = streamsOf(async function* () {
+    for (;;) yield Buffer.alloc(65_536);
+  });
+  const response = await fetch(new Request(URL_OF));
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    const drained = drain();
+    await vi.advanceTimersByTimeAsync(5000);
+    await drained;
+  } finally {
+    vi.useRealTimers();
+  }
+  await expect(response.arrayBuffer()).rejects.toThrow();
+});
+
+it("drains once its streams have ended", async () => {
+  let end = () => {};
+  const ended = new Promise<void>((resolve) => (end = resolve));
+  const { fetch, drain } = streamsOf(async function* () {
+    yield Buffer.from("first");
+    await ended;
+    yield Buffer.from("last");
   });
   const response = await fetch(new Request(URL_OF));
   let isDrained = false;

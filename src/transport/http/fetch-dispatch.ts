@@ -4,6 +4,7 @@ import { formatOf } from "../protocol/content-types.ts";
 import { headersOf, recordOf } from "../protocol/record-headers.ts";
 import { prepareStreamHeaders } from "../protocol/stream-headers.ts";
 import { type DispatchOptions, exchangeContext } from "./dispatch.ts";
+import { EndableBody } from "./endable-body.ts";
 import { exchangeFetch, toFetchResponse } from "./fetch-io.ts";
 import { OpenStreams } from "./open-streams.ts";
 import { plainAddress } from "./peers.ts";
@@ -13,13 +14,19 @@ export interface FetchInfo {
   readonly remoteAddr?: { readonly hostname?: string };
 }
 
+/** How long draining waits for streams, in milliseconds. */
+const UNREAD_STREAMS_MS = 5000;
+
 /** A request handler of the fetch API. */
 export type FetchHandler = (request: Request, info?: FetchInfo) => Promise<Response>;
 
 /** A fetch handler that can be drained. */
 export interface FetchServer {
   readonly fetch: FetchHandler;
-  /** Resolves once no request is in flight, and all streams have ended. New requests are still served. */
+  /**
+   * Resolves once no request is in flight, and all streams have ended. Streams that have not after 5 s, because their
+   * clients do not read them, are cut. New requests are still served.
+   */
   readonly drain: () => Promise<void>;
 }
 
@@ -29,32 +36,40 @@ export interface FetchServer {
  */
 export function fetchDispatch(options: DispatchOptions): FetchServer {
   const inFlight = new Set<Promise<unknown>>();
+  const bodies = new Set<EndableBody>();
   const track = (pending: Promise<unknown>) => {
     inFlight.add(pending);
-    void pending.finally(() => inFlight.delete(pending));
+    const done = () => inFlight.delete(pending);
+    void pending.then(done, done);
   };
   const context = exchangeContext(options);
   const streams = new OpenStreams(options.streams);
 
   /** Serves a request by Connect's handler, whose response may be a stream. */
   const stream = async (route: StreamRoute, request: Request, headers: HeaderRecord): Promise<Response> => {
-    const lifetime = new AbortController();
-    const open = streams.enter(undefined, () => lifetime.abort());
+    let end = () => {};
+    const open = streams.enter(undefined, () => end());
     if (!open) {
       const refused = options.refuse({ kind: "too-many-streams" }, headers, route.handler.method);
       return toFetchResponse(refused, request.method);
     }
-    prepareStreamHeaders(headers, streams.lifetimeMs);
     try {
+      prepareStreamHeaders(headers, streams.lifetimeMs);
       const response = await handle(route, request, headers);
       if (response.body === null) {
         open.leave();
         return response;
       }
-      const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
-      const piped = response.body.pipeTo(writable, { signal: lifetime.signal });
-      track(piped.catch(() => {}).finally(open.leave));
-      return new Response(readable, response);
+      const body = new EndableBody(response.body);
+      end = () => body.end();
+      bodies.add(body);
+      track(
+        body.ended.then(() => {
+          bodies.delete(body);
+          open.leave();
+        }),
+      );
+      return new Response(body.readable, response);
     } catch (error) {
       open.leave();
       throw error;
@@ -86,7 +101,11 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
       return response;
     },
     drain: async () => {
-      while (inFlight.size > 0) await Promise.all(inFlight);
+      const timer = setTimeout(() => {
+        for (const body of bodies) body.end();
+      }, UNREAD_STREAMS_MS);
+      while (inFlight.size > 0) await Promise.allSettled(inFlight);
+      clearTimeout(timer);
     },
   };
 }

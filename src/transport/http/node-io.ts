@@ -115,7 +115,10 @@ function answer(
   }
 }
 
-/** Refuses a request whose body was evicted. That happens on a timer, so an exception would end the process. */
+/**
+ * Refuses a request whose body was evicted. That happens on timers and while other requests are read, so an exception
+ * would end the process or fail another request.
+ */
 function refuse(
   reason: EvictionReason,
   { headers }: HttpRequest,
@@ -138,14 +141,16 @@ export function failHttp2(
   error: unknown,
   { onError }: Pick<ExchangeContext, "onError">,
 ): void {
-  if (!isDisconnected(stream)) onError?.(error);
+  const isConnected = !isDisconnected(stream);
   stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+  if (isConnected) onError?.(error);
 }
 
 /** Closes an HTTP/1.1 connection because of an unexpected error. */
 export function failHttp1(res: ServerResponse, error: unknown, { onError }: Pick<ExchangeContext, "onError">): void {
-  if (!isDisconnected(res)) onError?.(error);
+  const isConnected = !isDisconnected(res);
   res.destroy();
+  if (isConnected) onError?.(error);
 }
 
 /** Adds the header after which the HTTP/1.1 connection closes. */

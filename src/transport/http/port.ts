@@ -10,7 +10,6 @@ import {
 import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import type { HeaderRecord } from "../exchange.ts";
 import type { Refuse } from "../protocol/refusals.ts";
 import { Connections } from "./connections.ts";
 import { DeadSessions } from "./dead-sessions.ts";
@@ -33,6 +32,8 @@ export interface PortHandlers {
   ) => void;
   /** Makes the response to requests that node:http refuses. */
   readonly refuse: Refuse;
+  /** Called with unexpected errors. */
+  readonly onError?: ((error: unknown) => void) | undefined;
   /** How many streams of a session are streaming calls. Default: 0. */
   readonly streamingCalls?: (session: Http2Session) => number;
 }
@@ -256,15 +257,15 @@ function sniffProtocol(socket: Socket, timeoutMs: number, decide: (isHttp2: bool
   socket.once("end", onEnd);
 }
 
-function serveRequests(server: HttpServer, { onHttp1, refuse }: PortHandlers): void {
-  answerHttp1Errors(server, refuse);
+function serveRequests(server: HttpServer, handlers: PortHandlers): void {
+  answerHttp1Errors(server, handlers);
   const pipelines = new Pipelines();
   const serve: PortHandlers["onHttp1"] = (req, res) => {
     if (!pipelines.takes(req, res)) return;
     // HTTP/1.1 requires `Host` (RFC 9112, 3.2). node:http would check it too, but answer with a bare status.
     const isRefused = req.headers.host === undefined && req.httpVersion !== "1.0";
-    if (isRefused) refuseHttp1(req, res, refuse({ kind: "malformed-http" }, req.headers as HeaderRecord));
-    else onHttp1(req, res);
+    if (isRefused) refuseHttp1(req, res, { kind: "malformed-http" }, handlers);
+    else handlers.onHttp1(req, res);
   };
   server.on("request", serve as never);
 }

@@ -42,8 +42,8 @@ export interface QuotaSessions {
  * client opens before it learns of the change are reset with REFUSED_STREAM, which says that the call was not read and
  * may be made again; most clients do so by themselves. A client that opens one above the quota after it has confirmed it
  * breaks the protocol, and nghttp2 ends its connection. OkHttp does so now and then, because it confirms a quota before
- * its connection pool knows of it; Go's clients, grpc-go and node:http2 do not. The HTTP client of the JDK fails calls above
- * the quota by itself instead of letting them wait.
+ * its connection pool knows of it; Go's clients, grpc-go and node:http2 do not. The HTTP client of the JDK fails calls
+ * above the quota by itself instead of letting them wait.
  */
 export class StreamQuota {
   readonly #of: QuotaSessions;

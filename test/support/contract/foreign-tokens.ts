@@ -353,6 +353,30 @@ function claims({ store, admin, clients, redis }: ContractContext): void {
     }
   });
 
+  it("that another import gave the group and that ended leaves no claim behind", async () => {
+    const environment = newEnvironment();
+    const given = imported("a");
+    const token = given.token ?? "";
+    const key = entryKey(environment, token);
+    const client = clients()[0] as StoreClient;
+    let isFirst = true;
+    const late = {
+      run: async (...args: Parameters<StoreClient["run"]>) => {
+        const answer = await client.run(...args);
+        if (args[0] !== "import-read" || !isFirst) return answer;
+        isFirst = false;
+        await admin().import(environment, [given]);
+        await store().rotate(environment, byToken(token));
+        await waitFor("its entry is gone", async () => (await redis().exists(key)) === 0);
+        return answer;
+      },
+      prepare: client.prepare.bind(client),
+      change: client.change.bind(client),
+    } as unknown as StoreClient;
+    expect(told(await new TestUserGroupAdmin(late, RING).import(environment, [given]))).toEqual(["unchanged"]);
+    await waitFor("its entry will end by itself", async () => (await redis().pttl(key)) !== -1);
+  });
+
   it("is released for one group alone where that is asked for", async () => {
     const environment = newEnvironment();
     const token = foreignToken();

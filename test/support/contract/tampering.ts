@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { DomainError, RecordUnreadable, TokenNotFound } from "../../../src/domain/errors.ts";
+import { DomainError, RecordUnreadable, StoreUnavailable, TokenNotFound } from "../../../src/domain/errors.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { digest } from "../../../src/store/encryption.ts";
 import { FIELD, PIECES } from "../../../src/store/fields.ts";
@@ -123,6 +123,14 @@ function moves(context: ContractContext): void {
 
 function rotations(context: ContractContext): void {
   const { store, redis } = context;
+
+  it("in the time until which a token is on its grace fails who shows it", async () => {
+    const { environment, group, a } = await twoGroups(context);
+    await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
+    expect((await store().resolve(environment, group.token)).providedId).toBe("a");
+    await redis().hset(a, FIELD.graceUntil, "later");
+    await fails(store().resolve(environment, group.token), StoreUnavailable);
+  });
 
   it("in what is kept for a request id answers nobody", async () => {
     const { environment, group } = await twoGroups(context);
