@@ -1,17 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { silentCounter } from "../../test/support/silent-counter.ts";
 import { ROOT } from "./authenticator.ts";
 import { FailureLimits, TokenLimits } from "./caller-limits.ts";
 import { RateLimits } from "./rate-limits.ts";
 
 function open(max: number) {
-  const keys: string[] = [];
-  const counter = {
-    add: (key: string) => {
-      keys.push(key);
-      return new Promise<never>(() => {});
-    },
-    forget: () => {},
-  };
+  const { keys, counter } = silentCounter();
   return { keys, limits: new RateLimits({ limit: { max, windowSeconds: 60 }, counter }) };
 }
 

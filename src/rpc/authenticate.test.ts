@@ -1,6 +1,7 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
+import { silentCounter } from "../../test/support/silent-counter.ts";
 import { type Authenticated, type MayLookUp, NOT_LOOKED_UP, ROOT } from "../auth/authenticator.ts";
 import { FailureLimits } from "../auth/caller-limits.ts";
 import { RateLimits } from "../auth/rate-limits.ts";
@@ -12,14 +13,7 @@ const HEADER = { authorization: "Token 0123456789abcdef" };
 /** Authentication of calls whose tokens have to be looked up, which the test answers for. */
 function open(max: number, proxies: readonly string[] = []) {
   const lookUps: { found(answer: Authenticated): void; fail(error: Error): void }[] = [];
-  const counted: string[] = [];
-  const counter = {
-    add: (key: string) => {
-      counted.push(key);
-      return new Promise<never>(() => {});
-    },
-    forget: () => {},
-  };
+  const { keys: counted, counter } = silentCounter();
   let refused = 0;
   const read = () => new Promise<Authenticated>((found, fail) => lookUps.push({ found, fail }));
   const look = (may: boolean) => (may ? read() : NOT_LOOKED_UP);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { TokenNotFound } from "../../../src/domain/errors.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
+import type { ImportedUserGroup } from "../../../src/domain/user-group-admin.ts";
 import type { StoreClient } from "../../../src/store/client.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
 import { CLAIM_MS, ForeignTokens } from "../../../src/store/foreign-tokens.ts";
@@ -327,6 +328,24 @@ function claims({ store, admin, clients, redis }: ContractContext): void {
     expect(await redis().pttl(entryKey(environment, token))).toBe(-1);
   });
 
+  /** What an import of a group is told, when something happens once it has first read the group. */
+  async function importMeanwhile(environment: Environment, given: ImportedUserGroup, meanwhile: () => Promise<void>) {
+    const client = clients()[0] as StoreClient;
+    let isFirst = true;
+    const late = {
+      run: async (...args: Parameters<StoreClient["run"]>) => {
+        const answer = await client.run(...args);
+        if (args[0] !== "import-read" || !isFirst) return answer;
+        isFirst = false;
+        await meanwhile();
+        return answer;
+      },
+      prepare: client.prepare.bind(client),
+      change: client.change.bind(client),
+    } as unknown as StoreClient;
+    return told(await new TestUserGroupAdmin(late, RING).import(environment, [given]));
+  }
+
   it("that a group loses while an import mends its entry has none for good", async () => {
     for (const requestId of [undefined, "r"]) {
       const environment = newEnvironment();
@@ -335,20 +354,11 @@ function claims({ store, admin, clients, redis }: ContractContext): void {
       const key = entryKey(environment, token);
       await admin().import(environment, [given]);
       const isReleased = async () => (await redis().exists(key)) === 0 || (await redis().pttl(key)) > 0;
-      // The import has read the group when its token ends.
-      const client = clients()[0] as StoreClient;
-      const late = {
-        run: async (...args: Parameters<StoreClient["run"]>) => {
-          const answer = await client.run(...args);
-          if (args[0] !== "import-read") return answer;
-          await store().rotate(environment, byToken(token, { requestId }));
-          await waitFor("its entry is gone, or a hint", isReleased);
-          return answer;
-        },
-        prepare: client.prepare.bind(client),
-        change: client.change.bind(client),
-      } as unknown as StoreClient;
-      expect(told(await new TestUserGroupAdmin(late, RING).import(environment, [given]))).toEqual(["unchanged"]);
+      const outcome = await importMeanwhile(environment, given, async () => {
+        await store().rotate(environment, byToken(token, { requestId }));
+        await waitFor("its entry is gone, or a hint", isReleased);
+      });
+      expect(outcome).toEqual(["unchanged"]);
       await waitFor("its entry will end by itself", async () => (await redis().pttl(key)) > 23 * HOUR_MS);
     }
   });
@@ -358,22 +368,12 @@ function claims({ store, admin, clients, redis }: ContractContext): void {
     const given = imported("a");
     const token = given.token ?? "";
     const key = entryKey(environment, token);
-    const client = clients()[0] as StoreClient;
-    let isFirst = true;
-    const late = {
-      run: async (...args: Parameters<StoreClient["run"]>) => {
-        const answer = await client.run(...args);
-        if (args[0] !== "import-read" || !isFirst) return answer;
-        isFirst = false;
-        await admin().import(environment, [given]);
-        await store().rotate(environment, byToken(token));
-        await waitFor("its entry is gone", async () => (await redis().exists(key)) === 0);
-        return answer;
-      },
-      prepare: client.prepare.bind(client),
-      change: client.change.bind(client),
-    } as unknown as StoreClient;
-    expect(told(await new TestUserGroupAdmin(late, RING).import(environment, [given]))).toEqual(["unchanged"]);
+    const outcome = await importMeanwhile(environment, given, async () => {
+      await admin().import(environment, [given]);
+      await store().rotate(environment, byToken(token));
+      await waitFor("its entry is gone", async () => (await redis().exists(key)) === 0);
+    });
+    expect(outcome).toEqual(["unchanged"]);
     await waitFor("its entry will end by itself", async () => (await redis().pttl(key)) !== -1);
   });
 

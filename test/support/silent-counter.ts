@@ -1,0 +1,14 @@
+import type { RateCounter } from "../../src/domain/rate-limit.ts";
+
+/** A counter that never answers, and the keys that it was to count. */
+export function silentCounter() {
+  const keys: string[] = [];
+  const counter: RateCounter = {
+    add: (key) => {
+      keys.push(key);
+      return new Promise<never>(() => {});
+    },
+    forget: () => {},
+  };
+  return { keys, counter };
+}
