@@ -21,9 +21,10 @@ const USAGE = `Usage: npm run bench -- [options]
 Without options, and with --without all, docs/performance.md is written too.`;
 
 const PAGE = "docs/performance.md";
-const DURATIONS = { warmUp: 1.5, turn: 0.9, paced: 2 };
+/** A process needs some ten thousand calls of a kind until it is compiled throughout; on Deno, more. */
+const DURATIONS = { warmUp: 5, turn: 0.9, paced: 2 };
 /** Turns of two servers that hardly differ: many short ones, some of which nothing disturbs. */
-const PAIRED = { warmUp: 1.5, turn: 0.3, paced: 0 };
+const PAIRED = { warmUp: 2, turn: 0.3, paced: 0 };
 const QUICK = { warmUp: 0.3, turn: 0.3, paced: 0.5 };
 
 /** @param bundle how `npm run build` bundles the service */
@@ -57,8 +58,8 @@ function optionsOf(args: readonly string[]) {
   });
   const options = {
     ...values,
-    rounds: countOf(values.rounds, values.quick ? 1 : values.without === undefined ? 2 : 4),
-    turns: countOf(values.turns, values.quick ? 2 : values.without === undefined ? 5 : 16),
+    rounds: countOf(values.rounds, values.quick ? 1 : values.without === undefined ? 2 : 6),
+    turns: countOf(values.turns, values.quick ? 2 : values.without === undefined ? 5 : 10),
     calls: listOf(values.calls, CALLS) ?? (values.without === undefined ? CALLS : READS),
     runtimes: listOf(values.runtimes, RUNTIMES) ?? (values.without === undefined ? RUNTIMES : (["node"] as const)),
   };
