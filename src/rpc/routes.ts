@@ -10,7 +10,8 @@ import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.t
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import { MAX_OPEN_MESSAGE_BYTES } from "../limits.ts";
-import { type AdminParts, adminService } from "./admin/service.ts";
+import type { AdminParts } from "./admin/parts.ts";
+import { adminService } from "./admin/service.ts";
 import { getUserGroup } from "./get-user-group.ts";
 import { type HealthParts, HealthService } from "./health.ts";
 import { reflection } from "./reflection.ts";
