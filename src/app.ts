@@ -15,13 +15,7 @@ import { contextOf } from "./rpc/context.ts";
 import type { Authentication } from "./rpc/credentials.ts";
 import { deadlineInterceptor } from "./rpc/deadline.ts";
 import { LIMIT_HEADERS } from "./rpc/limits.ts";
-import {
-  type Observers,
-  observeInterceptor,
-  observeRefusals,
-  prepareSeries,
-  REQUEST_ID_HEADER,
-} from "./rpc/observe.ts";
+import { observeInterceptor, observeRefusals, prepareSeries, REQUEST_ID_HEADER } from "./rpc/observe.ts";
 import { type RouteParts, routes } from "./rpc/routes.ts";
 import { sharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
@@ -59,10 +53,9 @@ interface ServedEndpoint {
 /** Assembles the service. */
 export function createApp(parts: AppParts): App {
   const { logger, metrics, shutdownSignal } = parts;
-  const observers: Observers = { logger, shutdownSignal, calls: (...of) => metrics.calls(...of) };
-  prepareSeries(observers, METHODS, ["grpc", "grpc-web", "connect"]);
+  prepareSeries(parts, METHODS, ["grpc", "grpc-web", "connect"]);
   const restMethods = [...[...VERBS.values()].map(({ method }) => method), ViewerService.method.resolveViewer];
-  prepareSeries(observers, restMethods, ["rest"]);
+  prepareSeries(parts, restMethods, ["rest"]);
   const probe = sharedProbe(parts.probe);
   const authorize = authorization(parts);
   const { health, readiness, exposition } = operations({
@@ -92,7 +85,7 @@ export function createApp(parts: AppParts): App {
     );
 
   const common = {
-    onRefused: observeRefusals(observers),
+    onRefused: observeRefusals(parts),
     httpError: errorResponse,
     onError: (error: unknown) => logger.error(errorFields(error), "request failed"),
   };
@@ -104,7 +97,7 @@ export function createApp(parts: AppParts): App {
     contextValues: contextOf,
     interceptors: [
       // Outermost: observes every call, and converts every failure to the caller's error.
-      observeInterceptor(observers),
+      observeInterceptor(parts),
       deadlineInterceptor(),
       // Before validation, so that callers without a token learn nothing about the rules.
       authorizationInterceptor(authorize),
