@@ -4,7 +4,6 @@ import type { Config } from "./config/config.ts";
 import { errorResponse } from "./http/error-response.ts";
 import { operations } from "./http/operations.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "./limits.ts";
-import { formatOf } from "./observability/exposition.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import { userEndpoint } from "./rest/user-route.ts";
@@ -52,17 +51,13 @@ interface ServedEndpoint {
 
 /** Assembles the service. */
 export function createApp(parts: AppParts): App {
-  const { logger, metrics, shutdownSignal } = parts;
+  const { logger, shutdownSignal } = parts;
   prepareSeries(parts, METHODS, ["grpc", "grpc-web", "connect"]);
   const restMethods = [...[...VERBS.values()].map(({ method }) => method), ViewerService.method.resolveViewer];
   prepareSeries(parts, restMethods, ["rest"]);
   const probe = sharedProbe(parts.probe);
   const authorize = authorization(parts);
-  const { health, readiness, exposition } = operations({
-    ...parts,
-    probe,
-    metrics: (accept) => metrics.expose(formatOf(accept)),
-  });
+  const { health, readiness, exposition } = operations({ ...parts, probe });
   const user = userEndpoint();
   const viewer = viewerEndpoint();
 
