@@ -39,7 +39,7 @@ export function untraced<T>(make: () => T): T {
 }
 
 /** Adds a reason and field violations to an error. */
-export function addDetail(error: ConnectError, { reason, violations = [], metadata = {} }: ErrorDetail): void {
+function addDetail(error: ConnectError, { reason, violations = [], metadata = {} }: ErrorDetail): void {
   error.details.push({ desc: ErrorInfoSchema, value: { reason, domain: ERROR_DOMAIN, metadata: { ...metadata } } });
   if (violations.length > 0) {
     error.details.push({
@@ -84,11 +84,6 @@ const REASONS: Partial<Record<Code, string>> = {
   [Code.Unimplemented]: "UNIMPLEMENTED",
   [Code.Unavailable]: "UNAVAILABLE",
 };
-
-/** The reason for an error that was raised without one. */
-export function reasonOfCode(code: Code): string {
-  return REASONS[code] ?? "INTERNAL";
-}
 
 /**
  * The maximum size of an error in gRPC's headers, in bytes. Many clients and proxies accept 8 KiB of headers in total.
@@ -162,7 +157,7 @@ export function toCallError(error: unknown): ConnectError {
   if (error instanceof ConnectError) {
     if (error.findDetails(ErrorInfoSchema).length === 0) {
       if (error.cause instanceof RequestInvalid) return validationError(error.cause);
-      addDetail(error, { reason: reasonOfCode(error.code) });
+      addDetail(error, { reason: REASONS[error.code] ?? "INTERNAL" });
     }
     return error;
   }
