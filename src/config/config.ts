@@ -137,8 +137,8 @@ export function loadConfig(environ: Environ): Readonly<Config> {
 
   const redisUrl = read("REDIS_URL", parse.redisUrl, undefined);
   const tokenKeys = read("TOKEN_KEYS", parse.tokenKeys, []);
-  const workers = read("WORKERS", (text) => parse.integer(text, { min: 1, max: 256 }), 1);
-  const minReplicasAck = read("MIN_REPLICAS_ACK", (text) => parse.integer(text, { min: 0, max: 100 }), 0);
+  const workers = read("WORKERS", parse.integer(1, 256), 1);
+  const minReplicasAck = read("MIN_REPLICAS_ACK", parse.integer(0, 100), 0);
   const redisSentinelPassword = read("REDIS_SENTINEL_PASSWORD", parse.password, undefined);
   const redisCa = readRedisCa(given, faults);
   // When the URL itself is at fault, the settings that go with it cannot be checked.
@@ -180,7 +180,7 @@ export function loadConfig(environ: Environ): Readonly<Config> {
 
   const config: Config = {
     host: read("HOST", parse.host, DEFAULTS.HOST),
-    port: read("PORT", (text) => parse.integer(text, { min: 0, max: 65_535 }), 0),
+    port: read("PORT", parse.integer(0, 65_535), 0),
     workers,
     redisUrl,
     redisCa,
@@ -188,25 +188,21 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     tokenKeys,
     apiTokens,
     adminToken,
-    apiTokenCacheMs: read("API_TOKEN_CACHE", (text) => parse.duration(text, { min: 0, max: parse.DAY_MS }), 0),
-    rotationGraceMs: read("ROTATION_GRACE", (text) => parse.duration(text, { min: 0, max: 30 * parse.DAY_MS }), 0),
-    auditRetentionMs: read(
-      "AUDIT_RETENTION",
-      (text) => parse.duration(text, { min: 1000, max: 3660 * parse.DAY_MS }),
-      0,
-    ),
+    apiTokenCacheMs: read("API_TOKEN_CACHE", parse.duration(0, parse.DAY_MS), 0),
+    rotationGraceMs: read("ROTATION_GRACE", parse.duration(0, 30 * parse.DAY_MS), 0),
+    auditRetentionMs: read("AUDIT_RETENTION", parse.duration(1000, 3660 * parse.DAY_MS), 0),
     minReplicasAck,
-    metricsPort: read("METRICS_PORT", (text) => parse.integer(text, { min: 0, max: 65_535 }), undefined),
+    metricsPort: read("METRICS_PORT", parse.integer(0, 65_535), undefined),
     reflection: read("REFLECTION", parse.onOff, true),
-    maxConnections: read("MAX_CONNECTIONS", (text) => parse.integer(text, { min: 1, max: 1_000_000 }), 1),
+    maxConnections: read("MAX_CONNECTIONS", parse.integer(1, 1_000_000), 1),
     rateLimit: read("RATE_LIMIT", parse.rateLimit, undefined),
     authFailureLimit: read("AUTH_FAILURE_LIMIT", parse.rateLimit, undefined),
     trustedProxies: read("TRUSTED_PROXIES", parse.networks, []),
     corsOrigins: read("CORS_ORIGINS", parse.origins, []),
     tls: readTls(given, faults),
     logLevel: read("LOG_LEVEL", parse.logLevel, "info"),
-    shutdownTimeoutMs: read("SHUTDOWN_TIMEOUT", (text) => parse.duration(text, { min: 0, max: parse.DAY_MS }), 0),
-    redisTimeoutMs: read("REDIS_TIMEOUT", (text) => parse.duration(text, { min: 10, max: 60_000 }), 0),
+    shutdownTimeoutMs: read("SHUTDOWN_TIMEOUT", parse.duration(0, parse.DAY_MS), 0),
+    redisTimeoutMs: read("REDIS_TIMEOUT", parse.duration(10, 60_000), 0),
   };
   if (faults.length > 0) throw new ConfigError(faults);
   return Object.freeze(config);
