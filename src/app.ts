@@ -18,7 +18,7 @@ import { observeInterceptor, observeRefusals, prepareSeries, REQUEST_ID_HEADER }
 import { type RouteParts, routes } from "./rpc/routes.ts";
 import { sharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
-import type { Endpoint, ServeOptions } from "./transport/index.ts";
+import type { ServeOptions } from "./transport/index.ts";
 
 /** What the service depends on. */
 export interface AppParts
@@ -41,14 +41,6 @@ export interface App {
 /** JSON requests that are not valid UTF-8 are refused; by default invalid bytes would be replaced. */
 const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: true }) };
 
-/** An HTTP endpoint beside the RPCs. */
-interface ServedEndpoint {
-  readonly path: string;
-  /** Callers need an API token. Operators need none, but may have a port of their own: METRICS_PORT. */
-  readonly audience: "callers" | "operators";
-  readonly endpoint: Endpoint;
-}
-
 /** Assembles the service. */
 export function createApp(parts: AppParts): App {
   const { logger, shutdownSignal } = parts;
@@ -62,22 +54,19 @@ export function createApp(parts: AppParts): App {
   const viewer = viewerEndpoint();
 
   // The RPCs are served at their own paths: see rpc/routes.ts for their handlers, and rpc/access.ts for who may call
-  // them. These endpoints are served beside them:
-  const servedEndpoints: readonly ServedEndpoint[] = [
-    { path: "/api/user", audience: "callers", endpoint: user },
-    { path: "/api/user/", audience: "callers", endpoint: user },
-    { path: "/api/viewer", audience: "callers", endpoint: viewer },
-    { path: "/api/viewer/", audience: "callers", endpoint: viewer },
-    { path: "/healthz", audience: "operators", endpoint: health },
-    { path: "/readyz", audience: "operators", endpoint: readiness },
-    { path: "/metrics", audience: "operators", endpoint: exposition },
-  ];
-  const endpointsFor = (...audiences: ServedEndpoint["audience"][]) =>
-    new Map(
-      servedEndpoints
-        .filter(({ audience }) => audiences.includes(audience))
-        .map(({ path, endpoint }) => [path, endpoint] as const),
-    );
+  // them. Beside them are endpoints for callers, who need an API token,
+  const callerEndpoints = new Map([
+    ["/api/user", user],
+    ["/api/user/", user],
+    ["/api/viewer", viewer],
+    ["/api/viewer/", viewer],
+  ]);
+  // and for operators, who need none, but may have a port of their own: METRICS_PORT.
+  const operatorEndpoints = new Map([
+    ["/healthz", health],
+    ["/readyz", readiness],
+    ["/metrics", exposition],
+  ]);
 
   const common = {
     onRefused: observeRefusals(parts),
@@ -87,7 +76,7 @@ export function createApp(parts: AppParts): App {
   const service: ServeOptions = {
     ...common,
     routes: routes({ ...parts, probe }),
-    endpoints: parts.metricsPort === undefined ? endpointsFor("callers", "operators") : endpointsFor("callers"),
+    endpoints: parts.metricsPort === undefined ? new Map([...callerEndpoints, ...operatorEndpoints]) : callerEndpoints,
     authorize,
     contextValues: contextOf,
     interceptors: [
@@ -110,5 +99,5 @@ export function createApp(parts: AppParts): App {
     limits: { streams: STREAMS, maxConnections: parts.maxConnections },
   };
   const limits = { maxConnections: parts.maxConnections };
-  return { service, operations: { ...common, routes: () => {}, endpoints: endpointsFor("operators"), limits } };
+  return { service, operations: { ...common, routes: () => {}, endpoints: operatorEndpoints, limits } };
 }
