@@ -171,7 +171,7 @@ class ObservedCall {
       code: error ? codeToString(error.code) : "ok",
       seconds,
       ...callerFields(values),
-      ...groupFields(values, { input, output }),
+      ...groupFields(values, input, output),
       ...(error && errorFields(error.cause ?? error)),
     };
     if (!isFault) logger.debug(fields, error ? "call refused" : "call");
