@@ -6,7 +6,7 @@ import { createValidateInterceptor } from "@connectrpc/validate";
 import { json as jsonRulesOption } from "../../gen/usergroup/v1/json_rules_pb.ts";
 import type { JsonObject } from "../domain/user-group.ts";
 import { firstFault, type JsonFault, jsonFault, textFault } from "./json-rules.ts";
-import { compilePlainTextCheck } from "./plain-text-rules.ts";
+import { compilePlainTextCheck, regexMatch } from "./plain-text-rules.ts";
 import { MAX_VIOLATIONS, RequestInvalid } from "./violations.ts";
 
 /**
@@ -19,7 +19,7 @@ export function validationInterceptor(): Interceptor {
 
 /** Adds the rules that protovalidate does not have to a validator, and spares it plain messages. */
 function withJsonRules(validator: Validator): Validator {
-  const plainCheck = oncePerType((desc) => compilePlainTextCheck(desc, regexMatch));
+  const plainCheck = oncePerType(compilePlainTextCheck);
   return {
     validate(desc, message) {
       const result = plainCheck(desc)(message) ? undefined : validator.validate(desc, message);
@@ -116,19 +116,4 @@ function valueFault(value: unknown): JsonFault | undefined {
 
 function mapFault(map: Record<string, unknown>): JsonFault | undefined {
   return firstFault(Object.keys(map), (key) => textFault(key) ?? valueFault(map[key]));
-}
-
-const compiled = new Map<string, RegExp>();
-
-/**
- * Matches a text against a pattern of the proto files. Each pattern is one character class between anchors, so the
- * runtime's RegExp matches it in linear time.
- */
-export function regexMatch(pattern: string, against: string): boolean {
-  let regExp = compiled.get(pattern);
-  if (!regExp) {
-    regExp = new RegExp(pattern, "u");
-    compiled.set(pattern, regExp);
-  }
-  return regExp.test(against);
 }
