@@ -2,7 +2,7 @@ import type { Network } from "../domain/client-address.ts";
 import type { EnvironmentName } from "../domain/environment.ts";
 import type { RateLimit } from "../domain/rate-limit.ts";
 import * as parse from "./parse.ts";
-import { readRedisCa, readTls } from "./tls.ts";
+import { caFile, readTls } from "./tls.ts";
 
 /** A key of `TOKEN_KEYS`. */
 export interface TokenKeySetting {
@@ -114,6 +114,9 @@ export const DEFAULTS = {
 /** The name of a setting. */
 export type Setting = keyof typeof DEFAULTS;
 
+/** Parses a setting with a parser that throws SettingError; returns `fallback` when it is empty or invalid. */
+export type ReadSetting = <T>(name: Setting, parser: (text: string) => T, fallback: T) => T;
+
 /**
  * Reads the settings. An unset and an empty variable both mean the default.
  *
@@ -122,8 +125,7 @@ export type Setting = keyof typeof DEFAULTS;
 export function loadConfig(environ: Environ): Readonly<Config> {
   const faults: string[] = [];
   const given = (name: Setting): string => environ[name] || DEFAULTS[name];
-  /** Parses a setting; returns `fallback` when it is empty or invalid. */
-  const read = <T>(name: Setting, parser: (text: string) => T, fallback: T): T => {
+  const read: ReadSetting = (name, parser, fallback) => {
     const text = given(name);
     if (text === "") return fallback;
     try {
@@ -140,7 +142,7 @@ export function loadConfig(environ: Environ): Readonly<Config> {
   const workers = read("WORKERS", parse.integer(1, 256), 1);
   const minReplicasAck = read("MIN_REPLICAS_ACK", parse.integer(0, 100), 0);
   const redisSentinelPassword = read("REDIS_SENTINEL_PASSWORD", parse.password, undefined);
-  const redisCa = readRedisCa(given, faults);
+  const redisCa = read("REDIS_CA_FILE", caFile, undefined);
   // When the URL itself is at fault, the settings that go with it cannot be checked.
   const isUrlKnown = redisUrl !== undefined || given("REDIS_URL") === "";
   if (isUrlKnown && redisCa !== undefined && !/^rediss/i.test(given("REDIS_URL"))) {
@@ -199,7 +201,7 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     authFailureLimit: read("AUTH_FAILURE_LIMIT", parse.rateLimit, undefined),
     trustedProxies: read("TRUSTED_PROXIES", parse.networks, []),
     corsOrigins: read("CORS_ORIGINS", parse.origins, []),
-    tls: readTls(given, faults),
+    tls: readTls(read, faults),
     logLevel: read("LOG_LEVEL", parse.logLevel, "info"),
     shutdownTimeoutMs: read("SHUTDOWN_TIMEOUT", parse.duration(0, parse.DAY_MS), 0),
     redisTimeoutMs: read("REDIS_TIMEOUT", parse.duration(10, 60_000), 0),
