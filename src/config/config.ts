@@ -137,6 +137,7 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     }
   };
 
+  const givenUrl = given("REDIS_URL");
   const redisUrl = read("REDIS_URL", parse.redisUrl, undefined);
   const tokenKeys = read("TOKEN_KEYS", parse.tokenKeys, []);
   const workers = read("WORKERS", parse.integer(1, 256), 1);
@@ -144,14 +145,14 @@ export function loadConfig(environ: Environ): Readonly<Config> {
   const redisSentinelPassword = read("REDIS_SENTINEL_PASSWORD", parse.password, undefined);
   const redisCa = read("REDIS_CA_FILE", caFile, undefined);
   // When the URL itself is at fault, the settings that go with it cannot be checked.
-  const isUrlKnown = redisUrl !== undefined || given("REDIS_URL") === "";
-  if (isUrlKnown && redisCa !== undefined && !/^rediss/i.test(given("REDIS_URL"))) {
+  const isUrlKnown = redisUrl !== undefined || givenUrl === "";
+  if (isUrlKnown && redisCa !== undefined && !/^rediss/i.test(givenUrl)) {
     faults.push("REDIS_CA_FILE needs a REDIS_URL with TLS: rediss://, rediss-sentinel:// or rediss-cluster://");
   }
-  if (isUrlKnown && redisSentinelPassword !== undefined && !/^rediss?-sentinel:/i.test(given("REDIS_URL"))) {
+  if (isUrlKnown && redisSentinelPassword !== undefined && !/^rediss?-sentinel:/i.test(givenUrl)) {
     faults.push("REDIS_SENTINEL_PASSWORD needs a REDIS_URL that names Sentinels: redis-sentinel://");
   }
-  if (given("REDIS_URL") !== "" && given("TOKEN_KEYS") === "") {
+  if (givenUrl !== "" && given("TOKEN_KEYS") === "") {
     faults.push(
       'TOKEN_KEYS is missing: a real Redis needs keys to encrypt tokens with; make one with: echo "k1:$(openssl rand -base64 32)"',
     );
@@ -159,12 +160,12 @@ export function loadConfig(environ: Environ): Readonly<Config> {
   if (workers > 1 && "Deno" in globalThis) {
     faults.push("WORKERS above 1 need Node; on Deno use: npm run serve:deno, which runs one worker a core");
   }
-  if (given("REDIS_URL") === "" && workers > 1) {
+  if (givenUrl === "" && workers > 1) {
     faults.push(
       "WORKERS above 1 need a real Redis to share: set REDIS_URL; every worker would have an embedded store of its own",
     );
   }
-  if (given("REDIS_URL") === "" && minReplicasAck > 0) {
+  if (givenUrl === "" && minReplicasAck > 0) {
     faults.push(
       "MIN_REPLICAS_ACK needs a real Redis with replicas: set REDIS_URL, or leave it 0 for the embedded store",
     );
