@@ -123,10 +123,9 @@ function listing(cause: RequestInvalid, listed: number, detailed: number): Conne
   const lines = violations.map(({ field, description }) => `${field}: ${description}`);
   const more = cause.total - violations.length;
   if (more > 0) lines.push(`and ${more} more`);
-  const error = new ConnectError(lines.join("; "), Code.InvalidArgument, undefined, undefined, cause);
+  const error = callError(Code.InvalidArgument, lines.join("; "), { reason: "VALIDATION_FAILED", violations, cause });
   const [value, desc] = violationsToProto(cause.violations.slice(0, detailed));
-  error.details.push({ desc, value });
-  addDetail(error, { reason: "VALIDATION_FAILED", violations });
+  error.details.unshift({ desc, value });
   return error;
 }
 
