@@ -4,7 +4,6 @@ import type { Config } from "./config/config.ts";
 import { errorResponse } from "./http/error-response.ts";
 import { operations } from "./http/operations.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "./limits.ts";
-import { formatOf } from "./observability/exposition.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import { userEndpoint } from "./rest/user-route.ts";
@@ -15,17 +14,11 @@ import { contextOf } from "./rpc/context.ts";
 import type { Authentication } from "./rpc/credentials.ts";
 import { deadlineInterceptor } from "./rpc/deadline.ts";
 import { LIMIT_HEADERS } from "./rpc/limits.ts";
-import {
-  type Observers,
-  observeInterceptor,
-  observeRefusals,
-  prepareSeries,
-  REQUEST_ID_HEADER,
-} from "./rpc/observe.ts";
+import { observeInterceptor, observeRefusals, prepareSeries, REQUEST_ID_HEADER } from "./rpc/observe.ts";
 import { type RouteParts, routes } from "./rpc/routes.ts";
 import { sharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
-import type { Endpoint, ServeOptions } from "./transport/index.ts";
+import type { ServeOptions } from "./transport/index.ts";
 
 /** What the service depends on. */
 export interface AppParts
@@ -48,63 +41,47 @@ export interface App {
 /** JSON requests that are not valid UTF-8 are refused; by default invalid bytes would be replaced. */
 const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: true }) };
 
-/** An HTTP endpoint beside the RPCs. */
-interface ServedEndpoint {
-  readonly path: string;
-  /** Callers need an API token. Operators need none, but may have a port of their own: METRICS_PORT. */
-  readonly audience: "callers" | "operators";
-  readonly endpoint: Endpoint;
-}
-
 /** Assembles the service. */
 export function createApp(parts: AppParts): App {
-  const { logger, metrics, shutdownSignal } = parts;
-  const observers: Observers = { logger, shutdownSignal, calls: (...of) => metrics.calls(...of) };
-  prepareSeries(observers, METHODS, ["grpc", "grpc-web", "connect"]);
+  const { logger, shutdownSignal } = parts;
+  prepareSeries(parts, METHODS, ["grpc", "grpc-web", "connect"]);
   const restMethods = [...[...VERBS.values()].map(({ method }) => method), ViewerService.method.resolveViewer];
-  prepareSeries(observers, restMethods, ["rest"]);
+  prepareSeries(parts, restMethods, ["rest"]);
   const probe = sharedProbe(parts.probe);
   const authorize = authorization(parts);
-  const { health, readiness, exposition } = operations({
-    ...parts,
-    probe,
-    metrics: (accept) => metrics.expose(formatOf(accept)),
-  });
+  const { health, readiness, exposition } = operations({ ...parts, probe });
   const user = userEndpoint();
   const viewer = viewerEndpoint();
 
   // The RPCs are served at their own paths: see rpc/routes.ts for their handlers, and rpc/access.ts for who may call
-  // them. These endpoints are served beside them:
-  const servedEndpoints: readonly ServedEndpoint[] = [
-    { path: "/api/user", audience: "callers", endpoint: user },
-    { path: "/api/user/", audience: "callers", endpoint: user },
-    { path: "/api/viewer", audience: "callers", endpoint: viewer },
-    { path: "/api/viewer/", audience: "callers", endpoint: viewer },
-    { path: "/healthz", audience: "operators", endpoint: health },
-    { path: "/readyz", audience: "operators", endpoint: readiness },
-    { path: "/metrics", audience: "operators", endpoint: exposition },
-  ];
-  const endpointsFor = (...audiences: ServedEndpoint["audience"][]) =>
-    new Map(
-      servedEndpoints
-        .filter(({ audience }) => audiences.includes(audience))
-        .map(({ path, endpoint }) => [path, endpoint] as const),
-    );
+  // them. Beside them are endpoints for callers, who need an API token,
+  const callerEndpoints = new Map([
+    ["/api/user", user],
+    ["/api/user/", user],
+    ["/api/viewer", viewer],
+    ["/api/viewer/", viewer],
+  ]);
+  // and for operators, who need none, but may have a port of their own: METRICS_PORT.
+  const operatorEndpoints = new Map([
+    ["/healthz", health],
+    ["/readyz", readiness],
+    ["/metrics", exposition],
+  ]);
 
   const common = {
-    onRefused: observeRefusals(observers),
+    onRefused: observeRefusals(parts),
     httpError: errorResponse,
     onError: (error: unknown) => logger.error(errorFields(error), "request failed"),
   };
   const service: ServeOptions = {
     ...common,
     routes: routes({ ...parts, probe }),
-    endpoints: parts.metricsPort === undefined ? endpointsFor("callers", "operators") : endpointsFor("callers"),
+    endpoints: parts.metricsPort === undefined ? new Map([...callerEndpoints, ...operatorEndpoints]) : callerEndpoints,
     authorize,
     contextValues: contextOf,
     interceptors: [
       // Outermost: observes every call, and converts every failure to the caller's error.
-      observeInterceptor(observers),
+      observeInterceptor(parts),
       deadlineInterceptor(),
       // Before validation, so that callers without a token learn nothing about the rules.
       authorizationInterceptor(authorize),
@@ -122,5 +99,5 @@ export function createApp(parts: AppParts): App {
     limits: { streams: STREAMS, maxConnections: parts.maxConnections },
   };
   const limits = { maxConnections: parts.maxConnections };
-  return { service, operations: { ...common, routes: () => {}, endpoints: endpointsFor("operators"), limits } };
+  return { service, operations: { ...common, routes: () => {}, endpoints: operatorEndpoints, limits } };
 }

@@ -13,6 +13,7 @@ import {
   patient,
   suiteRedis,
 } from "./support/opened.ts";
+import { metricOf } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type ServerOptions, startServer, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
@@ -35,8 +36,7 @@ async function endSilently(redis: Redis, server: TestServer, id: string): Promis
 
 /** How often a server has asked Redis where an API token is. */
 async function looks(server: TestServer): Promise<number> {
-  const text = await (await fetch(`${server.url}/metrics`)).text();
-  return Number(/^ugs_redis_duration_seconds_count\{operation="api-token-hint"\} (\d+)$/m.exec(text)?.[1] ?? 0);
+  return (await metricOf(server, "ugs_redis_duration_seconds_count", { operation: "api-token-hint" })) ?? 0;
 }
 
 describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {

@@ -17,9 +17,9 @@ import {
   presenting,
 } from "./support/admin.ts";
 import { CLIENTS } from "./support/clients.ts";
-import { http1 } from "./support/http.ts";
 import { clientsOn, newId } from "./support/matrix.ts";
 import { forSuite, newServer, redisUrl, suiteServer } from "./support/opened.ts";
+import { metricOf } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
@@ -225,19 +225,9 @@ describe.each(PLACES)("the audit trail on $runtime, $store", ({ runtime, store, 
   });
 
   it("has nothing of callers who are not let in, who are counted", async () => {
-    const denials = async (code: string) => {
-      const { body } = await http1(server.url, "/metrics");
-      const lines = body.toString().split("\n");
-      const own = lines.filter(
-        (line) =>
-          line.startsWith("grpc_server_handled_total{") &&
-          line.includes('grpc_method="UpdateUserGroup"') &&
-          line.includes('protocol="grpc"') &&
-          line.includes(`grpc_code="${code}"`),
-      );
-      expect(own).toHaveLength(1);
-      return Number(own[0]?.split(" ").at(-1));
-    };
+    const labels = { grpc_method: "UpdateUserGroup", protocol: "grpc" };
+    const denials = async (grpc_code: string) =>
+      (await metricOf(server, "grpc_server_handled_total", { ...labels, grpc_code })) ?? expect.fail("no such series");
     const before = [await denials("Unauthenticated"), await denials("PermissionDenied")] as const;
     const userGroupId = newId();
     await grpcClients(server).groups.getUserGroup({ userGroupId });

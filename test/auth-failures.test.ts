@@ -6,6 +6,7 @@ import { newApiToken } from "../src/domain/token.ts";
 import { ADMIN_CLIENTS, ADMIN_ENV, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
 import { type HttpAnswer, http1, http2, http2On, openHttp2 } from "./support/http.ts";
 import { describeWithRedis, newMonitor, newOperator, newRedis, newServer } from "./support/opened.ts";
+import { metricOf } from "./support/operations.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES, type ServerOptions, type TestServer } from "./support/server.ts";
 import { pause, waitFor } from "./support/wait.ts";
@@ -56,9 +57,8 @@ describe.each(RUNTIMES)("failures of authentication on %s", (runtime) => {
       const seconds = error.findDetails(RetryInfoSchema)[0]?.retryDelay?.seconds;
       expect(String(seconds)).toBe(error.metadata.get("retry-after"));
     }
-    const metrics = (await http1(server.url, "/metrics")).body.toString();
-    expect(metrics).toContain(`\nugs_limited_total{limit="address"} ${5 + ADMIN_CLIENTS.length}\n`);
-    expect(metrics).toMatch(/^ugs_limited_total\{limit="api-token"\} 0$/m);
+    expect(await metricOf(server, "ugs_limited_total", { limit: "address" })).toBe(5 + ADMIN_CLIENTS.length);
+    expect(await metricOf(server, "ugs_limited_total", { limit: "api-token" })).toBe(0);
     // What is open stays so.
     for (const path of ["/healthz", "/readyz", "/metrics"]) expect((await http1(server.url, path)).status).toBe(200);
   });

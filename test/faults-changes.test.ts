@@ -2,6 +2,7 @@ import { expect, it } from "vitest";
 import type { StoreClient } from "../src/store/client.ts";
 import { FIELD } from "../src/store/fields.ts";
 import { describeWithRedis, newRedis, newServer, newStoreClient } from "./support/opened.ts";
+import { waitUntilReady } from "./support/operations.ts";
 import { redisOf } from "./support/redis-of.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
@@ -36,7 +37,7 @@ describeWithRedis.each(RUNTIMES)("what %s said failed", (runtime) => {
       }
       for (const failure of await Promise.all(failures)) expect(failure).toMatchObject({ code: "Unavailable" });
       redis.thaw();
-      await waitFor("the service is ready again", async () => (await fetch(`${server.url}/readyz`)).status === 200);
+      await waitUntilReady(server);
       expect((await groups.getUserGroup({ userGroupId: "a" })).userGroup).toEqual(userGroup);
       const direct = await newStoreClient(redis);
       expect(await redisOf(direct).keys("*:group:new*")).toEqual([]);

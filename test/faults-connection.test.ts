@@ -14,8 +14,9 @@ import {
   newServer,
   newStoreClient,
 } from "./support/opened.ts";
+import { waitUntilReady } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { RUNTIMES, type TestServer } from "./support/server.ts";
+import { RUNTIMES } from "./support/server.ts";
 import { pause, waitFor } from "./support/wait.ts";
 
 const succeeds = (call: Promise<unknown>) =>
@@ -23,7 +24,6 @@ const succeeds = (call: Promise<unknown>) =>
     () => true,
     () => false,
   );
-const readiness = async ({ url }: TestServer) => (await fetch(`${url}/readyz`)).status;
 
 describeWithRedis("a connection that was lost with answers awaited", () => {
   it("is an outage once, not again when the new one is well", async () => {
@@ -80,7 +80,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     const { userGroup } = await groups.getUserGroup({ userGroupId: "a", name: "before" });
     const keys = await admin.dbsize();
     await admin.config("SET", "maxmemory", "1");
-    await waitFor("it is not ready", async () => (await readiness(server)) === 503);
+    await waitUntilReady(server, false);
     expect(await (await fetch(`${server.url}/readyz`)).text()).toBe("no change can be made\n");
     const told = () => server.log().filter(({ msg }) => /^not ready|^ready again/.test(msg));
     expect(told()).toMatchObject([
@@ -97,7 +97,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     expect((await groups.getUserGroup({ userGroupId: "a" })).userGroup).toEqual(userGroup);
     expect((await viewers.resolveViewer({ token: userGroup?.token ?? "" })).name).toBe("before");
     await admin.config("SET", "maxmemory", "0");
-    await waitFor("it is ready", async () => (await readiness(server)) === 200);
+    await waitUntilReady(server);
     // However often it was asked meanwhile.
     expect(told().map(({ level }) => level)).toEqual(["error", "info"]);
     expect((await groups.updateUserGroup({ userGroupId: "a", name: "after" })).userGroup?.name).toBe("after");
@@ -126,7 +126,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
       await primary.call("FAILOVER");
       await waitFor("the roles have changed", async () => (await replica.role())[0] === "master");
       await waitFor("changes are made again", () => succeeds(change("N")));
-      await waitFor("it is ready", async () => (await readiness(server)) === 200);
+      await waitUntilReady(server);
       // A busy machine may hold one of them up for longer than a change may take.
       await waitFor("a row of changes is made", async () => {
         for (let i = 0; i < 20; i++) if (!(await succeeds(change(`name ${i}`)))) return false;
@@ -144,7 +144,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     await groups.getUserGroup({ userGroupId: "a" });
     await other.kill();
     await admin.replicaof("127.0.0.1", other.port);
-    await waitFor("it is not ready", async () => (await readiness(server)) === 503);
+    await waitUntilReady(server, false);
     const connections = async () =>
       Number(/total_connections_received:(\d+)/.exec(await admin.info("stats"))?.[1] ?? Number.NaN);
     const before = await connections();
@@ -161,7 +161,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     // One that is tried again at once would be more than one for each pause.
     expect((await connections()) - before).toBeLessThan(10 + (2 * (performance.now() - started)) / 1000);
     await admin.replicaof("NO", "ONE");
-    await waitFor("it is ready", async () => (await readiness(server)) === 200);
+    await waitUntilReady(server);
     await waitFor("changes are made", () => succeeds(groups.updateUserGroup({ userGroupId: "a", name: "N" })));
   });
 });

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { FIELD } from "../src/store/fields.ts";
 import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "./support/opened.ts";
+import { waitUntilReady } from "./support/operations.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { waitFor } from "./support/wait.ts";
 
@@ -30,9 +31,7 @@ describeWithRedis("a Redis that comes back with an older state", () => {
     await create("forgotten", 30);
     await redis.kill();
     await redis.restart();
-    for (const { url } of workers) {
-      await waitFor("a worker is ready again", async () => (await fetch(`${url}/readyz`)).status === 200);
-    }
+    for (const worker of workers) await waitUntilReady(worker);
     await create("later", 200);
     const keys = await operator.keys("ug:*:group:*");
     expect(keys).toHaveLength(2 * 40 + 2 * 200);

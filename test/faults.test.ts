@@ -1,9 +1,8 @@
-import { createClient } from "@connectrpc/connect";
-import { createGrpcTransport } from "@connectrpc/connect-node";
 import { expect, it } from "vitest";
-import { Health, HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
+import { HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
 import type { StoreClient } from "../src/store/client.ts";
 import { closeLater, describeWithRedis, newProxy, newRedis, newServer, newStoreClient } from "./support/opened.ts";
+import { healthOf, waitUntilReady } from "./support/operations.ts";
 import { redisOf } from "./support/redis-of.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
@@ -14,18 +13,9 @@ const TIMEOUT_MS = 500;
 const SLACK_MS = 20_000;
 const UNAVAILABLE = { code: "Unavailable", reason: "STORE_UNAVAILABLE" };
 
-function healthOf({ url }: TestServer) {
-  const health = createClient(Health, createGrpcTransport({ baseUrl: url }));
-  return {
-    check: async () => (await health.check({ service: "" })).status,
-    status: async (path: string) => (await fetch(`${url}${path}`)).status,
-  };
-}
-
 /** Asserts that the service says of itself that it cannot work, and refuses every call in time. */
 async function expectOutage(server: TestServer, token: string): Promise<void> {
   const { groups, viewers } = grpcClients(server);
-  const { check, status } = healthOf(server);
   const calls = [
     () => groups.getUserGroup({ userGroupId: "a" }),
     () => groups.getUserGroup({ userGroupId: "new" }),
@@ -42,10 +32,9 @@ async function expectOutage(server: TestServer, token: string): Promise<void> {
   expect(rest.status).toBe(503);
   expect(await rest.json()).toMatchObject({ success: 0, error: { reason: "STORE_UNAVAILABLE" } });
   // An answer from before the outage may hold for a moment.
-  await waitFor("the service is not ready", async () => (await status("/readyz")) === 503);
-  expect(await status("/healthz")).toBe(200);
-  expect(await status("/metrics")).toBe(200);
-  expect(await check()).toBe(Status.NOT_SERVING);
+  await waitUntilReady(server, false);
+  for (const path of ["/healthz", "/metrics"]) expect((await fetch(`${server.url}${path}`)).status).toBe(200);
+  expect(await healthOf(server).check({})).toMatchObject({ status: Status.NOT_SERVING });
 }
 
 async function expectInTime(call: () => Promise<unknown>): Promise<void> {
@@ -55,9 +44,8 @@ async function expectInTime(call: () => Promise<unknown>): Promise<void> {
 }
 
 async function expectRecovery(server: TestServer): Promise<void> {
-  const { check, status } = healthOf(server);
-  await waitFor("the service is ready again", async () => (await status("/readyz")) === 200);
-  expect(await check()).toBe(Status.SERVING);
+  await waitUntilReady(server);
+  expect(await healthOf(server).check({})).toMatchObject({ status: Status.SERVING });
   const { groups, viewers } = grpcClients(server);
   const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
   expect((await viewers.resolveViewer({ token: userGroup?.token ?? "" })).providedId).toBe("a");
@@ -99,7 +87,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     const server = await start(redis);
     const abort = new AbortController();
     closeLater(() => abort.abort());
-    const health = createClient(Health, createGrpcTransport({ baseUrl: server.url }));
+    const health = healthOf(server);
     const seen: Status[] = [];
     const watching = (async () => {
       for await (const { status } of health.watch({}, { signal: abort.signal })) seen.push(status);
@@ -130,7 +118,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     // Under a request id the first reply is that of its claim.
     proxy.cutReply(requestId === undefined ? 1 : 2);
     expect(await failureOf(rotate())).toEqual(UNAVAILABLE);
-    await waitFor("the service is ready again", async () => (await healthOf(server).status("/readyz")) === 200);
+    await waitUntilReady(server);
     // The claim is a script, too.
     expect(await scriptsRun(direct)).toBe(before + (requestId === undefined ? 1 : 2));
     // It was made once: the old token has ended, and the group has another.

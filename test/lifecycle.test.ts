@@ -1,11 +1,10 @@
 import { execFileSync } from "node:child_process";
 import { request } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
-import { createClient } from "@connectrpc/connect";
-import { createGrpcTransport } from "@connectrpc/connect-node";
 import { describe, expect, it } from "vitest";
-import { Health, HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
+import { HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
 import { closeLater, newLaunched, newProxy, newRedis, newServer, redisUrl } from "./support/opened.ts";
+import { healthOf } from "./support/operations.ts";
 import { framesIn, HTTP2_GET, rawConnect } from "./support/raw-socket.ts";
 import type { RedisProxy } from "./support/redis-proxy.ts";
 import { grpcClients } from "./support/rpc.ts";
@@ -110,7 +109,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
 
   it("tells whoever watches its health that it ends, and ends the stream", async () => {
     const server = await newServer({ runtime, env: { SHUTDOWN_TIMEOUT: "1h" } });
-    const health = createClient(Health, createGrpcTransport({ baseUrl: server.url }));
+    const health = healthOf(server);
     const seen: Status[] = [];
     let ended = false;
     const watching = (async () => {

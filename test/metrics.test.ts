@@ -10,6 +10,7 @@ import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflectionRequestSchema } from "../gen/grpc/reflection/v1/reflection_pb.ts";
 import { envelope, http1, http2 } from "./support/http.ts";
 import { newServer, suiteServer } from "./support/opened.ts";
+import { metricOf } from "./support/operations.ts";
 import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
@@ -24,19 +25,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     headers = { authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" };
   });
 
-  /** The value of the series of a name that has all of these labels; undefined when there is none. */
-  async function value(name: string, labels: { readonly [label: string]: string }): Promise<number | undefined> {
-    const { body } = await http1(server.url, "/metrics");
-    const lines = body
-      .toString()
-      .split("\n")
-      .filter((line) => line.startsWith(`${name}{`));
-    const found = lines.filter((line) =>
-      Object.entries(labels).every(([label, text]) => line.includes(`${label}="${text}"`)),
-    );
-    expect(found.length).toBeLessThanOrEqual(1);
-    return found[0] === undefined ? undefined : Number(found[0].slice(found[0].lastIndexOf(" ")));
-  }
+  const value = (...of: [name: string, labels: { readonly [label: string]: string }]) => metricOf(server, ...of);
 
   const ofGet = { grpc_service: "usergroup.v1.UserGroupService", grpc_method: "GetUserGroup", grpc_type: "unary" };
   const ofWatch = { grpc_service: "grpc.health.v1.Health", grpc_method: "Watch", protocol: "grpc" };

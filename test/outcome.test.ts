@@ -5,9 +5,9 @@ import { FIELD } from "../src/store/fields.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
 import { foreignToken } from "./support/contract/context.ts";
 import { describeWithRedis, newOperator, newProxy, newRedis, newServer } from "./support/opened.ts";
+import { waitUntilReady } from "./support/operations.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
 
 /** What every kind of call is told of its change. */
 async function outcomes(server: TestServer, token: string) {
@@ -59,7 +59,7 @@ describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) =>
     const redis = await newRedis();
     const { server, token } = await start(redis);
     await redis.kill();
-    await waitFor("it is not ready", async () => (await fetch(`${server.url}/readyz`)).status === 503);
+    await waitUntilReady(server, false);
     expect(await outcomes(server, token)).toEqual({ ...NOT_MADE, resolve: "nothing" });
   });
 
@@ -130,7 +130,7 @@ describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) =>
       expect(failure).toMatchObject({ code: Code.Unavailable, reason: "STORE_UNAVAILABLE", outcome: "not_made" });
     }
     redis.thaw();
-    await waitFor("it is ready again", async () => (await fetch(`${server.url}/readyz`)).status === 200);
+    await waitUntilReady(server);
     expect((await viewers.resolveViewer({ token })).providedId).toBe("a");
   });
 

@@ -5,6 +5,7 @@ import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ADMIN_CLIENTS, ADMIN_ENV, adminOf, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
 import { http1, rawBytes } from "./support/http.ts";
 import { describeWithRedis, newMonitor, newRedis, newServer } from "./support/opened.ts";
+import { metricOf, waitUntilReady } from "./support/operations.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
@@ -67,9 +68,8 @@ describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
     for (let i = 0; i < 5; i++) await adminOf(server.url).listEnvironments({});
     const { token } = await issueToken(server, "manage");
     expect(await statuses(server, token, 4)).toEqual([200, 200, 200, 429]);
-    const metrics = (await http1(server.url, "/metrics")).body.toString();
-    expect(metrics).toContain(`\nugs_limited_total{limit="api-token"} ${4 + ADMIN_CLIENTS.length}\n`);
-    expect(metrics).toMatch(/^ugs_limited_total\{limit="address"\} 0$/m);
+    expect(await metricOf(server, "ugs_limited_total", { limit: "api-token" })).toBe(4 + ADMIN_CLIENTS.length);
+    expect(await metricOf(server, "ugs_limited_total", { limit: "address" })).toBe(0);
     const line = await waitFor("it is logged", () =>
       server.log().find(({ code, protocol }) => code === "resource_exhausted" && protocol === "grpc"),
     );
@@ -167,7 +167,7 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
     await redis.kill();
     expect(await statuses(server, server.tokens.customer, 5)).toEqual([503, 503, 503, 429, 429]);
     await redis.restart();
-    await waitFor("the service is ready", async () => (await http1(server.url, "/readyz")).status === 200);
+    await waitUntilReady(server);
     expect(await statuses(server, server.tokens.testing, 1)).toEqual([200]);
   });
 });

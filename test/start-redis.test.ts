@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "./support/opened.ts";
+import { waitUntilReady } from "./support/operations.ts";
 import type { TestRedis } from "./support/redis.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer, TOKEN_KEYS } from "./support/server.ts";
@@ -41,7 +42,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     await groups.getUserGroup({ userGroupId: "a" });
     const admin = newOperator(redis);
     await admin.client("KILL", "TYPE", "normal", "SKIPME", "yes");
-    await waitFor("it is ready again", async () => (await fetch(`${server.url}/readyz`)).status === 200);
+    await waitUntilReady(server);
     expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(false);
     expect(await admin.dbsize()).toBe(0);
     await admin.select(3);

@@ -7,6 +7,7 @@ import type { JsonObject } from "../src/domain/user-group.ts";
 import { bearer } from "./support/admin.ts";
 import { type HttpAnswer, http1, http2 } from "./support/http.ts";
 import { describeServers, newId } from "./support/matrix.ts";
+import { metricOf } from "./support/operations.ts";
 import { restCalls, type Success } from "./support/rest-calls.ts";
 import { expectRestError } from "./support/rest-shape.ts";
 
@@ -154,11 +155,9 @@ describeServers((server) => {
   });
 
   it("is counted as ResolveViewer over REST", async () => {
-    const count = async () => {
-      const text = (await http1(server.url, "/metrics")).body.toString();
-      const line = /^grpc_server_handled_total\{[^}]*"ResolveViewer",protocol="rest",grpc_code="OK"\} (\d+)$/m;
-      return Number(line.exec(text)?.[1]);
-    };
+    const labels = { grpc_method: "ResolveViewer", protocol: "rest", grpc_code: "OK" };
+    const count = async () =>
+      (await metricOf(server, "grpc_server_handled_total", labels)) ?? expect.fail("no such series");
     const { user_group }: Success = await created();
     const before = await count();
     await introspect({ token: user_group.token });

@@ -2,7 +2,7 @@ import type { Network } from "../domain/client-address.ts";
 import type { EnvironmentName } from "../domain/environment.ts";
 import type { RateLimit } from "../domain/rate-limit.ts";
 import * as parse from "./parse.ts";
-import { readRedisCa, readTls } from "./tls.ts";
+import { caFile, readTls } from "./tls.ts";
 
 /** A key of `TOKEN_KEYS`. */
 export interface TokenKeySetting {
@@ -114,6 +114,9 @@ export const DEFAULTS = {
 /** The name of a setting. */
 export type Setting = keyof typeof DEFAULTS;
 
+/** Parses a setting with a parser that throws SettingError; returns `fallback` when it is empty or invalid. */
+export type ReadSetting = <T>(name: Setting, parser: (text: string) => T, fallback: T) => T;
+
 /**
  * Reads the settings. An unset and an empty variable both mean the default.
  *
@@ -122,8 +125,7 @@ export type Setting = keyof typeof DEFAULTS;
 export function loadConfig(environ: Environ): Readonly<Config> {
   const faults: string[] = [];
   const given = (name: Setting): string => environ[name] || DEFAULTS[name];
-  /** Parses a setting; returns `fallback` when it is empty or invalid. */
-  const read = <T>(name: Setting, parser: (text: string) => T, fallback: T): T => {
+  const read: ReadSetting = (name, parser, fallback) => {
     const text = given(name);
     if (text === "") return fallback;
     try {
@@ -135,21 +137,22 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     }
   };
 
+  const givenUrl = given("REDIS_URL");
   const redisUrl = read("REDIS_URL", parse.redisUrl, undefined);
   const tokenKeys = read("TOKEN_KEYS", parse.tokenKeys, []);
-  const workers = read("WORKERS", (text) => parse.integer(text, { min: 1, max: 256 }), 1);
-  const minReplicasAck = read("MIN_REPLICAS_ACK", (text) => parse.integer(text, { min: 0, max: 100 }), 0);
+  const workers = read("WORKERS", parse.integer(1, 256), 1);
+  const minReplicasAck = read("MIN_REPLICAS_ACK", parse.integer(0, 100), 0);
   const redisSentinelPassword = read("REDIS_SENTINEL_PASSWORD", parse.password, undefined);
-  const redisCa = readRedisCa(given, faults);
+  const redisCa = read("REDIS_CA_FILE", caFile, undefined);
   // When the URL itself is at fault, the settings that go with it cannot be checked.
-  const isUrlKnown = redisUrl !== undefined || given("REDIS_URL") === "";
-  if (isUrlKnown && redisCa !== undefined && !/^rediss/i.test(given("REDIS_URL"))) {
+  const isUrlKnown = redisUrl !== undefined || givenUrl === "";
+  if (isUrlKnown && redisCa !== undefined && !/^rediss/i.test(givenUrl)) {
     faults.push("REDIS_CA_FILE needs a REDIS_URL with TLS: rediss://, rediss-sentinel:// or rediss-cluster://");
   }
-  if (isUrlKnown && redisSentinelPassword !== undefined && !/^rediss?-sentinel:/i.test(given("REDIS_URL"))) {
+  if (isUrlKnown && redisSentinelPassword !== undefined && !/^rediss?-sentinel:/i.test(givenUrl)) {
     faults.push("REDIS_SENTINEL_PASSWORD needs a REDIS_URL that names Sentinels: redis-sentinel://");
   }
-  if (given("REDIS_URL") !== "" && given("TOKEN_KEYS") === "") {
+  if (givenUrl !== "" && given("TOKEN_KEYS") === "") {
     faults.push(
       'TOKEN_KEYS is missing: a real Redis needs keys to encrypt tokens with; make one with: echo "k1:$(openssl rand -base64 32)"',
     );
@@ -157,12 +160,12 @@ export function loadConfig(environ: Environ): Readonly<Config> {
   if (workers > 1 && "Deno" in globalThis) {
     faults.push("WORKERS above 1 need Node; on Deno use: npm run serve:deno, which runs one worker a core");
   }
-  if (given("REDIS_URL") === "" && workers > 1) {
+  if (givenUrl === "" && workers > 1) {
     faults.push(
       "WORKERS above 1 need a real Redis to share: set REDIS_URL; every worker would have an embedded store of its own",
     );
   }
-  if (given("REDIS_URL") === "" && minReplicasAck > 0) {
+  if (givenUrl === "" && minReplicasAck > 0) {
     faults.push(
       "MIN_REPLICAS_ACK needs a real Redis with replicas: set REDIS_URL, or leave it 0 for the embedded store",
     );
@@ -180,7 +183,7 @@ export function loadConfig(environ: Environ): Readonly<Config> {
 
   const config: Config = {
     host: read("HOST", parse.host, DEFAULTS.HOST),
-    port: read("PORT", (text) => parse.integer(text, { min: 0, max: 65_535 }), 0),
+    port: read("PORT", parse.integer(0, 65_535), 0),
     workers,
     redisUrl,
     redisCa,
@@ -188,25 +191,21 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     tokenKeys,
     apiTokens,
     adminToken,
-    apiTokenCacheMs: read("API_TOKEN_CACHE", (text) => parse.duration(text, { min: 0, max: parse.DAY_MS }), 0),
-    rotationGraceMs: read("ROTATION_GRACE", (text) => parse.duration(text, { min: 0, max: 30 * parse.DAY_MS }), 0),
-    auditRetentionMs: read(
-      "AUDIT_RETENTION",
-      (text) => parse.duration(text, { min: 1000, max: 3660 * parse.DAY_MS }),
-      0,
-    ),
+    apiTokenCacheMs: read("API_TOKEN_CACHE", parse.duration(0, parse.DAY_MS), 0),
+    rotationGraceMs: read("ROTATION_GRACE", parse.duration(0, 30 * parse.DAY_MS), 0),
+    auditRetentionMs: read("AUDIT_RETENTION", parse.duration(1000, 3660 * parse.DAY_MS), 0),
     minReplicasAck,
-    metricsPort: read("METRICS_PORT", (text) => parse.integer(text, { min: 0, max: 65_535 }), undefined),
+    metricsPort: read("METRICS_PORT", parse.integer(0, 65_535), undefined),
     reflection: read("REFLECTION", parse.onOff, true),
-    maxConnections: read("MAX_CONNECTIONS", (text) => parse.integer(text, { min: 1, max: 1_000_000 }), 1),
+    maxConnections: read("MAX_CONNECTIONS", parse.integer(1, 1_000_000), 1),
     rateLimit: read("RATE_LIMIT", parse.rateLimit, undefined),
     authFailureLimit: read("AUTH_FAILURE_LIMIT", parse.rateLimit, undefined),
     trustedProxies: read("TRUSTED_PROXIES", parse.networks, []),
     corsOrigins: read("CORS_ORIGINS", parse.origins, []),
-    tls: readTls(given, faults),
+    tls: readTls(read, faults),
     logLevel: read("LOG_LEVEL", parse.logLevel, "info"),
-    shutdownTimeoutMs: read("SHUTDOWN_TIMEOUT", (text) => parse.duration(text, { min: 0, max: parse.DAY_MS }), 0),
-    redisTimeoutMs: read("REDIS_TIMEOUT", (text) => parse.duration(text, { min: 10, max: 60_000 }), 0),
+    shutdownTimeoutMs: read("SHUTDOWN_TIMEOUT", parse.duration(0, parse.DAY_MS), 0),
+    redisTimeoutMs: read("REDIS_TIMEOUT", parse.duration(10, 60_000), 0),
   };
   if (faults.length > 0) throw new ConfigError(faults);
   return Object.freeze(config);

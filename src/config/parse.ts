@@ -21,23 +21,23 @@ export const DAY_MS = 86_400_000;
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: DAY_MS };
 
-/** Parses a duration such as `500ms`, `5s`, `2m`, `1h` or `30d` to milliseconds. @throws SettingError */
-export function duration(text: string, limits: { min: number; max: number }): number {
-  const match = DURATION.exec(text);
-  const ms = match ? Number(match[1]) * (UNIT_MS[match[2] as string] as number) : Number.NaN;
-  if (!(ms >= limits.min && ms <= limits.max)) {
-    throw new SettingError(`must be a duration from ${limits.min}ms to ${limits.max}ms, such as 500ms, 5s or 2m`);
-  }
-  return Math.round(ms);
+/** Makes a parser of durations such as `500ms`, `5s`, `2m`, `1h` or `30d`, to milliseconds. It throws SettingError. */
+export function duration(min: number, max: number) {
+  return (text: string): number => {
+    const match = DURATION.exec(text);
+    const ms = match ? Number(match[1]) * (UNIT_MS[match[2] as string] as number) : Number.NaN;
+    if (ms >= min && ms <= max) return Math.round(ms);
+    throw new SettingError(`must be a duration from ${min}ms to ${max}ms, such as 500ms, 5s or 2m`);
+  };
 }
 
-/** Parses a whole number. @throws SettingError */
-export function integer(text: string, limits: { min: number; max: number }): number {
-  const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(value >= limits.min && value <= limits.max)) {
-    throw new SettingError(`must be a whole number from ${limits.min} to ${limits.max}`);
-  }
-  return value;
+/** Makes a parser of whole numbers. It throws SettingError. */
+export function integer(min: number, max: number) {
+  return (text: string): number => {
+    const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+    if (value >= min && value <= max) return value;
+    throw new SettingError(`must be a whole number from ${min} to ${max}`);
+  };
 }
 
 /** Parses `CALLS/DURATION`, such as `1000/10s`, in whole seconds, or `off`. @throws SettingError */
@@ -45,8 +45,8 @@ export function rateLimit(text: string): RateLimit | undefined {
   if (text === "off") return undefined;
   const [calls = "", window = "", ...rest] = text.split("/");
   try {
-    const max = integer(calls, { min: 1, max: 1_000_000_000 });
-    const windowMs = duration(window, { min: 1000, max: DAY_MS });
+    const max = integer(1, 1_000_000_000)(calls);
+    const windowMs = duration(1000, DAY_MS)(window);
     if (rest.length === 0 && windowMs % 1000 === 0) return { max, windowSeconds: windowMs / 1000 };
   } catch (error) {
     if (!(error instanceof SettingError)) throw error;

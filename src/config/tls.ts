@@ -1,22 +1,22 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createSecureContext } from "node:tls";
-import type { Setting, TlsConfig } from "./config.ts";
+import type { ReadSetting, TlsConfig } from "./config.ts";
+import { SettingError } from "./parse.ts";
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
 /**
  * Reads and checks the files that the TLS settings name.
  *
- * @param given returns the text of a setting; empty when it is not set
  * @param faults collects what is wrong
  * @returns undefined without TLS, or when something is wrong
  */
-export function readTls(given: (name: Setting) => string, faults: string[]): TlsConfig | undefined {
+export function readTls(read: ReadSetting, faults: string[]): TlsConfig | undefined {
   const before = faults.length;
-  const cert = readPem(given, "TLS_CERT_FILE", faults);
-  const key = readPem(given, "TLS_KEY_FILE", faults);
-  const clientCa = readPem(given, "TLS_CLIENT_CA_FILE", faults);
+  const cert = read("TLS_CERT_FILE", file, undefined);
+  const key = read("TLS_KEY_FILE", file, undefined);
+  const clientCa = read("TLS_CLIENT_CA_FILE", file, undefined);
   if (faults.length > before) return undefined;
   if (cert === undefined && key === undefined) {
     if (clientCa !== undefined)
@@ -35,31 +35,20 @@ export function readTls(given: (name: Setting) => string, faults: string[]): Tls
   return faults.length > before ? undefined : { cert, key, clientCa };
 }
 
-/**
- * Reads the CAs that `REDIS_CA_FILE` names.
- *
- * @returns undefined when it is not set, and when something is wrong
- */
-export function readRedisCa(given: (name: Setting) => string, faults: string[]): string | undefined {
-  const ca = readPem(given, "REDIS_CA_FILE", faults);
-  if (ca === undefined || certificatesOf(ca).length > 0) return ca;
-  faults.push("REDIS_CA_FILE must hold one or more certificates in PEM");
-  return undefined;
+/** Reads a file of CAs. @throws SettingError */
+export function caFile(path: string): string {
+  const ca = file(path);
+  if (certificatesOf(ca).length === 0) throw new SettingError("must hold one or more certificates in PEM");
+  return ca;
 }
 
-function readPem(given: (name: Setting) => string, name: Setting, faults: string[]): string | undefined {
-  const path = given(name);
-  if (path === "") return undefined;
-  if (path.includes("-----BEGIN")) {
-    // The message below repeats the path, and must not repeat a key.
-    faults.push(`${name} holds the text of a file; give the path of the file`);
-    return undefined;
-  }
+/** @throws SettingError, whose message repeats the path, and so must not get a key in its place */
+function file(path: string): string {
+  if (path.includes("-----BEGIN")) throw new SettingError("holds the text of a file; give the path of the file");
   try {
     return readFileSync(path, "utf8");
   } catch (error) {
-    faults.push(`${name} cannot be read: ${(error as { code?: string }).code ?? "unknown error"} at ${path}`);
-    return undefined;
+    throw new SettingError(`cannot be read: ${(error as { code?: string }).code ?? "unknown error"} at ${path}`);
   }
 }
 

@@ -2,7 +2,6 @@ import { ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { EtagMismatch, TokenNotFound } from "../domain/errors.ts";
-import { reasonOfCode } from "../rpc/errors.ts";
 import { type HttpError, recordOf } from "../transport/index.ts";
 
 /** Whether a call failed because the group's etag did not match. */
@@ -17,6 +16,7 @@ export function isTokenNotFound(failure: unknown): failure is ConnectError {
 
 /** The response for an error over plain HTTP. */
 export const errorResponse: HttpError = (error, httpStatus) => {
+  // Every error has a reason by now: `toCallError` adds it.
   const info = error.findDetails(ErrorInfoSchema)[0];
   const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
   // Only requests with `If-Match` name an etag; 412 says that the condition failed (RFC 9110, 15.5.13).
@@ -26,7 +26,7 @@ export const errorResponse: HttpError = (error, httpStatus) => {
       success: 0,
       error: {
         code: codeToString(error.code),
-        reason: info?.reason ?? reasonOfCode(error.code),
+        reason: info?.reason,
         message: error.rawMessage,
         ...info?.metadata,
         field_violations: violations.map(({ field, description }) => ({ field, description })),

@@ -1,3 +1,5 @@
+import { formatOf } from "../observability/exposition.ts";
+import type { Metrics } from "../observability/metrics.ts";
 import type { HealthParts } from "../rpc/health.ts";
 import {
   acceptsEncoding,
@@ -10,18 +12,7 @@ import {
 
 /** What the endpoints for operators depend on. */
 export interface OperationsParts extends HealthParts {
-  /**
-   * The metrics in the format that an `Accept` header asks for; undefined when a worker's metrics could not be
-   * collected.
-   */
-  readonly metrics: (accept: string) => Promise<
-    | {
-        readonly contentType: string;
-        readonly text: string;
-        readonly gzipped: () => Promise<Uint8Array>;
-      }
-    | undefined
-  >;
+  readonly metrics: Pick<Metrics, "expose">;
 }
 
 /** `/healthz`, `/readyz` and `/metrics`. They need no API token. */
@@ -51,7 +42,7 @@ function endpoint(serve: (request: HttpRequest) => Promise<HttpResponse>): Endpo
 }
 
 async function exposed(headers: HeaderRecord, metrics: OperationsParts["metrics"]): Promise<HttpResponse> {
-  const exposition = await metrics(headerValue(headers, "accept") ?? "");
+  const exposition = await metrics.expose(formatOf(headerValue(headers, "accept") ?? ""));
   if (!exposition) return text(503, "the metrics of all workers could not be collected\n");
   const answer = text(200, exposition.text, exposition.contentType);
   answer.headers["vary"] = "accept, accept-encoding";

@@ -9,6 +9,7 @@ import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Principal } from "../auth/authenticator.ts";
 import type { Role } from "../domain/api-token.ts";
 import { clientAddress } from "../domain/client-address.ts";
+import type { CallHead } from "../transport/index.ts";
 import { kClientAddress, kDenied, kPrincipal } from "./context.ts";
 import { type Authentication, authenticate, type Caller, originOf } from "./credentials.ts";
 import { callError } from "./errors.ts";
@@ -21,24 +22,25 @@ import { type CallerLimits, limitedError } from "./limits.ts";
 export type Access = "open" | Role | "root";
 
 /** The access policy of a service; the type requires an entry for every method. */
-type AccessOf<S extends DescService> = readonly [S, { readonly [method in keyof S["method"]]: Access }];
-
-function accessOf<S extends DescService>(...policy: AccessOf<S>): AccessOf<S> {
-  return policy;
+function policyOf<S extends DescService>(
+  { method }: S,
+  access: { readonly [name in keyof S["method"]]: Access },
+): [DescMethod, Access][] {
+  return Object.entries(method).map(([name, desc]) => [desc, access[name as keyof S["method"]]]);
 }
 
 /**
  * The access policy of all services. Open methods reveal nothing about any group. What a role may do within a method:
  * `mayCreate`, `requireRootForTokens`.
  */
-const POLICY: readonly (readonly [DescService, { readonly [method: string]: Access }])[] = [
-  accessOf(UserGroupService, {
+const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
+  ...policyOf(UserGroupService, {
     getUserGroup: "read",
     updateUserGroup: "manage",
     rotateUserGroupToken: "manage",
   }),
-  accessOf(ViewerService, { resolveViewer: "resolve" }),
-  accessOf(AdminService, {
+  ...policyOf(ViewerService, { resolveViewer: "resolve" }),
+  ...policyOf(AdminService, {
     createEnvironment: "root",
     listEnvironments: "root",
     createApiToken: "admin",
@@ -52,16 +54,10 @@ const POLICY: readonly (readonly [DescService, { readonly [method: string]: Acce
     exportUserGroups: "admin",
     listAuditEvents: "admin",
   }),
-  accessOf(Health, { check: "open", list: "open", watch: "open" }),
-  accessOf(ReflectionV1, { serverReflectionInfo: "open" }),
-  accessOf(ReflectionV1Alpha, { serverReflectionInfo: "open" }),
-];
-
-const ACCESS: ReadonlyMap<DescMethod, Access> = new Map(
-  POLICY.flatMap(([{ method }, access]) =>
-    Object.entries(method).map(([name, desc]) => [desc, access[name] as Access]),
-  ),
-);
+  ...policyOf(Health, { check: "open", list: "open", watch: "open" }),
+  ...policyOf(ReflectionV1, { serverReflectionInfo: "open" }),
+  ...policyOf(ReflectionV1Alpha, { serverReflectionInfo: "open" }),
+]);
 
 /** All methods of all services. */
 export const METHODS: readonly DescMethod[] = [...ACCESS.keys()];
@@ -90,7 +86,7 @@ export function requireRootForTokens({ role }: Principal): void {
 const RANK: { readonly [role in Principal["role"]]: number } = { resolve: 0, read: 1, manage: 2, admin: 3, root: 4 };
 
 /** The parts of a call that authorization needs. */
-type Head = Pick<Parameters<Parameters<Interceptor>[0]>[0], "method" | "header" | "contextValues"> & Caller;
+interface Head extends Caller, Pick<CallHead, "method" | "contextValues"> {}
 
 /**
  * Authorizes calls by their headers, and stores the principal in the context values: at once when its API token need not

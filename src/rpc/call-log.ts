@@ -4,30 +4,17 @@ import { formatEnvironmentName } from "../domain/environment.ts";
 import { MAX_ID_LENGTH } from "../domain/user-group.ts";
 import { kDenied, kPrincipal } from "./context.ts";
 
-/** What log lines tell of a caller. None of it is secret. */
-export interface CallerFields {
-  /** Undefined for root, whose token is bound to none. */
-  readonly environment?: string;
-  readonly api_token_id?: string;
-  readonly api_token_name?: string;
-}
-
-/** Who is calling; nothing when the API token is not known. */
-export function callerFields(values: ContextValues | undefined): CallerFields {
+/** What log lines tell of a caller: nothing when the API token is not known. None of it is secret. */
+export function callerFields(values: ContextValues | undefined) {
   const principal = values?.get(kPrincipal) ?? values?.get(kDenied);
   if (!principal) return {};
   const { id, displayName, environment } = principal;
   return {
+    // Root's token is bound to none.
     ...(environment && { environment: formatEnvironmentName(environment) }),
     api_token_id: id,
     api_token_name: displayName,
   };
-}
-
-/** The messages of a call, as far as there are any. */
-export interface CallMessages {
-  readonly input: Message | undefined;
-  readonly output: Message | undefined;
 }
 
 /** Fields that name a group, in whichever message they are. All other fields may hold a token, and are not looked at. */
@@ -41,7 +28,8 @@ interface NamesGroup {
 /** Which group a call is about. Only for authorized callers: what a stranger claims is not logged. */
 export function groupFields(
   values: ContextValues | undefined,
-  { input, output }: CallMessages,
+  input: Message | undefined,
+  output: Message | undefined,
 ): { user_group_id?: string } {
   if (!values?.get(kPrincipal)) return {};
   const asked = input as NamesGroup | undefined;

@@ -1,5 +1,6 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
 import { type Authenticated, type Authenticator, NOT_LOOKED_UP, type Principal } from "../auth/authenticator.ts";
+import type { FailureLimits } from "../auth/caller-limits.ts";
 import { CREDENTIAL_HEADERS, tokenFromHeader } from "../auth/credentials.ts";
 import { clientKey, type Network, type Origin } from "../domain/client-address.ts";
 import { REDACTED, TOKEN_IN_TEXT } from "../observability/log.ts";
@@ -27,32 +28,23 @@ export interface Authentication {
  * with the store's failure.
  */
 export function authenticate(authentication: Authentication, caller: Caller): Principal | Promise<Principal> {
-  const token = presentedToken(caller.header);
-  if (typeof token !== "string") throw new Attempt(authentication, caller).denied(token);
   const { authenticator, limits } = authentication;
-  // Made when it is needed, for the tokens of most calls are known.
-  let attempt: Attempt | undefined;
-  const mayLookUp = () => {
-    attempt = new Attempt(authentication, caller);
-    return attempt.mayLookUp();
-  };
-  const found = authenticator.authenticate(token, limits.failures && mayLookUp);
-  if (isPrincipal(found)) return found;
-  attempt ??= new Attempt(authentication, caller);
+  const { failures } = limits;
+  const attempt = new Attempt(authentication, caller);
+  const token = presentedToken(caller.header);
+  if (typeof token !== "string") throw attempt.denied(token);
+  const found = authenticator.authenticate(token, failures && (() => attempt.mayLookUp(failures)));
   return found instanceof Promise ? attempt.settle(found) : attempt.requireKnown(found);
 }
 
-function isPrincipal(found: Authenticated | Promise<Authenticated>): found is Principal {
-  return typeof found === "object" && !(found instanceof Promise);
-}
-
-/** An attempt to authenticate a call whose API token is not known. */
+/** An attempt to authenticate a call. */
 class Attempt {
   readonly #authentication: Authentication;
   readonly #caller: Caller;
   /** Who failures are counted for; not asked for where there is none. */
   #client: string | undefined;
-  #isLookUpUnderWay = false;
+  /** What counts the look-up that is under way. */
+  #lookUpOf: FailureLimits | undefined;
 
   constructor(authentication: Authentication, caller: Caller) {
     this.#authentication = authentication;
@@ -60,9 +52,13 @@ class Attempt {
   }
 
   /** As `MayLookUp`. */
-  mayLookUp(): boolean | Promise<boolean> {
-    const begun = this.#authentication.limits.failures?.beginLookUp(this.#clientKey()) ?? true;
-    return begun instanceof Promise ? begun.then((may) => this.#noteBegun(may)) : this.#noteBegun(begun);
+  mayLookUp(failures: FailureLimits): boolean | Promise<boolean> {
+    const note = (may: boolean) => {
+      if (may) this.#lookUpOf = failures;
+      return may;
+    };
+    const may = failures.beginLookUp(this.#clientKey());
+    return may instanceof Promise ? may.then(note) : note(may);
   }
 
   /** As `requireKnown`, for what has to be waited for. */
@@ -71,7 +67,7 @@ class Attempt {
       return this.requireKnown(await found);
     } finally {
       // A failure has been counted by now: it takes the place of the look-up.
-      if (this.#isLookUpUnderWay) this.#authentication.limits.failures?.endLookUp(this.#clientKey());
+      this.#lookUpOf?.endLookUp(this.#clientKey());
     }
   }
 
@@ -97,14 +93,9 @@ class Attempt {
 
   #notLookedUp(): ConnectError {
     const { failures, onLimited } = this.#authentication.limits;
-    if (!failures) return this.denied(UNKNOWN);
     onLimited("address");
-    return notLookedUpError(failures.notLookedUp());
-  }
-
-  #noteBegun(begun: boolean): boolean {
-    this.#isLookUpUnderWay = begun;
-    return begun;
+    // Without these limits every token is looked up.
+    return notLookedUpError((failures as FailureLimits).notLookedUp());
   }
 
   #clientKey(): string {

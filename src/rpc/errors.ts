@@ -39,7 +39,7 @@ export function untraced<T>(make: () => T): T {
 }
 
 /** Adds a reason and field violations to an error. */
-export function addDetail(error: ConnectError, { reason, violations = [], metadata = {} }: ErrorDetail): void {
+function addDetail(error: ConnectError, { reason, violations = [], metadata = {} }: ErrorDetail): void {
   error.details.push({ desc: ErrorInfoSchema, value: { reason, domain: ERROR_DOMAIN, metadata: { ...metadata } } });
   if (violations.length > 0) {
     error.details.push({
@@ -85,11 +85,6 @@ const REASONS: Partial<Record<Code, string>> = {
   [Code.Unavailable]: "UNAVAILABLE",
 };
 
-/** The reason for an error that was raised without one. */
-export function reasonOfCode(code: Code): string {
-  return REASONS[code] ?? "INTERNAL";
-}
-
 /**
  * The maximum size of an error in gRPC's headers, in bytes. Many clients and proxies accept 8 KiB of headers in total.
  */
@@ -128,10 +123,9 @@ function listing(cause: RequestInvalid, listed: number, detailed: number): Conne
   const lines = violations.map(({ field, description }) => `${field}: ${description}`);
   const more = cause.total - violations.length;
   if (more > 0) lines.push(`and ${more} more`);
-  const error = new ConnectError(lines.join("; "), Code.InvalidArgument, undefined, undefined, cause);
+  const error = callError(Code.InvalidArgument, lines.join("; "), { reason: "VALIDATION_FAILED", violations, cause });
   const [value, desc] = violationsToProto(cause.violations.slice(0, detailed));
-  error.details.push({ desc, value });
-  addDetail(error, { reason: "VALIDATION_FAILED", violations });
+  error.details.unshift({ desc, value });
   return error;
 }
 
@@ -162,7 +156,7 @@ export function toCallError(error: unknown): ConnectError {
   if (error instanceof ConnectError) {
     if (error.findDetails(ErrorInfoSchema).length === 0) {
       if (error.cause instanceof RequestInvalid) return validationError(error.cause);
-      addDetail(error, { reason: reasonOfCode(error.code) });
+      addDetail(error, { reason: REASONS[error.code] ?? "INTERNAL" });
     }
     return error;
   }

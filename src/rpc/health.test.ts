@@ -4,7 +4,7 @@ import {
   type HealthCheckRequest,
   HealthCheckResponse_ServingStatus as Status,
 } from "../../gen/grpc/health/v1/health_pb.ts";
-import { HealthService } from "./health.ts";
+import { healthService } from "./health.ts";
 
 const of = (service: string) => ({ service }) as HealthCheckRequest;
 
@@ -12,7 +12,7 @@ const of = (service: string) => ({ service }) as HealthCheckRequest;
 function open() {
   const shutdown = new AbortController();
   const probe = { ping: async () => {} };
-  const health = new HealthService({ probe, isClosing: () => shutdown.signal.aborted }, ["a.Service"]);
+  const health = healthService({ probe, isClosing: () => shutdown.signal.aborted }, ["a.Service"]);
   return { health, shutdown, context: { signal: shutdown.signal } as HandlerContext };
 }
 

@@ -27,28 +27,19 @@ export function userGroupMessage(group: UserGroup): UserGroupMessage {
   return message;
 }
 
+const TAGS: { readonly [tag in EnvironmentTag]: ApiEnvironmentTag } = {
+  Customer: ApiEnvironmentTag.CUSTOMER,
+  Testing: ApiEnvironmentTag.TESTING,
+};
+
 /** Converts an environment tag to its enum value. */
 export function tagMessage(tag: EnvironmentTag | undefined): ApiEnvironmentTag {
-  switch (tag) {
-    case "Customer":
-      return ApiEnvironmentTag.CUSTOMER;
-    case "Testing":
-      return ApiEnvironmentTag.TESTING;
-    case undefined:
-      return ApiEnvironmentTag.UNSPECIFIED;
-  }
+  return tag === undefined ? ApiEnvironmentTag.UNSPECIFIED : TAGS[tag];
 }
 
 /** Converts an environment tag from its enum value; undefined for every other value. */
 export function tagFromMessage(value: ApiEnvironmentTag): EnvironmentTag | undefined {
-  switch (value) {
-    case ApiEnvironmentTag.CUSTOMER:
-      return "Customer";
-    case ApiEnvironmentTag.TESTING:
-      return "Testing";
-    default:
-      return undefined;
-  }
+  return (Object.keys(TAGS) as EnvironmentTag[]).find((tag) => TAGS[tag] === value);
 }
 
 /** Converts a time in milliseconds since 1970 to its message. */

@@ -15,9 +15,6 @@ import {
 /** Whether the value of a field surely keeps the field's rules. The value of an unset field may be undefined. */
 type IsSure = (value: unknown) => boolean;
 
-/** Whether a text matches a pattern. */
-type Matches = (pattern: string, text: string) => boolean;
-
 const always: IsSure = () => true;
 const never: IsSure = () => false;
 
@@ -26,15 +23,15 @@ const never: IsSure = () => false;
  * protovalidate, which takes several times as long. The check is an allow-list: it accepts only messages that
  * protovalidate would accept, and any rule that it does not know makes it accept none.
  */
-export function compilePlainTextCheck(desc: DescMessage, matches: Matches): (message: Message) => boolean {
+export function compilePlainTextCheck(desc: DescMessage): (message: Message) => boolean {
   if (hasOption(desc, messageRulesOption)) return never as () => boolean;
   const fields = desc.fields
     .filter(({ oneof }) => oneof === undefined)
-    .map((field) => ({ name: field.localName, isSure: fieldCheck(field, matches) }));
+    .map((field) => ({ name: field.localName, isSure: fieldCheck(field) }));
   const oneofs = desc.oneofs.map((oneof) => {
     const rules = hasOption(oneof, oneofRulesOption) ? getOption(oneof, oneofRulesOption) : undefined;
     const isKnown = rules === undefined || hasOnly(rules, OneofRulesSchema, ["required"]);
-    const checks = oneof.fields.map((field) => ({ name: field.localName, isSure: fieldCheck(field, matches) }));
+    const checks = oneof.fields.map((field) => ({ name: field.localName, isSure: fieldCheck(field) }));
     // Whether the oneof may be unset is left to protovalidate.
     return {
       name: oneof.localName,
@@ -55,14 +52,14 @@ export function compilePlainTextCheck(desc: DescMessage, matches: Matches): (mes
   };
 }
 
-function fieldCheck(field: DescField, matches: Matches): IsSure {
+function fieldCheck(field: DescField): IsSure {
   if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return never;
   const rules = hasOption(field, fieldRulesOption) ? getOption(field, fieldRulesOption) : undefined;
   const isScalar = field.fieldKind === "scalar" || field.fieldKind === "enum";
   if (rules === undefined) return isScalar ? always : isEmpty;
   const { type } = rules;
   if (field.fieldKind === "scalar" && type.case === "string" && hasOnly(rules, FieldRulesSchema, ["string"]))
-    return textCheck(type.value, matches);
+    return textCheck(type.value);
   // Nothing is required of an empty map by these rules, nor of an unset duration by any of its own.
   if (field.fieldKind === "map" && type.case === "map" && hasOnly(rules, FieldRulesSchema, ["map"]))
     return hasOnly(type.value, MapRulesSchema, ["maxPairs", "keys", "values"]) ? isEmpty : never;
@@ -71,7 +68,7 @@ function fieldCheck(field: DescField, matches: Matches): IsSure {
   return never;
 }
 
-function textCheck(rules: StringRules, matches: Matches): IsSure {
+function textCheck(rules: StringRules): IsSure {
   if (!hasOnly(rules, StringRulesSchema, ["minLen", "maxLen", "pattern"])) return never;
   const { field } = StringRulesSchema;
   const min = Number(rules.minLen);
@@ -83,7 +80,7 @@ function textCheck(rules: StringRules, matches: Matches): IsSure {
     if (typeof text !== "string") return false;
     // The limits count code points: at most as many as UTF-16 units, and at least half as many.
     if (text.length > max || Math.ceil(text.length / 2) < min) return false;
-    return pattern === undefined || matches(pattern, text);
+    return pattern === undefined || regexMatch(pattern, text);
   };
 }
 
@@ -99,4 +96,19 @@ const isEmpty: IsSure = (value) => {
 function hasOnly(rules: Message, desc: DescMessage, names: readonly string[]): boolean {
   if ((rules.$unknown?.length ?? 0) > 0) return false;
   return desc.fields.every((field) => names.includes(field.localName) || !isFieldSet(rules, field));
+}
+
+const compiled = new Map<string, RegExp>();
+
+/**
+ * Matches a text against a pattern of the proto files. Each pattern is one character class between anchors, so the
+ * runtime's RegExp matches it in linear time.
+ */
+export function regexMatch(pattern: string, against: string): boolean {
+  let regExp = compiled.get(pattern);
+  if (!regExp) {
+    regExp = new RegExp(pattern, "u");
+    compiled.set(pattern, regExp);
+  }
+  return regExp.test(against);
 }

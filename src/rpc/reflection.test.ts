@@ -1,21 +1,75 @@
+import { fromBinary } from "@bufbuild/protobuf";
+import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
+import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+import { Code } from "@connectrpc/connect";
 import { expect, it } from "vitest";
-import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
+import type { ServerReflectionRequest } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
+import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { reflection } from "./reflection.ts";
 
-/** The bytes of the file that a symbol is in. */
-async function bytesOf(served: ReturnType<typeof reflection>, value: string): Promise<Uint8Array | undefined> {
+type Question = ServerReflectionRequest["messageRequest"];
+
+const served = reflection([UserGroupService], [file_buf_validate_validate]);
+
+/** The answer to one question. */
+async function ask(messageRequest: Question) {
   const requests = (async function* () {
-    yield { host: "", messageRequest: { case: "fileContainingSymbol", value } } as const;
+    yield { host: "", messageRequest };
   })();
-  for await (const { messageResponse } of served.serverReflectionInfo(requests)) {
-    if (messageResponse.case === "fileDescriptorResponse") return messageResponse.value.fileDescriptorProto[0];
-  }
-  return undefined;
+  for await (const { messageResponse } of served.serverReflectionInfo(requests)) return messageResponse;
+  throw new Error("no answer");
+}
+
+/** The bytes of the file that answers a question. */
+async function bytesOf(question: Question): Promise<Uint8Array | undefined> {
+  const answer = await ask(question);
+  return answer.case === "fileDescriptorResponse" ? answer.value.fileDescriptorProto[0] : undefined;
 }
 
 it("serializes a file once, however often it is asked for", async () => {
-  const served = reflection([Health], []);
-  const first = await bytesOf(served, "grpc.health.v1.Health");
+  const first = await bytesOf({ case: "fileContainingSymbol", value: "usergroup.v1.UserGroupService" });
   expect(first?.byteLength).toBeGreaterThan(100);
-  expect(await bytesOf(served, "grpc.health.v1.HealthCheckRequest")).toBe(first);
+  expect(await bytesOf({ case: "fileContainingSymbol", value: "usergroup.v1.GetUserGroupRequest" })).toBe(first);
+});
+
+it.each([
+  ["a service", "usergroup.v1.UserGroupService", "user_group_service"],
+  ["a method", "usergroup.v1.UserGroupService.GetUserGroup", "user_group_service"],
+  ["a message", "usergroup.v1.UserGroup", "user_group"],
+  ["a field", "usergroup.v1.UserGroup.team_id", "user_group"],
+  ["a oneof", "usergroup.v1.RotateUserGroupTokenRequest.group", "user_group_service"],
+  ["an enum", "usergroup.v1.ApiEnvironmentTag", "user_group"],
+  ["a value of an enum", "usergroup.v1.ApiEnvironmentTag.API_ENVIRONMENT_TAG_TESTING", "user_group"],
+  ["an extension", "usergroup.v1.json", "json_rules"],
+])("finds the file of %s", async (_what, value, name) => {
+  const bytes = await bytesOf({ case: "fileContainingSymbol", value });
+  expect(bytes && fromBinary(FileDescriptorProtoSchema, bytes).name).toBe(`usergroup/v1/${name}.proto`);
+});
+
+it("finds extensions by the message that they extend", async () => {
+  const containingType = "google.protobuf.FieldOptions";
+  const extension = (extensionNumber: number): Question => ({
+    case: "fileContainingExtension",
+    value: { $typeName: "grpc.reflection.v1.ExtensionRequest", containingType, extensionNumber },
+  });
+  const bytes = await bytesOf(extension(1159));
+  expect(bytes && fromBinary(FileDescriptorProtoSchema, bytes).name).toBe("buf/validate/validate.proto");
+  expect(await ask(extension(7))).toMatchObject({ value: { errorCode: Code.NotFound } });
+  const numbers = (value: string) => ask({ case: "allExtensionNumbersOfType", value });
+  expect(await numbers(containingType)).toMatchObject({
+    value: { baseTypeName: containingType, extensionNumber: [1159, 1160, 51159] },
+  });
+  expect(await numbers("usergroup.v1.UserGroup")).toMatchObject({ value: { extensionNumber: [] } });
+});
+
+it.each([
+  { case: "fileByFilename", value: "nowhere.proto" },
+  { case: "fileContainingSymbol", value: "nowhere" },
+  { case: "fileContainingSymbol", value: "usergroup.v1.UserGroup.nothing" },
+  { case: "allExtensionNumbersOfType", value: "no.Message" },
+] as const)("does not know %j", async (question) => {
+  expect(await ask(question)).toEqual({
+    case: "errorResponse",
+    value: { errorCode: Code.NotFound, errorMessage: `this server does not know ${question.value}` },
+  });
 });

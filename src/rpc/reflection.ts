@@ -56,19 +56,15 @@ class SchemaIndex {
 
   /** The file that defines the extension of a message with this number. */
   fileOfExtension(message: string, extensionNumber: number): DescFile | undefined {
-    return this.#extensions(message).find(({ number }) => number === extensionNumber)?.file;
+    const extendee = this.#registry.getMessage(message);
+    return extendee && this.#registry.getExtensionFor(extendee, extensionNumber)?.file;
   }
 
   /** The extension numbers of a message; undefined when there is no such message. */
   extensionNumbers(message: string): number[] | undefined {
-    const numbers = this.#extensions(message).map(({ number }) => number);
-    return numbers.length > 0 || this.#registry.getMessage(message) ? numbers : undefined;
-  }
-
-  #extensions(message: string) {
-    return [...this.#registry]
-      .filter((desc) => desc.kind === "extension")
-      .filter(({ extendee }) => extendee.typeName === message);
+    if (!this.#registry.getMessage(message)) return undefined;
+    const extensions = [...this.#registry].filter((desc) => desc.kind === "extension");
+    return extensions.filter(({ extendee }) => extendee.typeName === message).map(({ number }) => number);
   }
 
   #add(file: DescFile): void {
@@ -107,18 +103,15 @@ export function reflection(services: readonly DescService[], files: readonly Des
 function answer(index: SchemaIndex, request: Request["messageRequest"]): Answer {
   switch (request.case) {
     case "listServices":
-      return { case: "listServicesResponse", value: listOf(index.services) } as Answer;
+      return { case: "listServicesResponse", value: { service: index.services.map((name) => ({ name })) } } as Answer;
     case "fileByFilename":
       return fileAnswer(index, index.file(request.value), request.value);
     case "fileContainingSymbol":
       return fileAnswer(index, index.fileOfSymbol(request.value), request.value);
     case "fileContainingExtension": {
       const { containingType, extensionNumber } = request.value;
-      return fileAnswer(
-        index,
-        index.fileOfExtension(containingType, extensionNumber),
-        `${containingType} ${extensionNumber}`,
-      );
+      const file = index.fileOfExtension(containingType, extensionNumber);
+      return fileAnswer(index, file, `${containingType} ${extensionNumber}`);
     }
     case "allExtensionNumbersOfType": {
       const extensionNumber = index.extensionNumbers(request.value);
@@ -128,10 +121,6 @@ function answer(index: SchemaIndex, request: Request["messageRequest"]): Answer 
     default:
       return failure(Code.InvalidArgument, "the request is empty");
   }
-}
-
-function listOf(services: readonly string[]) {
-  return { service: services.map((name) => ({ name })) };
 }
 
 function fileAnswer(index: SchemaIndex, file: DescFile | undefined, asked: string): Answer {

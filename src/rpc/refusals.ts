@@ -2,7 +2,7 @@ import type { DescField, DescMessage, DescMethod, DescOneof } from "@bufbuild/pr
 import { isFieldError } from "@bufbuild/protobuf/reflect";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Refusal, RefusedRequest } from "../transport/index.ts";
-import { addDetail, callError, reasonOfCode, toCallError, untraced } from "./errors.ts";
+import { callError, toCallError, untraced } from "./errors.ts";
 import type { FieldViolation } from "./violations.ts";
 
 /** The maximum length of a transport error text that is passed on, in UTF-16 units. */
@@ -120,9 +120,7 @@ function malformedMessage(
 /** Truncates the text of Connect's own error, which may quote whole headers. */
 function truncatedError(error: ConnectError): ConnectError {
   const text = error.rawMessage.slice(0, MAX_TEXT).toWellFormed();
-  const refused = new ConnectError(text, error.code, error.metadata, undefined, error);
-  addDetail(refused, { reason: reasonOfCode(error.code) });
-  return refused;
+  return new ConnectError(text, error.code, error.metadata, undefined, error);
 }
 
 /** The error for JSON that does not match a request's message. */
@@ -134,7 +132,7 @@ export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
     fieldErrorOf(cause)?.field() ??
     input.fields.find(({ message }) => message !== undefined && message.typeName === wellKnown);
   if (!field) return known ? malformed(known[1], [], cause) : notJson(cause);
-  const violation = violationOf(field);
+  const violation = { field: field.name, description: expectation(field) };
   return malformed(`${violation.field}: ${violation.description}`, [violation], cause);
 }
 
@@ -159,12 +157,7 @@ function fieldErrorOf(error: unknown) {
   return error instanceof Error && isFieldError(error.cause) ? error.cause : undefined;
 }
 
-function violationOf(field: DescField | DescOneof | { readonly name: string }): FieldViolation {
-  return { field: field.name, description: expectation(field) };
-}
-
-function expectation(field: DescField | DescOneof | { readonly name: string }): string {
-  if (!("kind" in field)) return "is not of the right type";
+function expectation(field: DescField | DescOneof): string {
   if (field.kind === "oneof") return `give exactly one of ${field.fields.map(({ name }) => name).join(", ")}, once`;
   if (field.fieldKind === "map") return "must be a JSON object whose values are strings, given once";
   if (field.fieldKind !== "message") return "must be a string in well-formed Unicode, given once";

@@ -10,9 +10,10 @@ import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.t
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import { MAX_OPEN_MESSAGE_BYTES } from "../limits.ts";
-import { type AdminParts, adminService } from "./admin/service.ts";
+import type { AdminParts } from "./admin/parts.ts";
+import { adminService } from "./admin/service.ts";
 import { getUserGroup } from "./get-user-group.ts";
-import { type HealthParts, HealthService } from "./health.ts";
+import { type HealthParts, healthService } from "./health.ts";
 import { reflection } from "./reflection.ts";
 import { resolveViewer } from "./resolve-viewer.ts";
 import { rotateUserGroupToken } from "./rotate-user-group-token.ts";
@@ -40,7 +41,7 @@ export function routes(parts: RouteParts): (router: ConnectRouter) => void {
   const { store, rotationGraceMs } = parts;
   const services = [UserGroupService, ViewerService, AdminService];
   const names = services.map(({ typeName }) => typeName);
-  const health = new HealthService(parts, names);
+  const health = healthService(parts, names);
   const reflectionOfAll = reflection([...services, Health, ReflectionV1, ReflectionV1Alpha], ERROR_FILES);
   return (router) => {
     router.service(UserGroupService, {

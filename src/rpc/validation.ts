@@ -6,7 +6,7 @@ import { createValidateInterceptor } from "@connectrpc/validate";
 import { json as jsonRulesOption } from "../../gen/usergroup/v1/json_rules_pb.ts";
 import type { JsonObject } from "../domain/user-group.ts";
 import { firstFault, type JsonFault, jsonFault, textFault } from "./json-rules.ts";
-import { compilePlainTextCheck } from "./plain-text-rules.ts";
+import { compilePlainTextCheck, regexMatch } from "./plain-text-rules.ts";
 import { MAX_VIOLATIONS, RequestInvalid } from "./violations.ts";
 
 /**
@@ -17,24 +17,17 @@ export function validationInterceptor(): Interceptor {
   return createValidateInterceptor({ validator: withJsonRules(createValidator({ regexMatch })) });
 }
 
-/** A fault of a request, and where it is. */
-type Fault = JsonFault & { readonly path: Path };
-
-/** Finds the faults of a field's value, with paths that begin at the field. */
-type FieldCheck = { readonly field: DescField; readonly check: (value: unknown) => readonly Fault[] };
-
 /** Adds the rules that protovalidate does not have to a validator, and spares it plain messages. */
 function withJsonRules(validator: Validator): Validator {
-  const plainCheck = oncePerType((desc) => compilePlainTextCheck(desc, regexMatch));
+  const plainCheck = oncePerType(compilePlainTextCheck);
   return {
     validate(desc, message) {
       const result = plainCheck(desc)(message) ? undefined : validator.validate(desc, message);
       if (result?.kind === "error") return result;
-      const faults = faultsOf(desc, message);
-      if (result?.kind !== "invalid" && faults.length === 0)
-        return { kind: "valid", message: message as never, error: undefined, violations: undefined };
       const violations = result?.kind === "invalid" ? [...result.violations] : [];
-      for (const { id, message: text, path } of faults) violations.push(new Violation(text, id, path, [], false));
+      addViolations(violations, desc, message, []);
+      if (violations.length === 0)
+        return { kind: "valid", message: message as never, error: undefined, violations: undefined };
       const error = new RequestInvalid(violations);
       return { kind: "invalid", message, error, violations: error.violations };
     },
@@ -54,65 +47,60 @@ function oncePerType<T>(compile: (desc: DescMessage) => T): (desc: DescMessage) 
   };
 }
 
-const fieldChecks = oncePerType((desc) => desc.fields.flatMap(checkOf));
+/** Adds the violations in a field's value. @param parent the path of the field's message */
+type AddViolations = (violations: Violation[], value: unknown, parent: Path) => void;
 
-const NONE: readonly Fault[] = [];
+const fieldChecks = oncePerType((desc) =>
+  desc.fields.flatMap((field) => {
+    const add = checkOf(field);
+    return add ? [{ field, add }] : [];
+  }),
+);
 
-function faultsOf(desc: DescMessage, message: Message): readonly Fault[] {
-  let faults = NONE;
-  for (const { field, check } of fieldChecks(desc)) {
+function addViolations(violations: Violation[], desc: DescMessage, message: Message, path: Path): void {
+  for (const { field, add } of fieldChecks(desc)) {
     const value = fieldValue(message, field);
-    const found = value === undefined ? NONE : check(value);
-    if (found.length > 0) faults = [...faults, ...found];
+    if (value !== undefined) add(violations, value, path);
   }
-  return faults;
 }
 
-function checkOf(field: DescField): FieldCheck[] {
-  const first = (find: (value: never) => JsonFault | undefined): FieldCheck[] => [
-    {
-      field,
-      check: (value) => {
-        const fault = find(value as never);
-        return fault ? [{ ...fault, path: [field] }] : NONE;
-      },
-    },
-  ];
+/** The check of a field; undefined for one that can break no rule. */
+function checkOf(field: DescField): AddViolations | undefined {
+  const first =
+    <T>(find: (value: T) => JsonFault | undefined): AddViolations =>
+    (violations, value, parent) => {
+      const fault = find(value as T);
+      if (fault) violations.push(new Violation(fault.message, fault.id, [...parent, field], [], false));
+    };
   switch (field.fieldKind) {
     case "scalar":
       return first(valueFault);
     case "map":
       return first(mapFault);
-    case "list":
-      return field.listKind === "message"
-        ? [{ field, check: (value) => ofElements(field, field.message, value as readonly Message[]) }]
-        : first((values: readonly unknown[]) => firstFault(values, valueFault));
+    case "list": {
+      if (field.listKind !== "message") return first((values: readonly unknown[]) => firstFault(values, valueFault));
+      const { message: type } = field;
+      return (violations, messages, parent) => {
+        const before = violations.length;
+        for (const [index, message] of (messages as readonly Message[]).entries()) {
+          addViolations(violations, type, message, [...parent, field, { kind: "list_sub", index }]);
+          // No more are listed of a request.
+          if (violations.length - before > MAX_VIOLATIONS) break;
+        }
+      };
+    }
     case "message": {
       if (hasOption(field, jsonRulesOption)) {
         const rules = getOption(field, jsonRulesOption);
         return first((value: JsonObject) => jsonFault(value, rules));
       }
       const { message: type } = field;
-      if (type.typeName.startsWith("google.protobuf.")) return [];
-      return [{ field, check: (value) => within([field], faultsOf(type, value as Message)) }];
+      if (type.typeName.startsWith("google.protobuf.")) return undefined;
+      return (violations, message, parent) => addViolations(violations, type, message as Message, [...parent, field]);
     }
     default:
-      return [];
+      return undefined;
   }
-}
-
-/** The faults of the messages of a list, as many as are listed of a request. */
-function ofElements(field: DescField & { fieldKind: "list" }, type: DescMessage, messages: readonly Message[]) {
-  const faults: Fault[] = [];
-  for (const [index, message] of messages.entries()) {
-    faults.push(...within([field, { kind: "list_sub", index }], faultsOf(type, message)));
-    if (faults.length > MAX_VIOLATIONS) break;
-  }
-  return faults;
-}
-
-function within(start: Path, faults: readonly Fault[]): readonly Fault[] {
-  return faults.length === 0 ? faults : faults.map((fault) => ({ ...fault, path: [...start, ...fault.path] }));
 }
 
 function fieldValue(message: Message, { localName, oneof }: DescField): unknown {
@@ -128,19 +116,4 @@ function valueFault(value: unknown): JsonFault | undefined {
 
 function mapFault(map: Record<string, unknown>): JsonFault | undefined {
   return firstFault(Object.keys(map), (key) => textFault(key) ?? valueFault(map[key]));
-}
-
-const compiled = new Map<string, RegExp>();
-
-/**
- * Matches a text against a pattern of the proto files. Each pattern is one character class between anchors, so the
- * runtime's RegExp matches it in linear time.
- */
-export function regexMatch(pattern: string, against: string): boolean {
-  let regExp = compiled.get(pattern);
-  if (!regExp) {
-    regExp = new RegExp(pattern, "u");
-    compiled.set(pattern, regExp);
-  }
-  return regExp.test(against);
 }

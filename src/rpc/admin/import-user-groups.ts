@@ -1,10 +1,5 @@
-import type { HandlerContext } from "@connectrpc/connect";
 import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
-import {
-  type ImportUserGroupsRequest,
-  type ImportUserGroupsResponse,
-  ImportMode as ModeEnum,
-} from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { ImportMode } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import {
   type ImportedUserGroup as ImportedMessage,
   type ImportResult,
@@ -12,10 +7,10 @@ import {
   ImportResult_Outcome as Outcome,
 } from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import type { DomainError } from "../../domain/errors.ts";
-import type { EnvironmentStore, UserGroupAdminStore } from "../../domain/store.ts";
 import type { ImportedUserGroup, ImportOutcome } from "../../domain/user-group-admin.ts";
 import { changeBy } from "../change-by.ts";
 import { invalidField, toCallError } from "../errors.ts";
+import type { AdminParts, AdminRpcs } from "./parts.ts";
 import { targetOf } from "./target.ts";
 
 const OUTCOMES: { readonly [outcome in ImportOutcome["outcome"]]: Outcome } = {
@@ -25,19 +20,18 @@ const OUTCOMES: { readonly [outcome in ImportOutcome["outcome"]]: Outcome } = {
   failed: Outcome.FAILED,
 };
 
-/** ImportUserGroups: makes groups as they are given, each for itself. */
-export function importUserGroups(environments: EnvironmentStore, groups: UserGroupAdminStore) {
-  return async (request: ImportUserGroupsRequest, context: HandlerContext) => {
-    requireDifferent(request.userGroups);
-    const environment = await targetOf(environments, context.values, request.environment);
-    const mode = request.mode === ModeEnum.UPSERT ? "upsert" : "create-only";
-    const given = request.userGroups.map(importedFromMessage);
-    const outcomes = await groups.import(environment, given, mode, changeBy(context));
-    return {
-      $typeName: "usergroup.admin.v1.ImportUserGroupsResponse",
-      results: outcomes.map((outcome, i) => resultMessage(given[i]?.providedId ?? "", outcome)),
-    } satisfies ImportUserGroupsResponse;
-  };
+/** The import of user groups: each is made as it is given, for itself. */
+export function importRpcs({ environments, userGroups }: AdminParts) {
+  return {
+    async importUserGroups(request, context) {
+      requireDifferent(request.userGroups);
+      const environment = await targetOf(environments, context.values, request.environment);
+      const mode = request.mode === ImportMode.UPSERT ? "upsert" : "create-only";
+      const given = request.userGroups.map(importedFromMessage);
+      const outcomes = await userGroups.import(environment, given, mode, changeBy(context));
+      return { results: outcomes.map((outcome, i) => resultMessage(given[i]?.providedId ?? "", outcome)) };
+    },
+  } satisfies Partial<AdminRpcs>;
 }
 
 /**

@@ -8,6 +8,12 @@ const DEFAULT_PAGE_SIZE = 100;
 /** How many characters of the digest of its list's scope a page token has. */
 const SCOPE_LENGTH = 12;
 
+/** Which page of a list a request asks for. */
+export interface PageOf {
+  readonly pageSize: number;
+  readonly pageToken: string;
+}
+
 /** What tells a list from others with the same keys: its method, its environment, its filter. */
 export type Scope = readonly string[];
 
@@ -19,7 +25,7 @@ export type Scope = readonly string[];
  * @throws InvalidPageToken
  */
 export function pageRequest(
-  { pageSize, pageToken }: { readonly pageSize: number; readonly pageToken: string },
+  { pageSize, pageToken }: PageOf,
   isKey: (text: string) => boolean,
   scope?: Scope,
 ): PageRequest {

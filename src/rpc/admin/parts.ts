@@ -1,0 +1,14 @@
+import type { ServiceImpl } from "@connectrpc/connect";
+import type { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import type { ApiTokenStore, AuditStore, EnvironmentStore, UserGroupAdminStore } from "../../domain/store.ts";
+
+/** What AdminService depends on. */
+export interface AdminParts {
+  readonly environments: EnvironmentStore;
+  readonly apiTokens: ApiTokenStore;
+  readonly userGroups: UserGroupAdminStore;
+  readonly audit: AuditStore;
+}
+
+/** The implementation of AdminService, one resource per file. */
+export type AdminRpcs = ServiceImpl<typeof AdminService>;

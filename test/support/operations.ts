@@ -1,0 +1,37 @@
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { expect } from "vitest";
+import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
+import { http1 } from "./http.ts";
+import type { TestServer } from "./server.ts";
+import { waitFor } from "./wait.ts";
+
+type Server = Pick<TestServer, "url">;
+
+/** Waits until a server says that changes can be made, or that they cannot. */
+export async function waitUntilReady({ url }: Server, isReady = true): Promise<void> {
+  const status = isReady ? 200 : 503;
+  await waitFor(`/readyz answers ${status}`, async () => (await http1(url, "/readyz")).status === status);
+}
+
+/** A gRPC client of a server's health. */
+export function healthOf({ url }: Server) {
+  return createClient(Health, createGrpcTransport({ baseUrl: url }));
+}
+
+/** The value of the one series of a name that has all of these labels; undefined when there is none. */
+export async function metricOf(
+  { url }: Server,
+  name: string,
+  labels: { readonly [label: string]: string },
+): Promise<number | undefined> {
+  const { body } = await http1(url, "/metrics");
+  const lines = body.toString().split("\n");
+  const found = lines.filter(
+    (line) =>
+      line.startsWith(`${name}{`) &&
+      Object.entries(labels).every(([label, text]) => line.includes(`${label}="${text}"`)),
+  );
+  expect(found.length).toBeLessThanOrEqual(1);
+  return found[0] === undefined ? undefined : Number(found[0].slice(found[0].lastIndexOf(" ")));
+}
