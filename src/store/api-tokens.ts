@@ -65,20 +65,12 @@ export class RedisApiTokens implements ApiTokenStore {
       ...[TOKEN_FIELD.role, role, TOKEN_FIELD.creator, creator],
       ...(expireTime === undefined ? [] : [TOKEN_FIELD.expireTime, String(expireTime)]),
     ];
-    const [outcome, now] = await this.#client.change(
-      "create-api-token",
+    const [outcome, now] = await this.#client.change("create-api-token", "ugCreateApiToken", [
       environmentKey(environment),
-      (redis, deadline) =>
-        redis.ugCreateApiToken(
-          environmentKey(environment),
-          deadline,
-          apiTokenKey(environment, id),
-          apiTokenIdsKey(environment),
-          id,
-          ...fields,
-          ...this.#audit.ofEnvironment(environment, by),
-        ),
-    );
+      ...[apiTokenKey(environment, id), apiTokenIdsKey(environment), id],
+      ...fields,
+      ...this.#audit.ofEnvironment(environment, by),
+    ]);
     if (outcome === "missing") {
       await this.#forgetHint(digest);
       throw new EnvironmentNotFound();
@@ -101,45 +93,32 @@ export class RedisApiTokens implements ApiTokenStore {
   async revoke(environment: EnvironmentName, id: string, by: ChangeBy): Promise<void> {
     // A text that is no id may be a token, sent by mistake, which must not become part of a key.
     if (!isApiTokenId(id)) throw new ApiTokenNotFound();
-    const key = apiTokenKey(environment, id);
-    let answer: readonly string[];
-    try {
-      answer = await this.#client.change("revoke-api-token", key, (redis, deadline) =>
-        redis.ugRevokeApiToken(
-          key,
-          deadline,
-          ...[apiTokenIdsKey(environment), id, REVOKED_CHANNEL],
-          ...this.#audit.ofEnvironment(environment, by),
-        ),
-      );
-    } catch (error) {
+    const change = this.#client.change("revoke-api-token", "ugRevokeApiToken", [
+      apiTokenKey(environment, id),
+      ...[apiTokenIdsKey(environment), id, REVOKED_CHANNEL],
+      ...this.#audit.ofEnvironment(environment, by),
+    ]);
+    const [outcome, , digest = ""] = await change.catch((error: unknown) => {
       // The token may be revoked all the same, and its digest is not known here.
       this.#listener.missed();
       throw error;
-    }
-    const [outcome, , digest = ""] = answer;
+    });
     if (outcome === "missing") throw new ApiTokenNotFound();
     this.#listener.revoked(digest);
     await this.#forgetHint(digest);
   }
 
   async find(digest: string): Promise<ValidApiToken | undefined> {
-    const hintKey = apiTokenHintKey(digest);
     // A failure here fails the call before it changes anything.
-    const hint = await this.#client.run("api-token-hint", hintKey, (redis) => redis.hgetall(hintKey), "not_made");
+    const hint = await this.#client.run("api-token-hint", "hgetall", [apiTokenHintKey(digest)], "not_made");
     const at = hint[HINT];
     if (at === undefined) return undefined;
     const slash = at.lastIndexOf("/");
     const environment = parseEnvironmentPath(at.slice(0, Math.max(slash, 0)));
     if (environment === undefined) throw new RecordUnreadable(new Error("an API token's hint names no environment"));
     const id = at.slice(slash + 1);
-    const key = apiTokenKey(environment, id);
-    const answer = await this.#client.run(
-      "api-token",
-      key,
-      (redis) => redis.ugReadApiToken(key, environmentKey(environment)),
-      "not_made",
-    );
+    const keys = [apiTokenKey(environment, id), environmentKey(environment)] as const;
+    const answer = await this.#client.run("api-token", "ugReadApiToken", keys, "not_made");
     if (answer.length === 0) return undefined;
     const [, now, partitions, number, ...fields] = answer;
     const record = recordFromAnswer(["", "", ...fields]);
@@ -161,21 +140,17 @@ export class RedisApiTokens implements ApiTokenStore {
 
   async noteUse(environment: EnvironmentName, id: string): Promise<void> {
     const key = apiTokenKey(environment, id);
-    await this.#client.change("note-api-token-use", key, (redis, deadline) =>
-      redis.ugNoteApiTokenUse(key, deadline, String(USE_INTERVAL_MS)),
-    );
+    await this.#client.change("note-api-token-use", "ugNoteApiTokenUse", [key, String(USE_INTERVAL_MS)]);
   }
 
   /** Writes where a token will be, before it is created: without this hint nobody could find it. */
   async #hint(digest: string, at: string): Promise<void> {
-    const key = apiTokenHintKey(digest);
-    await this.#client.prepare("api-token-hint", key, (redis, deadline) => redis.ugAdopt(key, deadline, HINT, at));
+    await this.#client.prepare("api-token-hint", "ugAdopt", [apiTokenHintKey(digest), HINT, at]);
   }
 
   /** Removes a hint that leads nowhere. A hint that stays, because this fails, does no harm. */
   async #forgetHint(digest: string): Promise<void> {
-    const key = apiTokenHintKey(digest);
-    await this.#client.run("api-token-hint", key, (redis) => redis.del(key)).catch(() => {});
+    await this.#client.run("api-token-hint", "del", [apiTokenHintKey(digest)]).catch(() => {});
   }
 }
 

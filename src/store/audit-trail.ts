@@ -45,10 +45,11 @@ export class RedisAuditTrail implements AuditStore {
   }
 
   async record(environment: EnvironmentName, fields: readonly string[], by: ChangeBy): Promise<void> {
-    const key = environmentAuditKey(environment);
-    await this.#client.change("record-audit-event", key, (redis, deadline) =>
-      redis.ugRecord(key, deadline, "", fields.join(","), ...this.#audit.ofEnvironment(environment, by)),
-    );
+    await this.#client.change("record-audit-event", "ugRecord", [
+      environmentAuditKey(environment),
+      ...["", fields.join(",")],
+      ...this.#audit.ofEnvironment(environment, by),
+    ]);
   }
 
   async list(environment: Environment, filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>> {
@@ -90,9 +91,8 @@ export class RedisAuditTrail implements AuditStore {
     // Events past their retention may still be stored, but are not shown.
     const oldest = Math.max(from, Date.now() - this.#audit.retentionMs, 0);
     const end = endFor(stream.number, after, before);
-    const entries = await this.#client.run("list-audit-events", stream.key, (redis) =>
-      redis.xrevrange(stream.key, end, String(oldest), "COUNT", count),
-    );
+    const range = [stream.key, end, String(oldest), "COUNT", count] as const;
+    const entries = await this.#client.run("list-audit-events", "xrevrange", range);
     return entries.map(([id, fields]) => {
       const position = parsePosition(`${id}.${stream.number}`);
       if (!position) throw new RecordUnreadable(new Error(`${stream.key} has an event whose id is no time`));

@@ -78,8 +78,7 @@ export class RedisEnvironments implements EnvironmentStore {
   }
 
   #read(name: EnvironmentName): Promise<GroupRecord> {
-    const key = environmentKey(name);
-    return this.#client.run("environment", key, (redis) => redis.hgetall(key), "not_made");
+    return this.#client.run("environment", "hgetall", [environmentKey(name)], "not_made");
   }
 
   /** Makes what an environment lacks, in one step, so that none is ever there without a number of its own. */
@@ -91,25 +90,18 @@ export class RedisEnvironments implements EnvironmentStore {
       ...[ENVIRONMENT_FIELD.createTime, String(createTime)],
       ...[ENVIRONMENT_FIELD.number, number ?? String(await this.#number(name))],
     ];
-    const answer = await this.#client.change("environment", environmentKey(name), (redis, deadline) =>
-      redis.ugMakeEnvironment(environmentKey(name), deadline, ...fields, ...this.#audit.ofEnvironment(name, by)),
-    );
+    const args = [environmentKey(name), ...fields, ...this.#audit.ofEnvironment(name, by)] as const;
+    const answer = await this.#client.change("environment", "ugMakeEnvironment", args);
     return { answer, createTime };
   }
 
   /** Adds an environment to the list of all. It is listed before it is there, so that none is there unlisted. */
   async #list(name: EnvironmentName): Promise<void> {
     const path = environmentPath(name);
-    const listed = await this.#client.run(
-      "list",
-      ENVIRONMENTS_KEY,
-      (redis) => redis.zrangebylex(ENVIRONMENTS_KEY, `[${path}`, `[${path}`, "LIMIT", 0, 1),
-      "not_made",
-    );
+    const range = [ENVIRONMENTS_KEY, `[${path}`, `[${path}`, "LIMIT", 0, 1] as const;
+    const listed = await this.#client.run("list", "zrangebylex", range, "not_made");
     if (listed.length > 0) return;
-    await this.#client.prepare("list-environment", ENVIRONMENTS_KEY, (redis, deadline) =>
-      redis.ugList(ENVIRONMENTS_KEY, deadline, path),
-    );
+    await this.#client.prepare("list-environment", "ugList", [ENVIRONMENTS_KEY, path]);
   }
 
   /**
@@ -122,11 +114,8 @@ export class RedisEnvironments implements EnvironmentStore {
     const path = environmentPath(name);
     for (let tries = 0; tries < TRIES; tries++) {
       const number = wantedNumber(path, tries);
-      const [, , owner] = await this.#client.change(
-        "environment-number",
-        environmentNumberKey(number),
-        (redis, deadline) => redis.ugClaim(environmentNumberKey(number), deadline, path, "0"),
-      );
+      const key = environmentNumberKey(number);
+      const [, , owner] = await this.#client.change("environment-number", "ugClaim", [key, path, "0"]);
       if (owner === path) return number;
     }
     throw new RecordUnreadable(new Error(`no number is left for the environment ${path}`));

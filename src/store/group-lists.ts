@@ -95,11 +95,9 @@ export class GroupLists {
     { after, prefix: idPrefix }: UserGroupRange,
     { limit, details }: { readonly limit: number; readonly details: boolean },
   ): Promise<Entry[]> {
-    const key = idsKey(prefix);
     const from = after !== "" ? `(${after}` : idPrefix === "" ? "-" : `[${idPrefix}`;
-    const [state, now, ...values] = await this.#client.run("list-user-groups", key, (redis) =>
-      redis.ugListGroups(key, prefix, from, idPrefix, String(limit), details ? "1" : ""),
-    );
+    const args = [idsKey(prefix), prefix, from, idPrefix, String(limit), details ? "1" : ""] as const;
+    const [state, now, ...values] = await this.#client.run("list-user-groups", "ugListGroups", args);
     if (state !== "found") throw new RecordUnreadable(new Error(`list-user-groups: ${state}`));
     const entries: Entry[] = [];
     const width = details ? 1 + DETAILS : 1;

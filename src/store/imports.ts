@@ -20,7 +20,6 @@ import { type TokenCipher, tokenDigest } from "./encryption.ts";
 import { FIELD, joinPieces, PIECES, piecesOf } from "./fields.ts";
 import { CLAIM_MS, type ForeignTokens } from "./foreign-tokens.ts";
 import { groupKeyOf, partitionPrefix, REQUEST_TTL_MS } from "./keys.ts";
-import { NotSent } from "./nodes.ts";
 import { type GroupRecord, isEmpty, tokenFields, updateTimeFromRecord } from "./record.ts";
 
 /** How many groups are imported at once: their records have to fit into memory, and Redis is not ours alone. */
@@ -105,7 +104,7 @@ export class Imports {
   async #try(environment: Environment, { group, token, claim }: Trying, how: Import): Promise<ImportOutcome> {
     const key = groupKeyOf(environment, group.providedId);
     for (let tries = 0; tries < TRIES; tries++) {
-      const record = await this.#parts.client.run("import-read", key, (redis) => redis.hgetall(key), "not_made");
+      const record = await this.#parts.client.run("import-read", "hgetall", [key], "not_made");
       const plan = planOf(record, group, token);
       // Another import gave the group this token since it was claimed here, and it may have been replaced again.
       if (!plan.token) this.#releaseClaim(environment, { group, token, claim });
@@ -131,12 +130,11 @@ export class Imports {
   /** Claims the token, then writes the group; undefined when that is to be done again. */
   async #write(environment: Environment, what: Writing, how: Import): Promise<ImportOutcome | undefined> {
     const { group, given, claim } = what;
-    if (given?.isForeign !== true) return this.#send(environment, { ...what, nonce: "", isUsable: () => true }, how);
-    const claimed = performance.now();
-    const isUsable = () => performance.now() - claimed < CLAIM_MS;
+    if (given?.isForeign !== true) return this.#send(environment, { ...what, nonce: "", sendBy: undefined }, how);
+    const sendBy = performance.now() + CLAIM_MS;
     claim.isAsked = true;
     const nonce = await this.#parts.foreignTokens.claim(environment, given.digest, group.providedId, claim.ended);
-    return this.#send(environment, { ...what, nonce, isUsable }, how);
+    return this.#send(environment, { ...what, nonce, sendBy }, how);
   }
 
   async #send(environment: Environment, what: Sending, how: Import): Promise<ImportOutcome | undefined> {
@@ -146,15 +144,14 @@ export class Imports {
     const key = groupKeyOf(environment, group.providedId);
     const { first, step, count } = teamIdsOf(environment, partition);
     const args = [
+      key,
       isEmpty(record) ? "" : updateTimeFromRecord(record),
       ...[partitionPrefix(environment, partition), group.providedId, what.given?.digest ?? "", nonce],
       ...[String(first), String(step), String(count)],
       ...this.#fieldsOf(environment, what),
       ...audit.ofPartition(environment, partition, how.by),
-    ];
-    const [state, , foreign = ""] = await client.change("import", key, (redis, deadline) =>
-      what.isUsable() ? redis.ugImport(key, deadline, ...args) : Promise.reject(new NotSent("import: took too long")),
-    );
+    ] as const;
+    const [state, , foreign = ""] = await client.change("import", "ugImport", args, what.sendBy);
     switch (state) {
       case "created":
         return { outcome: "created" };
@@ -228,8 +225,8 @@ interface Trying {
 interface Sending extends Writing {
   /** Of the claim of the token; empty when it needs none. */
   readonly nonce: string;
-  /** Whether the claim may still be used. */
-  readonly isUsable: () => boolean;
+  /** The instant of `performance.now()` before which the claim has to be used; undefined: it needs none. */
+  readonly sendBy: number | undefined;
 }
 
 function outcomeOf(settled: PromiseSettledResult<ImportOutcome>): ImportOutcome {

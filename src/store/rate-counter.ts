@@ -33,7 +33,7 @@ function inRedis(client: StoreClient, options: IRateLimiterOptions, memory: Rate
   // What rate-limiter-flexible needs of ioredis: its script as a command, whose arguments are in a list.
   const storeClient = {
     rlflxIncr: async ([redisKey = "", ...args]: string[]): Promise<[number, number]> => {
-      const answer = await client.run("count", redisKey, (redis) => redis.ugCount(redisKey, ...args));
+      const answer = await client.run("count", "ugCount", [redisKey, ...args]);
       const [total, resetMs] = [Number(answer[0]), Number(answer[1])];
       // For RateLimiterMemory, 0 seconds mean without an end.
       void memory.set(limiter.parseKey(redisKey), total, Math.max(1, resetMs) / 1000);

@@ -92,14 +92,12 @@ export class Rotations {
     const token = newUserGroupToken(partition);
     const newDigest = tokenDigest(token);
     const { text, keyId } = cipher.encrypt(environment, token, newDigest);
-    const answer = await client.change("rotate", tokensKey(prefix), (redis, deadline) =>
-      redis.ugRotate(
-        tokensKey(prefix),
-        ...[deadline, prefix, what.oldDigest, providedId ?? "", newDigest, text, keyId, String(graceMs)],
-        ...[requestId, fingerprint, String(REQUEST_TTL_MS)],
-        ...audit.ofPartition(environment, partition, by),
-      ),
-    );
+    const answer = await client.change("rotate", "ugRotate", [
+      tokensKey(prefix),
+      ...[prefix, what.oldDigest, providedId ?? "", newDigest, text, keyId, String(graceMs)],
+      ...[requestId, fingerprint, String(REQUEST_TTL_MS)],
+      ...audit.ofPartition(environment, partition, by),
+    ]);
     const record = recordFromAnswer(answer);
     switch (answer[0]) {
       case "missing":
@@ -132,9 +130,8 @@ export class Rotations {
    */
   async #claim(environment: Environment, requestId: string, fingerprint: string): Promise<void> {
     const key = requestClaimKey(prefixFor(environment, requestId), requestId);
-    const [, , first] = await this.#parts.client.prepare("claim", key, (redis, deadline) =>
-      redis.ugClaim(key, deadline, fingerprint, String(REQUEST_TTL_MS)),
-    );
+    const args = [key, fingerprint, String(REQUEST_TTL_MS)] as const;
+    const [, , first] = await this.#parts.client.prepare("claim", "ugClaim", args);
     if (first !== fingerprint) throw new RequestIdReused();
   }
 }

@@ -50,7 +50,7 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
 
   async lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo> {
     const key = groupKeyOf(environment, providedId);
-    const answer = await this.#client.run("look-up", key, (redis) => redis.ugLookUp(key));
+    const answer = await this.#client.run("look-up", "ugLookUp", [key]);
     if (answer.length === 0) throw new UserGroupNotFound();
     return infoFromRecord(recordFromAnswer(answer), providedId, Number(answer[1]));
   }
@@ -59,13 +59,11 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
     const partition = partitionOf(environment, providedId);
     const prefix = partitionPrefix(environment, partition);
     const key = groupKey(prefix, providedId);
-    const [state, , foreign = ""] = await this.#client.change("delete", key, (redis, deadline) =>
-      redis.ugDelete(
-        key,
-        ...[deadline, updateTimeOf(etag), prefix, providedId],
-        ...this.#audit.ofPartition(environment, partition, by),
-      ),
-    );
+    const [state, , foreign = ""] = await this.#client.change("delete", "ugDelete", [
+      key,
+      ...[updateTimeOf(etag), prefix, providedId],
+      ...this.#audit.ofPartition(environment, partition, by),
+    ]);
     switch (state) {
       case "missing":
         throw new UserGroupNotFound();

@@ -48,7 +48,7 @@ export class RedisUserGroups implements UserGroupStore {
 
   async get(environment: Environment, providedId: string): Promise<UserGroup> {
     const key = groupKeyOf(environment, providedId);
-    const record = await this.#client.run("get", key, (redis) => redis.hgetall(key));
+    const record = await this.#client.run("get", "hgetall", [key]);
     if (isEmpty(record)) throw new UserGroupNotFound();
     return groupFromRecord(record, environment, this.#cipher, providedId);
   }
@@ -62,7 +62,7 @@ export class RedisUserGroups implements UserGroupStore {
     const prefix = partitionPrefix(environment, partition);
     const key = groupKey(prefix, group.providedId);
     return this.#client
-      .run("get", key, (redis) => redis.hgetall(key), "not_made")
+      .run("get", "hgetall", [key], "not_made")
       .then((record) =>
         isEmpty(record)
           ? this.#create(environment, group, partition, by)
@@ -89,16 +89,13 @@ export class RedisUserGroups implements UserGroupStore {
     if (change.name !== undefined) set.push(FIELD.name, change.name);
     if (change.mapping !== undefined) replace(PIECES.mapping, change.mapping);
     if (change.properties !== undefined) replace(PIECES.properties, change.properties);
-    const answer = await this.#client.change("update", key, (redis, deadline) =>
-      redis.ugUpdate(
-        key,
-        deadline,
-        ...[updateTimeOf(etag), String(replaced.length / 2), namesOf(change), providedId],
-        ...replaced,
-        ...set,
-        ...this.#audit.ofPartition(environment, partition, by),
-      ),
-    );
+    const answer = await this.#client.change("update", "ugUpdate", [
+      key,
+      ...[updateTimeOf(etag), String(replaced.length / 2), namesOf(change), providedId],
+      ...replaced,
+      ...set,
+      ...this.#audit.ofPartition(environment, partition, by),
+    ]);
     switch (answer[0]) {
       case "missing":
         throw new UserGroupNotFound();
@@ -131,9 +128,7 @@ export class RedisUserGroups implements UserGroupStore {
   }
 
   #resolve(prefix: string, presented: string): Promise<string[]> {
-    return this.#client.run("resolve", tokensKey(prefix), (redis) =>
-      redis.ugResolve(tokensKey(prefix), prefix, presented),
-    );
+    return this.#client.run("resolve", "ugResolve", [tokensKey(prefix), prefix, presented]);
   }
 
   /** Creates a group, unless another caller has done so meanwhile. */
@@ -150,15 +145,13 @@ export class RedisUserGroups implements UserGroupStore {
       ...(properties === undefined ? [] : piecesOf(PIECES.properties, JSON.stringify(properties))),
     ];
     const key = groupKey(prefix, providedId);
-    const answer = await this.#client.change("create", key, (redis, deadline) =>
-      redis.ugCreate(
-        key,
-        ...[deadline, prefix, providedId, newDigest, String(first), String(step), String(count)],
-        `${namesOf(group)},token`,
-        ...fields,
-        ...this.#audit.ofPartition(environment, partition, by),
-      ),
-    );
+    const answer = await this.#client.change("create", "ugCreate", [
+      key,
+      ...[prefix, providedId, newDigest, String(first), String(step), String(count)],
+      `${namesOf(group)},token`,
+      ...fields,
+      ...this.#audit.ofPartition(environment, partition, by),
+    ]);
     const [outcome, now, teamId] = answer;
     if (outcome === "full") throw new EnvironmentFull();
     if (outcome === "found") return { group: this.#group(environment, answer, providedId), created: false };
