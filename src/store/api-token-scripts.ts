@@ -1,18 +1,5 @@
-import { ENVIRONMENT_FIELD } from "./fields.ts";
+import { API_TOKEN_FIELD, ENVIRONMENT_FIELD } from "./fields.ts";
 import { AUDIT, CHANGE, CLOCK, UNPACK } from "./script-parts.ts";
-
-/** Names of the fields of an API token's hash. Times are milliseconds since 1970 by Redis' clock. */
-export const TOKEN_FIELD = {
-  digest: "digest",
-  displayName: "display_name",
-  role: "role",
-  createTime: "create_time",
-  /** Missing: the token does not expire. */
-  expireTime: "expire_time",
-  creator: "creator",
-  /** Missing: no use is known. */
-  lastUseTime: "last_use_time",
-} as const;
 
 /**
  * Creates an API token in an environment that exists.
@@ -22,9 +9,9 @@ export const TOKEN_FIELD = {
  */
 const CREATE = `${CHANGE}${AUDIT}${UNPACK}
 if not redis.call('HGET', KEYS[1], '${ENVIRONMENT_FIELD.partitions}') then return {'missing', stamp} end
-if redis.call('HGET', ARGV[2], '${TOKEN_FIELD.digest}') then return {'found', stamp} end
+if redis.call('HGET', ARGV[2], '${API_TOKEN_FIELD.digest}') then return {'found', stamp} end
 redis.call('ZSCORE', ARGV[3], ARGV[4])
-redis.call('HSET', ARGV[2], '${TOKEN_FIELD.createTime}', stamp, spread(ARGV, 5, own))
+redis.call('HSET', ARGV[2], '${API_TOKEN_FIELD.createTime}', stamp, spread(ARGV, 5, own))
 redis.call('ZADD', ARGV[3], '0', ARGV[4])
 audit(ARGV[4], '')
 return {'created', stamp}`;
@@ -46,7 +33,7 @@ return {'found', stamp, partitions, redis.call('HGET', ARGV[1], '${ENVIRONMENT_F
  * Answers `missing`; or `done` and the digest.
  */
 const REVOKE = `${CHANGE}${AUDIT}
-local digest = redis.call('HGET', KEYS[1], '${TOKEN_FIELD.digest}') or ''
+local digest = redis.call('HGET', KEYS[1], '${API_TOKEN_FIELD.digest}') or ''
 redis.call('ZSCORE', ARGV[2], ARGV[3])
 local gone = redis.call('DEL', KEYS[1])
 redis.call('ZREM', ARGV[2], ARGV[3])
@@ -61,9 +48,9 @@ return {'done', stamp, digest}`;
  * Answers `missing` or `noted`. No replica is waited for.
  */
 const NOTE_USE = `${CHANGE}
-if not redis.call('HGET', KEYS[1], '${TOKEN_FIELD.digest}') then return {'missing', stamp} end
-local last = tonumber(redis.call('HGET', KEYS[1], '${TOKEN_FIELD.lastUseTime}') or '0') or 0
-if now - last >= tonumber(ARGV[2]) then redis.call('HSET', KEYS[1], '${TOKEN_FIELD.lastUseTime}', stamp) end
+if not redis.call('HGET', KEYS[1], '${API_TOKEN_FIELD.digest}') then return {'missing', stamp} end
+local last = tonumber(redis.call('HGET', KEYS[1], '${API_TOKEN_FIELD.lastUseTime}') or '0') or 0
+if now - last >= tonumber(ARGV[2]) then redis.call('HSET', KEYS[1], '${API_TOKEN_FIELD.lastUseTime}', stamp) end
 return {'noted', stamp}`;
 
 /** The scripts for API tokens, as `SCRIPTS` has them. */

@@ -18,14 +18,13 @@ import {
   USE_INTERVAL_MS,
 } from "../domain/store.ts";
 import { newApiToken } from "../domain/token.ts";
-import { TOKEN_FIELD } from "./api-token-scripts.ts";
 import type { Audit } from "./audit.ts";
 import type { StoreClient } from "./client.ts";
 import { environmentFromRecord } from "./environments.ts";
-import { ENVIRONMENT_FIELD } from "./fields.ts";
+import { API_TOKEN_FIELD, ENVIRONMENT_FIELD } from "./fields.ts";
 import { apiTokenHintKey, apiTokenIdsKey, apiTokenKey, environmentKey, REVOKED_CHANNEL } from "./keys.ts";
 import { pageOfKeys, recordsOf } from "./pages.ts";
-import { type GroupRecord, isEmpty, recordFromAnswer } from "./record.ts";
+import { integerOf, isEmpty, optionalIntegerOf, recordFromAnswer, type StoredRecord, textOf } from "./stored-record.ts";
 
 /** The field of a hint: `ENV/TAG/ID`. */
 const HINT = "at";
@@ -61,9 +60,9 @@ export class RedisApiTokens implements ApiTokenStore {
     await this.#hint(digest, `${environmentPath(environment)}/${id}`);
     const { displayName, role, expireTime, creator } = values;
     const fields = [
-      ...[TOKEN_FIELD.digest, digest, TOKEN_FIELD.displayName, displayName],
-      ...[TOKEN_FIELD.role, role, TOKEN_FIELD.creator, creator],
-      ...(expireTime === undefined ? [] : [TOKEN_FIELD.expireTime, String(expireTime)]),
+      ...[API_TOKEN_FIELD.digest, digest, API_TOKEN_FIELD.displayName, displayName],
+      ...[API_TOKEN_FIELD.role, role, API_TOKEN_FIELD.creator, creator],
+      ...(expireTime === undefined ? [] : [API_TOKEN_FIELD.expireTime, String(expireTime)]),
     ];
     const [outcome, now] = await this.#client.change("create-api-token", "ugCreateApiToken", [
       environmentKey(environment),
@@ -120,9 +119,9 @@ export class RedisApiTokens implements ApiTokenStore {
     const keys = [apiTokenKey(environment, id), environmentKey(environment)] as const;
     const answer = await this.#client.run("api-token", "ugReadApiToken", keys, "not_made");
     if (answer.length === 0) return undefined;
-    const [, now, partitions, number, ...fields] = answer;
-    const record = recordFromAnswer(["", "", ...fields]);
-    if (record[TOKEN_FIELD.digest] !== digest) return undefined;
+    const [, now, partitions, number] = answer;
+    const record = recordFromAnswer(answer, 4);
+    if (record[API_TOKEN_FIELD.digest] !== digest) return undefined;
     const apiToken = apiTokenFromRecord(id, record);
     const { expireTime = Number.POSITIVE_INFINITY, lastUseTime = Number.NEGATIVE_INFINITY } = apiToken;
     const expiresInMs = expireTime - Number(now);
@@ -155,31 +154,17 @@ export class RedisApiTokens implements ApiTokenStore {
 }
 
 /** @throws RecordUnreadable, whose cause names the token by its id, so that an operator can revoke it */
-function apiTokenFromRecord(id: string, record: GroupRecord): ApiToken {
-  const text = (field: string): string => {
-    const value = record[field];
-    if (value === undefined) throw unreadable(id, `has no ${field}`);
-    return value;
-  };
-  const time = (field: string): number => {
-    const value = Number(text(field) || "none");
-    if (!Number.isSafeInteger(value)) throw unreadable(id, `has a ${field} that is not a time`);
-    return value;
-  };
-  const optionalTime = (field: string) => (record[field] === undefined ? undefined : time(field));
-  const role = record[TOKEN_FIELD.role];
-  if (!isRole(role)) throw unreadable(id, "has no known role");
+function apiTokenFromRecord(id: string, record: StoredRecord): ApiToken {
+  const what = `the API token ${id}`;
+  const role = record[API_TOKEN_FIELD.role];
+  if (!isRole(role)) throw new RecordUnreadable(new Error(`${what} has no known role`));
   return {
     id,
-    displayName: text(TOKEN_FIELD.displayName),
+    displayName: textOf(record, API_TOKEN_FIELD.displayName, what),
     role,
-    createTime: time(TOKEN_FIELD.createTime),
-    expireTime: optionalTime(TOKEN_FIELD.expireTime),
-    creator: text(TOKEN_FIELD.creator),
-    lastUseTime: optionalTime(TOKEN_FIELD.lastUseTime),
+    createTime: integerOf(record, API_TOKEN_FIELD.createTime, what),
+    expireTime: optionalIntegerOf(record, API_TOKEN_FIELD.expireTime, what),
+    creator: textOf(record, API_TOKEN_FIELD.creator, what),
+    lastUseTime: optionalIntegerOf(record, API_TOKEN_FIELD.lastUseTime, what),
   };
-}
-
-function unreadable(id: string, what: string): RecordUnreadable {
-  return new RecordUnreadable(new Error(`the API token ${id} ${what}`));
 }

@@ -7,8 +7,9 @@ import type { AuditStore, Page, PageRequest } from "../domain/store.ts";
 import type { Audit } from "./audit.ts";
 import { type AuditPosition, comparePositions, endFor, formatPosition, parsePosition } from "./audit-positions.ts";
 import type { StoreClient } from "./client.ts";
+import { EVENT_FIELD } from "./fields.ts";
 import { auditKey, environmentAuditKey, partitionPrefix } from "./keys.ts";
-import { EVENT_FIELD } from "./script-parts.ts";
+import { recordFromAnswer, textOf } from "./stored-record.ts";
 
 /** How many events are read from all streams together when a filter may drop most of them. */
 const READ_FOR_FILTER = 4000;
@@ -129,13 +130,8 @@ function isWanted(event: AuditEvent, { userGroupId, actorId, method }: AuditFilt
 /** @throws RecordUnreadable */
 function eventFrom(position: AuditPosition, fields: readonly string[], isOfGroup: boolean): AuditEvent {
   const id = formatPosition(position);
-  const values = new Map<string | undefined, string | undefined>();
-  for (let i = 0; i + 1 < fields.length; i += 2) values.set(fields[i], fields[i + 1]);
-  const text = (field: string): string => {
-    const value = values.get(field);
-    if (value === undefined) throw new RecordUnreadable(new Error(`the audit event ${id} has no ${field}`));
-    return value;
-  };
+  const record = recordFromAnswer(fields, 0);
+  const text = (field: string) => textOf(record, field, `the audit event ${id}`);
   const role = text(EVENT_FIELD.role);
   if (!isRole(role) && role !== "root" && role !== "service") {
     throw new RecordUnreadable(new Error(`the audit event ${id} has no known role`));

@@ -18,7 +18,7 @@ import type { StoreClient } from "./client.ts";
 import { ENVIRONMENT_FIELD } from "./fields.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey } from "./keys.ts";
 import { pageOfKeys, recordsOf } from "./pages.ts";
-import { type GroupRecord, recordFromAnswer } from "./record.ts";
+import { recordFromAnswer, type StoredRecord } from "./stored-record.ts";
 
 /** How many numbers are tried for a new environment: with a tenth of all taken, one in 10^12 finds none free. */
 const TRIES = 12;
@@ -77,7 +77,7 @@ export class RedisEnvironments implements EnvironmentStore {
     return { items, next };
   }
 
-  #read(name: EnvironmentName): Promise<GroupRecord> {
+  #read(name: EnvironmentName): Promise<StoredRecord> {
     return this.#client.run("environment", "hgetall", [environmentKey(name)], "not_made");
   }
 
@@ -123,7 +123,7 @@ export class RedisEnvironments implements EnvironmentStore {
 }
 
 /** The environment that a record holds. @throws RecordUnreadable */
-export function environmentFromRecord(name: EnvironmentName, record: GroupRecord): Environment {
+export function environmentFromRecord(name: EnvironmentName, record: StoredRecord): Environment {
   return {
     name: name.name,
     tag: name.tag,
@@ -138,7 +138,7 @@ export function wantedNumber(path: string, tries: number): number {
   return 1 + (hash % (ENVIRONMENT_NUMBERS - 1));
 }
 
-function numberOf(name: EnvironmentName, record: GroupRecord, field: string, max: number) {
+function numberOf(name: EnvironmentName, record: StoredRecord, field: string, max: number) {
   const value = Number(record[field]);
   if (!Number.isInteger(value) || value < 1 || value > max) {
     throw new RecordUnreadable(new Error(`${environmentKey(name)} holds no usable ${field}`));

@@ -1,5 +1,4 @@
-import { FIELD } from "./fields.ts";
-import { FOREIGN } from "./group-list-scripts.ts";
+import { FIELD, FOREIGN } from "./fields.ts";
 import { KEY } from "./keys.ts";
 import { AUDIT, CHANGE, CHANGED, DROP, GRACE, INDEXED, UNPACK } from "./script-parts.ts";
 

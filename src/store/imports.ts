@@ -19,8 +19,9 @@ import type { StoreClient } from "./client.ts";
 import { type TokenCipher, tokenDigest } from "./encryption.ts";
 import { FIELD, joinPieces, PIECES, piecesOf } from "./fields.ts";
 import { CLAIM_MS, type ForeignTokens } from "./foreign-tokens.ts";
+import { tokenFields, updateTimeFromRecord } from "./group-record.ts";
 import { groupKeyOf, partitionPrefix, REQUEST_TTL_MS } from "./keys.ts";
-import { type GroupRecord, isEmpty, tokenFields, updateTimeFromRecord } from "./record.ts";
+import { isEmpty, type StoredRecord } from "./stored-record.ts";
 
 /** How many groups are imported at once: their records have to fit into memory, and Redis is not ours alone. */
 const AT_ONCE = 50;
@@ -122,7 +123,7 @@ export class Imports {
   }
 
   /** The entry of a foreign token that the group has may be lost, and nobody would find the group by it. */
-  async #mendEntry(environment: Environment, group: ImportedUserGroup, record: GroupRecord, token?: GivenToken) {
+  async #mendEntry(environment: Environment, group: ImportedUserGroup, record: StoredRecord, token?: GivenToken) {
     if (token?.isForeign !== true || record[FIELD.digest] !== token.digest) return;
     await this.#parts.foreignTokens.mend(environment, token.digest, group.providedId);
   }
@@ -201,7 +202,7 @@ export class Imports {
 interface Writing {
   readonly group: ImportedUserGroup;
   /** As the group must still be. */
-  readonly record: GroupRecord;
+  readonly record: StoredRecord;
   readonly plan: Plan;
   /** The token that it gets; undefined: it keeps its own. */
   readonly given: GivenToken | undefined;
@@ -240,7 +241,7 @@ function outcomeOf(settled: PromiseSettledResult<ImportOutcome>): ImportOutcome 
  * What of a group is not as it is given. A token that has been replaced since stays dead: neither one that an import gave
  * the group before is given again, nor one of this service once the group has had more than its first.
  */
-function planOf(record: GroupRecord, group: ImportedUserGroup, token: GivenToken | undefined): Plan {
+function planOf(record: StoredRecord, group: ImportedUserGroup, token: GivenToken | undefined): Plan {
   if (isEmpty(record)) {
     return { fields: group.properties ? ["name", "mapping", "properties"] : ["name", "mapping"], token: true };
   }

@@ -95,7 +95,7 @@ function environmentPrefix(environment: EnvironmentName): string {
   return `ug:{${environmentKey(environment)}}:`;
 }
 
-/** Hash: one API token of an environment, by the fields of `api-tokens.ts`. */
+/** Hash: one API token of an environment, by the fields of `API_TOKEN_FIELD`. */
 export function apiTokenKey(environment: EnvironmentName, id: string): string {
   return `${environmentPrefix(environment)}api-token:${id}`;
 }

@@ -10,7 +10,7 @@ import { digest, type TokenCipher, tokenDigest } from "./encryption.ts";
 import { FIELD } from "./fields.ts";
 import type { ForeignTokens } from "./foreign-tokens.ts";
 import { partitionPrefix, prefixFor, REQUEST_TTL_MS, requestClaimKey, tokensKey } from "./keys.ts";
-import { type GroupRecord, recordFromAnswer } from "./record.ts";
+import { recordFromAnswer, type StoredRecord } from "./stored-record.ts";
 
 /** What rotations are made of. */
 export interface RotationsParts {
@@ -22,7 +22,7 @@ export interface RotationsParts {
 
 /** A group that was rotated. */
 export interface Rotated {
-  readonly record: GroupRecord;
+  readonly record: StoredRecord;
   /** Redis' clock. */
   readonly now: number;
 }

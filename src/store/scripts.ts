@@ -1,8 +1,8 @@
 import { API_TOKEN_SCRIPTS } from "./api-token-scripts.ts";
-import { FIELD, PIECES } from "./fields.ts";
+import { FIELD, FOREIGN, PIECES } from "./fields.ts";
 import { FOREIGN_TOKEN_SCRIPTS } from "./foreign-token-scripts.ts";
 import { GROUP_CHANGE_SCRIPTS } from "./group-change-scripts.ts";
-import { FOREIGN, GROUP_LIST_SCRIPTS } from "./group-list-scripts.ts";
+import { GROUP_LIST_SCRIPTS } from "./group-list-scripts.ts";
 import { KEY } from "./keys.ts";
 import { AUDIT, CHANGE, CHANGED, CLOCK, DROP, GRACE, INDEXED, UNPACK } from "./script-parts.ts";
 

@@ -2,7 +2,7 @@ import type { StoreClient } from "./client.ts";
 import { deriveKey, type RingKey } from "./encryption.ts";
 import { TOKEN_KEYS_KEY } from "./keys.ts";
 import { StoreMisconfigured } from "./misconfigured.ts";
-import { recordFromAnswer } from "./record.ts";
+import { recordFromAnswer } from "./stored-record.ts";
 
 /** Identifies a key, and reveals nothing of it. */
 export function checkValue(secret: Uint8Array): string {

@@ -15,10 +15,11 @@ import type { Audit } from "./audit.ts";
 import type { StoreClient } from "./client.ts";
 import { ForeignTokens } from "./foreign-tokens.ts";
 import { GroupLists } from "./group-lists.ts";
+import { infoFromRecord, updateTimeOf } from "./group-record.ts";
 import { Imports } from "./imports.ts";
 import { groupKey, groupKeyOf, partitionPrefix } from "./keys.ts";
-import { infoFromRecord, recordFromAnswer, updateTimeOf } from "./record.ts";
 import { Rotations } from "./rotations.ts";
+import { recordFromAnswer } from "./stored-record.ts";
 import type { UserGroupsParts } from "./user-groups.ts";
 
 /** The administration of user groups in Redis. Which keys hold what: `keys.ts` and `fields.ts`. */

@@ -11,17 +11,10 @@ import type { StoreClient } from "./client.ts";
 import { type TokenCipher, tokenDigest } from "./encryption.ts";
 import { FIELD, PIECES, piecesOf } from "./fields.ts";
 import { ForeignTokens } from "./foreign-tokens.ts";
+import { etagOf, groupFromRecord, tokenFields, updateTimeOf, viewerFromRecord } from "./group-record.ts";
 import { groupKey, groupKeyOf, partitionPrefix, tokensKey } from "./keys.ts";
-import {
-  etagOf,
-  groupFromRecord,
-  isEmpty,
-  recordFromAnswer,
-  tokenFields,
-  updateTimeOf,
-  viewerFromRecord,
-} from "./record.ts";
 import { Rotations, tokenPartition } from "./rotations.ts";
+import { isEmpty, recordFromAnswer } from "./stored-record.ts";
 
 /** What the stores of user groups are made of. */
 export interface UserGroupsParts {

@@ -2,7 +2,7 @@ import { Redis } from "ioredis";
 import { DEFAULT_PARTITIONS, environmentPath } from "../../../src/domain/environment.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
-import { FIELD, PIECES } from "../../../src/store/fields.ts";
+import { EVENT_FIELD, FIELD, PIECES } from "../../../src/store/fields.ts";
 import {
   auditKey,
   foreignTokenKey,
@@ -12,7 +12,6 @@ import {
   teamCountKey,
   tokensKey,
 } from "../../../src/store/keys.ts";
-import { EVENT_FIELD } from "../../../src/store/script-parts.ts";
 import type { TestRedis } from "../../support/redis.ts";
 import type { StoredEvent } from "../history/audit.ts";
 import { sortedBy } from "../history/call.ts";

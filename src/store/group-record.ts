@@ -3,22 +3,8 @@ import { RecordUnreadable } from "../domain/errors.ts";
 import type { Json, JsonObject, UserGroup, Viewer } from "../domain/user-group.ts";
 import type { ListedUserGroup, UserGroupInfo } from "../domain/user-group-admin.ts";
 import type { EncryptedToken, TokenCipher } from "./encryption.ts";
-import { FIELD, joinPieces, PIECES, piecesOf } from "./fields.ts";
-import { FOREIGN, LISTED_FIELDS } from "./group-list-scripts.ts";
-
-/**
- * A group as its hash holds it, by the names of `fields.ts`. It names the
- * digests of its current token and of the one that is on its grace, and no
- * index is believed against it.
- */
-export type GroupRecord = Record<string, string | undefined>;
-
-/** The record that a script answered with: fields and values in turn, behind two values of its own. */
-export function recordFromAnswer(answer: readonly string[]): GroupRecord {
-  const record: GroupRecord = {};
-  for (let i = 2; i + 1 < answer.length; i += 2) record[answer[i] as string] = answer[i + 1];
-  return record;
-}
+import { FIELD, FOREIGN, joinPieces, LISTED_FIELDS, PIECES, piecesOf } from "./fields.ts";
+import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "./stored-record.ts";
 
 /**
  * The group that a record holds.
@@ -27,25 +13,22 @@ export function recordFromAnswer(answer: readonly string[]): GroupRecord {
  * @throws RecordUnreadable
  */
 export function groupFromRecord(
-  record: GroupRecord,
+  record: StoredRecord,
   environment: Environment,
   cipher: TokenCipher,
-  providedId = text(record, FIELD.providedId),
+  providedId = textOf(record, FIELD.providedId),
 ): UserGroup {
-  const createTime = integer(record, FIELD.createTime);
-  const updateTime = integer(record, FIELD.updateTime, createTime);
+  const times = timesOf(record);
   return {
-    teamId: integer(record, FIELD.teamId),
-    name: text(record, FIELD.name),
+    teamId: integerOf(record, FIELD.teamId),
+    name: textOf(record, FIELD.name),
     providedId,
     mapping: json(record, PIECES.mapping) as { [schemaId: string]: string },
     properties: properties(record),
     environmentTag: environment.tag,
-    token: cipher.decrypt(environment, encryptedToken(record), text(record, FIELD.digest)),
-    etag: etagOf(updateTime),
-    createTime,
-    updateTime,
-    tokenCreateTime: integer(record, FIELD.tokenCreateTime, createTime),
+    token: cipher.decrypt(environment, encryptedToken(record), textOf(record, FIELD.digest)),
+    etag: etagOf(times.updateTime),
+    ...times,
   };
 }
 
@@ -55,73 +38,70 @@ export function groupFromRecord(
  * @param graced whether the token is the one on its grace, not the current one
  * @throws RecordUnreadable
  */
-export function viewerFromRecord(record: GroupRecord, environment: Environment, graced: boolean): Viewer {
+export function viewerFromRecord(record: StoredRecord, environment: Environment, graced: boolean): Viewer {
   return {
-    teamId: integer(record, FIELD.teamId),
-    name: text(record, FIELD.name),
-    providedId: text(record, FIELD.providedId),
+    teamId: integerOf(record, FIELD.teamId),
+    name: textOf(record, FIELD.name),
+    providedId: textOf(record, FIELD.providedId),
     mapping: json(record, PIECES.mapping) as { [schemaId: string]: string },
     properties: properties(record),
     environmentTag: environment.tag,
-    tokenExpireTime: graced ? integer(record, FIELD.graceUntil) : undefined,
+    tokenExpireTime: graced ? integerOf(record, FIELD.graceUntil) : undefined,
   };
 }
 
 /**
  * What a list tells of a group.
  *
- * @param values of `LISTED_FIELDS`, empty where they are missing, and whether its token is foreign
+ * @param values of `LISTED_FIELDS`, empty where they are missing
  * @param now Redis' clock
  * @throws RecordUnreadable
  */
 export function listedFromFields(providedId: string, values: readonly string[], now: number): ListedUserGroup {
-  const record: GroupRecord = {};
+  const record: StoredRecord = {};
   for (const [i, field] of LISTED_FIELDS.entries()) {
     const value = values[i];
     // A name may be empty.
     if (value !== "" || field === FIELD.name) record[field] = value;
   }
-  return listed(record, { providedId, now, hasForeignToken: values[LISTED_FIELDS.length] === "1" });
+  return listed(record, providedId, now);
 }
 
 /** What operators may see of a group. @param now Redis' clock. @throws RecordUnreadable */
-export function infoFromRecord(record: GroupRecord, providedId: string, now: number): UserGroupInfo {
+export function infoFromRecord(record: StoredRecord, providedId: string, now: number): UserGroupInfo {
   return {
-    ...listed(record, { providedId, now, hasForeignToken: record[FOREIGN] !== undefined }),
+    ...listed(record, providedId, now),
     mapping: json(record, PIECES.mapping) as { [schemaId: string]: string },
     properties: properties(record),
   };
 }
 
-function listed(
-  record: GroupRecord,
-  { providedId, now, hasForeignToken }: { providedId: string; now: number; hasForeignToken: boolean },
-): ListedUserGroup {
-  const createTime = integer(record, FIELD.createTime);
-  const updateTime = integer(record, FIELD.updateTime, createTime);
-  const tokenCreateTime = integer(record, FIELD.tokenCreateTime, createTime);
-  const graceUntil = integer(record, FIELD.graceUntil, 0);
+function listed(record: StoredRecord, providedId: string, now: number): ListedUserGroup {
+  const times = timesOf(record);
+  const graceUntil = optionalIntegerOf(record, FIELD.graceUntil) ?? 0;
   return {
-    teamId: integer(record, FIELD.teamId),
+    teamId: integerOf(record, FIELD.teamId),
     providedId,
-    name: text(record, FIELD.name),
-    etag: etagOf(updateTime),
-    createTime,
-    updateTime,
-    tokenCreateTime,
-    lastRotationTime: record[FIELD.tokenCreateTime] === undefined ? undefined : tokenCreateTime,
+    name: textOf(record, FIELD.name),
+    etag: etagOf(times.updateTime),
+    ...times,
+    lastRotationTime: optionalIntegerOf(record, FIELD.tokenCreateTime),
     graceExpireTime: now < graceUntil ? graceUntil : undefined,
-    hasForeignToken,
+    hasForeignToken: record[FOREIGN] !== undefined,
   };
 }
 
-/** Whether nothing is stored under the key. */
-export function isEmpty(record: GroupRecord): boolean {
-  return Object.keys(record).length === 0;
+function timesOf(record: StoredRecord) {
+  const createTime = integerOf(record, FIELD.createTime);
+  return {
+    createTime,
+    updateTime: optionalIntegerOf(record, FIELD.updateTime) ?? createTime,
+    tokenCreateTime: optionalIntegerOf(record, FIELD.tokenCreateTime) ?? createTime,
+  };
 }
 
 /** The update time of a record, as it is stored; empty when the record is not whole. */
-export function updateTimeFromRecord(record: GroupRecord): string {
+export function updateTimeFromRecord(record: StoredRecord): string {
   return record[FIELD.updateTime] ?? record[FIELD.createTime] ?? "";
 }
 
@@ -147,8 +127,8 @@ export function updateTimeOf(etag: string): string {
   return Number.isSafeInteger(time) && etagOf(time) === etag ? String(time) : "none";
 }
 
-function encryptedToken(record: GroupRecord): EncryptedToken {
-  const keyId = text(record, FIELD.keyId);
+function encryptedToken(record: StoredRecord): EncryptedToken {
+  const keyId = textOf(record, FIELD.keyId);
   const packed = record[FIELD.token];
   if (packed !== undefined) return { keyId, text: packed, isPacked: true };
   const whole = joinPieces(record, PIECES.foreignToken);
@@ -156,26 +136,11 @@ function encryptedToken(record: GroupRecord): EncryptedToken {
   return { keyId, text: whole, isPacked: false };
 }
 
-function properties(record: GroupRecord): JsonObject | undefined {
+function properties(record: StoredRecord): JsonObject | undefined {
   return record[`${PIECES.properties}0`] === undefined ? undefined : json(record, PIECES.properties);
 }
 
-function text(record: GroupRecord, field: string): string {
-  const value = record[field];
-  if (value === undefined) throw new RecordUnreadable(new Error(`a record has no field ${field}`));
-  return value;
-}
-
-function integer(record: GroupRecord, field: string, missing?: number): number {
-  if (missing !== undefined && record[field] === undefined) return missing;
-  const digits = text(record, field);
-  const value = Number(digits);
-  if (digits === "" || !Number.isSafeInteger(value))
-    throw new RecordUnreadable(new Error(`a record's ${field} is not an integer`));
-  return value;
-}
-
-function json(record: GroupRecord, field: string): JsonObject {
+function json(record: StoredRecord, field: string): JsonObject {
   const source = joinPieces(record, field);
   if (source === undefined) throw new RecordUnreadable(new Error(`a record has no ${field}`));
   let value: Json;
