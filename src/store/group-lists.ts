@@ -6,6 +6,7 @@ import type { ListedUserGroup } from "../domain/user-group-admin.ts";
 import type { StoreClient } from "./client.ts";
 import type { TokenCipher } from "./encryption.ts";
 import { LISTED_FIELDS } from "./fields.ts";
+import type { UserGroupsParts } from "./group-parts.ts";
 import { groupFromRecord, listedFromFields } from "./group-record.ts";
 import { compareIds } from "./id-order.ts";
 import { groupKeyOf, idsKey, partitionPrefix } from "./keys.ts";
@@ -33,7 +34,7 @@ export class GroupLists {
   readonly #client: StoreClient;
   readonly #cipher: TokenCipher;
 
-  constructor(client: StoreClient, cipher: TokenCipher) {
+  constructor({ client, cipher }: Pick<UserGroupsParts, "client" | "cipher">) {
     this.#client = client;
     this.#cipher = cipher;
   }

@@ -1,6 +1,6 @@
 import type { Environment } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
-import type { Json, JsonObject, UserGroup, Viewer } from "../domain/user-group.ts";
+import type { Json, JsonObject, UserGroup, UserGroupChange, Viewer } from "../domain/user-group.ts";
 import type { ListedUserGroup, UserGroupInfo } from "../domain/user-group-admin.ts";
 import type { EncryptedToken, TokenCipher } from "./encryption.ts";
 import { FIELD, FOREIGN, joinPieces, LISTED_FIELDS, PIECES, piecesOf } from "./fields.ts";
@@ -103,6 +103,36 @@ function timesOf(record: StoredRecord) {
 /** The update time of a record, as it is stored; empty when the record is not whole. */
 export function updateTimeFromRecord(record: StoredRecord): string {
   return record[FIELD.updateTime] ?? record[FIELD.createTime] ?? "";
+}
+
+/**
+ * What scripts take of a change.
+ *
+ * @returns the names of the fields that have new values; of those that are kept in pieces, the field in the hash and the
+ *   number of the first piece that it has no more; and fields to set with their values
+ */
+export function changedFields({ name, mapping, properties }: UserGroupChange) {
+  const names: string[] = [];
+  const replaced: string[] = [];
+  const set: string[] = [];
+  const replace = (field: string, value: object | null) => {
+    const pieces = value === null ? [] : piecesOf(field, JSON.stringify(value));
+    set.push(...pieces);
+    replaced.push(field, String(pieces.length / 2));
+  };
+  if (name !== undefined) {
+    names.push("name");
+    set.push(FIELD.name, name);
+  }
+  if (mapping !== undefined) {
+    names.push("mapping");
+    replace(PIECES.mapping, mapping);
+  }
+  if (properties !== undefined) {
+    names.push("properties");
+    replace(PIECES.properties, properties);
+  }
+  return { names, replaced, set };
 }
 
 /** Fields and values in turn that hold a token, beside its digest. */

@@ -41,9 +41,16 @@ export function groupKey(prefix: string, providedId: string): string {
   return `${prefix}${KEY.group}${providedId}`;
 }
 
+/** Where a user group is: its partition, what the keys of that begin with, and its own key. */
+export function placeOf(environment: Environment, providedId: string) {
+  const partition = partitionOf(environment, providedId);
+  const prefix = partitionPrefix(environment, partition);
+  return { partition, prefix, key: groupKey(prefix, providedId) };
+}
+
 /** The key of a user group, whichever partition it is in. */
 export function groupKeyOf(environment: Environment, providedId: string): string {
-  return groupKey(prefixFor(environment, providedId), providedId);
+  return placeOf(environment, providedId).key;
 }
 
 /** The key of the index of tokens. */

@@ -4,21 +4,11 @@ import { RecordUnreadable, RequestIdReused, TokenNotFound, UserGroupNotFound } f
 import { partitionOf } from "../domain/partition.ts";
 import { newUserGroupToken, userGroupTokenShape } from "../domain/token.ts";
 import type { Rotation } from "../domain/user-group.ts";
-import type { Audit } from "./audit.ts";
-import type { StoreClient } from "./client.ts";
-import { digest, type TokenCipher, tokenDigest } from "./encryption.ts";
+import { digest, tokenDigest } from "./encryption.ts";
 import { FIELD } from "./fields.ts";
-import type { ForeignTokens } from "./foreign-tokens.ts";
+import type { GroupParts } from "./group-parts.ts";
 import { partitionPrefix, prefixFor, REQUEST_TTL_MS, requestClaimKey, tokensKey } from "./keys.ts";
 import { recordFromAnswer, type StoredRecord } from "./stored-record.ts";
-
-/** What rotations are made of. */
-export interface RotationsParts {
-  readonly client: StoreClient;
-  readonly cipher: TokenCipher;
-  readonly audit: Audit;
-  readonly foreignTokens: ForeignTokens;
-}
 
 /** A group that was rotated. */
 export interface Rotated {
@@ -43,9 +33,9 @@ interface Replacement {
 
 /** Gives groups new tokens. */
 export class Rotations {
-  readonly #parts: RotationsParts;
+  readonly #parts: GroupParts;
 
-  constructor(parts: RotationsParts) {
+  constructor(parts: GroupParts) {
     this.#parts = parts;
   }
 
