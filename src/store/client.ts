@@ -12,7 +12,7 @@ import type { StoreConnection } from "./connection.ts";
 import { PROBE_KEY } from "./keys.ts";
 import { isNodeReady, type StoreNode, type StoreNodes } from "./nodes.ts";
 import { MADE } from "./scripts.ts";
-import { TimedCall, Timeouts } from "./timeouts.ts";
+import { type TimedCall, Timeouts } from "./timeouts.ts";
 
 /** Told of every round trip to the store. */
 export type StoreObserver = (roundTrip: { operation: string; seconds: number; failed: boolean }) => void;
@@ -40,9 +40,10 @@ const CHANGE_SHARE = 0.9;
 const TRIES = 3;
 
 /** A call to the store that is under way. */
-class RoundTrip extends TimedCall {
+class RoundTrip implements TimedCall {
   readonly operation: string;
   readonly started = performance.now();
+  end = 0;
   /** What is known of the change; undefined when the call makes none. */
   outcome: ChangeOutcome | undefined;
   /** Whether the change is known to be made. */
@@ -52,13 +53,12 @@ class RoundTrip extends TimedCall {
   readonly #reject: (error: DomainError) => void;
 
   constructor(client: StoreClient, operation: string, reject: (error: DomainError) => void) {
-    super();
     this.#client = client;
     this.operation = operation;
     this.#reject = reject;
   }
 
-  override expire(): void {
+  expire(): void {
     const cause = new Error(`${this.operation}: no answer in time`);
     this.#client.end(this, true);
     this.#reject(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome));
