@@ -243,7 +243,7 @@ return {}`;
  * Adds to a count that lasts for a window of time, which begins with what is counted first. It changes nothing that has
  * to last, so it takes no deadline, and no replica is waited for. A count without an end, which an operator may have
  * made, gets one.
- * KEYS: the count. ARGV: 1 how much, 2 the window in seconds; further ones are ignored.
+ * KEYS: the count. ARGV: 1 how much, 2 the window in seconds.
  * Answers the count, and when the window ends in milliseconds from now.
  */
 const COUNT = `
