@@ -48,8 +48,7 @@ export class RateLimits {
   take(key: string): Limited | undefined {
     const now = performance.now();
     const usage = this.#usageOf(key, now);
-    const limited = this.#limitedBy(usage, now);
-    if (limited) return limited;
+    if (totalOf(usage) >= this.limit.max) return { limit: this.limit, retryAfterMs: Math.max(0, usage.resetAt - now) };
     usage.waiting++;
     if (usage.sent === 0) this.#send(usage);
     return undefined;
@@ -69,11 +68,6 @@ export class RateLimits {
     if (now < usage.tryAt) return false;
     usage.tryAt = now + intervalMs;
     return true;
-  }
-
-  #limitedBy(usage: Usage, now: number): Limited | undefined {
-    if (totalOf(usage) < this.limit.max) return undefined;
-    return { limit: this.limit, retryAfterMs: Math.max(0, usage.resetAt - now) };
   }
 
   #usageOf(key: string, now: number): Usage {

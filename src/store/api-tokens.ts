@@ -49,11 +49,7 @@ export class RedisApiTokens implements ApiTokenStore {
     this.#audit = audit;
   }
 
-  async create(
-    environment: EnvironmentName,
-    values: NewApiToken,
-    by: ChangeBy,
-  ): Promise<{ readonly apiToken: ApiToken; readonly token: string }> {
+  async create(environment: EnvironmentName, values: NewApiToken, by: ChangeBy) {
     const id = newApiTokenId();
     const token = newApiToken();
     const digest = apiTokenDigest(token);

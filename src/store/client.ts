@@ -49,18 +49,24 @@ class RoundTrip implements TimedCall {
   /** Whether the change is known to be made. */
   isMade = false;
   isEnded = false;
-  readonly #client: StoreClient;
+  readonly #observe: StoreObserver | undefined;
   readonly #reject: (error: DomainError) => void;
 
-  constructor(client: StoreClient, operation: string, reject: (error: DomainError) => void) {
-    this.#client = client;
+  constructor(operation: string, observe: StoreObserver | undefined, reject: (error: DomainError) => void) {
     this.operation = operation;
+    this.#observe = observe;
     this.#reject = reject;
+  }
+
+  /** Called once, with the answer or at the timeout. */
+  finish(failed: boolean): void {
+    this.isEnded = true;
+    this.#observe?.({ operation: this.operation, seconds: (performance.now() - this.started) / 1000, failed });
   }
 
   expire(): void {
     const cause = new Error(`${this.operation}: no answer in time`);
-    this.#client.end(this, true);
+    this.finish(true);
     this.#reject(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome));
   }
 }
@@ -170,28 +176,22 @@ export class StoreClient implements StoreProbe {
     this.nodes.close();
   }
 
-  /** Ends a round trip, once. @internal */
-  end(trip: RoundTrip, failed: boolean): void {
-    trip.isEnded = true;
-    this.#observe?.({ operation: trip.operation, seconds: (performance.now() - trip.started) / 1000, failed });
-  }
-
   #trip<T>(operation: string, work: (trip: RoundTrip) => Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const trip = new RoundTrip(this, operation, reject);
+      const trip = new RoundTrip(operation, this.#observe, reject);
       this.#timeouts.add(trip, trip.started);
       work(trip).then(
         (value) => {
           if (trip.isEnded) return;
           this.#timeouts.remove(trip);
-          this.end(trip, false);
+          trip.finish(false);
           resolve(value);
         },
         (error: unknown) => {
           // What comes after the timeout has been counted as a failure already.
           if (trip.isEnded) return;
           this.#timeouts.remove(trip);
-          this.end(trip, true);
+          trip.finish(true);
           reject(storeError(error, trip.outcome));
         },
       );

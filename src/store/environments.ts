@@ -41,7 +41,7 @@ export class RedisEnvironments implements EnvironmentStore {
     // Nearly always it is there, and nothing need be changed.
     const record = await this.#read(name);
     if (record[ENVIRONMENT_FIELD.partitions] === undefined || record[ENVIRONMENT_FIELD.number] === undefined) {
-      const { answer } = await this.#make(name, by, record[ENVIRONMENT_FIELD.number]);
+      const answer = await this.#make(name, by, record[ENVIRONMENT_FIELD.number]);
       return environmentFromRecord(name, recordFromAnswer(answer));
     }
     // One that an earlier version made is not listed; nothing but the list lacks it while that fails.
@@ -51,10 +51,10 @@ export class RedisEnvironments implements EnvironmentStore {
 
   async create(name: NewEnvironment, by: ChangeBy): Promise<ListedEnvironment> {
     if ((await this.#read(name))[ENVIRONMENT_FIELD.partitions] !== undefined) throw new EnvironmentExists();
-    const { answer, createTime } = await this.#make(name, by);
+    const answer = await this.#make(name, by);
     // Another caller may have made it meanwhile.
     if (answer[0] !== "made") throw new EnvironmentExists();
-    return { ...environmentFromRecord(name, recordFromAnswer(answer)), createTime };
+    return listedFromRecord(name, recordFromAnswer(answer));
   }
 
   async find(name: EnvironmentName): Promise<Environment> {
@@ -70,9 +70,7 @@ export class RedisEnvironments implements EnvironmentStore {
     const reading = { operation: "list-environments", keyOf: environmentKey };
     for await (const [name, record] of recordsOf(this.#client, names, reading)) {
       // An environment is listed before it is made.
-      if (record[ENVIRONMENT_FIELD.partitions] === undefined) continue;
-      const createTime = Number(record[ENVIRONMENT_FIELD.createTime]) || 0;
-      items.push({ ...environmentFromRecord(name, record), createTime });
+      if (record[ENVIRONMENT_FIELD.partitions] !== undefined) items.push(listedFromRecord(name, record));
     }
     return { items, next };
   }
@@ -82,17 +80,15 @@ export class RedisEnvironments implements EnvironmentStore {
   }
 
   /** Makes what an environment lacks, in one step, so that none is ever there without a number of its own. */
-  async #make(name: NewEnvironment, by: ChangeBy, number?: string) {
+  async #make(name: NewEnvironment, by: ChangeBy, number?: string): Promise<string[]> {
     await this.#list(name);
-    const createTime = Date.now();
     const fields = [
       ...[ENVIRONMENT_FIELD.partitions, String(name.partitions ?? DEFAULT_PARTITIONS)],
-      ...[ENVIRONMENT_FIELD.createTime, String(createTime)],
+      ...[ENVIRONMENT_FIELD.createTime, String(Date.now())],
       ...[ENVIRONMENT_FIELD.number, number ?? String(await this.#number(name))],
     ];
     const args = [environmentKey(name), ...fields, ...this.#audit.ofEnvironment(name, by)] as const;
-    const answer = await this.#client.change("environment", "ugMakeEnvironment", args);
-    return { answer, createTime };
+    return this.#client.change("environment", "ugMakeEnvironment", args);
   }
 
   /** Adds an environment to the list of all. It is listed before it is there, so that none is there unlisted. */
@@ -130,6 +126,10 @@ export function environmentFromRecord(name: EnvironmentName, record: StoredRecor
     partitions: numberOf(name, record, ENVIRONMENT_FIELD.partitions, MAX_PARTITIONS),
     number: numberOf(name, record, ENVIRONMENT_FIELD.number, ENVIRONMENT_NUMBERS - 1),
   };
+}
+
+function listedFromRecord(name: EnvironmentName, record: StoredRecord): ListedEnvironment {
+  return { ...environmentFromRecord(name, record), createTime: Number(record[ENVIRONMENT_FIELD.createTime]) || 0 };
 }
 
 /** The number that an environment takes when those of the tries before are another's. */

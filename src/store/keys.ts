@@ -79,11 +79,6 @@ export function foreignTokenKey(prefix: string, digest: string): string {
   return `${prefix}foreign:${digest}`;
 }
 
-/** The key of the count of team ids. */
-export function teamCountKey(prefix: string): string {
-  return prefix + KEY.teamCount;
-}
-
 /** Stream: the changes of the partition's groups, by the fields of `EVENT_FIELD`. It expires with its last event. */
 export function auditKey(prefix: string): string {
   return `${prefix}audit`;

@@ -3,13 +3,7 @@ import type { Environment } from "../domain/environment.ts";
 import { EtagMismatch, RecordUnreadable, UserGroupNotFound } from "../domain/errors.ts";
 import type { Page, UserGroupAdminStore, UserGroupRange } from "../domain/store.ts";
 import type { UserGroup } from "../domain/user-group.ts";
-import type {
-  ImportedUserGroup,
-  ImportMode,
-  ImportOutcome,
-  ListedUserGroup,
-  UserGroupInfo,
-} from "../domain/user-group-admin.ts";
+import type { ImportedUserGroup, ImportMode, ListedUserGroup, UserGroupInfo } from "../domain/user-group-admin.ts";
 import { ForeignTokens } from "./foreign-tokens.ts";
 import { GroupLists } from "./group-lists.ts";
 import type { GroupParts, UserGroupsParts } from "./group-parts.ts";
@@ -67,22 +61,12 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
     }
   }
 
-  async revokeTokens(
-    environment: Environment,
-    providedId: string,
-    requestId: string,
-    by: ChangeBy,
-  ): Promise<UserGroupInfo> {
+  async revokeTokens(environment: Environment, providedId: string, requestId: string, by: ChangeBy) {
     const { record, now } = await this.#rotations.revoke(environment, providedId, requestId, by);
     return infoFromRecord(record, providedId, now);
   }
 
-  import(
-    environment: Environment,
-    groups: readonly ImportedUserGroup[],
-    mode: ImportMode,
-    by: ChangeBy,
-  ): Promise<readonly ImportOutcome[]> {
+  import(environment: Environment, groups: readonly ImportedUserGroup[], mode: ImportMode, by: ChangeBy) {
     return importGroups(this.#parts, environment, groups, { mode, by });
   }
 }

@@ -30,11 +30,7 @@ export class RedisUserGroups implements UserGroupStore {
     return groupFromRecord(record, environment, this.#parts.cipher, providedId);
   }
 
-  getOrCreate(
-    environment: Environment,
-    group: NewUserGroup,
-    by: ChangeBy,
-  ): Promise<{ group: UserGroup; created: boolean }> {
+  getOrCreate(environment: Environment, group: NewUserGroup, by: ChangeBy) {
     const key = groupKeyOf(environment, group.providedId);
     return this.#parts.client
       .run("get", "hgetall", [key], "not_made")

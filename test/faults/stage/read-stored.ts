@@ -8,8 +8,8 @@ import {
   foreignTokenKey,
   groupKey,
   idsKey,
+  KEY,
   partitionPrefix,
-  teamCountKey,
   tokensKey,
 } from "../../../src/store/keys.ts";
 import type { TestRedis } from "../../support/redis.ts";
@@ -98,7 +98,7 @@ async function readPartition(
       ids: await redis.zrange(idsKey(prefix), 0, -1),
       foreign: new Map(foreign.map(([digest, entry]) => [digest, entry.slice(NONCE_CHARACTERS)])),
       graces: new Map(await strings(`${prefix}grace:`)),
-      count: Number((await redis.get(teamCountKey(prefix))) ?? 0),
+      count: Number((await redis.get(prefix + KEY.teamCount)) ?? 0),
     } satisfies StoredPartition,
   };
 }
