@@ -89,9 +89,7 @@ describeWithRedis("a change whose connection is lost", () => {
     const redis = await newRedis();
     const client = await newStoreClient(redis, { timeoutMs: 1500 });
     redis.freeze();
-    const failure = client.change("adopt", "hash", (each, deadline) =>
-      each.ugAdopt("hash", deadline, "field", "value"),
-    );
+    const failure = client.change("adopt", "ugAdopt", ["hash", "field", "value"]);
     failure.catch(() => {});
     const told = failure.then(
       () => "made",
@@ -120,7 +118,7 @@ describeWithRedis("a process that is busy", () => {
     const redis = await newRedis();
     const client = await newStoreClient(redis, { timeoutMs: 200 });
     for (let round = 0; round < 5; round++) {
-      const answers = Array.from({ length: 50 }, () => client.run("get", "x", (each) => each.hgetall("x")));
+      const answers = Array.from({ length: 50 }, () => client.run("get", "hgetall", ["x"]));
       const ping = client.ping();
       // Written in this turn, answered while the process is busy.
       setImmediate(() => setImmediate(() => block(500)));

@@ -69,12 +69,10 @@ describeWithRedis("at its start a Redis of another shape", () => {
     closeLater(() => client.close());
     const causes = await Promise.all(
       Array.from({ length: 20 }, (_, i) =>
-        client
-          .run("get", `${i}`, (redis) => redis.hgetall(`${i}`))
-          .then(
-            () => "",
-            (error: StoreUnavailable) => String(error.cause),
-          ),
+        client.run("get", "hgetall", [`${i}`]).then(
+          () => "",
+          (error: StoreUnavailable) => String(error.cause),
+        ),
       ),
     );
     expect(causes.find((cause) => cause !== "")).toMatch(

@@ -1,3 +1,4 @@
+import { setBounded } from "../bounded-map.ts";
 import type { ValidApiToken } from "../domain/api-token.ts";
 import { type ApiTokenStore, type RevocationListener, USE_INTERVAL_MS } from "../domain/store.ts";
 import { type Authenticated, type BoundPrincipal, type MayLookUp, NOT_LOOKED_UP } from "./authenticator.ts";
@@ -111,7 +112,7 @@ export class IssuedTokens implements RevocationListener {
     const until = asked + this.#parts.cacheMs;
     if (!found) {
       this.#known.delete(digest);
-      if (isFresh()) put(this.#unknown, digest, until);
+      if (isFresh()) setBounded(this.#unknown, digest, until, MAX_CACHED);
       return undefined;
     }
     const entry: Entry = {
@@ -120,7 +121,7 @@ export class IssuedTokens implements RevocationListener {
       noteAt: asked + USE_INTERVAL_MS - found.unusedForMs,
     };
     if (asked >= entry.noteAt) this.#note(entry, asked);
-    if (isFresh()) put(this.#known, digest, entry);
+    if (isFresh()) setBounded(this.#known, digest, entry, MAX_CACHED);
     return entry.principal;
   }
 
@@ -132,15 +133,4 @@ export class IssuedTokens implements RevocationListener {
 
 function principalOf({ apiToken: { id, displayName, role }, environment }: ValidApiToken): BoundPrincipal {
   return { id, displayName, role, environment };
-}
-
-/** Puts an entry behind all others, and drops the first when there are too many. */
-function put<T>(map: Map<string, T>, key: string, value: T): void {
-  map.delete(key);
-  map.set(key, value);
-  if (map.size <= MAX_CACHED) return;
-  for (const first of map.keys()) {
-    map.delete(first);
-    break;
-  }
 }

@@ -1,3 +1,4 @@
+import { setBounded } from "../bounded-map.ts";
 import type { Limited, RateCounter, RateLimit } from "../domain/rate-limit.ts";
 
 /** How many keys are kept; the one whose window began first makes room. Redis still knows what was counted under it. */
@@ -47,8 +48,7 @@ export class RateLimits {
   take(key: string): Limited | undefined {
     const now = performance.now();
     const usage = this.#usageOf(key, now);
-    const limited = this.#limitedBy(usage, now);
-    if (limited) return limited;
+    if (totalOf(usage) >= this.limit.max) return { limit: this.limit, retryAfterMs: Math.max(0, usage.resetAt - now) };
     usage.waiting++;
     if (usage.sent === 0) this.#send(usage);
     return undefined;
@@ -70,11 +70,6 @@ export class RateLimits {
     return true;
   }
 
-  #limitedBy(usage: Usage, now: number): Limited | undefined {
-    if (totalOf(usage) < this.limit.max) return undefined;
-    return { limit: this.limit, retryAfterMs: Math.max(0, usage.resetAt - now) };
-  }
-
   #usageOf(key: string, now: number): Usage {
     const known = this.#usages.get(key);
     if (known && now < known.resetAt) return known;
@@ -84,18 +79,9 @@ export class RateLimits {
     usage.counted = 0;
     usage.resetAt = now + windowSeconds * 1000;
     // Behind all others, so that the first is the one whose window began first.
-    this.#usages.delete(key);
-    this.#usages.set(key, usage);
-    if (this.#usages.size > this.#maxKeys) this.#forgetFirst();
+    const dropped = setBounded(this.#usages, key, usage, this.#maxKeys);
+    if (dropped !== undefined) this.#counter.forget(dropped);
     return usage;
-  }
-
-  #forgetFirst(): void {
-    for (const key of this.#usages.keys()) {
-      this.#usages.delete(key);
-      this.#counter.forget(key);
-      return;
-    }
   }
 
   /** Counts what waits. The command leaves in this turn of the event loop, beside those of the call. */

@@ -1,4 +1,7 @@
-import { NotSent } from "./nodes.ts";
+/** A command was not sent to Redis. */
+export class NotSent extends Error {
+  override readonly name = "NotSent";
+}
 
 /** How ioredis begins the error of a command that it did not write to the connection. */
 const NOT_WRITTEN = "Stream isn't writeable";

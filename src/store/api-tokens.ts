@@ -18,14 +18,13 @@ import {
   USE_INTERVAL_MS,
 } from "../domain/store.ts";
 import { newApiToken } from "../domain/token.ts";
-import { TOKEN_FIELD } from "./api-token-scripts.ts";
 import type { Audit } from "./audit.ts";
 import type { StoreClient } from "./client.ts";
 import { environmentFromRecord } from "./environments.ts";
-import { ENVIRONMENT_FIELD } from "./fields.ts";
+import { API_TOKEN_FIELD, ENVIRONMENT_FIELD } from "./fields.ts";
 import { apiTokenHintKey, apiTokenIdsKey, apiTokenKey, environmentKey, REVOKED_CHANNEL } from "./keys.ts";
 import { pageOfKeys, recordsOf } from "./pages.ts";
-import { type GroupRecord, isEmpty, recordFromAnswer } from "./record.ts";
+import { integerOf, isEmpty, optionalIntegerOf, recordFromAnswer, type StoredRecord, textOf } from "./stored-record.ts";
 
 /** The field of a hint: `ENV/TAG/ID`. */
 const HINT = "at";
@@ -50,35 +49,23 @@ export class RedisApiTokens implements ApiTokenStore {
     this.#audit = audit;
   }
 
-  async create(
-    environment: EnvironmentName,
-    values: NewApiToken,
-    by: ChangeBy,
-  ): Promise<{ readonly apiToken: ApiToken; readonly token: string }> {
+  async create(environment: EnvironmentName, values: NewApiToken, by: ChangeBy) {
     const id = newApiTokenId();
     const token = newApiToken();
     const digest = apiTokenDigest(token);
     await this.#hint(digest, `${environmentPath(environment)}/${id}`);
     const { displayName, role, expireTime, creator } = values;
     const fields = [
-      ...[TOKEN_FIELD.digest, digest, TOKEN_FIELD.displayName, displayName],
-      ...[TOKEN_FIELD.role, role, TOKEN_FIELD.creator, creator],
-      ...(expireTime === undefined ? [] : [TOKEN_FIELD.expireTime, String(expireTime)]),
+      ...[API_TOKEN_FIELD.digest, digest, API_TOKEN_FIELD.displayName, displayName],
+      ...[API_TOKEN_FIELD.role, role, API_TOKEN_FIELD.creator, creator],
+      ...(expireTime === undefined ? [] : [API_TOKEN_FIELD.expireTime, String(expireTime)]),
     ];
-    const [outcome, now] = await this.#client.change(
-      "create-api-token",
+    const [outcome, now] = await this.#client.change("create-api-token", "ugCreateApiToken", [
       environmentKey(environment),
-      (redis, deadline) =>
-        redis.ugCreateApiToken(
-          environmentKey(environment),
-          deadline,
-          apiTokenKey(environment, id),
-          apiTokenIdsKey(environment),
-          id,
-          ...fields,
-          ...this.#audit.ofEnvironment(environment, by),
-        ),
-    );
+      ...[apiTokenKey(environment, id), apiTokenIdsKey(environment), id],
+      ...fields,
+      ...this.#audit.ofEnvironment(environment, by),
+    ]);
     if (outcome === "missing") {
       await this.#forgetHint(digest);
       throw new EnvironmentNotFound();
@@ -101,49 +88,36 @@ export class RedisApiTokens implements ApiTokenStore {
   async revoke(environment: EnvironmentName, id: string, by: ChangeBy): Promise<void> {
     // A text that is no id may be a token, sent by mistake, which must not become part of a key.
     if (!isApiTokenId(id)) throw new ApiTokenNotFound();
-    const key = apiTokenKey(environment, id);
-    let answer: readonly string[];
-    try {
-      answer = await this.#client.change("revoke-api-token", key, (redis, deadline) =>
-        redis.ugRevokeApiToken(
-          key,
-          deadline,
-          ...[apiTokenIdsKey(environment), id, REVOKED_CHANNEL],
-          ...this.#audit.ofEnvironment(environment, by),
-        ),
-      );
-    } catch (error) {
+    const change = this.#client.change("revoke-api-token", "ugRevokeApiToken", [
+      apiTokenKey(environment, id),
+      ...[apiTokenIdsKey(environment), id, REVOKED_CHANNEL],
+      ...this.#audit.ofEnvironment(environment, by),
+    ]);
+    const [outcome, , digest = ""] = await change.catch((error: unknown) => {
       // The token may be revoked all the same, and its digest is not known here.
       this.#listener.missed();
       throw error;
-    }
-    const [outcome, , digest = ""] = answer;
+    });
     if (outcome === "missing") throw new ApiTokenNotFound();
     this.#listener.revoked(digest);
     await this.#forgetHint(digest);
   }
 
   async find(digest: string): Promise<ValidApiToken | undefined> {
-    const hintKey = apiTokenHintKey(digest);
     // A failure here fails the call before it changes anything.
-    const hint = await this.#client.run("api-token-hint", hintKey, (redis) => redis.hgetall(hintKey), "not_made");
+    const hint = await this.#client.run("api-token-hint", "hgetall", [apiTokenHintKey(digest)], "not_made");
     const at = hint[HINT];
     if (at === undefined) return undefined;
     const slash = at.lastIndexOf("/");
     const environment = parseEnvironmentPath(at.slice(0, Math.max(slash, 0)));
     if (environment === undefined) throw new RecordUnreadable(new Error("an API token's hint names no environment"));
     const id = at.slice(slash + 1);
-    const key = apiTokenKey(environment, id);
-    const answer = await this.#client.run(
-      "api-token",
-      key,
-      (redis) => redis.ugReadApiToken(key, environmentKey(environment)),
-      "not_made",
-    );
+    const keys = [apiTokenKey(environment, id), environmentKey(environment)] as const;
+    const answer = await this.#client.run("api-token", "ugReadApiToken", keys, "not_made");
     if (answer.length === 0) return undefined;
-    const [, now, partitions, number, ...fields] = answer;
-    const record = recordFromAnswer(["", "", ...fields]);
-    if (record[TOKEN_FIELD.digest] !== digest) return undefined;
+    const [, now, partitions, number] = answer;
+    const record = recordFromAnswer(answer, 4);
+    if (record[API_TOKEN_FIELD.digest] !== digest) return undefined;
     const apiToken = apiTokenFromRecord(id, record);
     const { expireTime = Number.POSITIVE_INFINITY, lastUseTime = Number.NEGATIVE_INFINITY } = apiToken;
     const expiresInMs = expireTime - Number(now);
@@ -161,50 +135,32 @@ export class RedisApiTokens implements ApiTokenStore {
 
   async noteUse(environment: EnvironmentName, id: string): Promise<void> {
     const key = apiTokenKey(environment, id);
-    await this.#client.change("note-api-token-use", key, (redis, deadline) =>
-      redis.ugNoteApiTokenUse(key, deadline, String(USE_INTERVAL_MS)),
-    );
+    await this.#client.change("note-api-token-use", "ugNoteApiTokenUse", [key, String(USE_INTERVAL_MS)]);
   }
 
   /** Writes where a token will be, before it is created: without this hint nobody could find it. */
   async #hint(digest: string, at: string): Promise<void> {
-    const key = apiTokenHintKey(digest);
-    await this.#client.prepare("api-token-hint", key, (redis, deadline) => redis.ugAdopt(key, deadline, HINT, at));
+    await this.#client.prepare("api-token-hint", "ugAdopt", [apiTokenHintKey(digest), HINT, at]);
   }
 
   /** Removes a hint that leads nowhere. A hint that stays, because this fails, does no harm. */
   async #forgetHint(digest: string): Promise<void> {
-    const key = apiTokenHintKey(digest);
-    await this.#client.run("api-token-hint", key, (redis) => redis.del(key)).catch(() => {});
+    await this.#client.run("api-token-hint", "del", [apiTokenHintKey(digest)]).catch(() => {});
   }
 }
 
 /** @throws RecordUnreadable, whose cause names the token by its id, so that an operator can revoke it */
-function apiTokenFromRecord(id: string, record: GroupRecord): ApiToken {
-  const text = (field: string): string => {
-    const value = record[field];
-    if (value === undefined) throw unreadable(id, `has no ${field}`);
-    return value;
-  };
-  const time = (field: string): number => {
-    const value = Number(text(field) || "none");
-    if (!Number.isSafeInteger(value)) throw unreadable(id, `has a ${field} that is not a time`);
-    return value;
-  };
-  const optionalTime = (field: string) => (record[field] === undefined ? undefined : time(field));
-  const role = record[TOKEN_FIELD.role];
-  if (!isRole(role)) throw unreadable(id, "has no known role");
+function apiTokenFromRecord(id: string, record: StoredRecord): ApiToken {
+  const what = `the API token ${id}`;
+  const role = record[API_TOKEN_FIELD.role];
+  if (!isRole(role)) throw new RecordUnreadable(new Error(`${what} has no known role`));
   return {
     id,
-    displayName: text(TOKEN_FIELD.displayName),
+    displayName: textOf(record, API_TOKEN_FIELD.displayName, what),
     role,
-    createTime: time(TOKEN_FIELD.createTime),
-    expireTime: optionalTime(TOKEN_FIELD.expireTime),
-    creator: text(TOKEN_FIELD.creator),
-    lastUseTime: optionalTime(TOKEN_FIELD.lastUseTime),
+    createTime: integerOf(record, API_TOKEN_FIELD.createTime, what),
+    expireTime: optionalIntegerOf(record, API_TOKEN_FIELD.expireTime, what),
+    creator: textOf(record, API_TOKEN_FIELD.creator, what),
+    lastUseTime: optionalIntegerOf(record, API_TOKEN_FIELD.lastUseTime, what),
   };
-}
-
-function unreadable(id: string, what: string): RecordUnreadable {
-  return new RecordUnreadable(new Error(`the API token ${id} ${what}`));
 }

@@ -7,8 +7,9 @@ import type { AuditStore, Page, PageRequest } from "../domain/store.ts";
 import type { Audit } from "./audit.ts";
 import { type AuditPosition, comparePositions, endFor, formatPosition, parsePosition } from "./audit-positions.ts";
 import type { StoreClient } from "./client.ts";
+import { EVENT_FIELD } from "./fields.ts";
 import { auditKey, environmentAuditKey, partitionPrefix } from "./keys.ts";
-import { EVENT_FIELD } from "./script-parts.ts";
+import { recordFromAnswer, textOf } from "./stored-record.ts";
 
 /** How many events are read from all streams together when a filter may drop most of them. */
 const READ_FOR_FILTER = 4000;
@@ -45,10 +46,11 @@ export class RedisAuditTrail implements AuditStore {
   }
 
   async record(environment: EnvironmentName, fields: readonly string[], by: ChangeBy): Promise<void> {
-    const key = environmentAuditKey(environment);
-    await this.#client.change("record-audit-event", key, (redis, deadline) =>
-      redis.ugRecord(key, deadline, "", fields.join(","), ...this.#audit.ofEnvironment(environment, by)),
-    );
+    await this.#client.change("record-audit-event", "ugRecord", [
+      environmentAuditKey(environment),
+      ...["", fields.join(",")],
+      ...this.#audit.ofEnvironment(environment, by),
+    ]);
   }
 
   async list(environment: Environment, filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>> {
@@ -90,9 +92,8 @@ export class RedisAuditTrail implements AuditStore {
     // Events past their retention may still be stored, but are not shown.
     const oldest = Math.max(from, Date.now() - this.#audit.retentionMs, 0);
     const end = endFor(stream.number, after, before);
-    const entries = await this.#client.run("list-audit-events", stream.key, (redis) =>
-      redis.xrevrange(stream.key, end, String(oldest), "COUNT", count),
-    );
+    const range = [stream.key, end, String(oldest), "COUNT", count] as const;
+    const entries = await this.#client.run("list-audit-events", "xrevrange", range);
     return entries.map(([id, fields]) => {
       const position = parsePosition(`${id}.${stream.number}`);
       if (!position) throw new RecordUnreadable(new Error(`${stream.key} has an event whose id is no time`));
@@ -129,13 +130,8 @@ function isWanted(event: AuditEvent, { userGroupId, actorId, method }: AuditFilt
 /** @throws RecordUnreadable */
 function eventFrom(position: AuditPosition, fields: readonly string[], isOfGroup: boolean): AuditEvent {
   const id = formatPosition(position);
-  const values = new Map<string | undefined, string | undefined>();
-  for (let i = 0; i + 1 < fields.length; i += 2) values.set(fields[i], fields[i + 1]);
-  const text = (field: string): string => {
-    const value = values.get(field);
-    if (value === undefined) throw new RecordUnreadable(new Error(`the audit event ${id} has no ${field}`));
-    return value;
-  };
+  const record = recordFromAnswer(fields, 0);
+  const text = (field: string) => textOf(record, field, `the audit event ${id}`);
   const role = text(EVENT_FIELD.role);
   if (!isRole(role) && role !== "root" && role !== "service") {
     throw new RecordUnreadable(new Error(`the audit event ${id} has no known role`));

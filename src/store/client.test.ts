@@ -20,7 +20,8 @@ it("tells once of a round trip that fails after its timeout", async () => {
   const seen: Parameters<StoreObserver>[0][] = [];
   const client = await open({ timeoutMs: 10, observe: (roundTrip) => seen.push(roundTrip) });
   let fail: (error: Error) => void = () => {};
-  const run = client.run("slow", "key", () => new Promise<void>((_, reject) => (fail = reject)));
+  vi.spyOn(redisOf(client), "get").mockReturnValue(new Promise((_, reject) => (fail = reject)));
+  const run = client.run("slow", "get", ["key"]);
   await expect(run).rejects.toThrow("the store does not answer");
   fail(new Error("socket timeout"));
   await new Promise((resolve) => setImmediate(resolve));
@@ -29,28 +30,37 @@ it("tells once of a round trip that fails after its timeout", async () => {
 
 it("tells what is unreadable from what is unavailable, and keeps no arguments of commands", async () => {
   const client = await open({ timeoutMs: 1000 });
-  const fail = (text: string) =>
-    client.run("failing", "key", () =>
-      Promise.reject(Object.assign(new Error(text), { command: { args: ["secret"] } })),
-    );
+  const fail = (text: string) => {
+    const error = Object.assign(new Error(text), { command: { args: ["secret"] } });
+    vi.spyOn(redisOf(client), "get").mockReturnValueOnce(Promise.reject(error));
+    return client.run("failing", "get", ["key"]);
+  };
   await expect(fail("WRONGTYPE of a key")).rejects.toBeInstanceOf(RecordUnreadable);
-  const error = await fail("READONLY replica").catch((caught: unknown) => caught as StoreUnavailable);
+  const error = (await fail("READONLY replica").catch((caught: unknown) => caught)) as StoreUnavailable;
   expect(error).toBeInstanceOf(StoreUnavailable);
   expect(error.cause).toMatchObject({ message: "READONLY replica" });
   expect(error.cause).not.toHaveProperty("command");
+});
+
+it("makes no change that is not sent by when it has to be", async () => {
+  const client = await open({ timeoutMs: 1000 });
+  const late = client.change("adopt", "ugAdopt", ["hash", "field", "value"], performance.now());
+  await expect(late).rejects.toMatchObject({ name: "StoreUnavailable", outcome: "not_made" });
+  expect(await redisOf(client).exists("hash")).toBe(0);
+  const early = client.change("adopt", "ugAdopt", ["hash", "field", "value"], performance.now() + 60_000);
+  expect((await early)[0]).toBe("made");
 });
 
 describe("a clock of Redis that is set", () => {
   const HOUR_MS = 3_600_000;
   /** Makes a change, and counts how often it was sent. */
   const change = async (client: StoreClient) => {
-    let sent = 0;
-    const [outcome] = await client.change("adopt", "hash", (redis, deadline) => {
-      sent++;
-      return redis.ugAdopt("hash", deadline, `field ${Math.random()}`, "value");
-    });
+    const sent = vi.spyOn(redisOf(client), "ugAdopt");
+    const [outcome] = await client.change("adopt", "ugAdopt", ["hash", `field ${Math.random()}`, "value"]);
     expect(outcome).toBe("made");
-    return sent;
+    const { length } = sent.mock.calls;
+    sent.mockRestore();
+    return length;
   };
 
   // Longer than a busy machine takes for a change, and shorter than every jump.
@@ -74,7 +84,7 @@ describe("a clock of Redis that is set", () => {
     const now = Date.now;
     let jumps = 0;
     vi.spyOn(Date, "now").mockImplementation(() => now() + HOUR_MS * ++jumps);
-    const call = client.change("adopt", "hash", (redis, deadline) => redis.ugAdopt("hash", deadline, "field", "value"));
+    const call = client.change("adopt", "ugAdopt", ["hash", "field", "value"]);
     const error = await call.catch((caught: unknown) => caught as StoreUnavailable);
     expect(error).toBeInstanceOf(StoreUnavailable);
     expect(String((error as StoreUnavailable).cause)).toMatch(/was not carried out/);

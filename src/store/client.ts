@@ -6,12 +6,13 @@ import {
   TooFewReplicas,
 } from "../domain/errors.ts";
 import type { StoreProbe } from "../domain/store.ts";
-import { isNotSent, isRefusal } from "./answers.ts";
+import { isNotSent, isRefusal, NotSent } from "./answers.ts";
+import { type Answer, type CommandArgs, type CommandName, type ScriptName, send } from "./commands.ts";
 import type { StoreConnection } from "./connection.ts";
 import { PROBE_KEY } from "./keys.ts";
-import { isNodeReady, NotSent, type StoreCommands, type StoreNode, type StoreNodes } from "./nodes.ts";
+import { isNodeReady, type StoreNode, type StoreNodes } from "./nodes.ts";
 import { MADE } from "./scripts.ts";
-import { TimedCall, Timeouts } from "./timeouts.ts";
+import { type TimedCall, Timeouts } from "./timeouts.ts";
 
 /** Told of every round trip to the store. */
 export type StoreObserver = (roundTrip: { operation: string; seconds: number; failed: boolean }) => void;
@@ -23,8 +24,14 @@ export interface StoreClientOptions {
   readonly observe?: StoreObserver;
 }
 
-/** Makes a change: calls one of the scripts that take a deadline. */
-export type Change = (redis: StoreCommands, deadline: string) => Promise<string[]>;
+/** A change: one of the scripts that take a deadline. */
+interface Change {
+  readonly script: ScriptName;
+  /** Its key, and its arguments behind the deadline. */
+  readonly args: CommandArgs<ScriptName>;
+  /** The instant of `performance.now()` before which it must be sent. */
+  readonly sendBy: number;
+}
 
 /** The share of what is left to a call in which Redis may carry out its change; the rest is for the answer. */
 const CHANGE_SHARE = 0.9;
@@ -33,27 +40,33 @@ const CHANGE_SHARE = 0.9;
 const TRIES = 3;
 
 /** A call to the store that is under way. */
-class RoundTrip extends TimedCall {
+class RoundTrip implements TimedCall {
   readonly operation: string;
   readonly started = performance.now();
+  end = 0;
   /** What is known of the change; undefined when the call makes none. */
   outcome: ChangeOutcome | undefined;
   /** Whether the change is known to be made. */
   isMade = false;
   isEnded = false;
-  readonly #client: StoreClient;
+  readonly #observe: StoreObserver | undefined;
   readonly #reject: (error: DomainError) => void;
 
-  constructor(client: StoreClient, operation: string, reject: (error: DomainError) => void) {
-    super();
-    this.#client = client;
+  constructor(operation: string, observe: StoreObserver | undefined, reject: (error: DomainError) => void) {
     this.operation = operation;
+    this.#observe = observe;
     this.#reject = reject;
   }
 
-  override expire(): void {
+  /** Called once, with the answer or at the timeout. */
+  finish(failed: boolean): void {
+    this.isEnded = true;
+    this.#observe?.({ operation: this.operation, seconds: (performance.now() - this.started) / 1000, failed });
+  }
+
+  expire(): void {
     const cause = new Error(`${this.operation}: no answer in time`);
-    this.#client.end(this, true);
+    this.finish(true);
     this.#reject(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome));
   }
 }
@@ -79,44 +92,52 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Runs one round trip that changes nothing, at the node of a key.
+   * Runs one command that changes nothing, at the node of its key.
    *
+   * @param args of the command, the key first
    * @param outcome what a failure means for the change that it is a part of; default: there is none
    * @throws StoreUnavailable when it fails or takes longer than the timeout, RecordUnreadable when a key holds another type
    */
-  run<T>(
+  run<Name extends CommandName>(
     operation: string,
-    key: string,
-    command: (redis: StoreCommands) => Promise<T>,
+    name: Name,
+    args: CommandArgs<Name>,
     outcome?: ChangeOutcome,
-  ): Promise<T> {
+  ): Promise<Answer<Name>> {
     return this.#trip(operation, (trip) => {
       trip.outcome = outcome;
-      return this.nodes.at(key, ({ reads }, asking) => command(asking ? reads.asking : reads.redis), trip);
+      return this.nodes.at(args[0], ({ reads }, asking) => send(reads.redis, name, args, asking), trip);
     });
   }
 
   /**
-   * Makes a change at the node of a key, by one of the scripts that take a deadline, in one round trip. It is made
+   * Makes a change at the node of its key, by one of the scripts that take a deadline, in one round trip. It is made
    * before the call fails with StoreUnavailable, or not at all; the error's outcome says what is known. With
-   * `minReplicas` it waits for the replicas in a second round trip.
+   * `minReplicas` it waits for the replicas in a second round trip. It is sent again when Redis got it too late, or when
+   * another node has to be asked.
    *
-   * @param command called with the deadline; called again when Redis got it too late, or when another node has to be
-   *   asked
+   * @param args of the script, the key first, without the deadline
+   * @param sendBy the instant of `performance.now()` before which it must be sent; default: there is none
    * @throws as `run`; TooFewReplicas when the change was made
    */
-  change(operation: string, key: string, command: Change): Promise<string[]> {
+  change(
+    operation: string,
+    script: ScriptName,
+    args: CommandArgs<ScriptName>,
+    sendBy = Number.POSITIVE_INFINITY,
+  ): Promise<string[]> {
     return this.#trip(operation, (trip) => {
       trip.outcome = "not_made";
-      return this.nodes.at(key, (node, asking) => this.#change(trip, node, asking, command), trip);
+      const change = { script, args, sendBy };
+      return this.nodes.at(args[0], (node, asking) => this.#change(trip, node, asking, change), trip);
     });
   }
 
   /**
    * Makes a change, as `change` does, that has to be made before another one. When it fails, the other one is not made.
    */
-  prepare(operation: string, key: string, command: Change): Promise<string[]> {
-    return this.change(operation, key, command).catch((error: unknown) => {
+  prepare(operation: string, script: ScriptName, args: CommandArgs<ScriptName>): Promise<string[]> {
+    return this.change(operation, script, args).catch((error: unknown) => {
       const isUnsure = error instanceof StoreUnavailable || error instanceof TooFewReplicas;
       throw isUnsure ? new StoreUnavailable(error.cause, "not_made") : error;
     });
@@ -155,51 +176,48 @@ export class StoreClient implements StoreProbe {
     this.nodes.close();
   }
 
-  /** Ends a round trip, once. @internal */
-  end(trip: RoundTrip, failed: boolean): void {
-    trip.isEnded = true;
-    this.#observe?.({ operation: trip.operation, seconds: (performance.now() - trip.started) / 1000, failed });
-  }
-
   #trip<T>(operation: string, work: (trip: RoundTrip) => Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const trip = new RoundTrip(this, operation, reject);
+      const trip = new RoundTrip(operation, this.#observe, reject);
       this.#timeouts.add(trip, trip.started);
       work(trip).then(
         (value) => {
           if (trip.isEnded) return;
           this.#timeouts.remove(trip);
-          this.end(trip, false);
+          trip.finish(false);
           resolve(value);
         },
         (error: unknown) => {
           // What comes after the timeout has been counted as a failure already.
           if (trip.isEnded) return;
           this.#timeouts.remove(trip);
-          this.end(trip, true);
+          trip.finish(true);
           reject(storeError(error, trip.outcome));
         },
       );
     });
   }
 
-  async #change(trip: RoundTrip, node: StoreNode, asking: boolean, command: Change): Promise<string[]> {
-    const answer = await this.#send(trip, node.changes, asking, command);
+  async #change(trip: RoundTrip, node: StoreNode, asking: boolean, change: Change): Promise<string[]> {
+    const answer = await this.#send(trip, node.changes, asking, change);
     trip.isMade = MADE.has(answer[0]);
     if (trip.isMade) await node.replicas?.confirm(this.#timeouts.left(trip));
     return answer;
   }
 
-  async #send(trip: RoundTrip, connection: StoreConnection, asking: boolean, command: Change) {
+  async #send(trip: RoundTrip, connection: StoreConnection, asking: boolean, change: Change) {
+    const { script, sendBy } = change;
+    const [key, ...args] = change.args;
     for (let tries = 1; ; tries++) {
       const known = connection.clock();
       const clock = known instanceof Promise ? await known : known;
       // Nothing was sent, so the failure can be reported at once.
       if (trip.isEnded || !connection.isReady()) throw new NotSent("not connected");
       const sent = performance.now();
+      if (sent >= sendBy) throw new NotSent(`${trip.operation}: took too long`);
       const deadline = clock.at(sent + this.#timeouts.left(trip) * CHANGE_SHARE);
       trip.outcome = "unknown";
-      const answer = await command(asking ? connection.asking : connection.redis, deadline).catch((error: unknown) => {
+      const answer = await send(connection.redis, script, [key, deadline, ...args], asking).catch((error: unknown) => {
         if (isRefusal(error) || isNotSent(error)) {
           // A script that fails has failed before it changed anything.
           trip.outcome = "not_made";

@@ -1,8 +1,7 @@
 import { within } from "../within.ts";
 import { isRefusal } from "./answers.ts";
 import { StoreMisconfigured } from "./misconfigured.ts";
-import { type NodeOptions, openNode } from "./node.ts";
-import { closeNode, isNodeReady, type StoreNode } from "./nodes.ts";
+import { closeNode, isNodeReady, type NodeOptions, openNode, type StoreNode } from "./nodes.ts";
 import { type HostPort, nameOf, type RedisTarget } from "./redis-url.ts";
 import { SLOTS } from "./slots.ts";
 

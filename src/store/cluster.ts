@@ -1,9 +1,9 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { MAX_CALLS } from "../limits.ts";
 import { within } from "../within.ts";
-import { isRefusal } from "./answers.ts";
+import { isRefusal, NotSent } from "./answers.ts";
 import { Topology, type TopologyOptions } from "./cluster-topology.ts";
-import { isNodeReady, type NodeWork, NotSent, type StoreNode, type StoreNodes } from "./nodes.ts";
+import { isNodeReady, type NodeWork, type StoreNode, type StoreNodes } from "./nodes.ts";
 import type { HostPort, RedisTarget } from "./redis-url.ts";
 import { SLOTS, slotOf } from "./slots.ts";
 

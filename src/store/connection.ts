@@ -1,9 +1,8 @@
 import { Redis } from "ioredis";
-import { isAnswerTo } from "./answers.ts";
-import { askingCommands } from "./asking.ts";
+import { isAnswerTo, NotSent } from "./answers.ts";
 import { batchWrites } from "./batch-writes.ts";
+import type { StoreCommands } from "./commands.ts";
 import { dropWhenSilent } from "./drop-when-silent.ts";
-import { NotSent, type StoreCommands } from "./nodes.ts";
 import { reconnectWhenDemoted } from "./reconnect-when-demoted.ts";
 import { RedisClock } from "./redis-clock.ts";
 import { type RedisPlace, redisOptions, setupFault } from "./redis-options.ts";
@@ -15,8 +14,6 @@ export type ScriptedRedis = Redis & StoreCommands;
 /** A connection to Redis, which is made anew whenever it is lost. */
 export interface StoreConnection {
   readonly redis: ScriptedRedis;
-  /** The commands for a key that is on its way to this node of a Cluster (ASK). */
-  readonly asking: StoreCommands;
   /** Redis' clock as far as it is known; a promise while it is being asked for. @throws NotSent when it cannot be asked for */
   clock(): RedisClock | Promise<RedisClock>;
   /** Whether a command would be sent now. */
@@ -95,7 +92,6 @@ export function connect(place: RedisPlace, options: ConnectionOptions) {
   });
   const connection: StoreConnection = {
     redis,
-    asking: askingCommands(redis),
     clock: () => clock,
     isReady: () => redis.status === "ready",
     isSilent,

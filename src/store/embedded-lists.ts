@@ -1,5 +1,5 @@
 import type { ScriptedRedis } from "./connection.ts";
-import { FOREIGN, LISTED_FIELDS } from "./group-list-scripts.ts";
+import { LISTED_FIELDS } from "./fields.ts";
 import { compareIds } from "./id-order.ts";
 import { groupKey } from "./keys.ts";
 
@@ -22,7 +22,7 @@ export function listGroups(redis: ScriptedRedis, stamp: () => string): ScriptedR
       answer.push(id);
       if (details !== "1") continue;
       const record = await redis.hgetall(groupKey(prefix, id));
-      answer.push(...LISTED_FIELDS.map((field) => record[field] ?? ""), record[FOREIGN] === undefined ? "" : "1");
+      answer.push(...LISTED_FIELDS.map((field) => record[field] ?? ""));
     }
     return answer;
   };

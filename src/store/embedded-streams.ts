@@ -1,4 +1,4 @@
-import { EVENT_FIELD } from "./script-parts.ts";
+import { EVENT_FIELD } from "./fields.ts";
 
 /*
  * The streams of ioredis-mock give an id twice once they are trimmed, keep what is trimmed in memory, and cannot be read

@@ -2,7 +2,7 @@ import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { readClock, type ScriptedRedis, type StoreConnection } from "./connection.ts";
 import { listGroups } from "./embedded-lists.ts";
 import { listAppend, reverseRange } from "./embedded-streams.ts";
-import { SingleNode } from "./nodes.ts";
+import { singleNode } from "./nodes.ts";
 import { APPEND, EVENT, TIME } from "./script-parts.ts";
 import { SCRIPTS } from "./scripts.ts";
 
@@ -29,7 +29,6 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   const clock = await readClock(redis);
   const connection: StoreConnection = {
     redis,
-    asking: redis,
     clock: () => clock,
     isReady: () => true,
     isSilent: () => false,
@@ -37,7 +36,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
     close: () => redis.disconnect(),
   };
   const node = { name: "embedded", reads: connection, changes: connection, replicas: undefined };
-  return new StoreClient(new SingleNode(node), options);
+  return new StoreClient(singleNode(node), options);
 }
 
 /** As Redis gives it: seconds since 1970, and microseconds of the next one. */

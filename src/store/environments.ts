@@ -18,7 +18,7 @@ import type { StoreClient } from "./client.ts";
 import { ENVIRONMENT_FIELD } from "./fields.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey } from "./keys.ts";
 import { pageOfKeys, recordsOf } from "./pages.ts";
-import { type GroupRecord, recordFromAnswer } from "./record.ts";
+import { recordFromAnswer, type StoredRecord } from "./stored-record.ts";
 
 /** How many numbers are tried for a new environment: with a tenth of all taken, one in 10^12 finds none free. */
 const TRIES = 12;
@@ -41,7 +41,7 @@ export class RedisEnvironments implements EnvironmentStore {
     // Nearly always it is there, and nothing need be changed.
     const record = await this.#read(name);
     if (record[ENVIRONMENT_FIELD.partitions] === undefined || record[ENVIRONMENT_FIELD.number] === undefined) {
-      const { answer } = await this.#make(name, by, record[ENVIRONMENT_FIELD.number]);
+      const answer = await this.#make(name, by, record[ENVIRONMENT_FIELD.number]);
       return environmentFromRecord(name, recordFromAnswer(answer));
     }
     // One that an earlier version made is not listed; nothing but the list lacks it while that fails.
@@ -51,10 +51,10 @@ export class RedisEnvironments implements EnvironmentStore {
 
   async create(name: NewEnvironment, by: ChangeBy): Promise<ListedEnvironment> {
     if ((await this.#read(name))[ENVIRONMENT_FIELD.partitions] !== undefined) throw new EnvironmentExists();
-    const { answer, createTime } = await this.#make(name, by);
+    const answer = await this.#make(name, by);
     // Another caller may have made it meanwhile.
     if (answer[0] !== "made") throw new EnvironmentExists();
-    return { ...environmentFromRecord(name, recordFromAnswer(answer)), createTime };
+    return listedFromRecord(name, recordFromAnswer(answer));
   }
 
   async find(name: EnvironmentName): Promise<Environment> {
@@ -70,46 +70,34 @@ export class RedisEnvironments implements EnvironmentStore {
     const reading = { operation: "list-environments", keyOf: environmentKey };
     for await (const [name, record] of recordsOf(this.#client, names, reading)) {
       // An environment is listed before it is made.
-      if (record[ENVIRONMENT_FIELD.partitions] === undefined) continue;
-      const createTime = Number(record[ENVIRONMENT_FIELD.createTime]) || 0;
-      items.push({ ...environmentFromRecord(name, record), createTime });
+      if (record[ENVIRONMENT_FIELD.partitions] !== undefined) items.push(listedFromRecord(name, record));
     }
     return { items, next };
   }
 
-  #read(name: EnvironmentName): Promise<GroupRecord> {
-    const key = environmentKey(name);
-    return this.#client.run("environment", key, (redis) => redis.hgetall(key), "not_made");
+  #read(name: EnvironmentName): Promise<StoredRecord> {
+    return this.#client.run("environment", "hgetall", [environmentKey(name)], "not_made");
   }
 
   /** Makes what an environment lacks, in one step, so that none is ever there without a number of its own. */
-  async #make(name: NewEnvironment, by: ChangeBy, number?: string) {
+  async #make(name: NewEnvironment, by: ChangeBy, number?: string): Promise<string[]> {
     await this.#list(name);
-    const createTime = Date.now();
     const fields = [
       ...[ENVIRONMENT_FIELD.partitions, String(name.partitions ?? DEFAULT_PARTITIONS)],
-      ...[ENVIRONMENT_FIELD.createTime, String(createTime)],
+      ...[ENVIRONMENT_FIELD.createTime, String(Date.now())],
       ...[ENVIRONMENT_FIELD.number, number ?? String(await this.#number(name))],
     ];
-    const answer = await this.#client.change("environment", environmentKey(name), (redis, deadline) =>
-      redis.ugMakeEnvironment(environmentKey(name), deadline, ...fields, ...this.#audit.ofEnvironment(name, by)),
-    );
-    return { answer, createTime };
+    const args = [environmentKey(name), ...fields, ...this.#audit.ofEnvironment(name, by)] as const;
+    return this.#client.change("environment", "ugMakeEnvironment", args);
   }
 
   /** Adds an environment to the list of all. It is listed before it is there, so that none is there unlisted. */
   async #list(name: EnvironmentName): Promise<void> {
     const path = environmentPath(name);
-    const listed = await this.#client.run(
-      "list",
-      ENVIRONMENTS_KEY,
-      (redis) => redis.zrangebylex(ENVIRONMENTS_KEY, `[${path}`, `[${path}`, "LIMIT", 0, 1),
-      "not_made",
-    );
+    const range = [ENVIRONMENTS_KEY, `[${path}`, `[${path}`, "LIMIT", 0, 1] as const;
+    const listed = await this.#client.run("list", "zrangebylex", range, "not_made");
     if (listed.length > 0) return;
-    await this.#client.prepare("list-environment", ENVIRONMENTS_KEY, (redis, deadline) =>
-      redis.ugList(ENVIRONMENTS_KEY, deadline, path),
-    );
+    await this.#client.prepare("list-environment", "ugList", [ENVIRONMENTS_KEY, path]);
   }
 
   /**
@@ -122,11 +110,8 @@ export class RedisEnvironments implements EnvironmentStore {
     const path = environmentPath(name);
     for (let tries = 0; tries < TRIES; tries++) {
       const number = wantedNumber(path, tries);
-      const [, , owner] = await this.#client.change(
-        "environment-number",
-        environmentNumberKey(number),
-        (redis, deadline) => redis.ugClaim(environmentNumberKey(number), deadline, path, "0"),
-      );
+      const key = environmentNumberKey(number);
+      const [, , owner] = await this.#client.change("environment-number", "ugClaim", [key, path, "0"]);
       if (owner === path) return number;
     }
     throw new RecordUnreadable(new Error(`no number is left for the environment ${path}`));
@@ -134,7 +119,7 @@ export class RedisEnvironments implements EnvironmentStore {
 }
 
 /** The environment that a record holds. @throws RecordUnreadable */
-export function environmentFromRecord(name: EnvironmentName, record: GroupRecord): Environment {
+export function environmentFromRecord(name: EnvironmentName, record: StoredRecord): Environment {
   return {
     name: name.name,
     tag: name.tag,
@@ -143,13 +128,17 @@ export function environmentFromRecord(name: EnvironmentName, record: GroupRecord
   };
 }
 
+function listedFromRecord(name: EnvironmentName, record: StoredRecord): ListedEnvironment {
+  return { ...environmentFromRecord(name, record), createTime: Number(record[ENVIRONMENT_FIELD.createTime]) || 0 };
+}
+
 /** The number that an environment takes when those of the tries before are another's. */
 export function wantedNumber(path: string, tries: number): number {
   const hash = createHash("sha256").update(`${tries}\0${path}`).digest().readUInt32BE();
   return 1 + (hash % (ENVIRONMENT_NUMBERS - 1));
 }
 
-function numberOf(name: EnvironmentName, record: GroupRecord, field: string, max: number) {
+function numberOf(name: EnvironmentName, record: StoredRecord, field: string, max: number) {
   const value = Number(record[field]);
   if (!Number.isInteger(value) || value < 1 || value > max) {
     throw new RecordUnreadable(new Error(`${environmentKey(name)} holds no usable ${field}`));

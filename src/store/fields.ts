@@ -1,3 +1,5 @@
+import type { StoredRecord } from "./stored-record.ts";
+
 /**
  * Names of the fields of a group's hash. They are one letter long because
  * every group holds them. Numbers are decimal, times milliseconds since 1970
@@ -40,12 +42,56 @@ export const PIECES = {
   foreignToken: "f",
 } as const;
 
+/** The field that a group's record has when its token is of another shape than ours. */
+export const FOREIGN = `${PIECES.foreignToken}0`;
+
+/** The fields of a group's record that a list shows. */
+export const LISTED_FIELDS = [
+  FIELD.teamId,
+  FIELD.name,
+  FIELD.createTime,
+  FIELD.updateTime,
+  FIELD.tokenCreateTime,
+  FIELD.graceUntil,
+  FOREIGN,
+] as const;
+
 /** Names of the fields of an environment's hash. Numbers are decimal. */
 export const ENVIRONMENT_FIELD = {
   partitions: "partitions",
   number: "number",
   /** In milliseconds since 1970 by the clock of the process that made it; missing in one of an earlier version. */
   createTime: "create_time",
+} as const;
+
+/** Names of the fields of an API token's hash. Times are milliseconds since 1970 by Redis' clock. */
+export const API_TOKEN_FIELD = {
+  digest: "digest",
+  displayName: "display_name",
+  role: "role",
+  createTime: "create_time",
+  /** Missing: the token does not expire. */
+  expireTime: "expire_time",
+  creator: "creator",
+  /** Missing: no use is known. */
+  lastUseTime: "last_use_time",
+} as const;
+
+/**
+ * Names of the fields of an audit event, in the order in which all events have them, so that Redis keeps the names once
+ * for many events. The id of an event in its stream tells its time.
+ */
+export const EVENT_FIELD = {
+  actorId: "a",
+  actorName: "n",
+  role: "r",
+  method: "m",
+  /** The id of the group or the API token that changed; empty: the environment itself. */
+  subject: "i",
+  /** Names of the fields that have new values, separated by commas. */
+  changedFields: "f",
+  requestId: "q",
+  peer: "p",
 } as const;
 
 /** Redis keeps a hash compact while no value has more bytes than that (`hash-max-listpack-value`). */
@@ -70,7 +116,7 @@ export function piecesOf(field: string, text: string): string[] {
 }
 
 /** The text that pieces hold; undefined when there is none. */
-export function joinPieces(record: Readonly<Record<string, string | undefined>>, field: string): string | undefined {
+export function joinPieces(record: StoredRecord, field: string): string | undefined {
   let text = record[`${field}0`];
   if (text === undefined) return undefined;
   for (let i = 1; ; i++) {

@@ -70,7 +70,7 @@ export class ForeignTokens {
     const entry = await this.#entry(environment, digest);
     if (entry === undefined) return [];
     const key = groupKeyOf(environment, entry.id);
-    const answer = await this.#client.run("resolve", key, (redis) => redis.ugResolveAt(key, entry.id, digest));
+    const answer = await this.#client.run("resolve", "ugResolveAt", [key, entry.id, digest]);
     if (answer.length === 0) this.#foundNothing(environment, digest, entry);
     return answer;
   }
@@ -118,9 +118,7 @@ export class ForeignTokens {
     let replaced = "";
     let seen = "";
     for (let tries = 0; tries < TRIES; tries++) {
-      const [state, , text] = await this.#client.prepare("claim-token", key, (redis, deadline) =>
-        redis.ugClaimToken(key, deadline, made, replaced),
-      );
+      const [state, , text] = await this.#client.prepare("claim-token", "ugClaimToken", [key, made, replaced]);
       const entry = entryOf(text);
       if (entry.id === id && entry.nonce !== NO_CLAIM && entry.nonce !== ended) {
         return { nonce: entry.nonce, isNew: state === "made" };
@@ -148,15 +146,9 @@ export class ForeignTokens {
     if (state !== "made") return;
     const leftMs = Math.max(Number(graceMs), keepMs);
     const key = foreignTokenKey(prefixFor(environment, digest), digest);
-    await this.#client.change("forget-token", key, (redis, deadline) =>
-      redis.ugForgetToken(
-        key,
-        deadline,
-        entry.text,
-        NO_CLAIM + entry.id,
-        String(leftMs > 0 ? leftMs + HINT_SLACK_MS : 0),
-      ),
-    );
+    const hintMs = leftMs > 0 ? leftMs + HINT_SLACK_MS : 0;
+    const args = [key, entry.text, NO_CLAIM + entry.id, String(hintMs)] as const;
+    await this.#client.change("forget-token", "ugForgetToken", args);
   }
 
   /**
@@ -171,16 +163,14 @@ export class ForeignTokens {
 
   async #entry(environment: Environment, digest: string, outcome?: ChangeOutcome): Promise<Entry | undefined> {
     const key = foreignTokenKey(prefixFor(environment, digest), digest);
-    const text = await this.#client.run("foreign-token", key, (redis) => redis.get(key), outcome);
+    const text = await this.#client.run("foreign-token", "get", [key], outcome);
     return text === null ? undefined : entryOf(text);
   }
 
   #end(environment: Environment, digest: string, { id, nonce }: Entry, isGraceNone: boolean): Promise<string[]> {
     const prefix = prefixFor(environment, id);
-    const key = groupKey(prefix, id);
-    return this.#client.prepare("end-claim", key, (redis, deadline) =>
-      redis.ugEndClaim(key, deadline, prefix, digest, nonce, String(REFUSED_MS), isGraceNone ? "1" : ""),
-    );
+    const args = [groupKey(prefix, id), prefix, digest, nonce, String(REFUSED_MS), isGraceNone ? "1" : ""] as const;
+    return this.#client.prepare("end-claim", "ugEndClaim", args);
   }
 }
 

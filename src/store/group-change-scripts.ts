@@ -1,28 +1,29 @@
-import { FIELD } from "./fields.ts";
-import { FOREIGN } from "./group-list-scripts.ts";
+import { FIELD, FOREIGN } from "./fields.ts";
 import { KEY } from "./keys.ts";
 import { AUDIT, CHANGE, CHANGED, DROP, GRACE, INDEXED, UNPACK } from "./script-parts.ts";
 
-/**
- * Makes a group as it is given.
- * KEYS: the group. ARGV:
- *  2 the update time it must have; nothing: it must not be there
- *  3 prefix of the partition's keys
- *  4 id of the group
- *  5 digest of the token to give it; nothing: it keeps its own
- *  6 nonce of the claim of that token; nothing: the token is one of ours
- *  7 the partition's first team id
- *  8 the step from one of its team ids to the next
- *  9 how many team ids it has
- * 10 names of the fields that have new values, for the audit
- * 11 how many of its values in pieces are replaced
- * 12 and further: the fields of these with the number of the first piece that they have no more, then fields to set with
- *    their values; then those of AUDIT
- * Answers `changed` when the group is not as it must be; `unreadable` when the record is not whole; `ended` when the claim
- * has been ended; `taken` when another group has the token; `full`; `created`; or `done` and the digest of the foreign
- * token that the group had before, or nothing.
- */
-const IMPORT = `${CHANGE}${AUDIT}${UNPACK}${INDEXED}${GRACE}${DROP}${CHANGED}
+/** The scripts by which operators change groups, as `SCRIPTS` has them. */
+export const GROUP_CHANGE_SCRIPTS = {
+  /**
+   * Makes a group as it is given.
+   * KEYS: the group. ARGV:
+   *  2 the update time it must have; nothing: it must not be there
+   *  3 prefix of the partition's keys
+   *  4 id of the group
+   *  5 digest of the token to give it; nothing: it keeps its own
+   *  6 nonce of the claim of that token; nothing: the token is one of ours
+   *  7 the partition's first team id
+   *  8 the step from one of its team ids to the next
+   *  9 how many team ids it has
+   * 10 names of the fields that have new values, for the audit
+   * 11 how many of its values in pieces are replaced
+   * 12 and further: the fields of these with the number of the first piece that they have no more, then fields to set with
+   *    their values; then those of AUDIT
+   * Answers `changed` when the group is not as it must be; `unreadable` when the record is not whole; `ended` when the claim
+   * has been ended; `taken` when another group has the token; `full`; `created`; or `done` and the digest of the foreign
+   * token that the group had before, or nothing.
+   */
+  ugImport: `${CHANGE}${AUDIT}${UNPACK}${INDEXED}${GRACE}${DROP}${CHANGED}
 local key, prefix, id, digest, nonce = KEYS[1], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local tokens, ids, counter = prefix .. '${KEY.tokens}', prefix .. '${KEY.ids}', prefix .. '${KEY.teamCount}'
 local before = last_change(key)
@@ -70,16 +71,16 @@ end
 redis.call('HSET', key, '${FIELD.updateTime}', changed, spread(ARGV, last + 1, own))
 for i = 12, last, 2 do drop(key, ARGV[i], tonumber(ARGV[i + 1])) end
 audit(id, ARGV[10])
-return {'done', stamp, ended}`;
+return {'done', stamp, ended}`,
 
-/**
- * Deletes a group and all that leads to it in its partition. What is kept for request ids names the team id, which no
- * other group gets, and ends by itself.
- * KEYS: the group. ARGV: 2 the update time it must have, or nothing; 3 prefix of the partition's keys; 4 id of the group;
- * then those of AUDIT.
- * Answers `missing`; `stale`; or `done` and the digest of the foreign token that it had, or nothing.
- */
-const DELETE = `${CHANGE}${AUDIT}${INDEXED}${CHANGED}
+  /**
+   * Deletes a group and all that leads to it in its partition. What is kept for request ids names the team id, which no
+   * other group gets, and ends by itself.
+   * KEYS: the group. ARGV: 2 the update time it must have, or nothing; 3 prefix of the partition's keys; 4 id of the group;
+   * then those of AUDIT.
+   * Answers `missing`; `stale`; or `done` and the digest of the foreign token that it had, or nothing.
+   */
+  ugDelete: `${CHANGE}${AUDIT}${INDEXED}${CHANGED}
 local key, prefix, id = KEYS[1], ARGV[3], ARGV[4]
 if redis.call('EXISTS', key) == 0 then return {'missing', stamp} end
 if ARGV[2] ~= '' and ARGV[2] ~= last_change(key) then return {'stale', stamp} end
@@ -94,10 +95,5 @@ if is_indexed then redis.call('HDEL', prefix .. '${KEY.tokens}', indexed(digest)
 if graced then redis.call('DEL', prefix .. '${KEY.grace}' .. graced) end
 redis.call('ZREM', prefix .. '${KEY.ids}', id)
 audit(id, '')
-return {'done', stamp, ended}`;
-
-/** The scripts by which operators change groups, as `SCRIPTS` has them. */
-export const GROUP_CHANGE_SCRIPTS = {
-  ugImport: IMPORT,
-  ugDelete: DELETE,
+return {'done', stamp, ended}`,
 } as const;

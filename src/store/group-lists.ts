@@ -5,11 +5,13 @@ import type { UserGroup } from "../domain/user-group.ts";
 import type { ListedUserGroup } from "../domain/user-group-admin.ts";
 import type { StoreClient } from "./client.ts";
 import type { TokenCipher } from "./encryption.ts";
-import { LISTED_FIELDS } from "./group-list-scripts.ts";
+import { LISTED_FIELDS } from "./fields.ts";
+import type { UserGroupsParts } from "./group-parts.ts";
+import { groupFromRecord, listedFromFields } from "./group-record.ts";
 import { compareIds } from "./id-order.ts";
 import { groupKeyOf, idsKey, partitionPrefix } from "./keys.ts";
 import { recordsOf } from "./pages.ts";
-import { groupFromRecord, isEmpty, listedFromFields } from "./record.ts";
+import { isEmpty } from "./stored-record.ts";
 
 /** How many partitions are asked at once. */
 const PARTITIONS_AT_ONCE = 256;
@@ -20,10 +22,7 @@ const RECORDS_AT_ONCE = 25;
 /** The maximum size of a page of whole groups, in bytes of their records. A page has at least one group. */
 const MAX_PAGE_BYTES = 1024 * 1024;
 
-/** How many values a script answers with for one group. */
-const DETAILS = LISTED_FIELDS.length + 1;
-
-/** A group as a partition lists it: its id, and the values of `LISTED_FIELDS` with whether its token is foreign. */
+/** A group as a partition lists it: its id, and the values of `LISTED_FIELDS`, empty where they are missing. */
 interface Entry {
   readonly id: string;
   readonly values: readonly string[];
@@ -35,7 +34,7 @@ export class GroupLists {
   readonly #client: StoreClient;
   readonly #cipher: TokenCipher;
 
-  constructor(client: StoreClient, cipher: TokenCipher) {
+  constructor({ client, cipher }: Pick<UserGroupsParts, "client" | "cipher">) {
     this.#client = client;
     this.#cipher = cipher;
   }
@@ -95,14 +94,12 @@ export class GroupLists {
     { after, prefix: idPrefix }: UserGroupRange,
     { limit, details }: { readonly limit: number; readonly details: boolean },
   ): Promise<Entry[]> {
-    const key = idsKey(prefix);
     const from = after !== "" ? `(${after}` : idPrefix === "" ? "-" : `[${idPrefix}`;
-    const [state, now, ...values] = await this.#client.run("list-user-groups", key, (redis) =>
-      redis.ugListGroups(key, prefix, from, idPrefix, String(limit), details ? "1" : ""),
-    );
+    const args = [idsKey(prefix), prefix, from, idPrefix, String(limit), details ? "1" : ""] as const;
+    const [state, now, ...values] = await this.#client.run("list-user-groups", "ugListGroups", args);
     if (state !== "found") throw new RecordUnreadable(new Error(`list-user-groups: ${state}`));
     const entries: Entry[] = [];
-    const width = details ? 1 + DETAILS : 1;
+    const width = details ? 1 + LISTED_FIELDS.length : 1;
     for (let i = 0; i < values.length; i += width) {
       entries.push({ id: values[i] as string, values: values.slice(i + 1, i + width), now: Number(now) });
     }

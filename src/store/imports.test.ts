@@ -1,7 +1,8 @@
 import { expect, it, vi } from "vitest";
 import { StoreUnavailable, TokenTaken } from "../domain/errors.ts";
 import { tokenDigest } from "./encryption.ts";
-import { Imports, type ImportsParts } from "./imports.ts";
+import type { GroupParts } from "./group-parts.ts";
+import { importGroups } from "./imports.ts";
 import { REQUEST_TTL_MS } from "./keys.ts";
 
 const ENVIRONMENT = { name: "acme", tag: undefined, partitions: 1, number: 1 } as const;
@@ -14,9 +15,9 @@ it.each([new StoreUnavailable(new Error("claim-token: no answer in time"), "not_
     const claim = vi.fn(() => Promise.reject(error));
     const releaseLater = vi.fn();
     const client = { run: () => Promise.resolve({}) };
-    const parts = { client, foreignTokens: { claim, releaseLater } } as unknown as ImportsParts;
-    const how = { mode: "create-only", by: {} } as Parameters<Imports["run"]>[2];
-    const outcomes = await new Imports(parts).run(ENVIRONMENT, [GROUP], how);
+    const parts = { client, foreignTokens: { claim, releaseLater } } as unknown as GroupParts;
+    const how = { mode: "create-only", by: {} } as Parameters<typeof importGroups>[3];
+    const outcomes = await importGroups(parts, ENVIRONMENT, [GROUP], how);
     expect(outcomes).toEqual([{ outcome: "failed", error }]);
     const release = { id: "a", keepMs: REQUEST_TTL_MS };
     expect(releaseLater.mock.calls).toEqual([[ENVIRONMENT, tokenDigest(GROUP.token), release]]);

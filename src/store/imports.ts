@@ -13,29 +13,21 @@ import {
 import { partitionOf } from "../domain/partition.ts";
 import { teamIdsOf } from "../domain/team-id.ts";
 import { newUserGroupToken, userGroupTokenShape } from "../domain/token.ts";
+import type { UserGroupChange } from "../domain/user-group.ts";
 import type { ImportedUserGroup, ImportMode, ImportOutcome } from "../domain/user-group-admin.ts";
-import type { Audit } from "./audit.ts";
-import type { StoreClient } from "./client.ts";
-import { type TokenCipher, tokenDigest } from "./encryption.ts";
-import { FIELD, joinPieces, PIECES, piecesOf } from "./fields.ts";
-import { CLAIM_MS, type ForeignTokens } from "./foreign-tokens.ts";
-import { groupKeyOf, partitionPrefix, REQUEST_TTL_MS } from "./keys.ts";
-import { NotSent } from "./nodes.ts";
-import { type GroupRecord, isEmpty, tokenFields, updateTimeFromRecord } from "./record.ts";
+import { tokenDigest } from "./encryption.ts";
+import { FIELD, joinPieces, PIECES } from "./fields.ts";
+import { CLAIM_MS } from "./foreign-tokens.ts";
+import type { GroupParts } from "./group-parts.ts";
+import { changedFields, tokenFields, updateTimeFromRecord } from "./group-record.ts";
+import { groupKeyOf, placeOf, REQUEST_TTL_MS } from "./keys.ts";
+import { isEmpty, type StoredRecord } from "./stored-record.ts";
 
 /** How many groups are imported at once: their records have to fit into memory, and Redis is not ours alone. */
 const AT_ONCE = 50;
 
 /** How often a group is tried again that others change meanwhile. */
 const TRIES = 10;
-
-/** What imports are made of. */
-export interface ImportsParts {
-  readonly client: StoreClient;
-  readonly cipher: TokenCipher;
-  readonly audit: Audit;
-  readonly foreignTokens: ForeignTokens;
-}
 
 /** Who imports, and how. */
 interface Import {
@@ -45,9 +37,9 @@ interface Import {
 
 /** What is to be changed of a group. */
 interface Plan {
-  readonly fields: readonly ("name" | "mapping" | "properties")[];
-  /** Whether it is given the token. */
-  readonly token: boolean;
+  readonly change: UserGroupChange;
+  /** The token that it gets; undefined: it keeps its own. */
+  readonly given: GivenToken | undefined;
 }
 
 /** A token that is to be given to a group. */
@@ -57,114 +49,142 @@ interface GivenToken {
   readonly isForeign: boolean;
 }
 
-/** Imports of user groups: each for itself, in as few round trips as all of a batch together. */
-export class Imports {
-  readonly #parts: ImportsParts;
-
-  constructor(parts: ImportsParts) {
-    this.#parts = parts;
+/**
+ * Imports user groups whose ids and tokens are not given twice: each for itself, in as few round trips as all of a batch
+ * together. The outcomes are in their order.
+ */
+export async function importGroups(
+  parts: GroupParts,
+  environment: Environment,
+  groups: readonly ImportedUserGroup[],
+  how: Import,
+): Promise<ImportOutcome[]> {
+  const outcomes: ImportOutcome[] = [];
+  for (let start = 0; start < groups.length; start += AT_ONCE) {
+    const batch = groups.slice(start, start + AT_ONCE).map((group) => importGroup(parts, environment, group, how));
+    // An error that nobody foresaw is told once nothing is under way any more.
+    await Promise.allSettled(batch);
+    const ended = await Promise.all(batch);
+    outcomes.push(...ended);
+    // Each batch would wait for as long as this one did.
+    if (ended.every((each) => each.outcome === "failed" && each.error instanceof StoreUnavailable)) break;
   }
+  while (outcomes.length < groups.length) {
+    outcomes.push({ outcome: "failed", error: new StoreUnavailable(new Error("import: given up"), "not_made") });
+  }
+  return outcomes;
+}
 
-  /** Imports groups whose ids and tokens are not given twice; the outcomes are in their order. */
-  async run(environment: Environment, groups: readonly ImportedUserGroup[], how: Import): Promise<ImportOutcome[]> {
-    const outcomes: ImportOutcome[] = [];
-    for (let start = 0; start < groups.length; start += AT_ONCE) {
-      const batch = groups.slice(start, start + AT_ONCE);
-      const settled = await Promise.allSettled(batch.map((group) => this.#import(environment, group, how)));
-      outcomes.push(...settled.map(outcomeOf));
-      const isAway = settled.every((each) => each.status === "rejected" && each.reason instanceof StoreUnavailable);
-      // Each batch would wait for as long as this one did.
-      if (isAway) break;
-    }
-    while (outcomes.length < groups.length) {
-      outcomes.push({ outcome: "failed", error: new StoreUnavailable(new Error("import: given up"), "not_made") });
-    }
-    return outcomes;
+async function importGroup(...args: ConstructorParameters<typeof GroupImport>): Promise<ImportOutcome> {
+  try {
+    return await new GroupImport(...args).run();
+  } catch (error) {
+    if (error instanceof DomainError) return { outcome: "failed", error };
+    throw error;
+  }
+}
+
+/** The import of one group. */
+class GroupImport {
+  readonly #parts: GroupParts;
+  readonly #environment: Environment;
+  readonly #group: ImportedUserGroup;
+  readonly #how: Import;
+  /** The token that the import brings. */
+  readonly #token: GivenToken | undefined;
+  /** Whether a claim of the token may have been made: one that failed may have been. */
+  #mayHaveClaimed = false;
+  /** The nonce of a claim that was ended; the token needs another. */
+  #endedClaim: string | undefined;
+
+  /** @throws TokenNotImportable */
+  constructor(parts: GroupParts, environment: Environment, group: ImportedUserGroup, how: Import) {
+    this.#parts = parts;
+    this.#environment = environment;
+    this.#group = group;
+    this.#how = how;
+    this.#token = givenToken(environment, group);
   }
 
   /** @throws DomainError */
-  async #import(environment: Environment, group: ImportedUserGroup, how: Import): Promise<ImportOutcome> {
-    const token = givenToken(environment, group);
-    const claim: Claim = { isAsked: false, ended: undefined };
+  async run(): Promise<ImportOutcome> {
     try {
-      return await this.#try(environment, { group, token, claim }, how);
+      return await this.#try();
     } catch (error) {
-      this.#releaseClaim(environment, { group, token, claim });
+      this.#releaseClaim();
       throw error;
     }
   }
 
-  /** Releases a claim that may have been made and was not used. It does nothing when the group has the token. */
-  #releaseClaim(environment: Environment, { group, token, claim }: Trying): void {
-    if (token === undefined || !claim.isAsked) return;
-    // The group may have had it, and its retried rotation may need a hint.
-    const release = { id: group.providedId, keepMs: REQUEST_TTL_MS };
-    this.#parts.foreignTokens.releaseLater(environment, token.digest, release);
-  }
-
-  async #try(environment: Environment, { group, token, claim }: Trying, how: Import): Promise<ImportOutcome> {
-    const key = groupKeyOf(environment, group.providedId);
+  async #try(): Promise<ImportOutcome> {
+    const key = groupKeyOf(this.#environment, this.#group.providedId);
     for (let tries = 0; tries < TRIES; tries++) {
-      const record = await this.#parts.client.run("import-read", key, (redis) => redis.hgetall(key), "not_made");
-      const plan = planOf(record, group, token);
+      const record = await this.#parts.client.run("import-read", "hgetall", [key], "not_made");
+      const { change, given } = this.#planOf(record);
       // Another import gave the group this token since it was claimed here, and it may have been replaced again.
-      if (!plan.token) this.#releaseClaim(environment, { group, token, claim });
-      const isThere = !isEmpty(record);
-      if (isThere && plan.fields.length === 0 && !plan.token) {
-        await this.#mendEntry(environment, group, record, token);
-        return { outcome: "unchanged" };
+      if (given === undefined) this.#releaseClaim();
+      if (!isEmpty(record)) {
+        if (Object.keys(change).length === 0 && given === undefined) {
+          await this.#mendEntry(record);
+          return { outcome: "unchanged" };
+        }
+        if (this.#how.mode === "create-only") throw new UserGroupExists();
       }
-      if (isThere && how.mode === "create-only") throw new UserGroupExists();
-      const given = plan.token ? (token ?? ownToken(environment, group)) : undefined;
-      const done = await this.#write(environment, { group, record, plan, given, claim }, how);
+      const done = await this.#write(record, { change, given });
       if (done !== undefined) return done;
     }
     throw new StoreUnavailable(new Error("import: others change the group all the time"), "not_made");
   }
 
-  /** The entry of a foreign token that the group has may be lost, and nobody would find the group by it. */
-  async #mendEntry(environment: Environment, group: ImportedUserGroup, record: GroupRecord, token?: GivenToken) {
-    if (token?.isForeign !== true || record[FIELD.digest] !== token.digest) return;
-    await this.#parts.foreignTokens.mend(environment, token.digest, group.providedId);
+  /**
+   * What of a group is not as it is given. A token that has been replaced since stays dead: neither one that an import gave
+   * the group before is given again, nor one of this service once the group has had more than its first.
+   */
+  #planOf(record: StoredRecord): Plan {
+    const { providedId, name, mapping, properties } = this.#group;
+    const token = this.#token;
+    if (isEmpty(record)) {
+      return { change: this.#group, given: token ?? ownToken(partitionOf(this.#environment, providedId)) };
+    }
+    const isKnown = [record[FIELD.digest], record[FIELD.importedDigest]].includes(token?.digest);
+    const mayBeDead = token?.isForeign === false && record[FIELD.tokenCreateTime] !== undefined;
+    const change = {
+      ...(record[FIELD.name] !== name && { name }),
+      ...(!isSame(joinPieces(record, PIECES.mapping), mapping) && { mapping }),
+      ...(!isSame(joinPieces(record, PIECES.properties), properties) && { properties: properties ?? null }),
+    };
+    return { change, given: isKnown || mayBeDead ? undefined : token };
   }
 
   /** Claims the token, then writes the group; undefined when that is to be done again. */
-  async #write(environment: Environment, what: Writing, how: Import): Promise<ImportOutcome | undefined> {
-    const { group, given, claim } = what;
-    if (given?.isForeign !== true) return this.#send(environment, { ...what, nonce: "", isUsable: () => true }, how);
-    const claimed = performance.now();
-    const isUsable = () => performance.now() - claimed < CLAIM_MS;
-    claim.isAsked = true;
-    const nonce = await this.#parts.foreignTokens.claim(environment, given.digest, group.providedId, claim.ended);
-    return this.#send(environment, { ...what, nonce, isUsable }, how);
-  }
-
-  async #send(environment: Environment, what: Sending, how: Import): Promise<ImportOutcome | undefined> {
+  async #write(record: StoredRecord, plan: Plan): Promise<ImportOutcome | undefined> {
     const { client, audit, foreignTokens } = this.#parts;
-    const { group, record, nonce } = what;
-    const partition = partitionOf(environment, group.providedId);
-    const key = groupKeyOf(environment, group.providedId);
+    const environment = this.#environment;
+    const { providedId } = this.#group;
+    const { partition, prefix, key } = placeOf(environment, providedId);
     const { first, step, count } = teamIdsOf(environment, partition);
+    const { digest = "", isForeign = false } = plan.given ?? {};
+    const claimed = performance.now();
+    const nonce = isForeign ? await this.#claim(digest) : "";
     const args = [
-      isEmpty(record) ? "" : updateTimeFromRecord(record),
-      ...[partitionPrefix(environment, partition), group.providedId, what.given?.digest ?? "", nonce],
+      key,
+      ...[isEmpty(record) ? "" : updateTimeFromRecord(record), prefix, providedId, digest, nonce],
       ...[String(first), String(step), String(count)],
-      ...this.#fieldsOf(environment, what),
-      ...audit.ofPartition(environment, partition, how.by),
-    ];
-    const [state, , foreign = ""] = await client.change("import", key, (redis, deadline) =>
-      what.isUsable() ? redis.ugImport(key, deadline, ...args) : Promise.reject(new NotSent("import: took too long")),
-    );
+      ...this.#fieldsOf(plan),
+      ...audit.ofPartition(environment, partition, this.#how.by),
+    ] as const;
+    const sendBy = isForeign ? claimed + CLAIM_MS : undefined;
+    const [state, , endedForeign = ""] = await client.change("import", "ugImport", args, sendBy);
     switch (state) {
       case "created":
         return { outcome: "created" };
       case "done":
-        if (foreign !== "") foreignTokens.releaseLater(environment, foreign);
+        if (endedForeign !== "") foreignTokens.releaseLater(environment, endedForeign);
         return { outcome: "updated" };
       case "changed":
         return undefined;
       case "ended":
-        what.claim.ended = nonce;
+        this.#endedClaim = nonce;
         return undefined;
       case "taken":
         throw new TokenTaken();
@@ -175,85 +195,39 @@ export class Imports {
     }
   }
 
-  /** The names of what changes, what is replaced, and the fields to set with their values, as the script takes them. */
-  #fieldsOf(environment: Environment, { group, plan, given }: Writing): string[] {
-    const set: string[] = [];
-    const replaced: string[] = [];
-    const replace = (field: string, pieces: readonly string[]) => {
-      set.push(...pieces);
-      replaced.push(field, String(pieces.length / 2));
-    };
-    const json = (field: string, value: object | undefined) =>
-      replace(field, value === undefined ? [] : piecesOf(field, JSON.stringify(value)));
-    if (plan.fields.includes("name")) set.push(FIELD.name, group.name);
-    if (plan.fields.includes("mapping")) json(PIECES.mapping, group.mapping);
-    if (plan.fields.includes("properties")) json(PIECES.properties, group.properties);
+  /** What changes, as the script takes it. */
+  #fieldsOf({ change, given }: Plan): string[] {
+    const { names, replaced, set } = changedFields(change);
     if (given !== undefined) {
-      const encrypted = this.#parts.cipher.encrypt(environment, given.text, given.digest);
+      const encrypted = this.#parts.cipher.encrypt(this.#environment, given.text, given.digest);
       const fields = tokenFields(encrypted);
+      names.push("token");
       set.push(...fields);
       replaced.push(PIECES.foreignToken, String(encrypted.isPacked ? 0 : fields.length / 2 - 1));
-      if (group.token !== undefined) set.push(FIELD.importedDigest, given.digest);
+      if (given === this.#token) set.push(FIELD.importedDigest, given.digest);
     }
-    const names = [...plan.fields, ...(given === undefined ? [] : ["token"])];
     return [names.join(","), String(replaced.length / 2), ...replaced, ...set];
   }
-}
 
-/** What it takes to write a group. */
-interface Writing {
-  readonly group: ImportedUserGroup;
-  /** As the group must still be. */
-  readonly record: GroupRecord;
-  readonly plan: Plan;
-  /** The token that it gets; undefined: it keeps its own. */
-  readonly given: GivenToken | undefined;
-  readonly claim: Claim;
-}
-
-/** What is known of the claim of a foreign token. */
-interface Claim {
-  /** Whether it may have been made: one that failed may have been. */
-  isAsked: boolean;
-  /** The nonce of one that was ended; it needs another. */
-  ended: string | undefined;
-}
-
-interface Trying {
-  readonly group: ImportedUserGroup;
-  readonly token: GivenToken | undefined;
-  readonly claim: Claim;
-}
-
-interface Sending extends Writing {
-  /** Of the claim of the token; empty when it needs none. */
-  readonly nonce: string;
-  /** Whether the claim may still be used. */
-  readonly isUsable: () => boolean;
-}
-
-function outcomeOf(settled: PromiseSettledResult<ImportOutcome>): ImportOutcome {
-  if (settled.status === "fulfilled") return settled.value;
-  const { reason } = settled as { reason: unknown };
-  if (reason instanceof DomainError) return { outcome: "failed", error: reason };
-  throw reason;
-}
-
-/**
- * What of a group is not as it is given. A token that has been replaced since stays dead: neither one that an import gave
- * the group before is given again, nor one of this service once the group has had more than its first.
- */
-function planOf(record: GroupRecord, group: ImportedUserGroup, token: GivenToken | undefined): Plan {
-  if (isEmpty(record)) {
-    return { fields: group.properties ? ["name", "mapping", "properties"] : ["name", "mapping"], token: true };
+  /** @returns the nonce of the claim */
+  #claim(digest: string): Promise<string> {
+    this.#mayHaveClaimed = true;
+    return this.#parts.foreignTokens.claim(this.#environment, digest, this.#group.providedId, this.#endedClaim);
   }
-  const isKnown = [record[FIELD.digest], record[FIELD.importedDigest]].includes(token?.digest);
-  const fields: Plan["fields"][number][] = [];
-  if (record[FIELD.name] !== group.name) fields.push("name");
-  if (!isSame(joinPieces(record, PIECES.mapping), group.mapping)) fields.push("mapping");
-  if (!isSame(joinPieces(record, PIECES.properties), group.properties)) fields.push("properties");
-  const mayBeDead = token?.isForeign === false && record[FIELD.tokenCreateTime] !== undefined;
-  return { fields, token: token !== undefined && !isKnown && !mayBeDead };
+
+  /** Releases a claim that may have been made and was not used. It does nothing when the group has the token. */
+  #releaseClaim(): void {
+    if (this.#token === undefined || !this.#mayHaveClaimed) return;
+    // The group may have had it, and its retried rotation may need a hint.
+    const release = { id: this.#group.providedId, keepMs: REQUEST_TTL_MS };
+    this.#parts.foreignTokens.releaseLater(this.#environment, this.#token.digest, release);
+  }
+
+  /** The entry of a foreign token that the group has may be lost, and nobody would find the group by it. */
+  async #mendEntry(record: StoredRecord): Promise<void> {
+    if (this.#token?.isForeign !== true || record[FIELD.digest] !== this.#token.digest) return;
+    await this.#parts.foreignTokens.mend(this.#environment, this.#token.digest, this.#group.providedId);
+  }
 }
 
 /** Whether a JSON text stands for a value, in whatever order its keys are. @throws RecordUnreadable */
@@ -284,7 +258,7 @@ function givenToken(environment: Environment, { providedId, token }: ImportedUse
 }
 
 /** A new token for a group that is given none. */
-function ownToken(environment: Environment, { providedId }: ImportedUserGroup): GivenToken {
-  const text = newUserGroupToken(partitionOf(environment, providedId));
+function ownToken(partition: number): GivenToken {
+  const text = newUserGroupToken(partition);
   return { text, digest: tokenDigest(text), isForeign: false };
 }

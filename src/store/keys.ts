@@ -41,9 +41,16 @@ export function groupKey(prefix: string, providedId: string): string {
   return `${prefix}${KEY.group}${providedId}`;
 }
 
+/** Where a user group is: its partition, what the keys of that begin with, and its own key. */
+export function placeOf(environment: Environment, providedId: string) {
+  const partition = partitionOf(environment, providedId);
+  const prefix = partitionPrefix(environment, partition);
+  return { partition, prefix, key: groupKey(prefix, providedId) };
+}
+
 /** The key of a user group, whichever partition it is in. */
 export function groupKeyOf(environment: Environment, providedId: string): string {
-  return groupKey(prefixFor(environment, providedId), providedId);
+  return placeOf(environment, providedId).key;
 }
 
 /** The key of the index of tokens. */
@@ -72,11 +79,6 @@ export function foreignTokenKey(prefix: string, digest: string): string {
   return `${prefix}foreign:${digest}`;
 }
 
-/** The key of the count of team ids. */
-export function teamCountKey(prefix: string): string {
-  return prefix + KEY.teamCount;
-}
-
 /** Stream: the changes of the partition's groups, by the fields of `EVENT_FIELD`. It expires with its last event. */
 export function auditKey(prefix: string): string {
   return `${prefix}audit`;
@@ -95,7 +97,7 @@ function environmentPrefix(environment: EnvironmentName): string {
   return `ug:{${environmentKey(environment)}}:`;
 }
 
-/** Hash: one API token of an environment, by the fields of `api-tokens.ts`. */
+/** Hash: one API token of an environment, by the fields of `API_TOKEN_FIELD`. */
 export function apiTokenKey(environment: EnvironmentName, id: string): string {
   return `${environmentPrefix(environment)}api-token:${id}`;
 }

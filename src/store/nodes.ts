@@ -1,29 +1,6 @@
-import type { StoreConnection } from "./connection.ts";
-import type { Replicas } from "./replicas.ts";
-import type { SCRIPTS } from "./scripts.ts";
-
-/** The commands of Redis that are used beside the scripts. Each touches one key, its first argument. */
-export interface PlainCommands {
-  get(key: string): Promise<string | null>;
-  hgetall(key: string): Promise<Record<string, string>>;
-  zrangebylex(key: string, min: string, max: string, limit: "LIMIT", offset: number, count: number): Promise<string[]>;
-  xrevrange(key: string, end: string, start: string, count: "COUNT", limit: number): Promise<[string, string[]][]>;
-  del(key: string): Promise<number>;
-}
-
-/** The names of `PlainCommands`. */
-export const PLAIN_COMMANDS = [
-  "get",
-  "hgetall",
-  "zrangebylex",
-  "xrevrange",
-  "del",
-] as const satisfies readonly (keyof PlainCommands)[];
-
-/** What is asked of Redis. All keys that a command touches share the slot of its first argument. */
-export type StoreCommands = {
-  readonly [name in keyof typeof SCRIPTS]: (key: string, ...args: string[]) => Promise<string[]>;
-} & PlainCommands;
+import { type ConnectionOptions, connect, type StoreConnection } from "./connection.ts";
+import type { RedisPlace } from "./redis-options.ts";
+import { Replicas } from "./replicas.ts";
 
 /** A node of Redis that makes changes, and the connections to it. */
 export interface StoreNode {
@@ -43,7 +20,7 @@ export interface StoreNode {
 /**
  * Does something at a node.
  *
- * @param asking whether the node is to be asked for a key that is on its way to it (`StoreConnection.asking`)
+ * @param asking whether the node is to be asked for a key that is on its way to it (`send`)
  */
 export type NodeWork<T> = (node: StoreNode, asking: boolean) => Promise<T>;
 
@@ -66,9 +43,34 @@ export interface StoreNodes {
   close(): void;
 }
 
-/** A command was not sent to Redis. */
-export class NotSent extends Error {
-  override readonly name = "NotSent";
+/** How the connections to a node behave, and who is told of them. */
+export interface NodeOptions extends Omit<ConnectionOptions, "silenceMs"> {
+  /** How long a call may take, in milliseconds. */
+  readonly timeoutMs: number;
+  /** How many replicas must confirm a change; 0 for none. */
+  readonly minReplicas?: number;
+}
+
+/** The share of the timeout for which one WAIT may hold up the changes behind it. */
+const WAIT_SHARE = 0.8;
+
+/**
+ * Connects to a node. `opened` resolves when every connection is ready; it rejects with StoreMisconfigured when the
+ * settings prevent that.
+ */
+export function openNode(name: string, place: RedisPlace, options: NodeOptions) {
+  const { timeoutMs, minReplicas = 0 } = options;
+  const open = () => connect(place, { ...options, silenceMs: Math.max(timeoutMs, 100) });
+  const first = open();
+  const second = minReplicas > 0 ? open() : first;
+  const changes = second.connection;
+  const node: StoreNode = {
+    name,
+    reads: first.connection,
+    changes,
+    replicas: minReplicas > 0 ? new Replicas(changes, minReplicas, timeoutMs * WAIT_SHARE) : undefined,
+  };
+  return { node, opened: Promise.all([first.opened, second.opened]) };
 }
 
 /** Whether a node's connections are ready. */
@@ -76,41 +78,26 @@ export function isNodeReady({ reads, changes }: StoreNode): boolean {
   return reads.isReady() && changes.isReady();
 }
 
-/** Redis with one master: a single node, or one behind Sentinels. */
-export class SingleNode implements StoreNodes {
-  readonly #node: StoreNode;
-  readonly #onClose: () => void;
-
-  /** @param onClose called when it is closed */
-  constructor(node: StoreNode, onClose = () => {}) {
-    this.#node = node;
-    this.#onClose = onClose;
-  }
-
-  at<T>(_key: string, work: NodeWork<T>): Promise<T> {
-    return work(this.#node, false);
-  }
-
-  masters(): readonly StoreNode[] {
-    return [this.#node];
-  }
-
-  keyOf(_node: StoreNode, base: string): string {
-    return base;
-  }
-
-  isReady(): boolean {
-    return isNodeReady(this.#node);
-  }
-
-  close(): void {
-    closeNode(this.#node);
-    this.#onClose();
-  }
-}
-
 /** Closes the connections of a node. */
 export function closeNode({ reads, changes }: StoreNode): void {
   reads.close();
   if (changes !== reads) changes.close();
+}
+
+/**
+ * Redis with one master: a single node, or one behind Sentinels.
+ *
+ * @param onClose called when it is closed
+ */
+export function singleNode(node: StoreNode, onClose = () => {}): StoreNodes {
+  return {
+    at: (_key, work) => work(node, false),
+    masters: () => [node],
+    keyOf: (_node, base) => base,
+    isReady: () => isNodeReady(node),
+    close: () => {
+      closeNode(node);
+      onClose();
+    },
+  };
 }

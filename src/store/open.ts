@@ -4,8 +4,7 @@ import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { ClusterNodes } from "./cluster.ts";
 import type { ConnectionOptions } from "./connection.ts";
 import { StoreMisconfigured } from "./misconfigured.ts";
-import { openNode } from "./node.ts";
-import { SingleNode, type StoreNodes } from "./nodes.ts";
+import { openNode, type StoreNodes, singleNode } from "./nodes.ts";
 import { nameOf, type RedisTarget, readRedisUrl } from "./redis-url.ts";
 import { Sentinels } from "./sentinels.ts";
 
@@ -62,12 +61,12 @@ const OPENERS: { readonly [shape in RedisTarget["shape"]]: (target: RedisTarget,
   node: (target, options) => {
     const [to] = target.hosts;
     const { node, opened } = openNode(nameOf(to), { ...target, to }, options);
-    return { nodes: new SingleNode(node), opened };
+    return { nodes: singleNode(node), opened };
   },
   sentinel: (target, options) => {
     const sentinels = new Sentinels(target, options.onError);
     const { node, opened } = openNode(target.master, { ...target, to: sentinels }, options);
-    return { nodes: new SingleNode(node, () => sentinels.close()), opened };
+    return { nodes: singleNode(node, () => sentinels.close()), opened };
   },
   cluster: (target, options) => {
     const nodes = new ClusterNodes(target, options);

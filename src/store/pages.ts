@@ -7,7 +7,7 @@ const BATCH = 100;
 /** The members of a sorted set, all scores 0, that a page begins with, and where the next page begins. */
 export async function pageOfKeys(client: StoreClient, setKey: string, { after, size }: PageRequest) {
   const from = after === "" ? "-" : `(${after}`;
-  const found = await client.run("list", setKey, (redis) => redis.zrangebylex(setKey, from, "+", "LIMIT", 0, size + 1));
+  const found = await client.run("list", "zrangebylex", [setKey, from, "+", "LIMIT", 0, size + 1]);
   const keys = found.slice(0, size);
   return { keys, next: found.length > size ? keys.at(-1) : undefined };
 }
@@ -28,10 +28,9 @@ export async function* recordsOf<T>(
   { operation, keyOf, atOnce = BATCH }: RecordReading<T>,
 ): AsyncGenerator<readonly [T, Record<string, string>]> {
   for (let start = 0; start < items.length; start += atOnce) {
-    const read = items.slice(start, start + atOnce).map(async (item) => {
-      const key = keyOf(item);
-      return [item, await client.run(operation, key, (redis) => redis.hgetall(key))] as const;
-    });
+    const read = items
+      .slice(start, start + atOnce)
+      .map(async (item) => [item, await client.run(operation, "hgetall", [keyOf(item)])] as const);
     yield* await Promise.all(read);
   }
 }

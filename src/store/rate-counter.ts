@@ -1,5 +1,5 @@
-import { type IRateLimiterOptions, RateLimiterMemory, RateLimiterRedis } from "rate-limiter-flexible";
-import type { Count, RateCounter, RateLimit } from "../domain/rate-limit.ts";
+import { RateLimiterMemory } from "rate-limiter-flexible";
+import type { RateCounter, RateLimit } from "../domain/rate-limit.ts";
 import type { StoreClient } from "./client.ts";
 
 /** What is counted: it names the keys, `ug:rate:KIND:KEY`. */
@@ -9,37 +9,28 @@ export interface RateCounterOptions {
 }
 
 /**
- * Counts for a limit in Redis, so that all workers count together, each key in whatever slot it is; in the memory of
- * this process while Redis is away.
+ * Counts for a limit in Redis, so that all workers count together, each key in whatever slot it is. While Redis is away
+ * it counts in the memory of this process, going on from what Redis answered last.
  *
  * @param client undefined for the embedded store, which serves one process: it counts in memory alone
  */
 export function rateCounter(client: StoreClient | undefined, { kind, limit }: RateCounterOptions): RateCounter {
-  const options = { points: limit.max, duration: limit.windowSeconds, keyPrefix: `ug:rate:${kind}` };
-  const memory = new RateLimiterMemory(options);
-  const limiter = client ? inRedis(client, options, memory) : memory;
-  return {
+  const { windowSeconds } = limit;
+  const memory = new RateLimiterMemory({ points: limit.max, duration: windowSeconds });
+  const inMemory: RateCounter["add"] = async (key, amount) => {
     // `penalty` counts only; `consume` would reject beyond the limit.
-    add: async (key, amount): Promise<Count> => {
-      const { consumedPoints, msBeforeNext } = await limiter.penalty(key, amount);
-      return { total: consumedPoints, resetMs: msBeforeNext };
-    },
+    const { consumedPoints, msBeforeNext } = await memory.penalty(key, amount);
+    return { total: consumedPoints, resetMs: msBeforeNext };
+  };
+  const inRedis = async (store: StoreClient, key: string, amount: number) => {
+    const args = [`ug:rate:${kind}:${key}`, String(amount), String(windowSeconds)] as const;
+    const [total, resetMs] = (await store.run("count", "ugCount", args)).map(Number) as [number, number];
+    // 0 seconds would mean without an end.
+    void memory.set(key, total, Math.max(1, resetMs) / 1000);
+    return { total, resetMs };
+  };
+  return {
+    add: client ? (key, amount) => inRedis(client, key, amount).catch(() => inMemory(key, amount)) : inMemory,
     forget: (key) => void memory.delete(key),
   };
-}
-
-/** Counts in Redis and, when that fails, in memory, going on from what Redis answered last. */
-function inRedis(client: StoreClient, options: IRateLimiterOptions, memory: RateLimiterMemory): RateLimiterRedis {
-  // What rate-limiter-flexible needs of ioredis: its script as a command, whose arguments are in a list.
-  const storeClient = {
-    rlflxIncr: async ([redisKey = "", ...args]: string[]): Promise<[number, number]> => {
-      const answer = await client.run("count", redisKey, (redis) => redis.ugCount(redisKey, ...args));
-      const [total, resetMs] = [Number(answer[0]), Number(answer[1])];
-      // For RateLimiterMemory, 0 seconds mean without an end.
-      void memory.set(limiter.parseKey(redisKey), total, Math.max(1, resetMs) / 1000);
-      return [total, resetMs];
-    },
-  };
-  const limiter = new RateLimiterRedis({ ...options, storeClient, insuranceLimiter: memory });
-  return limiter;
 }

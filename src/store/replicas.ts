@@ -1,10 +1,5 @@
 import { TooFewReplicas } from "../domain/errors.ts";
-
-/** What is needed of a connection. */
-export interface WaitingConnection {
-  readonly redis: { wait(replicas: number, timeoutMs: number): Promise<number> };
-  losses(): number;
-}
+import type { StoreConnection } from "./connection.ts";
 
 interface Waiter {
   /** How often the connection had been lost when the change was answered. */
@@ -21,14 +16,14 @@ interface Waiter {
  * are answered meanwhile share the next.
  */
 export class Replicas {
-  readonly #connection: WaitingConnection;
+  readonly #connection: StoreConnection;
   readonly #count: number;
   readonly #longestMs: number;
   #waiting: Waiter[] = [];
   #isWaiting = false;
 
   /** @param longestMs how long one WAIT may hold up the changes behind it, in milliseconds */
-  constructor(connection: WaitingConnection, count: number, longestMs: number) {
+  constructor(connection: StoreConnection, count: number, longestMs: number) {
     this.#connection = connection;
     this.#count = count;
     this.#longestMs = longestMs;

@@ -4,25 +4,15 @@ import { RecordUnreadable, RequestIdReused, TokenNotFound, UserGroupNotFound } f
 import { partitionOf } from "../domain/partition.ts";
 import { newUserGroupToken, userGroupTokenShape } from "../domain/token.ts";
 import type { Rotation } from "../domain/user-group.ts";
-import type { Audit } from "./audit.ts";
-import type { StoreClient } from "./client.ts";
-import { digest, type TokenCipher, tokenDigest } from "./encryption.ts";
+import { digest, tokenDigest } from "./encryption.ts";
 import { FIELD } from "./fields.ts";
-import type { ForeignTokens } from "./foreign-tokens.ts";
+import type { GroupParts } from "./group-parts.ts";
 import { partitionPrefix, prefixFor, REQUEST_TTL_MS, requestClaimKey, tokensKey } from "./keys.ts";
-import { type GroupRecord, recordFromAnswer } from "./record.ts";
-
-/** What rotations are made of. */
-export interface RotationsParts {
-  readonly client: StoreClient;
-  readonly cipher: TokenCipher;
-  readonly audit: Audit;
-  readonly foreignTokens: ForeignTokens;
-}
+import { recordFromAnswer, type StoredRecord } from "./stored-record.ts";
 
 /** A group that was rotated. */
 export interface Rotated {
-  readonly record: GroupRecord;
+  readonly record: StoredRecord;
   /** Redis' clock. */
   readonly now: number;
 }
@@ -43,9 +33,9 @@ interface Replacement {
 
 /** Gives groups new tokens. */
 export class Rotations {
-  readonly #parts: RotationsParts;
+  readonly #parts: GroupParts;
 
-  constructor(parts: RotationsParts) {
+  constructor(parts: GroupParts) {
     this.#parts = parts;
   }
 
@@ -92,14 +82,12 @@ export class Rotations {
     const token = newUserGroupToken(partition);
     const newDigest = tokenDigest(token);
     const { text, keyId } = cipher.encrypt(environment, token, newDigest);
-    const answer = await client.change("rotate", tokensKey(prefix), (redis, deadline) =>
-      redis.ugRotate(
-        tokensKey(prefix),
-        ...[deadline, prefix, what.oldDigest, providedId ?? "", newDigest, text, keyId, String(graceMs)],
-        ...[requestId, fingerprint, String(REQUEST_TTL_MS)],
-        ...audit.ofPartition(environment, partition, by),
-      ),
-    );
+    const answer = await client.change("rotate", "ugRotate", [
+      tokensKey(prefix),
+      ...[prefix, what.oldDigest, providedId ?? "", newDigest, text, keyId, String(graceMs)],
+      ...[requestId, fingerprint, String(REQUEST_TTL_MS)],
+      ...audit.ofPartition(environment, partition, by),
+    ]);
     const record = recordFromAnswer(answer);
     switch (answer[0]) {
       case "missing":
@@ -132,9 +120,8 @@ export class Rotations {
    */
   async #claim(environment: Environment, requestId: string, fingerprint: string): Promise<void> {
     const key = requestClaimKey(prefixFor(environment, requestId), requestId);
-    const [, , first] = await this.#parts.client.prepare("claim", key, (redis, deadline) =>
-      redis.ugClaim(key, deadline, fingerprint, String(REQUEST_TTL_MS)),
-    );
+    const args = [key, fingerprint, String(REQUEST_TTL_MS)] as const;
+    const [, , first] = await this.#parts.client.prepare("claim", "ugClaim", args);
     if (first !== fingerprint) throw new RequestIdReused();
   }
 }

@@ -1,4 +1,4 @@
-import { FIELD } from "./fields.ts";
+import { EVENT_FIELD, FIELD } from "./fields.ts";
 
 /* What the scripts have in common. Their rules: `scripts.ts`. */
 
@@ -17,23 +17,6 @@ export const CHANGE = `${CLOCK}if now > tonumber(ARGV[1]) then return {'late', s
 
 /** Lua 5.1 and 5.3 have different names for it. */
 export const UNPACK = "local spread = table.unpack or unpack\n";
-
-/**
- * Names of the fields of an audit event, in the order in which all events have them, so that Redis keeps the names once
- * for many events. The id of an event in its stream tells its time.
- */
-export const EVENT_FIELD = {
-  actorId: "a",
-  actorName: "n",
-  role: "r",
-  method: "m",
-  /** The id of the group or the API token that changed; empty: the environment itself. */
-  subject: "i",
-  /** Names of the fields that have new values, separated by commas. */
-  changedFields: "f",
-  requestId: "q",
-  peer: "p",
-} as const;
 
 const { actorId, actorName, role, method, subject, changedFields, requestId, peer } = EVENT_FIELD;
 

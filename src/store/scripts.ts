@@ -1,8 +1,8 @@
 import { API_TOKEN_SCRIPTS } from "./api-token-scripts.ts";
-import { FIELD, PIECES } from "./fields.ts";
+import { FIELD, FOREIGN, PIECES } from "./fields.ts";
 import { FOREIGN_TOKEN_SCRIPTS } from "./foreign-token-scripts.ts";
 import { GROUP_CHANGE_SCRIPTS } from "./group-change-scripts.ts";
-import { FOREIGN, GROUP_LIST_SCRIPTS } from "./group-list-scripts.ts";
+import { GROUP_LIST_SCRIPTS } from "./group-list-scripts.ts";
 import { KEY } from "./keys.ts";
 import { AUDIT, CHANGE, CHANGED, CLOCK, DROP, GRACE, INDEXED, UNPACK } from "./script-parts.ts";
 
@@ -21,20 +21,22 @@ import { AUDIT, CHANGE, CHANGED, CLOCK, DROP, GRACE, INDEXED, UNPACK } from "./s
  * it has changed anything.
  */
 
-/**
- * Creates a group unless it exists.
- * KEYS: the group. ARGV:
- *  2 prefix of the partition's keys
- *  3 id of the group
- *  4 digest of the token
- *  5 the partition's first team id
- *  6 the step from one of its team ids to the next
- *  7 how many team ids it has
- *  8 names of the fields that are given, for the audit
- *  9 and further: other fields and values of the record; then those of AUDIT
- * Answers `created` and the team id; `found` and the record that is there; or `full`.
- */
-const CREATE = `${CHANGE}${AUDIT}${UNPACK}${INDEXED}
+/** The scripts in Lua, by the names that they have as commands of a client. Each takes one key. */
+export const SCRIPTS = {
+  /**
+   * Creates a group unless it exists.
+   * KEYS: the group. ARGV:
+   *  2 prefix of the partition's keys
+   *  3 id of the group
+   *  4 digest of the token
+   *  5 the partition's first team id
+   *  6 the step from one of its team ids to the next
+   *  7 how many team ids it has
+   *  8 names of the fields that are given, for the audit
+   *  9 and further: other fields and values of the record; then those of AUDIT
+   * Answers `created` and the team id; `found` and the record that is there; or `full`.
+   */
+  ugCreate: `${CHANGE}${AUDIT}${UNPACK}${INDEXED}
 local record = redis.call('HGETALL', KEYS[1])
 if #record > 0 then return {'found', stamp, spread(record)} end
 local prefix, id, digest = ARGV[2], ARGV[3], ARGV[4]
@@ -49,21 +51,21 @@ redis.call('SET', counter, string.format('%.0f', count + 1))
 redis.call('HSET', KEYS[1], '${FIELD.createTime}', stamp, '${FIELD.digest}', digest, '${FIELD.teamId}', team_id,
   spread(ARGV, 9, own))
 audit(id, ARGV[8])
-return {'created', stamp, team_id}`;
+return {'created', stamp, team_id}`,
 
-/**
- * Changes a group.
- * KEYS: the group. ARGV:
- *  2 the update time it must have, or nothing
- *  3 how many of its values in pieces are replaced
- *  4 names of the fields that are replaced, for the audit; nothing when none is
- *  5 id of the group
- *  6 and further: the fields of these with the number of the first piece that they have no more, then fields to set with
- *    their values; then those of AUDIT
- * Answers `missing`; `unreadable` when the record is not whole; `stale`; `same` and the record when there is nothing
- * to change; or `done` and the record.
- */
-const UPDATE = `${CHANGE}${AUDIT}${UNPACK}${DROP}${CHANGED}
+  /**
+   * Changes a group.
+   * KEYS: the group. ARGV:
+   *  2 the update time it must have, or nothing
+   *  3 how many of its values in pieces are replaced
+   *  4 names of the fields that are replaced, for the audit; nothing when none is
+   *  5 id of the group
+   *  6 and further: the fields of these with the number of the first piece that they have no more, then fields to set with
+   *    their values; then those of AUDIT
+   * Answers `missing`; `unreadable` when the record is not whole; `stale`; `same` and the record when there is nothing
+   * to change; or `done` and the record.
+   */
+  ugUpdate: `${CHANGE}${AUDIT}${UNPACK}${DROP}${CHANGED}
 local before = last_change(KEYS[1])
 if not before then return {redis.call('EXISTS', KEYS[1]) == 1 and 'unreadable' or 'missing', stamp} end
 if not tonumber(before) then return {'unreadable', stamp} end
@@ -76,26 +78,26 @@ if ARGV[4] ~= '' then
   for i = 6, last, 2 do drop(KEYS[1], ARGV[i], tonumber(ARGV[i + 1])) end
   audit(ARGV[5], ARGV[4])
 end
-return {outcome, stamp, spread(redis.call('HGETALL', KEYS[1]))}`;
+return {outcome, stamp, spread(redis.call('HGETALL', KEYS[1]))}`,
 
-/**
- * Gives a group a new token, which is one of ours.
- * KEYS: the token index. ARGV:
- *  2 prefix of the partition's keys
- *  3 digest of the token to rotate, or nothing to rotate by id
- *  4 id of the group, when it is rotated by id or the token is of another system
- *  5 digest of the new token
- *  6 the new token, encrypted
- *  7 id of the key that it is encrypted under
- *  8 grace of the old token in milliseconds, 0 for none
- *  9 digest of the request id, or nothing
- * 10 digest of the request's parameters
- * 11 how long to keep for retries what the rotation made, in milliseconds; then those of AUDIT
- * Answers `missing`; `unreadable` when the record is not whole; `replayed` and the record as it is, followed by what
- * the first rotation under the request id made and its parameters; or `done`, as fields the id and, if the old token is
- * of another system, its digest, and the record.
- */
-const ROTATE = `${CHANGE}${AUDIT}${UNPACK}${INDEXED}${DROP}${CHANGED}
+  /**
+   * Gives a group a new token, which is one of ours.
+   * KEYS: the token index. ARGV:
+   *  2 prefix of the partition's keys
+   *  3 digest of the token to rotate, or nothing to rotate by id
+   *  4 id of the group, when it is rotated by id or the token is of another system
+   *  5 digest of the new token
+   *  6 the new token, encrypted
+   *  7 id of the key that it is encrypted under
+   *  8 grace of the old token in milliseconds, 0 for none
+   *  9 digest of the request id, or nothing
+   * 10 digest of the request's parameters
+   * 11 how long to keep for retries what the rotation made, in milliseconds; then those of AUDIT
+   * Answers `missing`; `unreadable` when the record is not whole; `replayed` and the record as it is, followed by what
+   * the first rotation under the request id made and its parameters; or `done`, as fields the id and, if the old token is
+   * of another system, its digest, and the record.
+   */
+  ugRotate: `${CHANGE}${AUDIT}${UNPACK}${INDEXED}${DROP}${CHANGED}
 local prefix = ARGV[2]
 local by_token = ARGV[3] ~= ''
 local answer_key = prefix .. '${KEY.request}' .. ARGV[9]
@@ -152,28 +154,28 @@ if ARGV[9] ~= '' then
 end
 audit(id, 'token')
 return {'done', stamp, '${FIELD.providedId}', id, '${FIELD.endedForeign}', foreign and old or '',
-  spread(redis.call('HGETALL', key))}`;
+  spread(redis.call('HGETALL', key))}`,
 
-/**
- * Sets a string unless it is there.
- * KEYS: the string. ARGV: 2 its text, 3 how long it lasts in milliseconds, or 0 for good.
- * Answers `claimed` and the text that is there now.
- */
-const CLAIM = `${CHANGE}
+  /**
+   * Sets a string unless it is there.
+   * KEYS: the string. ARGV: 2 its text, 3 how long it lasts in milliseconds, or 0 for good.
+   * Answers `claimed` and the text that is there now.
+   */
+  ugClaim: `${CHANGE}
 local first = redis.call('GET', KEYS[1])
 if not first then
   first = ARGV[2]
   if ARGV[3] == '0' then redis.call('SET', KEYS[1], first)
   else redis.call('SET', KEYS[1], first, 'PX', ARGV[3]) end
 end
-return {'claimed', stamp, first}`;
+return {'claimed', stamp, first}`,
 
-/**
- * Sets those fields of a hash that are missing.
- * KEYS: the hash. ARGV: 2 and further, fields and values.
- * Answers `made` when any was missing, else `found`, and the hash.
- */
-const ADOPT = `${CHANGE}${UNPACK}
+  /**
+   * Sets those fields of a hash that are missing.
+   * KEYS: the hash. ARGV: 2 and further, fields and values.
+   * Answers `made` when any was missing, else `found`, and the hash.
+   */
+  ugAdopt: `${CHANGE}${UNPACK}
 local outcome = 'found'
 for i = 2, #ARGV, 2 do
   if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 0 then
@@ -181,48 +183,48 @@ for i = 2, #ARGV, 2 do
     outcome = 'made'
   end
 end
-return {outcome, stamp, spread(redis.call('HGETALL', KEYS[1]))}`;
+return {outcome, stamp, spread(redis.call('HGETALL', KEYS[1]))}`,
 
-/**
- * Adds a member to a sorted set whose scores are all 0.
- * KEYS: the sorted set. ARGV: 2 the member.
- * Answers `made`, or `found` when it is there already.
- */
-const LIST = `${CHANGE}
+  /**
+   * Adds a member to a sorted set whose scores are all 0.
+   * KEYS: the sorted set. ARGV: 2 the member.
+   * Answers `made`, or `found` when it is there already.
+   */
+  ugList: `${CHANGE}
 if redis.call('ZSCORE', KEYS[1], ARGV[2]) then return {'found', stamp} end
 redis.call('ZADD', KEYS[1], '0', ARGV[2])
-return {'made', stamp}`;
+return {'made', stamp}`,
 
-/**
- * Makes an environment that has none of its fields yet, or completes one of an earlier version.
- * KEYS: the environment. ARGV: 2 and further, fields and values; then those of AUDIT.
- * Answers `made` when any was missing, else `found`, and the hash.
- */
-const MAKE_ENVIRONMENT = `${CHANGE}${AUDIT}${UNPACK}
+  /**
+   * Makes an environment that has none of its fields yet, or completes one of an earlier version.
+   * KEYS: the environment. ARGV: 2 and further, fields and values; then those of AUDIT.
+   * Answers `made` when any was missing, else `found`, and the hash.
+   */
+  ugMakeEnvironment: `${CHANGE}${AUDIT}${UNPACK}
 local missing = {}
 for i = 2, own, 2 do
   if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 0 then missing[#missing + 1] = i end
 end
 for _, i in ipairs(missing) do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 if #missing > 0 then audit('', '') end
-return {#missing > 0 and 'made' or 'found', stamp, spread(redis.call('HGETALL', KEYS[1]))}`;
+return {#missing > 0 and 'made' or 'found', stamp, spread(redis.call('HGETALL', KEYS[1]))}`,
 
-/**
- * Writes an audit event that no change goes with.
- * KEYS: the stream. ARGV: 2 id of what it is about, or nothing; 3 names of fields, or nothing; then those of AUDIT.
- * Answers `made`.
- */
-const RECORD = `${CHANGE}${AUDIT}
+  /**
+   * Writes an audit event that no change goes with.
+   * KEYS: the stream. ARGV: 2 id of what it is about, or nothing; 3 names of fields, or nothing; then those of AUDIT.
+   * Answers `made`.
+   */
+  ugRecord: `${CHANGE}${AUDIT}
 audit(ARGV[2], ARGV[3])
-return {'made', stamp}`;
+return {'made', stamp}`,
 
-/**
- * Finds the group that a token stands for. An index only says where to look:
- * the record has to name the token, and a grace must not be over.
- * KEYS: the token index. ARGV: 1 prefix of the partition's keys, 2 digest of the token.
- * Answers nothing; or `current` or `graced`, Redis' clock, the id as a field and the record.
- */
-const RESOLVE = `${CLOCK}${UNPACK}${INDEXED}${GRACE}
+  /**
+   * Finds the group that a token stands for. An index only says where to look:
+   * the record has to name the token, and a grace must not be over.
+   * KEYS: the token index. ARGV: 1 prefix of the partition's keys, 2 digest of the token.
+   * Answers nothing; or `current` or `graced`, Redis' clock, the id as a field and the record.
+   */
+  ugResolve: `${CLOCK}${UNPACK}${INDEXED}${GRACE}
 local id = redis.call('HGET', KEYS[1], indexed(ARGV[2]))
 if id then
   local key = ARGV[1] .. '${KEY.group}' .. id
@@ -237,36 +239,24 @@ if id then
     return {'graced', stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', key))}
   end
 end
-return {}`;
+return {}`,
 
-/**
- * Adds to a count that lasts for a window of time, which begins with what is counted first. It changes nothing that has
- * to last, so it takes no deadline, and no replica is waited for. A count without an end, which an operator may have
- * made, gets one.
- * KEYS: the count. ARGV: 1 how much, 2 the window in seconds; further ones are ignored.
- * Answers the count, and when the window ends in milliseconds from now.
- */
-const COUNT = `
+  /**
+   * Adds to a count that lasts for a window of time, which begins with what is counted first. It changes nothing that has
+   * to last, so it takes no deadline, and no replica is waited for. A count without an end, which an operator may have
+   * made, gets one.
+   * KEYS: the count. ARGV: 1 how much, 2 the window in seconds.
+   * Answers the count, and when the window ends in milliseconds from now.
+   */
+  ugCount: `
 local count = redis.call('INCRBY', KEYS[1], ARGV[1])
 local left = redis.call('PTTL', KEYS[1])
 if left < 0 then
   left = ARGV[2] * 1000
   redis.call('PEXPIRE', KEYS[1], string.format('%.0f', left))
 end
-return {string.format('%.0f', count), string.format('%.0f', left)}`;
+return {string.format('%.0f', count), string.format('%.0f', left)}`,
 
-/** The scripts in Lua, by the names that they have as commands of a client. Each takes one key. */
-export const SCRIPTS = {
-  ugCreate: CREATE,
-  ugUpdate: UPDATE,
-  ugRotate: ROTATE,
-  ugClaim: CLAIM,
-  ugAdopt: ADOPT,
-  ugList: LIST,
-  ugMakeEnvironment: MAKE_ENVIRONMENT,
-  ugRecord: RECORD,
-  ugResolve: RESOLVE,
-  ugCount: COUNT,
   ...GROUP_LIST_SCRIPTS,
   ...GROUP_CHANGE_SCRIPTS,
   ...FOREIGN_TOKEN_SCRIPTS,

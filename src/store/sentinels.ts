@@ -85,6 +85,7 @@ export class Sentinels {
     const { hosts, master } = this.#target;
     const words: (Word | undefined)[] = [];
     const faults: string[] = [];
+    let isRefused = false;
     await new Promise<void>((resolve) => {
       let left = hosts.length;
       for (const host of hosts) {
@@ -95,9 +96,10 @@ export class Sentinels {
               if (word) setTimeout(resolve, OTHERS_MS);
             },
             (error: Error) => {
-              if (error instanceof StoreMisconfigured || /^(NOAUTH|WRONGPASS)/.test(error.message)) {
-                faults.push(`${nameOf(host)} refuses REDIS_SENTINEL_PASSWORD (${error.message})`);
-              } else faults.push(`${nameOf(host)}: ${error.message}`);
+              const refuses = /^(NOAUTH|WRONGPASS)/.test(error.message);
+              isRefused ||= refuses;
+              const fault = refuses ? ` refuses REDIS_SENTINEL_PASSWORD (${error.message})` : `: ${error.message}`;
+              faults.push(nameOf(host) + fault);
             },
           )
           .finally(() => {
@@ -115,7 +117,7 @@ export class Sentinels {
       throw new StoreMisconfigured(`the Sentinels know no master ${master}; check what REDIS_URL ends with, after #`);
     }
     const text = `no Sentinel answers (${faults.join("; ")})`;
-    throw faults.some((fault) => fault.includes("REDIS_SENTINEL_PASSWORD"))
+    throw isRefused
       ? new StoreMisconfigured(`${text}; set REDIS_SENTINEL_PASSWORD to the password of the Sentinels`)
       : new Error(text);
   }

@@ -1,3 +1,5 @@
+import { setBounded } from "../bounded-map.ts";
+
 /** How many are remembered; the one that was seen first makes room. */
 const MAX_STRAYS = 1000;
 
@@ -20,19 +22,11 @@ export class StrayEntries {
     const now = performance.now();
     const since = this.#seen.get(entry);
     if (since === undefined) {
-      this.#seen.set(entry, now);
-      if (this.#seen.size > MAX_STRAYS) this.#forgetFirst();
+      setBounded(this.#seen, entry, now, MAX_STRAYS);
       return false;
     }
     if (now - since < this.#patienceMs) return false;
     this.#seen.delete(entry);
     return true;
-  }
-
-  #forgetFirst(): void {
-    for (const first of this.#seen.keys()) {
-      this.#seen.delete(first);
-      return;
-    }
   }
 }

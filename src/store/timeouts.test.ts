@@ -1,12 +1,12 @@
 import { MessageChannel } from "node:worker_threads";
 import { describe, expect, it } from "vitest";
-import { TimedCall, Timeouts } from "./timeouts.ts";
+import { type TimedCall, Timeouts } from "./timeouts.ts";
 
-class Call extends TimedCall {
+class Call implements TimedCall {
+  end = 0;
   readonly name: string;
   readonly #expired: string[];
   constructor(name: string, expired: string[]) {
-    super();
     this.name = name;
     this.#expired = expired;
   }

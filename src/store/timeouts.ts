@@ -2,30 +2,23 @@
 const LOOKS = 20;
 
 /** A call that may take no longer than the timeout. */
-export abstract class TimedCall {
-  /** @internal */
-  previous: TimedCall | undefined;
-  /** @internal */
-  next: TimedCall | undefined;
-  /** When it has taken too long, by the clock of its `Timeouts`. @internal */
-  end = 0;
-
+export interface TimedCall {
+  /** When it has taken too long, by the clock of its `Timeouts`, which sets it. @internal */
+  end: number;
   /** Called once, when it takes too long. */
-  abstract expire(): void;
+  expire(): void;
 }
 
 /**
- * Ends calls that take too long. All have the same time, so that they end in the order of their beginning: a list and
- * one timer serve them all.
+ * Ends calls that take too long. All have the same time, so that they end in the order of their beginning: a set, which
+ * keeps that order, and one timer serve them all.
  *
  * The clock stands still while the process is too busy to read answers: that delay is not Redis' fault.
  */
 export class Timeouts {
   readonly #timeoutMs: number;
   readonly #lookMs: number;
-  /** Begins and ends the list. */
-  #first: TimedCall | undefined;
-  #last: TimedCall | undefined;
+  readonly #calls = new Set<TimedCall>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** When the next step, the timer or the look that follows it, should run, by `performance.now()`. */
   #due = 0;
@@ -40,21 +33,12 @@ export class Timeouts {
   /** @param now `performance.now()` */
   add(call: TimedCall, now: number): void {
     call.end = now - this.#busyMs + this.#timeoutMs;
-    call.previous = this.#last;
-    if (this.#last) this.#last.next = call;
-    else this.#first = call;
-    this.#last = call;
+    this.#calls.add(call);
     if (this.#timer === undefined) this.#wait(now);
   }
 
-  /** Removes a call that was added; to be called once, unless the call expired. */
   remove(call: TimedCall): void {
-    if (call.previous) call.previous.next = call.next;
-    else this.#first = call.next;
-    if (call.next) call.next.previous = call.previous;
-    else this.#last = call.previous;
-    call.previous = undefined;
-    call.next = undefined;
+    this.#calls.delete(call);
   }
 
   /**
@@ -80,12 +64,12 @@ export class Timeouts {
   readonly #look = (): void => {
     this.#passBusyTime();
     const now = performance.now();
-    while (this.#first && this.#first.end <= now - this.#busyMs) {
-      const call = this.#first;
-      this.remove(call);
+    for (const call of this.#calls) {
+      if (call.end > now - this.#busyMs) break;
+      this.#calls.delete(call);
       call.expire();
     }
-    if (this.#first) this.#wait(now);
+    if (this.#calls.size > 0) this.#wait(now);
     else this.#timer = undefined;
   };
 

@@ -2,7 +2,7 @@ import type { StoreClient } from "./client.ts";
 import { deriveKey, type RingKey } from "./encryption.ts";
 import { TOKEN_KEYS_KEY } from "./keys.ts";
 import { StoreMisconfigured } from "./misconfigured.ts";
-import { recordFromAnswer } from "./record.ts";
+import { recordFromAnswer } from "./stored-record.ts";
 
 /** Identifies a key, and reveals nothing of it. */
 export function checkValue(secret: Uint8Array): string {
@@ -21,14 +21,13 @@ export function checkValue(secret: Uint8Array): string {
  */
 export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey[]): Promise<readonly string[]> {
   const known = new Map<string, string | undefined>(
-    Object.entries(await client.run("token-keys", TOKEN_KEYS_KEY, (redis) => redis.hgetall(TOKEN_KEYS_KEY))),
+    Object.entries(await client.run("token-keys", "hgetall", [TOKEN_KEYS_KEY])),
   );
   requireFit(known, ring);
   const [current] = ring;
   if (current && !known.has(current.id)) {
-    const answer = await client.change("token-keys", TOKEN_KEYS_KEY, (redis, deadline) =>
-      redis.ugAdopt(TOKEN_KEYS_KEY, deadline, current.id, checkValue(current.secret)),
-    );
+    const args = [TOKEN_KEYS_KEY, current.id, checkValue(current.secret)] as const;
+    const answer = await client.change("token-keys", "ugAdopt", args);
     // Another process may have noted a key meanwhile, even another one under this id.
     for (const [id, value] of Object.entries(recordFromAnswer(answer))) known.set(id, value);
     requireFit(known, ring);

@@ -2,17 +2,16 @@ import { Redis } from "ioredis";
 import { DEFAULT_PARTITIONS, environmentPath } from "../../../src/domain/environment.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
-import { FIELD, PIECES } from "../../../src/store/fields.ts";
+import { EVENT_FIELD, FIELD, PIECES } from "../../../src/store/fields.ts";
 import {
   auditKey,
   foreignTokenKey,
   groupKey,
   idsKey,
+  KEY,
   partitionPrefix,
-  teamCountKey,
   tokensKey,
 } from "../../../src/store/keys.ts";
-import { EVENT_FIELD } from "../../../src/store/script-parts.ts";
 import type { TestRedis } from "../../support/redis.ts";
 import type { StoredEvent } from "../history/audit.ts";
 import { sortedBy } from "../history/call.ts";
@@ -99,7 +98,7 @@ async function readPartition(
       ids: await redis.zrange(idsKey(prefix), 0, -1),
       foreign: new Map(foreign.map(([digest, entry]) => [digest, entry.slice(NONCE_CHARACTERS)])),
       graces: new Map(await strings(`${prefix}grace:`)),
-      count: Number((await redis.get(teamCountKey(prefix))) ?? 0),
+      count: Number((await redis.get(prefix + KEY.teamCount)) ?? 0),
     } satisfies StoredPartition,
   };
 }

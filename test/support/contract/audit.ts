@@ -242,7 +242,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
         const asked = async (filter: AuditFilter, after = "") => {
           run.mockClear();
           const { next } = await trail().list(environment, filter, { after, size: 3 });
-          return { next, keys: run.mock.calls.map(([, key]) => key) };
+          return { next, keys: run.mock.calls.map(([, , [key]]) => key) };
         };
         const first = await asked({});
         expect(first.next).toBeDefined();

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { digest, TokenCipher, tokenDigest } from "../../../src/store/encryption.ts";
 import { FIELD, PIECES } from "../../../src/store/fields.ts";
+import { tokenFields } from "../../../src/store/group-record.ts";
 import { idsKey } from "../../../src/store/keys.ts";
-import { tokenFields } from "../../../src/store/record.ts";
 import { byId, byToken, type ContractContext, contents, keysOf, newEnvironment, newGroup, RING } from "./context.ts";
 
 /** A JSON object whose text has so many bytes. */

@@ -13,7 +13,7 @@ import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
 import type { Json } from "../../../src/domain/user-group.ts";
 import type { ImportOutcome } from "../../../src/domain/user-group-admin.ts";
 import { FIELD } from "../../../src/store/fields.ts";
-import { auditKey, teamCountKey } from "../../../src/store/keys.ts";
+import { auditKey, KEY } from "../../../src/store/keys.ts";
 import {
   byId,
   byToken,
@@ -112,7 +112,7 @@ function creating({ store, admin, redis }: ContractContext): void {
     const all = await contents(redis(), environment);
     const { prefix } = keysOf(environment, "a");
     expect(eventsIn(all[auditKey(prefix)])).toBe(1);
-    expect(all[teamCountKey(prefix)]).toBe("1");
+    expect(all[prefix + KEY.teamCount]).toBe("1");
     expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("a");
   });
 
@@ -120,7 +120,7 @@ function creating({ store, admin, redis }: ContractContext): void {
     const environment = newEnvironment({ partitions: 2 });
     const ids = Array.from({ length: 20 }, (_, i) => `g${i}`);
     const full = keysOf(environment, "g0").prefix;
-    await redis().set(teamCountKey(full), String(2 ** 33));
+    await redis().set(full + KEY.teamCount, String(2 ** 33));
     const outcomes = await admin().import(
       environment,
       ids.map((id) => imported(id)),

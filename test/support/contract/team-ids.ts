@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { EnvironmentFull } from "../../../src/domain/errors.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { TEAM_IDS, teamIdsOf } from "../../../src/domain/team-id.ts";
-import { teamCountKey } from "../../../src/store/keys.ts";
+import { KEY } from "../../../src/store/keys.ts";
 import { byId, type ContractContext, contents, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
 
 /** Internal ids. */
@@ -49,7 +49,7 @@ export function teamIdContract({ store, redis }: ContractContext): void {
     it("say so when they have run out, and then nothing is made", async () => {
       const environment = newEnvironment({ partitions: 1 });
       const { prefix } = keysOf(environment, "a");
-      await redis().set(teamCountKey(prefix), String(TEAM_IDS - 1));
+      await redis().set(prefix + KEY.teamCount, String(TEAM_IDS - 1));
       const last = await create(environment, "a");
       expect(last).toBe((environment.number + 1) * TEAM_IDS - 1);
       const before = await contents(redis(), environment);

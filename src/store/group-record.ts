@@ -1,0 +1,186 @@
+import type { Environment } from "../domain/environment.ts";
+import { RecordUnreadable } from "../domain/errors.ts";
+import type { Json, JsonObject, UserGroup, UserGroupChange, Viewer } from "../domain/user-group.ts";
+import type { ListedUserGroup, UserGroupInfo } from "../domain/user-group-admin.ts";
+import type { EncryptedToken, TokenCipher } from "./encryption.ts";
+import { FIELD, FOREIGN, joinPieces, LISTED_FIELDS, PIECES, piecesOf } from "./fields.ts";
+import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "./stored-record.ts";
+
+/**
+ * The group that a record holds.
+ *
+ * @param providedId of the group; the default is for answers of scripts, which hold it
+ * @throws RecordUnreadable
+ */
+export function groupFromRecord(
+  record: StoredRecord,
+  environment: Environment,
+  cipher: TokenCipher,
+  providedId = textOf(record, FIELD.providedId),
+): UserGroup {
+  const times = timesOf(record);
+  return {
+    teamId: integerOf(record, FIELD.teamId),
+    name: textOf(record, FIELD.name),
+    providedId,
+    mapping: json(record, PIECES.mapping) as { [schemaId: string]: string },
+    properties: properties(record),
+    environmentTag: environment.tag,
+    token: cipher.decrypt(environment, encryptedToken(record), textOf(record, FIELD.digest)),
+    etag: etagOf(times.updateTime),
+    ...times,
+  };
+}
+
+/**
+ * The viewer that a script's answer shows to the bearer of its token.
+ *
+ * @param graced whether the token is the one on its grace, not the current one
+ * @throws RecordUnreadable
+ */
+export function viewerFromRecord(record: StoredRecord, environment: Environment, graced: boolean): Viewer {
+  return {
+    teamId: integerOf(record, FIELD.teamId),
+    name: textOf(record, FIELD.name),
+    providedId: textOf(record, FIELD.providedId),
+    mapping: json(record, PIECES.mapping) as { [schemaId: string]: string },
+    properties: properties(record),
+    environmentTag: environment.tag,
+    tokenExpireTime: graced ? integerOf(record, FIELD.graceUntil) : undefined,
+  };
+}
+
+/**
+ * What a list tells of a group.
+ *
+ * @param values of `LISTED_FIELDS`, empty where they are missing
+ * @param now Redis' clock
+ * @throws RecordUnreadable
+ */
+export function listedFromFields(providedId: string, values: readonly string[], now: number): ListedUserGroup {
+  const record: StoredRecord = {};
+  for (const [i, field] of LISTED_FIELDS.entries()) {
+    const value = values[i];
+    // A name may be empty.
+    if (value !== "" || field === FIELD.name) record[field] = value;
+  }
+  return listed(record, providedId, now);
+}
+
+/** What operators may see of a group. @param now Redis' clock. @throws RecordUnreadable */
+export function infoFromRecord(record: StoredRecord, providedId: string, now: number): UserGroupInfo {
+  return {
+    ...listed(record, providedId, now),
+    mapping: json(record, PIECES.mapping) as { [schemaId: string]: string },
+    properties: properties(record),
+  };
+}
+
+function listed(record: StoredRecord, providedId: string, now: number): ListedUserGroup {
+  const times = timesOf(record);
+  const graceUntil = optionalIntegerOf(record, FIELD.graceUntil) ?? 0;
+  return {
+    teamId: integerOf(record, FIELD.teamId),
+    providedId,
+    name: textOf(record, FIELD.name),
+    etag: etagOf(times.updateTime),
+    ...times,
+    lastRotationTime: optionalIntegerOf(record, FIELD.tokenCreateTime),
+    graceExpireTime: now < graceUntil ? graceUntil : undefined,
+    hasForeignToken: record[FOREIGN] !== undefined,
+  };
+}
+
+function timesOf(record: StoredRecord) {
+  const createTime = integerOf(record, FIELD.createTime);
+  return {
+    createTime,
+    updateTime: optionalIntegerOf(record, FIELD.updateTime) ?? createTime,
+    tokenCreateTime: optionalIntegerOf(record, FIELD.tokenCreateTime) ?? createTime,
+  };
+}
+
+/** The update time of a record, as it is stored; empty when the record is not whole. */
+export function updateTimeFromRecord(record: StoredRecord): string {
+  return record[FIELD.updateTime] ?? record[FIELD.createTime] ?? "";
+}
+
+/**
+ * What scripts take of a change.
+ *
+ * @returns the names of the fields that have new values; of those that are kept in pieces, the field in the hash and the
+ *   number of the first piece that it has no more; and fields to set with their values
+ */
+export function changedFields({ name, mapping, properties }: UserGroupChange) {
+  const names: string[] = [];
+  const replaced: string[] = [];
+  const set: string[] = [];
+  const replace = (field: string, value: object | null) => {
+    const pieces = value === null ? [] : piecesOf(field, JSON.stringify(value));
+    set.push(...pieces);
+    replaced.push(field, String(pieces.length / 2));
+  };
+  if (name !== undefined) {
+    names.push("name");
+    set.push(FIELD.name, name);
+  }
+  if (mapping !== undefined) {
+    names.push("mapping");
+    replace(PIECES.mapping, mapping);
+  }
+  if (properties !== undefined) {
+    names.push("properties");
+    replace(PIECES.properties, properties);
+  }
+  return { names, replaced, set };
+}
+
+/** Fields and values in turn that hold a token, beside its digest. */
+export function tokenFields({ keyId, text, isPacked }: EncryptedToken): string[] {
+  return [FIELD.keyId, keyId, ...(isPacked ? [FIELD.token, text] : piecesOf(PIECES.foreignToken, text))];
+}
+
+/** What changes with every change of a group: its update time, of which scripts make sure that none comes twice. */
+export function etagOf(updateTime: number): string {
+  return updateTime.toString(36);
+}
+
+/**
+ * The update time that a change requires of a group, as scripts take it.
+ *
+ * @param etag of the request; empty: any will do
+ * @returns empty when any will do; a text that is no group's update time when the etag is malformed
+ */
+export function updateTimeOf(etag: string): string {
+  if (etag === "") return "";
+  const time = Number.parseInt(etag, 36);
+  return Number.isSafeInteger(time) && etagOf(time) === etag ? String(time) : "none";
+}
+
+function encryptedToken(record: StoredRecord): EncryptedToken {
+  const keyId = textOf(record, FIELD.keyId);
+  const packed = record[FIELD.token];
+  if (packed !== undefined) return { keyId, text: packed, isPacked: true };
+  const whole = joinPieces(record, PIECES.foreignToken);
+  if (whole === undefined) throw new RecordUnreadable(new Error("a record has no token"));
+  return { keyId, text: whole, isPacked: false };
+}
+
+function properties(record: StoredRecord): JsonObject | undefined {
+  return record[`${PIECES.properties}0`] === undefined ? undefined : json(record, PIECES.properties);
+}
+
+function json(record: StoredRecord, field: string): JsonObject {
+  const source = joinPieces(record, field);
+  if (source === undefined) throw new RecordUnreadable(new Error(`a record has no ${field}`));
+  let value: Json;
+  try {
+    value = JSON.parse(source) as Json;
+  } catch (cause) {
+    throw new RecordUnreadable(cause);
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new RecordUnreadable(new Error(`a record's ${field} is not a JSON object`));
+  }
+  return value;
+}
