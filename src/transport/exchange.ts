@@ -53,8 +53,6 @@ export interface Route {
 export interface StreamRoute {
   readonly handler: UniversalHandler;
   readonly contextValues: ContextValues;
-  /** Headers to add to the response. */
-  readonly responseHeaders?: HeaderRecord | undefined;
 }
 
 /** The route of a request. It is a promise only if authorization is asynchronous. */

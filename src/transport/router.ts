@@ -173,7 +173,7 @@ export class Router {
   }
 
   #withCors(found: Found, headers: HeaderRecord): Found {
-    return this.#cors?.withCors(found, headers) ?? found;
+    return this.#cors?.allowOf(found, headers) ?? found;
   }
 
   #preflight(httpMethod: string, headers: HeaderRecord): Route | undefined {
@@ -187,7 +187,7 @@ export class Router {
     const request = { header: new RecordHeaders(headers), method, protocolName: method && format.protocol };
     const isRpc = method !== undefined || isRpcOnly(format);
     const response = this.#refusalResponse(refusal, request, isRpc ? format : undefined);
-    return { ...response, headers: { ...response.headers, ...this.#cors?.headersFor(headers) } };
+    return this.#cors?.allow(response, headers) ?? response;
   };
 
   #refused(refusal: Refusal, request: RefusedRequest, format?: CallFormat): Route {

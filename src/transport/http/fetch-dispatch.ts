@@ -55,7 +55,9 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
     }
     try {
       prepareStreamHeaders(headers, streams.lifetimeMs);
-      const response = await handle(route, request, headers);
+      const universal = { ...universalServerRequestFromFetch(request, {}), header: headersOf(headers) };
+      const { handler, contextValues } = route;
+      const response = universalServerResponseToFetch(await handler({ ...universal, contextValues }));
       if (response.body === null) {
         open.leave();
         return response;
@@ -108,17 +110,6 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
       clearTimeout(timer);
     },
   };
-}
-
-async function handle(route: StreamRoute, request: Request, headers: HeaderRecord): Promise<Response> {
-  const universal = universalServerRequestFromFetch(request, {});
-  const header = headersOf(headers);
-  const { handler, contextValues, responseHeaders } = route;
-  const response = universalServerResponseToFetch(await handler({ ...universal, header, contextValues }));
-  for (const [name, value] of Object.entries(responseHeaders ?? {})) {
-    if (value !== undefined) response.headers.set(name, String(value));
-  }
-  return response;
 }
 
 /** A gRPC error whose status is in the headers, where every gRPC client can read it. */

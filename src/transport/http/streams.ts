@@ -78,14 +78,11 @@ export class Streams {
     if (route) this.#serve(route, req as unknown as IncomingMessage, res as unknown as ServerResponse);
   }
 
-  #serve({ handler, contextValues, responseHeaders }: StreamRoute, req: IncomingMessage, res: ServerResponse): void {
+  #serve({ handler, contextValues }: StreamRoute, req: IncomingMessage, res: ServerResponse): void {
     // An `error` event without a listener would end the process.
     req.on("error", ignore);
     res.on("error", ignore);
     const headers = req.headers as HeaderRecord;
-    for (const [name, value] of Object.entries(responseHeaders ?? {})) {
-      if (value !== undefined) res.setHeader(name, value);
-    }
     prepareStreamHeaders(headers, this.#open.lifetimeMs);
     const fail = (reason: unknown) => {
       // A response that cannot be written because the client disconnected is not an error of the server.
