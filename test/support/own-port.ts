@@ -31,7 +31,7 @@ const handlers = dispatch({
   onError: () => {
     failures++;
   },
-  find: (_method, target, headers) => {
+  find: ({ target, headers }) => {
     if (target === "/stream") return { handler: neverAnswers, contextValues: createContextValues() };
     return {
       isTooLong: (_head, total) => total > 1024 * 1024,

@@ -5,9 +5,17 @@ import type { Refusal, Refuse } from "../protocol/refusals.ts";
 import { ignore } from "./disconnected.ts";
 import { HEADER_TOO_LARGE, MAX_HEADER_BYTES, READ_TIMEOUT_MS, REQUEST_TIMEOUT, REQUEST_TIMEOUT_MS } from "./limits.ts";
 import { type EvictionReason, MemoryBudget } from "./memory-budget.ts";
-import { type ExchangeContext, exchangeHttp1, exchangeHttp2, failHttp1, failHttp2, writeHttp2 } from "./node-io.ts";
+import {
+  type ExchangeContext,
+  exchangeHttp1,
+  exchangeHttp2,
+  failHttp1,
+  failHttp2,
+  Http1Request,
+  Http2Request,
+  writeHttp2,
+} from "./node-io.ts";
 import type { OpenStreamsOptions } from "./open-streams.ts";
-import { peerOfSession, plainAddress } from "./peers.ts";
 import type { PortHandlers } from "./port.ts";
 import { Streams } from "./streams.ts";
 
@@ -75,12 +83,10 @@ export function dispatch(options: DispatchOptions): PortHandlers {
         if ("handler" in route || route.isTooLong) stream.additionalHeaders({ ":status": 100 });
       }
       if ("handler" in route) streams.http2(route, stream, headers, [flags, rawHeaders]);
-      else exchangeHttp2(stream, headers, route, context);
+      else exchangeHttp2(stream, request, route, context);
     };
-    // A stream that has ended has no session any more.
-    const { session } = stream;
-    const peerAddress = () => peerOfSession(session);
-    const found = find(headers[":method"] ?? "", headers[":path"] ?? "/", headers as HeaderRecord, peerAddress);
+    const request = new Http2Request(stream, headers);
+    const found = find(request);
     if (!(found instanceof Promise)) return serve(found);
     serveWhenFound(found, { stream, serve, fail: (error) => failHttp2(stream, error, context) });
   };
@@ -94,10 +100,10 @@ export function dispatch(options: DispatchOptions): PortHandlers {
       try {
         normalizeAbsoluteForm(req);
         if (!hosts.isUsable(req.headers.host)) req.headers.host = "localhost";
-        const peerAddress = () => plainAddress(req.socket.remoteAddress);
-        const found = find(req.method ?? "", req.url ?? "/", req.headers as HeaderRecord, peerAddress);
+        const request = new Http1Request(req, res);
+        const found = find(request);
         const serve = (route: Route | StreamRoute) =>
-          "handler" in route ? streams.http1(route, req, res) : exchangeHttp1(req, res, route, context);
+          "handler" in route ? streams.http1(route, req, res) : exchangeHttp1(req, res, request, route, context);
         if (!(found instanceof Promise)) return serve(found);
         serveWhenFound(found, { stream: res, serve, fail: (error) => failHttp1(res, error, context) });
       } catch (error) {

@@ -81,14 +81,20 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
   const serve: FetchHandler = async (request, info) => {
     const headers = recordOf(request.headers);
     if (formatOf(headers["content-type"]).protocol === "grpc") return grpcUnsupported();
-    const peerAddress = () => plainAddress(info?.remoteAddr?.hostname);
     const { pathname, search } = new URL(request.url);
-    const target = pathname + search;
-    const found = options.find(request.method, target, headers, peerAddress);
+    const httpRequest = {
+      httpMethod: request.method,
+      target: pathname + search,
+      headers,
+      arrived: Date.now(),
+      body: new Uint8Array(0),
+      peerAddress: () => plainAddress(info?.remoteAddr?.hostname),
+      url: () => request.url,
+      requestSignal: () => request.signal,
+    };
+    const found = options.find(httpRequest);
     const route = found instanceof Promise ? await found : found;
-    return "handler" in route
-      ? stream(route, request, headers)
-      : exchangeFetch(request, { target, headers }, route, context);
+    return "handler" in route ? stream(route, request, headers) : exchangeFetch(request, httpRequest, route, context);
   };
 
   return {

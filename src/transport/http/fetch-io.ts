@@ -7,9 +7,6 @@ import type { ExchangeContext } from "./node-io.ts";
 /** Statuses of responses without a body (https://fetch.spec.whatwg.org/#null-body-status). */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);
 
-/** The target and headers of a request, as they were routed. */
-type Routed = Pick<HttpRequest, "target" | "headers">;
-
 /**
  * Reads a request body of the fetch API if its route wants it, serves the request and makes the response.
  *
@@ -17,12 +14,17 @@ type Routed = Pick<HttpRequest, "target" | "headers">;
  */
 export async function exchangeFetch(
   request: Request,
-  routed: Routed,
+  httpRequest: HttpRequest,
   route: Route,
   context: FetchContext,
 ): Promise<Response> {
   try {
-    return await exchange(request, routed, route, context);
+    const body = await readBody(request.body, route, context.bodies);
+    if (typeof body === "string") {
+      return toFetchResponse(context.refuseEvicted(body, httpRequest.headers), request.method);
+    }
+    httpRequest.body = body;
+    return toFetchResponse(await route.serve(httpRequest), request.method);
   } finally {
     route.end?.();
   }
@@ -30,21 +32,6 @@ export async function exchangeFetch(
 
 /** The runtime itself limits unread responses and the rest of answered requests. */
 type FetchContext = Pick<ExchangeContext, "bodies" | "refuseEvicted">;
-
-async function exchange(request: Request, routed: Routed, route: Route, context: FetchContext): Promise<Response> {
-  const body = await readBody(request.body, route, context.bodies);
-  if (typeof body === "string") {
-    return toFetchResponse(context.refuseEvicted(body, routed.headers), request.method);
-  }
-  const httpRequest: HttpRequest = {
-    httpMethod: request.method,
-    ...routed,
-    body,
-    url: () => request.url,
-    requestSignal: () => request.signal,
-  };
-  return toFetchResponse(await route.serve(httpRequest), request.method);
-}
 
 /** Reads a body if its route wants it; returns why it was evicted otherwise. */
 async function readBody(

@@ -1,11 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import { constants, type Http2Session, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { bodyBytes, type HeaderRecord, type HttpRequest, type HttpResponse, type Route } from "../exchange.ts";
 import { collectBody } from "./body.ts";
 import { ignore, isDisconnected } from "./disconnected.ts";
 import { discardBodyHttp1, discardBodyHttp2 } from "./drain.ts";
 import type { EvictionReason, MemoryBudget } from "./memory-budget.ts";
+import { peerOfSession, plainAddress } from "./peers.ts";
 import { trackHttp1Response, trackHttp2Response } from "./pending-responses.ts";
 
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
@@ -39,11 +40,10 @@ export interface ExchangeContext {
 /** Reads the body of an HTTP/2 request if its route wants it, serves the request and writes the response. */
 export function exchangeHttp2(
   stream: ServerHttp2Stream,
-  headers: IncomingHttpHeaders,
+  request: HttpRequest,
   route: Route,
   context: ExchangeContext,
 ): void {
-  const request = new Http2Request(stream, headers);
   // A stream reset by the client emits an error that needs no handling.
   stream.on("error", ignore);
   const write = (response: HttpResponse) => {
@@ -67,8 +67,13 @@ export function exchangeHttp2(
 }
 
 /** Reads the body of an HTTP/1.1 request if its route wants it, serves the request and writes the response. */
-export function exchangeHttp1(req: IncomingMessage, res: ServerResponse, route: Route, context: ExchangeContext): void {
-  const request = new Http1Request(req, res);
+export function exchangeHttp1(
+  req: IncomingMessage,
+  res: ServerResponse,
+  request: HttpRequest,
+  route: Route,
+  context: ExchangeContext,
+): void {
   req.on("error", ignore);
   res.on("error", ignore);
   const write = (response: HttpResponse) => {
@@ -158,19 +163,27 @@ export function closing(response: HttpResponse): HttpResponse {
   return { ...response, headers: { ...response.headers, connection: "close" } };
 }
 
-class Http2Request implements HttpRequest {
+/** A request over HTTP/2. */
+export class Http2Request implements HttpRequest {
   readonly httpMethod: string;
   readonly target: string;
   readonly headers: HeaderRecord;
   readonly arrived = Date.now();
   body: Uint8Array = EMPTY;
   readonly #stream: ServerHttp2Stream;
+  /** A stream that has ended has no session any more. */
+  readonly #session: Http2Session | undefined;
 
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders) {
     this.httpMethod = headers[":method"] ?? "";
     this.target = headers[":path"] ?? "/";
     this.headers = headers as HeaderRecord;
     this.#stream = stream;
+    this.#session = stream.session;
+  }
+
+  peerAddress(): string {
+    return peerOfSession(this.#session);
   }
 
   url(): string {
@@ -183,7 +196,8 @@ class Http2Request implements HttpRequest {
   }
 }
 
-class Http1Request implements HttpRequest {
+/** A request over HTTP/1.1. */
+export class Http1Request implements HttpRequest {
   readonly httpMethod: string;
   readonly target: string;
   readonly headers: HeaderRecord;
@@ -198,6 +212,10 @@ class Http1Request implements HttpRequest {
     this.headers = req.headers as HeaderRecord;
     this.#req = req;
     this.#res = res;
+  }
+
+  peerAddress(): string {
+    return plainAddress(this.#req.socket.remoteAddress);
   }
 
   url(): string {

@@ -1,6 +1,6 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { type ContextValues, createContextValues } from "@connectrpc/connect";
-import type { HeaderRecord, PeerAddress } from "../exchange.ts";
+import type { RequestHead } from "../exchange.ts";
 import { RecordHeaders } from "./record-headers.ts";
 import { type OnRefused, type Refusal, type Refused, refuse } from "./refusals.ts";
 
@@ -10,7 +10,10 @@ export interface CallHead {
   /** `grpc`, `grpc-web`, `connect`, or the protocol name of an endpoint. */
   readonly protocolName: string;
   readonly header: Headers;
-  readonly peerAddress: PeerAddress;
+  /** The IP address that the request came from; empty when it is not known. */
+  readonly peerAddress: () => string;
+  /** When the request arrived, in milliseconds of Unix time. */
+  readonly arrived: number;
   /** The context values of the call. What authorization stores here is available to interceptors and handlers. */
   readonly contextValues: ContextValues;
 }
@@ -53,13 +56,14 @@ export class Admission {
   admit(
     method: DescMethod,
     protocolName: string,
-    headers: HeaderRecord,
-    peerAddress: PeerAddress,
+    request: RequestHead,
   ): AdmittedCall | Refused | Promise<AdmittedCall | Refused> {
     const { authorize, contextValues: valuesOf, onRefused } = this.#options;
     const inFlight = method.methodKind === "unary" && !this.#inFlight?.isExempt(method) ? this.#inFlight : undefined;
     const contextValues = valuesOf?.(protocolName) ?? createContextValues();
-    const head = { method, protocolName, header: new RecordHeaders(headers), peerAddress, contextValues };
+    const { headers, arrived } = request;
+    const peerAddress = () => request.peerAddress();
+    const head = { method, protocolName, header: new RecordHeaders(headers), peerAddress, arrived, contextValues };
     const call = new AdmittedCall(head, inFlight, onRefused);
     if (inFlight?.isFull) return call.refuse(inFlight.refusal);
     const deny = (error: unknown) => call.refuse({ kind: "unauthorized", error });
@@ -89,7 +93,6 @@ export class AdmittedCall {
   readonly head: CallHead;
   readonly #inFlight: InFlightLimit | undefined;
   readonly #onRefused: OnRefused | undefined;
-  readonly #arrived = Date.now();
   #isCounted = false;
 
   constructor(head: CallHead, inFlight: InFlightLimit | undefined, onRefused: OnRefused | undefined) {
@@ -116,7 +119,7 @@ export class AdmittedCall {
 
   /** Refuses the call. */
   refuse(refusal: Refusal): Refused {
-    return refuse(refusal, { ...this.head, arrived: this.#arrived }, this.#onRefused);
+    return refuse(refusal, this.head, this.#onRefused);
   }
 }
 

@@ -52,7 +52,7 @@ export function serveConnect(
 
   const call = new UnaryCall({
     method,
-    source: request,
+    request,
     head: admitted.head,
     timeoutMs: timeout.timeoutMs,
     responseHeader: { "content-type": contentTypeOf(format) },

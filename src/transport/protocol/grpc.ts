@@ -59,7 +59,7 @@ export function serveGrpc(
 
   const call = new UnaryCall({
     method,
-    source: request,
+    request,
     head: admitted.head,
     timeoutMs: timeout.timeoutMs,
     responseHeader,
