@@ -2,7 +2,7 @@ import type { HttpRequest, HttpResponse, Route } from "../exchange.ts";
 import { headersOf } from "../protocol/record-headers.ts";
 import { BodyBuffer } from "./body.ts";
 import { type EvictionReason, entryOf, type MemoryBudget } from "./memory-budget.ts";
-import type { ExchangeContext } from "./node-io.ts";
+import type { ExchangeContext } from "./node-exchange.ts";
 
 /** Statuses of responses without a body (https://fetch.spec.whatwg.org/#null-body-status). */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);
@@ -21,7 +21,8 @@ export async function exchangeFetch(
   try {
     const body = await readBody(request.body, route, context.bodies);
     if (typeof body === "string") {
-      return toFetchResponse(context.refuseEvicted(body, httpRequest.headers), request.method);
+      const refused = context.refuse(context.evictionRefusals[body], httpRequest.headers);
+      return toFetchResponse(refused, request.method);
     }
     httpRequest.body = body;
     return toFetchResponse(await route.serve(httpRequest), request.method);
@@ -31,7 +32,7 @@ export async function exchangeFetch(
 }
 
 /** The runtime itself limits unread responses and the rest of answered requests. */
-type FetchContext = Pick<ExchangeContext, "bodies" | "refuseEvicted">;
+type FetchContext = Pick<ExchangeContext, "bodies" | "refuse" | "evictionRefusals">;
 
 /** Reads a body if its route wants it; returns why it was evicted otherwise. */
 async function readBody(

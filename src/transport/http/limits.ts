@@ -24,3 +24,6 @@ export const REQUEST_TIMEOUT: Refusal & { readonly kind: "request-timeout" } = {
   headerMs: HEADER_TIMEOUT_MS,
   requestMs: REQUEST_TIMEOUT_MS,
 };
+
+/** The refusal of an `Expect` other than `100-continue`. */
+export const EXPECTATION_FAILED: Refusal = { kind: "expectation-failed" };
