@@ -1,7 +1,7 @@
 import type { HttpRequest, HttpResponse, Route } from "../exchange.ts";
 import { headersOf } from "../protocol/record-headers.ts";
 import { BodyBuffer } from "./body.ts";
-import { type EvictionReason, entryOf, type MemoryBudget } from "./memory-budget.ts";
+import type { EvictionReason, MemoryBudget } from "./memory-budget.ts";
 import type { ExchangeContext } from "./node-exchange.ts";
 
 /** Statuses of responses without a body (https://fetch.spec.whatwg.org/#null-body-status). */
@@ -46,25 +46,23 @@ async function readBody(
   // A body that is too long or too late is not read to its end.
   const stop = () => void reader.cancel().catch(() => {});
   let evicted: EvictionReason | undefined;
-  const entry = entryOf(undefined, (reason) => {
+  const evict = (reason: EvictionReason) => {
     evicted = reason;
     stop();
-  });
-  bodies.add(entry, 0);
+  };
+  const holder = { connection: undefined, evict };
+  bodies.add(holder, 0);
   try {
-    for (let kept = 0; ; ) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      buffer.add(value);
+    for (let next = await reader.read(); !next.done; next = await reader.read()) {
+      buffer.add(next.value);
       if (route.isTooLong(buffer.head, buffer.length)) {
         stop();
         break;
       }
-      bodies.adjust(entry, buffer.heldBytes - kept);
-      kept = buffer.heldBytes;
+      bodies.resize(holder, buffer.heldBytes);
     }
   } finally {
-    bodies.remove(entry);
+    bodies.remove(holder);
   }
   return evicted ?? buffer.bytes();
 }
