@@ -48,8 +48,8 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
   /** Serves a request by Connect's handler, whose response may be a stream. */
   const stream = async (route: StreamRoute, request: Request, headers: HeaderRecord): Promise<Response> => {
     let end = () => {};
-    const open = streams.enter(undefined, () => end());
-    if (!open) {
+    const leave = streams.enter(undefined, () => end());
+    if (!leave) {
       const refused = options.refuse({ kind: "too-many-streams" }, headers, route.handler.method);
       return toFetchResponse(refused, request.method);
     }
@@ -59,7 +59,7 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
       const { handler, contextValues } = route;
       const response = universalServerResponseToFetch(await handler({ ...universal, contextValues }));
       if (response.body === null) {
-        open.leave();
+        leave();
         return response;
       }
       const body = new EndableBody(response.body);
@@ -68,12 +68,12 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
       track(
         body.ended.then(() => {
           bodies.delete(body);
-          open.leave();
+          leave();
         }),
       );
       return new Response(body.readable, response);
     } catch (error) {
-      open.leave();
+      leave();
       throw error;
     }
   };

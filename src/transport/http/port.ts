@@ -12,13 +12,13 @@ import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { Refusal, Refuse } from "../protocol/refusals.ts";
 import { Connections } from "./connections.ts";
-import { DeadSessions } from "./dead-sessions.ts";
+import { endWhenBroken } from "./dead-sessions.ts";
 import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
 import { answerHttp1Errors } from "./http-errors.ts";
 import { closeWhenIdle } from "./idle-sessions.ts";
 import { EXPECTATION_FAILED, HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "./limits.ts";
 import { recordPeer } from "./peers.ts";
-import { Pipelines } from "./pipelines.ts";
+import { isTaken } from "./pipelines.ts";
 import { MAX_STREAMS, StreamQuota } from "./stream-quota.ts";
 
 /** The request handlers of a port. */
@@ -112,7 +112,6 @@ const HTTP1_OPTIONS = {
  */
 export async function openPort(options: PortOptions, handlers: PortHandlers): Promise<Port> {
   const connections = new Connections(options.maxConnections ?? Infinity);
-  const deadSessions = new DeadSessions(options.deadSessionCheckMs);
   const quota = new StreamQuota({ sessions: () => connections.sessions(), streamingCalls: handlers.streamingCalls });
   const server = listener(options, handlers);
   let opened: ServerHttp2Session | undefined;
@@ -138,7 +137,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     connections.speaksHttp2(socket, opened);
     quota.opened(opened);
     closeWhenIdle(opened, socket, options);
-    deadSessions.watch(opened, socket);
+    endWhenBroken(opened, socket, options.deadSessionCheckMs);
   };
   if (options.tls) {
     const startHandshake = detachListeners(server, "connection");
@@ -260,9 +259,8 @@ function sniffProtocol(socket: Socket, timeoutMs: number, decide: (isHttp2: bool
 
 function serveRequests(server: HttpServer, handlers: PortHandlers): void {
   answerHttp1Errors(server, handlers);
-  const pipelines = new Pipelines();
   const serve = (refusal?: Refusal) => (req: IncomingMessage, res: ServerResponse) => {
-    if (pipelines.takes(req, res)) handlers.onHttp1(req, res, refusal);
+    if (isTaken(req, res)) handlers.onHttp1(req, res, refusal);
   };
   server.on("request", serve());
   server.on("checkExpectation", serve(EXPECTATION_FAILED));

@@ -9,12 +9,12 @@ import type { OpenStreams } from "./open-streams.ts";
 /** Serves a streaming call of a port by Connect's own handler, unless too many are open. */
 export function serveStream({ handler, contextValues }: StreamRoute, exchange: Exchange, open: OpenStreams): void {
   const { context } = exchange;
-  const stream = open.enter(exchange.connection, () => exchange.reset(constants.NGHTTP2_CANCEL));
-  if (!stream) {
+  const leave = open.enter(exchange.connection, () => exchange.reset(constants.NGHTTP2_CANCEL));
+  if (!leave) {
     exchange.write(context.refuse({ kind: "too-many-streams" }, exchange.headers, handler.method));
     return;
   }
-  exchange.response.once("close", stream.leave);
+  exchange.response.once("close", leave);
   const [req, res] = exchange.handOver();
   // An `error` event without a listener would end the process.
   req.on("error", ignore);
