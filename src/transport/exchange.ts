@@ -66,11 +66,6 @@ export function pathOf(target: string): string {
   return question < 0 ? target : target.slice(0, question);
 }
 
-/** The query of a request target. */
-export function queryOf(target: string): URLSearchParams {
-  return new URL(target, "http://localhost").searchParams;
-}
-
 /** The body as bytes. */
 export function bodyBytes(body: HttpResponse["body"]): Uint8Array {
   return typeof body === "string" ? Buffer.from(body) : body;

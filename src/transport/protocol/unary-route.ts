@@ -1,6 +1,6 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
-import { type HttpRequest, type HttpResponse, queryOf, type RequestHead, type Route } from "../exchange.ts";
+import type { HttpRequest, HttpResponse, RequestHead, Route } from "../exchange.ts";
 import type { AdmittedCall } from "./admission.ts";
 import { serveConnect } from "./connect.ts";
 import { type CallFormat, formatOf, isRpcOnly } from "./content-types.ts";
@@ -18,12 +18,6 @@ export function unaryFormat(method: UnaryMethod, request: RequestHead): CallForm
   return format?.isKnown && !format.isStream && method.protocols[format.protocol] ? format : undefined;
 }
 
-const GET_FORMAT = { protocol: "connect", isKnown: true, isText: false, isStream: false } as const;
-const GET_FORMATS: { readonly [encoding: string]: CallFormat } = {
-  proto: { ...GET_FORMAT, isBinary: true },
-  json: { ...GET_FORMAT, isBinary: false },
-};
-
 /** The format of Connect's GET. Only methods without side effects have it, and its message is in the query. */
 function getFormat({ idempotency }: DescMethod, { target, headers }: RequestHead): CallFormat | undefined {
   if (idempotency !== MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS) return undefined;
@@ -31,7 +25,10 @@ function getFormat({ idempotency }: DescMethod, { target, headers }: RequestHead
   const type = headers["content-type"];
   const format = type ? formatOf(type) : undefined;
   if (format && (!format.isKnown || isRpcOnly(format))) return undefined;
-  return GET_FORMATS[queryOf(target).get("encoding") ?? ""];
+  const query = new URL(target, "http://localhost").searchParams;
+  const encoding = query.get("encoding");
+  if (encoding !== "proto" && encoding !== "json") return undefined;
+  return { protocol: "connect", isKnown: true, isBinary: encoding === "proto", isText: false, isStream: false, query };
 }
 
 /** The route of an admitted unary call. */
