@@ -1,8 +1,5 @@
 import type { IncomingMessage } from "node:http";
 import type { Find } from "../exchange.ts";
-import type { Refuse } from "../protocol/refusals.ts";
-import { Http1Exchange } from "./http1-exchange.ts";
-import { Http2Exchange } from "./http2-exchange.ts";
 import {
   EXPECTATION_FAILED,
   HEADER_TOO_LARGE,
@@ -10,7 +7,10 @@ import {
   READ_TIMEOUT_MS,
   REQUEST_TIMEOUT,
   REQUEST_TIMEOUT_MS,
-} from "./limits.ts";
+} from "../limits.ts";
+import type { Refuse } from "../protocol/refusals.ts";
+import { Http1Exchange } from "./http1-exchange.ts";
+import { Http2Exchange } from "./http2-exchange.ts";
 import { MemoryBudget } from "./memory-budget.ts";
 import type { Exchange, ExchangeContext } from "./node-exchange.ts";
 import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
-import { MAX_DISCARDED_BYTES } from "./limits.ts";
+import { MAX_DISCARDED_BYTES } from "../limits.ts";
 import type { MemoryBudget } from "./memory-budget.ts";
 
 /**

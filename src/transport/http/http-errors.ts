@@ -2,9 +2,9 @@ import type { EventEmitter } from "node:events";
 import { type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { bodyBytes, type HttpResponse } from "../exchange.ts";
+import { HEADER_TOO_LARGE, REQUEST_TIMEOUT } from "../limits.ts";
 import type { Refusal } from "../protocol/refusals.ts";
 import { endHttp1 } from "./drain.ts";
-import { HEADER_TOO_LARGE, REQUEST_TIMEOUT } from "./limits.ts";
 import { closing } from "./node-exchange.ts";
 import type { PortHandlers } from "./port.ts";
 

@@ -1,5 +1,5 @@
 import { clearTimeout, setTimeout } from "node:timers";
-import { MAX_TIMER_MS } from "../protocol/stream-headers.ts";
+import { MAX_TIMER_MS } from "../limits.ts";
 
 /** Limits of streaming calls. */
 export interface OpenStreamsOptions {

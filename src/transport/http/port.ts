@@ -10,13 +10,13 @@ import {
 import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
+import { EXPECTATION_FAILED, HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "../limits.ts";
 import type { Refusal, Refuse } from "../protocol/refusals.ts";
 import { Connections } from "./connections.ts";
 import { endWhenBroken } from "./dead-sessions.ts";
 import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
 import { answerHttp1Errors } from "./http-errors.ts";
 import { closeWhenIdle } from "./idle-sessions.ts";
-import { EXPECTATION_FAILED, HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "./limits.ts";
 import { recordPeer } from "./peers.ts";
 import { isTaken } from "./pipelines.ts";
 import { MAX_STREAMS, StreamQuota } from "./stream-quota.ts";
@@ -52,7 +52,7 @@ export interface PortOptions {
    */
   readonly maxConnections?: number;
   /** Called when the system cannot accept a connection. */
-  readonly onError?: (error: Error) => void;
+  readonly onConnectionError?: ((error: Error) => void) | undefined;
   /** How long a connection may stay silent before its first request, in milliseconds. Default 10 s. */
   readonly firstByteTimeoutMs?: number;
   /**
@@ -157,7 +157,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     server.listen(options.port, options.host, () => {
       server.off("error", reject);
       // A connection that cannot be accepted, for lack of file descriptors, must not end the process.
-      server.on("error", (error) => options.onError?.(error));
+      server.on("error", (error) => options.onConnectionError?.(error));
       resolve();
     });
   });

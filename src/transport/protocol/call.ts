@@ -10,10 +10,10 @@ import type {
 } from "@connectrpc/connect";
 import { createDeadlineSignal, createLinkedAbortController } from "@connectrpc/connect/protocol";
 import type { HeaderRecord, RequestHead } from "../exchange.ts";
+import { MAX_TIMER_MS } from "../limits.ts";
 import type { CallHead } from "./admission.ts";
 import type { UnaryMethod } from "./methods.ts";
 import { RecordHeaders } from "./record-headers.ts";
-import { MAX_TIMER_MS } from "./stream-headers.ts";
 
 /** The parts of a unary call, whatever its protocol. */
 interface CallInit {
