@@ -79,7 +79,7 @@ export class EndpointRoute implements Route {
     this.#target = target;
     this.#options = options;
     const { maxBytes } = target.method;
-    this.isTooLong = maxBytes === undefined ? undefined : (_head, total) => total > maxBytes;
+    this.isTooLong = maxBytes === undefined ? undefined : ({ byteLength }) => byteLength > maxBytes;
   }
 
   async serve(request: HttpRequest): Promise<HttpResponse> {

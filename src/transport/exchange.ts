@@ -39,10 +39,10 @@ export interface HttpResponse {
 /** The route of a request, found by its headers. Call its methods on the object. */
 export interface Route {
   /**
-   * Whether the body is too long, judging by what has been read so far, `total` bytes in all. Then the rest need not be
-   * read. Undefined: the route does not want the body, and the request is served at once.
+   * Whether the body is too long, judging by what has been received so far. Then the rest need not be read. Undefined:
+   * the route does not want the body, and the request is served at once.
    */
-  isTooLong?(head: Uint8Array, total: number): boolean;
+  isTooLong?(received: Uint8Array): boolean;
   serve(request: HttpRequest): Promise<HttpResponse>;
   /** Call when the request is answered or abandoned. Only the first call counts. */
   end?(): void;

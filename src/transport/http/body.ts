@@ -5,33 +5,16 @@ import type { EvictionReason, MemoryBudget, MemoryHolder } from "./memory-budget
 /** The smallest buffer that collects several chunks, in bytes. */
 const MIN_BUFFER_BYTES = 4096;
 
-/** How much of a body is inspected for its length, in bytes. An envelope header fits. */
-const HEAD_BYTES = 16;
-
 /** Collects the chunks of a body. */
 export class BodyBuffer {
   #buffer: Uint8Array | undefined;
   #length = 0;
   /** Whether the buffer is the first chunk itself, not a copy. */
   #isBorrowed = false;
-  #head: Uint8Array | undefined;
 
   /** The memory held, in bytes. A chunk keeps the whole ArrayBuffer alive that it is a view of. */
   get heldBytes(): number {
     return this.#buffer === undefined ? 0 : this.#isBorrowed ? this.#buffer.buffer.byteLength : this.#buffer.byteLength;
-  }
-
-  /** The length of the body so far, in bytes. */
-  get length(): number {
-    return this.#length;
-  }
-
-  /** The first bytes of the body: enough for an envelope header, or fewer when fewer arrived. */
-  get head(): Uint8Array {
-    if (this.#head === undefined || (this.#head.byteLength < HEAD_BYTES && this.#head.byteLength < this.#length)) {
-      this.#head = this.bytes();
-    }
-    return this.#head;
   }
 
   /**
@@ -63,14 +46,12 @@ export class BodyBuffer {
   /** Frees the buffer. Whoever was given its bytes keeps them. */
   clear(): void {
     this.#buffer = undefined;
-    this.#head = undefined;
   }
 
   #moveTo(capacity: number): void {
     const buffer = Buffer.allocUnsafeSlow(Math.max(capacity, MIN_BUFFER_BYTES));
     buffer.set(this.bytes());
     this.#buffer = buffer;
-    this.#head = undefined;
     this.#isBorrowed = false;
   }
 }
@@ -95,7 +76,7 @@ export function collectBody(
   const received = new BodyBuffer();
   const onData = (chunk: Uint8Array) => {
     received.add(chunk);
-    if (route.isTooLong?.(received.head, received.length)) {
+    if (route.isTooLong?.(received.bytes())) {
       // Without the listener, further data is discarded.
       source.off("data", onData);
       onEnd();

@@ -55,7 +55,7 @@ async function readBody(
   try {
     for (let next = await reader.read(); !next.done; next = await reader.read()) {
       buffer.add(next.value);
-      if (route.isTooLong(buffer.head, buffer.length)) {
+      if (route.isTooLong(buffer.bytes())) {
         stop();
         break;
       }

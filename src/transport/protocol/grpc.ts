@@ -140,6 +140,6 @@ function wellFormed(error: ConnectError): ConnectError {
 
 /** @throws RequestRefused when the body is too long; it is then incomplete, and its base64 may be cut off anywhere */
 function decodeText(body: Uint8Array, maxBytes: number): Uint8Array {
-  if (exceedsWebText(body.byteLength, maxBytes)) throw messageTooLong(maxBytes);
+  if (exceedsWebText(body, maxBytes)) throw messageTooLong(maxBytes);
   return decodeWebText(body);
 }

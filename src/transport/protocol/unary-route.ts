@@ -43,11 +43,11 @@ export class UnaryRoute implements Route {
     this.#admitted = admitted;
   }
 
-  isTooLong(head: Uint8Array, total: number): boolean {
+  isTooLong(received: Uint8Array): boolean {
     const limit = this.#method.options.readMaxBytes;
     const { protocol, isText } = this.#format;
-    if (protocol === "connect") return total > limit;
-    return isText ? exceedsWebText(total, limit) : exceedsEnvelope(head, total, limit);
+    if (protocol === "connect") return received.byteLength > limit;
+    return isText ? exceedsWebText(received, limit) : exceedsEnvelope(received, limit);
   }
 
   serve(request: HttpRequest): Promise<HttpResponse> {
