@@ -71,4 +71,17 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     // Those that are served take 330 KB of answers a connection.
     expect(after.heapUsed + after.external - before.heapUsed - before.external).toBeLessThan(20 * MIB);
   });
+
+  it("take little while they are refused behind an answer that nobody reads", async () => {
+    const raws = await Promise.all(Array.from({ length: 4 }, dial));
+    for (const raw of raws) raw.send(request(12 * MIB));
+    await waitFor("their answers begin", () => raws.every((raw) => raw.received().length > 0));
+    for (const raw of raws) raw.socket.pause();
+    await memory();
+    const before = await memory();
+    for (const raw of raws) raw.send("GET / HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n".repeat(4000));
+    await waitFor("they are sent", () => raws.every(({ socket }) => socket.writableLength === 0));
+    const after = await memory();
+    expect(after.heapUsed + after.external - before.heapUsed - before.external).toBeLessThan(8 * MIB);
+  });
 });

@@ -79,7 +79,7 @@ export class EndpointRoute implements Route {
     this.#target = target;
     this.#options = options;
     const { maxBytes } = target.method;
-    this.isTooLong = maxBytes === undefined ? undefined : (_head, total) => total > maxBytes;
+    this.isTooLong = maxBytes === undefined ? undefined : ({ byteLength }) => byteLength > maxBytes;
   }
 
   async serve(request: HttpRequest): Promise<HttpResponse> {
@@ -107,13 +107,13 @@ export class EndpointRoute implements Route {
   }
 
   /** Calls the RPC through the interceptors, as a request for it would. */
-  async #invoke(message: Message, source: HttpRequest): ReturnType<Invoke> {
+  async #invoke(message: Message, request: HttpRequest): ReturnType<Invoke> {
     const { admitted, rpc: method } = this.#target.call ?? {};
     if (!admitted || !method) throw new TypeError("the endpoint names no RPC that is served");
     const { head } = admitted;
     const call = new UnaryCall({
       method,
-      source,
+      request,
       head,
       timeoutMs: undefined,
       responseHeader: {},

@@ -4,14 +4,16 @@ import type { UniversalHandler } from "@connectrpc/connect/protocol";
 /** Headers as node:http and node:http2 represent them, by lower-case name. */
 export type HeaderRecord = { [name: string]: string | string[] | number | undefined };
 
-/** The request that a call came in as. */
-export interface CallSource {
+/** A request before its body is read. */
+export interface RequestHead {
   readonly httpMethod: string;
-  /**
-   * When the request arrived, in milliseconds of Unix time; the deadline counts from it. Default: when the call is
-   * created.
-   */
-  readonly arrived?: number | undefined;
+  /** Path and query, as in the request line or `:path`. */
+  readonly target: string;
+  readonly headers: HeaderRecord;
+  /** When the request arrived, in milliseconds of Unix time; its deadline counts from it. */
+  readonly arrived: number;
+  /** The IP address that the request came from; empty when it is not known. */
+  peerAddress(): string;
   /** The absolute URL. It is built on demand. */
   url(): string;
   /** A signal that aborts when the client disconnects. It is created on demand. */
@@ -19,11 +21,8 @@ export interface CallSource {
 }
 
 /** A request whose body has been read. */
-export interface HttpRequest extends CallSource {
-  /** Path and query, as in the request line or `:path`. */
-  readonly target: string;
-  readonly headers: HeaderRecord;
-  /** For endpoints, it is replaced by the decompressed body. */
+export interface HttpRequest extends RequestHead {
+  /** Set once it has been read. For endpoints, it is replaced by the decompressed body. */
   body: Uint8Array;
 }
 
@@ -40,10 +39,10 @@ export interface HttpResponse {
 /** The route of a request, found by its headers. Call its methods on the object. */
 export interface Route {
   /**
-   * Whether the body is too long, judging by what has been read so far, `total` bytes in all. Then the rest need not be
-   * read. Undefined: the route does not want the body, and the request is served at once.
+   * Whether the body is too long, judging by what has been received so far. Then the rest need not be read. Undefined:
+   * the route does not want the body, and the request is served at once.
    */
-  isTooLong?(head: Uint8Array, total: number): boolean;
+  isTooLong?(received: Uint8Array): boolean;
   serve(request: HttpRequest): Promise<HttpResponse>;
   /** Call when the request is answered or abandoned. Only the first call counts. */
   end?(): void;
@@ -53,28 +52,18 @@ export interface Route {
 export interface StreamRoute {
   readonly handler: UniversalHandler;
   readonly contextValues: ContextValues;
-  /** Headers to add to the response. */
-  readonly responseHeaders?: HeaderRecord | undefined;
 }
 
 /** The route of a request. It is a promise only if authorization is asynchronous. */
 export type Found = Route | StreamRoute | Promise<Route | StreamRoute>;
 
-/** Tells the IP address that a request came from; empty when it is not known. */
-export type PeerAddress = () => string;
-
-/** Finds the route of a request. @param target path and query */
-export type Find = (httpMethod: string, target: string, headers: HeaderRecord, peerAddress: PeerAddress) => Found;
+/** Finds the route of a request. */
+export type Find = (request: RequestHead) => Found;
 
 /** The path of a request target, without its query. */
 export function pathOf(target: string): string {
   const question = target.indexOf("?");
   return question < 0 ? target : target.slice(0, question);
-}
-
-/** The query of a request target. */
-export function queryOf(target: string): URLSearchParams {
-  return new URL(target, "http://localhost").searchParams;
 }
 
 /** The body as bytes. */

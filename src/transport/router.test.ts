@@ -3,14 +3,13 @@ import { Code, ConnectError, createContextKey } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { TalkService } from "../../test/transport/gen/talk/v1/talk_pb.ts";
 import type { Endpoint, EndpointMethod } from "./endpoints.ts";
-import type { HttpRequest, Route } from "./exchange.ts";
+import type { HeaderRecord, HttpRequest, Route } from "./exchange.ts";
 import type { Authorize } from "./protocol/admission.ts";
 import type { Refusal } from "./protocol/refusals.ts";
 import { Router, type RouterOptions } from "./router.ts";
 
 const kCaller = createContextKey("nobody");
 const PATH = "/talk.v1.TalkService/Say";
-const noAddress = () => "";
 const JSON_TYPE = { "content-type": "application/json" };
 
 /** Lets in whom a decision allows, and tells the call who it is. */
@@ -40,13 +39,15 @@ function routerWith(options: Partial<RouterOptions> = {}) {
       }),
   });
   const route = async (caller = "", path = PATH, httpMethod = "POST") =>
-    (await router.find(httpMethod, path, { ...JSON_TYPE, "x-caller": caller }, noAddress)) as Route;
+    (await router.find({ ...request("", path, { ...JSON_TYPE, "x-caller": caller }), httpMethod })) as Route;
   return { router, route, seen, waiting };
 }
 
-function request(body: string, target = PATH): HttpRequest {
+function request(body: string, target = PATH, headers: HeaderRecord = JSON_TYPE): HttpRequest {
   return {
-    ...{ httpMethod: "POST", target, headers: JSON_TYPE, body: Buffer.from(body) },
+    ...{ httpMethod: "POST", target, headers, body: Buffer.from(body) },
+    arrived: Date.now(),
+    peerAddress: () => "",
     url: () => `http://x${target}`,
     requestSignal: () => new AbortController().signal,
   };
@@ -110,7 +111,7 @@ describe("an endpoint", () => {
     const { route } = routerWith({ endpoints });
     expect((await route("", "/any", "PUT")).isTooLong).toBeUndefined();
     const { isTooLong } = await route("", "/some", "PUT");
-    expect([isTooLong?.(new Uint8Array(), 10), isTooLong?.(new Uint8Array(), 11)]).toEqual([false, true]);
+    expect([isTooLong?.(new Uint8Array(10)), isTooLong?.(new Uint8Array(11))]).toEqual([false, true]);
   });
 
   describe("with encoded bodies", () => {
@@ -184,7 +185,7 @@ it("heeds a decision that is a promise of another library", async () => {
 
 it("needs no promise where the decision needs none", () => {
   const { router } = routerWith({ authorize: authorizeBy(() => true, false) });
-  expect(router.find("POST", PATH, JSON_TYPE, noAddress)).not.toBeInstanceOf(Promise);
+  expect(router.find(request(""))).not.toBeInstanceOf(Promise);
 });
 
 describe("the limit of calls", () => {
@@ -212,7 +213,7 @@ describe("the limit of calls", () => {
     let decide = () => {};
     const decision = new Promise<void>((resolve) => (decide = resolve));
     const { router, route } = routerWith({ authorize: () => decision, maxCalls: { max: 1 } });
-    const first = router.find("POST", PATH, JSON_TYPE, noAddress);
+    const first = router.find(request(""));
     expect((await (await route()).serve(request("{}"))).status).toBe(429);
     decide();
     const found = (await first) as Route;
@@ -262,7 +263,7 @@ describe("a refusal", () => {
     const { router } = routerWith(options);
     const answers: (readonly [string, number])[] = [];
     for (const type of ["application/json", "application/connect+json", "application/grpc", "application/grpc-web"]) {
-      const found = router.find("POST", "/a.B/C", { "content-type": type }, noAddress) as Route;
+      const found = router.find(request("", "/a.B/C", { "content-type": type })) as Route;
       const { status, headers } = await found.serve(request("", "/a.B/C"));
       answers.push([String(headers["content-type"]), status]);
     }
@@ -283,7 +284,7 @@ describe("a refusal", () => {
       },
     });
     const path = "/talk.v1.TalkService/Watch";
-    const found = router.find("POST", path, { "content-type": "application/connect+json" }, noAddress) as Route;
+    const found = router.find(request("", path, { "content-type": "application/connect+json" })) as Route;
     const { headers, body } = await found.serve(request("", path));
     expect(headers["x-why"]).toBe("because");
     expect(textOf(body)).not.toContain("because, because");
@@ -298,7 +299,7 @@ describe("a refusal", () => {
 
   it("of what nobody would make a call of has a status alone by default", async () => {
     const { router } = routerWith();
-    const found = router.find("GET", "/nowhere", {}, noAddress) as Route;
+    const found = router.find({ ...request("", "/nowhere", {}), httpMethod: "GET" }) as Route;
     expect(await found.serve(request("", "/nowhere"))).toEqual({ status: 404, headers: {}, body: "" });
   });
 });

@@ -5,8 +5,8 @@ import {
   type Found,
   type HeaderRecord,
   type HttpResponse,
-  type PeerAddress,
   pathOf,
+  type RequestHead,
   type Route,
   respondWith,
   type StreamRoute,
@@ -48,14 +48,6 @@ const PLAIN_TARGET = /^[\x21-\x7e]+$/;
 /** The form of an RPC path. CORS applies to it whether or not such an RPC exists. */
 const RPC_PATH = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;
 
-/** A request before its body. */
-interface RequestHead {
-  readonly httpMethod: string;
-  readonly target: string;
-  readonly headers: HeaderRecord;
-  readonly peerAddress: PeerAddress;
-}
-
 /**
  * Finds the route of each request: a unary call of this transport, a streaming call of Connect's handler, or an
  * endpoint.
@@ -83,58 +75,52 @@ export class Router {
     }
   }
 
-  readonly find: Find = (httpMethod, target, headers, peerAddress) => {
+  readonly find: Find = (request) => {
+    const { httpMethod, target, headers } = request;
     if (!PLAIN_TARGET.test(target)) return respondWith(this.refuse({ kind: "malformed-http" }, headers));
     const path = pathOf(target);
     const rpc = this.#rpcs.get(path);
-    if (rpc) return this.#withCors(this.#call(rpc, { httpMethod, target, headers, peerAddress }), headers);
-    const endpoint = this.#options.endpoints?.get(path);
-    if (endpoint) return this.#endpoint(endpoint, { httpMethod, target, headers, peerAddress });
-    const format = formatOf(headers["content-type"]);
-    const isRpc = RPC_PATH.test(path);
-    const missing = () => {
-      const isRpcCall = isRpc || format.protocol !== "connect";
-      const request = { header: new RecordHeaders(headers), protocolName: isRpcCall ? format.protocol : undefined };
-      // Connect's clients know a missing RPC by the HTTP status.
-      const isHttp = format.protocol === "connect";
-      return this.#refused({ kind: "not-found" }, request, isHttp ? undefined : format);
-    };
-    return isRpc ? (this.#preflight(httpMethod, headers) ?? this.#withCors(missing(), headers)) : missing();
+    const endpoint = rpc ? undefined : this.#options.endpoints?.get(path);
+    if (endpoint) return this.#endpoint(endpoint, request);
+    if (!rpc && !RPC_PATH.test(path)) return this.#missing(headers, false);
+    const preflight = this.#cors?.preflight(httpMethod, headers);
+    if (preflight) return respondWith({ status: 204, headers: preflight, body: "" });
+    const found = rpc ? this.#call(rpc, request) : this.#missing(headers, true);
+    return this.#cors?.allowOf(found, headers) ?? found;
   };
 
-  #call(rpc: Rpc, head: RequestHead): Found {
+  #call(rpc: Rpc, request: RequestHead): Found {
     const { unary } = rpc;
-    const { httpMethod, target, headers } = head;
-    const format = unary && unaryFormat(unary, httpMethod, target, headers);
-    if (!format) return this.#preflight(httpMethod, headers) ?? this.#stream(rpc, head);
-    return this.#admit(unary.desc, format.protocol, head, {
+    const format = unary && unaryFormat(unary, request);
+    if (!format) return this.#stream(rpc, request);
+    return this.#admit(unary.desc, format.protocol, request, {
       onAdmitted: (admitted) => new UnaryRoute(unary, format, admitted),
       onDenied: ({ error }) => errorResponse(format, error),
     });
   }
 
   /** Routes a streaming call to Connect's own handler, and refuses whatever no handler serves. */
-  #stream({ handler, unary, readMaxBytes }: Rpc, head: RequestHead): Found {
-    const { httpMethod, headers } = head;
-    const { method, allowedMethods } = handler;
+  #stream({ handler, unary, readMaxBytes }: Rpc, request: RequestHead): Found {
+    const { httpMethod, headers } = request;
+    const { method, allowedMethods: allowed } = handler;
     const format = formatOf(headers["content-type"]);
-    const request = { header: new RecordHeaders(headers), method, protocolName: format.protocol };
-    if (!allowedMethods.includes(httpMethod)) {
-      return this.#refused({ kind: "http-method", httpMethod, allowed: allowedMethods }, request, format);
+    const refused = { header: new RecordHeaders(headers), method, protocolName: format.protocol };
+    if (!allowed.includes(httpMethod)) {
+      return this.#refused({ kind: "http-method", httpMethod, allowed }, refused, format);
     }
-    return this.#admit(method, format.protocol, head, {
+    return this.#admit(method, format.protocol, request, {
       onAdmitted: ({ head: { contextValues } }) => {
         // Every valid unary request has been routed already, so this one is invalid for a unary method.
         const isServed = !unary && handler.supportedContentType(String(headers["content-type"] ?? ""));
-        if (!isServed) return this.#refused({ kind: "content-type" }, request, format);
+        if (!isServed) return this.#refused({ kind: "content-type" }, refused, format);
         return { handler, contextValues: contextValues.set(kReadMaxBytes, readMaxBytes) };
       },
       onDenied: ({ error }) => errorResponse(format, error),
     });
   }
 
-  #endpoint({ protocolName, methods }: Endpoint, head: RequestHead): Found {
-    const { httpMethod, headers } = head;
+  #endpoint({ protocolName, methods }: Endpoint, request: RequestHead): Found {
+    const { httpMethod, headers } = request;
     const method = methods.get(httpMethod);
     if (!method) {
       const refusal: Refusal = { kind: "http-method", httpMethod, allowed: [...methods.keys()] };
@@ -146,7 +132,7 @@ export class Router {
       const refuseIt = (refusal: Refusal) => refuse(refusal, { header: new RecordHeaders(headers) }, onRefused);
       return new EndpointRoute({ method, refuse: refuseIt }, this.#endpoints);
     }
-    return this.#admit(rpc, protocolName ?? "http", head, {
+    return this.#admit(rpc, protocolName ?? "http", request, {
       onAdmitted: (admitted) =>
         new EndpointRoute(
           { method, refuse: (refusal) => admitted.refuse(refusal), call: { admitted, rpc: this.#unary.get(rpc) } },
@@ -160,7 +146,7 @@ export class Router {
   #admit(
     method: DescMethod,
     protocolName: string,
-    { headers, peerAddress }: RequestHead,
+    request: RequestHead,
     then: {
       readonly onAdmitted: (admitted: AdmittedCall) => Route | StreamRoute;
       readonly onDenied: (refused: Refused) => HttpResponse;
@@ -168,17 +154,18 @@ export class Router {
   ): Found {
     const route = (decision: AdmittedCall | Refused) =>
       decision instanceof AdmittedCall ? then.onAdmitted(decision) : respondWith(then.onDenied(decision));
-    const decision = this.#admission.admit(method, protocolName, headers, peerAddress);
+    const decision = this.#admission.admit(method, protocolName, request);
     return decision instanceof Promise ? decision.then(route) : route(decision);
   }
 
-  #withCors(found: Found, headers: HeaderRecord): Found {
-    return this.#cors?.withCors(found, headers) ?? found;
-  }
-
-  #preflight(httpMethod: string, headers: HeaderRecord): Route | undefined {
-    const preflight = this.#cors?.preflight(httpMethod, headers);
-    return preflight && respondWith({ status: 204, headers: preflight, body: "" });
+  /** Refuses a request for a path at which nothing is served. */
+  #missing(headers: HeaderRecord, isRpcPath: boolean): Route {
+    const format = formatOf(headers["content-type"]);
+    const isConnect = format.protocol === "connect";
+    const protocolName = isRpcPath || !isConnect ? format.protocol : undefined;
+    // Connect's clients know a missing RPC by the HTTP status.
+    const answered = isConnect ? undefined : format;
+    return this.#refused({ kind: "not-found" }, { header: new RecordHeaders(headers), protocolName }, answered);
   }
 
   /** The response to a request that is refused before it is routed. Pages of other origins may read it, too. */
@@ -187,7 +174,7 @@ export class Router {
     const request = { header: new RecordHeaders(headers), method, protocolName: method && format.protocol };
     const isRpc = method !== undefined || isRpcOnly(format);
     const response = this.#refusalResponse(refusal, request, isRpc ? format : undefined);
-    return { ...response, headers: { ...response.headers, ...this.#cors?.headersFor(headers) } };
+    return this.#cors?.allow(response, headers) ?? response;
   };
 
   #refused(refusal: Refusal, request: RefusedRequest, format?: CallFormat): Route {

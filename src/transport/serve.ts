@@ -5,7 +5,7 @@ import { Router, type RouterOptions } from "./router.ts";
 
 /** Limits on what clients may use, and for how long. */
 export type Limits = Pick<DispatchOptions, "arrivalTimeoutMs" | "readTimeoutMs" | "streams"> &
-  Omit<PortOptions, "host" | "port" | "tls" | "onError">;
+  Omit<PortOptions, keyof ListenOptions>;
 
 /** What a server serves. */
 export interface ServeOptions extends RouterOptions {
@@ -15,10 +15,7 @@ export interface ServeOptions extends RouterOptions {
 }
 
 /** Where a server listens. */
-export interface ListenOptions extends Pick<PortOptions, "host" | "port" | "tls"> {
-  /** Called when the system cannot accept a connection. */
-  readonly onConnectionError?: (error: Error) => void;
-}
+export type ListenOptions = Pick<PortOptions, "host" | "port" | "tls" | "onConnectionError">;
 
 /**
  * Serves Connect, gRPC, gRPC-Web and HTTP endpoints on one port of Node or Deno: HTTP/1.1 and HTTP/2, in cleartext or
@@ -32,7 +29,7 @@ export function serveNode(
 ): Promise<Port> {
   const { find, refuse } = new Router(options);
   const handlers = dispatch({ ...limits, find, refuse, onError: guarded(onError) });
-  return openPort({ ...limits, host, port, tls, ...(onConnectionError && { onError: onConnectionError }) }, handlers);
+  return openPort({ ...limits, host, port, tls, onConnectionError }, handlers);
 }
 
 /**

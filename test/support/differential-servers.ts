@@ -128,7 +128,7 @@ function findAsConnect({
   const router = createConnectRouter({ ...options, acceptCompression });
   routes(router);
   const handlers = new Map(router.handlers.map((handler) => [requestPathPrefix + handler.requestPath, handler]));
-  return (_httpMethod, target) => {
+  return ({ target }) => {
     const handler = handlers.get(pathOf(target));
     if (handler) return { handler, contextValues: createContextValues() };
     return { serve: async () => ({ status: 404, headers: {}, body: "" }) };

@@ -31,10 +31,10 @@ const handlers = dispatch({
   onError: () => {
     failures++;
   },
-  find: (_method, target, headers) => {
+  find: ({ target, headers }) => {
     if (target === "/stream") return { handler: neverAnswers, contextValues: createContextValues() };
     return {
-      isTooLong: (_head, total) => total > 1024 * 1024,
+      isTooLong: ({ byteLength }) => byteLength > 1024 * 1024,
       serve: async ({ body }) => {
         if (target === "/memory") {
           gc?.();

@@ -15,6 +15,17 @@ export function holdsJsonObject({ message, parent }: DescField): boolean {
   return message?.typeName === "google.protobuf.Struct" && parent.typeName !== "google.protobuf.Value";
 }
 
+/** Whether messages of a type, or messages in them, may have such a field. */
+export function mayHold(
+  desc: DescMessage,
+  isSuch: (field: DescField) => boolean,
+  seen: Set<DescMessage> = new Set(),
+): boolean {
+  if (seen.has(desc)) return false;
+  seen.add(desc);
+  return desc.fields.some((field) => isSuch(field) || (field.message && mayHold(field.message, isSuch, seen)));
+}
+
 /**
  * Makes a getter for a field. It returns undefined when the field is not set by protobuf's presence rules. It throws
  * where protobuf-es counts an undefined value as set. There is none for required fields: protobuf-es refuses a message

@@ -51,4 +51,17 @@ describe("strict JSON", () => {
     requireStrictJson(DurationSchema, "1s");
     expect(() => requireStrictJson(DurationSchema, "1s x")).toThrow(/Duration/);
   });
+
+  it("looks at each value once, however deep it is", () => {
+    let looks = 0;
+    let json: object = {
+      get duration() {
+        looks++;
+        return "1s";
+      },
+    };
+    for (let depth = 0; depth < 10; depth++) json = { nested: json };
+    requireStrictJson(TalkSchema, json);
+    expect(looks).toBe(1);
+  });
 });

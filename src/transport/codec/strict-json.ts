@@ -1,16 +1,13 @@
 import type { DescField, DescMessage } from "@bufbuild/protobuf";
-import { type Fields, isWellKnown } from "./fields.ts";
+import { type Fields, mayHold } from "./fields.ts";
 
 /** The JSON format of a Duration. protobuf-es only checks the beginning. */
 const DURATION = /^-?[0-9]+(?:\.[0-9]{1,9})?s$/;
 
 const DURATION_TYPE = "google.protobuf.Duration";
 
-type IsStrict = (json: unknown) => boolean;
-
-const ANYTHING: IsStrict = () => true;
-
-const made = new Map<DescMessage, IsStrict>();
+/** What `hasLenientJson` found out. */
+const lenient = new Map<DescMessage, boolean>();
 
 /**
  * Refuses JSON that protobuf-es accepts although it is invalid: a duration such as `300s of grace`. It leaves all other
@@ -19,49 +16,34 @@ const made = new Map<DescMessage, IsStrict>();
  * @throws Error with the text of protobuf-es
  */
 export function requireStrictJson(desc: DescMessage, json: unknown): void {
-  if (!messageCheck(desc)(json)) throw new Error("cannot decode message google.protobuf.Duration from JSON");
+  if (!isStrict(desc, json)) throw new Error("cannot decode message google.protobuf.Duration from JSON");
 }
 
 /** Whether messages of a type may contain JSON that `requireStrictJson` refuses. */
-export function hasLenientJson(desc: DescMessage, seen: Set<DescMessage> = new Set()): boolean {
-  if (desc.typeName === DURATION_TYPE) return true;
-  if (isWellKnown(desc) || seen.has(desc)) return false;
-  seen.add(desc);
-  return desc.fields.some(({ message }) => message && hasLenientJson(message, seen));
-}
-
-function strictness(desc: DescMessage): IsStrict {
-  const known = made.get(desc);
-  if (known) return known;
-  if (!hasLenientJson(desc)) {
-    made.set(desc, ANYTHING);
-    return ANYTHING;
+export function hasLenientJson(desc: DescMessage): boolean {
+  let isLenient = lenient.get(desc);
+  if (isLenient === undefined) {
+    isLenient = desc.typeName === DURATION_TYPE || mayHold(desc, ({ message }) => message?.typeName === DURATION_TYPE);
+    lenient.set(desc, isLenient);
   }
-  // A recursive type looks up its own check while the check is being made.
-  let isStrict = ANYTHING;
-  made.set(desc, (json) => isStrict(json));
-  const fields = desc.fields.flatMap((field) => {
-    const check = fieldCheck(field);
-    return check === ANYTHING ? [] : [{ names: [field.jsonName, field.name], check }];
+  return isLenient;
+}
+
+function isStrict(desc: DescMessage, json: unknown): boolean {
+  if (desc.typeName === DURATION_TYPE) return typeof json !== "string" || DURATION.test(json);
+  if (!isObject(json) || !hasLenientJson(desc)) return true;
+  return desc.fields.every((field) => {
+    // Most fields have one name. To look at their values twice would be exponential in their depth.
+    const names = new Set([field.jsonName, field.name]);
+    return [...names].every((name) => !Object.hasOwn(json, name) || isStrictField(field, json[name]));
   });
-  isStrict = (json) =>
-    !isObject(json) ||
-    fields.every(({ names, check }) => names.every((name) => !Object.hasOwn(json, name) || check(json[name])));
-  made.set(desc, isStrict);
-  return isStrict;
 }
 
-function fieldCheck({ message, fieldKind }: DescField): IsStrict {
-  if (!message) return ANYTHING;
-  const check = messageCheck(message);
-  if (check === ANYTHING || fieldKind === "message") return check;
+function isStrictField({ message, fieldKind }: DescField, json: unknown): boolean {
+  if (!message) return true;
+  if (fieldKind === "message") return isStrict(message, json);
   // The field is a list or a map.
-  return (json) => !isObject(json) || Object.values(json).every(check);
-}
-
-function messageCheck(message: DescMessage): IsStrict {
-  if (message.typeName === DURATION_TYPE) return (json) => typeof json !== "string" || DURATION.test(json);
-  return isWellKnown(message) ? ANYTHING : strictness(message);
+  return !isObject(json) || Object.values(json).every((element) => isStrict(message, element));
 }
 
 function isObject(json: unknown): json is Fields {

@@ -1,6 +1,6 @@
 import type { DescField, DescMessage, DescOneof, Message } from "@bufbuild/protobuf";
 import { reflect } from "@bufbuild/protobuf/reflect";
-import { type Fields, holdsJsonObject } from "./fields.ts";
+import { type Fields, holdsJsonObject, mayHold } from "./fields.ts";
 
 /** A variant of a message type to decode in place of it, and the conversion back. */
 export interface StructDetour {
@@ -21,7 +21,7 @@ const STRUCT = "google.protobuf.Struct";
  */
 export function structDetour(desc: DescMessage): StructDetour | undefined {
   if (!holdsStruct(desc)) return undefined;
-  return { desc: new Variants().of(desc), restore: new Restorers().of(desc) };
+  return { desc: variantOf(desc, new Map()), restore: restorer(desc, new Map()) };
 }
 
 /** Whether a field holds a JSON object into which protobuf-es merges further occurrences of the field. */
@@ -29,90 +29,74 @@ function isMergedStruct(field: DescField): boolean {
   return field.fieldKind === "message" && holdsJsonObject(field);
 }
 
-function holdsStruct(desc: DescMessage, seen: Set<DescMessage> = new Set()): boolean {
-  if (seen.has(desc)) return false;
-  seen.add(desc);
-  return desc.fields.some((field) => isMergedStruct(field) || (field.message && holdsStruct(field.message, seen)));
+function holdsStruct(desc: DescMessage): boolean {
+  return mayHold(desc, isMergedStruct);
 }
 
-/** Makes the variants of types, one for each. */
-class Variants {
-  readonly #known = new Map<DescMessage, DescMessage>();
-
-  of(desc: DescMessage): DescMessage {
-    const known = this.#known.get(desc);
-    if (known) return known;
-    // protobuf-es recognizes JSON objects by the name of the type.
-    const typeName = desc.typeName === STRUCT ? `${STRUCT} as a message` : desc.typeName;
-    const variant = { ...desc, typeName, toString: () => desc.toString() } as Writable<DescMessage>;
-    this.#known.set(desc, variant);
-    const members = new Map<DescField | DescOneof, DescField | DescOneof>();
-    for (const oneof of desc.oneofs) members.set(oneof, { ...oneof, parent: variant } as DescOneof);
-    for (const field of desc.fields) members.set(field, this.#field(field, variant, members));
-    const moved = (member: DescField | DescOneof) => members.get(member) ?? member;
-    variant.fields = desc.fields.map(moved) as DescField[];
-    variant.oneofs = desc.oneofs.map(moved) as DescOneof[];
-    variant.members = desc.members.map(moved);
-    variant.field = Object.fromEntries(variant.fields.map((field) => [field.localName, field]));
-    for (const oneof of variant.oneofs) (oneof as Writable<DescOneof>).fields = oneof.fields.map(moved) as DescField[];
-    return variant;
+/** Makes the variant of a type. @param known the variants that are made already */
+function variantOf(desc: DescMessage, known: Map<DescMessage, DescMessage>): DescMessage {
+  const made = known.get(desc);
+  if (made) return made;
+  // protobuf-es recognizes JSON objects by the name of the type.
+  const typeName = desc.typeName === STRUCT ? `${STRUCT} as a message` : desc.typeName;
+  const variant = { ...desc, typeName, toString: () => desc.toString() } as Writable<DescMessage>;
+  known.set(desc, variant);
+  const members = new Map<DescField | DescOneof, DescField | DescOneof>();
+  for (const oneof of desc.oneofs) members.set(oneof, { ...oneof, parent: variant } as DescOneof);
+  for (const field of desc.fields) {
+    const isOther = field.message && (isMergedStruct(field) || holdsStruct(field.message));
+    const message = isOther ? variantOf(field.message, known) : field.message;
+    const oneof = field.oneof && members.get(field.oneof);
+    members.set(field, { ...field, parent: variant, oneof, message } as DescField);
   }
-
-  #field(field: DescField, parent: DescMessage, members: ReadonlyMap<DescField | DescOneof, unknown>): DescField {
-    const { message } = field;
-    const isOther = message && (isMergedStruct(field) || holdsStruct(message));
-    return {
-      ...field,
-      parent,
-      oneof: field.oneof && members.get(field.oneof),
-      message: isOther ? this.of(message) : message,
-    } as DescField;
-  }
+  const moved = (member: DescField | DescOneof) => members.get(member) ?? member;
+  variant.fields = desc.fields.map(moved) as DescField[];
+  variant.oneofs = desc.oneofs.map(moved) as DescOneof[];
+  variant.members = desc.members.map(moved);
+  variant.field = Object.fromEntries(variant.fields.map((field) => [field.localName, field]));
+  for (const oneof of variant.oneofs) (oneof as Writable<DescOneof>).fields = oneof.fields.map(moved) as DescField[];
+  return variant;
 }
 
-/** Makes the functions that restore messages, one for each type. */
-class Restorers {
-  readonly #known = new Map<DescMessage, Restore>();
-
-  of(desc: DescMessage): Restore {
-    const known = this.#known.get(desc);
-    if (known) return known;
-    const restorers: Restore[] = [];
-    const restore: Restore = (message) => {
-      for (const restoreField of restorers) restoreField(message);
-    };
-    this.#known.set(desc, restore);
-    for (const field of desc.fields) {
-      const restoreField = this.#field(desc, field);
-      if (restoreField) restorers.push(restoreField);
-    }
-    return restore;
+/** Makes the function that restores messages of a type. @param known the functions that are made already */
+function restorer(desc: DescMessage, known: Map<DescMessage, Restore>): Restore {
+  const made = known.get(desc);
+  if (made) return made;
+  const restorers: Restore[] = [];
+  const restore: Restore = (message) => {
+    for (const restoreField of restorers) restoreField(message);
+  };
+  known.set(desc, restore);
+  for (const field of desc.fields) {
+    const restoreField = fieldRestorer(field, known);
+    if (restoreField) restorers.push(restoreField);
   }
+  return restore;
+}
 
-  #field(desc: DescMessage, field: DescField): Restore | undefined {
-    const { message: type } = field;
-    if (type === undefined) return undefined;
-    if (isMergedStruct(field)) {
-      return (message) => {
-        const struct = fieldValue(message, field);
-        if (struct === undefined) return;
-        // Setting the field converts the message to a JSON object.
-        reflect(desc, message, false).set(field, reflect(type, struct as Message, false));
-      };
-    }
-    if (!holdsStruct(type)) return undefined;
-    const restore = this.of(type);
-    if (field.fieldKind === "message") {
-      return (message) => {
-        const value = fieldValue(message, field);
-        if (value !== undefined) restore(value as Message);
-      };
-    }
-    // The field is a list or a map.
+function fieldRestorer(field: DescField, known: Map<DescMessage, Restore>): Restore | undefined {
+  const { message: type, parent } = field;
+  if (type === undefined) return undefined;
+  if (isMergedStruct(field)) {
     return (message) => {
-      for (const value of Object.values(fieldValue(message, field) as Fields)) restore(value as Message);
+      const struct = fieldValue(message, field);
+      if (struct === undefined) return;
+      // Setting the field converts the message to a JSON object.
+      reflect(parent, message, false).set(field, reflect(type, struct as Message, false));
     };
   }
+  if (!holdsStruct(type)) return undefined;
+  const restore = restorer(type, known);
+  if (field.fieldKind === "message") {
+    return (message) => {
+      const value = fieldValue(message, field);
+      if (value !== undefined) restore(value as Message);
+    };
+  }
+  // The field is a list or a map.
+  return (message) => {
+    for (const value of Object.values(fieldValue(message, field) as Fields)) restore(value as Message);
+  };
 }
 
 function fieldValue(message: Message, { localName, oneof }: DescField): unknown {

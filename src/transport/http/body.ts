@@ -1,15 +1,9 @@
 import type { Readable } from "node:stream";
 import type { Route } from "../exchange.ts";
-import type { BudgetEntry, ConnectionUsage, EvictionReason, MemoryBudget } from "./memory-budget.ts";
-
-/** The route's limit for a body. */
-type BodyLimit = Pick<Route, "isTooLong">;
+import type { EvictionReason, MemoryBudget, MemoryHolder } from "./memory-budget.ts";
 
 /** The smallest buffer that collects several chunks, in bytes. */
 const MIN_BUFFER_BYTES = 4096;
-
-/** How much of a body is inspected for its length, in bytes. An envelope header fits. */
-const HEAD_BYTES = 16;
 
 /** Collects the chunks of a body. */
 export class BodyBuffer {
@@ -17,24 +11,10 @@ export class BodyBuffer {
   #length = 0;
   /** Whether the buffer is the first chunk itself, not a copy. */
   #isBorrowed = false;
-  #head: Uint8Array | undefined;
 
   /** The memory held, in bytes. A chunk keeps the whole ArrayBuffer alive that it is a view of. */
   get heldBytes(): number {
     return this.#buffer === undefined ? 0 : this.#isBorrowed ? this.#buffer.buffer.byteLength : this.#buffer.byteLength;
-  }
-
-  /** The length of the body so far, in bytes. */
-  get length(): number {
-    return this.#length;
-  }
-
-  /** The first bytes of the body: enough for an envelope header, or fewer when fewer arrived. */
-  get head(): Uint8Array {
-    if (this.#head === undefined || (this.#head.byteLength < HEAD_BYTES && this.#head.byteLength < this.#length)) {
-      this.#head = this.bytes();
-    }
-    return this.#head;
   }
 
   /**
@@ -66,14 +46,12 @@ export class BodyBuffer {
   /** Frees the buffer. Whoever was given its bytes keeps them. */
   clear(): void {
     this.#buffer = undefined;
-    this.#head = undefined;
   }
 
   #moveTo(capacity: number): void {
     const buffer = Buffer.allocUnsafeSlow(Math.max(capacity, MIN_BUFFER_BYTES));
     buffer.set(this.bytes());
     this.#buffer = buffer;
-    this.#head = undefined;
     this.#isBorrowed = false;
   }
 }
@@ -89,87 +67,50 @@ export interface BodyEvents {
   readonly onEvicted: (reason: EvictionReason) => void;
 }
 
-/** Collects the body of a request within the memory budget. */
+/** Collects the body of a request within the memory budget. @param route its limit for the body */
 export function collectBody(
   source: Readable,
-  { route, bodies, connection }: { route: BodyLimit; bodies: MemoryBudget; connection: object },
-  events: BodyEvents,
+  { route, bodies, connection }: { route: Pick<Route, "isTooLong">; bodies: MemoryBudget; connection: object },
+  { onBody, onEvicted }: BodyEvents,
 ): void {
-  const body = new BodyCollector(source, route, bodies, connection, events);
-  body.start();
-}
-
-/** A body that is being received. */
-class BodyCollector implements BudgetEntry {
-  bytes = 0;
-  addedAt = 0;
-  readonly connection: ConnectionUsage;
-  readonly #source: Readable;
-  readonly #route: BodyLimit;
-  readonly #bodies: MemoryBudget;
-  readonly #events: BodyEvents;
-  readonly #received = new BodyBuffer();
-  #heldBytes = 0;
-
-  constructor(source: Readable, route: BodyLimit, bodies: MemoryBudget, connection: object, events: BodyEvents) {
-    this.#source = source;
-    this.#route = route;
-    this.#bodies = bodies;
-    this.#events = events;
-    this.connection = bodies.usageOf(connection);
-  }
-
-  start(): void {
-    const source = this.#source;
-    source.on("data", this.#onData);
-    source.once("end", this.#onEnd);
-    source.once("close", this.#release);
-    this.#bodies.add(this, 0);
-    // An empty body may have ended while its route was being found.
-    if (source.readableEnded) this.#onEnd();
-    // Or the connection may have closed while the request waited in a pipeline.
-    else if (source.destroyed) this.#release();
-  }
-
-  evict(reason: EvictionReason): void {
-    this.#source.off("data", this.#onData);
-    this.#received.clear();
-    this.#events.onEvicted(reason);
-  }
-
-  onTick(): void {
-    this.#received.compact();
-    this.#account();
-  }
-
-  readonly #onData = (chunk: Uint8Array): void => {
-    const buffer = this.#received;
-    buffer.add(chunk);
-    if (this.#route.isTooLong?.(buffer.head, buffer.length)) {
+  const received = new BodyBuffer();
+  const onData = (chunk: Uint8Array) => {
+    received.add(chunk);
+    if (route.isTooLong?.(received.bytes())) {
       // Without the listener, further data is discarded.
-      this.#source.off("data", this.#onData);
-      this.#onEnd();
-    } else this.#account();
+      source.off("data", onData);
+      onEnd();
+    } else bodies.resize(holder, received.heldBytes);
   };
-
-  readonly #onEnd = (): void => {
+  const onEnd = () => {
     // The body may have been evicted, or may have been too long.
-    if (!this.#release()) return;
-    const body = this.#received.bytes();
-    // The listeners keep this collector for as long as the rest of the request is arriving.
-    this.#received.clear();
-    this.#events.onBody(body);
+    if (!release()) return;
+    const body = received.bytes();
+    // The listeners keep the buffer for as long as the rest of the request is arriving.
+    received.clear();
+    onBody(body);
   };
-
-  readonly #release = (): boolean => this.#bodies.remove(this);
-
-  #account(): void {
-    const heldBytes = this.#received.heldBytes;
-    if (heldBytes === this.#heldBytes) return;
-    const more = heldBytes - this.#heldBytes;
-    this.#heldBytes = heldBytes;
-    this.#bodies.adjust(this, more);
-  }
+  const release = () => bodies.remove(holder);
+  const holder: MemoryHolder = {
+    connection,
+    evict: (reason) => {
+      source.off("data", onData);
+      received.clear();
+      onEvicted(reason);
+    },
+    onTick: () => {
+      received.compact();
+      bodies.resize(holder, received.heldBytes);
+    },
+  };
+  source.on("data", onData);
+  source.once("end", onEnd);
+  source.once("close", release);
+  bodies.add(holder, 0);
+  // An empty body may have ended while its route was being found.
+  if (source.readableEnded) onEnd();
+  // Or the connection may have closed while the request waited in a pipeline.
+  else if (source.destroyed) release();
 }
 
 const EMPTY = new Uint8Array(0);

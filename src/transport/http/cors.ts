@@ -1,5 +1,7 @@
 import { cors } from "@connectrpc/connect";
-import type { Found, HeaderRecord, Route, StreamRoute } from "../exchange.ts";
+import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
+import type { Found, HeaderRecord, HttpResponse, Route, StreamRoute } from "../exchange.ts";
+import { headersOf, recordOf } from "../protocol/record-headers.ts";
 
 /** What pages of other origins may do (https://fetch.spec.whatwg.org/#http-cors-protocol). */
 export interface CorsOptions {
@@ -25,12 +27,36 @@ export class Cors {
     this.#exposeHeaders = [...cors.exposedHeaders, ...options.responseHeaders].join(", ");
   }
 
-  /**
-   * The response headers for a request with an `Origin`; they let a listed origin read the response. Undefined for a
-   * request without an origin.
-   */
-  headersFor(request: HeaderRecord): HeaderRecord | undefined {
-    const { origin } = request;
+  /** Adds the headers that let a listed origin read the response to its request. */
+  allow(response: HttpResponse, request: HeaderRecord): HttpResponse {
+    const allowed = this.#headersFor(request);
+    return allowed ? { ...response, headers: merge(response.headers, allowed) } : response;
+  }
+
+  /** Adds the same to the response of a route. */
+  allowOf(found: Found, request: HeaderRecord): Found {
+    const allowed = this.#headersFor(request);
+    if (!allowed) return found;
+    const add = (route: Route | StreamRoute) =>
+      "handler" in route ? { ...route, handler: handlerWith(route.handler, allowed) } : routeWith(route, allowed);
+    return found instanceof Promise ? found.then(add) : add(found);
+  }
+
+  /** The headers of the response to a preflight request; undefined for any other request. */
+  preflight(httpMethod: string, request: HeaderRecord): HeaderRecord | undefined {
+    if (httpMethod !== "OPTIONS" || request["access-control-request-method"] === undefined) return undefined;
+    const allowed = this.#headersFor(request);
+    if (allowed?.["access-control-allow-origin"] === undefined) return { vary: "origin" };
+    return {
+      ...allowed,
+      "access-control-allow-methods": cors.allowedMethods.join(", "),
+      "access-control-allow-headers": this.#allowHeaders,
+      "access-control-max-age": String(MAX_AGE_SECONDS),
+    };
+  }
+
+  /** Undefined for a request without an origin. */
+  #headersFor({ origin }: HeaderRecord): HeaderRecord | undefined {
     if (typeof origin !== "string") return undefined;
     const { origins } = this.#options;
     // A cache must not reuse this response for an origin that is listed.
@@ -41,38 +67,30 @@ export class Cors {
       vary: "origin",
     };
   }
-
-  /** Adds the CORS headers to the response of a route. */
-  withCors(found: Found, request: HeaderRecord): Found {
-    const allowed = this.headersFor(request);
-    if (!allowed) return found;
-    const add = (route: Route | StreamRoute) =>
-      "handler" in route ? { ...route, responseHeaders: allowed } : withHeaders(route, allowed);
-    return found instanceof Promise ? found.then(add) : add(found);
-  }
-
-  /** The headers of the response to a preflight request; undefined for any other request. */
-  preflight(httpMethod: string, request: HeaderRecord): HeaderRecord | undefined {
-    if (httpMethod !== "OPTIONS" || request["access-control-request-method"] === undefined) return undefined;
-    const allowed = this.headersFor(request);
-    if (allowed?.["access-control-allow-origin"] === undefined) return { vary: "origin" };
-    return {
-      ...allowed,
-      "access-control-allow-methods": cors.allowedMethods.join(", "),
-      "access-control-allow-headers": this.#allowHeaders,
-      "access-control-max-age": String(MAX_AGE_SECONDS),
-    };
-  }
 }
 
 /** A route that adds headers to the responses of another. */
-function withHeaders(route: Route, added: HeaderRecord): Route {
+function routeWith(route: Route, added: HeaderRecord): Route {
   return {
-    ...(route.isTooLong && { isTooLong: (head, total) => route.isTooLong?.(head, total) === true }),
+    ...(route.isTooLong && { isTooLong: (received) => route.isTooLong?.(received) === true }),
     serve: async (request) => {
       const response = await route.serve(request);
-      return { ...response, headers: { ...response.headers, ...added } };
+      return { ...response, headers: merge(response.headers, added) };
     },
     end: () => route.end?.(),
   };
+}
+
+/** The same for Connect's handler of a stream. */
+function handlerWith(handler: UniversalHandler, added: HeaderRecord): UniversalHandler {
+  const serve = async (request: UniversalServerRequest) => {
+    const response = await handler(request);
+    return { ...response, header: headersOf(merge(recordOf(response.header ?? new Headers()), added)) };
+  };
+  return Object.assign(serve, handler);
+}
+
+/** What a response says itself of what it varies by stays. */
+function merge(headers: HeaderRecord, added: HeaderRecord): HeaderRecord {
+  return { ...headers, ...added, vary: [headers["vary"] ?? [], added["vary"] ?? []].flat().join(", ") };
 }

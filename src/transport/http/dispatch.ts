@@ -1,15 +1,21 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
-import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
-import type { Find, HeaderRecord, Route, StreamRoute } from "../exchange.ts";
-import type { Refusal, Refuse } from "../protocol/refusals.ts";
-import { ignore } from "./disconnected.ts";
-import { HEADER_TOO_LARGE, MAX_HEADER_BYTES, READ_TIMEOUT_MS, REQUEST_TIMEOUT, REQUEST_TIMEOUT_MS } from "./limits.ts";
-import { type EvictionReason, MemoryBudget } from "./memory-budget.ts";
-import { type ExchangeContext, exchangeHttp1, exchangeHttp2, failHttp1, failHttp2, writeHttp2 } from "./node-io.ts";
-import type { OpenStreamsOptions } from "./open-streams.ts";
-import { peerOfSession, plainAddress } from "./peers.ts";
+import type { IncomingMessage } from "node:http";
+import type { Find } from "../exchange.ts";
+import {
+  EXPECTATION_FAILED,
+  HEADER_TOO_LARGE,
+  MAX_HEADER_BYTES,
+  READ_TIMEOUT_MS,
+  REQUEST_TIMEOUT,
+  REQUEST_TIMEOUT_MS,
+} from "../limits.ts";
+import type { Refuse } from "../protocol/refusals.ts";
+import { Http1Exchange } from "./http1-exchange.ts";
+import { Http2Exchange } from "./http2-exchange.ts";
+import { MemoryBudget } from "./memory-budget.ts";
+import type { Exchange, ExchangeContext } from "./node-exchange.ts";
+import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";
 import type { PortHandlers } from "./port.ts";
-import { Streams } from "./streams.ts";
+import { serveStream } from "./streams.ts";
 
 /** How requests are dispatched, and their limits. */
 export interface DispatchOptions {
@@ -36,14 +42,14 @@ export function exchangeContext({
   arrivalTimeoutMs = REQUEST_TIMEOUT_MS,
   readTimeoutMs = READ_TIMEOUT_MS,
 }: DispatchOptions): ExchangeContext {
-  const evictionRefusals: { readonly [reason in EvictionReason]: Refusal } = {
-    timeout: { ...REQUEST_TIMEOUT, requestMs: arrivalTimeoutMs },
-    "over-budget": { kind: "too-many-bodies" },
-  };
   const bounds = { maxBytes: 64 * MIB, maxConnectionBytes: 16 * MIB, overheadBytes: 16 * 1024 };
   return {
-    refuseEvicted: (reason, headers) => refuse(evictionRefusals[reason], headers),
+    refuse,
     onError,
+    evictionRefusals: {
+      timeout: { ...REQUEST_TIMEOUT, requestMs: arrivalTimeoutMs },
+      "over-budget": { kind: "too-many-bodies" },
+    },
     bodies: new MemoryBudget({ ...bounds, timeoutMs: arrivalTimeoutMs }),
     discards: new MemoryBudget({ ...bounds, timeoutMs: arrivalTimeoutMs }),
     // All responses of one event loop turn are pending together. That is no sign of clients that do not read, so each
@@ -54,86 +60,49 @@ export function exchangeContext({
 
 /** Dispatches each request of a port to its route. */
 export function dispatch(options: DispatchOptions): PortHandlers {
-  const { find, refuse } = options;
-  const hosts = new Hosts();
   const context = exchangeContext(options);
-  const streams = new Streams(options, context);
+  const streams = new OpenStreams(options.streams);
 
-  const http2 = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags: number, rawHeaders: string[]) => {
-    if (!hosts.isUsable(headers[":authority"] ?? headers.host)) headers[":authority"] = "localhost";
-    // Its value is case-insensitive (RFC 9110, 10.1.1).
-    const expect = headers.expect?.toLowerCase();
-    if (expect !== undefined && expect !== "100-continue") {
-      return writeHttp2(stream, refuse({ kind: "expectation-failed" }, headers as HeaderRecord), context);
-    }
-    const serve = (route: Route | StreamRoute) => {
-      if (expect === "100-continue") {
-        // Where node:http2 makes a request object of the stream, it would send 100 as well, and throw if the stream is
-        // closed.
-        delete headers.expect;
-        // A client whose request is refused need not send the body.
-        if ("handler" in route || route.isTooLong) stream.additionalHeaders({ ":status": 100 });
+  const serve = async (exchange: Exchange): Promise<void> => {
+    // An exception that escapes from here would end the process.
+    try {
+      let route = options.find(exchange);
+      if (route instanceof Promise) {
+        route = await route;
+        // The client may have disconnected meanwhile.
+        if (exchange.response.destroyed) return;
       }
-      if ("handler" in route) streams.http2(route, stream, headers, [flags, rawHeaders]);
-      else exchangeHttp2(stream, headers, route, context);
-    };
-    // A stream that has ended has no session any more.
-    const { session } = stream;
-    const peerAddress = () => peerOfSession(session);
-    const found = find(headers[":method"] ?? "", headers[":path"] ?? "/", headers as HeaderRecord, peerAddress);
-    if (!(found instanceof Promise)) return serve(found);
-    serveWhenFound(found, { stream, serve, fail: (error) => failHttp2(stream, error, context) });
+      if ("handler" in route) serveStream(route, exchange, streams);
+      else exchange.serve(route);
+    } catch (error) {
+      exchange.fail(error);
+    }
   };
 
   return {
-    refuse,
-    onError: context.onError,
+    refuse: options.refuse,
+    onError: options.onError,
     streamingCalls: (session) => streams.countOf(session),
-    onHttp1: (req, res) => {
-      // An exception that escapes from here would end the process.
-      try {
-        normalizeAbsoluteForm(req);
-        if (!hosts.isUsable(req.headers.host)) req.headers.host = "localhost";
-        const peerAddress = () => plainAddress(req.socket.remoteAddress);
-        const found = find(req.method ?? "", req.url ?? "/", req.headers as HeaderRecord, peerAddress);
-        const serve = (route: Route | StreamRoute) =>
-          "handler" in route ? streams.http1(route, req, res) : exchangeHttp1(req, res, route, context);
-        if (!(found instanceof Promise)) return serve(found);
-        serveWhenFound(found, { stream: res, serve, fail: (error) => failHttp1(res, error, context) });
-      } catch (error) {
-        failHttp1(res, error, context);
-      }
+    onHttp1: (req, res, refusal) => {
+      // HTTP/1.1 requires `Host` (RFC 9112, 3.2). node:http would check it too, but answer with a bare status.
+      const lacksHost = req.headers.host === undefined && req.httpVersion !== "1.0";
+      normalizeAbsoluteForm(req);
+      if (!isUsableHost(req.headers.host)) req.headers.host = "localhost";
+      const exchange = new Http1Exchange(req, res, context);
+      if (refusal || lacksHost) exchange.refuse(refusal ?? { kind: "malformed-http" });
+      else void serve(exchange);
     },
-    onHttp2: (stream, headers, flags, rawHeaders) => {
-      try {
-        stream.on("error", ignore);
-        // A stream that was reset in the packet that opened it is closed before this event.
-        if (stream.destroyed || stream.closed) return;
-        if (isTooLarge(rawHeaders)) writeHttp2(stream, refuse(HEADER_TOO_LARGE, headers as HeaderRecord), context);
-        else http2(stream, headers, flags, rawHeaders);
-      } catch (error) {
-        failHttp2(stream, error, context);
-      }
+    onHttp2: (stream, headers, _flags, rawHeaders) => {
+      if (!isUsableHost(headers[":authority"] ?? headers.host)) headers[":authority"] = "localhost";
+      const exchange = new Http2Exchange(stream, headers, context);
+      // A stream that was reset in the packet that opened it is closed before this event.
+      if (exchange.isDisconnected) return;
+      const { expectation = "100-continue" } = exchange;
+      if (isTooLarge(rawHeaders)) exchange.refuse(HEADER_TOO_LARGE);
+      else if (expectation !== "100-continue") exchange.refuse(EXPECTATION_FAILED);
+      else void serve(exchange);
     },
   };
-}
-
-/** Serves a request once its route is known, unless the client has disconnected by then. */
-function serveWhenFound(
-  found: Promise<Route | StreamRoute>,
-  to: {
-    readonly stream: ServerResponse | ServerHttp2Stream;
-    readonly serve: (route: Route | StreamRoute) => void;
-    readonly fail: (error: unknown) => void;
-  },
-): void {
-  const { stream, serve, fail } = to;
-  stream.on("error", ignore);
-  const serveIfConnected = (route: Route | StreamRoute) => {
-    if (!stream.destroyed) serve(route);
-    else if ("end" in route) route.end?.();
-  };
-  found.then(serveIfConnected).catch(fail);
 }
 
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)([^#]*)/i;
@@ -160,17 +129,15 @@ function isTooLarge(rawHeaders: readonly string[]): boolean {
   return bytes > MAX_HEADER_BYTES;
 }
 
-/** Tells whether a URL can be built from a host. Connect's adapter would throw on other hosts, and end the process. */
-class Hosts {
-  // Consecutive requests mostly name the same host.
-  #lastUsable: string | undefined;
+/** Consecutive requests mostly name the same host. */
+let lastUsableHost: string | undefined;
 
-  isUsable(host: string | undefined): boolean {
-    if (host === undefined) return false;
-    if (host !== this.#lastUsable) {
-      if (!URL.canParse(`http://${host}`)) return false;
-      this.#lastUsable = host;
-    }
-    return true;
+/** Whether a URL can be built from a host. Connect's adapter would throw on other hosts. */
+function isUsableHost(host: string | undefined): boolean {
+  if (host === undefined) return false;
+  if (host !== lastUsableHost) {
+    if (!URL.canParse(`http://${host}`)) return false;
+    lastUsableHost = host;
   }
+  return true;
 }

@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
-import { MAX_DISCARDED_BYTES } from "./limits.ts";
-import { entryOf, type MemoryBudget } from "./memory-budget.ts";
+import { MAX_DISCARDED_BYTES } from "../limits.ts";
+import type { MemoryBudget } from "./memory-budget.ts";
 
 /**
  * Reads and discards the rest of an HTTP/2 request that is already answered. A paused stream would never be destroyed,
@@ -16,11 +16,11 @@ export function discardBodyHttp2(stream: ServerHttp2Stream, discards: MemoryBudg
   // stream.
   stream.removeAllListeners("data");
   const reset = () => stream.close(constants.NGHTTP2_NO_ERROR);
-  const entry = entryOf(discards.usageOf(stream.session ?? stream), reset);
-  const done = () => discards.remove(entry);
+  const rest = { connection: stream.session ?? stream, evict: reset };
+  const done = () => discards.remove(rest);
   stream.once("end", done);
   stream.once("close", done);
-  discards.add(entry, 0);
+  discards.add(rest, 0);
   discard(stream, () => {
     if (done()) reset();
   });

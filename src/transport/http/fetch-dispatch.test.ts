@@ -71,9 +71,9 @@ describe("a request", () => {
         seen = request;
         return ok({ status: 413 });
       },
-      (head, total) => {
-        heads.push(head[0] ?? -1);
-        return total > 25;
+      (received) => {
+        heads.push(received[0] ?? -1);
+        return received.byteLength > 25;
       },
     );
     const init = { method: "POST", body, duplex: "half" };

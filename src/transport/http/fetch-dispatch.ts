@@ -48,16 +48,18 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
   /** Serves a request by Connect's handler, whose response may be a stream. */
   const stream = async (route: StreamRoute, request: Request, headers: HeaderRecord): Promise<Response> => {
     let end = () => {};
-    const open = streams.enter(undefined, () => end());
-    if (!open) {
+    const leave = streams.enter(undefined, () => end());
+    if (!leave) {
       const refused = options.refuse({ kind: "too-many-streams" }, headers, route.handler.method);
       return toFetchResponse(refused, request.method);
     }
     try {
       prepareStreamHeaders(headers, streams.lifetimeMs);
-      const response = await handle(route, request, headers);
+      const universal = { ...universalServerRequestFromFetch(request, {}), header: headersOf(headers) };
+      const { handler, contextValues } = route;
+      const response = universalServerResponseToFetch(await handler({ ...universal, contextValues }));
       if (response.body === null) {
-        open.leave();
+        leave();
         return response;
       }
       const body = new EndableBody(response.body);
@@ -66,12 +68,12 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
       track(
         body.ended.then(() => {
           bodies.delete(body);
-          open.leave();
+          leave();
         }),
       );
       return new Response(body.readable, response);
     } catch (error) {
-      open.leave();
+      leave();
       throw error;
     }
   };
@@ -79,14 +81,20 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
   const serve: FetchHandler = async (request, info) => {
     const headers = recordOf(request.headers);
     if (formatOf(headers["content-type"]).protocol === "grpc") return grpcUnsupported();
-    const peerAddress = () => plainAddress(info?.remoteAddr?.hostname);
     const { pathname, search } = new URL(request.url);
-    const target = pathname + search;
-    const found = options.find(request.method, target, headers, peerAddress);
+    const httpRequest = {
+      httpMethod: request.method,
+      target: pathname + search,
+      headers,
+      arrived: Date.now(),
+      body: new Uint8Array(0),
+      peerAddress: () => plainAddress(info?.remoteAddr?.hostname),
+      url: () => request.url,
+      requestSignal: () => request.signal,
+    };
+    const found = options.find(httpRequest);
     const route = found instanceof Promise ? await found : found;
-    return "handler" in route
-      ? stream(route, request, headers)
-      : exchangeFetch(request, { target, headers }, route, context);
+    return "handler" in route ? stream(route, request, headers) : exchangeFetch(request, httpRequest, route, context);
   };
 
   return {
@@ -108,17 +116,6 @@ export function fetchDispatch(options: DispatchOptions): FetchServer {
       clearTimeout(timer);
     },
   };
-}
-
-async function handle(route: StreamRoute, request: Request, headers: HeaderRecord): Promise<Response> {
-  const universal = universalServerRequestFromFetch(request, {});
-  const header = headersOf(headers);
-  const { handler, contextValues, responseHeaders } = route;
-  const response = universalServerResponseToFetch(await handler({ ...universal, header, contextValues }));
-  for (const [name, value] of Object.entries(responseHeaders ?? {})) {
-    if (value !== undefined) response.headers.set(name, String(value));
-  }
-  return response;
 }
 
 /** A gRPC error whose status is in the headers, where every gRPC client can read it. */

@@ -1,14 +1,11 @@
 import type { HttpRequest, HttpResponse, Route } from "../exchange.ts";
 import { headersOf } from "../protocol/record-headers.ts";
 import { BodyBuffer } from "./body.ts";
-import { type EvictionReason, entryOf, type MemoryBudget } from "./memory-budget.ts";
-import type { ExchangeContext } from "./node-io.ts";
+import type { EvictionReason, MemoryBudget } from "./memory-budget.ts";
+import type { ExchangeContext } from "./node-exchange.ts";
 
 /** Statuses of responses without a body (https://fetch.spec.whatwg.org/#null-body-status). */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);
-
-/** The target and headers of a request, as they were routed. */
-type Routed = Pick<HttpRequest, "target" | "headers">;
 
 /**
  * Reads a request body of the fetch API if its route wants it, serves the request and makes the response.
@@ -17,34 +14,25 @@ type Routed = Pick<HttpRequest, "target" | "headers">;
  */
 export async function exchangeFetch(
   request: Request,
-  routed: Routed,
+  httpRequest: HttpRequest,
   route: Route,
   context: FetchContext,
 ): Promise<Response> {
   try {
-    return await exchange(request, routed, route, context);
+    const body = await readBody(request.body, route, context.bodies);
+    if (typeof body === "string") {
+      const refused = context.refuse(context.evictionRefusals[body], httpRequest.headers);
+      return toFetchResponse(refused, request.method);
+    }
+    httpRequest.body = body;
+    return toFetchResponse(await route.serve(httpRequest), request.method);
   } finally {
     route.end?.();
   }
 }
 
 /** The runtime itself limits unread responses and the rest of answered requests. */
-type FetchContext = Pick<ExchangeContext, "bodies" | "refuseEvicted">;
-
-async function exchange(request: Request, routed: Routed, route: Route, context: FetchContext): Promise<Response> {
-  const body = await readBody(request.body, route, context.bodies);
-  if (typeof body === "string") {
-    return toFetchResponse(context.refuseEvicted(body, routed.headers), request.method);
-  }
-  const httpRequest: HttpRequest = {
-    httpMethod: request.method,
-    ...routed,
-    body,
-    url: () => request.url,
-    requestSignal: () => request.signal,
-  };
-  return toFetchResponse(await route.serve(httpRequest), request.method);
-}
+type FetchContext = Pick<ExchangeContext, "bodies" | "refuse" | "evictionRefusals">;
 
 /** Reads a body if its route wants it; returns why it was evicted otherwise. */
 async function readBody(
@@ -58,25 +46,23 @@ async function readBody(
   // A body that is too long or too late is not read to its end.
   const stop = () => void reader.cancel().catch(() => {});
   let evicted: EvictionReason | undefined;
-  const entry = entryOf(undefined, (reason) => {
+  const evict = (reason: EvictionReason) => {
     evicted = reason;
     stop();
-  });
-  bodies.add(entry, 0);
+  };
+  const holder = { connection: undefined, evict };
+  bodies.add(holder, 0);
   try {
-    for (let kept = 0; ; ) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      buffer.add(value);
-      if (route.isTooLong(buffer.head, buffer.length)) {
+    for (let next = await reader.read(); !next.done; next = await reader.read()) {
+      buffer.add(next.value);
+      if (route.isTooLong(buffer.bytes())) {
         stop();
         break;
       }
-      bodies.adjust(entry, buffer.heldBytes - kept);
-      kept = buffer.heldBytes;
+      bodies.resize(holder, buffer.heldBytes);
     }
   } finally {
-    bodies.remove(entry);
+    bodies.remove(holder);
   }
   return evicted ?? buffer.bytes();
 }

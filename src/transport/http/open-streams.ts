@@ -1,5 +1,5 @@
 import { clearTimeout, setTimeout } from "node:timers";
-import { MAX_TIMER_MS } from "../protocol/stream-headers.ts";
+import { MAX_TIMER_MS } from "../limits.ts";
 
 /** Limits of streaming calls. */
 export interface OpenStreamsOptions {
@@ -9,12 +9,6 @@ export interface OpenStreamsOptions {
   readonly maxPerConnection?: number | undefined;
   /** How long a stream may last, in milliseconds. The client may then call again. Default: no limit. */
   readonly lifetimeMs?: number | undefined;
-}
-
-/** A stream that counts against the limits. */
-export interface OpenStream {
-  /** Call when the stream has ended; only the first call counts. */
-  readonly leave: () => void;
 }
 
 /** How long a stream may outlive its deadline when its client does not read, in milliseconds. */
@@ -36,12 +30,13 @@ export class OpenStreams {
   }
 
   /**
-   * Admits a stream; undefined when too many are open.
+   * Admits a stream. Returns the function to call when the stream has ended, of which only the first call counts;
+   * undefined when too many streams are open.
    *
    * @param connection undefined where the runtime does not tell which connection it is
    * @param end ends the stream when its lifetime is over
    */
-  enter(connection: object | undefined, end: () => void): OpenStream | undefined {
+  enter(connection: object | undefined, end: () => void): (() => void) | undefined {
     if (this.#open >= this.#max) return undefined;
     const others = connection ? this.countOf(connection) : 0;
     if (others >= this.#maxPerConnection) return undefined;
@@ -56,7 +51,7 @@ export class OpenStreams {
       leave();
       end();
     });
-    return { leave };
+    return leave;
   }
 
   /** How many streams of a connection are open. */

@@ -3,7 +3,7 @@ import { constants, type Http2Session, type ServerHttp2Stream } from "node:http2
 import type { Socket } from "node:net";
 import { setTimeout } from "node:timers";
 import { endConnection } from "./connections.ts";
-import { entryOf, type MemoryBudget } from "./memory-budget.ts";
+import type { EvictionReason, MemoryBudget, MemoryHolder } from "./memory-budget.ts";
 
 /** How long a closing connection may take for its last write, in milliseconds. */
 const LAST_WRITE_MS = 5000;
@@ -15,7 +15,7 @@ const LAST_WRITE_MS = 5000;
  */
 export function trackHttp2Response(stream: ServerHttp2Stream, bytes: number, answers: MemoryBudget): () => void {
   const { session } = stream;
-  const answer = entryOf(answers.usageOf(session ?? stream), (reason) => {
+  const evict = (reason: EvictionReason) => {
     // A stream that is not destroyed waits for the client's flow-control window. A destroyed one waits for the
     // connection.
     if (stream.destroyed) {
@@ -26,7 +26,8 @@ export function trackHttp2Response(stream: ServerHttp2Stream, bytes: number, ans
     // The connection accepts no new streams. The open ones may finish.
     session?.close();
     if (session) endLaterIfStuck(session, new WeakRef(stream));
-  });
+  };
+  const answer = { connection: session ?? stream, evict };
   answers.add(answer, bytes);
   return () => answers.remove(answer);
 }
@@ -46,15 +47,15 @@ function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Strea
 
 /** Counts an HTTP/1.1 response against the memory budget until the kernel has taken it. */
 export function trackHttp1Response(socket: Socket, res: ServerResponse, bytes: number, answers: MemoryBudget): void {
-  const answer = entryOf(
-    answers.usageOf(socket),
-    () => socket.destroy(),
-    () => {
-      // node:http does not tell a response that is queued in a pipeline when its connection closes.
-      if (socket.destroyed) answers.remove(answer);
-    },
-  );
   const done = () => answers.remove(answer);
+  const answer: MemoryHolder = {
+    connection: socket,
+    evict: () => socket.destroy(),
+    onTick: () => {
+      // node:http does not tell a response that is queued in a pipeline when its connection closes.
+      if (socket.destroyed) done();
+    },
+  };
   res.once("finish", done);
   res.once("close", done);
   answers.add(answer, bytes);

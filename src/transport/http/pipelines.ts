@@ -18,28 +18,19 @@ interface ParsedSocket extends Socket {
   readonly parser?: { onIncoming: ((req: IncomingMessage, keepAlive: boolean) => number) | null } | null;
 }
 
-/** Limits how many pipelined requests wait on an HTTP/1.1 connection. */
-export class Pipelines {
-  readonly #pipelines = new WeakMap<Socket, Pipeline>();
+const pipelines = new WeakMap<Socket, Pipeline>();
 
-  /**
-   * Whether to serve a request. The request that reaches the limit is the last that its connection serves. Later ones
-   * are ignored, and the client has to send them again on a new connection (RFC 9112, 9.3.2).
-   */
-  takes(req: IncomingMessage, res: ServerResponse): boolean {
-    // Only a response that is queued behind another has no socket yet.
-    if (res.socket !== null) return true;
-    const { socket } = req;
-    let pipeline = this.#pipelines.get(socket);
-    if (pipeline === undefined) {
-      pipeline = { waiting: 0, isOver: false };
-      this.#pipelines.set(socket, pipeline);
-    }
-    return !pipeline.isOver && take(pipeline, socket, res);
-  }
-}
-
-function take(pipeline: Pipeline, socket: ParsedSocket, res: ServerResponse): boolean {
+/**
+ * Whether to serve a request. A pipelined one that reaches the limit is the last that its connection serves. Later ones
+ * are ignored, and the client has to send them again on a new connection (RFC 9112, 9.3.2).
+ */
+export function isTaken(req: IncomingMessage, res: ServerResponse): boolean {
+  // Only a response that is queued behind another has no socket yet.
+  if (res.socket !== null) return true;
+  const socket: ParsedSocket = req.socket;
+  const pipeline = pipelines.get(socket) ?? { waiting: 0, isOver: false };
+  if (pipeline.isOver) return false;
+  pipelines.set(socket, pipeline);
   pipeline.waiting++;
   res.once("close", () => {
     pipeline.waiting--;

@@ -10,20 +10,21 @@ import {
 import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import type { Refuse } from "../protocol/refusals.ts";
+import { EXPECTATION_FAILED, HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "../limits.ts";
+import type { Refusal, Refuse } from "../protocol/refusals.ts";
 import { Connections } from "./connections.ts";
-import { DeadSessions } from "./dead-sessions.ts";
+import { endWhenBroken } from "./dead-sessions.ts";
 import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
-import { answerHttp1Errors, refuseHttp1 } from "./http-errors.ts";
+import { answerHttp1Errors } from "./http-errors.ts";
 import { closeWhenIdle } from "./idle-sessions.ts";
-import { HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "./limits.ts";
 import { recordPeer } from "./peers.ts";
-import { Pipelines } from "./pipelines.ts";
+import { isTaken } from "./pipelines.ts";
 import { MAX_STREAMS, StreamQuota } from "./stream-quota.ts";
 
 /** The request handlers of a port. */
 export interface PortHandlers {
-  readonly onHttp1: (req: IncomingMessage, res: ServerResponse) => void;
+  /** @param refusal why node:http would refuse the request itself */
+  readonly onHttp1: (req: IncomingMessage, res: ServerResponse, refusal?: Refusal) => void;
   readonly onHttp2: (
     stream: ServerHttp2Stream,
     headers: IncomingHttpHeaders,
@@ -51,7 +52,7 @@ export interface PortOptions {
    */
   readonly maxConnections?: number;
   /** Called when the system cannot accept a connection. */
-  readonly onError?: (error: Error) => void;
+  readonly onConnectionError?: ((error: Error) => void) | undefined;
   /** How long a connection may stay silent before its first request, in milliseconds. Default 10 s. */
   readonly firstByteTimeoutMs?: number;
   /**
@@ -97,7 +98,7 @@ const HTTP1_OPTIONS = {
   keepAliveTimeout: 75_000,
   /** How often node:http checks the timeouts, in milliseconds. */
   connectionsCheckingInterval: 5000,
-  // `serveRequests` checks it.
+  // `dispatch` checks it.
   requireHostHeader: false,
 };
 
@@ -111,7 +112,6 @@ const HTTP1_OPTIONS = {
  */
 export async function openPort(options: PortOptions, handlers: PortHandlers): Promise<Port> {
   const connections = new Connections(options.maxConnections ?? Infinity);
-  const deadSessions = new DeadSessions(options.deadSessionCheckMs);
   const quota = new StreamQuota({ sessions: () => connections.sessions(), streamingCalls: handlers.streamingCalls });
   const server = listener(options, handlers);
   let opened: ServerHttp2Session | undefined;
@@ -137,7 +137,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     connections.speaksHttp2(socket, opened);
     quota.opened(opened);
     closeWhenIdle(opened, socket, options);
-    deadSessions.watch(opened, socket);
+    endWhenBroken(opened, socket, options.deadSessionCheckMs);
   };
   if (options.tls) {
     const startHandshake = detachListeners(server, "connection");
@@ -157,7 +157,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     server.listen(options.port, options.host, () => {
       server.off("error", reject);
       // A connection that cannot be accepted, for lack of file descriptors, must not end the process.
-      server.on("error", (error) => options.onError?.(error));
+      server.on("error", (error) => options.onConnectionError?.(error));
       resolve();
     });
   });
@@ -259,15 +259,11 @@ function sniffProtocol(socket: Socket, timeoutMs: number, decide: (isHttp2: bool
 
 function serveRequests(server: HttpServer, handlers: PortHandlers): void {
   answerHttp1Errors(server, handlers);
-  const pipelines = new Pipelines();
-  const serve: PortHandlers["onHttp1"] = (req, res) => {
-    if (!pipelines.takes(req, res)) return;
-    // HTTP/1.1 requires `Host` (RFC 9112, 3.2). node:http would check it too, but answer with a bare status.
-    const isRefused = req.headers.host === undefined && req.httpVersion !== "1.0";
-    if (isRefused) refuseHttp1(req, res, { kind: "malformed-http" }, handlers);
-    else handlers.onHttp1(req, res);
+  const serve = (refusal?: Refusal) => (req: IncomingMessage, res: ServerResponse) => {
+    if (isTaken(req, res)) handlers.onHttp1(req, res, refusal);
   };
-  server.on("request", serve as never);
+  server.on("request", serve());
+  server.on("checkExpectation", serve(EXPECTATION_FAILED));
 }
 
 /** The URL of a listening address. */

@@ -1,6 +1,6 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { type ContextValues, createContextValues } from "@connectrpc/connect";
-import type { HeaderRecord, PeerAddress } from "../exchange.ts";
+import type { RequestHead } from "../exchange.ts";
 import { RecordHeaders } from "./record-headers.ts";
 import { type OnRefused, type Refusal, type Refused, refuse } from "./refusals.ts";
 
@@ -10,7 +10,10 @@ export interface CallHead {
   /** `grpc`, `grpc-web`, `connect`, or the protocol name of an endpoint. */
   readonly protocolName: string;
   readonly header: Headers;
-  readonly peerAddress: PeerAddress;
+  /** The IP address that the request came from; empty when it is not known. */
+  readonly peerAddress: () => string;
+  /** When the request arrived, in milliseconds of Unix time. */
+  readonly arrived: number;
   /** The context values of the call. What authorization stores here is available to interceptors and handlers. */
   readonly contextValues: ContextValues;
 }
@@ -39,45 +42,49 @@ export interface CallLimit {
   readonly isExempt?: (method: DescMethod) => boolean;
 }
 
+/** The unary calls in flight, and how many there may be. */
+interface InFlight {
+  readonly max: number;
+  count: number;
+}
+
 /** Admits or denies calls by their headers alone. */
 export class Admission {
   readonly #options: AdmissionOptions;
-  readonly #inFlight: InFlightLimit | undefined;
+  readonly #inFlight: InFlight | undefined;
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
-    this.#inFlight = options.maxCalls && new InFlightLimit(options.maxCalls);
+    this.#inFlight = options.maxCalls && { max: options.maxCalls.max, count: 0 };
   }
 
   /** Authorizes a call. Never rejects. */
   admit(
     method: DescMethod,
     protocolName: string,
-    headers: HeaderRecord,
-    peerAddress: PeerAddress,
+    request: RequestHead,
   ): AdmittedCall | Refused | Promise<AdmittedCall | Refused> {
-    const { authorize, contextValues: valuesOf, onRefused } = this.#options;
-    const inFlight = method.methodKind === "unary" && !this.#inFlight?.isExempt(method) ? this.#inFlight : undefined;
+    const { authorize, contextValues: valuesOf, maxCalls, onRefused } = this.#options;
     const contextValues = valuesOf?.(protocolName) ?? createContextValues();
-    const head = { method, protocolName, header: new RecordHeaders(headers), peerAddress, contextValues };
-    const call = new AdmittedCall(head, inFlight, onRefused);
-    if (inFlight?.isFull) return call.refuse(inFlight.refusal);
-    const deny = (error: unknown) => call.refuse({ kind: "unauthorized", error });
+    const { headers, arrived } = request;
+    const peerAddress = () => request.peerAddress();
+    const head = { method, protocolName, header: new RecordHeaders(headers), peerAddress, arrived, contextValues };
+    const isLimited = method.methodKind === "unary" && !maxCalls?.isExempt?.(method);
+    const call = new AdmittedCall(head, isLimited ? this.#inFlight : undefined, onRefused);
+    // The call counts while it is being authorized: a slow authorization must not pile up requests.
+    const refused = call.begin();
+    if (refused) return refused;
+    const admit = () => {
+      call.end();
+      return call;
+    };
+    const deny = (error: unknown) => {
+      call.end();
+      return call.refuse({ kind: "unauthorized", error });
+    };
     try {
       const decision = authorize?.(head);
-      if (decision === undefined) return call;
-      // Pending decisions count too: a slow authorization must not pile up requests. The place is free, as seen above.
-      call.begin();
-      return Promise.resolve(decision).then(
-        () => {
-          call.end();
-          return call;
-        },
-        (error) => {
-          call.end();
-          return deny(error);
-        },
-      );
+      return decision === undefined ? admit() : Promise.resolve(decision).then(admit, deny);
     } catch (error) {
       return deny(error);
     }
@@ -87,12 +94,12 @@ export class Admission {
 /** An admitted call, whose body may now be read. */
 export class AdmittedCall {
   readonly head: CallHead;
-  readonly #inFlight: InFlightLimit | undefined;
+  readonly #inFlight: InFlight | undefined;
   readonly #onRefused: OnRefused | undefined;
-  readonly #arrived = Date.now();
   #isCounted = false;
 
-  constructor(head: CallHead, inFlight: InFlightLimit | undefined, onRefused: OnRefused | undefined) {
+  /** @param inFlight undefined when the call is not limited */
+  constructor(head: CallHead, inFlight: InFlight | undefined, onRefused: OnRefused | undefined) {
     this.head = head;
     this.#inFlight = inFlight;
     this.#onRefused = onRefused;
@@ -103,47 +110,22 @@ export class AdmittedCall {
    * uploads do not use up the limit. Returns why it is refused when too many calls are in flight.
    */
   begin(): Refused | undefined {
-    if (this.#inFlight && !this.#inFlight.tryAcquire()) return this.refuse(this.#inFlight.refusal);
+    const inFlight = this.#inFlight;
+    if (!inFlight) return undefined;
+    if (inFlight.count >= inFlight.max) return this.refuse({ kind: "too-many-calls", limit: inFlight.max });
+    inFlight.count++;
     this.#isCounted = true;
     return undefined;
   }
 
   /** Ends the call, answered or abandoned. Only the first call counts. */
   end(): void {
-    if (this.#isCounted) this.#inFlight?.release();
+    if (this.#inFlight && this.#isCounted) this.#inFlight.count--;
     this.#isCounted = false;
   }
 
   /** Refuses the call. */
   refuse(refusal: Refusal): Refused {
-    return refuse(refusal, { ...this.head, arrived: this.#arrived }, this.#onRefused);
-  }
-}
-
-/** Counts calls in flight. */
-class InFlightLimit {
-  readonly isExempt: (method: DescMethod) => boolean;
-  readonly refusal: Refusal;
-  readonly #max: number;
-  #count = 0;
-
-  constructor({ max, isExempt }: CallLimit) {
-    this.#max = max;
-    this.isExempt = isExempt ?? (() => false);
-    this.refusal = { kind: "too-many-calls", limit: max };
-  }
-
-  get isFull(): boolean {
-    return this.#count >= this.#max;
-  }
-
-  tryAcquire(): boolean {
-    if (this.isFull) return false;
-    this.#count++;
-    return true;
-  }
-
-  release(): void {
-    this.#count--;
+    return refuse(refusal, this.head, this.#onRefused);
   }
 }

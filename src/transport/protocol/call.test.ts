@@ -2,14 +2,18 @@ import { create } from "@bufbuild/protobuf";
 import { createContextValues, type HandlerContext, type Interceptor } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { TalkSchema, TalkService } from "../../../test/transport/gen/talk/v1/talk_pb.ts";
-import type { CallSource } from "../exchange.ts";
+import type { RequestHead } from "../exchange.ts";
 import { UnaryCall } from "./call.ts";
 import { collectRpcs, type RpcOptions, type UnaryMethod } from "./methods.ts";
 
 const URL_OF_CALL = "http://localhost/talk.v1.TalkService/Say";
 
-const SOURCE: CallSource = {
+const REQUEST: RequestHead = {
   httpMethod: "POST",
+  target: "/talk.v1.TalkService/Say",
+  headers: {},
+  arrived: Date.now(),
+  peerAddress: () => "",
   url: () => URL_OF_CALL,
   requestSignal: () => new AbortController().signal,
 };
@@ -19,11 +23,11 @@ function methodOf(options: RpcOptions): UnaryMethod {
   return collectRpcs(options)[0]?.unary as UnaryMethod;
 }
 
-/** A call from `SOURCE`. */
+/** A call of `REQUEST`. */
 function callOf(method: UnaryMethod, timeoutMs?: number): UnaryCall {
   return new UnaryCall({
     method,
-    source: SOURCE,
+    request: REQUEST,
     head: { protocolName: "grpc", header: new Headers(), contextValues: createContextValues() },
     timeoutMs,
     responseHeader: {},

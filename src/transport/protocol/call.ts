@@ -9,16 +9,16 @@ import type {
   UnaryResponse,
 } from "@connectrpc/connect";
 import { createDeadlineSignal, createLinkedAbortController } from "@connectrpc/connect/protocol";
-import type { CallSource, HeaderRecord } from "../exchange.ts";
+import type { HeaderRecord, RequestHead } from "../exchange.ts";
+import { MAX_TIMER_MS } from "../limits.ts";
 import type { CallHead } from "./admission.ts";
 import type { UnaryMethod } from "./methods.ts";
 import { RecordHeaders } from "./record-headers.ts";
-import { MAX_TIMER_MS } from "./stream-headers.ts";
 
 /** The parts of a unary call, whatever its protocol. */
 interface CallInit {
   readonly method: UnaryMethod;
-  readonly source: CallSource;
+  readonly request: RequestHead;
   readonly head: Pick<CallHead, "protocolName" | "header" | "contextValues">;
   /** From the client's deadline header, in milliseconds. */
   readonly timeoutMs: number | undefined;
@@ -48,17 +48,17 @@ export class UnaryCall {
   readonly responseHeader: Headers;
   readonly responseTrailer: Headers;
   readonly #method: UnaryMethod;
-  readonly #source: CallSource;
+  readonly #request: RequestHead;
   readonly #deadline: number | undefined;
   #controller: AbortController | undefined;
   #stopTimer: (() => void) | undefined;
   #ended: { readonly reason: unknown } | undefined;
 
   constructor(init: CallInit) {
-    const { method, source, head, timeoutMs } = init;
+    const { method, request, head, timeoutMs } = init;
     this.service = method.desc.parent;
     this.method = method.desc;
-    this.requestMethod = source.httpMethod;
+    this.requestMethod = request.httpMethod;
     this.protocolName = head.protocolName;
     this.header = head.header;
     this.contextValues = head.contextValues;
@@ -66,10 +66,10 @@ export class UnaryCall {
     this.responseHeader = new RecordHeaders(init.responseHeader, true);
     this.responseTrailer = new RecordHeaders(init.responseTrailer, true);
     this.#method = method;
-    this.#source = source;
+    this.#request = request;
     // gRPC deadlines have nanosecond resolution. Connect's context exposes whole milliseconds, and handlers rely on
     // that.
-    this.#deadline = timeoutMs === undefined ? undefined : Math.trunc((source.arrived ?? Date.now()) + timeoutMs);
+    this.#deadline = timeoutMs === undefined ? undefined : Math.trunc(request.arrived + timeoutMs);
   }
 
   /** Passes the message through the interceptors to the implementation. Rejects with whatever one of them throws. */
@@ -97,7 +97,7 @@ export class UnaryCall {
 
   /** The absolute URL of the request. */
   get url(): string {
-    return this.#source.url();
+    return this.#request.url();
   }
 
   /** Aborts when the client disconnects, when the deadline passes, and when the call has ended. */
@@ -109,7 +109,7 @@ export class UnaryCall {
       this.#stopTimer = timer.cleanup;
       this.#controller = createLinkedAbortController(
         timer.signal,
-        this.#source.requestSignal(),
+        this.#request.requestSignal(),
         this.#method.options.shutdownSignal,
       );
       if (this.#ended) this.end(this.#ended.reason);
@@ -117,9 +117,9 @@ export class UnaryCall {
     return this.#controller.signal;
   }
 
-  /** When the request arrived, in milliseconds of Unix time, if known. */
-  get arrived(): number | undefined {
-    return this.#source.arrived;
+  /** When the request arrived, in milliseconds of Unix time. */
+  get arrived(): number {
+    return this.#request.arrived;
   }
 
   get requestHeader(): Headers {

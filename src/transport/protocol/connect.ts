@@ -9,7 +9,7 @@ import {
   parseTimeout,
   protocolVersion,
 } from "@connectrpc/connect/protocol-connect";
-import { bodyBytes, type HttpRequest, type HttpResponse, headerValue, queryOf } from "../exchange.ts";
+import { bodyBytes, type HttpRequest, type HttpResponse, headerValue } from "../exchange.ts";
 import type { AdmittedCall } from "./admission.ts";
 import { UnaryCall } from "./call.ts";
 import { compress, inflate, shouldCompress } from "./compression.ts";
@@ -35,7 +35,7 @@ export function serveConnect(
   const { options } = method;
   const serialization = format.isBinary ? method.binary : method.json;
   const { headers } = request;
-  const query = request.httpMethod === "GET" ? queryOf(request.target) : undefined;
+  const { query } = format;
   const timeout = parseTimeout(headerValue(headers, "connect-timeout-ms"), options.maxTimeoutMs);
   const requested = query ? query.get("compression") : headerValue(headers, ENCODING);
   const accepted = headerValue(headers, ACCEPT_ENCODING);
@@ -52,7 +52,7 @@ export function serveConnect(
 
   const call = new UnaryCall({
     method,
-    source: request,
+    request,
     head: admitted.head,
     timeoutMs: timeout.timeoutMs,
     responseHeader: { "content-type": contentTypeOf(format) },

@@ -18,14 +18,14 @@ const HEADER_BYTES = 5;
  * Whether the body, judging by what has been read so far, is longer than one message of the allowed size. Leaves room
  * for the envelope header of a trailer or of a second message.
  */
-export function exceedsEnvelope(bytes: Uint8Array, total: number, maxBytes: number): boolean {
-  if (total > maxBytes + 2 * HEADER_BYTES) return true;
+export function exceedsEnvelope(bytes: Uint8Array, maxBytes: number): boolean {
+  if (bytes.byteLength > maxBytes + 2 * HEADER_BYTES) return true;
   return bytes.byteLength >= HEADER_BYTES && lengthAt(bytes, 0) > maxBytes;
 }
 
 /** The same for a gRPC-Web text body. */
-export function exceedsWebText(total: number, maxBytes: number): boolean {
-  return total > Math.ceil((maxBytes + 2 * HEADER_BYTES) / 3) * 4 + 8;
+export function exceedsWebText({ byteLength }: Uint8Array, maxBytes: number): boolean {
+  return byteLength > Math.ceil((maxBytes + 2 * HEADER_BYTES) / 3) * 4 + 8;
 }
 
 /** The refusal of a body that is longer than one message of the allowed size. */
@@ -62,6 +62,13 @@ export function compressEnvelope(
   return compress(data, compression).then((compressed) => envelopeOf(flags | compressedFlag, compressed));
 }
 
+/** An envelope that was read. */
+interface Envelope {
+  readonly flags: number;
+  /** Decompressed. */
+  readonly data: Uint8Array | Promise<Uint8Array>;
+}
+
 /** Reads the envelopes of a body one by one. */
 export class EnvelopeReader {
   readonly #bytes: Uint8Array;
@@ -81,7 +88,7 @@ export class EnvelopeReader {
   }
 
   /** The next envelope; undefined at the end. @throws RequestRefused, ConnectError */
-  next(): { readonly flags: number; readonly data: Uint8Array | Promise<Uint8Array> } | undefined {
+  next(): Envelope | undefined {
     const left = this.#bytes.byteLength - this.#at;
     if (left === 0 && !this.#isTruncated) return undefined;
     if (left < HEADER_BYTES) throw this.#incomplete();
@@ -114,38 +121,28 @@ export function onlyMessage(
   format: CallFormat,
   parse: (bytes: Uint8Array) => Message,
 ): Message | Promise<Message> {
-  const first = reader.next();
-  if (first && !isTrailer(first.flags, format) && !(first.data instanceof Promise)) {
-    const message = parse(first.data);
+  let only: Message | undefined;
+  let next = reader.next();
+  if (next && !isTrailer(next.flags, format) && !(next.data instanceof Promise)) {
+    only = parse(next.data);
+    next = reader.next();
     // Most requests end here, without a promise.
-    const second = reader.next();
-    if (!second) return message;
-    return onlyMessageAsync(reader, { format, parse, messages: [message], from: second });
+    if (!next) return only;
   }
-  return onlyMessageAsync(reader, { format, parse, messages: [], from: first });
-}
-
-async function onlyMessageAsync(
-  reader: EnvelopeReader,
-  begun: {
-    readonly format: CallFormat;
-    readonly parse: (bytes: Uint8Array) => Message;
-    readonly messages: Message[];
-    readonly from: ReturnType<EnvelopeReader["next"]>;
-  },
-): Promise<Message> {
-  const { format, parse, messages } = begun;
-  for (let next = begun.from; next !== undefined; next = reader.next()) {
-    const data = await next.data;
-    if (isTrailer(next.flags, format)) continue;
-    messages.push(parse(data));
-    if (messages.length > 1) {
-      throw new ConnectError("protocol error: received extra input message for unary method", Code.Unimplemented);
+  const readRest = async (): Promise<Message> => {
+    for (; next; next = reader.next()) {
+      const data = await next.data;
+      if (isTrailer(next.flags, format)) continue;
+      const message = parse(data);
+      if (only) {
+        throw new ConnectError("protocol error: received extra input message for unary method", Code.Unimplemented);
+      }
+      only = message;
     }
-  }
-  const [message] = messages;
-  if (!message) throw new ConnectError("protocol error: missing input message for unary method", Code.Unimplemented);
-  return message;
+    if (only) return only;
+    throw new ConnectError("protocol error: missing input message for unary method", Code.Unimplemented);
+  };
+  return readRest();
 }
 
 function isTrailer(flags: number, { protocol }: CallFormat): boolean {

@@ -9,7 +9,7 @@ import {
 import type { HttpResponse } from "../exchange.ts";
 import { type CallFormat, contentTypeOf } from "./content-types.ts";
 import { envelopeOf } from "./envelopes.ts";
-import { grpcTrailer, webTrailer } from "./grpc.ts";
+import { grpcError } from "./grpc.ts";
 import { recordOf } from "./record-headers.ts";
 
 /**
@@ -21,14 +21,6 @@ import { recordOf } from "./record-headers.ts";
 export function errorResponse(format: CallFormat, error: ConnectError, status = httpStatusOf(error)): HttpResponse {
   if (format.protocol !== "connect") return grpcError(format, error);
   return format.isStream ? connectStreamError(format, error) : connectError(error, status);
-}
-
-/** gRPC sends a trailers-only response; gRPC-Web puts the trailers in the body. */
-function grpcError(format: CallFormat, error: ConnectError): HttpResponse {
-  const headers = { "content-type": contentTypeOf(format) };
-  if (format.protocol === "grpc") return { status: 200, headers: { ...headers, ...grpcTrailer(error) }, body: "" };
-  const body = webTrailer(format, error);
-  return { status: 200, headers: { ...headers, "content-length": String(body.byteLength) }, body };
 }
 
 /** The error response of a unary Connect call. */

@@ -59,7 +59,7 @@ export function serveGrpc(
 
   const call = new UnaryCall({
     method,
-    source: request,
+    request,
     head: admitted.head,
     timeoutMs: timeout.timeoutMs,
     responseHeader,
@@ -116,18 +116,14 @@ async function finishGrpcWeb(
   return response(call, Buffer.from(Buffer.from(body).toString("base64") + Buffer.from(last).toString("base64")));
 }
 
-/** The trailers of a failed call. */
-export function grpcTrailer(error: ConnectError): HeaderRecord {
-  const trailer = new RecordHeaders({}, true);
-  grpc.setTrailerStatus(trailer, wellFormed(error));
-  return recordOf(trailer);
-}
-
-/** The body of a gRPC-Web error response: trailers alone. */
-export function webTrailer({ isText }: CallFormat, error: ConnectError): Uint8Array {
+/** The response for an error alone. gRPC sends its trailers as headers; gRPC-Web puts them in the body. */
+export function grpcError(format: CallFormat, error: ConnectError): HttpResponse {
+  const headers: HeaderRecord = { "content-type": contentTypeOf(format) };
   const trailer = grpc.setTrailerStatus(new RecordHeaders({}, true), wellFormed(error));
+  if (format.protocol === "grpc") return { status: 200, headers: { ...headers, ...recordOf(trailer) }, body: "" };
   const bytes = envelopeOf(grpcWeb.trailerFlag, grpcWeb.trailerSerialize(trailer));
-  return isText ? Buffer.from(bytes.toString("base64")) : bytes;
+  const body = format.isText ? Buffer.from(bytes.toString("base64")) : bytes;
+  return { status: 200, headers: { ...headers, "content-length": String(body.byteLength) }, body };
 }
 
 /**
@@ -144,6 +140,6 @@ function wellFormed(error: ConnectError): ConnectError {
 
 /** @throws RequestRefused when the body is too long; it is then incomplete, and its base64 may be cut off anywhere */
 function decodeText(body: Uint8Array, maxBytes: number): Uint8Array {
-  if (exceedsWebText(body.byteLength, maxBytes)) throw messageTooLong(maxBytes);
+  if (exceedsWebText(body, maxBytes)) throw messageTooLong(maxBytes);
   return decodeWebText(body);
 }

@@ -48,11 +48,13 @@ export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rp
   // This default belongs to the adapter, not the router. `validateUniversalHandlerOptions` supplies all others.
   const base = { ...given, acceptCompression: given.acceptCompression ?? [...COMPRESSIONS] };
   const rpcs = new Map<DescMethod, Omit<Rpc, "handler">>();
-  const add = (spec: MethodImplSpec, own: ConnectRouterOptions | undefined) => {
-    const { kind, method, impl } = spec;
-    const options = { ...base, ...own };
-    const unary = kind === "unary" ? unaryMethod(method as DescMethodUnary, impl, options) : undefined;
-    rpcs.set(method, { unary, readMaxBytes: validateUniversalHandlerOptions(options).readMaxBytes });
+  const add = ({ kind, method, impl }: MethodImplSpec, own: ConnectRouterOptions | undefined) => {
+    const merged = { ...base, ...own };
+    const options = validateUniversalHandlerOptions(merged);
+    const { grpc, grpcWeb, connect } = merged;
+    const protocols = { grpc: grpc !== false, "grpc-web": grpcWeb !== false, connect: connect !== false };
+    const unary = kind === "unary" ? unaryMethod(method, { impl, options, protocols }) : undefined;
+    rpcs.set(method, { unary, readMaxBytes: options.readMaxBytes });
   };
   // Every route is also registered with Connect's router, which binds implementations and rejects invalid ones.
   const connectRouter = createConnectRouter(streamsSignal ? { ...base, shutdownSignal: streamsSignal } : base);
@@ -73,14 +75,7 @@ export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rp
   return connectRouter.handlers.map((handler) => ({ handler, ...(rpcs.get(handler.method) as Omit<Rpc, "handler">) }));
 }
 
-function unaryMethod(desc: DescMethodUnary, impl: UnaryMethod["impl"], given: ConnectRouterOptions): UnaryMethod {
-  const options = validateUniversalHandlerOptions(given);
-  return {
-    desc,
-    impl,
-    options,
-    binary: binarySerialization(desc, options),
-    json: jsonSerialization(desc, options),
-    protocols: { grpc: given.grpc !== false, "grpc-web": given.grpcWeb !== false, connect: given.connect !== false },
-  };
+function unaryMethod(desc: DescMethodUnary, parts: Pick<UnaryMethod, "impl" | "options" | "protocols">): UnaryMethod {
+  const { options } = parts;
+  return { ...parts, desc, binary: binarySerialization(desc, options), json: jsonSerialization(desc, options) };
 }

@@ -1,10 +1,8 @@
 import { parseTimeout as parseConnectTimeout } from "@connectrpc/connect/protocol-connect";
 import { parseTimeout as parseGrpcTimeout } from "@connectrpc/connect/protocol-grpc";
 import { type HeaderRecord, headerValue } from "../exchange.ts";
+import { MAX_TIMER_MS } from "../limits.ts";
 import { formatOf } from "./content-types.ts";
-
-/** The longest delay of setTimeout, in milliseconds: nearly 25 days. */
-export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** The number of milliseconds that no longer fits the eight digits of `grpc-timeout`. */
 const TOO_LONG_FOR_GRPC_MS = 100_000_000;

@@ -1,6 +1,6 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
-import { type HeaderRecord, type HttpRequest, type HttpResponse, queryOf, type Route } from "../exchange.ts";
+import type { HttpRequest, HttpResponse, RequestHead, Route } from "../exchange.ts";
 import type { AdmittedCall } from "./admission.ts";
 import { serveConnect } from "./connect.ts";
 import { type CallFormat, formatOf, isRpcOnly } from "./content-types.ts";
@@ -10,32 +10,25 @@ import { serveGrpc } from "./grpc.ts";
 import type { UnaryMethod } from "./methods.ts";
 
 /** The format of a request to a unary method; undefined when the request must go to Connect's own handler. */
-export function unaryFormat(
-  method: UnaryMethod,
-  httpMethod: string,
-  target: string,
-  headers: HeaderRecord,
-): CallFormat | undefined {
-  const type = headers["content-type"];
+export function unaryFormat(method: UnaryMethod, request: RequestHead): CallFormat | undefined {
+  const { httpMethod, headers } = request;
   let format: CallFormat | undefined;
-  if (httpMethod === "POST") format = formatOf(type);
-  else if (httpMethod === "GET") format = getFormat(method.desc, target, type);
+  if (httpMethod === "POST") format = formatOf(headers["content-type"]);
+  else if (httpMethod === "GET") format = getFormat(method.desc, request);
   return format?.isKnown && !format.isStream && method.protocols[format.protocol] ? format : undefined;
 }
 
-const GET_FORMAT = { protocol: "connect", isKnown: true, isText: false, isStream: false } as const;
-const GET_FORMATS: { readonly [encoding: string]: CallFormat } = {
-  proto: { ...GET_FORMAT, isBinary: true },
-  json: { ...GET_FORMAT, isBinary: false },
-};
-
 /** The format of Connect's GET. Only methods without side effects have it, and its message is in the query. */
-function getFormat({ idempotency }: DescMethod, target: string, type: HeaderRecord[string]): CallFormat | undefined {
+function getFormat({ idempotency }: DescMethod, { target, headers }: RequestHead): CallFormat | undefined {
   if (idempotency !== MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS) return undefined;
   // A GET needs no content type, but one that is not Connect's is refused.
+  const type = headers["content-type"];
   const format = type ? formatOf(type) : undefined;
   if (format && (!format.isKnown || isRpcOnly(format))) return undefined;
-  return GET_FORMATS[queryOf(target).get("encoding") ?? ""];
+  const query = new URL(target, "http://localhost").searchParams;
+  const encoding = query.get("encoding");
+  if (encoding !== "proto" && encoding !== "json") return undefined;
+  return { protocol: "connect", isKnown: true, isBinary: encoding === "proto", isText: false, isStream: false, query };
 }
 
 /** The route of an admitted unary call. */
@@ -50,11 +43,11 @@ export class UnaryRoute implements Route {
     this.#admitted = admitted;
   }
 
-  isTooLong(head: Uint8Array, total: number): boolean {
+  isTooLong(received: Uint8Array): boolean {
     const limit = this.#method.options.readMaxBytes;
     const { protocol, isText } = this.#format;
-    if (protocol === "connect") return total > limit;
-    return isText ? exceedsWebText(total, limit) : exceedsEnvelope(head, total, limit);
+    if (protocol === "connect") return received.byteLength > limit;
+    return isText ? exceedsWebText(received, limit) : exceedsEnvelope(received, limit);
   }
 
   serve(request: HttpRequest): Promise<HttpResponse> {

@@ -1,0 +1,88 @@
+import { connect } from "node:http2";
+import type { ServiceImpl } from "@connectrpc/connect";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { TalkService } from "../../test/transport/gen/talk/v1/talk_pb.ts";
+import { type FetchServer, type NodeServer, type ServeOptions, serveFetch, serveNode } from "./index.ts";
+
+const ORIGIN = "https://app.example";
+const JSON_TYPE = "application/json";
+const MESSAGES = "00000000027b7d";
+
+/** Both methods answer with fields of their own. */
+const talk: Partial<ServiceImpl<typeof TalkService>> = {
+  say: (_request, { responseHeader }) => {
+    responseHeader.set("vary", "accept-language");
+    responseHeader.set("x-own", "1");
+    return {};
+  },
+  async *watch(_request, { responseHeader }) {
+    responseHeader.set("vary", "accept-language");
+    responseHeader.set("x-own", "1");
+    yield {};
+  },
+};
+const options: ServeOptions = {
+  routes: ({ service }) => service(TalkService, talk),
+  cors: { origins: [ORIGIN], requestHeaders: [], responseHeaders: [] },
+};
+
+const CALLS = [
+  ["a unary call", "Say", JSON_TYPE, Buffer.from("{}")],
+  ["a stream", "Watch", "application/connect+json", Buffer.from(MESSAGES, "hex")],
+  [
+    "a stream in gRPC-Web text",
+    "Watch",
+    "application/grpc-web-text+json",
+    Buffer.from(Buffer.from(MESSAGES, "hex").toString("base64")),
+  ],
+] as const;
+
+describe("the response of a method that sets Vary itself", () => {
+  let port: NodeServer;
+  let server: FetchServer;
+  beforeAll(async () => {
+    port = await serveNode(options, { host: "127.0.0.1", port: 0 });
+    server = serveFetch(options);
+  });
+  afterAll(() => port.destroy());
+
+  it.each(CALLS)("keeps it beside that of CORS over HTTP/1.1: %s", async (_what, method, type, body) => {
+    const response = await fetch(`${port.url}/talk.v1.TalkService/${method}`, {
+      method: "POST",
+      headers: { "content-type": type, origin: ORIGIN },
+      body,
+    });
+    expect(response.status).toBe(200);
+    const { headers } = response;
+    await response.arrayBuffer();
+    expect([headers.get("vary"), headers.get("x-own"), headers.get("access-control-allow-origin")]).toEqual([
+      "accept-language, origin",
+      "1",
+      ORIGIN,
+    ]);
+  });
+
+  it.each(CALLS)("keeps it beside that of CORS over HTTP/2: %s", async (_what, method, type, body) => {
+    const session = connect(port.url);
+    const path = `/talk.v1.TalkService/${method}`;
+    const stream = session.request({ ":method": "POST", ":path": path, "content-type": type, origin: ORIGIN });
+    stream.end(body);
+    const headers = await new Promise<{ [name: string]: unknown }>((resolve) => stream.once("response", resolve));
+    expect(headers).toMatchObject({
+      ":status": 200,
+      vary: "accept-language, origin",
+      "x-own": "1",
+      "access-control-allow-origin": ORIGIN,
+    });
+    session.destroy();
+  });
+
+  it("keeps it beside that of CORS through the fetch API", async () => {
+    const request = new Request("http://x/talk.v1.TalkService/Say", {
+      method: "POST",
+      headers: { "content-type": JSON_TYPE, origin: ORIGIN },
+      body: "{}",
+    });
+    expect((await server.fetch(request)).headers.get("vary")).toBe("accept-language, origin");
+  });
+});
