@@ -1,6 +1,6 @@
 import { connect as connectHttp2, constants } from "node:http2";
 import { afterEach, describe, expect, it } from "vitest";
-import { envelope, http1, http2, rawBytes } from "./support/http.ts";
+import { envelope, http1, http2, pinged, rawBytes } from "./support/http.ts";
 import { frame, hpackField, PREFACE } from "./support/http2-frames.ts";
 import { suiteServer } from "./support/opened.ts";
 import { framesIn } from "./support/raw-socket.ts";
@@ -161,7 +161,7 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
         if (i % 2 === 0) stream.close(constants.NGHTTP2_CANCEL);
         else stream.end();
       }
-      await new Promise((resolve) => session.ping(resolve));
+      await pinged(session);
       session.destroy();
     }
   });

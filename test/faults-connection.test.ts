@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { type AddressInfo, createServer } from "node:net";
+import { createServer } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import type { Redis } from "ioredis";
 import { expect, it } from "vitest";
@@ -17,7 +17,7 @@ import {
 import { waitUntilReady } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES } from "./support/server.ts";
-import { pause, waitFor } from "./support/wait.ts";
+import { listen, pause, waitFor } from "./support/wait.ts";
 
 const succeeds = (call: Promise<unknown>) =>
   call.then(
@@ -181,9 +181,8 @@ it("a Redis that loads its data is asked again soon, whatever it guesses", async
       }
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `redis://127.0.0.1:${await listen(server)}`;
   closeLater(() => server.close());
-  const url = `redis://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const client = await openRedis(url, { timeoutMs: 1000, connectMs: 20_000 });
   client.close();
   expect(asked).toBe(4);
@@ -201,9 +200,8 @@ it("a Redis behind TLS is told which host is meant, and is not trusted without a
     },
   });
   server.on("tlsClientError", () => {});
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `rediss://localhost:${await listen(server)}`;
   closeLater(() => server.close());
-  const url = `rediss://localhost:${(server.address() as AddressInfo).port}`;
   const errors: string[] = [];
   const opening = openRedis(url, { timeoutMs: 1000, connectMs: 2000, onError: ({ message }) => errors.push(message) });
   await expect(opening).rejects.toBeInstanceOf(StoreUnavailable);

@@ -1,5 +1,4 @@
 import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { answerHttp1Errors } from "../src/transport/http/http-errors.ts";
 import { REFUSAL_STATUS } from "../src/transport/protocol/refusals.ts";
@@ -7,6 +6,7 @@ import { type HttpAnswer, http2, rawBytes } from "./support/http.ts";
 import { suiteServer } from "./support/opened.ts";
 import { expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES } from "./support/server.ts";
+import { listen } from "./support/wait.ts";
 
 /** Sends bytes, and reads the one answer up to the end of the connection. */
 async function answerTo(url: string, sent: string): Promise<HttpAnswer> {
@@ -75,8 +75,7 @@ describe("a request that does not arrive in time", () => {
         return { status: REFUSAL_STATUS[kind] ?? 500, headers: { "content-length": String(body.byteLength) }, body };
       },
     });
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    url = `http://127.0.0.1:${await listen(server)}`;
   });
   afterAll(() => new Promise((resolve) => server.close(resolve)));
 

@@ -15,7 +15,7 @@ import {
 } from "./support/opened.ts";
 import { MASTER, startSentinel } from "./support/redis-sentinel.ts";
 import { grpcClients } from "./support/rpc.ts";
-import { freePort } from "./support/wait.ts";
+import { freePort, listen } from "./support/wait.ts";
 
 /** Why a Redis cannot be used. */
 async function fault(url: string, options: { sentinelPassword?: string; ca?: string } = {}) {
@@ -41,9 +41,8 @@ it.concurrent.each(["redis", "redis-sentinel", "redis-cluster", "rediss-cluster"
 
 it("of an address where nobody answers it says so", async () => {
   const silent = createServer(() => {});
-  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+  const port = await listen(silent);
   closeLater(() => silent.close());
-  const { port } = silent.address() as { port: number };
   const urls = [
     `redis://127.0.0.1:${port}`,
     `redis-cluster://127.0.0.1:${port}`,

@@ -2,7 +2,7 @@ import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
-import { envelope, type HttpAnswer, http1, http2 } from "./support/http.ts";
+import { envelope, type HttpAnswer, http1, http2, pinged } from "./support/http.ts";
 import { describeWithRedis, suiteProxy, suiteServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES } from "./support/server.ts";
@@ -116,8 +116,7 @@ describeWithRedis.each(RUNTIMES)("with more calls under way than %s takes", (run
     const before = sessions.length;
     begin(MAX_CALLS + 1, undefined);
     const waiting = sessions.splice(before);
-    // A server that answers a PING has read what came before it.
-    await Promise.all(waiting.map((session) => new Promise((resolve) => session.ping(resolve))));
+    await Promise.all(waiting.map(pinged));
     const { status } = await http1(server.url, "/api/user?user_group_id=a", { headers: { authorization: bearer() } });
     expect(status).toBe(200);
     for (const session of waiting) session.destroy();

@@ -1,5 +1,6 @@
 import { type ClientHttp2Session, connect as connectHttp2, constants } from "node:http2";
 import { afterEach, describe, expect, it } from "vitest";
+import { pinged } from "./support/http.ts";
 import { newServer } from "./support/opened.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { pause, waitFor } from "./support/wait.ts";
@@ -35,7 +36,7 @@ describe.each(RUNTIMES)("clients of HTTP/2 whose server lags, on %s", (runtime) 
       await pause(400);
       process.kill(pid, "SIGCONT");
       // The server must measure once between two pauses.
-      await Promise.all(sessions.map((session) => new Promise((resolve) => session.ping(resolve))));
+      await Promise.all(sessions.map(pinged));
       return condition();
     });
   }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { STREAMS } from "../src/limits.ts";
-import { answerOn, envelope, openHttp2 } from "./support/http.ts";
+import { answerOn, envelope, openHttp2, pinged } from "./support/http.ts";
 import { suiteServer } from "./support/opened.ts";
 import { rawConnect } from "./support/raw-socket.ts";
 import { VARIANTS } from "./support/variants.ts";
@@ -28,7 +28,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
       while (kept.length < STREAMS.maxPerConnection) {
         // Few enough at once that none is refused, however much the server lags.
         for (let i = 0; i < 5; i++) kept.push(open("application/grpc", kind === "Watch"));
-        await new Promise((resolve) => session.ping(resolve));
+        await pinged(session);
       }
       expect(kept).toHaveLength(STREAMS.maxPerConnection);
       for (const type of ["application/grpc", "application/grpc+proto"]) {

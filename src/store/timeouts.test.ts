@@ -1,5 +1,7 @@
+import { setImmediate } from "node:timers/promises";
 import { MessageChannel } from "node:worker_threads";
 import { describe, expect, it } from "vitest";
+import { pause, waitFor } from "../../test/support/wait.ts";
 import { type TimedCall, Timeouts } from "./timeouts.ts";
 
 class Call implements TimedCall {
@@ -23,13 +25,6 @@ function begin(timeouts: Timeouts, names: string, expired: string[]): Call[] {
   });
 }
 
-const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-
-async function until(condition: () => boolean): Promise<void> {
-  for (let tries = 0; !condition() && tries < 1000; tries++) await sleep(10);
-  expect(condition()).toBe(true);
-}
-
 /** Keeps the process from hearing anything. */
 function block(ms: number): void {
   const end = performance.now() + ms;
@@ -44,8 +39,8 @@ describe("calls that take too long", () => {
     // From the middle, the beginning and the end of the list.
     for (const name of "dag") timeouts.remove(calls.find((call) => call.name === name) as Call);
     expect(expired).toEqual([]);
-    await until(() => expired.length === 4);
-    await sleep(100);
+    await waitFor("the others expire", () => expired.length === 4);
+    await pause(100);
     expect(expired.join("")).toBe("bcef");
   });
 
@@ -54,7 +49,7 @@ describe("calls that take too long", () => {
     const expired: string[] = [];
     for (const name of "ab") {
       begin(timeouts, name, expired);
-      await until(() => expired.at(-1) === name);
+      await waitFor("it expires", () => expired.at(-1) === name);
     }
   });
 
@@ -66,7 +61,7 @@ describe("calls that take too long", () => {
     const left = timeouts.left(call as Call);
     expect(left).toBeLessThanOrEqual(200);
     expect(left).toBeGreaterThan(100);
-    await until(() => expired.length === 1);
+    await waitFor("it expires", () => expired.length === 1);
     expect(performance.now() - started).toBeGreaterThanOrEqual(200);
   });
 });
@@ -78,11 +73,11 @@ describe("while the process is busy", () => {
     begin(timeouts, "a", expired);
     for (let turn = 0; turn < 4; turn++) {
       block(150);
-      await new Promise((resolve) => setImmediate(resolve));
-      await sleep(0);
+      await setImmediate();
+      await pause(0);
     }
     expect(expired).toEqual([]);
-    await until(() => expired.length === 1);
+    await waitFor("it expires", () => expired.length === 1);
   });
 
   it("at any time of a turn, the time of calls stands still", async () => {
@@ -91,11 +86,11 @@ describe("while the process is busy", () => {
       const expired: string[] = [];
       const [call] = begin(timeouts, "a", expired);
       // Before, in or behind the turn in which it is looked for them.
-      await sleep(round % 10);
-      if (round % 2) await new Promise((resolve) => setImmediate(resolve));
+      await pause(round % 10);
+      if (round % 2) await setImmediate();
       block(120);
-      await new Promise((resolve) => setImmediate(resolve));
-      await new Promise((resolve) => setImmediate(resolve));
+      await setImmediate();
+      await setImmediate();
       expect(expired).toEqual([]);
       timeouts.remove(call as Call);
     }
@@ -110,7 +105,7 @@ describe("while the process is busy", () => {
     port1.once("message", () => timeouts.remove(call as Call));
     port2.postMessage("answer");
     block(100);
-    await sleep(100);
+    await pause(100);
     port1.close();
     expect(expired).toEqual([]);
   });

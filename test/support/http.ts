@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from "node:http";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2, constants } from "node:http2";
 import { connect as connectTcp } from "node:net";
@@ -41,6 +42,15 @@ export function http1(url: string, target: string, options: HttpRequest = {}): P
 /** An HTTP/2 connection that trusts everybody; when it fails, its streams do. */
 export function openHttp2(url: string): ClientHttp2Session {
   return connectHttp2(url, { rejectUnauthorized: false }).on("error", () => {});
+}
+
+/** Waits until the server answers a PING, and so has read what came before it. @throws when the connection ends */
+export async function pinged(session: ClientHttp2Session): Promise<void> {
+  // Before, a PING would be given up at once.
+  if (session.connecting) await once(session, "connect");
+  await new Promise<void>((resolve, reject) => {
+    session.ping((error) => (error ? reject(error) : resolve()));
+  });
 }
 
 /** Sends a request over an HTTP/2 connection. @throws when it is reset before it is answered */

@@ -1,4 +1,5 @@
-import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { listen } from "./wait.ts";
 
 /** Who connects when it is none of those that have an address of their own. */
 export const CLIENT = "client";
@@ -55,8 +56,7 @@ export class Network {
       port.then((number) => this.#pass({ from, to, ends: [client, connect(number, "127.0.0.1")] }));
     });
     this.#servers.push(server);
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    return { port: (server.address() as AddressInfo).port, leadTo: ready };
+    return { port: await listen(server), leadTo: ready };
   }
 
   /** From now on nothing passes between some: what they send each other is kept back, as by a network that is cut. */

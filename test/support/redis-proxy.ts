@@ -1,4 +1,5 @@
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
+import { listen } from "./wait.ts";
 
 /** Stands between one client and Redis, and decides what passes. */
 export interface RedisProxy {
@@ -60,9 +61,9 @@ export async function openRedisProxy(port: number): Promise<RedisProxy> {
       else client.write(reply);
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const ownPort = await listen(server);
   return {
-    url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `redis://127.0.0.1:${ownPort}`,
     trips: () => trips,
     allow: (limit) => {
       trips = 0;

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, createServer, type ServerHttp2Session } from "node:http2";
-import type { AddressInfo } from "node:net";
 import { expect, it } from "vitest";
+import { listen } from "../../../test/support/wait.ts";
 import { peerOfSession, plainAddress, recordPeer } from "./peers.ts";
 
 it.each([
@@ -17,9 +17,8 @@ it.each([
 });
 
 it("a session that has ended still tells whose it was", async () => {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const server = createServer();
+  const client = connect(`http://127.0.0.1:${await listen(server)}`);
   const [session] = (await once(server, "session")) as [ServerHttp2Session];
   recordPeer(session, session.socket.remoteAddress);
   client.destroy();
