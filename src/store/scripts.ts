@@ -1,8 +1,7 @@
 import { API_TOKEN_SCRIPTS } from "./api-token-scripts.ts";
 import { FIELD, FOREIGN, PIECES } from "./fields.ts";
 import { FOREIGN_TOKEN_SCRIPTS } from "./foreign-token-scripts.ts";
-import { GROUP_CHANGE_SCRIPTS } from "./group-change-scripts.ts";
-import { GROUP_LIST_SCRIPTS } from "./group-list-scripts.ts";
+import { GROUP_ADMIN_SCRIPTS } from "./group-admin-scripts.ts";
 import { KEY } from "./keys.ts";
 import { AUDIT, CHANGE, CHANGED, CLOCK, DROP, GRACE, INDEXED, UNPACK } from "./script-parts.ts";
 
@@ -257,8 +256,7 @@ if left < 0 then
 end
 return {string.format('%.0f', count), string.format('%.0f', left)}`,
 
-  ...GROUP_LIST_SCRIPTS,
-  ...GROUP_CHANGE_SCRIPTS,
+  ...GROUP_ADMIN_SCRIPTS,
   ...FOREIGN_TOKEN_SCRIPTS,
   ...API_TOKEN_SCRIPTS,
 } as const;
