@@ -1,15 +1,9 @@
 import type { Network } from "../domain/client-address.ts";
 import type { EnvironmentName } from "../domain/environment.ts";
 import type { RateLimit } from "../domain/rate-limit.ts";
+import type { RingKey } from "../store/encryption.ts";
 import * as parse from "./parse.ts";
 import { caFile, readTls } from "./tls.ts";
-
-/** A key of `TOKEN_KEYS`. */
-export interface TokenKeySetting {
-  readonly id: string;
-  /** 32 bytes. */
-  readonly secret: Uint8Array;
-}
 
 /** A token of `API_TOKENS`. */
 export interface ApiTokenSetting {
@@ -37,7 +31,7 @@ export interface Config {
   readonly redisCa: string | undefined;
   /** Undefined: the Sentinels have none. */
   readonly redisSentinelPassword: string | undefined;
-  readonly tokenKeys: readonly TokenKeySetting[];
+  readonly tokenKeys: readonly RingKey[];
   readonly apiTokens: readonly ApiTokenSetting[];
   /** The credential of root, for AdminService alone. Undefined: there is no root. */
   readonly adminToken: string | undefined;

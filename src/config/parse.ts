@@ -2,8 +2,9 @@ import { type Network, parseNetwork } from "../domain/client-address.ts";
 import { parseEnvironmentName } from "../domain/environment.ts";
 import type { RateLimit } from "../domain/rate-limit.ts";
 import { looksLikeUserGroupToken } from "../domain/token.ts";
+import type { RingKey } from "../store/encryption.ts";
 import { readRedisUrl } from "../store/redis-url.ts";
-import type { ApiTokenSetting, TokenKeySetting } from "./config.ts";
+import type { ApiTokenSetting } from "./config.ts";
 
 /** Thrown by the parsers of settings. The message says what to write instead, and never contains a secret. */
 export class SettingError extends Error {
@@ -80,7 +81,7 @@ export function password(text: string): string {
 }
 
 /** Parses `ID:BASE64,...`. The first key encrypts; all keys decrypt. @throws SettingError */
-export function tokenKeys(text: string): TokenKeySetting[] {
+export function tokenKeys(text: string): RingKey[] {
   const keys = text.split(",").map((entry) => {
     const match = /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/]{43}=)$/.exec(entry.trim());
     if (!match) {

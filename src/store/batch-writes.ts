@@ -3,10 +3,9 @@ import type { Redis } from "ioredis";
 type CommandStream = Parameters<Redis["sendCommand"]>[1];
 
 /**
- * Has the commands of one turn of the event loop leave a connection in one
- * write, as ioredis' auto-pipelining does, without its pipelines and its two
- * promises for each command. Whatever else is written to the connection keeps
- * its place between the commands.
+ * Has the commands of one turn of the event loop leave a connection in one write, as ioredis' auto-pipelining does,
+ * without its pipelines and its two promises for each command. Whatever else is written to the connection keeps its
+ * place between the commands.
  */
 export function batchWrites(redis: Redis): void {
   const sendCommand = redis.sendCommand.bind(redis);

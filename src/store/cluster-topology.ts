@@ -48,20 +48,16 @@ export class Topology {
   #isClosed = false;
   /** Nodes that have lost their slots, and may still answer what they were asked. */
   readonly #leaving = new Set<StoreNode>();
-  readonly #resolve: () => void;
-  readonly #reject: (error: Error) => void;
+  #resolve = () => {};
+  #reject: (error: Error) => void = () => {};
 
   constructor(target: RedisTarget, options: TopologyOptions) {
     this.#target = target;
     this.#options = options;
-    let resolve = () => {};
-    let reject: (error: Error) => void = () => {};
-    this.opened = new Promise<void>((done, failed) => {
-      resolve = done;
-      reject = failed;
+    this.opened = new Promise<void>((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
     });
-    this.#resolve = resolve;
-    this.#reject = reject;
     for (const seed of target.hosts) this.open(seed);
   }
 

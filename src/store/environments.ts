@@ -101,10 +101,9 @@ export class RedisEnvironments implements EnvironmentStore {
   }
 
   /**
-   * Gives an environment a number of its own. It follows from the name, so that
-   * it is the same again should Redis have forgotten it, but not the groups
-   * that were made under it; only where two names lead to one number does the
-   * later one take another.
+   * Gives an environment a number of its own. It follows from the name, so that it is the same again should Redis have
+   * forgotten it, but not the groups that were made under it; only where two names lead to one number does the later
+   * one take another.
    */
   async #number(name: EnvironmentName): Promise<number> {
     const path = environmentPath(name);

@@ -1,9 +1,8 @@
 import type { StoredRecord } from "./stored-record.ts";
 
 /**
- * Names of the fields of a group's hash. They are one letter long because
- * every group holds them. Numbers are decimal, times milliseconds since 1970
- * by Redis' clock.
+ * Names of the fields of a group's hash. They are one letter long because every group holds them. Numbers are decimal,
+ * times milliseconds since 1970 by Redis' clock.
  */
 export const FIELD = {
   /** Only in answers of scripts and in what is kept for a request id: a group's key ends with it. */

@@ -122,8 +122,7 @@ export const ENVIRONMENTS_KEY = "ug:environments";
 
 /**
  * Channel: the digests of API tokens that are revoked. Plain PUBLISH, which every node of a Cluster passes on to all
- * others. Sharded pub/sub would tie the channel to the node of one slot, which all workers would have to follow wherever
- * the slot goes, and needs Redis 7; what it saves, the copies on the bus between nodes, is nothing at this rate.
+ * others: with sharded pub/sub all workers would have to follow the slot of the channel wherever it goes.
  */
 export const REVOKED_CHANNEL = "ug:revoked";
 

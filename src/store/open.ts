@@ -20,13 +20,6 @@ export interface OpenOptions extends StoreClientOptions, Partial<Pick<Connection
   readonly connectMs?: number;
 }
 
-/** What a shape of Redis is opened with. */
-interface Opening {
-  readonly nodes: StoreNodes;
-  /** Resolves when every node is connected; rejects with StoreMisconfigured when the settings prevent it. */
-  readonly opened: Promise<unknown>;
-}
-
 /**
  * Connects to Redis, in whichever shape its URL names, and waits until it is ready.
  *
@@ -37,7 +30,7 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
   const read = readRedisUrl(url, options);
   if ("faults" in read) throw new StoreMisconfigured(read.faults.join("; "));
   let lastError: Error | undefined;
-  const { nodes, opened } = OPENERS[read.target.shape](read.target, {
+  const { nodes, opened } = openNodes(read.target, {
     ...options,
     onError: (error: Error) => {
       lastError = error;
@@ -55,21 +48,25 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
   return client;
 }
 
-type Told = OpenOptions & Required<Pick<OpenOptions, "onError" | "onReady">>;
-
-const OPENERS: { readonly [shape in RedisTarget["shape"]]: (target: RedisTarget, options: Told) => Opening } = {
-  node: (target, options) => {
-    const [to] = target.hosts;
-    const { node, opened } = openNode(nameOf(to), { ...target, to }, options);
-    return { nodes: singleNode(node), opened };
-  },
-  sentinel: (target, options) => {
-    const sentinels = new Sentinels(target, options.onError);
-    const { node, opened } = openNode(target.master, { ...target, to: sentinels }, options);
-    return { nodes: singleNode(node, () => sentinels.close()), opened };
-  },
-  cluster: (target, options) => {
-    const nodes = new ClusterNodes(target, options);
-    return { nodes, opened: nodes.opened };
-  },
-};
+/** `opened` resolves when every node is connected; it rejects with StoreMisconfigured when the settings prevent that. */
+function openNodes(
+  target: RedisTarget,
+  options: OpenOptions & Required<Pick<OpenOptions, "onError" | "onReady">>,
+): { readonly nodes: StoreNodes; readonly opened: Promise<unknown> } {
+  switch (target.shape) {
+    case "node": {
+      const [to] = target.hosts;
+      const { node, opened } = openNode(nameOf(to), { ...target, to }, options);
+      return { nodes: singleNode(node), opened };
+    }
+    case "sentinel": {
+      const sentinels = new Sentinels(target, options.onError);
+      const { node, opened } = openNode(target.master, { ...target, to: sentinels }, options);
+      return { nodes: singleNode(node, () => sentinels.close()), opened };
+    }
+    case "cluster": {
+      const nodes = new ClusterNodes(target, options);
+      return { nodes, opened: nodes.opened };
+    }
+  }
+}

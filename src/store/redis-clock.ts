@@ -1,12 +1,10 @@
 /**
- * What a connection knows of Redis' clock: how far it is ahead of this
- * process', at the least. A deadline by it is therefore never later for Redis
- * than it is here.
+ * What a connection knows of Redis' clock: how far it is ahead of this process', at the least. A deadline by it is
+ * therefore never later for Redis than it is here.
  *
- * Every answer with a time shows where Redis' clock was at some instant between
- * the question and the answer, which bounds the difference from both sides. When
- * it is out of these bounds it is set to the lower one, so that it follows a
- * clock that drifts or is set.
+ * Every answer with a time shows where Redis' clock was at some instant between the question and the answer, which
+ * bounds the difference from both sides. When it is out of these bounds it is set to the lower one, so that it follows
+ * a clock that drifts or is set.
  */
 export class RedisClock {
   /** Redis' milliseconds since 1970 less those of `performance.now()`. */

@@ -10,10 +10,9 @@ interface Waiter {
 }
 
 /**
- * Waits for the replicas of one connection. Redis looks at no further command
- * of a connection while a WAIT is under way, so there is one at a time: it
- * serves all changes that were answered in the turns before it, and those that
- * are answered meanwhile share the next.
+ * Waits for the replicas of one connection. Redis looks at no further command of a connection while a WAIT is under
+ * way, so there is one at a time: it serves all changes that were answered in the turns before it, and those that are
+ * answered meanwhile share the next.
  */
 export class Replicas {
   readonly #connection: StoreConnection;

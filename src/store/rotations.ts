@@ -113,10 +113,9 @@ export class Rotations {
   }
 
   /**
-   * Ties a request id to its parameters in the whole environment; the rotation
-   * itself keeps what it made in the group's partition, which another request
-   * under the same id need not look at. Replicas are not waited for: the
-   * rotation that follows waits for all that is before it on the connection.
+   * Ties a request id to its parameters in the whole environment; the rotation itself keeps what it made in the group's
+   * partition, which another request under the same id need not look at. Replicas are not waited for: the rotation that
+   * follows waits for all that is before it on the connection.
    */
   async #claim(environment: Environment, requestId: string, fingerprint: string): Promise<void> {
     const key = requestClaimKey(prefixFor(environment, requestId), requestId);

@@ -1,8 +1,7 @@
 import { API_TOKEN_SCRIPTS } from "./api-token-scripts.ts";
 import { FIELD, FOREIGN, PIECES } from "./fields.ts";
 import { FOREIGN_TOKEN_SCRIPTS } from "./foreign-token-scripts.ts";
-import { GROUP_CHANGE_SCRIPTS } from "./group-change-scripts.ts";
-import { GROUP_LIST_SCRIPTS } from "./group-list-scripts.ts";
+import { GROUP_ADMIN_SCRIPTS } from "./group-admin-scripts.ts";
 import { KEY } from "./keys.ts";
 import { AUDIT, CHANGE, CHANGED, CLOCK, DROP, GRACE, INDEXED, UNPACK } from "./script-parts.ts";
 
@@ -110,9 +109,8 @@ if ARGV[9] ~= '' then
     if #record == 0 or team_id and team_id ~= redis.call('HGET', group, '${FIELD.teamId}') then
       return {'missing', stamp}
     end
-    local both = {spread(record)}
-    for i = 1, #answer do both[#record + i] = answer[i] end
-    return {'replayed', stamp, spread(both)}
+    for _, value in ipairs(answer) do record[#record + 1] = value end
+    return {'replayed', stamp, spread(record)}
   end
 end
 local id = ARGV[4]
@@ -225,21 +223,15 @@ return {'made', stamp}`,
    * Answers nothing; or `current` or `graced`, Redis' clock, the id as a field and the record.
    */
   ugResolve: `${CLOCK}${UNPACK}${INDEXED}${GRACE}
+local groups = ARGV[1] .. '${KEY.group}'
 local id = redis.call('HGET', KEYS[1], indexed(ARGV[2]))
-if id then
-  local key = ARGV[1] .. '${KEY.group}' .. id
-  if redis.call('HGET', key, '${FIELD.digest}') == ARGV[2] then
-    return {'current', stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', key))}
-  end
+local state = id and redis.call('HGET', groups .. id, '${FIELD.digest}') == ARGV[2] and 'current'
+if not state then
+  id = redis.call('GET', ARGV[1] .. '${KEY.grace}' .. ARGV[2])
+  state = id and grace_left(groups .. id, ARGV[2]) > 0 and 'graced'
 end
-id = redis.call('GET', ARGV[1] .. '${KEY.grace}' .. ARGV[2])
-if id then
-  local key = ARGV[1] .. '${KEY.group}' .. id
-  if grace_left(key, ARGV[2]) > 0 then
-    return {'graced', stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', key))}
-  end
-end
-return {}`,
+if not state then return {} end
+return {state, stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', groups .. id))}`,
 
   /**
    * Adds to a count that lasts for a window of time, which begins with what is counted first. It changes nothing that has
@@ -257,8 +249,7 @@ if left < 0 then
 end
 return {string.format('%.0f', count), string.format('%.0f', left)}`,
 
-  ...GROUP_LIST_SCRIPTS,
-  ...GROUP_CHANGE_SCRIPTS,
+  ...GROUP_ADMIN_SCRIPTS,
   ...FOREIGN_TOKEN_SCRIPTS,
   ...API_TOKEN_SCRIPTS,
 } as const;
