@@ -5,7 +5,6 @@ import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "./exchange.
 import { compressResponse, decompressBody } from "./http/content-encoding.ts";
 import type { AdmittedCall } from "./protocol/admission.ts";
 import { UnaryCall } from "./protocol/call.ts";
-import { httpStatusOf } from "./protocol/error-responses.ts";
 import type { UnaryMethod } from "./protocol/methods.ts";
 import { recordOf } from "./protocol/record-headers.ts";
 import { asConnectError, type Refusal, type Refused, RequestRefused } from "./protocol/refusals.ts";
@@ -55,7 +54,8 @@ export type HttpError = (error: ConnectError, status: number) => HttpResponse;
 
 /** What the routes of all endpoints share. */
 export interface EndpointOptions {
-  readonly httpError: HttpError;
+  /** Makes the response to a refused request. */
+  readonly respond: (refused: Refused) => HttpResponse;
   readonly compressions: readonly Compression[];
 }
 
@@ -85,9 +85,9 @@ export class EndpointRoute implements Route {
   async serve(request: HttpRequest): Promise<HttpResponse> {
     const { method, call } = this.#target;
     const refused = call?.admitted.begin();
-    if (refused) return refusedResponse(refused, this.#options.httpError);
+    const { respond, compressions } = this.#options;
+    if (refused) return respond(refused);
     try {
-      const { compressions } = this.#options;
       if (method.maxBytes !== undefined) {
         const body = decompressBody(request, method.maxBytes, compressions);
         request.body = body instanceof Promise ? await body : body;
@@ -98,7 +98,7 @@ export class EndpointRoute implements Route {
       // Most responses are not compressed, and need no promise.
       return answer instanceof Promise ? await answer : answer;
     } catch (failure) {
-      return this.#fail(failure);
+      return respond(this.#refused(failure));
     }
   }
 
@@ -130,19 +130,11 @@ export class EndpointRoute implements Route {
     }
   }
 
-  #fail(failure: unknown): HttpResponse {
-    const { httpError } = this.#options;
-    if (failure instanceof RequestRefused) return refusedResponse(this.#target.refuse(failure.refusal), httpError);
-    if (failure === this.#callFailure) {
-      // Interceptors have already converted, counted and logged the failure of the call.
-      const error = asConnectError(failure);
-      return httpError(error, httpStatusOf(error));
-    }
-    return refusedResponse(this.#target.refuse({ kind: "endpoint", error: failure }), httpError);
+  #refused(failure: unknown): Refused {
+    const { refuse } = this.#target;
+    if (failure instanceof RequestRefused) return refuse(failure.refusal);
+    // Interceptors have already converted, counted and logged the failure of the call.
+    if (failure === this.#callFailure) return { error: asConnectError(failure), status: undefined };
+    return refuse({ kind: "endpoint", error: failure });
   }
-}
-
-/** The response to a refused request that is not in an RPC protocol. */
-export function refusedResponse({ error, status }: Refused, httpError: HttpError): HttpResponse {
-  return httpError(error, status ?? httpStatusOf(error));
 }

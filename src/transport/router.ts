@@ -1,5 +1,5 @@
 import type { DescMethod, DescMethodUnary } from "@bufbuild/protobuf";
-import { type Endpoint, type EndpointOptions, EndpointRoute, type HttpError, refusedResponse } from "./endpoints.ts";
+import { type Endpoint, type EndpointOptions, EndpointRoute, type HttpError } from "./endpoints.ts";
 import {
   type Find,
   type Found,
@@ -15,7 +15,7 @@ import { Cors, type CorsOptions } from "./http/cors.ts";
 import { Admission, type AdmissionOptions, AdmittedCall } from "./protocol/admission.ts";
 import { COMPRESSIONS } from "./protocol/compression.ts";
 import { type CallFormat, formatOf, isRpcOnly } from "./protocol/content-types.ts";
-import { errorResponse } from "./protocol/error-responses.ts";
+import { errorResponse, httpStatusOf } from "./protocol/error-responses.ts";
 import { collectRpcs, type Rpc, type RpcOptions, type UnaryMethod } from "./protocol/methods.ts";
 import { RecordHeaders } from "./protocol/record-headers.ts";
 import {
@@ -64,8 +64,9 @@ export class Router {
     this.#options = options;
     this.#admission = new Admission(options);
     this.#cors = options.cors && new Cors(options.cors);
+    const { httpError = (error, status) => errorResponse(formatOf("application/json"), error, status) } = options;
     this.#endpoints = {
-      httpError: options.httpError ?? ((error, status) => errorResponse(formatOf("application/json"), error, status)),
+      respond: ({ error, status = httpStatusOf(error) }) => httpError(error, status),
       compressions: options.acceptCompression ?? COMPRESSIONS,
     };
     for (const { handler, unary, readMaxBytes } of collectRpcs(options)) {
@@ -138,7 +139,7 @@ export class Router {
           { method, refuse: (refusal) => admitted.refuse(refusal), call: { admitted, rpc: this.#unary.get(rpc) } },
           this.#endpoints,
         ),
-      onDenied: (refused) => refusedResponse(refused, this.#endpoints.httpError),
+      onDenied: this.#endpoints.respond,
     });
   }
 
@@ -189,7 +190,6 @@ export class Router {
     const { onRefused } = this.#options;
     if (!onRefused) return bareRefusal(refusal);
     const refused = refuse(refusal, request, onRefused);
-    if (!format) return refusedResponse(refused, this.#endpoints.httpError);
-    return errorResponse(format, refused.error, refused.status);
+    return format ? errorResponse(format, refused.error, refused.status) : this.#endpoints.respond(refused);
   }
 }

@@ -7,7 +7,7 @@ import {
   type ServerHttp2Stream,
 } from "node:http2";
 import type { Readable } from "node:stream";
-import { bodyBytes, type HeaderRecord, type HttpResponse } from "../exchange.ts";
+import { bodyBytes, type HeaderRecord, type HttpResponse, headerValue } from "../exchange.ts";
 import { discardBodyHttp2 } from "./drain.ts";
 import { Exchange, type ExchangeContext } from "./node-exchange.ts";
 import { peerOfSession } from "./peers.ts";
@@ -49,7 +49,7 @@ export class Http2Exchange extends Exchange {
 
   /** What the client expects before it sends the body, in lower case: its value is case-insensitive (RFC 9110, 10.1.1). */
   get expectation(): string | undefined {
-    return (this.headers["expect"] as string | undefined)?.toLowerCase();
+    return headerValue(this.headers, "expect")?.toLowerCase();
   }
 
   peerAddress(): string {
