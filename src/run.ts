@@ -19,6 +19,7 @@ import { Metrics } from "./observability/metrics.ts";
 import { openLimits } from "./open-limits.ts";
 import { checkRedis, isReporter, loggedProbe, openStore, restoreRedisState } from "./open-store.ts";
 import { requireListenPermission } from "./permissions.ts";
+import { loadAllRules } from "./rpc/validation.ts";
 import { RedisApiTokens } from "./store/api-tokens.ts";
 import { Audit } from "./store/audit.ts";
 import { RedisAuditTrail } from "./store/audit-trail.ts";
@@ -72,6 +73,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
       logger.debug({ url: port.url }, "worker listening");
       notifySupervisor({ kind: "listening", url: port.url, metricsUrl });
     } else announce(log, listening);
+    void loadAllRules();
     return { ...listening, close };
   } catch (error) {
     await lifecycle.close(config.shutdownTimeoutMs, closeFailure(logger));

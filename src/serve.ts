@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { type Config, ConfigError, loadConfig } from "./config/config.ts";
 import { open } from "./run.ts";
+import { loadAllRules } from "./rpc/validation.ts";
 import { explainStartFailure } from "./start-failure.ts";
 import { serveFetch } from "./transport/index.ts";
 
@@ -34,6 +35,7 @@ async function start() {
     setTimeout(() => process.exit(), 1000).unref();
   });
   log.logger.info("ready");
+  void loadAllRules();
   return fetch;
 }
 

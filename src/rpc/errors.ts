@@ -1,12 +1,15 @@
-import { create, toBinary } from "@bufbuild/protobuf";
-import { violationsToProto } from "@bufbuild/protovalidate";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import * as domain from "../domain/errors.ts";
-import { type FieldViolation, fieldViolations, MAX_VIOLATIONS, RequestInvalid } from "./violations.ts";
 
 /** The namespace of this service's error reasons: `google.rpc.ErrorInfo.domain`. */
 const ERROR_DOMAIN = "user-group-service";
+
+/** An invalid field of a request, by its name in the proto files. */
+export interface FieldViolation {
+  readonly field: string;
+  readonly description: string;
+}
 
 /** The details of an error, beside its code and message. */
 export interface ErrorDetail {
@@ -85,58 +88,10 @@ const REASONS: Partial<Record<Code, string>> = {
   [Code.Unavailable]: "UNAVAILABLE",
 };
 
-/**
- * The maximum size of an error in gRPC's headers, in bytes. Many clients and proxies accept 8 KiB of headers in total.
- */
-const MAX_ERROR_BYTES = 7 * 1024;
-
-/**
- * How many violations to list, and how many of them in protovalidate's own, longer detail. The first pair that fits is
- * used.
- */
-const LISTED = [
-  [MAX_VIOLATIONS, MAX_VIOLATIONS],
-  [MAX_VIOLATIONS, 5],
-  [10, 2],
-  [5, 1],
-  [1, 1],
-] as const;
-
 /** The error for a field that is invalid by a rule that the proto files cannot state. */
 export function invalidField(field: string, description: string): ConnectError {
   const violations = [{ field, description }];
   return callError(Code.InvalidArgument, `${field}: ${description}`, { reason: "VALIDATION_FAILED", violations });
-}
-
-/** The error for an invalid request: this service's descriptions, and protovalidate's own detail. */
-function validationError(cause: RequestInvalid): ConnectError {
-  let error = new ConnectError("");
-  for (const [listed, detailed] of LISTED) {
-    error = listing(cause, listed, detailed);
-    if (bytesOverGrpc(error) <= MAX_ERROR_BYTES) break;
-  }
-  return error;
-}
-
-function listing(cause: RequestInvalid, listed: number, detailed: number): ConnectError {
-  const violations = fieldViolations(cause.violations.slice(0, listed));
-  const lines = violations.map(({ field, description }) => `${field}: ${description}`);
-  const more = cause.total - violations.length;
-  if (more > 0) lines.push(`and ${more} more`);
-  const error = callError(Code.InvalidArgument, lines.join("; "), { reason: "VALIDATION_FAILED", violations, cause });
-  const [value, desc] = violationsToProto(cause.violations.slice(0, detailed));
-  error.details.unshift({ desc, value });
-  return error;
-}
-
-/** The approximate size of an error in `grpc-message` and `grpc-status-details-bin`, in bytes. */
-function bytesOverGrpc({ rawMessage, details }: ConnectError): number {
-  let bytes = Buffer.byteLength(rawMessage);
-  for (const detail of details) {
-    if ("desc" in detail)
-      bytes += detail.desc.typeName.length + toBinary(detail.desc, create(detail.desc, detail.value)).byteLength + 32;
-  }
-  return encodeURIComponent(rawMessage).length + Math.ceil((bytes * 4) / 3);
 }
 
 /**
@@ -155,7 +110,6 @@ export function toCallError(error: unknown): ConnectError {
   }
   if (error instanceof ConnectError) {
     if (error.findDetails(ErrorInfoSchema).length === 0) {
-      if (error.cause instanceof RequestInvalid) return validationError(error.cause);
       addDetail(error, { reason: REASONS[error.code] ?? "INTERNAL" });
     }
     return error;

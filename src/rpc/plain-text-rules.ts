@@ -1,6 +1,7 @@
 import { type DescField, type DescMessage, getOption, hasOption, isFieldSet, type Message } from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
-// protovalidate's own file has all rules; proto/buf/validate has only those that this service uses.
+// Has only the rules that this service uses; to it any other rule is an unknown field. protovalidate's own file has them
+// all, and takes longer to load than everything else that is generated.
 import {
   FieldRulesSchema,
   field as fieldRulesOption,
@@ -10,18 +11,18 @@ import {
   oneof as oneofRulesOption,
   type StringRules,
   StringRulesSchema,
-} from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+} from "../../gen/buf/validate/validate_pb.ts";
 
 /** Whether the value of a field surely keeps the field's rules. The value of an unset field may be undefined. */
 type IsSure = (value: unknown) => boolean;
 
-const always: IsSure = () => true;
+const isWellFormed: IsSure = (text) => typeof text !== "string" || text.isWellFormed();
 const never: IsSure = () => false;
 
 /**
  * Compiles a check that recognizes plain messages: those that set only text fields, and keep their rules. They need no
  * protovalidate, which takes several times as long. The check is an allow-list: it accepts only messages that
- * protovalidate would accept, and any rule that it does not know makes it accept none.
+ * protovalidate would accept and whose texts are well-formed, and any rule that it does not know makes it accept none.
  */
 export function compilePlainTextCheck(desc: DescMessage): (message: Message) => boolean {
   if (hasOption(desc, messageRulesOption)) return never as () => boolean;
@@ -56,7 +57,7 @@ function fieldCheck(field: DescField): IsSure {
   if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return never;
   const rules = hasOption(field, fieldRulesOption) ? getOption(field, fieldRulesOption) : undefined;
   const isScalar = field.fieldKind === "scalar" || field.fieldKind === "enum";
-  if (rules === undefined) return isScalar ? always : isEmpty;
+  if (rules === undefined) return isScalar ? isWellFormed : isEmpty;
   const { type } = rules;
   if (field.fieldKind === "scalar" && type.case === "string" && hasOnly(rules, FieldRulesSchema, ["string"]))
     return textCheck(type.value);
@@ -80,7 +81,7 @@ function textCheck(rules: StringRules): IsSure {
     if (typeof text !== "string") return false;
     // The limits count code points: at most as many as UTF-16 units, and at least half as many.
     if (text.length > max || Math.ceil(text.length / 2) < min) return false;
-    return pattern === undefined || regexMatch(pattern, text);
+    return text.isWellFormed() && (pattern === undefined || regexMatch(pattern, text));
   };
 }
 
@@ -92,7 +93,7 @@ const isEmpty: IsSure = (value) => {
   return true;
 };
 
-/** Whether only these of all rules are set. Counts rules of extensions and of later versions of protovalidate as well. */
+/** Whether only these of all rules are set. Counts rules that the schema does not know as well. */
 function hasOnly(rules: Message, desc: DescMessage, names: readonly string[]): boolean {
   if ((rules.$unknown?.length ?? 0) > 0) return false;
   return desc.fields.every((field) => names.includes(field.localName) || !isFieldSet(rules, field));
@@ -111,4 +112,17 @@ export function regexMatch(pattern: string, against: string): boolean {
     compiled.set(pattern, regExp);
   }
   return regExp.test(against);
+}
+
+/** Compiles something of a message type's annotations when it is first needed. */
+export function oncePerType<T>(compile: (desc: DescMessage) => T): (desc: DescMessage) => T {
+  const known = new Map<DescMessage, T>();
+  return (desc) => {
+    let compiled = known.get(desc);
+    if (compiled === undefined) {
+      compiled = compile(desc);
+      known.set(desc, compiled);
+    }
+    return compiled;
+  };
 }

@@ -9,7 +9,7 @@ import { reflection } from "./reflection.ts";
 
 type Question = ServerReflectionRequest["messageRequest"];
 
-const served = reflection([UserGroupService], [file_buf_validate_validate]);
+const served = reflection([UserGroupService], async () => [file_buf_validate_validate]);
 
 /** The answer to one question. */
 async function ask(messageRequest: Question) {

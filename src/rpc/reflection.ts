@@ -82,12 +82,15 @@ function nameOf(file: DescFile): string {
 /**
  * grpc.reflection ServerReflection (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md).
  *
- * @param files served beside those of the services, so that clients can read error details
+ * @param loadFiles loads what is served beside the files of the services, so that clients can read error details; called
+ *   once, when a client first asks
  */
-export function reflection(services: readonly DescService[], files: readonly DescFile[]) {
-  const index = new SchemaIndex(services, files);
+export function reflection(services: readonly DescService[], loadFiles: () => Promise<readonly DescFile[]>) {
+  let indexing: Promise<SchemaIndex> | undefined;
   return {
     async *serverReflectionInfo(requests: AsyncIterable<Request>) {
+      indexing ??= loadFiles().then((files) => new SchemaIndex(services, files));
+      const index = await indexing;
       for await (const originalRequest of requests) {
         const { host, messageRequest } = originalRequest;
         yield {

@@ -2,8 +2,7 @@ import type { DescField, DescMessage, DescMethod, DescOneof } from "@bufbuild/pr
 import { isFieldError } from "@bufbuild/protobuf/reflect";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Refusal, RefusedRequest } from "../transport/index.ts";
-import { callError, toCallError, untraced } from "./errors.ts";
-import type { FieldViolation } from "./violations.ts";
+import { callError, type FieldViolation, toCallError, untraced } from "./errors.ts";
 
 /** The maximum length of a transport error text that is passed on, in UTF-16 units. */
 const MAX_TEXT = 256;

@@ -1,5 +1,4 @@
 import type { DescFile } from "@bufbuild/protobuf";
-import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import type { ConnectRouter } from "@connectrpc/connect";
 import { file_google_rpc_error_details } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
@@ -32,7 +31,10 @@ export interface RouteParts extends HealthParts, AdminParts {
  * The schemas of error details. protovalidate's own file is complete; the copy in `proto/` has only the rules that this
  * service uses.
  */
-const ERROR_FILES: readonly DescFile[] = [file_google_rpc_error_details, file_buf_validate_validate];
+async function loadErrorFiles(): Promise<readonly DescFile[]> {
+  const { file_buf_validate_validate } = await import("@bufbuild/protovalidate/gen/buf/validate/validate_pb.js");
+  return [file_google_rpc_error_details, file_buf_validate_validate];
+}
 
 const OPEN_OPTIONS = { readMaxBytes: MAX_OPEN_MESSAGE_BYTES };
 
@@ -42,7 +44,7 @@ export function routes(parts: RouteParts): (router: ConnectRouter) => void {
   const services = [UserGroupService, ViewerService, AdminService];
   const names = services.map(({ typeName }) => typeName);
   const health = healthService(parts, names);
-  const reflectionOfAll = reflection([...services, Health, ReflectionV1, ReflectionV1Alpha], ERROR_FILES);
+  const reflectionOfAll = reflection([...services, Health, ReflectionV1, ReflectionV1Alpha], loadErrorFiles);
   return (router) => {
     router.service(UserGroupService, {
       getUserGroup: getUserGroup(store),

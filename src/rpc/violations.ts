@@ -1,11 +1,8 @@
+import { create, toBinary } from "@bufbuild/protobuf";
 import type { Path } from "@bufbuild/protobuf/reflect";
-import { ValidationError, Violation } from "@bufbuild/protovalidate";
-
-/** An invalid field of a request, by its name in the proto files. */
-export interface FieldViolation {
-  readonly field: string;
-  readonly description: string;
-}
+import { Violation, violationsToProto } from "@bufbuild/protovalidate";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { callError, type FieldViolation } from "./errors.ts";
 
 /** How many violations of a request are listed. */
 export const MAX_VIOLATIONS = 20;
@@ -17,21 +14,60 @@ const MAX_QUOTED = 64;
 const MAX_DESCRIPTION = 256;
 
 /**
- * The error for an invalid request: its first violations, and their total number. Quotes from the request are
- * truncated, because gRPC sends errors in headers, and clients close connections over large headers.
+ * The maximum size of an error in gRPC's headers, in bytes. Many clients and proxies accept 8 KiB of headers in total.
  */
-export class RequestInvalid extends ValidationError {
-  /** The number of violations, including those that are not listed. */
-  readonly total: number;
+const MAX_ERROR_BYTES = 7 * 1024;
 
-  constructor(violations: readonly Violation[]) {
-    super(violations.slice(0, MAX_VIOLATIONS).map(shortened));
-    this.total = violations.length;
+/**
+ * How many violations to list, and how many of them in protovalidate's own, longer detail. The first pair that fits is
+ * used.
+ */
+const LISTED = [
+  [MAX_VIOLATIONS, MAX_VIOLATIONS],
+  [MAX_VIOLATIONS, 5],
+  [10, 2],
+  [5, 1],
+  [1, 1],
+] as const;
+
+/**
+ * The error for a request with these violations: this service's descriptions, and protovalidate's own detail, of the
+ * first of them. Quotes from the request are truncated, because gRPC sends errors in headers, and clients close
+ * connections over large headers.
+ */
+export function validationError(violations: readonly Violation[]): ConnectError {
+  const first = violations.slice(0, MAX_VIOLATIONS).map(shortened);
+  let error = new ConnectError("");
+  for (const [listed, detailed] of LISTED) {
+    error = listing(first.slice(0, listed), first.slice(0, detailed), violations.length);
+    if (bytesOverGrpc(error) <= MAX_ERROR_BYTES) break;
   }
+  return error;
+}
+
+function listing(listed: readonly Violation[], detailed: readonly Violation[], total: number): ConnectError {
+  const violations = fieldViolations(listed);
+  const lines = violations.map(({ field, description }) => `${field}: ${description}`);
+  const more = total - violations.length;
+  if (more > 0) lines.push(`and ${more} more`);
+  const error = callError(Code.InvalidArgument, lines.join("; "), { reason: "VALIDATION_FAILED", violations });
+  const [value, desc] = violationsToProto([...detailed]);
+  error.details.unshift({ desc, value });
+  return error;
+}
+
+/** The approximate size of an error in `grpc-message` and `grpc-status-details-bin`, in bytes. */
+function bytesOverGrpc({ rawMessage, details }: ConnectError): number {
+  let bytes = Buffer.byteLength(rawMessage);
+  for (const detail of details) {
+    if ("desc" in detail)
+      bytes += detail.desc.typeName.length + toBinary(detail.desc, create(detail.desc, detail.value)).byteLength + 32;
+  }
+  return encodeURIComponent(rawMessage).length + Math.ceil((bytes * 4) / 3);
 }
 
 /** Converts violations to this service's descriptions and the field names of the proto files. */
-export function fieldViolations(violations: readonly Violation[]): FieldViolation[] {
+function fieldViolations(violations: readonly Violation[]): FieldViolation[] {
   return violations.map((violation) => ({ field: fieldPath(violation.field), description: describe(violation) }));
 }
 

@@ -8,7 +8,7 @@
 
 import type { GenExtension, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { extDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Duration, FieldOptions, OneofOptions } from "@bufbuild/protobuf/wkt";
+import type { Duration, FieldOptions, MessageOptions, OneofOptions } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_descriptor, file_google_protobuf_duration } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -16,7 +16,22 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file buf/validate/validate.proto.
  */
 export const file_buf_validate_validate: GenFile = /*@__PURE__*/
-  fileDesc("ChtidWYvdmFsaWRhdGUvdmFsaWRhdGUucHJvdG8SDGJ1Zi52YWxpZGF0ZSIeCgpPbmVvZlJ1bGVzEhAKCHJlcXVpcmVkGAEgASgIIuMCCgpGaWVsZFJ1bGVzEhAKCHJlcXVpcmVkGBkgASgIEikKBWludDMyGAMgASgLMhguYnVmLnZhbGlkYXRlLkludDMyUnVsZXNIABIrCgZzdHJpbmcYDiABKAsyGS5idWYudmFsaWRhdGUuU3RyaW5nUnVsZXNIABInCgRlbnVtGBAgASgLMhcuYnVmLnZhbGlkYXRlLkVudW1SdWxlc0gAEi8KCHJlcGVhdGVkGBIgASgLMhsuYnVmLnZhbGlkYXRlLlJlcGVhdGVkUnVsZXNIABIlCgNtYXAYEyABKAsyFi5idWYudmFsaWRhdGUuTWFwUnVsZXNIABIvCghkdXJhdGlvbhgVIAEoCzIbLmJ1Zi52YWxpZGF0ZS5EdXJhdGlvblJ1bGVzSAASMQoJdGltZXN0YW1wGBYgASgLMhwuYnVmLnZhbGlkYXRlLlRpbWVzdGFtcFJ1bGVzSABCBgoEdHlwZSJHCgpJbnQzMlJ1bGVzEg0KA2x0ZRgDIAEoBUgAEg0KA2d0ZRgFIAEoBUgBQgsKCWxlc3NfdGhhbkIOCgxncmVhdGVyX3RoYW4iMQoJRW51bVJ1bGVzEhQKDGRlZmluZWRfb25seRgCIAEoCBIOCgZub3RfaW4YBCADKAUiMgoOVGltZXN0YW1wUnVsZXMSEAoGZ3Rfbm93GAggASgISABCDgoMZ3JlYXRlcl90aGFuIkAKC1N0cmluZ1J1bGVzEg8KB21pbl9sZW4YAiABKAQSDwoHbWF4X2xlbhgDIAEoBBIPCgdwYXR0ZXJuGAYgASgJIjUKDVJlcGVhdGVkUnVsZXMSEQoJbWluX2l0ZW1zGAEgASgEEhEKCW1heF9pdGVtcxgCIAEoBCJvCghNYXBSdWxlcxIRCgltYXhfcGFpcnMYAiABKAQSJgoEa2V5cxgEIAEoCzIYLmJ1Zi52YWxpZGF0ZS5GaWVsZFJ1bGVzEigKBnZhbHVlcxgFIAEoCzIYLmJ1Zi52YWxpZGF0ZS5GaWVsZFJ1bGVzItIBCg1EdXJhdGlvblJ1bGVzEicKAmx0GAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uSAASKAoDbHRlGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uSAASJwoCZ3QYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25IARIoCgNndGUYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25IAUILCglsZXNzX3RoYW5CDgoMZ3JlYXRlcl90aGFuOk4KBW9uZW9mEh0uZ29vZ2xlLnByb3RvYnVmLk9uZW9mT3B0aW9ucxiHCSABKAsyGC5idWYudmFsaWRhdGUuT25lb2ZSdWxlc1IFb25lb2Y6TgoFZmllbGQSHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGIcJIAEoCzIYLmJ1Zi52YWxpZGF0ZS5GaWVsZFJ1bGVzUgVmaWVsZA", [file_google_protobuf_descriptor, file_google_protobuf_duration]);
+  fileDesc("ChtidWYvdmFsaWRhdGUvdmFsaWRhdGUucHJvdG8SDGJ1Zi52YWxpZGF0ZSIOCgxNZXNzYWdlUnVsZXMiHgoKT25lb2ZSdWxlcxIQCghyZXF1aXJlZBgBIAEoCCLjAgoKRmllbGRSdWxlcxIQCghyZXF1aXJlZBgZIAEoCBIpCgVpbnQzMhgDIAEoCzIYLmJ1Zi52YWxpZGF0ZS5JbnQzMlJ1bGVzSAASKwoGc3RyaW5nGA4gASgLMhkuYnVmLnZhbGlkYXRlLlN0cmluZ1J1bGVzSAASJwoEZW51bRgQIAEoCzIXLmJ1Zi52YWxpZGF0ZS5FbnVtUnVsZXNIABIvCghyZXBlYXRlZBgSIAEoCzIbLmJ1Zi52YWxpZGF0ZS5SZXBlYXRlZFJ1bGVzSAASJQoDbWFwGBMgASgLMhYuYnVmLnZhbGlkYXRlLk1hcFJ1bGVzSAASLwoIZHVyYXRpb24YFSABKAsyGy5idWYudmFsaWRhdGUuRHVyYXRpb25SdWxlc0gAEjEKCXRpbWVzdGFtcBgWIAEoCzIcLmJ1Zi52YWxpZGF0ZS5UaW1lc3RhbXBSdWxlc0gAQgYKBHR5cGUiRwoKSW50MzJSdWxlcxINCgNsdGUYAyABKAVIABINCgNndGUYBSABKAVIAUILCglsZXNzX3RoYW5CDgoMZ3JlYXRlcl90aGFuIjEKCUVudW1SdWxlcxIUCgxkZWZpbmVkX29ubHkYAiABKAgSDgoGbm90X2luGAQgAygFIjIKDlRpbWVzdGFtcFJ1bGVzEhAKBmd0X25vdxgIIAEoCEgAQg4KDGdyZWF0ZXJfdGhhbiJACgtTdHJpbmdSdWxlcxIPCgdtaW5fbGVuGAIgASgEEg8KB21heF9sZW4YAyABKAQSDwoHcGF0dGVybhgGIAEoCSI1Cg1SZXBlYXRlZFJ1bGVzEhEKCW1pbl9pdGVtcxgBIAEoBBIRCgltYXhfaXRlbXMYAiABKAQibwoITWFwUnVsZXMSEQoJbWF4X3BhaXJzGAIgASgEEiYKBGtleXMYBCABKAsyGC5idWYudmFsaWRhdGUuRmllbGRSdWxlcxIoCgZ2YWx1ZXMYBSABKAsyGC5idWYudmFsaWRhdGUuRmllbGRSdWxlcyLSAQoNRHVyYXRpb25SdWxlcxInCgJsdBgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkgAEigKA2x0ZRgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkgAEicKAmd0GAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uSAESKAoDZ3RlGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uSAFCCwoJbGVzc190aGFuQg4KDGdyZWF0ZXJfdGhhbjpWCgdtZXNzYWdlEh8uZ29vZ2xlLnByb3RvYnVmLk1lc3NhZ2VPcHRpb25zGIcJIAEoCzIaLmJ1Zi52YWxpZGF0ZS5NZXNzYWdlUnVsZXNSB21lc3NhZ2U6TgoFb25lb2YSHS5nb29nbGUucHJvdG9idWYuT25lb2ZPcHRpb25zGIcJIAEoCzIYLmJ1Zi52YWxpZGF0ZS5PbmVvZlJ1bGVzUgVvbmVvZjpOCgVmaWVsZBIdLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE9wdGlvbnMYhwkgASgLMhguYnVmLnZhbGlkYXRlLkZpZWxkUnVsZXNSBWZpZWxk", [file_google_protobuf_descriptor, file_google_protobuf_duration]);
+
+/**
+ * This service has no rules of whole messages, but recognizes them.
+ *
+ * @generated from message buf.validate.MessageRules
+ */
+export type MessageRules = Message<"buf.validate.MessageRules"> & {
+};
+
+/**
+ * Describes the message buf.validate.MessageRules.
+ * Use `create(MessageRulesSchema)` to create a new message.
+ */
+export const MessageRulesSchema: GenMessage<MessageRules> = /*@__PURE__*/
+  messageDesc(file_buf_validate_validate, 0);
 
 /**
  * @generated from message buf.validate.OneofRules
@@ -33,7 +48,7 @@ export type OneofRules = Message<"buf.validate.OneofRules"> & {
  * Use `create(OneofRulesSchema)` to create a new message.
  */
 export const OneofRulesSchema: GenMessage<OneofRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 0);
+  messageDesc(file_buf_validate_validate, 1);
 
 /**
  * @generated from message buf.validate.FieldRules
@@ -97,7 +112,7 @@ export type FieldRules = Message<"buf.validate.FieldRules"> & {
  * Use `create(FieldRulesSchema)` to create a new message.
  */
 export const FieldRulesSchema: GenMessage<FieldRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 1);
+  messageDesc(file_buf_validate_validate, 2);
 
 /**
  * @generated from message buf.validate.Int32Rules
@@ -131,7 +146,7 @@ export type Int32Rules = Message<"buf.validate.Int32Rules"> & {
  * Use `create(Int32RulesSchema)` to create a new message.
  */
 export const Int32RulesSchema: GenMessage<Int32Rules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 2);
+  messageDesc(file_buf_validate_validate, 3);
 
 /**
  * @generated from message buf.validate.EnumRules
@@ -153,7 +168,7 @@ export type EnumRules = Message<"buf.validate.EnumRules"> & {
  * Use `create(EnumRulesSchema)` to create a new message.
  */
 export const EnumRulesSchema: GenMessage<EnumRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 3);
+  messageDesc(file_buf_validate_validate, 4);
 
 /**
  * @generated from message buf.validate.TimestampRules
@@ -176,7 +191,7 @@ export type TimestampRules = Message<"buf.validate.TimestampRules"> & {
  * Use `create(TimestampRulesSchema)` to create a new message.
  */
 export const TimestampRulesSchema: GenMessage<TimestampRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 4);
+  messageDesc(file_buf_validate_validate, 5);
 
 /**
  * @generated from message buf.validate.StringRules
@@ -203,7 +218,7 @@ export type StringRules = Message<"buf.validate.StringRules"> & {
  * Use `create(StringRulesSchema)` to create a new message.
  */
 export const StringRulesSchema: GenMessage<StringRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 5);
+  messageDesc(file_buf_validate_validate, 6);
 
 /**
  * @generated from message buf.validate.RepeatedRules
@@ -225,7 +240,7 @@ export type RepeatedRules = Message<"buf.validate.RepeatedRules"> & {
  * Use `create(RepeatedRulesSchema)` to create a new message.
  */
 export const RepeatedRulesSchema: GenMessage<RepeatedRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 6);
+  messageDesc(file_buf_validate_validate, 7);
 
 /**
  * @generated from message buf.validate.MapRules
@@ -252,7 +267,7 @@ export type MapRules = Message<"buf.validate.MapRules"> & {
  * Use `create(MapRulesSchema)` to create a new message.
  */
 export const MapRulesSchema: GenMessage<MapRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 7);
+  messageDesc(file_buf_validate_validate, 8);
 
 /**
  * @generated from message buf.validate.DurationRules
@@ -298,17 +313,23 @@ export type DurationRules = Message<"buf.validate.DurationRules"> & {
  * Use `create(DurationRulesSchema)` to create a new message.
  */
 export const DurationRulesSchema: GenMessage<DurationRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 8);
+  messageDesc(file_buf_validate_validate, 9);
+
+/**
+ * @generated from extension: optional buf.validate.MessageRules message = 1159;
+ */
+export const message: GenExtension<MessageOptions, MessageRules> = /*@__PURE__*/
+  extDesc(file_buf_validate_validate, 0);
 
 /**
  * @generated from extension: optional buf.validate.OneofRules oneof = 1159;
  */
 export const oneof: GenExtension<OneofOptions, OneofRules> = /*@__PURE__*/
-  extDesc(file_buf_validate_validate, 0);
+  extDesc(file_buf_validate_validate, 1);
 
 /**
  * @generated from extension: optional buf.validate.FieldRules field = 1159;
  */
 export const field: GenExtension<FieldOptions, FieldRules> = /*@__PURE__*/
-  extDesc(file_buf_validate_validate, 1);
+  extDesc(file_buf_validate_validate, 2);
 
