@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type Config, ConfigError, loadConfig } from "./config/config.ts";
-import { open } from "./run.ts";
 import { loadAllRules } from "./rpc/validation.ts";
+import { open } from "./run.ts";
 import { explainStartFailure } from "./start-failure.ts";
 import { serveFetch } from "./transport/index.ts";
 
