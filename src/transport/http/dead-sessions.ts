@@ -35,7 +35,11 @@ export function endWhenBroken(session: Http2Session, socket: Socket, checkMs = C
   let unsentChecks = 0;
 
   const check = () => {
-    if (session.destroyed) return;
+    // A session that was destroyed need not have said so.
+    if (session.destroyed) {
+      clearInterval(timer);
+      return;
+    }
     const { bytesRead } = socket;
     if (pingedBytes === undefined) {
       if (bytesRead === seenBytes && bytesRead !== knownAliveBytes) ping(bytesRead);
