@@ -77,18 +77,20 @@ export abstract class Exchange implements HttpRequest {
   serve(route: Route): void {
     const source = route.isTooLong && this.openBody();
     if (!source) {
-      void this.#answer(route, EMPTY);
+      void this.#answer(route);
       return;
     }
     const { bodies, evictionRefusals } = this.context;
-    const onBody = (body: Uint8Array) => void this.#answer(route, body);
+    const onBody = (body: Uint8Array) => {
+      this.body = body;
+      void this.#answer(route);
+    };
     const onEvicted = (reason: EvictionReason) => this.refuse(evictionRefusals[reason]);
     collectBody(source, { route, bodies, connection: this.connection }, { onBody, onEvicted });
   }
 
-  async #answer(route: Route, body: Uint8Array): Promise<void> {
+  async #answer(route: Route): Promise<void> {
     if (this.isReset) return;
-    this.body = body;
     try {
       const response = await route.serve(this);
       // The rest of the request may still arrive, but nobody needs the body.
