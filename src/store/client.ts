@@ -12,7 +12,7 @@ import type { StoreConnection } from "./connection.ts";
 import { PROBE_KEY } from "./keys.ts";
 import { isNodeReady, type StoreNode, type StoreNodes } from "./nodes.ts";
 import { MADE } from "./scripts.ts";
-import { type TimedCall, Timeouts } from "./timeouts.ts";
+import { TimedCall, Timeouts } from "./timeouts.ts";
 
 /** Told of every round trip to the store. */
 export type StoreObserver = (roundTrip: { operation: string; seconds: number; failed: boolean }) => void;
@@ -40,10 +40,9 @@ const CHANGE_SHARE = 0.9;
 const TRIES = 3;
 
 /** A call to the store that is under way. */
-class RoundTrip implements TimedCall {
+class RoundTrip extends TimedCall {
   readonly operation: string;
   readonly started = performance.now();
-  end = 0;
   /** What is known of the change; undefined when the call makes none. */
   outcome: ChangeOutcome | undefined;
   /** Whether the change is known to be made. */
@@ -53,6 +52,7 @@ class RoundTrip implements TimedCall {
   readonly #reject: (error: DomainError) => void;
 
   constructor(operation: string, observe: StoreObserver | undefined, reject: (error: DomainError) => void) {
+    super();
     this.operation = operation;
     this.#observe = observe;
     this.#reject = reject;
@@ -64,7 +64,7 @@ class RoundTrip implements TimedCall {
     this.#observe?.({ operation: this.operation, seconds: (performance.now() - this.started) / 1000, failed });
   }
 
-  expire(): void {
+  override expire(): void {
     const cause = new Error(`${this.operation}: no answer in time`);
     this.finish(true);
     this.#reject(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome));

@@ -2,13 +2,13 @@ import { setImmediate } from "node:timers/promises";
 import { MessageChannel } from "node:worker_threads";
 import { describe, expect, it } from "vitest";
 import { pause, waitFor } from "../../test/support/wait.ts";
-import { type TimedCall, Timeouts } from "./timeouts.ts";
+import { TimedCall, Timeouts } from "./timeouts.ts";
 
-class Call implements TimedCall {
-  end = 0;
+class Call extends TimedCall {
   readonly name: string;
   readonly #expired: string[];
   constructor(name: string, expired: string[]) {
+    super();
     this.name = name;
     this.#expired = expired;
   }
