@@ -12,11 +12,12 @@ import {
   type StringRules,
   StringRulesSchema,
 } from "../../gen/buf/validate/validate_pb.ts";
+import { textFault } from "./json-rules.ts";
 
 /** Whether the value of a field surely keeps the field's rules. The value of an unset field may be undefined. */
 type IsSure = (value: unknown) => boolean;
 
-const isWellFormed: IsSure = (text) => typeof text !== "string" || text.isWellFormed();
+const hasNoTextFault: IsSure = (value) => typeof value !== "string" || textFault(value) === undefined;
 const never: IsSure = () => false;
 
 /**
@@ -57,7 +58,7 @@ function fieldCheck(field: DescField): IsSure {
   if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return never;
   const rules = hasOption(field, fieldRulesOption) ? getOption(field, fieldRulesOption) : undefined;
   const isScalar = field.fieldKind === "scalar" || field.fieldKind === "enum";
-  if (rules === undefined) return isScalar ? isWellFormed : isEmpty;
+  if (rules === undefined) return isScalar ? hasNoTextFault : isEmpty;
   const { type } = rules;
   if (field.fieldKind === "scalar" && type.case === "string" && hasOnly(rules, FieldRulesSchema, ["string"]))
     return textCheck(type.value);
@@ -81,7 +82,7 @@ function textCheck(rules: StringRules): IsSure {
     if (typeof text !== "string") return false;
     // The limits count code points: at most as many as UTF-16 units, and at least half as many.
     if (text.length > max || Math.ceil(text.length / 2) < min) return false;
-    return text.isWellFormed() && (pattern === undefined || regexMatch(pattern, text));
+    return textFault(text) === undefined && (pattern === undefined || regexMatch(pattern, text));
   };
 }
 

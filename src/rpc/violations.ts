@@ -45,13 +45,13 @@ export function validationError(violations: readonly Violation[]): ConnectError 
   return error;
 }
 
-function listing(listed: readonly Violation[], detailed: readonly Violation[], total: number): ConnectError {
+function listing(listed: readonly Violation[], detailed: Violation[], total: number): ConnectError {
   const violations = fieldViolations(listed);
   const lines = violations.map(({ field, description }) => `${field}: ${description}`);
   const more = total - violations.length;
   if (more > 0) lines.push(`and ${more} more`);
   const error = callError(Code.InvalidArgument, lines.join("; "), { reason: "VALIDATION_FAILED", violations });
-  const [value, desc] = violationsToProto([...detailed]);
+  const [value, desc] = violationsToProto(detailed);
   error.details.unshift({ desc, value });
   return error;
 }
