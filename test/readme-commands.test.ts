@@ -4,19 +4,21 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { codeOf, type Document, rowsOf } from "./support/documents.ts";
 import { closeLater, newRedis, redisUrl, suiteServer } from "./support/opened.ts";
 import { descendants, ROOT, startProcess, waitUntilSaid } from "./support/process.ts";
-import { codeOf, rowsOf } from "./support/readme.ts";
 
 const run = promisify(execFile);
 
 const ADMIN_TOKEN = "root-of-the-readme-0001";
 
 /** The only block of a section that holds a text. */
-function block(section: string, text: string, language = "sh"): string {
-  const found = codeOf(section, language).filter((code) => code.includes(text));
-  if (found.length !== 1) throw new Error(`${found.length} blocks of ${section} hold ${text}`);
-  return found[0] ?? "";
+function block(document: Document, section: string, text: string): string {
+  const found = ["sh", "ts"].flatMap((language) => codeOf(document, section, language));
+  const [code, ...others] = found.filter((each) => each.includes(text));
+  if (code === undefined || others.length > 0)
+    throw new Error(`not one block of ${document}, ${section} holds ${text}`);
+  return code;
 }
 
 describe("the commands that call the service", () => {
@@ -35,43 +37,50 @@ describe("the commands that call the service", () => {
     const env = { PATH, HOME, API_TOKEN: server.tokens.customer, ADMIN_TOKEN };
     return (await run("sh", ["-ec", here(code)], { cwd: folder, env })).stdout;
   };
-  const get = () => block("Call it", '/api/user?user_group_id=acme&name=Acme"');
+  const get = () => block("README.md", "Call it", '/api/user?user_group_id=acme&name=Acme"');
 
   it("create, change and rotate by REST", async () => {
     expect(JSON.parse(await paste(get()))).toMatchObject({ success: 1, user_group: { name: "Acme" } });
-    const put = JSON.parse(await paste(block("Call it", "-X PUT")));
+    const put = JSON.parse(await paste(block("docs/api.md", "REST", "-X PUT")));
     expect(put).toMatchObject({ success: 1, user_group: { name: "Acme", properties: { plan: "gold" } } });
-    const post = JSON.parse(await paste(block("Call it", "-X POST")));
+    const post = JSON.parse(await paste(block("docs/api.md", "REST", "-X POST")));
     expect(post.user_group.token).toMatch(/^ugt_/);
     expect(post.user_group.token).not.toBe(put.user_group.token);
-    const form = block("Call it", "-X POST").replace('-H "Content-Type: application/json" ', "-w ' %{http_code}' ");
+    const form = block("docs/api.md", "REST", "-X POST").replace(
+      '-H "Content-Type: application/json" ',
+      "-w ' %{http_code}' ",
+    );
     expect(await paste(form)).toMatch(/UNSUPPORTED_MEDIA_TYPE.* 415$/);
   });
 
   it("resolve a token by Connect", async () => {
     await paste(get());
-    expect(JSON.parse(await paste(block("Call it", "ResolveViewer")))).toMatchObject({ providedId: "acme" });
+    expect(JSON.parse(await paste(block("README.md", "Call it", "ResolveViewer")))).toMatchObject({
+      providedId: "acme",
+    });
   });
 
   it("call by gRPC", async () => {
-    const answer = JSON.parse(await paste(block("Call it", "npx buf curl")));
+    const answer = JSON.parse(await paste(block("README.md", "Call it", "npx buf curl")));
     expect(answer).toMatchObject({ userGroup: { providedId: "acme" } });
   });
 
   it("run the client in TypeScript on this Node", async () => {
     await paste(get());
-    writeFileSync(join(folder, "client.ts"), here(block("Call it", "createGrpcTransport", "ts")));
-    expect(await paste(block("Call it", "npx esbuild client.ts"))).toMatch(/^false Acme ugt_\w+\n$/);
+    writeFileSync(join(folder, "client.ts"), here(block("docs/api.md", "Clients", "createGrpcTransport")));
+    expect(await paste(block("docs/api.md", "Clients", "npx esbuild client.ts"))).toMatch(/^false Acme ugt_\w+\n$/);
   });
 
   it("make an environment and an API token", async () => {
-    const answers = await paste(block("Call it", "CreateApiToken"));
+    const answers = await paste(block("README.md", "Call it", "CreateApiToken"));
     expect(answers).toMatch(/"role":"ROLE_MANAGE".*"token":"ugk_\w{38}"/);
   });
 
   it("and no others are there", () => {
-    expect(codeOf("Call it", "sh")).toHaveLength(7);
-    expect(codeOf("Call it", "ts")).toHaveLength(1);
+    expect(codeOf("README.md", "Call it", "sh")).toHaveLength(4);
+    expect(codeOf("docs/api.md", "REST", "sh")).toHaveLength(2);
+    expect(codeOf("docs/api.md", "Clients", "sh")).toHaveLength(1);
+    expect(codeOf("docs/api.md", "Clients", "ts")).toHaveLength(1);
   });
 
   it("the table of metrics has every series of ours, and no other", async () => {
@@ -80,7 +89,9 @@ describe("the commands that call the service", () => {
     const exposed = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)]
       .map(([, name = "", type = ""]) => [name, type])
       .filter(([name]) => !/^(process|nodejs)_/.test(name ?? ""));
-    const documented = rowsOf("Watch it").filter(([, type = ""]) => /^(counter|gauge|histogram)$/.test(type));
+    const documented = rowsOf("docs/operations.md", "Metrics").filter(([, type = ""]) =>
+      /^(counter|gauge|histogram)$/.test(type),
+    );
     expect(documented.map(([name, type]) => [name, type]).sort()).toEqual(exposed.sort());
   });
 });
@@ -88,7 +99,7 @@ describe("the commands that call the service", () => {
 it.skipIf(redisUrl === undefined)("the commands that start it with a real Redis do", async () => {
   // One of its own, for these commands make keys that those of the other tests are not.
   const redis = await newRedis();
-  const code = block("Run", "REDIS_URL=").replace("redis://127.0.0.1:6379", redis.url);
+  const code = block("README.md", "Run", "REDIS_URL=").replace("redis://127.0.0.1:6379", redis.url);
   const shell = startProcess(["sh", "-ec", code], { env: { PORT: "0" } });
   closeLater(async () => {
     for (const pid of descendants(shell.pid)) process.kill(pid, "SIGTERM");

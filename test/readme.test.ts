@@ -1,5 +1,5 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
 import { type Code, ConnectError } from "@connectrpc/connect";
 import { codeFromString, codeToString } from "@connectrpc/connect/protocol-connect";
 import { describe, expect, it } from "vitest";
@@ -11,14 +11,26 @@ import { callError, toCallError } from "../src/rpc/errors.ts";
 import { refusedError } from "../src/rpc/refusals.ts";
 import { httpStatusOf } from "../src/transport/protocol/error-responses.ts";
 import { REFUSAL_STATUS, type Refusal } from "../src/transport/protocol/refusals.ts";
-import { README, rowsOf } from "./support/readme.ts";
+import { rowsOf, textOf } from "./support/documents.ts";
+import { ROOT } from "./support/process.ts";
 
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const read = (path: string) => readFileSync(`${ROOT}/${path}`, "utf8");
+
+const DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].concat(
+  readdirSync(`${ROOT}/docs`, { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => `docs/${name}`),
+);
+
+/** The anchors of a document's headings, as GitHub makes them. */
+function anchorsOf(text: string): string[] {
+  const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => heading.toLowerCase());
+  return headings.map((heading) => `#${heading.replace(/[^\w -]/g, "").replaceAll(" ", "-")}`);
+}
 
 describe("the table of settings", () => {
   it("has every setting with its default, and no other", () => {
-    const documented = rowsOf("Settings").map(([name, value]) => [name, value]);
+    const documented = rowsOf("README.md", "Settings").map(([name, value]) => [name, value]);
     expect(documented).toEqual(Object.entries(DEFAULTS));
   });
 
@@ -75,7 +87,7 @@ const STATUS_OF_REASON = new Map(
 );
 
 describe("the table of errors", () => {
-  const rows = rowsOf("Errors");
+  const rows = rowsOf("docs/api.md", "Errors");
 
   it("has every reason, and no other", () => {
     expect(rows.map(([, reason]) => reason).sort()).toEqual(reasonsInSource());
@@ -105,7 +117,7 @@ describe("the table of errors", () => {
 
 it("the tables of dependencies have every package, and no other", () => {
   const { dependencies, devDependencies } = JSON.parse(read("package.json")) as Record<string, Record<string, string>>;
-  const documented = rowsOf("Dependencies");
+  const documented = rowsOf("CONTRIBUTING.md", "Dependencies");
   expect(documented.map(([name]) => name)).toEqual([
     ...Object.keys(dependencies ?? {}),
     ...Object.keys(devDependencies ?? {}),
@@ -113,9 +125,26 @@ it("the tables of dependencies have every package, and no other", () => {
   for (const [name, purpose] of documented) expect(purpose, name).not.toBe("");
 });
 
-it("the npm scripts that it names are there", () => {
-  const { scripts } = JSON.parse(read("package.json")) as { scripts: Record<string, string> };
-  const named = [...README.matchAll(/npm run ([a-z:]+)/g)].map(([, name]) => name ?? "");
-  expect(named.length).toBeGreaterThan(3);
-  for (const name of named) expect(Object.keys(scripts)).toContain(name);
+describe("the README", () => {
+  it("is short", () => {
+    expect(textOf("README.md").split("\n").length).toBeLessThanOrEqual(180);
+  });
+});
+
+describe.each(DOCUMENTS)("%s", (name) => {
+  const text = read(name);
+
+  it("names npm scripts that there are", () => {
+    const { scripts } = JSON.parse(read("package.json")) as { scripts: Record<string, string> };
+    for (const [, script] of text.matchAll(/npm run ([a-z:]+)/g)) expect(Object.keys(scripts)).toContain(script);
+  });
+
+  it("links to files and headings that there are", () => {
+    for (const [, target = ""] of text.matchAll(/\]\(([^)]+)\)/g)) {
+      const url = new URL(target, pathToFileURL(`${ROOT}/${name}`));
+      if (url.protocol !== "file:") continue;
+      expect(existsSync(url), target).toBe(true);
+      if (url.hash !== "") expect(anchorsOf(readFileSync(url, "utf8")), target).toContain(url.hash);
+    }
+  });
 });
