@@ -38,6 +38,9 @@ export interface App {
   readonly operations: ServeOptions;
 }
 
+/** What instrumented pages send with every call (https://www.w3.org/TR/trace-context/). */
+const TRACE_HEADERS = ["traceparent", "tracestate"];
+
 /** JSON requests that are not valid UTF-8 are refused; by default invalid bytes would be replaced. */
 const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: true }) };
 
@@ -89,7 +92,7 @@ export function createApp(parts: AppParts): App {
     ],
     cors: {
       origins: parts.corsOrigins,
-      requestHeaders: [...CREDENTIAL_HEADERS, REQUEST_ID_HEADER],
+      requestHeaders: [...CREDENTIAL_HEADERS, REQUEST_ID_HEADER, ...TRACE_HEADERS],
       responseHeaders: [REQUEST_ID_HEADER, "retry-after", ...LIMIT_HEADERS],
     },
     readMaxBytes: MAX_MESSAGE_BYTES,

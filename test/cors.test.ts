@@ -31,6 +31,8 @@ const ALLOWED_HEADERS = [
   "authorization",
   "explo-authorization",
   "x-request-id",
+  "traceparent",
+  "tracestate",
 ];
 const EXPOSED_HEADERS = [
   "grpc-status",

@@ -47,7 +47,7 @@ describe.each(RUNTIMES)("on a terminal, %s", (runtime) => {
       input: `${command.trimEnd()} -sS -w '%{http_code}'`,
       encoding: "utf8",
     });
-    expect(answer).toMatch(/^\{"success":1,.*\}200$/);
+    expect(answer).toMatch(/^\{"success":1,.*\}\n200$/);
     const headers = { authorization: `Token ${made[1]?.[2]}` };
     expect((await fetch(`${url}/api/user?user_group_id=x`, { headers })).status).toBe(200);
     // Nothing that a person has to read past: no JSON, and of the service no colours.

@@ -50,7 +50,7 @@ describe("the commands that call the service", () => {
       '-H "Content-Type: application/json" ',
       "-w ' %{http_code}' ",
     );
-    expect(await paste(form)).toMatch(/UNSUPPORTED_MEDIA_TYPE.* 415$/);
+    expect(await paste(form)).toMatch(/UNSUPPORTED_MEDIA_TYPE.*\n 415$/);
   });
 
   it("resolve a token by Connect", async () => {

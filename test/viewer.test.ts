@@ -35,7 +35,7 @@ describeServers((server) => {
   }
 
   function expectInactive(answer: HttpAnswer): void {
-    expect([answer.status, answer.body.toString()]).toEqual([200, '{"active":false}']);
+    expect([answer.status, answer.body.toString()]).toEqual([200, '{"active":false}\n']);
     expect(answer.headers["content-type"]).toBe("application/json");
     expect(answer.headers["cache-control"]).toBe("no-store");
     expect(answer.headers["x-request-id"]).toMatch(/./);

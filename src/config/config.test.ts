@@ -325,6 +325,43 @@ describe("a fault's message", () => {
     expect(faultsOf({ ...BESIDE.REDIS_URL, REDIS_URL: "redis-sentinel://user@h:0/x" })).toHaveLength(4);
   });
 
+  it("names the wrong entry of a list, and every one", () => {
+    const named: readonly (readonly [Setting, string, readonly string[]])[] = [
+      [
+        "TRUSTED_PROXIES",
+        "10.0.0.0/8,10.0.0.0/33,,::1",
+        ['entry 2 is "10.0.0.0/33": it must', "entry 3 is empty: it must"],
+      ],
+      ["CORS_ORIGINS", "https://a.example, b.example", ['entry 2 is "b.example": it must']],
+      ["API_TOKENS", `a=${TOKEN},b=short`, ["entry 2 needs a token of 16 to 512"]],
+      ["API_TOKENS", `a=${TOKEN},${TOKEN}`, ["entry 2 must be ENV=TOKEN"]],
+      ["API_TOKENS", `a=${TOKEN},b=${TOKEN}x,c=${TOKEN}`, ["entries 1 and 3 have the same token"]],
+      ["TOKEN_KEYS", `a:${KEY},b:short`, ["entry 2 must be ID:KEY"]],
+      ["TOKEN_KEYS", `a:${KEY},b:${KEY},b:${OTHER_KEY}`, ["entries 2 and 3 have the same ID"]],
+      ["REDIS_URL", "redis-cluster://h:1,h:0", ["names a wrong host 2; it must be redis-cluster://"]],
+    ];
+    for (const [setting, text, starts] of named) {
+      const faults = faultsOf({ ...BESIDE[setting], [setting]: text });
+      expect(faults).toEqual(starts.map((start) => expect.stringContaining(`${setting} ${start}`)));
+    }
+  });
+
+  it("has durations as settings have them", () => {
+    const faults = faultsOf({
+      ROTATION_GRACE: "31d",
+      AUDIT_RETENTION: "1",
+      REDIS_TIMEOUT: "1ms",
+      SHUTDOWN_TIMEOUT: "2d",
+    });
+    const ranges = faults.map((fault) => /^\w+ must be a duration from \w+ to \w+/.exec(fault)?.[0]);
+    expect(ranges).toEqual([
+      "ROTATION_GRACE must be a duration from 0s to 30d",
+      "AUDIT_RETENTION must be a duration from 1s to 3660d",
+      "SHUTDOWN_TIMEOUT must be a duration from 0s to 1d",
+      "REDIS_TIMEOUT must be a duration from 10ms to 1m",
+    ]);
+  });
+
   it("says how to make a key", () => {
     expect(faultsOf({ REDIS_URL: "redis://h" })).toEqual([expect.stringContaining("openssl rand -base64 32")]);
   });

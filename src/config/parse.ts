@@ -28,8 +28,16 @@ export function duration(min: number, max: number) {
     const match = DURATION.exec(text);
     const ms = match ? Number(match[1]) * (UNIT_MS[match[2] as string] as number) : Number.NaN;
     if (ms >= min && ms <= max) return Math.round(ms);
-    throw new SettingError(`must be a duration from ${min}ms to ${max}ms, such as 500ms, 5s or 2m`);
+    throw new SettingError(
+      `must be a duration from ${formatDuration(min)} to ${formatDuration(max)}, such as 500ms, 5s or 2m`,
+    );
   };
+}
+
+/** Writes milliseconds as a setting has them, in the largest unit that divides them. */
+function formatDuration(ms: number): string {
+  const [unit, size] = Object.entries(UNIT_MS).findLast(([, size]) => ms >= size && ms % size === 0) ?? ["s", 1];
+  return `${ms / size}${unit}`;
 }
 
 /** Makes a parser of whole numbers. It throws SettingError. */
@@ -57,11 +65,45 @@ export function rateLimit(text: string): RateLimit | undefined {
   );
 }
 
+/**
+ * Parses each entry of a comma list.
+ *
+ * @throws SettingError that names every entry at fault by its place; the entry itself may be a secret
+ */
+function list<T>(text: string, parseEntry: (entry: string) => T): T[] {
+  const faults: string[] = [];
+  const values = text.split(",").flatMap((entry, i) => {
+    try {
+      return [parseEntry(entry.trim())];
+    } catch (error) {
+      if (!(error instanceof SettingError)) throw error;
+      faults.push(...error.faults.map((fault) => `entry ${i + 1} ${fault}`));
+      return [];
+    }
+  });
+  if (faults.length > 0) throw new SettingError(...faults);
+  return values;
+}
+
+/** Requires that no two entries of a list are the same in something. @throws SettingError that names two that are */
+function requireDifferent(values: readonly string[], fault: string): void {
+  values.forEach((value, i) => {
+    const first = values.indexOf(value);
+    if (first < i) throw new SettingError(`entries ${first + 1} and ${i + 1} ${fault}`);
+  });
+}
+
+/** Shows an entry that is no secret. */
+function quoted(entry: string): string {
+  return entry === "" ? "is empty: it" : `is ${JSON.stringify(entry.slice(0, 100))}: it`;
+}
+
 /** Parses a comma list of addresses and networks. @throws SettingError */
 export function networks(text: string): Network[] {
-  return text.split(",").map((entry) => {
-    const network = parseNetwork(entry.trim());
-    if (!network) throw new SettingError("must be a comma list of addresses and networks, such as 10.0.0.0/8,fd00::/8");
+  return list(text, (entry) => {
+    const network = parseNetwork(entry);
+    if (!network)
+      throw new SettingError(`${quoted(entry)} must be an address or a network, such as 10.0.0.0/8 or fd00::/8`);
     return network;
   });
 }
@@ -82,43 +124,46 @@ export function password(text: string): string {
 
 /** Parses `ID:BASE64,...`. The first key encrypts; all keys decrypt. @throws SettingError */
 export function tokenKeys(text: string): RingKey[] {
-  const keys = text.split(",").map((entry) => {
-    const match = /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/]{43}=)$/.exec(entry.trim());
+  const keys = list(text, (entry) => {
+    const match = /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/]{43}=)$/.exec(entry);
     if (!match) {
       throw new SettingError(
-        'must be ID:KEY,... where ID is 1 to 32 letters, digits, _ or - and KEY is 32 bytes in base64; make one with: echo "k1:$(openssl rand -base64 32)"',
+        'must be ID:KEY where ID is 1 to 32 letters, digits, _ or - and KEY is 32 bytes in base64; make one with: echo "k1:$(openssl rand -base64 32)"',
       );
     }
     return { id: match[1] as string, secret: Buffer.from(match[2] as string, "base64") };
   });
-  if (new Set(keys.map((key) => key.id)).size < keys.length) throw new SettingError("has two keys with the same ID");
+  requireDifferent(
+    keys.map(({ id }) => id),
+    "have the same ID",
+  );
   return keys;
 }
 
 /** Parses `ENV[/TAG]=TOKEN,...`. @throws SettingError */
 export function apiTokens(text: string): ApiTokenSetting[] {
-  const tokens = text.split(",").map((raw) => {
-    const entry = raw.trim();
+  const tokens = list(text, (entry) => {
     const equals = entry.indexOf("=");
     const environment = parseEnvironmentName(entry.slice(0, Math.max(equals, 0)));
     const token = entry.slice(equals + 1);
     if (equals < 0 || !environment) {
       throw new SettingError(
-        "must be ENV=TOKEN or ENV/TAG=TOKEN,... where ENV is 1 to 64 letters, digits, ., _ or - and TAG is Customer or Testing",
+        "must be ENV=TOKEN or ENV/TAG=TOKEN where ENV is 1 to 64 letters, digits, ., _ or - and TAG is Customer or Testing",
       );
     }
     return { environment, token: credential(token) };
   });
-  if (new Set(tokens.map(({ token }) => token)).size < tokens.length) {
-    throw new SettingError("gives one token to two environments; a token is bound to exactly one");
-  }
+  requireDifferent(
+    tokens.map(({ token }) => token),
+    "have the same token; a token is bound to exactly one environment",
+  );
   return tokens;
 }
 
 /** Validates a credential that an HTTP header can carry. @throws SettingError */
 export function credential(text: string): string {
   if (!/^[\x21-\x7e]{16,512}$/.test(text)) {
-    throw new SettingError("needs tokens of 16 to 512 visible ASCII characters without spaces");
+    throw new SettingError("needs a token of 16 to 512 visible ASCII characters without spaces");
   }
   if (looksLikeUserGroupToken(text)) {
     throw new SettingError("holds a user group token (ugt_...), which is never valid as an API token");
@@ -129,11 +174,12 @@ export function credential(text: string): string {
 /** Parses a comma-separated list of origins, or `*`. @throws SettingError */
 export function origins(text: string): "*" | string[] {
   if (text === "*") return "*";
-  return text.split(",").map((raw) => {
-    const origin = raw.trim();
+  return list(text, (origin) => {
     // A wildcard inside an origin would match nothing.
     if (origin.includes("*") || !URL.canParse(origin) || new URL(origin).origin !== origin) {
-      throw new SettingError("must be * or a comma list of origins such as https://app.example.com, without a path");
+      throw new SettingError(
+        `${quoted(origin)} must be an origin such as https://app.example.com, without a path, or * alone in place of the list`,
+      );
     }
     return origin;
   });

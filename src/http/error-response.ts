@@ -21,18 +21,17 @@ export const errorResponse: HttpError = (error, httpStatus) => {
   const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
   // Only requests with `If-Match` name an etag; 412 says that the condition failed (RFC 9110, 15.5.13).
   const status = isEtagMismatch(error) ? 412 : httpStatus;
-  const body = Buffer.from(
-    JSON.stringify({
-      success: 0,
-      error: {
-        code: codeToString(error.code),
-        reason: info?.reason,
-        message: error.rawMessage,
-        ...info?.metadata,
-        field_violations: violations.map(({ field, description }) => ({ field, description })),
-      },
-    }),
-  );
+  const text = JSON.stringify({
+    success: 0,
+    error: {
+      code: codeToString(error.code),
+      reason: info?.reason,
+      message: error.rawMessage,
+      ...info?.metadata,
+      field_violations: violations.map(({ field, description }) => ({ field, description })),
+    },
+  });
+  const body = Buffer.from(`${text}\n`);
   const headers = { "content-type": "application/json", "content-length": String(body.byteLength) };
   return { status, headers: { ...headers, ...recordOf(error.metadata) }, body };
 };

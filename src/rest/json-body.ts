@@ -24,10 +24,10 @@ export function jsonMethod(rpc: DescMethodUnary, serve: EndpointMethod["serve"])
   return { rpc, maxBytes: MAX_MESSAGE_BYTES, compressMinBytes: COMPRESS_MIN_BYTES, serve };
 }
 
-/** The response for a JSON text. It takes over `headers`. */
-export function jsonResponse(headers: HeaderRecord, body: string): HttpResponse {
+/** The response for a JSON text, ended by a line break for terminals. It takes over `headers`. */
+export function jsonResponse(headers: HeaderRecord, text: string): HttpResponse {
   headers["content-type"] = "application/json";
-  return { status: 200, headers, body };
+  return { status: 200, headers, body: `${text}\n` };
 }
 
 /**

@@ -52,8 +52,11 @@ export function readRedisUrl(
   const { form, port } = SHAPES[shape];
   const faults: string[] = [];
   const places = hosts.split(",").map((host) => hostPort(host, port));
-  if (places.includes(undefined) || (shape === "node" && places.length > 1)) {
-    faults.push(`must be ${form}, with an IPv6 address in brackets; unset it for the embedded store`);
+  const wrong = places.indexOf(undefined);
+  if (wrong >= 0 || (shape === "node" && places.length > 1)) {
+    const which =
+      places.length === 1 ? "" : wrong < 0 ? "names several hosts, but " : `names a wrong host ${wrong + 1}; it `;
+    faults.push(`${which}must be ${form}, with an IPv6 address in brackets; unset it for the embedded store`);
   }
   if (!/^\d{0,5}$/.test(path)) faults.push(`must end with the number of a database, as in ${form}`);
   else if (shape === "cluster" && Number(path) !== 0)

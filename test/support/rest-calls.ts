@@ -26,10 +26,10 @@ export function restCalls(server: TestServer) {
 
   /** The body of an answer, which must be a success. */
   async function ok(answer: Promise<HttpAnswer>): Promise<Success> {
-    const { status, json } = await answer;
-    const body = json<Success>();
-    expect(status, JSON.stringify(body)).toBe(200);
-    return body;
+    const { status, body, json } = await answer;
+    expect(status, body.toString()).toBe(200);
+    expect(body.toString()).toMatch(/\}\n$/);
+    return json<Success>();
   }
 
   /** Creates a group. */

@@ -11,6 +11,7 @@ export function expectRestError(
   expected: { status: number; code: string; reason: string; fields?: readonly string[] },
 ): void {
   expect(body.toString()).not.toMatch(LIBRARY_TEXT);
+  expect(body.toString()).toMatch(/\}\n$/);
   expect(headers["content-type"]).toBe("application/json");
   expect(headers["x-request-id"]).toMatch(/./);
   const { success, error, ...others } = json<{ success: number; error: Record<string, unknown> }>();
