@@ -1,7 +1,7 @@
 import cluster from "node:cluster";
 import { ConfigError } from "./config/config.ts";
 import { RecordUnreadable, StoreUnavailable, TooFewReplicas } from "./domain/errors.ts";
-import { StoreMisconfigured } from "./store/misconfigured.ts";
+import { StoreMisconfigured } from "./store/answers.ts";
 import { notifySupervisor, WorkersFailed } from "./supervisor.ts";
 
 /** Explains to an operator why the service does not start. */

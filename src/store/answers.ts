@@ -1,3 +1,8 @@
+/** The store cannot be used as it is set up. The message says to an operator what to do; trying again changes nothing. */
+export class StoreMisconfigured extends Error {
+  override readonly name = "StoreMisconfigured";
+}
+
 /** A command was not sent to Redis. */
 export class NotSent extends Error {
   override readonly name = "NotSent";

@@ -1,12 +1,21 @@
+import { crc16xmodem } from "crc";
 import { within } from "../within.ts";
-import { isRefusal } from "./answers.ts";
-import { StoreMisconfigured } from "./misconfigured.ts";
+import { isRefusal, StoreMisconfigured } from "./answers.ts";
 import { closeNode, isNodeReady, type NodeOptions, openNode, type StoreNode } from "./nodes.ts";
 import { type HostPort, nameOf, type RedisTarget } from "./redis-url.ts";
-import { SLOTS } from "./slots.ts";
 
 /** How the nodes of a Cluster are connected to. */
 export type TopologyOptions = Omit<NodeOptions, "onClose">;
+
+/** The number of slots of a Redis Cluster. */
+export const SLOTS = 16_384;
+
+/** The slot that a key belongs to (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/). */
+export function slotOf(key: string): number {
+  const open = key.indexOf("{");
+  const close = open < 0 ? -1 : key.indexOf("}", open + 1);
+  return crc16xmodem(close > open + 1 ? key.slice(open + 1, close) : key) % SLOTS;
+}
 
 /** How long a node may take to say who has which slots, in milliseconds. */
 const ANSWER_MS = 300;

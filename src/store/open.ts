@@ -1,9 +1,9 @@
 import { StoreUnavailable } from "../domain/errors.ts";
 import { within } from "../within.ts";
+import { StoreMisconfigured } from "./answers.ts";
 import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { ClusterNodes } from "./cluster.ts";
 import type { ConnectionOptions } from "./connection.ts";
-import { StoreMisconfigured } from "./misconfigured.ts";
 import { openNode, type StoreNodes, singleNode } from "./nodes.ts";
 import { nameOf, type RedisTarget, readRedisUrl } from "./redis-url.ts";
 import { Sentinels } from "./sentinels.ts";

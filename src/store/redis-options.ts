@@ -1,8 +1,7 @@
 import { isIP } from "node:net";
 import type { ConnectionOptions as TlsOptions } from "node:tls";
 import type { RedisOptions } from "ioredis";
-import { isAnswerTo } from "./answers.ts";
-import { StoreMisconfigured } from "./misconfigured.ts";
+import { isAnswerTo, StoreMisconfigured } from "./answers.ts";
 import type { HostPort, RedisLogin } from "./redis-url.ts";
 import type { Sentinels } from "./sentinels.ts";
 

@@ -3,9 +3,9 @@ import type { Redis } from "ioredis";
 import type { RevocationListener } from "../domain/store.ts";
 import { isRefusal } from "./answers.ts";
 import type { StoreClient } from "./client.ts";
-import { dropWhenSilent } from "./drop-when-silent.ts";
 import { REVOKED_CHANNEL } from "./keys.ts";
 import { isNodeReady, type StoreNode } from "./nodes.ts";
+import { dropWhenSilent } from "./reconnects.ts";
 
 /** How long until another subscription is tried when one is lost, in milliseconds. */
 const RETRY_MS = 100;

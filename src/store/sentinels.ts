@@ -1,38 +1,33 @@
 import { createConnection } from "node:net";
 import { connect as connectTls } from "node:tls";
-import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
-import { StoreMisconfigured } from "./misconfigured.ts";
+import { type AbstractConnector, Redis, SentinelConnector } from "ioredis";
+import { StoreMisconfigured } from "./answers.ts";
 import { tlsOptions } from "./redis-options.ts";
 import { type HostPort, nameOf, type RedisLogin, type RedisTarget } from "./redis-url.ts";
 
 type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
 type Connector = new (options: unknown) => AbstractConnector;
 
-/** What a Sentinel says of the master. */
-interface Word {
-  readonly master: HostPort;
-  /** Grows with every failover. */
-  readonly epoch: number;
-}
-
 /** How long a Sentinel may take to answer, in milliseconds. */
 const ANSWER_MS = 500;
-
-/** How long the other Sentinels are waited for when one has answered, in milliseconds: one may know of a failover before the rest. */
-const OTHERS_MS = 100;
 
 /** The channel on which a Sentinel tells of a failover: NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT. */
 const SWITCH = "+switch-master";
 
 /**
- * The Sentinels that know which Redis is the master. A connection asks them wherever it begins, and is ended as soon as
- * one of them says that the master is another. While none of them answers, the master that they named last counts, so
- * long as it says of itself that it is one: the end of all Sentinels is no outage.
+ * The Sentinels that know which Redis is the master. ioredis asks them wherever a connection begins, and a connection
+ * is ended as soon as one of them says that the master is another. While none of them answers, the master that they
+ * named last counts, so long as it says of itself that it is one: the end of all Sentinels is no outage.
+ *
+ * The subscriptions are ours: those of ioredis' `failoverDetector` write to standard error whenever a Sentinel is away
+ * (5.11.1).
  */
 export class Sentinels {
   readonly #target: RedisTarget;
   readonly #onError: (error: Error) => void;
   readonly #subscribers: Redis[];
+  /** Why a Sentinel cannot be asked, by its name. */
+  readonly #faults = new Map<string, string>();
   /** The connections to the master that are open, and where they lead. */
   readonly #streams = new Map<Stream, HostPort>();
   #known: HostPort | undefined;
@@ -46,145 +41,114 @@ export class Sentinels {
 
   /** The connector for ioredis, which connects to the current master. */
   connector(login: RedisLogin): Connector {
-    const find = () => this.#master();
-    const streams = this.#streams;
-    return class extends AbstractConnector {
-      constructor(options: unknown) {
-        super((options as { disconnectTimeout: number }).disconnectTimeout);
+    const { hosts, master: name } = this.#target;
+    const tls = tlsOptions(login, "");
+    const asking = this.#options();
+    const masterFrom = (faults: readonly string[]) => this.#masterWithout(faults);
+    const opened = (stream: Stream, master: HostPort) => this.#opened(stream, master);
+    return class extends SentinelConnector {
+      /** What a Sentinel has named. */
+      readonly #found: { master?: HostPort };
+
+      constructor({ disconnectTimeout }: { disconnectTimeout: number }) {
+        const found: { master?: HostPort } = {};
+        super({
+          name,
+          role: "master",
+          sentinels: [...hosts],
+          sentinelRetryStrategy: () => null,
+          sentinelPassword: asking.password,
+          sentinelCommandTimeout: ANSWER_MS,
+          connectTimeout: ANSWER_MS,
+          disconnectTimeout,
+          ...(login.tls && { enableTLSForSentinelMode: true, tls, sentinelTLS: tls }),
+          // ioredis says here whom it connects to.
+          natMap: (address) => {
+            const [, host = "", port] = /^(.*):(\d+)$/.exec(address) ?? [];
+            found.master = { host, port: Number(port) };
+            return { ...found.master, ...(login.tls && tlsOptions(login, host)) };
+          },
+        });
+        this.#found = found;
       }
 
-      async connect(): Promise<Stream> {
-        this.connecting = true;
-        const master = await find();
-        if (!this.connecting) throw new Error("Connection is closed.");
-        const stream = login.tls
-          ? connectTls({ ...master, ...tlsOptions(login, master.host) })
-          : createConnection(master);
-        this.stream = stream;
-        streams.set(stream, master);
-        stream.once("close", () => streams.delete(stream));
-        stream.once("error", (error) => {
-          this.firstError = error;
-        });
+      override async connect(): Promise<Stream> {
+        const faults: string[] = [];
+        let stream: Stream;
+        try {
+          stream = await super.connect((_, { message }) => faults.push(message));
+        } catch (error) {
+          if (!this.connecting) throw error;
+          const last = masterFrom(faults);
+          this.#found.master = last;
+          stream = login.tls ? connectTls({ ...last, ...tlsOptions(login, last.host) }) : createConnection(last);
+          this.stream = stream;
+          stream.once("error", (cause) => {
+            this.firstError = cause;
+          });
+        }
+        opened(stream, this.#found.master as HostPort);
         return stream;
       }
-
-      /** Whether the node is a master. A user who may not ask for its role has to believe it. */
-      override check({ role }: { role?: string }): boolean {
-        return role === undefined || role === "master";
-      }
-    };
+    } as Connector;
   }
 
   close(): void {
     for (const subscriber of this.#subscribers) subscriber.disconnect();
   }
 
-  /** @throws when no Sentinel answers and none ever has; StoreMisconfigured when they know no such master */
-  async #master(): Promise<HostPort> {
-    const { hosts, master } = this.#target;
-    const words: (Word | undefined)[] = [];
-    const faults: string[] = [];
-    let isRefused = false;
-    await new Promise<void>((resolve) => {
-      let left = hosts.length;
-      for (const host of hosts) {
-        this.#ask(host)
-          .then(
-            (word) => {
-              words.push(word);
-              if (word) setTimeout(resolve, OTHERS_MS);
-            },
-            (error: Error) => {
-              const refuses = /^(NOAUTH|WRONGPASS)/.test(error.message);
-              isRefused ||= refuses;
-              const fault = refuses ? ` refuses REDIS_SENTINEL_PASSWORD (${error.message})` : `: ${error.message}`;
-              faults.push(nameOf(host) + fault);
-            },
-          )
-          .finally(() => {
-            if (--left === 0) resolve();
-          });
-      }
-    });
-    const told = words.filter((word) => word !== undefined).sort((a, b) => b.epoch - a.epoch);
-    const found = told[0]?.master ?? this.#known;
-    if (found) {
-      this.#known = found;
-      return found;
+  #opened(stream: Stream, master: HostPort): void {
+    this.#known = master;
+    this.#streams.set(stream, master);
+    stream.once("close", () => this.#streams.delete(stream));
+  }
+
+  /**
+   * The master that was named last.
+   *
+   * @param faults why no Sentinel names one, as ioredis tells of each
+   * @throws when none ever has; StoreMisconfigured when they know no such master or refuse to be asked
+   */
+  #masterWithout(faults: readonly string[]): HostPort {
+    if (this.#known) return this.#known;
+    if (faults.some((fault) => fault.includes("invalid reply"))) {
+      throw new StoreMisconfigured(
+        `the Sentinels know no master ${this.#target.master}; check what REDIS_URL ends with, after #`,
+      );
     }
-    if (words.length > 0) {
-      throw new StoreMisconfigured(`the Sentinels know no master ${master}; check what REDIS_URL ends with, after #`);
-    }
-    const text = `no Sentinel answers (${faults.join("; ")})`;
-    throw isRefused
+    const own = [...this.#faults].map(([host, fault]) => `${host}: ${fault}`);
+    const text = `no Sentinel answers (${(own.length > 0 ? own : faults).join("; ")})`;
+    throw faults.some((fault) => /\b(NOAUTH|WRONGPASS)\b/.test(fault))
       ? new StoreMisconfigured(`${text}; set REDIS_SENTINEL_PASSWORD to the password of the Sentinels`)
       : new Error(text);
   }
 
-  /** @returns undefined when the Sentinel knows no such master */
-  async #ask(host: HostPort): Promise<Word | undefined> {
-    const redis = new Redis({ ...this.#options(host), retryStrategy: () => null, commandTimeout: ANSWER_MS });
-    let lastError: Error | undefined;
-    redis.on("error", (error) => {
-      lastError ??= error;
+  #subscribe({ host, port }: HostPort): Redis {
+    const name = nameOf({ host, port });
+    const redis = new Redis({
+      ...this.#options(host),
+      host,
+      port,
+      retryStrategy: (attempt) => Math.min(50 * attempt, 500),
+      enableReadyCheck: false,
+      connectTimeout: ANSWER_MS,
+      disconnectTimeout: 100,
+      // Subscriptions are made anew by hand.
+      autoResubscribe: false,
     });
-    try {
-      await redis.connect();
-      const { master } = this.#target;
-      const [address, about] = await Promise.all([
-        redis.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master),
-        (redis.call("SENTINEL", "MASTER", master) as Promise<string[]>).catch((): string[] => []),
-      ]);
-      if (!Array.isArray(address)) return undefined;
-      const epoch = Number(about[about.indexOf("config-epoch") + 1]);
-      return { master: { host: String(address[0]), port: Number(address[1]) }, epoch: epoch || 0 };
-    } catch (error) {
-      throw lastError ?? error;
-    } finally {
-      redis.disconnect();
-    }
-  }
-
-  #subscribe(host: HostPort): Redis {
-    const retryStrategy = (attempt: number) => Math.min(50 * attempt, 500);
-    const redis = new Redis({ ...this.#options(host), retryStrategy });
-    let isAway = false;
-    redis.on("error", (error) => {
-      if (!isAway) this.#onError(new Error(`Sentinel ${nameOf(host)}: ${error.message}`));
-      isAway = true;
-    });
+    const fail = ({ message }: Error) => {
+      if (!this.#faults.has(name)) this.#onError(new Error(`Sentinel ${name}: ${message}`));
+      this.#faults.set(name, message);
+    };
+    redis.on("error", fail);
     redis.on("ready", () => {
-      isAway = false;
-      // Catches up on what this Sentinel announced before the subscription.
-      redis.subscribe(SWITCH).then(
-        () =>
-          this.#ask(host).then(
-            (word) => word && this.#knownFrom(word.master),
-            () => {},
-          ),
-        () => {},
-      );
+      redis.subscribe(SWITCH).then(() => this.#faults.delete(name), fail);
     });
     redis.on("message", (_channel, text: string) => {
-      const [name, , , newHost, port] = text.split(" ");
-      if (name === this.#target.master && newHost !== undefined) this.#moveTo({ host: newHost, port: Number(port) });
+      const [of, , , newHost, newPort] = text.split(" ");
+      if (of === this.#target.master && newHost !== undefined) this.#moveTo({ host: newHost, port: Number(newPort) });
     });
-    redis.connect().catch(() => {});
     return redis;
-  }
-
-  /**
-   * Checks the connections against what one Sentinel says. When they lead elsewhere, all Sentinels are asked, because a
-   * single one may be out of date.
-   */
-  #knownFrom(master: HostPort): void {
-    const isElsewhere = [...this.#streams.values()].some((other) => nameOf(other) !== nameOf(master));
-    if (!isElsewhere) return;
-    this.#master().then(
-      (found) => this.#moveTo(found),
-      () => {},
-    );
   }
 
   /** Ends the connections that lead elsewhere; they are made anew, to the new master. */
@@ -196,20 +160,12 @@ export class Sentinels {
     }
   }
 
-  #options({ host, port }: HostPort): RedisOptions {
-    const { sentinelPassword, tls } = this.#target;
+  /** How Sentinels are logged in to. */
+  #options(host = "") {
+    const { sentinelPassword: password, tls } = this.#target;
     return {
-      host,
-      port,
       ...(tls && { tls: tlsOptions(this.#target, host) }),
-      ...(sentinelPassword !== undefined && { password: sentinelPassword }),
-      lazyConnect: true,
-      enableReadyCheck: false,
-      connectTimeout: ANSWER_MS,
-      disconnectTimeout: 100,
-      maxRetriesPerRequest: 0,
-      // Subscriptions are made anew by hand.
-      autoResubscribe: false,
+      ...(password !== undefined && { password }),
     };
   }
 }

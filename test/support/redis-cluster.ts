@@ -1,7 +1,7 @@
 import { Cluster } from "ioredis";
+import { slotOf } from "../../src/store/cluster-topology.ts";
 import type { ScriptedRedis } from "../../src/store/connection.ts";
 import { SCRIPTS } from "../../src/store/scripts.ts";
-import { slotOf } from "../../src/store/slots.ts";
 import type { Network } from "./network.ts";
 import { ask, startRedis, type TestRedis } from "./redis.ts";
 import { freePort, waitFor } from "./wait.ts";
