@@ -36,6 +36,7 @@ const ALONE: ReadonlySet<CommandName> = new Set<CommandName>([
   "xrevrange",
   "del",
   "ugClaim",
+  "ugClaimRevocation",
   "ugAdopt",
   "ugList",
   "ugLookUp",

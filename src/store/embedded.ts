@@ -3,7 +3,7 @@ import { readClock, type ScriptedRedis, type StoreConnection } from "./connectio
 import { listGroups } from "./embedded-lists.ts";
 import { listAppend, reverseRange } from "./embedded-streams.ts";
 import { singleNode } from "./nodes.ts";
-import { APPEND, EVENT, TIME } from "./script-parts.ts";
+import { ALLOW_OOM, APPEND, EVENT, TIME } from "./script-parts.ts";
 import { SCRIPTS } from "./scripts.ts";
 
 /** The embedded store: in the memory of this process, empty at first. */
@@ -17,7 +17,10 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   const nextEvent = eventIds();
   for (const [name, lua] of Object.entries(SCRIPTS)) {
     // Three more keys, which no script uses, carry the time and the beginning of the ids of its events.
-    const own = lua.replace(TIME, "{KEYS[2], KEYS[3]}").replace(APPEND, () => listAppend(EVENT));
+    const own = lua
+      .replace(ALLOW_OOM, "")
+      .replace(TIME, "{KEYS[2], KEYS[3]}")
+      .replace(APPEND, () => listAppend(EVENT));
     redis.defineCommand(name, { lua: own, numberOfKeys: 4 });
     const run = commands[name]?.bind(redis);
     commands[name] = (key = "", ...args) =>

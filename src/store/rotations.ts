@@ -27,6 +27,8 @@ interface Replacement {
   readonly graceMs: number;
   /** Empty: there is none. */
   readonly requestId: string;
+  /** Whether it is to be made even when Redis' memory is full. */
+  readonly isRevocation: boolean;
   /** What a retry must repeat. */
   readonly parameters: readonly unknown[];
 }
@@ -45,7 +47,11 @@ export class Rotations {
     const where = target.by === "id" ? byId(environment, target.providedId) : await this.#byToken(environment, target);
     // Not the default grace, which may change.
     const parameters = [target.by, target.by === "id" ? target.providedId : target.token, askedGraceMs ?? null];
-    const rotated = await this.#replace(environment, { ...where, graceMs, requestId, parameters }, by);
+    const rotated = await this.#replace(
+      environment,
+      { ...where, graceMs, requestId, isRevocation: false, parameters },
+      by,
+    );
     if (rotated !== undefined) return rotated;
     throw target.by === "id" ? new UserGroupNotFound() : new TokenNotFound();
   }
@@ -54,7 +60,8 @@ export class Rotations {
   async revoke(environment: Environment, providedId: string, requestId: string, by: ChangeBy): Promise<Rotated> {
     const parameters = ["revoke", providedId];
     const where = byId(environment, providedId);
-    const revoked = await this.#replace(environment, { ...where, graceMs: 0, requestId, parameters }, by);
+    const what = { ...where, graceMs: 0, requestId, isRevocation: true, parameters };
+    const revoked = await this.#replace(environment, what, by);
     if (revoked === undefined) throw new UserGroupNotFound();
     return revoked;
   }
@@ -76,13 +83,13 @@ export class Rotations {
     // Callers choose the id. It may be a secret, which must not become part of a key.
     const requestId = what.requestId === "" ? "" : digest(what.requestId);
     const fingerprint = requestId === "" ? "" : digest(JSON.stringify(what.parameters));
-    if (requestId !== "") await this.#claim(environment, requestId, fingerprint);
+    if (requestId !== "") await this.#claim(environment, what.isRevocation, requestId, fingerprint);
 
     const prefix = partitionPrefix(environment, partition);
     const token = newUserGroupToken(partition);
     const newDigest = tokenDigest(token);
     const { text, keyId } = cipher.encrypt(environment, token, newDigest);
-    const answer = await client.change("rotate", "ugRotate", [
+    const answer = await client.change("rotate", what.isRevocation ? "ugRevoke" : "ugRotate", [
       tokensKey(prefix),
       ...[prefix, what.oldDigest, providedId ?? "", newDigest, text, keyId, String(graceMs)],
       ...[requestId, fingerprint, String(REQUEST_TTL_MS)],
@@ -117,10 +124,11 @@ export class Rotations {
    * partition, which another request under the same id need not look at. Replicas are not waited for: the rotation that
    * follows waits for all that is before it on the connection.
    */
-  async #claim(environment: Environment, requestId: string, fingerprint: string): Promise<void> {
+  async #claim(environment: Environment, isRevocation: boolean, requestId: string, fingerprint: string) {
+    const script = isRevocation ? "ugClaimRevocation" : "ugClaim";
     const key = requestClaimKey(prefixFor(environment, requestId), requestId);
     const args = [key, fingerprint, String(REQUEST_TTL_MS)] as const;
-    const [, , first] = await this.#parts.client.prepare("claim", "ugClaim", args);
+    const [, , first] = await this.#parts.client.prepare("claim", script, args);
     if (first !== fingerprint) throw new RequestIdReused();
   }
 }

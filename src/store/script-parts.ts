@@ -2,6 +2,12 @@ import { EVENT_FIELD, FIELD } from "./fields.ts";
 
 /* What the scripts have in common. Their rules: `scripts.ts`. */
 
+/**
+ * Begins a script that Redis carries out even when its memory is full: one that ends what may have leaked, and takes
+ * little. It goes before all else; the embedded store takes it off.
+ */
+export const ALLOW_OOM = "#!lua flags=allow-oom\n";
+
 /** How a script asks for the time; the embedded store puts its own in its place. */
 export const TIME = "redis.call('TIME')";
 

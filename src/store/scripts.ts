@@ -3,7 +3,7 @@ import { FIELD, FOREIGN, PIECES } from "./fields.ts";
 import { FOREIGN_TOKEN_SCRIPTS } from "./foreign-token-scripts.ts";
 import { GROUP_ADMIN_SCRIPTS } from "./group-admin-scripts.ts";
 import { KEY } from "./keys.ts";
-import { AUDIT, CHANGE, CHANGED, CLOCK, DROP, GRACE, INDEXED, UNPACK } from "./script-parts.ts";
+import { ALLOW_OOM, AUDIT, CHANGE, CHANGED, CLOCK, DROP, GRACE, INDEXED, UNPACK } from "./script-parts.ts";
 
 /*
  * Every script takes one key, by which Redis Cluster finds the shard; the other keys it touches share its hash tag.
@@ -20,8 +20,8 @@ import { AUDIT, CHANGE, CHANGED, CLOCK, DROP, GRACE, INDEXED, UNPACK } from "./s
  * it has changed anything.
  */
 
-/** The scripts in Lua, by the names that they have as commands of a client. Each takes one key. */
-export const SCRIPTS = {
+/** The scripts that Redis refuses when its memory is full, unless they begin otherwise. */
+const ORDINARY = {
   /**
    * Creates a group unless it exists.
    * KEYS: the group. ARGV:
@@ -252,6 +252,14 @@ return {string.format('%.0f', count), string.format('%.0f', left)}`,
   ...GROUP_ADMIN_SCRIPTS,
   ...FOREIGN_TOKEN_SCRIPTS,
   ...API_TOKEN_SCRIPTS,
+} as const;
+
+/** The scripts in Lua, by the names that they have as commands of a client. Each takes one key. */
+export const SCRIPTS = {
+  ...ORDINARY,
+  /** As `ugRotate` and `ugClaim`, for what ends a token that leaked. */
+  ugRevoke: ALLOW_OOM + ORDINARY.ugRotate,
+  ugClaimRevocation: ALLOW_OOM + ORDINARY.ugClaim,
 } as const;
 
 /** The outcomes of changes that are made: by this call or, for `replayed`, by an earlier one. */

@@ -1,0 +1,37 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { expect, it } from "vitest";
+import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
+import { describeWithRedis, newOperator, newRedis, newServer } from "./support/opened.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
+
+describeWithRedis("while Redis' memory is full", () => {
+  it("a token that leaked can be ended, with and without a request id", async () => {
+    const redis = await newRedis();
+    const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
+    const admin = adminOf(server.url, (await issueToken(server, "admin")).token);
+    const { groups, viewers } = grpcClients(server);
+    const create = async (userGroupId: string) => (await groups.getUserGroup({ userGroupId })).userGroup?.token ?? "";
+    const [leaked, other] = [await create("leaked"), await create("other")];
+    const group = { case: "currentToken", value: leaked } as const;
+    const rotated = await groups.rotateUserGroupToken({ group, previousTokenTtl: { seconds: 3600n } });
+    await newOperator(redis).config("SET", "maxmemory", "1mb");
+
+    const full = await groups.getUserGroup({ userGroupId: "new" }).catch((error: unknown) => ConnectError.from(error));
+    expect(full).toMatchObject({ code: Code.Unavailable });
+    const requests = [
+      { userGroupId: "leaked" },
+      { userGroupId: "other", requestId: "r1" },
+      { userGroupId: "other", requestId: "r1" },
+    ];
+    for (const request of requests) await admin.revokeUserGroupTokens(request);
+    for (const token of [leaked, rotated.userGroup?.token ?? "", other]) {
+      expect(await failureOf(viewers.resolveViewer({ token }))).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
+    }
+    for (const userGroupId of ["leaked", "other"]) {
+      const { userGroup } = await groups.getUserGroup({ userGroupId });
+      expect((await viewers.resolveViewer({ token: userGroup?.token ?? "" })).providedId).toBe(userGroupId);
+    }
+    const { auditEvents } = await admin.listAuditEvents({ method: "RevokeUserGroupTokens" });
+    expect(auditEvents.map(({ userGroupId }) => userGroupId).sort()).toEqual(["leaked", "other"]);
+  });
+});
