@@ -16,7 +16,6 @@ function launched({ env, ...options }: ServerOptions): LaunchedServer {
 describe("where no Redis is", () => {
   const alone = RUNTIMES.map((runtime) => [runtime, launched({ runtime, env: { REDIS_TIMEOUT: "200ms" } })] as const);
   const workers = launched({ env: { WORKERS: "3", LOG_LEVEL: "debug" } });
-  const denoServe = launched({ runtime: "deno-serve" });
 
   it.each(alone)("a server on %s says so, and ends with 1", async (_runtime, server) => {
     expect(await server.exited()).toBe(1);
@@ -30,10 +29,5 @@ describe("where no Redis is", () => {
     const lines = workers.output().split("\n");
     const sentences = lines.filter((line) => line !== "" && !line.startsWith("{"));
     expect(sentences).toEqual([expect.stringMatching(/^cannot use Redis: /)]);
-  });
-
-  it("deno serve says so, and ends", async () => {
-    expect(await denoServe.exited()).not.toBe(0);
-    expect(denoServe.output()).toContain("cannot use Redis");
   });
 });

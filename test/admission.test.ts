@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from "node:http2";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { answerOn, envelope, type HttpAnswer, http1, http2, openHttp2, rawBytes } from "./support/http.ts";
-import { describeWithRedis, newServer, redisUrl, suiteServer } from "./support/opened.ts";
+import { suiteServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
@@ -192,24 +192,3 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
     session.destroy();
   });
 });
-
-describeWithRedis("without an API token on deno serve", () => {
-  it("nothing is read of a body", async () => {
-    const served = await newServer({ runtime: "deno-serve", redisUrl });
-    for (const way of WAYS) {
-      if (way.protocol === "grpc") continue;
-      const answer = await begin(served.url, way, 1, { "x-request-id": "served" });
-      expectRefusal(dechunked(answer), way, "served");
-    }
-  });
-});
-
-/** Deno sends some answers in chunks; these are of one. */
-function dechunked(answer: HttpAnswer): HttpAnswer {
-  if (answer.headers["transfer-encoding"] !== "chunked") return answer;
-  const body = Buffer.from(
-    /^[0-9a-f]+\r\n([\s\S]*)\r\n0\r\n\r\n$/.exec(answer.body.toString("latin1"))?.[1] ?? "",
-    "latin1",
-  );
-  return { ...answer, body, json: () => JSON.parse(body.toString()) };
-}

@@ -316,14 +316,4 @@ describe.runIf(redisUrl !== undefined)("the audit trail of several workers", () 
       }
     }
   });
-
-  it("names the address of a caller of `deno serve`", async () => {
-    const server = await newServer({ redisUrl, env: ADMIN_ENV, runtime: "deno-serve" });
-    const userGroupId = newId();
-    const headers = { ...bearer(server.tokens.customer), "content-type": "application/json" };
-    const path = "/usergroup.v1.UserGroupService/GetUserGroup";
-    const answer = await fetch(server.url + path, { method: "POST", headers, body: JSON.stringify({ userGroupId }) });
-    expect(answer.status).toBe(200);
-    expect(await eventsOf(server, { userGroupId })).toMatchObject([{ peerAddress: "127.0.0.1" }]);
-  });
 });

@@ -235,21 +235,3 @@ describeWithRedis.each(RUNTIMES)("failures of authentication, on Redis and %s", 
     expect(statuses).toEqual([401, 401, 401, 429, 429]);
   });
 });
-
-describeWithRedis("deno serve", () => {
-  it("knows the addresses of callers", async () => {
-    const redis = await newRedis();
-    const env = { AUTH_FAILURE_LIMIT: "5/24h", TRUSTED_PROXIES: "127.0.0.1" };
-    const server = await newServer({ runtime: "deno-serve", redisUrl: redis.url, env });
-    const operator = newOperator(redis);
-    await guess(server);
-    await guess(server, { "x-forwarded-for": "2001:db8:0:7::1" });
-    await waitFor("both are counted", async () => {
-      const keys = await operator.keys("ug:rate:*");
-      return keys.length === 2 && keys.includes("ug:rate:address:127.0.0.1");
-    });
-    expect(await operator.get("ug:rate:address:2001:db8:0:7::/64")).toBe("1");
-    await waitFor("both threads refuse", async () => (await guesses(server, 10)).every((status) => status === 429));
-    expect((await call(server, bearer(server.tokens.customer))).status).toBe(200);
-  });
-});

@@ -15,7 +15,7 @@ const UNKNOWN_PATHS = ["/usergroup.v1.UserGroupService/Nothing", "/usergroup.v9.
 const LISTED = "https://app.example.com";
 const LISTED_TOO = "http://127.0.0.1:3000";
 
-const ALLOWED_METHODS = ["POST", "GET"];
+const ALLOWED_METHODS = ["POST"];
 const ALLOWED_HEADERS = [
   "content-type",
   "connect-protocol-version",

@@ -116,10 +116,9 @@ describe.each(FORMS)("a shutdown: $name", (form) => {
   });
 });
 
-const UPLOADS = FORMS.filter(({ protocol }) => protocol !== "connect-get");
 const uploadOf = (form: Form) => requestOf(form, talk({ text: "a".repeat(1000), list: ["b"] }), { withLength: false });
 
-describe.each(UPLOADS)("an upload given up: $name", (form) => {
+describe.each(FORMS)("an upload given up: $name", (form) => {
   it("is no call", async () => {
     const request = uploadOf(form);
     const { effects, url } = pair.ours;

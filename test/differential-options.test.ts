@@ -5,8 +5,6 @@ import { FORMS, requestOf } from "./support/differential-requests.ts";
 import { openPair } from "./support/differential-servers.ts";
 import { talk } from "./support/differential-service.ts";
 
-const VERSIONS = [[], [["connect-protocol-version", "1"]], [["connect-protocol-version", "2"]]] as const;
-
 /** Every option that has a default of its own. */
 const UNSET = Object.fromEntries(
   [
@@ -19,7 +17,6 @@ const UNSET = Object.fromEntries(
     "jsonOptions",
     "maxTimeoutMs",
     "readMaxBytes",
-    "requireConnectProtocolHeader",
     "shutdownSignal",
     "writeMaxBytes",
   ].map((name) => [name, undefined]),
@@ -27,16 +24,6 @@ const UNSET = Object.fromEntries(
 
 describe.each(FORMS)("options of $name", (form) => {
   const message = talk({ text: "hi", script: { size: 3000 } });
-
-  it("may require the protocol's version", async () => {
-    const pair = await openPair({ requireConnectProtocolHeader: true });
-    for (const headers of VERSIONS) await exchangeAlike(pair, requestOf(form, message, { headers }));
-    const request = requestOf(form, message);
-    for (const version of ["connect=v2", "connect=", ""]) {
-      await exchangeAlike(pair, { ...request, target: request.target.replace("connect=v1", version) });
-    }
-    await pair.close();
-  });
 
   it("may begin paths with a prefix", async () => {
     const pair = await openPair({ requestPathPrefix: "/api" });

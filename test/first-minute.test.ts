@@ -91,18 +91,14 @@ it.skipIf(redisUrl === undefined)(
 );
 
 describe("npm, ended by a signal to itself alone,", () => {
-  const scripts: [string, string[], { [name: string]: string }][] = [
-    ["npm start", ["start"], {}],
-    ["npm run start:deno", ["run", "start:deno"], {}],
+  const scripts: [string, string[]][] = [
+    ["npm start", ["start"]],
+    ["npm run start:deno", ["run", "start:deno"]],
   ];
-  if (redisUrl !== undefined) {
-    const env = { REDIS_URL: redisUrl, TOKEN_KEYS, API_TOKENS: "e=0123456789abcdef", DENO_JOBS: "1" };
-    scripts.push(["npm run serve:deno", ["run", "serve:deno"], env]);
-  }
 
-  it.each(scripts)("leaves nothing of %s behind", async (_name, args, env) => {
+  it.each(scripts)("leaves nothing of %s behind", async (_name, args) => {
     const port = await freePort();
-    const script = npm(args, port, env);
+    const script = npm(args, port);
     await waitFor("it listens", () => isOpen(port));
     await expectNothingLeft(script, descendants(script.pid), port);
   });

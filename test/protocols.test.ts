@@ -10,7 +10,7 @@ import {
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { envelope, type HttpAnswer, http1, http2 } from "./support/http.ts";
 import { newId } from "./support/matrix.ts";
-import { describeWithRedis, newServer, redisUrl, suiteServer } from "./support/opened.ts";
+import { suiteServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES } from "./support/server.ts";
 
@@ -215,19 +215,5 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
         request.userGroupId.slice(0, 5),
       );
     });
-  });
-});
-
-describeWithRedis("on deno serve", () => {
-  it("gRPC-Web text streams, and what an RPC does not have is told", async () => {
-    const served = await newServer({ runtime: "deno-serve", redisUrl });
-    const { message } = await watchText(served.url, [...watchRequest]);
-    expect(message).toMatchObject(SERVING);
-    const method = await http1(served.url, WATCH_PATH, { method: "PUT" });
-    expectConnectError(method, "unimplemented", "METHOD_NOT_ALLOWED");
-    expect([method.status, method.headers["allow"]]).toEqual([405, "POST"]);
-    const headers = { authorization: `Token ${served.tokens.customer}`, "content-type": "text/plain" };
-    const type = await http1(served.url, GET_PATH, { method: "POST", headers, body: "x" });
-    expectConnectError(type, "invalid_argument", "UNSUPPORTED_MEDIA_TYPE");
   });
 });

@@ -152,7 +152,7 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     );
   }
   if (workers > 1 && "Deno" in globalThis) {
-    faults.push("WORKERS above 1 need Node; on Deno use: npm run serve:deno, which runs one worker a core");
+    faults.push("WORKERS above 1 need Node; on Deno run several services behind a proxy");
   }
   if (givenUrl === "" && workers > 1) {
     faults.push(

@@ -3,7 +3,6 @@ export { requireStrictJson } from "./codec/strict-json.ts";
 export type { Endpoint, EndpointMethod, HttpError, Invoke } from "./endpoints.ts";
 export { type HeaderRecord, type HttpRequest, type HttpResponse, headerValue } from "./exchange.ts";
 export { acceptsEncoding } from "./http/content-encoding.ts";
-export type { FetchServer } from "./http/fetch-dispatch.ts";
 export type { Port as NodeServer } from "./http/port.ts";
 export type { Authorize, CallHead } from "./protocol/admission.ts";
 export { recordOf } from "./protocol/record-headers.ts";
@@ -14,4 +13,4 @@ export {
   RequestRefused,
   streamRefusal,
 } from "./protocol/refusals.ts";
-export { type ListenOptions, type ServeOptions, serveFetch, serveNode } from "./serve.ts";
+export { type ListenOptions, type ServeOptions, serveNode } from "./serve.ts";

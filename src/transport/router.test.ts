@@ -55,6 +55,20 @@ function request(body: string, target = PATH, headers: HeaderRecord = JSON_TYPE)
 
 const textOf = (body: Uint8Array | string) => Buffer.from(body as string).toString();
 
+it("takes POST alone, for methods without side effects too", async () => {
+  const onRefused = (refusal: Refusal) => new ConnectError(JSON.stringify(refusal), Code.Unimplemented);
+  const routes: RouterOptions["routes"] = ({ rpc }) => rpc(TalkService.method.look, async () => ({}));
+  const router = new Router({ onRefused, routes });
+  const target = "/talk.v1.TalkService/Look?connect=v1&encoding=json&message=%7B%7D";
+  const route = (await router.find({ ...request("", target, {}), httpMethod: "GET" })) as Route;
+  const { status, body } = await route.serve(request("", target, {}));
+  expect([status, textOf(body)]).toMatchObject([405, expect.stringContaining("POST")]);
+});
+
+it("does not ignore an option that it lacks", () => {
+  expect(() => routerWith({ requireConnectProtocolHeader: true })).toThrow("requireConnectProtocolHeader");
+});
+
 describe.each([true, false])("authorization, asynchronous: %s", (isAsync) => {
   it("lets a call in, which knows what was found out of it", async () => {
     const { route, seen } = routerWith({ authorize: authorizeBy(() => true, isAsync) });

@@ -92,8 +92,8 @@ export class Router {
 
   #call(rpc: Rpc, request: RequestHead): Found {
     const { unary } = rpc;
-    const format = unary && unaryFormat(unary, request);
-    if (!format) return this.#stream(rpc, request);
+    const format = unary && request.httpMethod === "POST" ? unaryFormat(unary, request) : undefined;
+    if (!unary || !format) return this.#stream(rpc, request);
     return this.#admit(unary.desc, format.protocol, request, {
       onAdmitted: (admitted) => new UnaryRoute(unary, format, admitted),
       onDenied: ({ error }) => errorResponse(format, error),
@@ -103,11 +103,11 @@ export class Router {
   /** Routes a streaming call to Connect's own handler, and refuses whatever no handler serves. */
   #stream({ handler, unary, readMaxBytes }: Rpc, request: RequestHead): Found {
     const { httpMethod, headers } = request;
-    const { method, allowedMethods: allowed } = handler;
+    const { method } = handler;
     const format = formatOf(headers["content-type"]);
     const refused = { header: new RecordHeaders(headers), method, protocolName: format.protocol };
-    if (!allowed.includes(httpMethod)) {
-      return this.#refused({ kind: "http-method", httpMethod, allowed }, refused, format);
+    if (httpMethod !== "POST") {
+      return this.#refused({ kind: "http-method", httpMethod, allowed: ["POST"] }, refused, format);
     }
     return this.#admit(method, format.protocol, request, {
       onAdmitted: ({ head: { contextValues } }) => {

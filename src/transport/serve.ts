@@ -1,5 +1,4 @@
 import { type DispatchOptions, dispatch } from "./http/dispatch.ts";
-import { type FetchServer, fetchDispatch } from "./http/fetch-dispatch.ts";
 import { openPort, type Port, type PortOptions } from "./http/port.ts";
 import { Router, type RouterOptions } from "./router.ts";
 
@@ -30,15 +29,6 @@ export function serveNode(
   const { find, refuse } = new Router(options);
   const handlers = dispatch({ ...limits, find, refuse, onError: guarded(onError) });
   return openPort({ ...limits, host, port, tls, onConnectionError }, handlers);
-}
-
-/**
- * Serves Connect, gRPC-Web and HTTP endpoints through the fetch API, for example with `deno serve`. gRPC gets an error:
- * it needs HTTP trailers, which the API lacks.
- */
-export function serveFetch({ limits, onError, ...options }: ServeOptions): FetchServer {
-  const { find, refuse } = new Router(options);
-  return fetchDispatch({ ...limits, find, refuse, onError: guarded(onError) });
 }
 
 /** Drops what `onError` itself throws. It is called in event listeners, where an exception would end the process. */

@@ -99,7 +99,6 @@ class ConformanceService {
       requestHeaders: Array.from(context.requestHeader, ([name, value]) => ({ name, value: [value] })),
       ...(timeoutMs !== undefined && { timeoutMs: BigInt(timeoutMs) }),
       requests: this.#packed(requests),
-      ...(context.requestMethod === "GET" && { connectGetInfo: { queryParams: queryParams(context.url) } }),
     };
   }
 
@@ -133,9 +132,4 @@ function addHeaders(
   };
   add(responseHeaders, context.responseHeader);
   add(responseTrailers, context.responseTrailer);
-}
-
-function queryParams(url: string): { name: string; value: string[] }[] {
-  const { searchParams } = new URL(url);
-  return [...new Set(searchParams.keys())].map((name) => ({ name, value: searchParams.getAll(name) }));
 }

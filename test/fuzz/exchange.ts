@@ -146,12 +146,6 @@ function open(): Ask[] {
       body: envelope(Buffer.alloc(0)),
     },
     {
-      name: "Health/Check, Connect GET",
-      method: "GET",
-      path: "/grpc.health.v1.Health/Check?connect=v1&encoding=json&message=%7B%7D",
-      fields: [],
-    },
-    {
       name: "Health/Watch",
       method: "POST",
       path: "/grpc.health.v1.Health/Watch",

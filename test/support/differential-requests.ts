@@ -9,13 +9,13 @@ import type { FieldList, RawRequest } from "./differential-wire.ts";
 export interface Form {
   readonly name: string;
   readonly http: 1 | 2;
-  readonly protocol: "grpc" | "grpc-web" | "connect" | "connect-get";
+  readonly protocol: "grpc" | "grpc-web" | "connect";
   readonly binary: boolean;
 }
 
 /** Every form that both servers know. */
 export const FORMS: readonly Form[] = ([1, 2] as const).flatMap((http) =>
-  (["grpc", "grpc-web", "connect", "connect-get"] as const).flatMap((protocol) =>
+  (["grpc", "grpc-web", "connect"] as const).flatMap((protocol) =>
     [true, false].map((binary) => {
       const name = `${protocol} ${binary ? "binary" : "JSON"} over HTTP/${http}`;
       return { name, http, protocol, binary };
@@ -60,13 +60,6 @@ export function requestWith(form: Form, message: Uint8Array, options: RequestOpt
   const path = `/${TalkService.typeName}/${rpc}`;
   const common = { http: form.http, withLength, cuts: options.cuts ?? [], trailers: options.trailers };
   const rest = { ...common, method, target: path + query };
-  if (form.protocol === "connect-get") {
-    const params = new URLSearchParams({ connect: "v1", encoding: form.binary ? "proto" : "json", base64: "1" });
-    params.set("message", Buffer.from(message).toString("base64url"));
-    if (compression !== undefined) params.set("compression", compression);
-    const target = `${path}?${params}${query.replace("?", "&")}`;
-    return { ...common, method: options.method ?? "GET", target, headers, body: new Uint8Array(0) };
-  }
   const type: [string, string] = ["content-type", contentType(form)];
   if (form.protocol === "connect") {
     const encoding: FieldList = compression === undefined ? [] : [["content-encoding", compression]];
@@ -80,9 +73,7 @@ export function requestWith(form: Form, message: Uint8Array, options: RequestOpt
 /** The content type of a form. */
 export function contentType({ protocol, binary }: Form): string {
   const codec = binary ? "proto" : "json";
-  return protocol === "connect" || protocol === "connect-get"
-    ? `application/${codec}`
-    : `application/${protocol}+${codec}`;
+  return protocol === "connect" ? `application/${codec}` : `application/${protocol}+${codec}`;
 }
 
 /** An envelope; `length` may be a lie. */

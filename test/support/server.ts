@@ -1,9 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { delimiter, dirname, join } from "node:path";
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
 import type { Certificates } from "./certificates.ts";
 import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "./process.ts";
-import { freePort } from "./wait.ts";
 
 /** What a server runs on, with every protocol. */
 export type Runtime = "node" | "deno";
@@ -37,8 +36,8 @@ export interface TestServer extends LaunchedServer {
 
 /** How to start a server. */
 export interface ServerOptions {
-  /** Default `node`. `deno-serve`: the npm script `serve:deno`, with two threads; it wants a real Redis. */
-  readonly runtime?: Runtime | "deno-serve";
+  /** Default `node`. */
+  readonly runtime?: Runtime;
   /** Undefined: the embedded store. */
   readonly redisUrl?: string | undefined;
   /** Undefined: without TLS. */
@@ -56,12 +55,8 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
   const environment = options.like?.environment ?? `t${randomBytes(6).toString("hex")}`;
   const tokens = options.like?.tokens ?? { customer: newToken(), testing: newToken(), untagged: newToken() };
   const API_TOKENS = `${environment}/Customer=${tokens.customer},${environment}/Testing=${tokens.testing},${environment}=${tokens.untagged}`;
-  const isDenoServe = options.runtime === "deno-serve";
-  // Deno chooses none for its threads.
-  const PORT = isDenoServe ? String(await freePort()) : "0";
-  const server = launch({ ...options, env: { PORT, API_TOKENS, ...options.env } });
-  const url = await waitUntilSaid(server, "the server listens", (output) => {
-    if (isDenoServe) return isServing(output) ? `http://127.0.0.1:${PORT}` : undefined;
+  const server = launch({ ...options, env: { API_TOKENS, ...options.env } });
+  const url = await waitUntilSaid(server, "the server listens", () => {
     return server.log().find(({ msg }) => msg === "listening")?.["url"] as string | undefined;
   });
   return { ...server, url, tokens, environment };
@@ -75,10 +70,6 @@ export function launch({ redisUrl, tls, env, ...options }: ServerOptions): Launc
       PORT: "0",
       // All clients of the tests have one address, and many of them have to be refused.
       AUTH_FAILURE_LIMIT: "off",
-      ...(options.runtime === "deno-serve" && {
-        DENO_JOBS: "2",
-        PATH: [dirname(denoBinary()), process.env["PATH"]].join(delimiter),
-      }),
       ...(redisUrl !== undefined && { REDIS_URL: redisUrl, TOKEN_KEYS }),
       ...(tls && { TLS_CERT_FILE: tls.server.certFile, TLS_KEY_FILE: tls.server.keyFile }),
       ...env,
@@ -94,22 +85,8 @@ export function denoRun(flags: readonly string[] = ["-P"]): string[] {
 
 function commandOf({ runtime = "node", tls, denoFlags = [] }: ServerOptions): string[] {
   if (runtime === "node") return [process.execPath, "dist/main.js"];
-  // The script ends in `exec`, so that signals reach Deno and not the shell.
-  if (runtime === "deno-serve") return ["sh", "-c", npmScript("serve:deno")];
   const mayRead = tls ? [`--allow-read=${tls.folder}`] : [];
   return [...denoRun(["-P", ...mayRead, ...denoFlags]), "src/main.ts"];
-}
-
-/** Whether both threads of `deno serve` are ready. */
-function isServing(output: string): boolean {
-  return (output.match(/"msg":"ready"/g) ?? []).length === 2 && output.includes("Listening");
-}
-
-function npmScript(name: string): string {
-  const { scripts } = JSON.parse(readFileSync(`${ROOT}/package.json`, "utf8")) as {
-    scripts: { [name: string]: string };
-  };
-  return scripts[name] ?? "";
 }
 
 /** The Deno executable itself: signals to the npm package's launcher do not reach it. */

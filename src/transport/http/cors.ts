@@ -49,7 +49,7 @@ export class Cors {
     if (allowed?.["access-control-allow-origin"] === undefined) return { vary: "origin" };
     return {
       ...allowed,
-      "access-control-allow-methods": cors.allowedMethods.join(", "),
+      "access-control-allow-methods": "POST",
       "access-control-allow-headers": this.#allowHeaders,
       "access-control-max-age": String(MAX_AGE_SECONDS),
     };

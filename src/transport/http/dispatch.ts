@@ -35,15 +35,17 @@ export interface DispatchOptions {
 
 const MIB = 1024 * 1024;
 
-/** What all requests of a server share: memory budgets, and what becomes of requests that fail. */
-export function exchangeContext({
+/** Dispatches each request of a port to its route. */
+export function dispatch({
+  find,
   refuse,
   onError,
   arrivalTimeoutMs = REQUEST_TIMEOUT_MS,
   readTimeoutMs = READ_TIMEOUT_MS,
-}: DispatchOptions): ExchangeContext {
+  streams: streamLimits,
+}: DispatchOptions): PortHandlers {
   const bounds = { maxBytes: 64 * MIB, maxConnectionBytes: 16 * MIB, overheadBytes: 16 * 1024 };
-  return {
+  const context: ExchangeContext = {
     refuse,
     onError,
     evictionRefusals: {
@@ -56,17 +58,12 @@ export function exchangeContext({
     // costs little.
     answers: new MemoryBudget({ ...bounds, overheadBytes: 2 * 1024, timeoutMs: readTimeoutMs }),
   };
-}
-
-/** Dispatches each request of a port to its route. */
-export function dispatch(options: DispatchOptions): PortHandlers {
-  const context = exchangeContext(options);
-  const streams = new OpenStreams(options.streams);
+  const streams = new OpenStreams(streamLimits);
 
   const serve = async (exchange: Exchange): Promise<void> => {
     // An exception that escapes from here would end the process.
     try {
-      let route = options.find(exchange);
+      let route = find(exchange);
       if (route instanceof Promise) {
         route = await route;
         // The client may have disconnected meanwhile.
@@ -80,8 +77,8 @@ export function dispatch(options: DispatchOptions): PortHandlers {
   };
 
   return {
-    refuse: options.refuse,
-    onError: options.onError,
+    refuse,
+    onError,
     streamingCalls: (session) => streams.countOf(session),
     onHttp1: (req, res, refusal) => {
       // HTTP/1.1 requires `Host` (RFC 9112, 3.2). node:http would check it too, but answer with a bare status.

@@ -33,13 +33,11 @@ export class OpenStreams {
    * Admits a stream. Returns the function to call when the stream has ended, of which only the first call counts;
    * undefined when too many streams are open.
    *
-   * @param connection undefined where the runtime does not tell which connection it is
    * @param end ends the stream when its lifetime is over
    */
-  enter(connection: object | undefined, end: () => void): (() => void) | undefined {
+  enter(connection: object, end: () => void): (() => void) | undefined {
     if (this.#open >= this.#max) return undefined;
-    const others = connection ? this.countOf(connection) : 0;
-    if (others >= this.#maxPerConnection) return undefined;
+    if (this.countOf(connection) >= this.#maxPerConnection) return undefined;
     this.#count(connection, 1);
     let isOpen = true;
     const leave = () => {
@@ -59,9 +57,9 @@ export class OpenStreams {
     return this.#ofConnection.get(connection) ?? 0;
   }
 
-  #count(connection: object | undefined, by: 1 | -1): void {
+  #count(connection: object, by: 1 | -1): void {
     this.#open += by;
-    if (connection) this.#ofConnection.set(connection, this.countOf(connection) + by);
+    this.#ofConnection.set(connection, this.countOf(connection) + by);
   }
 
   /** The deadline normally ends a stream. This timer ends streams whose client does not read. */

@@ -1,13 +1,10 @@
-import { base64Decode } from "@bufbuild/protobuf/wire";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { type Compression, compressionNegotiate } from "@connectrpc/connect/protocol";
 import {
   codeToHttpStatus,
   contentTypeUnaryJson,
   errorToJsonBytes,
-  headerProtocolVersion,
   parseTimeout,
-  protocolVersion,
 } from "@connectrpc/connect/protocol-connect";
 import { bodyBytes, type HttpRequest, type HttpResponse, headerValue } from "../exchange.ts";
 import type { AdmittedCall } from "./admission.ts";
@@ -35,16 +32,14 @@ export function serveConnect(
   const { options } = method;
   const serialization = format.isBinary ? method.binary : method.json;
   const { headers } = request;
-  const { query } = format;
   const timeout = parseTimeout(headerValue(headers, "connect-timeout-ms"), options.maxTimeoutMs);
-  const requested = query ? query.get("compression") : headerValue(headers, ENCODING);
+  const requested = headerValue(headers, ENCODING);
   const accepted = headerValue(headers, ACCEPT_ENCODING);
   const compression = compressionNegotiate(options.acceptCompression, requested, accepted, ACCEPT_ENCODING);
   const decode = () => {
-    if (options.requireConnectProtocolHeader) requireVersion(query, headerValue(headers, "connect-protocol-version"));
     if (compression.error) throw compression.error;
     if (timeout.error) throw timeout.error;
-    const bytes = query ? messageFromQuery(query) : messageFromBody(request, options.readMaxBytes);
+    const bytes = messageFromBody(request, options.readMaxBytes);
     const limit = options.readMaxBytes;
     if (compression.request === null) return parseMessage(serialization, bytes, limit);
     return inflate(bytes, compression.request, limit).then((message) => parseMessage(serialization, message, limit));
@@ -119,22 +114,4 @@ function messageFromBody({ headers, body }: HttpRequest, maxBytes: number): Uint
   const declared = Number(headers["content-length"]);
   const size = Number.isSafeInteger(declared) ? `message size ${declared}` : "message size";
   throw messageTooLarge(maxBytes, `${size} is larger than configured readMaxBytes ${maxBytes}`);
-}
-
-function messageFromQuery(query: URLSearchParams): Uint8Array {
-  const message = query.get("message") ?? "";
-  if (query.get("base64") === "1") return base64Decode(message);
-  return new TextEncoder().encode(message);
-}
-
-function requireVersion(query: URLSearchParams | undefined, header: string | null): void {
-  const [given, expected] = query ? [query.get("connect"), `v${protocolVersion}`] : [header, protocolVersion];
-  if (given === expected) return;
-  const name = query ? "connect" : headerProtocolVersion;
-  throw new ConnectError(
-    given === null
-      ? `missing required ${query ? "parameter" : "header"}: set ${name} to "${expected}"`
-      : `${name} must be "${expected}": got "${given}"`,
-    Code.InvalidArgument,
-  );
 }

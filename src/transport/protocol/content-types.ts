@@ -18,8 +18,6 @@ export interface CallFormat {
   readonly isText: boolean;
   /** Whether it is Connect's format for streams. The other protocols have one format for all calls. */
   readonly isStream: boolean;
-  /** The query of Connect's GET, which holds the message; undefined for all other requests. */
-  readonly query?: URLSearchParams;
 }
 
 /** The maximum size of the cache below. Clients use few content types, but can invent many. */

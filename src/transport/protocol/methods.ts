@@ -43,7 +43,11 @@ export interface RpcOptions extends ConnectRouterOptions {
   readonly streamsSignal?: AbortSignal;
 }
 
-/** Collects the methods that routes register, with the options that Connect's Node adapter would apply. */
+/**
+ * Collects the methods that routes register, with the options that Connect's Node adapter would apply.
+ *
+ * @throws TypeError for the option `requireConnectProtocolHeader`, which is not supported
+ */
 export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rpc[] {
   // This default belongs to the adapter, not the router. `validateUniversalHandlerOptions` supplies all others.
   const base = { ...given, acceptCompression: given.acceptCompression ?? [...COMPRESSIONS] };
@@ -51,6 +55,7 @@ export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rp
   const add = ({ kind, method, impl }: MethodImplSpec, own: ConnectRouterOptions | undefined) => {
     const merged = { ...base, ...own };
     const options = validateUniversalHandlerOptions(merged);
+    if (options.requireConnectProtocolHeader) throw new TypeError("requireConnectProtocolHeader is not supported");
     const { grpc, grpcWeb, connect } = merged;
     const protocols = { grpc: grpc !== false, "grpc-web": grpcWeb !== false, connect: connect !== false };
     const unary = kind === "unary" ? unaryMethod(method, { impl, options, protocols }) : undefined;
