@@ -1,4 +1,3 @@
-import { FailureLimits, TokenLimits } from "./auth/caller-limits.ts";
 import { RateLimits } from "./auth/rate-limits.ts";
 import type { Config } from "./config/config.ts";
 import type { RateLimit } from "./domain/rate-limit.ts";
@@ -20,8 +19,8 @@ export function openLimits(
     new RateLimits({ limit, counter: rateCounter(client, { kind, limit }) });
   const count = { "api-token": metrics.limited("api-token"), address: metrics.limited("address") };
   return {
-    tokens: rateLimit && new TokenLimits(limitsOf("api-token", rateLimit)),
-    failures: authFailureLimit && new FailureLimits(limitsOf("address", authFailureLimit)),
+    tokens: rateLimit && limitsOf("api-token", rateLimit),
+    failures: authFailureLimit && limitsOf("address", authFailureLimit),
     onLimited: (name) => count[name](),
   };
 }

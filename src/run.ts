@@ -26,6 +26,7 @@ import { RedisAuditTrail } from "./store/audit-trail.ts";
 import type { StoreClient } from "./store/client.ts";
 import { TokenCipher } from "./store/encryption.ts";
 import { RedisEnvironments } from "./store/environments.ts";
+import { readRedisUrl } from "./store/redis-url.ts";
 import { RevocationFeed } from "./store/revocation-feed.ts";
 import { RedisUserGroupAdmin } from "./store/user-group-admin.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
@@ -161,9 +162,20 @@ export async function open(config: Config, options: { write?: (line: string) => 
   }
 }
 
+/** Shorter ones would be found in ordinary words, and blacken them. */
+const MIN_SECRET_LENGTH = 8;
+
 /** The credentials in the settings, which the log must not contain. */
-function secretsOf({ apiTokens, adminToken }: Config): string[] {
-  return [...apiTokens.map(({ token }) => token), adminToken ?? ""].filter((secret) => secret !== "");
+function secretsOf({ apiTokens, adminToken, tokenKeys, redisUrl = "", redisSentinelPassword }: Config): string[] {
+  const redis = readRedisUrl(redisUrl);
+  const secrets = [
+    ...apiTokens.map(({ token }) => token),
+    ...tokenKeys.map(({ secret }) => Buffer.from(secret).toString("base64")),
+    adminToken,
+    redisSentinelPassword,
+    "target" in redis ? redis.target.password : undefined,
+  ];
+  return secrets.filter((secret) => secret !== undefined && secret.length >= MIN_SECRET_LENGTH) as string[];
 }
 
 function warnIfExposed({ host, tls }: Config, logger: Logger): void {

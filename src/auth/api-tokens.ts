@@ -1,6 +1,6 @@
 import { apiTokenDigest } from "../domain/api-token.ts";
 import { isIntactApiToken, looksLikeUserGroupToken } from "../domain/token.ts";
-import type { Authenticated, Authenticator, MayLookUp, Principal } from "./authenticator.ts";
+import type { Authenticated, Authenticator, Principal } from "./authenticator.ts";
 import type { IssuedTokens } from "./issued-tokens.ts";
 
 /** A credential of the settings, and whose it is. */
@@ -22,12 +22,12 @@ export class ApiTokens implements Authenticator {
     this.#issued = issued;
   }
 
-  authenticate(token: string, mayLookUp?: MayLookUp): Authenticated | Promise<Authenticated> {
+  authenticate(token: string): Authenticated | Promise<Authenticated> {
     if (looksLikeUserGroupToken(token)) return undefined;
     const digest = apiTokenDigest(token);
     const known = this.#static.get(digest) ?? this.#issued.cached(digest);
     if (known !== undefined) return known;
     // Only a well-formed token can be an issued one, so any other text costs the store nothing.
-    return isIntactApiToken(token) ? this.#issued.look(digest, mayLookUp) : undefined;
+    return isIntactApiToken(token) ? this.#issued.look(digest) : undefined;
   }
 }

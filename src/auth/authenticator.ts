@@ -26,24 +26,11 @@ export type Principal = BoundPrincipal | RootPrincipal;
 /** The bearer of `ADMIN_TOKEN`. */
 export const ROOT: RootPrincipal = { id: "root", displayName: "root", role: "root", environment: undefined };
 
-/** An API token that this worker does not know, and was not allowed to look up. */
-export const NOT_LOOKED_UP = "not-looked-up";
-
-/** What is known of an API token: its principal; undefined when the token is unknown; or nothing yet. */
-export type Authenticated = Principal | typeof NOT_LOOKED_UP | undefined;
-
-/**
- * Whether an API token that was never seen to be good may be looked up in the store. Asked once a call, before that begins;
- * answers with a promise, which never rejects, when other look-ups have to end first.
- */
-export type MayLookUp = () => boolean | Promise<boolean>;
+/** The principal of an API token; undefined when the token is unknown. */
+export type Authenticated = Principal | undefined;
 
 /** Authenticates API tokens. */
 export interface Authenticator {
-  /**
-   * Answers at once when it need not wait. Rejects with StoreUnavailable or RecordUnreadable.
-   *
-   * @param mayLookUp default: it may
-   */
-  authenticate(token: string, mayLookUp?: MayLookUp): Authenticated | Promise<Authenticated>;
+  /** Answers at once when it need not wait. Rejects with StoreUnavailable or RecordUnreadable. */
+  authenticate(token: string): Authenticated | Promise<Authenticated>;
 }

@@ -2,11 +2,10 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { ValidApiToken } from "../domain/api-token.ts";
 import { newApiToken, newUserGroupToken } from "../domain/token.ts";
 import { ApiTokens } from "./api-tokens.ts";
-import { NOT_LOOKED_UP, ROOT } from "./authenticator.ts";
+import { ROOT } from "./authenticator.ts";
 import { IssuedTokens } from "./issued-tokens.ts";
 
 const CACHE_MS = 5000;
-const never = () => false;
 const ENVIRONMENT = { name: "acme", tag: undefined, partitions: 1, number: 1 } as const;
 
 function valid(given: Partial<ValidApiToken> = {}): ValidApiToken {
@@ -149,78 +148,6 @@ describe("issued tokens", () => {
     await call("unknown", undefined);
     await call("unknown", undefined);
     expect(reads).toHaveLength(5);
-  });
-
-  it.each([CACHE_MS, 0])(
-    "that were never seen to be good are read only if they may be, cached for %i ms",
-    async (ms) => {
-      const { issued, reads, call } = open(ms);
-      expect(issued.look("new", never)).toBe(NOT_LOOKED_UP);
-      expect(reads).toEqual([]);
-      await call("good", valid());
-      await call("bad", undefined);
-      for (const forget of [() => vi.advanceTimersByTime(CACHE_MS), () => issued.missed()]) {
-        forget();
-        const looked = issued.look("good", never);
-        expect(looked).toBeInstanceOf(Promise);
-        reads.at(-1)?.answer(valid());
-        expect(await looked).toMatchObject({ id: "a" });
-      }
-      const { length } = reads;
-      expect(issued.look("bad", never)).toBe(NOT_LOOKED_UP);
-      issued.revoked("good");
-      expect(issued.look("good", never)).toBe(NOT_LOOKED_UP);
-      expect(reads).toHaveLength(length);
-      // One that has turned out to be bad is no exception any more.
-      await call("good", valid());
-      vi.advanceTimersByTime(CACHE_MS);
-      await call("good", undefined);
-      vi.advanceTimersByTime(CACHE_MS);
-      expect(issued.look("good", never)).toBe(NOT_LOOKED_UP);
-      if (ms === 0) return;
-      await call("bad", undefined);
-      expect(issued.look("bad", never)).toBeUndefined();
-    },
-  );
-
-  it.each([CACHE_MS, 0])("that have to wait are read once they may be, cached for %i ms", async (ms) => {
-    const { issued, reads } = open(ms);
-    const decide: ((may: boolean) => void)[] = [];
-    const wait = () => new Promise<boolean>((resolve) => decide.push(resolve));
-    const [admitted, refused, late, bad] = [
-      issued.look("a", wait),
-      issued.look("b", wait),
-      issued.look("a", wait),
-      issued.look("bad", wait),
-    ];
-    expect(reads).toEqual([]);
-    decide[0]?.(true);
-    decide[1]?.(false);
-    expect(await refused).toBe(NOT_LOOKED_UP);
-    expect(reads.map(({ digest }) => digest)).toEqual(["a"]);
-    reads[0]?.answer(valid());
-    expect(await admitted).toMatchObject({ id: "a" });
-    // It has been seen to be good meanwhile.
-    decide[2]?.(false);
-    await Promise.resolve();
-    await Promise.resolve();
-    reads[1]?.answer(valid());
-    expect(await late).toMatchObject({ id: "a" });
-    expect(reads).toHaveLength(ms === 0 ? 2 : 1);
-    issued.look("bad");
-    reads.at(-1)?.answer(undefined);
-    await new Promise(setImmediate);
-    decide[3]?.(false);
-    expect(await bad).toBe(ms === 0 ? NOT_LOOKED_UP : undefined);
-  });
-
-  it("that are being read anyway cost nothing more", async () => {
-    const { issued, reads } = open();
-    const first = issued.look("d");
-    const second = issued.look("d", never);
-    reads[0]?.answer(valid());
-    expect(await second).toBe(await first);
-    expect(reads).toHaveLength(1);
   });
 
   it("have their use noted at most once a minute", async () => {

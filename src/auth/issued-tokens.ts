@@ -1,20 +1,17 @@
 import { setBounded } from "../bounded-map.ts";
 import type { ValidApiToken } from "../domain/api-token.ts";
 import { type ApiTokenStore, type RevocationListener, USE_INTERVAL_MS } from "../domain/store.ts";
-import { type Authenticated, type BoundPrincipal, type MayLookUp, NOT_LOOKED_UP } from "./authenticator.ts";
+import type { Authenticated, BoundPrincipal } from "./authenticator.ts";
 import type { TokenUses } from "./token-uses.ts";
 
 /** How many API tokens are cached, and how many digests of unknown ones. A worker serves far fewer of the former. */
 const MAX_CACHED = 10_000;
 
-const always = () => true;
-const never = () => false;
-
 /** A cached API token. Times are of `performance.now()`. */
 interface Entry {
   readonly principal: BoundPrincipal;
-  /** When it must be read again. It is kept then, for it may be read again whoever presents it. */
-  until: number;
+  /** When it must be read again. */
+  readonly until: number;
   /** When its use is to be noted next. */
   noteAt: number;
 }
@@ -59,20 +56,13 @@ export class IssuedTokens implements RevocationListener {
     return entry.principal;
   }
 
-  /**
-   * The principal of an API token that is not cached; concurrent calls share one read. Rejects as the store does.
-   *
-   * @param mayLookUp default: it may
-   */
-  look(digest: string, mayLookUp: MayLookUp = always): Authenticated | Promise<Authenticated> {
+  /** The principal of an API token that is not cached; concurrent calls share one read. Rejects as the store does. */
+  look(digest: string): Authenticated | Promise<Authenticated> {
     const until = this.#unknown.get(digest);
     if (until !== undefined && performance.now() < until) return undefined;
     // A read that began before this call may be older than the call, which is too old where nothing may be cached.
     const reading = this.#parts.cacheMs === 0 ? undefined : this.#readings.get(digest);
-    if (reading) return reading.answer;
-    const may = this.#known.has(digest) || mayLookUp();
-    if (may instanceof Promise) return may.then((mayNow) => this.#lookAfterWait(digest, mayNow));
-    return may ? this.#share(digest) : NOT_LOOKED_UP;
+    return reading ? reading.answer : this.#share(digest);
   }
 
   revoked(digest: string): void {
@@ -84,14 +74,9 @@ export class IssuedTokens implements RevocationListener {
   }
 
   missed(): void {
-    for (const entry of this.#known.values()) entry.until = Number.NEGATIVE_INFINITY;
+    this.#known.clear();
     for (const reading of this.#readings.values()) reading.isStale = true;
     this.#readings.clear();
-  }
-
-  /** Another call may have looked the token up while this one waited. */
-  #lookAfterWait(digest: string, may: boolean): Authenticated | Promise<Authenticated> {
-    return this.cached(digest) ?? this.look(digest, may ? always : never);
   }
 
   #share(digest: string): Promise<Authenticated> {

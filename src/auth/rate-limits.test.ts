@@ -73,33 +73,6 @@ describe("rate limits", () => {
     expect(counts).toHaveLength(1);
   });
 
-  it("tell whether a limit is reached, and count nothing by that", async () => {
-    const { limits, counts } = open();
-    expect(limits.reached("a")).toBe(false);
-    takes(limits, "a", 2);
-    expect(limits.reached("a")).toBe(false);
-    expect([limits.reached("a", 1), limits.reached("b", 2), limits.reached("b", 3)]).toEqual([true, false, true]);
-    limits.take("a");
-    expect(limits.reached("a")).toBe(true);
-    expect(limits.reached("b")).toBe(false);
-    await counts[0]?.answer({ total: 1, resetMs: 10_000 });
-    await counts[1]?.answer({ total: 3, resetMs: 5000 });
-    expect(limits.reached("a")).toBe(true);
-    vi.advanceTimersByTime(5000);
-    expect(limits.reached("a")).toBe(false);
-    expect([limits.reached("a", 2), limits.reached("a", 3)]).toEqual([false, true]);
-    expect(counts).toHaveLength(2);
-  });
-
-  it("let a key be tried once in an interval", () => {
-    const { limits } = open();
-    expect([limits.mayTry("a", 100), limits.mayTry("a", 100), limits.mayTry("b", 100)]).toEqual([true, false, true]);
-    vi.advanceTimersByTime(99);
-    expect(limits.mayTry("a", 100)).toBe(false);
-    vi.advanceTimersByTime(1);
-    expect(limits.mayTry("a", 100)).toBe(true);
-  });
-
   it("keep no more keys than a bound, and forget first the one whose window began first", async () => {
     const { limits, counts, forgotten } = open(2);
     takes(limits, "a", 3);

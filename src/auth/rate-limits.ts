@@ -15,8 +15,6 @@ interface Usage {
   waiting: number;
   /** When the window ends, by `performance.now()`. */
   resetAt: number;
-  /** When the key may be tried next though its limit is reached. */
-  tryAt: number;
 }
 
 /** How to limit. */
@@ -33,13 +31,13 @@ export interface RateLimitsOptions {
  * while their counts are in flight.
  */
 export class RateLimits {
-  readonly limit: RateLimit;
+  readonly #limit: RateLimit;
   readonly #counter: RateCounter;
   readonly #maxKeys: number;
   readonly #usages = new Map<string, Usage>();
 
   constructor({ limit, counter, maxKeys = MAX_KEYS }: RateLimitsOptions) {
-    this.limit = limit;
+    this.#limit = limit;
     this.#counter = counter;
     this.#maxKeys = maxKeys;
   }
@@ -48,33 +46,20 @@ export class RateLimits {
   take(key: string): Limited | undefined {
     const now = performance.now();
     const usage = this.#usageOf(key, now);
-    if (totalOf(usage) >= this.limit.max) return { limit: this.limit, retryAfterMs: Math.max(0, usage.resetAt - now) };
+    const { counted, sent, waiting, resetAt } = usage;
+    if (counted + sent + waiting >= this.#limit.max) {
+      return { limit: this.#limit, retryAfterMs: Math.max(0, resetAt - now) };
+    }
     usage.waiting++;
-    if (usage.sent === 0) this.#send(usage);
+    if (sent === 0) this.#send(usage);
     return undefined;
-  }
-
-  /** Whether the limit of a key is reached, or would be by so many more; counts nothing. */
-  reached(key: string, more = 0): boolean {
-    const usage = this.#usages.get(key);
-    const isCurrent = usage !== undefined && performance.now() < usage.resetAt;
-    return (isCurrent ? totalOf(usage) : 0) + more >= this.limit.max;
-  }
-
-  /** Whether something may be tried under a key whose limit is reached: once in an interval, in milliseconds. */
-  mayTry(key: string, intervalMs: number): boolean {
-    const now = performance.now();
-    const usage = this.#usageOf(key, now);
-    if (now < usage.tryAt) return false;
-    usage.tryAt = now + intervalMs;
-    return true;
   }
 
   #usageOf(key: string, now: number): Usage {
     const known = this.#usages.get(key);
     if (known && now < known.resetAt) return known;
-    const { windowSeconds } = this.limit;
-    const usage = known ?? { key, counted: 0, sent: 0, waiting: 0, resetAt: 0, tryAt: 0 };
+    const { windowSeconds } = this.#limit;
+    const usage = known ?? { key, counted: 0, sent: 0, waiting: 0, resetAt: 0 };
     // What is still under way belongs to the window that Redis puts it in, which its answer tells.
     usage.counted = 0;
     usage.resetAt = now + windowSeconds * 1000;
@@ -97,9 +82,4 @@ export class RateLimits {
       if (usage.waiting > 0) this.#send(usage);
     });
   }
-}
-
-/** What is known to have been done under a key in its window. */
-function totalOf({ counted, sent, waiting }: Usage): number {
-  return counted + sent + waiting;
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { newApiToken } from "../domain/token.ts";
 import { errorFields, openLog } from "./log.ts";
 
 async function lines(secrets: readonly string[], write: (log: Awaited<ReturnType<typeof openLog>>) => void) {
@@ -44,6 +45,34 @@ describe("the log", () => {
     const [line] = await lines([], ({ logger }) => logger.warn({ failure: error, ...errorFields(error) }, "failed"));
     expect(line).toMatchObject({ failure: { error: "TypeError: ugt_[redacted]" }, error: "TypeError: ugt_[redacted]" });
     expect(JSON.stringify(line)).not.toContain("secret");
+  });
+
+  it("cuts the text of an error before it searches it for credentials, and leaves no half of one", async () => {
+    const long = new Error(`duplicate key "${"a".repeat(100_000)}" in ${"://".repeat(100_000)}`);
+    const [line] = await lines([], ({ logger }) =>
+      logger.warn(errorFields(Object.assign(new Error("x"), { cause: long })), ""),
+    );
+    expect(line).toMatchObject({ error: "Error: x", cause: "Error: duplicate key [cut]" });
+    for (const secret of ["0123456789abcdef", "redis://user:0123456789@host", newApiToken()]) {
+      const ends = Array.from({ length: secret.length + 2 }, (_, i) => new Error(`${"a ".repeat(504 - i)}${secret} b`));
+      const shown = await lines(["0123456789abcdef"], ({ logger }) => {
+        for (const error of ends) logger.warn(errorFields(error), "");
+      });
+      for (const { error } of shown) expect(error).not.toMatch(/0123|user|ugk_[0-9A-Za-z]/);
+    }
+  });
+
+  it.each([
+    ["a scheme without an end", "a".repeat(100_000)],
+    ["many schemes", "a://".repeat(25_000)],
+    ["user info without an end", `a://${"b:".repeat(50_000)}`],
+    ["tokens without an end", "ugt_".repeat(25_000)],
+  ])("takes no longer for %s than for as much of anything else", async (_, text) => {
+    const started = performance.now();
+    const [line] = await lines([], ({ logger }) => logger.warn({ text }, ""));
+    expect(line?.["text"]).toBe(text);
+    // A guard alone: a pattern that scans the text from each place takes many seconds.
+    expect(performance.now() - started).toBeLessThan(2000);
   });
 
   it("announces what is meant to be read", async () => {

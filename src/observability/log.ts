@@ -34,7 +34,11 @@ export const TOKEN_IN_TEXT = /ug([tk])_[0-9A-Za-z]{8,}/g;
 /** What stands in place of a credential. */
 export const REDACTED = "[redacted]";
 
-const USER_INFO = /([a-z]+:\/\/)[^/@\s]+@/gi;
+/** The user and password of a URL. No text is scanned twice for it, however long it is. */
+const USER_INFO = /(?<=:\/\/)[^/@\s]+@/g;
+
+/** The longest text of an error that is logged, in UTF-16 units. Libraries quote requests, which may be long. */
+const MAX_ERROR_LENGTH = 1024;
 
 /** Opens the log: JSON lines, or lines for a person on a terminal. */
 export async function openLog({ level, secrets, write }: LogOptions): Promise<Log> {
@@ -67,11 +71,20 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
   };
 }
 
-/** The log fields of an error: name and message of the error and its cause, without stack and other properties. */
+/**
+ * The log fields of an error: name and message of the error and its cause, without stack and other properties, each cut
+ * to 1 KiB before it is searched for credentials.
+ */
 export function errorFields(error: unknown): { error: string; cause?: string } {
-  const describe = (value: unknown) => (value instanceof Error ? `${value.name}: ${value.message}` : String(value));
+  const describe = (value: unknown) => cut(value instanceof Error ? `${value.name}: ${value.message}` : String(value));
   const cause = error instanceof Error ? error.cause : undefined;
   return { error: describe(error), ...(cause !== undefined && { cause: describe(cause) }) };
+}
+
+/** Cuts a long text at a space: half of a credential would not be recognized, and credentials have no spaces. */
+function cut(text: string): string {
+  if (text.length <= MAX_ERROR_LENGTH) return text;
+  return `${text.slice(0, Math.max(0, text.lastIndexOf(" ", MAX_ERROR_LENGTH)))} [cut]`;
 }
 
 /**
@@ -80,7 +93,7 @@ export function errorFields(error: unknown): { error: string; cause?: string } {
  */
 function redactor(secrets: readonly string[]): (value: unknown) => unknown {
   const redactText = (text: string): string => {
-    let redacted = text.replace(TOKEN_IN_TEXT, `ug$1_${REDACTED}`).replace(USER_INFO, `$1${REDACTED}@`);
+    let redacted = text.replace(TOKEN_IN_TEXT, `ug$1_${REDACTED}`).replace(USER_INFO, `${REDACTED}@`);
     for (const secret of secrets) redacted = redacted.replaceAll(secret, REDACTED);
     return redacted;
   };

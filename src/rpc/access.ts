@@ -9,6 +9,7 @@ import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Principal } from "../auth/authenticator.ts";
 import type { Role } from "../domain/api-token.ts";
 import { clientAddress } from "../domain/client-address.ts";
+import { environmentPath } from "../domain/environment.ts";
 import type { CallHead } from "../transport/index.ts";
 import { kClientAddress, kDenied, kPrincipal } from "./context.ts";
 import { type Authentication, authenticate, type Caller, originOf } from "./credentials.ts";
@@ -113,7 +114,9 @@ function admit(
   { method: { name }, contextValues }: Head,
   { tokens, onLimited }: CallerLimits,
 ): void {
-  const limited = tokens?.take(principal);
+  const { id, environment } = principal;
+  // Root is not limited: whoever repairs something must not have to wait.
+  const limited = environment && tokens?.take(`${environmentPath(environment)}/${id}`);
   if (limited) onLimited("api-token");
   const denied = limited ? limitedError("api-token", limited) : denial(principal, access, name);
   if (denied) {

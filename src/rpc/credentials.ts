@@ -1,11 +1,10 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
-import { type Authenticated, type Authenticator, NOT_LOOKED_UP, type Principal } from "../auth/authenticator.ts";
-import type { FailureLimits } from "../auth/caller-limits.ts";
+import type { Authenticated, Authenticator, Principal } from "../auth/authenticator.ts";
 import { CREDENTIAL_HEADERS, tokenFromHeader } from "../auth/credentials.ts";
 import { clientKey, type Network, type Origin } from "../domain/client-address.ts";
 import { REDACTED, TOKEN_IN_TEXT } from "../observability/log.ts";
 import { callError } from "./errors.ts";
-import { type CallerLimits, limitedError, notLookedUpError } from "./limits.ts";
+import { type CallerLimits, limitedError } from "./limits.ts";
 
 /** What is known of a caller before it is authenticated. */
 export interface Caller {
@@ -28,80 +27,37 @@ export interface Authentication {
  * with the store's failure.
  */
 export function authenticate(authentication: Authentication, caller: Caller): Principal | Promise<Principal> {
-  const { authenticator, limits } = authentication;
-  const { failures } = limits;
-  const attempt = new Attempt(authentication, caller);
   const token = presentedToken(caller.header);
-  if (typeof token !== "string") throw attempt.denied(token);
-  const found = authenticator.authenticate(token, failures && (() => attempt.mayLookUp(failures)));
-  return found instanceof Promise ? attempt.settle(found) : attempt.requireKnown(found);
+  if (typeof token !== "string") throw denied(token, authentication, caller);
+  const found = authentication.authenticator.authenticate(token);
+  return found instanceof Promise
+    ? found.then((principal) => requireKnown(principal, authentication, caller))
+    : requireKnown(found, authentication, caller);
 }
 
-/** An attempt to authenticate a call. */
-class Attempt {
-  readonly #authentication: Authentication;
-  readonly #caller: Caller;
-  /** Who failures are counted for; not asked for where there is none. */
-  #client: string | undefined;
-  /** What counts the look-up that is under way. */
-  #lookUpOf: FailureLimits | undefined;
+function requireKnown(found: Authenticated, authentication: Authentication, caller: Caller): Principal {
+  if (found === undefined) throw denied(UNKNOWN, authentication, caller);
+  return found;
+}
 
-  constructor(authentication: Authentication, caller: Caller) {
-    this.#authentication = authentication;
-    this.#caller = caller;
-  }
-
-  /** As `MayLookUp`. */
-  mayLookUp(failures: FailureLimits): boolean | Promise<boolean> {
-    const note = (may: boolean) => {
-      if (may) this.#lookUpOf = failures;
-      return may;
-    };
-    const may = failures.beginLookUp(this.#clientKey());
-    return may instanceof Promise ? may.then(note) : note(may);
-  }
-
-  /** As `requireKnown`, for what has to be waited for. */
-  async settle(found: Promise<Authenticated>): Promise<Principal> {
-    try {
-      return this.requireKnown(await found);
-    } finally {
-      // A failure has been counted by now: it takes the place of the look-up.
-      this.#lookUpOf?.endLookUp(this.#clientKey());
-    }
-  }
-
-  /** @throws ConnectError Unauthenticated, ResourceExhausted */
-  requireKnown(found: Authenticated): Principal {
-    if (found === undefined) throw this.denied(UNKNOWN);
-    if (found === NOT_LOOKED_UP) throw this.#notLookedUp();
-    return found;
-  }
-
-  /** The error for a caller without a valid API token: it is counted, and told of the limit once it has reached it. */
-  denied({ reason, message }: Fault): ConnectError {
-    const { failures, onLimited } = this.#authentication.limits;
-    const limited = failures?.fail(this.#clientKey());
-    if (limited) {
-      onLimited("address");
-      return limitedError("address", limited);
-    }
-    const error = callError(Code.Unauthenticated, message, { reason });
-    error.metadata.set("www-authenticate", 'Token realm="user-group-service"');
-    return error;
-  }
-
-  #notLookedUp(): ConnectError {
-    const { failures, onLimited } = this.#authentication.limits;
+/**
+ * The error for a caller without a valid API token: it is counted, and told of the limit once it has reached it. Every
+ * token that may be good is looked up: only then is it known whether to refuse it, and callers behind one address must not
+ * be locked out by the guesses of one of them.
+ */
+function denied(
+  { reason, message }: Fault,
+  { limits: { failures, onLimited }, trustedProxies }: Authentication,
+  caller: Caller,
+): ConnectError {
+  const limited = failures?.take(clientKey(originOf(caller), trustedProxies));
+  if (limited) {
     onLimited("address");
-    // Without these limits every token is looked up.
-    return notLookedUpError((failures as FailureLimits).notLookedUp());
+    return limitedError("address", limited);
   }
-
-  #clientKey(): string {
-    this.#client ??= clientKey(originOf(this.#caller), this.#authentication.trustedProxies);
-    return this.#client;
-  }
+  const error = callError(Code.Unauthenticated, message, { reason });
+  error.metadata.set("www-authenticate", 'Token realm="user-group-service"');
+  return error;
 }
 
 /** What is wrong with the credentials of a call. */

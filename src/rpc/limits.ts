@@ -1,6 +1,6 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
 import { RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
-import type { FailureLimits, TokenLimits } from "../auth/caller-limits.ts";
+import type { RateLimits } from "../auth/rate-limits.ts";
 import type { Limited } from "../domain/rate-limit.ts";
 import { callError, untraced } from "./errors.ts";
 
@@ -9,10 +9,13 @@ export type LimitName = "api-token" | "address";
 
 /** The limits on callers. */
 export interface CallerLimits {
-  /** Undefined: API tokens are not limited. */
-  readonly tokens: TokenLimits | undefined;
-  /** Undefined: failures of authentication are not limited. */
-  readonly failures: FailureLimits | undefined;
+  /** Limits calls by the environment and id of their API token; undefined: they are not limited. */
+  readonly tokens: RateLimits | undefined;
+  /**
+   * Limits failures of authentication by the client's address, which many callers may share: only calls that fail are
+   * refused. Undefined: they are not limited.
+   */
+  readonly failures: RateLimits | undefined;
   /** Called with every refusal. */
   readonly onLimited: (name: LimitName) => void;
 }
@@ -31,32 +34,14 @@ const TEXTS: { readonly [name in LimitName]: { readonly reason: string; readonly
 /** The error of a call that a limit refuses: when to try again, for programs and for proxies. */
 export function limitedError(name: LimitName, limited: Limited): ConnectError {
   const { max, windowSeconds } = limited.limit;
-  const error = refusal(name, limited, `${TEXTS[name].what}: ${max} are let pass in ${windowSeconds} s`);
-  error.metadata.set("ratelimit", `"${name}";r=0;t=${secondsOf(limited)}`);
-  return error;
-}
-
-/** The error of a call whose API token was not looked up: it may be good, so it is worth another try before the window ends. */
-export function notLookedUpError(limited: Limited): ConnectError {
-  const what = "this API token was not looked up, for too many of this address were invalid or are being looked up";
-  const error = refusal("address", limited, what);
-  // Without a time: when the limit has room again is not when to try again.
-  error.metadata.set("ratelimit", `"address";r=0`);
-  return error;
-}
-
-function refusal(name: LimitName, limited: Limited, what: string): ConnectError {
-  const seconds = secondsOf(limited);
-  const { max, windowSeconds } = limited.limit;
-  const { reason } = TEXTS[name];
-  const error = untraced(() => callError(Code.ResourceExhausted, `${what}; try again in ${seconds} s`, { reason }));
+  // Whole seconds, because `Retry-After` has no others; later rather than too early.
+  const seconds = Math.max(1, Math.ceil(limited.retryAfterMs / 1000));
+  const { reason, what } = TEXTS[name];
+  const message = `${what}: ${max} are let pass in ${windowSeconds} s; try again in ${seconds} s`;
+  const error = untraced(() => callError(Code.ResourceExhausted, message, { reason }));
   error.details.push({ desc: RetryInfoSchema, value: { retryDelay: { seconds: BigInt(seconds), nanos: 0 } } });
   error.metadata.set("retry-after", String(seconds));
+  error.metadata.set("ratelimit", `"${name}";r=0;t=${seconds}`);
   error.metadata.set("ratelimit-policy", `"${name}";q=${max};w=${windowSeconds}`);
   return error;
-}
-
-/** Whole seconds, because `Retry-After` has no others; later rather than too early. */
-function secondsOf({ retryAfterMs }: Limited): number {
-  return Math.max(1, Math.ceil(retryAfterMs / 1000));
 }

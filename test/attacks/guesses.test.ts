@@ -73,7 +73,9 @@ describeAttacks("dear answers", [
     (statuses, commands) =>
       (statuses.get("16") ?? 0) >= 60 &&
       (statuses.get("16") ?? 0) + (statuses.get("8") ?? 0) === GUESSES &&
-      commands < GUESSES / 2,
+      // Each is looked up, and only those within the limit are counted as well: by one command at least, and at most each.
+      commands > GUESSES &&
+      commands <= GUESSES + (statuses.get("16") ?? 0),
   ),
   guessing(
     `guessed API tokens (${GUESSES.toLocaleString("en")}), \`AUTH_FAILURE_LIMIT=off\``,
