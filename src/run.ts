@@ -1,10 +1,10 @@
 import cluster from "node:cluster";
-import { randomBytes } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { announce, type Listening } from "./announce.ts";
 import { type App, createApp } from "./app.ts";
 import { ApiTokens, type StaticToken } from "./auth/api-tokens.ts";
-import { type BoundPrincipal, ROOT } from "./auth/authenticator.ts";
+import { ROOT } from "./auth/authenticator.ts";
 import { IssuedTokens } from "./auth/issued-tokens.ts";
 import { TokenUses } from "./auth/token-uses.ts";
 import type { ApiTokenSetting, Config } from "./config/config.ts";
@@ -24,7 +24,7 @@ import { RedisApiTokens } from "./store/api-tokens.ts";
 import { Audit } from "./store/audit.ts";
 import { RedisAuditTrail } from "./store/audit-trail.ts";
 import type { StoreClient } from "./store/client.ts";
-import { TokenCipher } from "./store/encryption.ts";
+import { deriveKey, TokenCipher } from "./store/encryption.ts";
 import { RedisEnvironments } from "./store/environments.ts";
 import { readRedisUrl } from "./store/redis-url.ts";
 import { RevocationFeed } from "./store/revocation-feed.ts";
@@ -32,6 +32,9 @@ import { RedisUserGroupAdmin } from "./store/user-group-admin.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
 import { notifySupervisor, Supervisor } from "./supervisor.ts";
 import { serveNode } from "./transport/index.ts";
+
+/** How many hexadecimal digits name a static API token without a name: enough that no two of a service are alike. */
+const STATIC_ID_DIGITS = 10;
 
 /** The service with everything open but its port. */
 export interface OpenService {
@@ -111,7 +114,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
   const apiTokens = [...config.apiTokens, ...generatedTokens];
   const log = await openLog({ level: config.logLevel, secrets: secretsOf(config), ...options });
   const metrics = new Metrics();
-  if (apiTokens.length === 0 && config.adminToken === undefined)
+  if (apiTokens.length === 0 && config.adminTokens.length === 0)
     log.logger.warn("neither API_TOKENS nor ADMIN_TOKEN is set: only API tokens that were issued before let anyone in");
   try {
     let onReconnected = () => {};
@@ -128,7 +131,10 @@ export async function open(config: Config, options: { write?: (line: string) => 
       apiTokens.map(({ environment }) => environments.ensureEnvironment(environment, AT_START)),
     );
     const { apiTokenStore, issued } = openIssuedTokens(config, { client, audit, lifecycle, logger: log.logger });
-    const authenticator = new ApiTokens(staticTokens(config.adminToken, apiTokens, environmentsInUse), issued);
+    const authenticator = new ApiTokens(
+      staticTokens({ ...config, apiTokens }, environmentsInUse, ring.at(-1)?.secret as Uint8Array),
+      issued,
+    );
     if (config.redisUrl !== undefined)
       onReconnected = () => void restoreRedisState(config, { client, environments, environmentsInUse }, log.logger);
     const shutdown = new AbortController();
@@ -166,12 +172,12 @@ export async function open(config: Config, options: { write?: (line: string) => 
 const MIN_SECRET_LENGTH = 8;
 
 /** The credentials in the settings, which the log must not contain. */
-function secretsOf({ apiTokens, adminToken, tokenKeys, redisUrl = "", redisSentinelPassword }: Config): string[] {
+function secretsOf({ apiTokens, adminTokens, tokenKeys, redisUrl = "", redisSentinelPassword }: Config): string[] {
   const redis = readRedisUrl(redisUrl);
   const secrets = [
     ...apiTokens.map(({ token }) => token),
     ...tokenKeys.map(({ secret }) => Buffer.from(secret).toString("base64")),
-    adminToken,
+    ...adminTokens,
     redisSentinelPassword,
     "target" in redis ? redis.target.password : undefined,
   ];
@@ -226,21 +232,23 @@ function openIssuedTokens(
   return { apiTokenStore, issued };
 }
 
-/** The API tokens of the settings. Each is named by its place in `API_TOKENS`, which reveals nothing of the token. */
+/**
+ * The API tokens of the settings. One without a name is called by a digest of its token, so that it keeps its id wherever
+ * it stands among the others. The digest is keyed: a plain one in logs and events would let their readers check what they
+ * guess of a weak token.
+ *
+ * @param secret of a key of the ring: the last one, which changes least
+ */
 function staticTokens(
-  adminToken: string | undefined,
-  apiTokens: readonly ApiTokenSetting[],
+  { adminTokens, apiTokens }: Pick<Config, "adminTokens" | "apiTokens">,
   environments: readonly Environment[],
+  secret: Uint8Array,
 ): StaticToken[] {
-  const bound = apiTokens.map(({ token }, i): StaticToken => {
-    const environment = environments[i] as Environment;
-    const principal: BoundPrincipal = {
-      id: `static-${i + 1}`,
-      displayName: `entry ${i + 1} of API_TOKENS`,
-      role: "manage",
-      environment,
-    };
-    return { token, principal };
+  const key = deriveKey(secret, "id of a static API token");
+  const bound = apiTokens.map(({ token, name }, i): StaticToken => {
+    const id = `static-${name ?? createHmac("sha256", key).update(token).digest("hex").slice(0, STATIC_ID_DIGITS)}`;
+    const displayName = name ?? "an entry of API_TOKENS without a name";
+    return { token, principal: { id, displayName, role: "manage", environment: environments[i] as Environment } };
   });
-  return adminToken === undefined ? bound : [...bound, { token: adminToken, principal: ROOT }];
+  return [...bound, ...adminTokens.map((token) => ({ token, principal: ROOT }))];
 }

@@ -15,7 +15,7 @@ import {
   presenting,
 } from "./support/admin.ts";
 import { clientsOn } from "./support/matrix.ts";
-import { forSuite, redisUrl, suiteServer } from "./support/opened.ts";
+import { describeWithRedis, forSuite, newServer, redisUrl, suiteServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES } from "./support/server.ts";
 import { pause, waitFor } from "./support/wait.ts";
@@ -202,5 +202,35 @@ describe.each(PLACES)("AdminService on $runtime, $store", ({ runtime, store, url
     expect(server.output()).not.toMatch(/ugk_[0-9A-Za-z]/);
     expect(server.output()).not.toContain(ADMIN_TOKEN);
     expect(server.log().some(({ method }) => method === "usergroup.admin.v1.AdminService/CreateApiToken")).toBe(true);
+  });
+});
+
+describeWithRedis("credentials of the settings", () => {
+  const [older, newer] = [`older-${crypto.randomUUID()}`, `newer-${crypto.randomUUID()}`];
+
+  it("let root change its token without a gap", async () => {
+    const server = await newServer({ redisUrl, env: { ADMIN_TOKEN: `${older},${newer}` } });
+    for (const token of [older, newer]) await adminOf(server.url, token).listEnvironments({});
+    for (const none of [`${older},${newer}`, `${older},`]) {
+      expect((await failureOf(adminOf(server.url, none).listEnvironments({}))).code).toBe("Unauthenticated");
+    }
+    expect(server.output()).not.toContain(older);
+    expect(server.output()).not.toContain(newer);
+  });
+
+  it("keep the ids that the audit trail has for them when their order changes", async () => {
+    const environment = { name: newName() };
+    const entries = [`${environment.name}=${older}`, `named@${environment.name}=${newer}`];
+    const actors: (readonly string[])[] = [];
+    for (const order of [entries, entries.toReversed()]) {
+      const server = await newServer({ redisUrl, env: { ADMIN_TOKEN, API_TOKENS: order.join(",") } });
+      for (const token of [older, newer]) {
+        await grpcClients(server, token).groups.getUserGroup({ userGroupId: crypto.randomUUID() });
+      }
+      const { auditEvents } = await adminOf(server.url).listAuditEvents({ environment, method: "GetUserGroup" });
+      actors.push(auditEvents.slice(0, 2).map(({ actorId }) => actorId));
+    }
+    expect(actors[0]).toEqual(["static-named", expect.stringMatching(/^static-[0-9a-f]{10}$/)]);
+    expect(actors[1]).toEqual(actors[0]);
   });
 });

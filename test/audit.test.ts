@@ -47,7 +47,7 @@ async function eventsOf(server: Pick<TestServer, "url" | "environment">, filter:
 /** What an event of a request has, whatever its time and id. */
 const plain = ({ $typeName, id, createTime, ...rest }: AuditEvent) => rest;
 
-const STATIC = { actorId: "static-1", actorDisplayName: "entry 1 of API_TOKENS", role: "manage" };
+const STATIC = { actorId: "static-customer", actorDisplayName: "customer", role: "manage" };
 const ROOT = { actorId: "root", actorDisplayName: "root", role: "root" };
 
 describe.each(PLACES)("the audit trail on $runtime, $store", ({ runtime, store, url }) => {

@@ -84,11 +84,17 @@ describe.each(RUNTIMES)("the line of a call on %s", (runtime) => {
     expect(server.output()).not.toContain(issued.token);
   });
 
-  it("names the API tokens of the settings by their places, and root", async () => {
+  it("names the API tokens of the settings by their names, or by keyed digests, and root", async () => {
     const line = await send("/api/user", server.tokens.untagged, { user_group_id: "a" });
-    const bySetting = { environment: server.environment, api_token_id: "static-3", user_group_id: undefined };
     // An id and nothing else is a rotation of a group that is not there: the group is named all the same.
-    expect(whoIn(line)).toEqual({ ...bySetting, api_token_name: "entry 3 of API_TOKENS", user_group_id: "a" });
+    expect(whoIn(line)).toEqual({
+      environment: server.environment,
+      api_token_id: expect.stringMatching(/^static-[0-9a-f]{10}$/),
+      api_token_name: "an entry of API_TOKENS without a name",
+      user_group_id: "a",
+    });
+    const named = await send("/api/user", server.tokens.customer, { user_group_id: "a" });
+    expect(whoIn(named)).toMatchObject({ api_token_id: "static-customer", api_token_name: "customer" });
     const list = await send("/usergroup.admin.v1.AdminService/ListEnvironments", ADMIN_TOKEN, {});
     const root = { environment: undefined, api_token_id: "root", api_token_name: "root", user_group_id: undefined };
     expect(list).toMatchObject({ code: "ok" });
@@ -147,8 +153,8 @@ describeWithRedis.each(RUNTIMES)("at the level info on %s", (runtime) => {
     const who = {
       pid: server.pid,
       environment: `${server.environment}/Customer`,
-      api_token_id: "static-1",
-      api_token_name: "entry 1 of API_TOKENS",
+      api_token_id: "static-customer",
+      api_token_name: "customer",
       user_group_id: "kept",
     };
     const operator = newOperator(redis);

@@ -73,7 +73,7 @@ describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
     const line = await waitFor("it is logged", () =>
       server.log().find(({ code, protocol }) => code === "resource_exhausted" && protocol === "grpc"),
     );
-    expect(line).toMatchObject({ level: "debug", msg: "call refused", api_token_id: "static-1" });
+    expect(line).toMatchObject({ level: "debug", msg: "call refused", api_token_id: "static-customer" });
   });
 
   it("refuses before there is a body", async () => {
@@ -155,7 +155,7 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
     });
     expect(all.some((command) => command.includes(":group:served"))).toBe(true);
     expect(all.filter((command) => command.includes("limited"))).toEqual([]);
-    expect(all.filter((command) => command.includes("static-1"))).toEqual([]);
+    expect(all.filter((command) => command.includes("static-customer"))).toEqual([]);
     // One read a call.
     expect(all.filter((command) => /^hgetall /i.test(command))).toHaveLength(10);
   });

@@ -3,7 +3,7 @@ import type { Environment } from "../domain/environment.ts";
 
 /** Who an authenticated caller is, for logs and for what it creates. None of it is secret. */
 interface Identity {
-  /** The id of its API token; `static-N` for entry N of `API_TOKENS`, `root` for `ADMIN_TOKEN`. */
+  /** The id of its API token; `static-NAME` for the entry of that name in `API_TOKENS`, `root` for `ADMIN_TOKEN`. */
   readonly id: string;
   readonly displayName: string;
 }

@@ -9,6 +9,8 @@ import { caFile, readTls } from "./tls.ts";
 export interface ApiTokenSetting {
   readonly environment: EnvironmentName;
   readonly token: string;
+  /** What logs and the audit trail call it; undefined: it has no name. */
+  readonly name?: string | undefined;
 }
 
 /** Certificates in PEM. */
@@ -33,8 +35,8 @@ export interface Config {
   readonly redisSentinelPassword: string | undefined;
   readonly tokenKeys: readonly RingKey[];
   readonly apiTokens: readonly ApiTokenSetting[];
-  /** The credential of root, for AdminService alone. Undefined: there is no root. */
-  readonly adminToken: string | undefined;
+  /** The credentials of root, for AdminService alone: none, one, or two while one takes the place of the other. */
+  readonly adminTokens: readonly string[];
   readonly rotationGraceMs: number;
   /** How long an issued API token may be cached, in milliseconds; 0: never. */
   readonly apiTokenCacheMs: number;
@@ -170,8 +172,8 @@ export function loadConfig(environ: Environ): Readonly<Config> {
   }
 
   const apiTokens = read("API_TOKENS", parse.apiTokens, []);
-  const adminToken = read("ADMIN_TOKEN", parse.credential, undefined);
-  if (apiTokens.some(({ token }) => token === adminToken)) {
+  const adminTokens = read("ADMIN_TOKEN", parse.adminTokens, []);
+  if (apiTokens.some(({ token }) => adminTokens.includes(token))) {
     faults.push("ADMIN_TOKEN must not be one of API_TOKENS: a token is either root's or bound to one environment");
   }
 
@@ -184,7 +186,7 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     redisSentinelPassword,
     tokenKeys,
     apiTokens,
-    adminToken,
+    adminTokens,
     apiTokenCacheMs: read("API_TOKEN_CACHE", parse.duration(0, parse.DAY_MS), 0),
     rotationGraceMs: read("ROTATION_GRACE", parse.duration(0, 30 * parse.DAY_MS), 0),
     auditRetentionMs: read("AUDIT_RETENTION", parse.duration(1000, 3660 * parse.DAY_MS), 0),

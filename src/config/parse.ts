@@ -1,5 +1,5 @@
 import { type Network, parseNetwork } from "../domain/client-address.ts";
-import { parseEnvironmentName } from "../domain/environment.ts";
+import { environmentPath, parseEnvironmentName } from "../domain/environment.ts";
 import type { RateLimit } from "../domain/rate-limit.ts";
 import { looksLikeUserGroupToken } from "../domain/token.ts";
 import type { RingKey } from "../store/encryption.ts";
@@ -140,24 +140,38 @@ export function tokenKeys(text: string): RingKey[] {
   return keys;
 }
 
-/** Parses `ENV[/TAG]=TOKEN,...`. @throws SettingError */
+/** Parses `[NAME@]ENV[/TAG]=TOKEN,...`. @throws SettingError */
 export function apiTokens(text: string): ApiTokenSetting[] {
   const tokens = list(text, (entry) => {
     const equals = entry.indexOf("=");
-    const environment = parseEnvironmentName(entry.slice(0, Math.max(equals, 0)));
+    // Neither names nor environments hold an @, so what follows the = is the token, whatever it holds.
+    const [, name, path = ""] = /^(?:([A-Za-z0-9._-]{1,64})@)?(.*)$/s.exec(entry.slice(0, Math.max(equals, 0))) ?? [];
+    const environment = parseEnvironmentName(path);
     const token = entry.slice(equals + 1);
     if (equals < 0 || !environment) {
       throw new SettingError(
-        "must be ENV=TOKEN or ENV/TAG=TOKEN where ENV is 1 to 64 letters, digits, ., _ or - and TAG is Customer or Testing",
+        "must be ENV=TOKEN, ENV/TAG=TOKEN or NAME@ENV/TAG=TOKEN where ENV and NAME are 1 to 64 letters, digits, ., _ or - and TAG is Customer or Testing",
       );
     }
-    return { environment, token: credential(token) };
+    return { environment, token: credential(token), name };
   });
   requireDifferent(
     tokens.map(({ token }) => token),
     "have the same token; a token is bound to exactly one environment",
   );
+  requireDifferent(
+    tokens.map(({ name, environment }, i) => (name === undefined ? `${i}` : `${name}@${environmentPath(environment)}`)),
+    "have the same NAME in one environment",
+  );
   return tokens;
+}
+
+/** Parses one token or two, separated by a comma. @throws SettingError */
+export function adminTokens(text: string): string[] {
+  const tokens = list(text, credential);
+  requireDifferent(tokens, "have the same token");
+  if (tokens.length <= 2) return tokens;
+  throw new SettingError("must be one token, or two separated by a comma while one replaces the other");
 }
 
 /** Validates a credential that an HTTP header can carry. @throws SettingError */

@@ -5,7 +5,7 @@ import type { Role } from "./api-token.ts";
  * computed when they are read: only changes read them.
  */
 export interface ChangeBy {
-  /** The id of the API token: of an issued one, or `static-N` for entry N of `API_TOKENS`; `root`; or `service`. */
+  /** The id of the API token: of an issued one, or `static-NAME` for an entry of `API_TOKENS`; `root`; or `service`. */
   readonly actorId: string;
   /** The display name of the API token. */
   readonly actorName: string;

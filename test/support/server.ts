@@ -54,7 +54,11 @@ export interface ServerOptions {
 export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
   const environment = options.like?.environment ?? `t${randomBytes(6).toString("hex")}`;
   const tokens = options.like?.tokens ?? { customer: newToken(), testing: newToken(), untagged: newToken() };
-  const API_TOKENS = `${environment}/Customer=${tokens.customer},${environment}/Testing=${tokens.testing},${environment}=${tokens.untagged}`;
+  const API_TOKENS = [
+    `customer@${environment}/Customer=${tokens.customer}`,
+    `testing@${environment}/Testing=${tokens.testing}`,
+    `${environment}=${tokens.untagged}`,
+  ].join(",");
   const server = launch({ ...options, env: { API_TOKENS, ...options.env } });
   const url = await waitUntilSaid(server, "the server listens", () => {
     return server.log().find(({ msg }) => msg === "listening")?.["url"] as string | undefined;

@@ -36,9 +36,10 @@ export type AuditEvent = Message<"usergroup.admin.v1.AuditEvent"> & {
   createTime?: Timestamp | undefined;
 
   /**
-   * The id of the caller's API token; `static-N` for entry N of the setting
-   * API_TOKENS; `root` for ADMIN_TOKEN; `service` for what the service made at
-   * its start.
+   * The id of the caller's API token; `static-NAME` for the entry of that name
+   * in the setting API_TOKENS, or with a keyed digest of its token in place of
+   * the name if it has none; `root` for ADMIN_TOKEN; `service` for what the
+   * service made at its start.
    *
    * @generated from field: string actor_id = 3;
    */
