@@ -125,7 +125,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const groupParts = { client, cipher: new TokenCipher(ring), audit };
     const store = new RedisUserGroups(groupParts);
     if (config.redisUrl !== undefined) await checkRedis(config, client, log.logger);
-    if (isReporter()) warnIfExposed(config, log.logger);
+    if (isReporter()) warnOfSettings(config, log.logger);
     const environments = new RedisEnvironments(client, audit);
     const environmentsInUse = await Promise.all(
       apiTokens.map(({ environment }) => environments.ensureEnvironment(environment, AT_START)),
@@ -184,7 +184,10 @@ function secretsOf({ apiTokens, adminTokens, tokenKeys, redisUrl = "", redisSent
   return secrets.filter((secret) => secret !== undefined && secret.length >= MIN_SECRET_LENGTH) as string[];
 }
 
-function warnIfExposed({ host, tls }: Config, logger: Logger): void {
+function warnOfSettings({ misspelled, host, tls }: Config, logger: Logger): void {
+  for (const { name, setting } of misspelled) {
+    logger.warn({ name, setting }, "a variable of the environment looks like a setting and is none; is it misspelled?");
+  }
   if (tls || /^(?:127\.|::1$|localhost$)/i.test(host)) return;
   logger.warn(
     { host },

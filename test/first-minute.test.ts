@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
 import { closeLater, newProcess, newServer, redisUrl } from "./support/opened.ts";
-import { descendants, type RunningProcess, startProcess, waitUntilGone } from "./support/process.ts";
+import { descendants, type RunningProcess, startProcess, waitUntilGone, waitUntilSaid } from "./support/process.ts";
 import { denoRun, RUNTIMES, type Runtime, TOKEN_KEYS } from "./support/server.ts";
 import { openTerminal } from "./support/terminal.ts";
 import { freePort, waitFor } from "./support/wait.ts";
@@ -76,6 +76,26 @@ describe.each(RUNTIMES)("on a terminal, %s", (runtime) => {
       expect(session.screen()).not.toMatch(/\n\s+at |Uncaught/);
     }
   });
+});
+
+it.each(RUNTIMES)("answers a command line on %s in place of serving", async (runtime) => {
+  for (const [arg, exitCode, text] of [
+    ["--help", 0, /^ {2}AUTH_FAILURE_LIMIT {2,}60\/1m {2,}how often/m],
+    ["--version", 0, /^\d+\.\d+\.\d+\n$/m],
+    ["--port=80", 2, /^argument 1 \(--port\) is unknown: settings are variables/m],
+  ] as const) {
+    const started = newProcess(startProcess([...BARE[runtime].split(" "), arg], { env: { PORT: "0" } }));
+    expect([arg, await started.exited()]).toEqual([arg, exitCode]);
+    expect(started.output()).toMatch(text);
+    expect(started.output()).not.toContain("listening");
+  }
+});
+
+it("warns of a variable that looks like a setting, without its value", async () => {
+  const started = newProcess(startProcess(BARE.node.split(" "), { env: { PORT: "0", RATELIMIT: "3/10s" } }));
+  await waitUntilSaid(started, "it listens", (output) => output.includes('"msg":"listening"'));
+  expect(started.output()).toMatch(/"level":"warn".*"name":"RATELIMIT","setting":"RATE_LIMIT"/);
+  expect(started.output()).not.toContain("3/10s");
 });
 
 it.skipIf(redisUrl === undefined)(

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import { parseNetwork } from "../domain/client-address.ts";
 import { newUserGroupToken } from "../domain/token.ts";
-import { type Config, ConfigError, DEFAULTS, type Environ, loadConfig, type Setting } from "./config.ts";
+import { type Config, ConfigError, type Environ, loadConfig, SETTINGS, type Setting } from "./config.ts";
 
 const DAY = 86_400_000;
 const KEY = Buffer.alloc(32, 1).toString("base64");
@@ -64,6 +64,7 @@ describe("the defaults", () => {
     logLevel: "info",
     shutdownTimeoutMs: 10_000,
     redisTimeoutMs: 1000,
+    misspelled: [],
   };
 
   it("hold when nothing is set", () => {
@@ -71,20 +72,79 @@ describe("the defaults", () => {
   });
 
   it("hold when every variable is empty", () => {
-    expect(loadConfig(Object.fromEntries(Object.keys(DEFAULTS).map((name) => [name, ""])))).toEqual(defaults);
+    expect(loadConfig(Object.fromEntries(Object.keys(SETTINGS).map((name) => [name, ""])))).toEqual(defaults);
   });
 
   it("mean the same when they are written out", () => {
-    expect(loadConfig(DEFAULTS)).toEqual(defaults);
+    const written = Object.entries(SETTINGS).map(([name, [byDefault]]) => [name, byDefault]);
+    expect(loadConfig(Object.fromEntries(written))).toEqual(defaults);
   });
 
   it("are not touched by variables of others", () => {
-    expect(loadConfig({ PATH: "/bin", port: "1", REDIS: "redis://h", constructor: "x" })).toEqual(defaults);
+    expect(loadConfig({ PATH: "/bin", REDIS: "redis://h", constructor: "x", HOSTNAME: "h" })).toEqual(defaults);
   });
 });
 
 it("cannot be changed once loaded", () => {
   expect(Object.isFrozen(loadConfig({}))).toBe(true);
+});
+
+describe("a variable that is no setting", () => {
+  const misspelled = (name: string, value = "x") => loadConfig({ [name]: value }).misspelled;
+
+  it.each([
+    ["RATELIMIT", "RATE_LIMIT"],
+    ["RATE_LIMITS", "RATE_LIMIT"],
+    ["rate_limit", "RATE_LIMIT"],
+    ["port", "PORT"],
+    ["TLS_CERTFILE", "TLS_CERT_FILE"],
+    ["TLS_CERT", "TLS_CERT_FILE"],
+    ["TLS_KEY", "TLS_KEY_FILE"],
+    ["REDISURL", "REDIS_URL"],
+    ["REDIS_URI", "REDIS_URL"],
+    ["REDIS_CA", "REDIS_CA_FILE"],
+    ["TOKEN_KEY", "TOKEN_KEYS"],
+    ["ADMIN_TOKENS", "ADMIN_TOKEN"],
+    ["CORS_ORIGIN", "CORS_ORIGINS"],
+    ["TRUSTED_PROXY", "TRUSTED_PROXIES"],
+    ["LOGLEVEL", "LOG_LEVEL"],
+    ["WORKER", "WORKERS"],
+    ["METRIC_PORT", "METRICS_PORT"],
+    ["REDIS_TIME_OUT", "REDIS_TIMEOUT"],
+  ])("but looks like one is told: %s for %s", (name, setting) => {
+    expect(misspelled(name)).toEqual([{ name, setting }]);
+    expect(misspelled(name, "")).toEqual([]);
+  });
+
+  it.each([
+    ...["PATH", "HOSTNAME", "HOSTS", "PORTS", "POST", "GHOST", "SUPPORT", "REPORT", "DISPLAY", "OTEL_LOG_LEVEL"],
+    ...[
+      "SSL_CERT_FILE",
+      "SSL_CERT_DIR",
+      "NODE_EXTRA_CA_CERTS",
+      "SSLKEYLOGFILE",
+      "REDIS",
+      "REDIS_HOST",
+      "REDIS_PASSWORD",
+    ],
+    ...["REDIS_PORT", "REDIS_PORT_6379_TCP", "REDIS_SERVICE_HOST", "PORT_8080_TCP", "npm_config_port", "GITHUB_TOKEN"],
+    ...["USER_GROUP_TOKEN", "API_KEY", "API_TOKEN", "TOKEN", "DENO_JOBS", "LESS", "LS_COLORS", "_", "__proto__"],
+  ])("and is another's is not told: %s", (name) => {
+    expect(misspelled(name)).toEqual([]);
+  });
+
+  it("is API_TOKEN only with an environment in it", () => {
+    for (const value of ["ugk_0123", "c2VjcmV0c2VjcmV0cw=="]) expect(misspelled("API_TOKEN", value)).toEqual([]);
+    expect(misspelled("API_TOKEN", `acme/Customer=${TOKEN}`)).toHaveLength(1);
+  });
+
+  it("is told with the faults that it may be the reason of", () => {
+    const load = () => loadConfig({ REDIS_URL: "redis://h", TOKEN_KEY: `k:${KEY}` });
+    expect(load).toThrow(
+      /\n {2}TOKEN_KEYS is missing.*\n {2}TOKEN_KEY is set, but is no setting: is TOKEN_KEYS meant\?$/,
+    );
+    expect(load).not.toThrow(KEY);
+  });
 });
 
 /** What a setting needs beside it. */
@@ -401,7 +461,7 @@ describe("a fault's message", () => {
     const environ = Object.fromEntries(Object.entries(BAD).map(([name, [text]]) => [name, text]));
     const faults = faultsOf(environ);
     const named = faults.map((fault) => fault.split(" ")[0]);
-    expect([...named].sort()).toEqual(Object.keys(DEFAULTS).sort());
+    expect([...named].sort()).toEqual(Object.keys(SETTINGS).sort());
     expect(() => loadConfig(environ)).toThrow(faults.join("\n  "));
   });
 });

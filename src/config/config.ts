@@ -1,3 +1,4 @@
+import { distance } from "fastest-levenshtein";
 import type { Network } from "../domain/client-address.ts";
 import type { EnvironmentName } from "../domain/environment.ts";
 import type { RateLimit } from "../domain/rate-limit.ts";
@@ -60,16 +61,25 @@ export interface Config {
   readonly logLevel: parse.LogLevel;
   readonly shutdownTimeoutMs: number;
   readonly redisTimeoutMs: number;
+  readonly misspelled: readonly Misspelled[];
+}
+
+/** A variable of the environment that looks like a setting and is none. */
+export interface Misspelled {
+  readonly name: string;
+  /** The setting that it looks like. */
+  readonly setting: Setting;
 }
 
 /** Lists every fault of the settings. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
   readonly faults: readonly string[];
-  constructor(faults: readonly string[]) {
-    super(
-      `the settings have ${faults.length === 1 ? "a fault" : "faults"}:\n${faults.map((fault) => `  ${fault}`).join("\n")}`,
-    );
+  /** @param misspelled may be why */
+  constructor(faults: readonly string[], misspelled: readonly Misspelled[] = []) {
+    const hints = misspelled.map(({ name, setting }) => `${name} is set, but is no setting: is ${setting} meant?`);
+    const lines = [...faults, ...hints].map((line) => `\n  ${line}`);
+    super(`the settings have ${faults.length === 1 ? "a fault" : "faults"}:${lines.join("")}`);
     this.faults = faults;
   }
 }
@@ -77,38 +87,38 @@ export class ConfigError extends Error {
 /** The source of the settings: environment variables. */
 export type Environ = { readonly [name: string]: string | undefined };
 
-/** Every setting, with its default as text. */
-export const DEFAULTS = {
-  HOST: "127.0.0.1",
-  PORT: "8080",
-  WORKERS: "1",
-  REDIS_URL: "",
-  REDIS_CA_FILE: "",
-  REDIS_SENTINEL_PASSWORD: "",
-  TOKEN_KEYS: "",
-  API_TOKENS: "",
-  ADMIN_TOKEN: "",
-  ROTATION_GRACE: "0s",
-  API_TOKEN_CACHE: "5s",
-  AUDIT_RETENTION: "90d",
-  MIN_REPLICAS_ACK: "0",
-  METRICS_PORT: "",
-  REFLECTION: "on",
-  MAX_CONNECTIONS: "4096",
-  RATE_LIMIT: "off",
-  AUTH_FAILURE_LIMIT: "60/1m",
-  TRUSTED_PROXIES: "",
-  CORS_ORIGINS: "",
-  TLS_CERT_FILE: "",
-  TLS_KEY_FILE: "",
-  TLS_CLIENT_CA_FILE: "",
-  LOG_LEVEL: "info",
-  SHUTDOWN_TIMEOUT: "10s",
-  REDIS_TIMEOUT: "1s",
-} as const satisfies { readonly [name: string]: string };
+/** Every setting: its default as text, and what it is. */
+export const SETTINGS = {
+  HOST: ["127.0.0.1", "address to listen on"],
+  PORT: ["8080", "port to listen on; 0 picks a free one"],
+  WORKERS: ["1", "how many processes share the port"],
+  REDIS_URL: ["", "Redis, Sentinels or a Cluster; unset: an embedded store, in memory"],
+  REDIS_CA_FILE: ["", "authorities of Redis' certificates, in PEM"],
+  REDIS_SENTINEL_PASSWORD: ["", "password of the Sentinels"],
+  TOKEN_KEYS: ["", "keys that encrypt tokens: ID:BASE64,..."],
+  API_TOKENS: ["", "static API tokens: ENV=TOKEN,ENV/Customer=TOKEN,..."],
+  ADMIN_TOKEN: ["", "root's token, for AdminService alone"],
+  ROTATION_GRACE: ["0s", "how long a rotated token stays valid"],
+  API_TOKEN_CACHE: ["5s", "how long an issued API token may be cached"],
+  AUDIT_RETENTION: ["90d", "how long audit events are kept"],
+  MIN_REPLICAS_ACK: ["0", "how many replicas of Redis have a change before it is acknowledged"],
+  METRICS_PORT: ["", "a separate port for health and metrics"],
+  REFLECTION: ["on", "server reflection, on or off"],
+  MAX_CONNECTIONS: ["4096", "how many connections a worker keeps open"],
+  RATE_LIMIT: ["off", "how often the bearer of an API token may call, such as 1000/10s"],
+  AUTH_FAILURE_LIMIT: ["60/1m", "how often an address may fail to authenticate"],
+  TRUSTED_PROXIES: ["", "proxies whose X-Forwarded-For is believed: addresses and networks"],
+  CORS_ORIGINS: ["", "origins whose pages may call, or *"],
+  TLS_CERT_FILE: ["", "certificate in PEM; with it the port speaks TLS"],
+  TLS_KEY_FILE: ["", "its private key in PEM"],
+  TLS_CLIENT_CA_FILE: ["", "authorities that clients' certificates must be of, in PEM"],
+  LOG_LEVEL: ["info", "trace, debug, info, warn, error, fatal or silent"],
+  SHUTDOWN_TIMEOUT: ["10s", "how long a shutdown waits for calls in flight"],
+  REDIS_TIMEOUT: ["1s", "how long Redis may take for a call"],
+} as const satisfies { readonly [name: string]: readonly [byDefault: string, words: string] };
 
 /** The name of a setting. */
-export type Setting = keyof typeof DEFAULTS;
+export type Setting = keyof typeof SETTINGS;
 
 /** Parses a setting with a parser that throws SettingError; returns `fallback` when it is empty or invalid. */
 export type ReadSetting = <T>(name: Setting, parser: (text: string) => T, fallback: T) => T;
@@ -120,7 +130,7 @@ export type ReadSetting = <T>(name: Setting, parser: (text: string) => T, fallba
  */
 export function loadConfig(environ: Environ): Readonly<Config> {
   const faults: string[] = [];
-  const given = (name: Setting): string => environ[name] || DEFAULTS[name];
+  const given = (name: Setting): string => environ[name] || SETTINGS[name][0];
   const read: ReadSetting = (name, parser, fallback) => {
     const text = given(name);
     if (text === "") return fallback;
@@ -178,7 +188,7 @@ export function loadConfig(environ: Environ): Readonly<Config> {
   }
 
   const config: Config = {
-    host: read("HOST", parse.host, DEFAULTS.HOST),
+    host: read("HOST", parse.host, SETTINGS.HOST[0]),
     port: read("PORT", parse.integer(0, 65_535), 0),
     workers,
     redisUrl,
@@ -202,7 +212,37 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     logLevel: read("LOG_LEVEL", parse.logLevel, "info"),
     shutdownTimeoutMs: read("SHUTDOWN_TIMEOUT", parse.duration(0, parse.DAY_MS), 0),
     redisTimeoutMs: read("REDIS_TIMEOUT", parse.duration(10, 60_000), 0),
+    misspelled: misspelledIn(environ),
   };
-  if (faults.length > 0) throw new ConfigError(faults);
+  if (faults.length > 0) throw new ConfigError(faults, config.misspelled);
   return Object.freeze(config);
+}
+
+/**
+ * Finds variables that look like settings. The environment is full of others' names, so these are only those that differ
+ * in case or underscores, in few letters of a long name, or by `_FILE` at the end.
+ */
+function misspelledIn(environ: Environ): Misspelled[] {
+  const settings = Object.keys(SETTINGS) as Setting[];
+  return Object.keys(environ).flatMap((name) => {
+    if (!environ[name] || Object.hasOwn(SETTINGS, name) || isExample(name, environ[name])) return [];
+    const letters = lettersOf(name);
+    const setting = settings.find((each) => isMisspelling(letters, lettersOf(each)));
+    return setting === undefined ? [] : [{ name, setting }];
+  });
+}
+
+/** The README's examples read an API token from `API_TOKEN`. Only with an environment in it is `API_TOKENS` meant. */
+function isExample(name: string, value: string): boolean {
+  return name === "API_TOKEN" && !/^[\w./-]+=[^=]/.test(value);
+}
+
+function isMisspelling(letters: string, ofSetting: string): boolean {
+  if (letters === ofSetting || `${letters}FILE` === ofSetting) return true;
+  // None in short names, such as PORT: too many others differ in one letter.
+  return distance(letters, ofSetting) <= Math.trunc(ofSetting.length / 4.5);
+}
+
+function lettersOf(name: string): string {
+  return name.replaceAll("_", "").toUpperCase();
 }

@@ -1,0 +1,37 @@
+import { describe, expect, it } from "vitest";
+import packageJson from "../package.json" with { type: "json" };
+import { answerTo } from "./command-line.ts";
+import { SETTINGS } from "./config/config.ts";
+
+describe("a command line", () => {
+  it("without arguments starts the service", () => {
+    expect(answerTo([])).toBeUndefined();
+  });
+
+  it.each(["--help", "-h"])("with %s is answered with every setting", (arg) => {
+    const { text = "", exitCode } = answerTo([arg]) ?? {};
+    const listed = [...text.matchAll(/^ {2}([A-Z_]+) {2,}(\S*) {2,}(\S.*)$/gm)].map(([, ...row]) => row);
+    expect(listed).toEqual(Object.entries(SETTINGS).map(([name, row]) => [name, ...row]));
+    expect(exitCode).toBe(0);
+  });
+
+  it.each(["--version", "-v"])("with %s is answered with it", (arg) => {
+    expect(answerTo([arg])).toEqual({ text: packageJson.version, exitCode: 0 });
+  });
+
+  it.each([
+    [["--port", "80"], "argument 1 (--port) is unknown"],
+    [["8080"], "argument 1 is unknown"],
+    [[""], "argument 1 is unknown"],
+    [["--"], "argument 1 (--) is unknown"],
+    [["start"], "argument 1 (start) is unknown"],
+    [["--version=1"], "argument 1 (--version) is unknown"],
+    [["--help", "me"], "argument 2 (me) is unknown"],
+    [["ADMIN_TOKEN=0123456789abcdef"], "argument 1 (ADMIN_TOKEN) is unknown"],
+    [["ugk_0123456789"], "argument 1 (ugk_) is unknown"],
+  ])("with %j is refused, without what may be a secret", (args, start) => {
+    const { text = "", exitCode } = answerTo(args) ?? {};
+    expect(text.slice(0, text.indexOf(":"))).toBe(start);
+    expect(exitCode).toBe(2);
+  });
+});
