@@ -72,6 +72,15 @@ export class EtagMismatch extends DomainError {
   }
 }
 
+/** The token that the first rotation under this request id made has been replaced since. */
+export class TokenReplaced extends DomainError {
+  override readonly name = "TokenReplaced";
+  readonly reason = "TOKEN_REPLACED";
+  constructor() {
+    super("the token that this request made was replaced since; GetUserGroup shows the group's current one");
+  }
+}
+
 /** The request id was already used for a rotation with other parameters. */
 export class RequestIdReused extends DomainError {
   override readonly name = "RequestIdReused";

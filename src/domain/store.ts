@@ -53,11 +53,10 @@ export interface UserGroupStore {
   /**
    * Gives a group a new token atomically. When several callers rotate one token concurrently, one succeeds. The old
    * token ends at once, or when its grace expires. An earlier token still in its grace ends at once. With a request id,
-   * the result is kept for 24 hours: a retry gets the same token, etag and times, and the current values of the other
-   * fields, and writes no event.
+   * which token was made is kept for 24 hours: a retry gets the group as it is now, with that token, and writes no event.
    *
-   * @throws TokenNotFound when the token is not a group's current one, UserGroupNotFound, RequestIdReused;
-   *   TooFewReplicas after the change
+   * @throws TokenNotFound when the token is not a group's current one, UserGroupNotFound, RequestIdReused, TokenReplaced
+   *   when a retry comes after the token that was made has been replaced; TooFewReplicas after the change
    */
   rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup>;
 
@@ -119,8 +118,7 @@ export interface UserGroupAdminStore {
   /**
    * Ends the tokens of a group atomically, also one on its grace, and gives it a new one.
    *
-   * @param requestId unless it is empty, a retry within 24 hours changes nothing and tells of the etag and times of the
-   *   first time
+   * @param requestId unless it is empty, a retry within 24 hours changes nothing
    * @throws UserGroupNotFound, RequestIdReused; TooFewReplicas after the change
    */
   revokeTokens(environment: Environment, providedId: string, requestId: string, by: ChangeBy): Promise<UserGroupInfo>;

@@ -61,6 +61,6 @@ export interface Rotation {
    * must request the same grace, while the default may change in between.
    */
   readonly askedGraceMs: number | undefined;
-  /** Makes retries safe: the same id gets the same token for 24 hours. */
+  /** Makes retries safe: the same id makes one token in 24 hours. */
   readonly requestId: string | undefined;
 }

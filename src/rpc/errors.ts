@@ -60,6 +60,7 @@ const DOMAIN_CODES = new Map<unknown, readonly [code: Code, field?: string]>([
   [domain.TokenTaken, [Code.AlreadyExists]],
   [domain.TokenNotImportable, [Code.InvalidArgument, "token"]],
   [domain.EtagMismatch, [Code.Aborted]],
+  [domain.TokenReplaced, [Code.Aborted]],
   [domain.RequestIdReused, [Code.InvalidArgument, "request_id"]],
   [domain.InvalidUpdateMask, [Code.InvalidArgument, "update_mask"]],
   [domain.EnvironmentNotFound, [Code.NotFound]],

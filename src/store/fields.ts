@@ -27,6 +27,8 @@ export const FIELD = {
   importedDigest: "o",
   /** Only in what is kept for a request id: digest of the request's parameters. */
   fingerprint: "q",
+  /** Only in answers of scripts: digest of the token that the first rotation under a request id made. */
+  madeDigest: "w",
   /** Only in answers of scripts: digest of the foreign token that a group had before. */
   endedForeign: "e",
 } as const;

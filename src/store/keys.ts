@@ -30,7 +30,7 @@ export const KEY = {
   teamCount: "team-count",
   /** String that expires: the id of the group whose token with this digest is on its grace. A hint, as `tokens`. */
   grace: "grace:",
-  /** Hash that expires: what a rotation made, for retries with its request id, by the digest of that id. */
+  /** Hash that expires: which token a rotation made, for retries with its request id, by the digest of that id. */
   request: "request:",
   /** String that expires: the claim of a foreign token with this nonce was ended, and must not be used any more. */
   refused: "refused:",

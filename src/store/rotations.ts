@@ -1,6 +1,12 @@
 import type { ChangeBy } from "../domain/audit.ts";
 import type { Environment } from "../domain/environment.ts";
-import { RecordUnreadable, RequestIdReused, TokenNotFound, UserGroupNotFound } from "../domain/errors.ts";
+import {
+  RecordUnreadable,
+  RequestIdReused,
+  TokenNotFound,
+  TokenReplaced,
+  UserGroupNotFound,
+} from "../domain/errors.ts";
 import { partitionOf } from "../domain/partition.ts";
 import { newUserGroupToken, userGroupTokenShape } from "../domain/token.ts";
 import type { Rotation } from "../domain/user-group.ts";
@@ -101,6 +107,8 @@ export class Rotations {
         return undefined;
       case "replayed":
         if (record[FIELD.fingerprint] !== fingerprint) throw new RequestIdReused();
+        // A revocation has done what it was to do, whatever came after it.
+        if (!what.isRevocation && record[FIELD.madeDigest] !== record[FIELD.digest]) throw new TokenReplaced();
         // The first try may have been answered by nobody, and the token of another system has its entry still.
         if (providedId !== undefined && what.oldDigest !== "") {
           foreignTokens.releaseLater(environment, what.oldDigest, { keepMs: REQUEST_TTL_MS });

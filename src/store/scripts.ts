@@ -92,25 +92,24 @@ return {outcome, stamp, spread(redis.call('HGETALL', KEYS[1]))}`,
    *  9 digest of the request id, or nothing
    * 10 digest of the request's parameters
    * 11 how long to keep for retries what the rotation made, in milliseconds; then those of AUDIT
-   * Answers `missing`; `unreadable` when the record is not whole; `replayed` and the record as it is, followed by what
-   * the first rotation under the request id made and its parameters; or `done`, as fields the id and, if the old token is
-   * of another system, its digest, and the record.
+   * Answers `missing`; `unreadable` when the record is not whole; `replayed`, the parameters of the first rotation under
+   * the request id and the digest of the token that it made; or `done` and, if the old token is of another system, its
+   * digest: both as fields, with the id and the record as it is now.
    */
   ugRotate: `${CHANGE}${AUDIT}${UNPACK}${INDEXED}${DROP}${CHANGED}
 local prefix = ARGV[2]
 local by_token = ARGV[3] ~= ''
 local answer_key = prefix .. '${KEY.request}' .. ARGV[9]
 if ARGV[9] ~= '' then
-  local answer = redis.call('HGETALL', answer_key)
-  if #answer > 0 then
-    local group = prefix .. '${KEY.group}' .. redis.call('HGET', answer_key, '${FIELD.providedId}')
+  local first = redis.call('HGET', answer_key, '${FIELD.providedId}')
+  if first then
+    local group = prefix .. '${KEY.group}' .. first
     local record = redis.call('HGETALL', group)
-    local team_id = redis.call('HGET', answer_key, '${FIELD.teamId}')
-    if #record == 0 or team_id and team_id ~= redis.call('HGET', group, '${FIELD.teamId}') then
-      return {'missing', stamp}
-    end
-    for _, value in ipairs(answer) do record[#record + 1] = value end
-    return {'replayed', stamp, spread(record)}
+    local team_id = redis.call('HGET', group, '${FIELD.teamId}') or ''
+    if #record == 0 or team_id ~= redis.call('HGET', answer_key, '${FIELD.teamId}') then return {'missing', stamp} end
+    return {'replayed', stamp, '${FIELD.providedId}', first,
+      '${FIELD.fingerprint}', redis.call('HGET', answer_key, '${FIELD.fingerprint}') or '',
+      '${FIELD.madeDigest}', redis.call('HGET', answer_key, '${FIELD.digest}') or '', spread(record)}
   end
 end
 local id = ARGV[4]
@@ -145,9 +144,7 @@ redis.call('HSET', key, '${FIELD.token}', ARGV[6], '${FIELD.keyId}', ARGV[7], '$
 drop(key, '${PIECES.foreignToken}', 0)
 if ARGV[9] ~= '' then
   redis.call('HSET', answer_key, '${FIELD.fingerprint}', ARGV[10], '${FIELD.providedId}', id,
-    '${FIELD.teamId}', redis.call('HGET', key, '${FIELD.teamId}') or '', '${FIELD.token}', ARGV[6],
-    '${FIELD.keyId}', ARGV[7], '${FIELD.digest}', ARGV[5], '${FIELD.updateTime}', changed,
-    '${FIELD.tokenCreateTime}', changed)
+    '${FIELD.teamId}', redis.call('HGET', key, '${FIELD.teamId}') or '', '${FIELD.digest}', ARGV[5])
   redis.call('PEXPIRE', answer_key, ARGV[11])
 end
 audit(id, 'token')

@@ -172,7 +172,9 @@ export type RotateUserGroupTokenRequest = Message<"usergroup.v1.RotateUserGroupT
   previousTokenTtl?: Duration | undefined;
 
   /**
-   * A retry with the same id within 24 hours gets the first answer again
+   * A retry with the same id within 24 hours rotates nothing: it gets the
+   * group as it is now, with the token that the first one made. ABORTED
+   * (TOKEN_REPLACED) when that one was replaced since
    * (https://google.aip.dev/155).
    *
    * @generated from field: string request_id = 4;

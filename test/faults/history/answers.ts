@@ -8,6 +8,7 @@ const FORESEEN: ReadonlySet<string> = new Set([
   "USER_GROUP_NOT_FOUND",
   "TOKEN_NOT_FOUND",
   "USER_GROUP_EXISTS",
+  "TOKEN_REPLACED",
 ]);
 
 /** What every answer must be, whenever it is given. @param workersEnd whether workers were ended, and calls to them cut off */

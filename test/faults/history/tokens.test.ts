@@ -30,6 +30,15 @@ it("finds a request id that was answered twice", () => {
   expect(kindsOf(calls)).toContain("two answers");
 });
 
+it("finds a retry that was answered with a token that was replaced", () => {
+  const calls = [
+    rotate([2, 3], "t1", { requestId: "r1" }),
+    rotate([4, 5], "t2"),
+    rotate([6, 7], "t1", { requestId: "r1" }),
+  ];
+  expect(kindsOf(calls)).toContain("acknowledged is lost");
+});
+
 it("finds two rotations that were answered with one token", () => {
   expect(kindsOf([rotate([2, 3], "t1"), rotate([4, 5], "t1")])).toContain("two answers");
 });

@@ -27,10 +27,10 @@ function winnerFaults(endings: readonly Ending[]): Violation[] {
   );
 }
 
-/** Retries that were answered with another token or etag than the first. */
+/** Retries that were answered with another token than the first. */
 function answerFaults(endings: readonly Ending[]): Violation[] {
   return endings.flatMap(({ group, attempts }): Violation[] => {
-    const answers = new Set(attempts.filter(isOk).map(({ answer }) => `${answer.seen.token} ${answer.seen.etag}`));
+    const answers = new Set(attempts.filter(isOk).map(({ answer }) => answer.seen.token));
     if (answers.size <= 1) return [];
     return [{ kind: "two answers", text: `${group}: one request id was answered with ${answers.size} rotations` }];
   });
@@ -76,8 +76,7 @@ function revokedFaults(calls: readonly Call[], endings: readonly Ending[], { sta
 /** Which token a group had. */
 function readsOf(calls: readonly Call[]): Read[] {
   return calls.flatMap((call): Read[] => {
-    // A rotation that is repeated shows the token that it made, not the one that there is.
-    if (!isOk(call) || call.method === "rotate" || call.answer.created) return [];
+    if (!isOk(call) || call.answer.created) return [];
     const { token } = call.answer.seen;
     return token === undefined ? [] : [{ ...call, value: token, isFinal: call.isFinal ?? false }];
   });

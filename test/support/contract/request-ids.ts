@@ -1,12 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { RequestIdReused, TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
+import type { Environment } from "../../../src/domain/environment.ts";
+import { RequestIdReused, TokenNotFound, TokenReplaced, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { byId, byToken, type ContractContext, contents, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
 
 const DAY_MS = 86_400_000;
 
 /** Retries of a rotation under its request id. */
-export function requestIdContract({ store, redis }: ContractContext): void {
+export function requestIdContract({ store, admin, redis }: ContractContext): void {
   const create = async () => {
     const environment = newEnvironment();
     const { group } = await store().getOrCreate(environment, newGroup("a"));
@@ -15,7 +16,7 @@ export function requestIdContract({ store, redis }: ContractContext): void {
 
   describe("rotate under a request id", () => {
     it.each(["r1", "__proto__", "{}", ":*?[", "x".repeat(128)])(
-      "answers a retry under %.9s as the first time",
+      "answers a retry under %.9s as the first time, while nothing changes",
       async (requestId) => {
         const { environment, group } = await create();
         for (const rotation of [byToken(group.token, { requestId }), byId("a", { requestId: `${requestId}-id` })]) {
@@ -36,19 +37,36 @@ export function requestIdContract({ store, redis }: ContractContext): void {
       expect((await store().resolve(environment, first?.token ?? "")).tokenExpireTime).toBeUndefined();
     });
 
-    it("gives what the first rotation made again after further changes, and the rest as it is", async () => {
+    it("answers a retry with the group as it is now, under the etag that it has now", async () => {
       const { environment, group } = await create();
       const rotation = byToken(group.token, { requestId: "r", graceMs: 60_000 });
       const first = await store().rotate(environment, rotation);
       const renamed = await store().update(environment, "a", { name: "Later", properties: { p: 1 } });
-      const second = await store().rotate(environment, byToken(first.token));
-      const third = await store().rotate(environment, byId("a"));
-      const { name, properties } = renamed;
-      expect(await store().rotate(environment, rotation)).toEqual({ ...first, name, properties });
-      const { group: now } = await store().getOrCreate(environment, newGroup("a"));
-      expect(now).toEqual(third);
-      expect(now.name).toBe(renamed.name);
-      for (const { token } of [group, first, second]) await fails(store().resolve(environment, token), TokenNotFound);
+      const again = await store().rotate(environment, rotation);
+      expect(again).toEqual(renamed);
+      expect([again.token, again.tokenCreateTime]).toEqual([first.token, first.tokenCreateTime]);
+      expect(again.etag).not.toBe(first.etag);
+      await store().update(environment, "a", { name: "Last" }, again.etag);
+    });
+
+    it.each([
+      ["a rotation", (environment: Environment) => store().rotate(environment, byId("a"))],
+      [
+        "a rotation with a grace",
+        (environment: Environment) => store().rotate(environment, byId("a", { graceMs: 60_000 })),
+      ],
+      ["a revocation", (environment: Environment) => admin().revokeTokens(environment, "a")],
+    ])("hands out no token that was replaced since by %s", async (_what, replace) => {
+      for (const target of ["token", "id"]) {
+        const { environment, group } = await create();
+        const given = { requestId: "r", graceMs: 60_000 };
+        const rotation = target === "token" ? byToken(group.token, given) : byId("a", given);
+        await store().rotate(environment, rotation);
+        await replace(environment);
+        const before = await contents(redis(), environment);
+        for (const worker of [0, 1]) await fails(store({ worker }).rotate(environment, rotation), TokenReplaced);
+        expect(await contents(redis(), environment)).toEqual(before);
+      }
     });
 
     it("answers a retry after the default grace was changed, and refuses one that asks for another", async () => {

@@ -65,6 +65,10 @@ export function revocationContract({ store, admin, redis }: ContractContext): vo
       }
       expect(await contents(redis(), environment)).toEqual(before);
       expect(await events(environment)).toBe(2);
+      // It tells of the group as it is now, whatever its token is.
+      const { etag } = await store().rotate(environment, byId("a"));
+      expect((await admin().revokeTokens(environment, "a", "r")).etag).toBe(etag);
+      expect(await events(environment)).toBe(3);
     });
 
     it("never creates", async () => {

@@ -138,8 +138,8 @@ function rotations(context: ContractContext): void {
     await store().rotate(environment, rotation);
     const key = `${keysOf(environment, "a").prefix}request:${digest("r")}`;
     for (const [field, value] of [
-      [FIELD.token, "AAAA"],
-      [FIELD.keyId, "gone"],
+      [FIELD.providedId, "gone"],
+      [FIELD.teamId, "1"],
       [FIELD.digest, "x"],
       [FIELD.fingerprint, "x"],
     ] as const) {
