@@ -13,8 +13,8 @@ const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 
 /** As many calls as a worker takes at once. */
 const MAX_CALLS = 4096;
-/** The number of streams that a connection may have however overloaded its server is. */
-const STREAMS = 8;
+/** The number of streams that a connection may have. */
+const STREAMS = 250;
 
 interface Answered {
   readonly status: number;

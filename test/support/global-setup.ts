@@ -1,9 +1,9 @@
 import { execFileSync } from "node:child_process";
 import type { TestProject } from "vitest/node";
 import { type Certificates, makeCertificates, removeCertificates } from "./certificates.ts";
-import { onPath } from "./on-path.ts";
+import { orLeaveOut } from "./on-path.ts";
 import { ROOT } from "./process.ts";
-import { findRedisServer, startRedis } from "./redis.ts";
+import { startRedis } from "./redis.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -27,11 +27,8 @@ export function buildAndCertify(project: TestProject): () => void {
 /** As `buildAndCertify`, and starts the Redis that all tests share. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const removeAll = buildAndCertify(project);
-  const chromiumPath = onPath("chromium");
-  if (chromiumPath === undefined) leaveOut("chromium is not on the PATH: the tests in a browser are LEFT OUT");
-  project.provide("chromiumPath", chromiumPath);
-  if (findRedisServer() === undefined) {
-    leaveOut("redis-server is not on the PATH: everything that needs a real Redis is LEFT OUT");
+  project.provide("chromiumPath", orLeaveOut("chromium", "the tests in a browser are"));
+  if (orLeaveOut("redis-server", "everything that needs a real Redis is") === undefined) {
     project.provide("redisUrl", undefined);
     return async () => removeAll();
   }
@@ -41,10 +38,4 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await redis.stop();
     removeAll();
   };
-}
-
-/** Says what is left out. @throws where continuous integration runs the tests, which is to leave out nothing */
-function leaveOut(text: string): void {
-  if (process.env["CI"] === "true") throw new Error(`${text}, which CI does not allow`);
-  console.warn(`\n*** ${text} ***\n`);
 }

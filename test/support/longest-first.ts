@@ -5,7 +5,6 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 const LONGEST = [
   "store",
   "unread-answers-deno",
-  "stream-quota",
   "replicas",
   "matrix-tokens",
   "abandoned-sessions",

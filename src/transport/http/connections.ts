@@ -92,11 +92,6 @@ export class Connections {
     if (this.#isDraining) session.close();
   }
 
-  /** The sessions of the open HTTP/2 connections. */
-  *sessions(): Iterable<Http2Session> {
-    for (const { session } of this.#open.values()) if (session) yield session;
-  }
-
   /** Closes connections whose protocol is still unknown. HTTP/2 connections close once their streams have ended. */
   drain(): void {
     this.#isDraining = true;

@@ -79,7 +79,6 @@ export function dispatch({
   return {
     refuse,
     onError,
-    streamingCalls: (session) => streams.countOf(session),
     onHttp1: (req, res, refusal) => {
       // HTTP/1.1 requires `Host` (RFC 9112, 3.2). node:http would check it too, but answer with a bare status.
       const lacksHost = req.headers.host === undefined && req.httpVersion !== "1.0";

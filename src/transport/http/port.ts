@@ -2,7 +2,6 @@ import { createServer, type Server as HttpServer, type IncomingMessage, type Ser
 import {
   createServer as createHttp2Server,
   type Http2Server,
-  type Http2Session,
   type IncomingHttpHeaders,
   type ServerHttp2Session,
   type ServerHttp2Stream,
@@ -19,7 +18,6 @@ import { answerHttp1Errors } from "./http-errors.ts";
 import { closeWhenIdle } from "./idle-sessions.ts";
 import { recordPeer } from "./peers.ts";
 import { isTaken } from "./pipelines.ts";
-import { MAX_STREAMS, StreamQuota } from "./stream-quota.ts";
 
 /** The request handlers of a port. */
 export interface PortHandlers {
@@ -35,8 +33,6 @@ export interface PortHandlers {
   readonly refuse: Refuse;
   /** Called with unexpected errors. */
   readonly onError?: ((error: unknown) => void) | undefined;
-  /** How many streams of a session are streaming calls. Default: 0. */
-  readonly streamingCalls?: (session: Http2Session) => number;
 }
 
 /** Where a port listens, and its limits. */
@@ -84,12 +80,16 @@ const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 
 const FIRST_BYTE_TIMEOUT_MS = 10_000;
 
+/**
+ * How many streams a client may have open on one HTTP/2 connection. It is told so once, in the first SETTINGS: clients on
+ * grpc-core stop sending on a connection that lowers it while calls are under way.
+ */
+const MAX_STREAMS = 250;
+
 /** Limits on what one connection may use. */
 const HTTP2_OPTIONS = {
   settings: { maxConcurrentStreams: MAX_STREAMS, maxHeaderListSize: MAX_HEADER_BYTES },
   maxSettings: 16,
-  // Streams above a quota that has just become smaller count as well, over the whole life of a session.
-  maxSessionInvalidFrames: 100_000,
 };
 const HTTP1_OPTIONS = {
   maxHeaderSize: MAX_HEADER_BYTES,
@@ -112,7 +112,6 @@ const HTTP1_OPTIONS = {
  */
 export async function openPort(options: PortOptions, handlers: PortHandlers): Promise<Port> {
   const connections = new Connections(options.maxConnections ?? Infinity);
-  const quota = new StreamQuota({ sessions: () => connections.sessions(), streamingCalls: handlers.streamingCalls });
   const server = listener(options, handlers);
   let opened: ServerHttp2Session | undefined;
   const http2 = http2Server(handlers);
@@ -135,7 +134,6 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     if (!opened) return;
     recordPeer(opened, socket.remoteAddress);
     connections.speaksHttp2(socket, opened);
-    quota.opened(opened);
     closeWhenIdle(opened, socket, options);
     endWhenBroken(opened, socket, options.deadSessionCheckMs);
   };
@@ -169,7 +167,6 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
         const timer = setInterval(() => server.closeIdleConnections(), 50);
         server.close(() => {
           clearInterval(timer);
-          quota.close();
           resolve();
         });
         connections.drain();

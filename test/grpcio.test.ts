@@ -1,0 +1,34 @@
+import { create, toBinary } from "@bufbuild/protobuf";
+import { describe, expect, it } from "vitest";
+import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { BURST, pythonWithGrpcio } from "./support/grpcio.ts";
+import { newProcess, newServer } from "./support/opened.ts";
+import { startProcess } from "./support/process.ts";
+import { RUNTIMES } from "./support/server.ts";
+
+const python = pythonWithGrpcio();
+
+const BURSTS = 20;
+const CALLS = 1000;
+const DEADLINE_SECONDS = 30;
+
+describe.skipIf(python === undefined).each(RUNTIMES)("clients on grpc-core, of a server on %s", (runtime) => {
+  it("have every call of a burst answered, whatever it is to the server", async () => {
+    const server = await newServer({ runtime });
+    const message = toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId: "burst" }));
+    const client = newProcess(
+      startProcess([
+        python ?? "",
+        BURST,
+        new URL(server.url).host,
+        "/usergroup.v1.UserGroupService/GetUserGroup",
+        Buffer.from(message).toString("hex"),
+        server.tokens.customer,
+        String(BURSTS),
+        String(CALLS),
+        String(DEADLINE_SECONDS),
+      ]),
+    );
+    expect([await client.exited(), client.output()]).toEqual([0, `{"OK": ${CALLS}}\n`.repeat(BURSTS)]);
+  });
+});

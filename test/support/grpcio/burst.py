@@ -1,0 +1,22 @@
+"""Sends bursts of one unary call to a server, each burst on a channel of its own, and prints what became of each.
+
+Arguments: host and port, path of the method, request message as hexadecimal digits, API token, number of bursts, calls
+of a burst, and the deadline of a call in seconds. Prints a JSON object a line: how many calls ended with which code.
+"""
+
+import collections
+import json
+import sys
+
+import grpc
+
+host, path, message, token, bursts, calls, deadline = sys.argv[1:]
+request = bytes.fromhex(message)
+metadata = [("authorization", f"Token {token}")]
+
+for _ in range(int(bursts)):
+    with grpc.insecure_channel(host) as channel:
+        method = channel.unary_unary(path)
+        begun = [method.future(request, timeout=float(deadline), metadata=metadata) for _ in range(int(calls))]
+        codes = collections.Counter(call.code().name for call in begun)
+    print(json.dumps(codes), flush=True)
