@@ -6,6 +6,7 @@ import type { SCRIPTS } from "./scripts.ts";
 interface PlainCommands {
   get(key: string): Promise<string | null>;
   hgetall(key: string): Promise<Record<string, string>>;
+  hmget(key: string, ...fields: string[]): Promise<(string | null)[]>;
   zrangebylex(key: string, min: string, max: string, limit: "LIMIT", offset: number, count: number): Promise<string[]>;
   xrevrange(key: string, end: string, start: string, count: "COUNT", limit: number): Promise<[string, string[]][]>;
   del(key: string): Promise<number>;
@@ -32,6 +33,7 @@ export type Answer<Name extends CommandName> = Awaited<ReturnType<StoreCommands[
 const ALONE: ReadonlySet<CommandName> = new Set<CommandName>([
   "get",
   "hgetall",
+  "hmget",
   "zrangebylex",
   "xrevrange",
   "del",
@@ -40,6 +42,7 @@ const ALONE: ReadonlySet<CommandName> = new Set<CommandName>([
   "ugAdopt",
   "ugList",
   "ugLookUp",
+  "ugListGroups",
   "ugClaimToken",
   "ugForgetToken",
   "ugResolveAt",

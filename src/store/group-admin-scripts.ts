@@ -1,4 +1,4 @@
-import { FIELD, FOREIGN, LISTED_FIELDS } from "./fields.ts";
+import { FIELD, FOREIGN } from "./fields.ts";
 import { KEY } from "./keys.ts";
 import { AUDIT, CHANGE, CHANGED, CLOCK, DROP, GRACE, INDEXED, UNPACK } from "./script-parts.ts";
 
@@ -98,25 +98,13 @@ audit(id, '')
 return {'done', stamp, ended}`,
 
   /**
-   * Lists groups of a partition in order of their ids.
-   * KEYS: the ids. ARGV: 1 prefix of the partition's keys, 2 where to begin as ZRANGEBYLEX has it, 3 what the ids begin
-   * with, 4 how many at most, 5 `1` for what is listed of each, else its id alone.
-   * Answers `found`, Redis' clock and the ids, each followed by `LISTED_FIELDS`, empty where they are missing.
+   * Lists the ids of the groups of a partition in their order.
+   * KEYS: the ids. ARGV: 1 where to begin as ZRANGEBYLEX has it, 2 what the ids begin with, 3 how many at most.
+   * Answers `found`, Redis' clock and the ids.
    */
-  ugListGroups: `${CLOCK}
-local to = ARGV[3] == '' and '+' or '(' .. ARGV[3] .. '\\255'
-local ids = redis.call('ZRANGEBYLEX', KEYS[1], ARGV[2], to, 'LIMIT', '0', ARGV[4])
-local answer = {'found', stamp}
-for i = 1, #ids do
-  answer[#answer + 1] = ids[i]
-  if ARGV[5] == '1' then
-    local key = ARGV[1] .. '${KEY.group}' .. ids[i]
-    for _, field in ipairs({${LISTED_FIELDS.map((field) => `'${field}'`).join(", ")}}) do
-      answer[#answer + 1] = redis.call('HGET', key, field) or ''
-    end
-  end
-end
-return answer`,
+  ugListGroups: `${CLOCK}${UNPACK}
+local to = ARGV[2] == '' and '+' or '(' .. ARGV[2] .. '\\255'
+return {'found', stamp, spread(redis.call('ZRANGEBYLEX', KEYS[1], ARGV[1], to, 'LIMIT', '0', ARGV[3]))}`,
 
   /**
    * Reads a group.

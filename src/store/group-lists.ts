@@ -7,10 +7,10 @@ import type { StoreClient } from "./client.ts";
 import type { TokenCipher } from "./encryption.ts";
 import { LISTED_FIELDS } from "./fields.ts";
 import type { UserGroupsParts } from "./group-parts.ts";
-import { groupFromRecord, listedFromFields } from "./group-record.ts";
+import { groupFromRecord, listedFromRecord } from "./group-record.ts";
 import { compareIds } from "./id-order.ts";
 import { groupKeyOf, idsKey, partitionPrefix } from "./keys.ts";
-import { recordsOf } from "./pages.ts";
+import { type RecordReading, recordsOf } from "./pages.ts";
 import { isEmpty } from "./stored-record.ts";
 
 /** How many partitions are asked at once. */
@@ -22,10 +22,12 @@ const RECORDS_AT_ONCE = 25;
 /** The maximum size of a page of whole groups, in bytes of their records. A page has at least one group. */
 const MAX_PAGE_BYTES = 1024 * 1024;
 
-/** A group as a partition lists it: its id, and the values of `LISTED_FIELDS`, empty where they are missing. */
+/** How many records are read at once of which only `LISTED_FIELDS` are wanted. */
+const LISTED_AT_ONCE = 250;
+
+/** A group as a partition lists it, at a time by Redis' clock. */
 interface Entry {
   readonly id: string;
-  readonly values: readonly string[];
   readonly now: number;
 }
 
@@ -40,19 +42,22 @@ export class GroupLists {
   }
 
   async list(environment: Environment, range: UserGroupRange): Promise<Page<ListedUserGroup>> {
-    const { items, next } = await this.#entries(environment, range, true);
-    // A listed id may have no group, when somebody has removed it from Redis by hand.
-    const found = items.filter(({ values }) => values.some((value) => value !== ""));
-    return { items: found.map(({ id, values, now }) => listedFromFields(id, values, now)), next };
+    const { items: entries, next } = await this.#entries(environment, range);
+    const items: ListedUserGroup[] = [];
+    const reading = { operation: "list-user-groups", atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
+    for await (const [{ id, now }, record] of this.#records(environment, entries, reading)) {
+      // A listed id may have no group, when it was deleted meanwhile, or by hand.
+      if (!isEmpty(record)) items.push(listedFromRecord(record, id, now));
+    }
+    return { items, next };
   }
 
   async export(environment: Environment, range: UserGroupRange): Promise<Page<UserGroup>> {
-    const { items: entries, next } = await this.#entries(environment, range, false);
+    const { items: entries, next } = await this.#entries(environment, range);
     const items: UserGroup[] = [];
     let bytes = 0;
-    const keyOf = ({ id }: Entry) => groupKeyOf(environment, id);
-    const reading = { operation: "export", keyOf, atOnce: RECORDS_AT_ONCE };
-    for await (const [{ id }, record] of recordsOf(this.#client, entries, reading)) {
+    const reading = { operation: "export", atOnce: RECORDS_AT_ONCE };
+    for await (const [{ id }, record] of this.#records(environment, entries, reading)) {
       const size = bytesOf(record);
       if (items.length > 0 && bytes + size > MAX_PAGE_BYTES) return { items, next: items.at(-1)?.providedId };
       bytes += size;
@@ -62,19 +67,23 @@ export class GroupLists {
     return { items, next };
   }
 
+  #records(environment: Environment, entries: readonly Entry[], reading: Omit<RecordReading<Entry>, "keyOf">) {
+    return recordsOf(this.#client, entries, { ...reading, keyOf: ({ id }) => groupKeyOf(environment, id) });
+  }
+
   /**
-   * A page of the groups of all partitions. Each partition is asked once, for a little more than its share of the page.
+   * A page of the ids of all partitions. Each partition is asked once, for a little more than its share of the page.
    * When one may have more than that, the page ends at the last group that it told of, because what follows is not
    * known.
    */
-  async #entries(environment: Environment, range: UserGroupRange, details: boolean): Promise<Page<Entry>> {
+  async #entries(environment: Environment, range: UserGroupRange): Promise<Page<Entry>> {
     const limit = limitOf(range.size, environment.partitions);
     const entries: Entry[] = [];
     let end: string | undefined;
     for (let first = 0; first < environment.partitions; first += PARTITIONS_AT_ONCE) {
       const count = Math.min(PARTITIONS_AT_ONCE, environment.partitions - first);
       const asked = Array.from({ length: count }, (_, i) =>
-        this.#ofPartition(partitionPrefix(environment, first + i), range, { limit, details }),
+        this.#ofPartition(partitionPrefix(environment, first + i), range, limit),
       );
       for (const found of await Promise.all(asked)) {
         for (const entry of found) entries.push(entry);
@@ -89,21 +98,12 @@ export class GroupLists {
     return { items, next: end !== undefined || known.length > range.size ? items.at(-1)?.id : undefined };
   }
 
-  async #ofPartition(
-    prefix: string,
-    { after, prefix: idPrefix }: UserGroupRange,
-    { limit, details }: { readonly limit: number; readonly details: boolean },
-  ): Promise<Entry[]> {
-    const from = after !== "" ? `(${after}` : idPrefix === "" ? "-" : `[${idPrefix}`;
-    const args = [idsKey(prefix), prefix, from, idPrefix, String(limit), details ? "1" : ""] as const;
-    const [state, now, ...values] = await this.#client.run("list-user-groups", "ugListGroups", args);
-    if (state !== "found") throw new RecordUnreadable(new Error(`list-user-groups: ${state}`));
-    const entries: Entry[] = [];
-    const width = details ? 1 + LISTED_FIELDS.length : 1;
-    for (let i = 0; i < values.length; i += width) {
-      entries.push({ id: values[i] as string, values: values.slice(i + 1, i + width), now: Number(now) });
-    }
-    return entries;
+  async #ofPartition(prefix: string, range: UserGroupRange, limit: number): Promise<Entry[]> {
+    const from = range.after !== "" ? `(${range.after}` : range.prefix === "" ? "-" : `[${range.prefix}`;
+    const args = [idsKey(prefix), from, range.prefix, String(limit)] as const;
+    const [state, now, ...ids] = await this.#client.run("list-user-group-ids", "ugListGroups", args);
+    if (state !== "found") throw new RecordUnreadable(new Error(`list-user-group-ids: ${state}`));
+    return ids.map((id) => ({ id, now: Number(now) }));
   }
 }
 

@@ -3,7 +3,7 @@ import { RecordUnreadable } from "../domain/errors.ts";
 import type { Json, JsonObject, UserGroup, UserGroupChange, Viewer } from "../domain/user-group.ts";
 import type { ListedUserGroup, UserGroupInfo } from "../domain/user-group-admin.ts";
 import type { EncryptedToken, TokenCipher } from "./encryption.ts";
-import { FIELD, FOREIGN, joinPieces, LISTED_FIELDS, PIECES, piecesOf } from "./fields.ts";
+import { FIELD, FOREIGN, joinPieces, PIECES, piecesOf } from "./fields.ts";
 import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "./stored-record.ts";
 
 /**
@@ -50,33 +50,17 @@ export function viewerFromRecord(record: StoredRecord, environment: Environment,
   };
 }
 
-/**
- * What a list tells of a group.
- *
- * @param values of `LISTED_FIELDS`, empty where they are missing
- * @param now Redis' clock
- * @throws RecordUnreadable
- */
-export function listedFromFields(providedId: string, values: readonly string[], now: number): ListedUserGroup {
-  const record: StoredRecord = {};
-  for (const [i, field] of LISTED_FIELDS.entries()) {
-    const value = values[i];
-    // A name may be empty.
-    if (value !== "" || field === FIELD.name) record[field] = value;
-  }
-  return listed(record, providedId, now);
-}
-
 /** What operators may see of a group. @param now Redis' clock. @throws RecordUnreadable */
 export function infoFromRecord(record: StoredRecord, providedId: string, now: number): UserGroupInfo {
   return {
-    ...listed(record, providedId, now),
+    ...listedFromRecord(record, providedId, now),
     mapping: json(record, PIECES.mapping) as { [schemaId: string]: string },
     properties: properties(record),
   };
 }
 
-function listed(record: StoredRecord, providedId: string, now: number): ListedUserGroup {
+/** What a list tells of a group, from its `LISTED_FIELDS` at the least. @param now Redis' clock. @throws RecordUnreadable */
+export function listedFromRecord(record: StoredRecord, providedId: string, now: number): ListedUserGroup {
   const times = timesOf(record);
   const graceUntil = optionalIntegerOf(record, FIELD.graceUntil) ?? 0;
   return {

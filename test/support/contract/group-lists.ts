@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { UserGroupNotFound } from "../../../src/domain/errors.ts";
 import type { Page, UserGroupRange } from "../../../src/domain/store.ts";
 import { FIELD } from "../../../src/store/fields.ts";
@@ -46,7 +46,7 @@ async function pagesOf<T>(size: number, read: (page: UserGroupRange) => Promise<
   return pages;
 }
 
-function lists({ store, admin, redis }: ContractContext): void {
+function lists({ store, admin, clients, redis }: ContractContext): void {
   const idsOf = async (environment: ReturnType<typeof newEnvironment>, size: number, prefix = "") =>
     (await pagesOf(size, (range) => admin().list(environment, range), prefix)).flat().map((group) => group.providedId);
 
@@ -73,6 +73,17 @@ function lists({ store, admin, redis }: ContractContext): void {
     const pages = await pagesOf(100, (range) => admin().list(environment, range));
     expect(pages.flat()).toHaveLength(900);
     expect(pages.length).toBeLessThan(12);
+  });
+
+  it("reads no more records than a page has", async () => {
+    const environment = newEnvironment();
+    const groups = Array.from({ length: 300 }, (_, i) => newGroup(`group ${i}`));
+    await Promise.all(groups.map((group) => store().getOrCreate(environment, group)));
+    const read = vi.spyOn(redis(), "hmget");
+    const { items } = await admin().list(environment, { after: "", size: 20, prefix: "" });
+    expect(items).toHaveLength(20);
+    if (clients()[0]?.nodes.masters().length === 1) expect(read).toHaveBeenCalledTimes(20);
+    read.mockRestore();
   });
 
   it("skips nobody where one partition has far more than its share", async () => {
