@@ -1,9 +1,15 @@
+import type { DescMethod } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
-import { type HttpAnswer, http1 } from "./support/http.ts";
+import { AdminService } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
+import { ADMIN_ENV, bearer } from "./support/admin.ts";
+import { envelope, type HttpAnswer, http1, http2On, openHttp2 } from "./support/http.ts";
 import { newId } from "./support/matrix.ts";
 import { suiteServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES } from "./support/server.ts";
+import { textPositions } from "./support/text-positions.ts";
 
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 
@@ -63,6 +69,61 @@ const REFUSED: readonly Refusal[] = [
   ],
 ];
 
+const METHODS = [UserGroupService, ViewerService, AdminService]
+  .flatMap(({ methods }): readonly DescMethod[] => methods)
+  .filter(({ input }) => textPositions(input).length > 0);
+
+const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
+const REST = new Map<DescMethod, readonly [httpMethod: string, path: string]>([
+  [getUserGroup, ["GET", "/api/user"]],
+  [updateUserGroup, ["PUT", "/api/user"]],
+  [rotateUserGroupToken, ["POST", "/api/user"]],
+  [ViewerService.method.resolveViewer, ["POST", "/api/viewer"]],
+]);
+
+/** What REST takes from header fields, whose values are bytes and not Unicode. */
+const IN_HEADERS: ReadonlySet<string> = new Set(["etag", "request_id"]);
+
+/** A way to write requests, the methods that have it, and where their requests go. */
+interface Way {
+  readonly name: string;
+  readonly type: string;
+  readonly isBinary: boolean;
+  readonly isEnveloped: boolean;
+  readonly methods: readonly DescMethod[];
+  readonly pathOf: (method: DescMethod) => readonly [httpMethod: string, path: string];
+}
+
+const WAYS: readonly Way[] = [
+  ...(["grpc+", "grpc-web+", ""] as const).flatMap((protocol) =>
+    (["proto", "json"] as const).map(
+      (codec): Way => ({
+        name: `application/${protocol}${codec}`,
+        type: `application/${protocol}${codec}`,
+        isBinary: codec === "proto",
+        isEnveloped: protocol !== "",
+        methods: METHODS,
+        pathOf: ({ parent, name }) => ["POST", `/${parent.typeName}/${name}`],
+      }),
+    ),
+  ),
+  {
+    name: "REST",
+    type: "application/json",
+    isBinary: false,
+    isEnveloped: false,
+    methods: [...REST.keys()],
+    pathOf: (method) => REST.get(method) ?? ["", ""],
+  },
+];
+
+/** Half of a surrogate pair as UTF-8 would write it. */
+const HALF_IN_BYTES = Buffer.from([0xed, 0xa0, 0x80]);
+
+/** The message of the refusal, by what finds it: each codec of protobuf-es, and the rules of `properties`. */
+const NO_UNICODE =
+  /must be (a string in )?well-formed Unicode|values are strings, given once|is not a valid \S+ in protobuf's binary format/;
+
 /** Bodies that nest so deeply that it is no longer told which field is at fault. */
 const DEEP: readonly (readonly [title: string, body: string])[] = [
   ["1,000 levels of objects", `{"user_group_id":"a","properties":${'{"a":'.repeat(1000)}1${"}".repeat(1000)}}`],
@@ -109,7 +170,7 @@ const KEPT: readonly string[] = [
 
 describe.each(RUNTIMES)("JSON on %s", (runtime) => {
   // Whatever comes, it is the same process all the time, which is well at its end.
-  const server = suiteServer({ runtime });
+  const server = suiteServer({ runtime, env: ADMIN_ENV });
 
   const headers = () => ({ authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" });
   const rest = (body: string | Buffer) => http1(server.url, "/api/user", { headers: headers(), body });
@@ -148,6 +209,31 @@ describe.each(RUNTIMES)("JSON on %s", (runtime) => {
       expect([200, 400], answer.body.toString().slice(0, 300)).toContain(answer.status);
       expect(answer.body.toString()).not.toMatch(/RangeError|stack|recursion/i);
     }
+  });
+
+  describe.each(WAYS)("over $name", ({ name: way, type, isBinary, isEnveloped, methods, pathOf }) => {
+    it.each(methods)("refuses half of a surrogate pair in any text of $name", async (method) => {
+      const positions = textPositions(method.input);
+      expect(positions.length).toBeGreaterThan(0);
+      const session = openHttp2(server.url);
+      const token = method.parent === AdminService ? ADMIN_ENV.ADMIN_TOKEN : server.tokens.customer;
+      const [httpMethod, path] = pathOf(method);
+      const errorOf = async (bytes: Uint8Array) => {
+        const headers = { ...bearer(token), "content-type": type };
+        const body = isEnveloped ? envelope(bytes) : bytes;
+        const answer = await http2On(session, path, { method: httpMethod, headers, body });
+        const message = answer.headers["grpc-message"] ?? answer.trailers["grpc-message"] ?? answer.body;
+        return decodeURIComponent(String(message));
+      };
+      for (const { name, json, binary } of positions) {
+        if (way === "REST" && IN_HEADERS.has(name)) continue;
+        const write = (text: string, bytes: Uint8Array) =>
+          isBinary ? binary(bytes) : Buffer.from(JSON.stringify(json(text)));
+        expect(await errorOf(write("\ud800", HALF_IN_BYTES)), name).toMatch(NO_UNICODE);
+        expect(await errorOf(write("é", Buffer.from("é"))), name).not.toMatch(NO_UNICODE);
+      }
+      session.destroy();
+    });
   });
 
   it.each(KEPT)("keeps %s", async (text) => {

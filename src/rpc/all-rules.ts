@@ -3,20 +3,19 @@ import type { Path } from "@bufbuild/protobuf/reflect";
 import { createValidator, type Validator, Violation } from "@bufbuild/protovalidate";
 import type { Interceptor } from "@connectrpc/connect";
 import { createValidateInterceptor } from "@connectrpc/validate";
-import { json as jsonRulesOption } from "../../gen/usergroup/v1/json_rules_pb.ts";
-import type { JsonObject } from "../domain/user-group.ts";
-import { firstFault, type JsonFault, jsonFault, textFault } from "./json-rules.ts";
+import { type JsonRules, json as jsonRulesOption } from "../../gen/usergroup/v1/json_rules_pb.ts";
+import type { Json, JsonObject } from "../domain/user-group.ts";
 import { oncePerType, regexMatch } from "./plain-text-rules.ts";
 import { MAX_VIOLATIONS, validationError } from "./violations.ts";
 
-/** Checks requests against all rules: protovalidate's, and those that it does not have. */
+/** Checks requests against all rules: protovalidate's, and this service's `json` rules. */
 export function allRulesInterceptor(): Interceptor {
   return createValidateInterceptor({ validator: withJsonRules(createValidator({ regexMatch })) });
 }
 
 /**
- * Adds the rules that protovalidate does not have to a validator. It throws the error for the caller: of violations that
- * it returned the interceptor would make another one.
+ * Adds the `json` rules to a validator. It throws the error for the caller: of violations that it returned the
+ * interceptor would make another one.
  */
 function withJsonRules(validator: Validator): Validator {
   return {
@@ -34,6 +33,7 @@ function withJsonRules(validator: Validator): Validator {
 /** Adds the violations in a field's value. @param parent the path of the field's message */
 type AddViolations = (violations: Violation[], value: unknown, parent: Path) => void;
 
+/** The fields that may break a `json` rule, themselves or in their messages. */
 const fieldChecks = oncePerType((desc) =>
   desc.fields.flatMap((field) => {
     const add = checkOf(field);
@@ -48,43 +48,27 @@ function addViolations(violations: Violation[], desc: DescMessage, message: Mess
   }
 }
 
-/** The check of a field; undefined for one that can break no rule. */
 function checkOf(field: DescField): AddViolations | undefined {
-  const first =
-    <T>(find: (value: T) => JsonFault | undefined): AddViolations =>
-    (violations, value, parent) => {
-      const fault = find(value as T);
+  if (hasOption(field, jsonRulesOption)) {
+    const rules = getOption(field, jsonRulesOption);
+    return (violations, value, parent) => {
+      const fault = jsonFault(value as JsonObject, rules);
       if (fault) violations.push(new Violation(fault.message, fault.id, [...parent, field], [], false));
     };
-  switch (field.fieldKind) {
-    case "scalar":
-      return first(valueFault);
-    case "map":
-      return first(mapFault);
-    case "list": {
-      if (field.listKind !== "message") return first((values: readonly unknown[]) => firstFault(values, valueFault));
-      const { message: type } = field;
-      return (violations, messages, parent) => {
-        const before = violations.length;
-        for (const [index, message] of (messages as readonly Message[]).entries()) {
-          addViolations(violations, type, message, [...parent, field, { kind: "list_sub", index }]);
-          // No more are listed of a request.
-          if (violations.length - before > MAX_VIOLATIONS) break;
-        }
-      };
-    }
-    case "message": {
-      if (hasOption(field, jsonRulesOption)) {
-        const rules = getOption(field, jsonRulesOption);
-        return first((value: JsonObject) => jsonFault(value, rules));
-      }
-      const { message: type } = field;
-      if (type.typeName.startsWith("google.protobuf.")) return undefined;
-      return (violations, message, parent) => addViolations(violations, type, message as Message, [...parent, field]);
-    }
-    default:
-      return undefined;
   }
+  const { message: type } = field;
+  if (!type || type.typeName.startsWith("google.protobuf.")) return undefined;
+  if (field.fieldKind === "message")
+    return (violations, message, parent) => addViolations(violations, type, message as Message, [...parent, field]);
+  if (field.fieldKind !== "list") return undefined;
+  return (violations, messages, parent) => {
+    const before = violations.length;
+    for (const [index, message] of (messages as readonly Message[]).entries()) {
+      addViolations(violations, type, message, [...parent, field, { kind: "list_sub", index }]);
+      // No more are listed of a request.
+      if (violations.length - before > MAX_VIOLATIONS) break;
+    }
+  };
 }
 
 function fieldValue(message: Message, { localName, oneof }: DescField): unknown {
@@ -94,10 +78,59 @@ function fieldValue(message: Message, { localName, oneof }: DescField): unknown 
   return chosen === localName ? value : undefined;
 }
 
-function valueFault(value: unknown): JsonFault | undefined {
-  return typeof value === "string" ? textFault(value) : undefined;
+/** Why a JSON value is invalid. The id is stable; the message says what to do. */
+interface JsonFault {
+  readonly id: "json.max_depth" | "json.max_bytes" | "json.number" | "json.text";
+  readonly message: string;
 }
 
-function mapFault(map: Record<string, unknown>): JsonFault | undefined {
-  return firstFault(Object.keys(map), (key) => textFault(key) ?? valueFault(map[key]));
+/** Checks a JSON object against its rules, and whether it can be stored exactly. Returns the first fault. */
+function jsonFault(value: JsonObject, rules: JsonRules): JsonFault | undefined {
+  const fault = walk(value, rules.maxDepth, rules.maxDepth);
+  if (fault) return fault;
+  const bytes = Buffer.byteLength(JSON.stringify(value));
+  if (bytes <= rules.maxBytes) return undefined;
+  return { id: "json.max_bytes", message: `must be at most ${rules.maxBytes} bytes of JSON, but has ${bytes}` };
+}
+
+function walk(value: Json, levelsLeft: number, maxDepth: number): JsonFault | undefined {
+  switch (typeof value) {
+    case "string":
+      return textFault(value);
+    case "number":
+      return numberFault(value);
+    case "object": {
+      if (value === null) return undefined;
+      if (levelsLeft === 0) return { id: "json.max_depth", message: `must be at most ${maxDepth} levels deep` };
+      if (Array.isArray(value)) return firstFault(value, (element) => walk(element, levelsLeft - 1, maxDepth));
+      return firstFault(
+        Object.keys(value),
+        (key) => textFault(key) ?? walk(value[key] as Json, levelsLeft - 1, maxDepth),
+      );
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** A lone half of a surrogate pair cannot be stored as UTF-8. protobuf-es refuses it everywhere else. */
+function textFault(text: string): JsonFault | undefined {
+  if (text.isWellFormed()) return undefined;
+  return { id: "json.text", message: "must be well-formed Unicode, but holds half of a surrogate pair" };
+}
+
+function numberFault(value: number): JsonFault | undefined {
+  if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return undefined;
+  return {
+    id: "json.number",
+    message: `must hold numbers from -${Number.MAX_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER} only, because larger ones are not stored exactly; send those as strings`,
+  };
+}
+
+function firstFault<T>(items: readonly T[], check: (item: T) => JsonFault | undefined): JsonFault | undefined {
+  for (const item of items) {
+    const fault = check(item);
+    if (fault) return fault;
+  }
+  return undefined;
 }

@@ -16,7 +16,7 @@ const allRules = allRulesInterceptor()(async () => ({}) as never);
 /** Texts around every limit, of one and of two UTF-16 units a character. */
 const text = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom("abc", "a-1") },
-  fc.constantFrom("", "a", "\0", "a\u0085b", "\n", "👪", "\ud800", "a\udc00b"),
+  fc.constantFrom("", "a", "\0", "a\u0085b", "\n", "👪"),
   fc
     .tuple(
       fc.constantFrom("a", "👪", "é"),

@@ -12,18 +12,17 @@ import {
   type StringRules,
   StringRulesSchema,
 } from "../../gen/buf/validate/validate_pb.ts";
-import { textFault } from "./json-rules.ts";
 
 /** Whether the value of a field surely keeps the field's rules. The value of an unset field may be undefined. */
 type IsSure = (value: unknown) => boolean;
 
-const hasNoTextFault: IsSure = (value) => typeof value !== "string" || textFault(value) === undefined;
+const always: IsSure = () => true;
 const never: IsSure = () => false;
 
 /**
  * Compiles a check that recognizes plain messages: those that set only text fields, and keep their rules. They need no
  * protovalidate, which takes several times as long. The check is an allow-list: it accepts only messages that
- * protovalidate would accept and whose texts are well-formed, and any rule that it does not know makes it accept none.
+ * protovalidate would accept, and any rule that it does not know makes it accept none.
  */
 export function compilePlainTextCheck(desc: DescMessage): (message: Message) => boolean {
   if (hasOption(desc, messageRulesOption)) return never as () => boolean;
@@ -58,7 +57,7 @@ function fieldCheck(field: DescField): IsSure {
   if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return never;
   const rules = hasOption(field, fieldRulesOption) ? getOption(field, fieldRulesOption) : undefined;
   const isScalar = field.fieldKind === "scalar" || field.fieldKind === "enum";
-  if (rules === undefined) return isScalar ? hasNoTextFault : isEmpty;
+  if (rules === undefined) return isScalar ? always : isEmpty;
   const { type } = rules;
   if (field.fieldKind === "scalar" && type.case === "string" && hasOnly(rules, FieldRulesSchema, ["string"]))
     return textCheck(type.value);
@@ -82,7 +81,7 @@ function textCheck(rules: StringRules): IsSure {
     if (typeof text !== "string") return false;
     // The limits count code points: at most as many as UTF-16 units, and at least half as many.
     if (text.length > max || Math.ceil(text.length / 2) < min) return false;
-    return textFault(text) === undefined && (pattern === undefined || regexMatch(pattern, text));
+    return pattern === undefined || regexMatch(pattern, text);
   };
 }
 

@@ -26,8 +26,8 @@ describe("a request that breaks a rule", () => {
     [getUserGroup, { userGroupId: "x".repeat(257) }, "user_group_id", "must be at most 256 characters"],
     [
       getUserGroup,
-      { userGroupId: "a", name: "\ud800" },
-      "name",
+      { userGroupId: "a", properties: { x: [{ "\ud800": 1 }] } },
+      "properties",
       "must be well-formed Unicode, but holds half of a surrogate pair",
     ],
     [

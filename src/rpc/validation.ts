@@ -2,8 +2,8 @@ import type { Interceptor } from "@connectrpc/connect";
 import { compilePlainTextCheck, oncePerType } from "./plain-text-rules.ts";
 
 /**
- * Refuses requests that break a rule of the proto files: protovalidate's rules, this service's `json` rules, and the
- * rule that every text is well-formed Unicode. Plain messages need no protovalidate.
+ * Refuses requests that break a rule of the proto files: protovalidate's rules, and this service's `json` rules. Plain
+ * messages need no protovalidate.
  */
 export function validationInterceptor(): Interceptor {
   return (next) => (request) => {
