@@ -1,10 +1,11 @@
 import cluster from "node:cluster";
 import type { Config } from "./config/config.ts";
 import { AT_START } from "./domain/audit.ts";
-import { type Environment, environmentPath } from "./domain/environment.ts";
+import { type Environment, environmentPath, formatEnvironmentName } from "./domain/environment.ts";
 import type { StoreProbe } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
+import { Audit } from "./store/audit.ts";
 import type { StoreClient } from "./store/client.ts";
 import { durabilityWarnings } from "./store/durability.ts";
 import { openEmbedded } from "./store/embedded.ts";
@@ -45,6 +46,31 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
       lastText = "";
       logger.info("Redis connection is ready");
       onReady();
+    },
+  });
+}
+
+/** How often a warning of dropped audit events is repeated for an environment, in milliseconds. */
+const DROPPED_INTERVAL_MS = 3_600_000;
+
+/** Opens the writer of audit events, and counts and logs what it drops. */
+export function openAudit(
+  { auditRetentionMs, auditMaxEvents }: Config,
+  { logger, metrics }: Pick<StoreObservers, "logger" | "metrics">,
+): Audit {
+  const warnedAt = new Map<string, number>();
+  return new Audit(auditRetentionMs, {
+    maxUpdates: auditMaxEvents,
+    onDropped(name, count) {
+      metrics.auditDropped(count);
+      const environment = formatEnvironmentName(name);
+      const now = performance.now();
+      if (now - (warnedAt.get(environment) ?? Number.NEGATIVE_INFINITY) < DROPPED_INTERVAL_MS) return;
+      warnedAt.set(environment, now);
+      logger.warn(
+        { environment },
+        "the audit trail drops updates before AUDIT_RETENTION is over, because there are more than AUDIT_MAX_EVENTS; raise it, or set RATE_LIMIT",
+      );
     },
   });
 }

@@ -168,7 +168,7 @@ describe.each(PLACES)("the audit trail on $runtime, $store", ({ runtime, store, 
     const userGroupId = newId();
     for (const token of tokens) {
       await groups
-        .updateUserGroup({ userGroupId, name: "x" }, { headers: { "x-request-id": `a${token}b` } })
+        .updateUserGroup({ userGroupId, name: newId() }, { headers: { "x-request-id": `a${token}b` } })
         .catch(() => groups.getUserGroup({ userGroupId }, { headers: { "x-request-id": `a${token}b` } }));
     }
     const events = await eventsOf(server, { userGroupId });

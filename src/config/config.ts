@@ -43,6 +43,8 @@ export interface Config {
   readonly apiTokenCacheMs: number;
   /** How long audit events are kept, in milliseconds. */
   readonly auditRetentionMs: number;
+  /** How many updates of groups the audit trail of an environment keeps. */
+  readonly auditMaxEvents: number;
   readonly minReplicasAck: number;
   /** A separate port for health and metrics over HTTP; undefined: they share the main port. */
   readonly metricsPort: number | undefined;
@@ -101,6 +103,7 @@ export const SETTINGS = {
   ROTATION_GRACE: ["0s", "how long a rotated token stays valid"],
   API_TOKEN_CACHE: ["5s", "how long an issued API token may be cached"],
   AUDIT_RETENTION: ["90d", "how long audit events are kept"],
+  AUDIT_MAX_EVENTS: ["10000000", "how many updates the audit trail of an environment keeps"],
   MIN_REPLICAS_ACK: ["0", "how many replicas of Redis have a change before it is acknowledged"],
   METRICS_PORT: ["", "a separate port for health and metrics"],
   REFLECTION: ["on", "server reflection, on or off"],
@@ -200,6 +203,7 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     apiTokenCacheMs: read("API_TOKEN_CACHE", parse.duration(0, parse.DAY_MS), 0),
     rotationGraceMs: read("ROTATION_GRACE", parse.duration(0, 30 * parse.DAY_MS), 0),
     auditRetentionMs: read("AUDIT_RETENTION", parse.duration(1000, 3660 * parse.DAY_MS), 0),
+    auditMaxEvents: read("AUDIT_MAX_EVENTS", parse.integer(1000, 1_000_000_000), 1000),
     minReplicasAck,
     metricsPort: read("METRICS_PORT", parse.integer(0, 65_535), undefined),
     reflection: read("REFLECTION", parse.onOff, true),

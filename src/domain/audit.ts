@@ -57,12 +57,3 @@ export interface AuditFilter {
   /** The time before which they happened, in milliseconds since 1970. */
   readonly before?: number | undefined;
 }
-
-/**
- * How many events an environment keeps, however young they are: callers decide how many are written, and must not fill
- * the store with them. An event takes about 170 bytes, all of them as much memory as 300,000 user groups.
- */
-export const MAX_EVENTS = 1_000_000;
-
-/** The minimum that each partition keeps, however many partitions share `MAX_EVENTS`. */
-export const MIN_PARTITION_EVENTS = 1000;

@@ -39,6 +39,11 @@ export class Metrics {
     labelNames: ["limit"],
     registers: [this.#registry],
   });
+  readonly #auditDropped = new Counter({
+    name: "ugs_audit_dropped_total",
+    help: "Updates that were dropped from the audit trail because there were more than AUDIT_MAX_EVENTS",
+    registers: [this.#registry],
+  });
   /** Keeps the observe function of each operation, because prom-client hashes labels more slowly. */
   readonly #storeChildren = new Map<string, (seconds: number) => void>();
   readonly #exposing = new Map<MetricsFormat, Promise<Exposition | undefined>>();
@@ -73,6 +78,11 @@ export class Metrics {
     const counter = this.#limited.labels(limit);
     counter.inc(0);
     return () => counter.inc();
+  }
+
+  /** Counts updates that were dropped from the audit trail. */
+  auditDropped(count: number): void {
+    this.#auditDropped.inc(count);
   }
 
   /**

@@ -14,8 +14,8 @@ describe("positions of events", () => {
     }
   });
 
-  it("are in order of time, then of streams, the newest first", () => {
-    const inOrder = [at(9, 0, 5), at(8, 1, 0), at(8, 0, 0), at(8, 7, 1), at(8, 2, 1), at(7, 9, 0)];
+  it("are in order of time, the newest first, then of streams", () => {
+    const inOrder = [at(9, 0, 5), at(8, 7, 1), at(8, 2, 0), at(8, 2, 1), at(8, 1, 0), at(7, 9, 0)];
     const mixed = [4, 2, 0, 5, 3, 1].map((i) => inOrder[i] as AuditPosition);
     expect(mixed.sort(comparePositions)).toEqual(inOrder);
   });

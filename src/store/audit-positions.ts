@@ -1,13 +1,14 @@
 import { isAuditEventId } from "../domain/audit.ts";
 
 /**
- * The place of an event in the order of all events of an environment: the newest time first; then the lowest number of
- * a stream; then the newest in the stream. New events come before all others, so the pages behind stay the same.
+ * The place of an event in the order of all events of an environment: the newest first; of those with one id in several
+ * streams, that of the stream with the lowest number. New events come before all others, so the pages behind stay the
+ * same.
  */
 export interface AuditPosition {
   /** The time of the event, in milliseconds since 1970: the first part of its id in the stream. */
   readonly ms: number;
-  /** The second part of its id. */
+  /** The second part of its id: the microseconds, unless the clock was set back. */
   readonly sequence: number;
   readonly stream: number;
 }
@@ -27,7 +28,7 @@ export function formatPosition({ ms, sequence, stream }: AuditPosition): string 
 
 /** Compares two positions; negative when the first one comes first. */
 export function comparePositions(one: AuditPosition, other: AuditPosition): number {
-  return other.ms - one.ms || one.stream - other.stream || other.sequence - one.sequence;
+  return other.ms - one.ms || other.sequence - one.sequence || one.stream - other.stream;
 }
 
 /**
@@ -37,13 +38,10 @@ export function comparePositions(one: AuditPosition, other: AuditPosition): numb
  * @param before the time before which they are wanted, in milliseconds since 1970; undefined: all
  */
 export function endFor(stream: number, after: AuditPosition | undefined, before = Number.POSITIVE_INFINITY): string {
-  if (after === undefined || before <= after.ms) return before === Number.POSITIVE_INFINITY ? "+" : upToMs(before - 1);
-  if (stream === after.stream) return `(${after.ms}-${after.sequence}`;
-  // Streams with a lower number have shown their events of that millisecond on the pages before.
-  return upToMs(stream < after.stream ? after.ms - 1 : after.ms);
-}
-
-/** An id without its second part, which XREVRANGE takes for the last one of that millisecond. */
-function upToMs(ms: number): string {
-  return String(Math.max(ms, 0));
+  if (after !== undefined && after.ms < before) {
+    // Streams with a lower number, and this one, have shown their event with that id on the pages before.
+    return `${stream <= after.stream ? "(" : ""}${after.ms}-${after.sequence}`;
+  }
+  // An id without its second part, which XREVRANGE takes for the last one of that millisecond.
+  return before === Number.POSITIVE_INFINITY ? "+" : String(Math.max(before - 1, 0));
 }

@@ -8,7 +8,7 @@ import type { Audit } from "./audit.ts";
 import { type AuditPosition, comparePositions, endFor, formatPosition, parsePosition } from "./audit-positions.ts";
 import type { StoreClient } from "./client.ts";
 import { EVENT_FIELD } from "./fields.ts";
-import { auditKey, environmentAuditKey, partitionPrefix } from "./keys.ts";
+import { auditKey, environmentAuditKey, partitionPrefix, updatesAuditKey } from "./keys.ts";
 import { recordFromAnswer, textOf } from "./stored-record.ts";
 
 /** How many events are read from all streams together when a filter may drop most of them. */
@@ -23,7 +23,10 @@ const MIN_READ = 4;
 /** How many streams are read at once, so that one page does not keep Redis from its other callers. */
 const BATCH = 100;
 
-/** One stream of an environment's events; they are numbered by partition, and that of the environment itself is last. */
+/**
+ * One stream of an environment's events. They are numbered: those of the partitions, that of the environment itself, then
+ * those of the updates in the partitions.
+ */
 interface Stream {
   readonly number: number;
   readonly key: string;
@@ -97,7 +100,7 @@ export class RedisAuditTrail implements AuditStore {
     return entries.map(([id, fields]) => {
       const position = parsePosition(`${id}.${stream.number}`);
       if (!position) throw new RecordUnreadable(new Error(`${stream.key} has an event whose id is no time`));
-      const isOfGroup = stream.number < environment.partitions;
+      const isOfGroup = stream.number !== environment.partitions;
       return { position, event: eventFrom(position, fields, isOfGroup) };
     });
   }
@@ -105,11 +108,17 @@ export class RedisAuditTrail implements AuditStore {
 
 /** The streams that may have what a filter wants. */
 function streamsOf(environment: Environment, { userGroupId }: AuditFilter): Stream[] {
-  const ofPartition = (number: number) => ({ number, key: auditKey(partitionPrefix(environment, number)) });
-  if (userGroupId !== undefined) return [ofPartition(partitionOf(environment, userGroupId))];
   const { partitions } = environment;
-  const all = Array.from({ length: partitions }, (_, number) => ofPartition(number));
-  return [...all, { number: partitions, key: environmentAuditKey(environment) }];
+  const ofPartition = (partition: number): Stream[] => {
+    const prefix = partitionPrefix(environment, partition);
+    return [
+      { number: partition, key: auditKey(prefix) },
+      { number: partitions + 1 + partition, key: updatesAuditKey(prefix) },
+    ];
+  };
+  if (userGroupId !== undefined) return ofPartition(partitionOf(environment, userGroupId));
+  const ofEnvironment = { number: partitions, key: environmentAuditKey(environment) };
+  return [ofEnvironment, ...Array.from({ length: partitions }, (_, partition) => ofPartition(partition)).flat()];
 }
 
 /** How many events to read of each stream. */

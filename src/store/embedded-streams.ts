@@ -1,4 +1,5 @@
 import { EVENT_FIELD } from "./fields.ts";
+import { EVENT } from "./script-parts.ts";
 
 /*
  * The streams of ioredis-mock give an id twice once they are trimmed, keep what is trimmed in memory, and cannot be read
@@ -11,13 +12,20 @@ export const ELEMENTS = 1 + 2 * Object.keys(EVENT_FIELD).length;
 /** What the ids of a call's events begin with, and the number of the event in it. */
 const ID = "KEYS[4] .. string.format('%03d', appended)";
 
-/** What stands in a script in place of `APPEND`; `fields` is what it gives to XADD behind the id. */
-export function listAppend(fields: string): string {
-  return `appended = (appended or 0) + 1
-  redis.call('RPUSH', trail, ${ID}, ${fields})
-  redis.call('LTRIM', trail, string.format('%.0f', -${ELEMENTS}.0 * ARGV[own + 3]), -1)
-  redis.call('PEXPIRE', trail, ARGV[own + 2])`;
-}
+/** What stands in a script in place of `LENGTH`. */
+export const LIST_LENGTH = `redis.call('LLEN', trail) / ${ELEMENTS}`;
+
+/** What stands in a script in place of `APPEND`: it drops what is too old or too many at once. */
+export const LIST_APPEND = `appended = (appended or 0) + 1
+  redis.call('RPUSH', trail, ${ID}, ${EVENT})
+  local function is_old(event)
+    local id = redis.call('LINDEX', trail, string.format('%.0f', event * ${ELEMENTS}))
+    return id and tonumber(string.match(id, '^%d+')) < now - ARGV[own + 2]
+  end
+  local gone = 0.0
+  while is_old(gone) do gone = gone + 1 end
+  dropped = math.max(length + 1.0 - gone - most, 0)
+  redis.call('LTRIM', trail, string.format('%.0f', (gone + dropped) * ${ELEMENTS}), -1)`;
 
 /** XREVRANGE on such a list. @param elements of the list */
 export function reverseRange(elements: readonly string[], end: string, start: string, count: number) {

@@ -1,9 +1,9 @@
 import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { readClock, type ScriptedRedis, type StoreConnection } from "./connection.ts";
 import { listGroups } from "./embedded-lists.ts";
-import { listAppend, reverseRange } from "./embedded-streams.ts";
+import { LIST_APPEND, LIST_LENGTH, reverseRange } from "./embedded-streams.ts";
 import { singleNode } from "./nodes.ts";
-import { ALLOW_OOM, APPEND, EVENT, TIME } from "./script-parts.ts";
+import { ALLOW_OOM, APPEND, LENGTH, TIME } from "./script-parts.ts";
 import { SCRIPTS } from "./scripts.ts";
 
 /** The embedded store: in the memory of this process, empty at first. */
@@ -20,7 +20,8 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
     const own = lua
       .replace(ALLOW_OOM, "")
       .replace(TIME, "{KEYS[2], KEYS[3]}")
-      .replace(APPEND, () => listAppend(EVENT));
+      .replace(LENGTH, LIST_LENGTH)
+      .replace(APPEND, () => LIST_APPEND);
     redis.defineCommand(name, { lua: own, numberOfKeys: 4 });
     const run = commands[name]?.bind(redis);
     commands[name] = (key = "", ...args) =>

@@ -31,6 +31,8 @@ export const FIELD = {
   madeDigest: "w",
   /** Only in answers of scripts: digest of the foreign token that a group had before. */
   endedForeign: "e",
+  /** Only in answers of scripts: how many audit events were dropped. */
+  dropped: "z",
 } as const;
 
 /** Values of a group's hash that are kept in pieces: `m0`, `m1` and so on. */

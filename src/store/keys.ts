@@ -79,9 +79,17 @@ export function foreignTokenKey(prefix: string, digest: string): string {
   return `${prefix}foreign:${digest}`;
 }
 
-/** Stream: the changes of the partition's groups, by the fields of `EVENT_FIELD`. It expires with its last event. */
+/**
+ * Stream: the changes of the partition's groups but updates, by the fields of `EVENT_FIELD`. It expires with its last
+ * event.
+ */
 export function auditKey(prefix: string): string {
   return `${prefix}audit`;
+}
+
+/** Stream: the updates of the partition's groups likewise, apart because they alone may be dropped for their number. */
+export function updatesAuditKey(prefix: string): string {
+  return `${prefix}audit-updates`;
 }
 
 /** Hash: what is stored of an environment. */

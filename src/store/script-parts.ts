@@ -31,34 +31,44 @@ export const EVENT = `'${actorId}', ARGV[own + 4], '${actorName}', ARGV[own + 5]
     '${method}', ARGV[own + 7], '${subject}', subject, '${changedFields}', changed_fields,
     '${requestId}', ARGV[own + 8], '${peer}', ARGV[own + 9]`;
 
-/** After how many events those that are too old are looked for: Redis drops them by blocks of some dozens anyway. */
+/** How many events the stream `trail` has; the embedded store puts its own in its place. */
+export const LENGTH = "redis.call('XLEN', trail)";
+
+/** After how many events those that are too old or too many are looked for: Redis drops them by blocks anyway. */
 const TRIM_INTERVAL = 64;
 
 /**
- * Appends an event to the stream `trail`, which had `length` events when the script began; the embedded store puts its
- * own in its place. When the youngest event is too old, all of them go.
+ * Appends an event to the stream `trail`, and leaves in `dropped` how many were too many; the embedded store puts its
+ * own in its place. The id of an event tells the microsecond, so that it has its place among the events of other
+ * streams; when the clock was set back, Redis makes the id.
  */
-export const APPEND = `redis.call('XADD', trail, 'MAXLEN', '~', ARGV[own + 3], '*', ${EVENT})
+export const APPEND = `local function add(call, id) return call('XADD', trail, id, ${EVENT}) end
+  if type(add(redis.pcall, stamp .. '-' .. time[2] % 1000)) == 'table' then add(redis.call, '*') end
   if length % ${TRIM_INTERVAL} == 0 then
     redis.call('XTRIM', trail, 'MINID', '~', string.format('%.0f', now - ARGV[own + 2]))
-  end
-  redis.call('PEXPIRE', trail, ARGV[own + 2])`;
+    if length > most then dropped = redis.call('XTRIM', trail, 'MAXLEN', '~', ARGV[own + 3]) end
+  end`;
 
 /**
  * For scripts that change what is audited. Begins after `CHANGE`, and looks at the stream before anything is written.
  * `own` is how many arguments the script has of its own; behind them it takes those of `Audit`:
  *  own + 1 key of the stream
  *  own + 2 how long events are kept, in milliseconds
- *  own + 3 how many are kept
+ *  own + 3 how many are kept, or nothing: all of them
  *  own + 4 to own + 9: who makes the change (`ChangeBy`)
  * A script calls `audit` once for each change that it makes, whatever it has written before, with the id of what it
- * changed and the names of the fields that have new values.
+ * changed and the names of the fields that have new values. It answers how many events it dropped because there were too
+ * many, though they were young enough.
  */
 export const AUDIT = `local own = #ARGV - 9
 local trail = ARGV[own + 1]
-local length = redis.call('XLEN', trail)
+local length = ${LENGTH}
+local most = tonumber(ARGV[own + 3]) or math.huge
 local function audit(subject, changed_fields)
+  local dropped = 0
   ${APPEND}
+  redis.call('PEXPIRE', trail, ARGV[own + 2])
+  return dropped
 end
 `;
 

@@ -57,27 +57,34 @@ return {'created', stamp, team_id}`,
    * KEYS: the group. ARGV:
    *  2 the update time it must have, or nothing
    *  3 how many of its values in pieces are replaced
-   *  4 names of the fields that are replaced, for the audit; nothing when none is
+   *  4 names of the fields that are replaced, for the audit
    *  5 id of the group
    *  6 and further: the fields of these with the number of the first piece that they have no more, then fields to set with
    *    their values; then those of AUDIT
-   * Answers `missing`; `unreadable` when the record is not whole; `stale`; `same` and the record when there is nothing
-   * to change; or `done` and the record.
+   * Answers `missing`; `unreadable` when the record is not whole; `stale`; `same` and the record when it has these values
+   * already; `done` and the record; or `crowded`, as a field how many older events were dropped, and the record.
    */
   ugUpdate: `${CHANGE}${AUDIT}${UNPACK}${DROP}${CHANGED}
 local before = last_change(KEYS[1])
 if not before then return {redis.call('EXISTS', KEYS[1]) == 1 and 'unreadable' or 'missing', stamp} end
 if not tonumber(before) then return {'unreadable', stamp} end
 if ARGV[2] ~= '' and ARGV[2] ~= before then return {'stale', stamp} end
-local outcome = 'same'
-if ARGV[4] ~= '' then
-  outcome = 'done'
-  local last = 5 + 2 * tonumber(ARGV[3])
-  redis.call('HSET', KEYS[1], '${FIELD.updateTime}', after(tonumber(before)), spread(ARGV, last + 1, own))
-  for i = 6, last, 2 do drop(KEYS[1], ARGV[i], tonumber(ARGV[i + 1])) end
-  audit(ARGV[5], ARGV[4])
+local last = 5 + 2 * tonumber(ARGV[3])
+local function is_same()
+  for i = last + 1, own, 2 do
+    if redis.call('HGET', KEYS[1], ARGV[i]) ~= ARGV[i + 1] then return false end
+  end
+  for i = 6, last, 2 do
+    if redis.call('HEXISTS', KEYS[1], ARGV[i] .. ARGV[i + 1]) == 1 then return false end
+  end
+  return true
 end
-return {outcome, stamp, spread(redis.call('HGETALL', KEYS[1]))}`,
+if is_same() then return {'same', stamp, spread(redis.call('HGETALL', KEYS[1]))} end
+redis.call('HSET', KEYS[1], '${FIELD.updateTime}', after(tonumber(before)), spread(ARGV, last + 1, own))
+for i = 6, last, 2 do drop(KEYS[1], ARGV[i], tonumber(ARGV[i + 1])) end
+local dropped = audit(ARGV[5], ARGV[4])
+if dropped == 0 then return {'done', stamp, spread(redis.call('HGETALL', KEYS[1]))} end
+return {'crowded', stamp, '${FIELD.dropped}', string.format('%.0f', dropped), spread(redis.call('HGETALL', KEYS[1]))}`,
 
   /**
    * Gives a group a new token, which is one of ours.
@@ -260,4 +267,4 @@ export const SCRIPTS = {
 } as const;
 
 /** The outcomes of changes that are made: by this call or, for `replayed`, by an earlier one. */
-export const MADE: ReadonlySet<string | undefined> = new Set(["created", "done", "made", "replayed"]);
+export const MADE: ReadonlySet<string | undefined> = new Set(["created", "done", "crowded", "made", "replayed"]);

@@ -55,13 +55,16 @@ export class RedisUserGroups implements UserGroupStore {
       ...[updateTimeOf(etag), String(replaced.length / 2), names.join(","), providedId],
       ...replaced,
       ...set,
-      ...this.#parts.audit.ofPartition(environment, partition, by),
+      ...this.#parts.audit.ofUpdate(environment, partition, by),
     ]);
     switch (answer[0]) {
       case "missing":
         throw new UserGroupNotFound();
       case "stale":
         throw new EtagMismatch();
+      case "crowded":
+        this.#parts.audit.onDropped(environment, Number(answer[3]));
+        return this.#group(environment, answer, providedId);
       case "same":
       case "done":
         return this.#group(environment, answer, providedId);

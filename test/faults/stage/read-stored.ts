@@ -11,6 +11,7 @@ import {
   KEY,
   partitionPrefix,
   tokensKey,
+  updatesAuditKey,
 } from "../../../src/store/keys.ts";
 import type { TestRedis } from "../../support/redis.ts";
 import type { StoredEvent } from "../history/audit.ts";
@@ -104,7 +105,13 @@ async function readPartition(
 }
 
 async function readEvents(redis: Redis, prefix: string): Promise<StoredEvent[]> {
-  const events = await redis.xrange(auditKey(prefix), "-", "+");
+  const streams = [auditKey(prefix), updatesAuditKey(prefix)].map((key) => redis.xrange(key, "-", "+"));
+  const events = (await Promise.all(streams)).flat().sort(([one], [other]) => {
+    const [[ms = 0, sequence = 0] = [], [otherMs = 0, otherSequence = 0] = []] = [one, other].map((id) =>
+      id.split("-").map(Number),
+    );
+    return ms - otherMs || sequence - otherSequence;
+  });
   return events.map(([, fields]) => {
     const value = (field: string) => fields[fields.indexOf(field) + 1] ?? "";
     const { requestId, method, subject } = EVENT_FIELD;

@@ -15,7 +15,7 @@ import {
 import { Audit } from "../../../src/store/audit.ts";
 import { RedisAuditTrail } from "../../../src/store/audit-trail.ts";
 import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded-streams.ts";
-import { auditKey, environmentAuditKey } from "../../../src/store/keys.ts";
+import { auditKey, environmentAuditKey, updatesAuditKey } from "../../../src/store/keys.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
 import { waitFor } from "../wait.ts";
 import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
@@ -88,6 +88,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
         expect(await store(own).rotate(environment, byToken(group.token, { requestId: "r" }))).toEqual(rotated);
       }
       await store().update(environment, "a", {});
+      await store().update(environment, "a", { name: "a", mapping: {}, properties: null }, rotated.etag);
       await fails(store().update(environment, "a", { name: "x" }, group.etag), EtagMismatch);
       await fails(store().update(environment, "none", { name: "x" }), UserGroupNotFound);
       await fails(store().rotate(environment, byToken(group.token)), TokenNotFound);
@@ -110,7 +111,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       );
       const { group } = await store().getOrCreate(environment, newGroup("0"));
       const updates = Array.from({ length: 100 }, (_, i) =>
-        store({ worker: i }).update(environment, `${i % 5}`, { name: `${i}` }, "", by(100 + i)),
+        store({ worker: i }).update(environment, `${i % 5}`, { name: `name ${i}` }, "", by(100 + i)),
       );
       const rotations = await Promise.allSettled(
         Array.from({ length: 20 }, (_, i) =>
@@ -199,7 +200,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       }
       const [last] = await list(environment);
       await waitFor("the clock moves on", () => Date.now() > (last?.time ?? 0) + 1);
-      await store().update(environment, "b", { name: "b" }, "", { ...OTHER, method: "UpdateUserGroup" });
+      await store().update(environment, "b", { name: "new" }, "", { ...OTHER, method: "UpdateUserGroup" });
       await store().update(environment, "a", { name: "x" }, "", OTHER);
       await trail().record(environment, [], OTHER);
       const all = await list(environment);
@@ -234,7 +235,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       }
     });
 
-    it("asks each partition once for a page, and only that of the group", async () => {
+    it("reads each stream once for a page, and only those of the group", async () => {
       const environment = newEnvironment({ partitions: 9 });
       for (let i = 0; i < 40; i++) await store().getOrCreate(environment, newGroup(`group ${i}`));
       const run = vi.spyOn(client(), "run");
@@ -247,11 +248,12 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
         const first = await asked({});
         expect(first.next).toBeDefined();
         for (const { keys } of [first, await asked({}, first.next), await asked({ actorId: BY.actorId })]) {
-          expect(keys).toHaveLength(10);
-          expect(new Set(keys).size).toBe(10);
+          expect(keys).toHaveLength(19);
+          expect(new Set(keys).size).toBe(19);
         }
         const ofGroup = await asked({ userGroupId: "group 1" });
-        expect(ofGroup.keys).toEqual([auditKey(keysOf(environment, "group 1").prefix)]);
+        const { prefix } = keysOf(environment, "group 1");
+        expect(ofGroup.keys).toEqual([auditKey(prefix), updatesAuditKey(prefix)]);
       } finally {
         run.mockRestore();
       }
@@ -264,36 +266,52 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       }
     });
 
-    it("keeps so many events of a partition, the newest", async () => {
-      // So many partitions that each has the least that there is.
-      const environment = newEnvironment({ partitions: 3844 });
+    it("drops updates beyond their number, the oldest, and says so; and nothing else", async () => {
+      const environment = newEnvironment({ partitions: 2 });
+      const dropped: [name: string, count: number][] = [];
+      const onDropped = ({ name }: { readonly name: string }, count: number) => dropped.push([name, count]);
+      const audit = new Audit(90 * 86_400_000, { maxUpdates: 200, onDropped });
+      const ids = Array.from({ length: 8 }, (_, i) => `group ${i}`);
+      const rotate = () => Promise.all(ids.map((id) => store({ audit }).rotate(environment, byId(id))));
+      for (const id of ids) await store({ audit }).getOrCreate(environment, newGroup(id));
+      for (let i = 0; i < 20; i++) await rotate();
+      const update = (i: number) =>
+        store({ worker: i, audit }).update(environment, ids[i % 8] as string, { name: `${i}` });
+      for (let i = 0; i < 10; i++) await Promise.all(Array.from({ length: 80 }, (_, j) => update(80 * i + j)));
+      await store({ audit }).update(environment, "group 0", { mapping: { last: "one" } });
+      await rotate();
+      const kept = await pages(environment, 1000);
+      const updates = kept.filter(({ changedFields }) => changedFields.length === 1 && changedFields[0] !== "token");
+      const others = kept.filter((event) => !updates.includes(event));
+      expect(others.filter(({ changedFields }) => changedFields.length === 1)).toHaveLength(21 * 8);
+      expect(others).toHaveLength(22 * 8);
+      expect(updates[0]?.changedFields).toEqual(["mapping"]);
+      expect(updates.length).toBeGreaterThanOrEqual(200);
+      // Redis looks at every 64th of a stream, and drops whole blocks.
+      expect(updates.length).toBeLessThan(2 * (100 + 64 + 101));
+      expect(dropped.reduce((sum, [, count]) => sum + count, 0)).toBe(801 - updates.length);
+      expect(new Set(dropped.map(([name]) => name))).toEqual(new Set([environment.name]));
+    });
+
+    it("is in the order in which a group was changed, however fast it was", async () => {
+      const environment = newEnvironment({ partitions: 3 });
       await store().getOrCreate(environment, newGroup("a"));
-      const update = (i: number) => store().update(environment, "a", { name: `${i}` });
-      if (streams)
-        for (let i = 0; i < 12; i++) await Promise.all(Array.from({ length: 100 }, (_, j) => update(100 * i + j)));
-      else {
-        // The embedded store trims at every change, which takes long: older copies of one event must do.
-        await update(0);
-        const key = auditKey(keysOf(environment, "a").prefix);
-        const [id = "", ...fields] = await redis().lrange(key, -EVENT_ELEMENTS, -1);
-        const older = Array.from({ length: 1050 }, (_, i) => [`${Number.parseInt(id, 10) - 2000 + i}-0`, ...fields]);
-        await redis().del(key);
-        await redis().rpush(key, ...older.flat());
-        await Promise.all(Array.from({ length: 10 }, (_, i) => update(i)));
-      }
-      await store().update(environment, "a", { mapping: {} });
-      const kept = await pages(environment, 1000, { userGroupId: "a" });
-      expect(kept.length).toBeGreaterThanOrEqual(1000);
-      // Redis trims whole blocks.
-      expect(kept.length).toBeLessThan(1000 + 101);
-      expect(kept[0]?.changedFields).toEqual(["mapping"]);
-      expect(kept.at(-1)?.changedFields).toEqual(["name"]);
+      const change = (i: number): Promise<unknown> => {
+        const by = { ...BY, requestId: `${i}` };
+        if (i % 3 === 1) return store().rotate(environment, byId("a"), by);
+        return store().update(environment, "a", { name: `${i}` }, "", by);
+      };
+      // Those of one connection are made in turn, and many in one millisecond.
+      await Promise.all(Array.from({ length: 60 }, (_, i) => change(i)));
+      const requests = (await list(environment)).map(({ requestId }) => Number(requestId));
+      const made = requests.slice(0, 60).reverse();
+      expect(made).toEqual(made.map((_, i) => i));
     });
 
     it("keeps events for as long as it is to, and then nothing of them", async () => {
       const audit = new Audit(2000);
       const environment = newEnvironment({ partitions: 1 });
-      const key = auditKey(keysOf(environment, "a").prefix);
+      const key = updatesAuditKey(keysOf(environment, "a").prefix);
       await store({ audit }).getOrCreate(environment, newGroup("a"));
       const updates = Array.from({ length: MANY }, (_, i) =>
         store({ audit }).update(environment, "a", { name: `${i}` }),
@@ -309,7 +327,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
 
     it("drops events that are too old though others come", async () => {
       const environment = newEnvironment({ partitions: 1 });
-      const key = auditKey(keysOf(environment, "a").prefix);
+      const key = updatesAuditKey(keysOf(environment, "a").prefix);
       await store().getOrCreate(environment, newGroup("a"));
       const length = () =>
         streams
@@ -318,15 +336,15 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
               .llen(key)
               .then((elements) => elements / EVENT_ELEMENTS);
       await Promise.all(Array.from({ length: MANY }, (_, i) => store().update(environment, "a", { name: `${i}` })));
-      expect(await length()).toBe(MANY + 1);
+      expect(await length()).toBe(MANY);
       const [last] = await list(environment);
       await waitFor("they get old", () => Date.now() > (last?.time ?? 0) + 1100);
       const audit = new Audit(1000);
       await store({ audit }).update(environment, "a", { name: "new" });
       expect((await trail({ audit }).list(environment, {}, FIRST)).items).toHaveLength(1);
       for (let i = 0; i < 64; i++) await store({ audit }).update(environment, "a", { name: `new ${i}` });
-      // Redis drops whole blocks, now and then; the embedded store drops by number alone.
-      if (streams) expect(await length()).toBeLessThan(64 + 101);
+      // Redis drops whole blocks, now and then.
+      expect(await length()).toBeLessThan(64 + 101);
     });
 
     it("is in the slot of what changes, in as few bytes as names of one letter take", async () => {
@@ -334,6 +352,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       await store().getOrCreate(environment, newGroup("a"));
       const { prefix } = keysOf(environment, "a");
       expect(auditKey(prefix)).toBe(`ug:{${environment.name}//00}:audit`);
+      expect(updatesAuditKey(prefix)).toBe(`ug:{${environment.name}//00}:audit-updates`);
       expect(environmentAuditKey(environment)).toBe(`ug:{ug:env:${environment.name}/}:audit`);
       if (!streams) return;
       const [[, fields] = ["", []]] = await redis().xrange(auditKey(prefix), "-", "+");
@@ -362,6 +381,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       const values = { displayName: "x", role: "read", expireTime: undefined, creator: "x" } as const;
       const { apiToken } = await tokens.create(named, values);
       await redis().set(auditKey(keysOf(environment, "a").prefix), "x");
+      await redis().set(updatesAuditKey(keysOf(environment, "a").prefix), "x");
       await redis().set(environmentAuditKey(named), "x");
       await fails(store().update(environment, "a", { name: "x" }), RecordUnreadable);
       await fails(store().rotate(environment, byToken(group.token)), RecordUnreadable);
