@@ -1,90 +1,135 @@
-import { execFile } from "node:child_process";
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { codeOf, type Document, rowsOf } from "./support/documents.ts";
-import { closeLater, newRedis, redisUrl, suiteServer } from "./support/opened.ts";
-import { descendants, ROOT, startProcess, waitUntilSaid } from "./support/process.ts";
+import { describe, expect, it } from "vitest";
+import { type Block, blocksOf, type Document, rowsOf, sectionsOf } from "./support/documents.ts";
+import { closeLater, newFolder, newProcess, newRedis, redisUrl, suiteServer } from "./support/opened.ts";
+import { descendants, ROOT, startProcess } from "./support/process.ts";
+import { freePort, waitFor } from "./support/wait.ts";
 
-const run = promisify(execFile);
+/** Sections whose blocks other tests run. */
+const ELSEWHERE: ReadonlySet<string> = new Set<string>([]);
 
-const ADMIN_TOKEN = "root-of-the-readme-0001";
-
-/** The only block of a section that holds a text. */
-function block(document: Document, section: string, text: string): string {
-  const found = ["sh", "ts"].flatMap((language) => codeOf(document, section, language));
-  const [code, ...others] = found.filter((each) => each.includes(text));
-  if (code === undefined || others.length > 0)
-    throw new Error(`not one block of ${document}, ${section} holds ${text}`);
-  return code;
+/** The blocks of a document in their order. */
+function blocksIn(document: Document): Block[] {
+  const sections = sectionsOf(document).filter((section) => !ELSEWHERE.has(section));
+  return sections.flatMap((section) => blocksOf(document, section));
 }
 
-describe("the commands that call the service", () => {
-  const server = suiteServer({ env: { ADMIN_TOKEN } });
-  let folder: string;
-  beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), "ugs-readme-"));
-    for (const name of ["gen", "node_modules", "package.json"]) symlinkSync(`${ROOT}/${name}`, join(folder, name));
+/** A shell that stays open, into which blocks are pasted. */
+function openShell(cwd: string, env: { readonly [name: string]: string }) {
+  const shell = newProcess(startProcess(["sh"], { cwd, env }));
+  closeLater(() => {
+    for (const pid of descendants(shell.pid)) process.kill(pid, "SIGKILL");
   });
-  afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-  const here = (code: string) => code.replaceAll("http://127.0.0.1:8080", server.url);
-  /** What a block prints on standard output when it is pasted into a shell. */
-  const paste = async (code: string) => {
-    const { PATH = "", HOME = "" } = process.env;
-    const env = { PATH, HOME, API_TOKEN: server.tokens.customer, ADMIN_TOKEN };
-    return (await run("sh", ["-ec", here(code)], { cwd: folder, env })).stdout;
+  let pasted = 0;
+  let seen = 0;
+  /** Pastes a block; gives what finds its end in what the shell says from then on. */
+  function paste(code: string): () => RegExpExecArray | null {
+    const end = new RegExp(`\nend ${++pasted}: (\\d+)\n`);
+    seen = shell.output().length;
+    shell.type(`${code}\nprintf '\\nend ${pasted}: %s\\n' $?\n`);
+    return () => end.exec(shell.output().slice(seen));
+  }
+  const said = () => shell.output().slice(seen);
+  let ended: (() => RegExpExecArray | null) | undefined;
+  return {
+    /** Runs a block to its end, which must be well; gives what it says. */
+    async run(code: string): Promise<string> {
+      const found = await waitFor(`this ends: ${code}`, paste(code));
+      expect(found[1], said()).toBe("0");
+      return said().slice(0, found.index);
+    },
+    /** Has a block serve in place of the one before it; gives what it says until it listens. */
+    async serve(code: string): Promise<string> {
+      await this.stop();
+      ended = paste(code);
+      await waitFor(`this listens: ${code}`, () => {
+        if (ended?.()) throw new Error(`it ended: ${said()}`);
+        return said().includes('"msg":"listening"');
+      });
+      return said();
+    },
+    /** Presses Ctrl-C, and waits for the shell. */
+    async stop(): Promise<void> {
+      if (!ended) return;
+      for (const pid of descendants(shell.pid)) process.kill(pid, "SIGINT");
+      await waitFor("the server ends", ended);
+      ended = undefined;
+    },
   };
-  const get = () => block("README.md", "Call it", '/api/user?user_group_id=acme&name=Acme"');
+}
 
-  it("create, change and rotate by REST", async () => {
-    expect(JSON.parse(await paste(get()))).toMatchObject({ success: 1, user_group: { name: "Acme" } });
-    const put = JSON.parse(await paste(block("docs/api.md", "REST", "-X PUT")));
-    expect(put).toMatchObject({ success: 1, user_group: { name: "Acme", properties: { plan: "gold" } } });
-    const post = JSON.parse(await paste(block("docs/api.md", "REST", "-X POST")));
-    expect(post.user_group.token).toMatch(/^ugt_/);
-    expect(post.user_group.token).not.toBe(put.user_group.token);
-    const form = block("docs/api.md", "REST", "-X POST").replace(
-      '-H "Content-Type: application/json" ',
-      "-w ' %{http_code}' ",
-    );
-    expect(await paste(form)).toMatch(/UNSUPPORTED_MEDIA_TYPE.*\n 415$/);
-  });
+/** What the blocks give, in their order. */
+const README: readonly RegExp[] = [
+  /"msg":"listening"/,
+  /^$/,
+  /"success":1,.*"name":"Acme"/,
+  /"providedId":"acme"/,
+  /"providedId": "acme"/,
+  /^$/,
+  /"msg":"listening"/,
+  /"name":"globex".*"role":"ROLE_MANAGE".*"token":"ugk_\w{38}"/s,
+  /node scripts\/build\.js/,
+  /"msg":"listening"/,
+];
+const API: readonly RegExp[] = [
+  /"success":1,.*"properties":{"plan":"free"}/,
+  /"success":1,.*"name":"Acme".*"properties":{"plan":"gold"}/,
+  /"success":1,.*"token":"ugt_\w+"/,
+  /^$/,
+  /^false Acme ugt_\w+$/m,
+];
 
-  it("resolve a token by Connect", async () => {
-    await paste(get());
-    expect(JSON.parse(await paste(block("README.md", "Call it", "ResolveViewer")))).toMatchObject({
-      providedId: "acme",
-    });
-  });
+it.skipIf(redisUrl === undefined)("the blocks of the README, and then of the API, work in their order", async () => {
+  const folder = newFolder();
+  for (const name of ["gen", "package.json", "scripts", "src"]) {
+    cpSync(`${ROOT}/${name}`, join(folder, name), { recursive: true });
+  }
+  symlinkSync(`${ROOT}/node_modules`, join(folder, "node_modules"));
+  const port = await freePort();
+  const { url } = await newRedis();
+  const server = openShell(folder, { PORT: String(port) });
+  const caller = openShell(folder, {});
+  let apiToken = "";
+  /** A block as it is run here: on a port of its own, with what is installed already. */
+  const here = (code: string) =>
+    code
+      .replaceAll("127.0.0.1:8080", `127.0.0.1:${port}`)
+      .replace("redis://127.0.0.1:6379", url)
+      .replace(/^npm ci[^&]*&& /, "")
+      .replace("ugk_...", apiToken);
+  /** Does with a block what its reader does. */
+  async function follow({ language, code }: Block): Promise<string> {
+    if (language === "ts") {
+      writeFileSync(join(folder, "client.ts"), here(code));
+      return "";
+    }
+    if (!/(npm start|node dist\/main\.js)\n$/.test(code)) return caller.run(here(code));
+    const output = await server.serve(here(code));
+    apiToken = /"dev\/Customer":"(\w+)"/.exec(output)?.[1] ?? apiToken;
+    return output;
+  }
+  for (const [document, expected] of [["README.md", README] as const, ["docs/api.md", API] as const]) {
+    const blocks = blocksIn(document);
+    expect(blocks).toHaveLength(expected.length);
+    for (const [i, block] of blocks.entries()) {
+      const output = await follow(block);
+      expect(output, block.code).toMatch(expected[i] ?? "");
+      expect(output, block.code).not.toMatch(/"success":0|"code":/);
+    }
+  }
+  const form = blocksIn("docs/api.md")[2]?.code.replace('-H "Content-Type: application/json" ', "") ?? "";
+  expect(form).not.toContain("Content-Type");
+  expect(await caller.run(here(form))).toContain("UNSUPPORTED_MEDIA_TYPE");
+  await server.stop();
+});
 
-  it("call by gRPC", async () => {
-    const answer = JSON.parse(await paste(block("README.md", "Call it", "npx buf curl")));
-    expect(answer).toMatchObject({ userGroup: { providedId: "acme" } });
-  });
+describe("the table of metrics", () => {
+  const server = suiteServer();
 
-  it("run the client in TypeScript on this Node", async () => {
-    await paste(get());
-    writeFileSync(join(folder, "client.ts"), here(block("docs/api.md", "Clients", "createGrpcTransport")));
-    expect(await paste(block("docs/api.md", "Clients", "npx esbuild client.ts"))).toMatch(/^false Acme ugt_\w+\n$/);
-  });
-
-  it("make an environment and an API token", async () => {
-    const answers = await paste(block("README.md", "Call it", "CreateApiToken"));
-    expect(answers).toMatch(/"role":"ROLE_MANAGE".*"token":"ugk_\w{38}"/);
-  });
-
-  it("and no others are there", () => {
-    expect(codeOf("README.md", "Call it", "sh")).toHaveLength(4);
-    expect(codeOf("docs/api.md", "REST", "sh")).toHaveLength(2);
-    expect(codeOf("docs/api.md", "Clients", "sh")).toHaveLength(1);
-    expect(codeOf("docs/api.md", "Clients", "ts")).toHaveLength(1);
-  });
-
-  it("the table of metrics has every series of ours, and no other", async () => {
-    await paste(get());
+  it("has every series of ours, and no other", async () => {
+    const headers = { authorization: `Token ${server.tokens.customer}` };
+    await fetch(`${server.url}/api/user?user_group_id=acme`, { headers });
     const text = await (await fetch(`${server.url}/metrics`)).text();
     const exposed = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)]
       .map(([, name = "", type = ""]) => [name, type])
@@ -94,16 +139,4 @@ describe("the commands that call the service", () => {
     );
     expect(documented.map(([name, type]) => [name, type]).sort()).toEqual(exposed.sort());
   });
-});
-
-it.skipIf(redisUrl === undefined)("the commands that start it with a real Redis do", async () => {
-  // One of its own, for these commands make keys that those of the other tests are not.
-  const redis = await newRedis();
-  const code = block("README.md", "Run", "REDIS_URL=").replace("redis://127.0.0.1:6379", redis.url);
-  const shell = startProcess(["sh", "-ec", code], { env: { PORT: "0" } });
-  closeLater(async () => {
-    for (const pid of descendants(shell.pid)) process.kill(pid, "SIGTERM");
-    await shell.exited();
-  });
-  await waitUntilSaid(shell, "it listens", (output) => output.includes('"msg":"listening"'));
 });

@@ -238,7 +238,7 @@ function misspelledIn(environ: Environ): Misspelled[] {
 
 /** The README's examples read an API token from `API_TOKEN`. Only with an environment in it is `API_TOKENS` meant. */
 function isExample(name: string, value: string): boolean {
-  return name === "API_TOKEN" && !/^[\w./-]+=[^=]/.test(value);
+  return name === "API_TOKEN" && !/^[\w./@-]+=[^=]/.test(value);
 }
 
 function isMisspelling(letters: string, ofSetting: string): boolean {

@@ -27,9 +27,19 @@ export function rowsOf(document: Document, section: string): string[][] {
     .map((cells) => cells.map((cell) => cell.trim().replaceAll("`", "")));
 }
 
-/** The blocks of code of a section in one language. */
-export function codeOf(document: Document, section: string, language: string): string[] {
-  return [...sectionOf(document, section).matchAll(/^```(\w+)\n(.*?)^```$/gms)].flatMap(([, name, code = ""]) =>
-    name === language ? [code] : [],
-  );
+/** A block of code of a document. */
+export interface Block {
+  readonly language: string;
+  readonly code: string;
+}
+
+/** The blocks of code of a section, in order. */
+export function blocksOf(document: Document, section: string): Block[] {
+  const found = sectionOf(document, section).matchAll(/^```(\w*)\n(.*?)^```$/gms);
+  return [...found].map(([, language = "", code = ""]) => ({ language, code }));
+}
+
+/** The headings of the sections of a document. */
+export function sectionsOf(document: Document): string[] {
+  return [...textOf(document).matchAll(/^## (.*)$/gm)].map(([, name = ""]) => name);
 }
