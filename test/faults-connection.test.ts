@@ -176,6 +176,8 @@ it("a Redis that loads its data is asked again soon, whatever it guesses", async
         if (!word.startsWith("*")) continue;
         const info = ++asked < 4 ? "loading:1\r\nloading_eta_seconds:60\r\n" : "loading:0\r\n";
         if (words[i + 2] === "info") socket.write(`$${info.length}\r\n${info}\r\n`);
+        else if (words[i + 2] === "hello") socket.write("*4\r\n+server\r\n+redis\r\n+version\r\n+7.0.0\r\n");
+        else if (words[i + 2] === "evalsha") socket.write("*0\r\n");
         else socket.write(words[i + 2] === "time" ? "*2\r\n$1\r\n1\r\n$1\r\n0\r\n" : "+OK\r\n");
         if (words[i + 2] !== "info") asked--;
       }

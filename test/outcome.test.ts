@@ -6,6 +6,7 @@ import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
 import { foreignToken } from "./support/contract/context.ts";
 import { describeWithRedis, newOperator, newProxy, newRedis, newServer } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
+import { documentedRights, withRights } from "./support/rights.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
 
@@ -32,7 +33,7 @@ async function outcomes(server: TestServer, token: string) {
     told(groups.updateUserGroup({ userGroupId: "a", name: "N" })),
     told(groups.rotateUserGroupToken({ group: current })),
     told(groups.rotateUserGroupToken({ group: current, requestId: "r" })),
-    rest("PUT", { user_group_id: "a", name: "N" }),
+    rest("PUT", { user_group_id: "a", name: "M" }),
     rest("POST", { current_token: token }),
     told(viewers.resolveViewer({ token })),
   ]);
@@ -139,5 +140,38 @@ describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) =>
     const { server, token } = await start(redis);
     await newOperator(redis).config("SET", "maxmemory", "1");
     expect(await outcomes(server, token)).toEqual({ ...NOT_MADE, resolve: "answered" });
+  });
+
+  it("is that it may have been made, when a script fails behind its first write, and not made when it fails before", async () => {
+    const redis = await newRedis();
+    const url = await withRights(redis, documentedRights());
+    const { server, token } = await start({ url });
+    const operator = newOperator(redis);
+    const withoutRight = async (right: string) => {
+      await operator.acl("SETUSER", "user-groups", right);
+      const told = await outcomes(server, token);
+      await operator.acl("SETUSER", "user-groups", right.replace("-", "+"));
+      const isMade = (await operator.exists(await keyOf("new"))) === 1;
+      await operator.del(await keyOf("new"));
+      return { told, isMade };
+    };
+    const keyOf = async (id: string) => (await operator.keys(`*:group:${id}`))[0] ?? "none";
+    // The event of a change is written behind it. What makes no event, the claim of a request id, is made.
+    const { told, isMade } = await withoutRight("-xadd");
+    expect({ ...told, claimed: "" }).toEqual({
+      ...Object.fromEntries(Object.keys(NOT_MADE).map((call) => [call, "unknown"])),
+      claimed: "",
+      // Which of the three rotations came first is open.
+      rotate: expect.stringMatching(/^(unknown|TOKEN_NOT_FOUND)$/),
+      post: expect.stringMatching(/^(unknown|TOKEN_NOT_FOUND)$/),
+      resolve: expect.anything(),
+    });
+    expect(isMade).toBe(true);
+    const { group } = { group: { case: "userGroupId", value: "a" } as const };
+    const { userGroup } = await grpcClients(server).groups.rotateUserGroupToken({ group });
+    await operator.acl("SETUSER", "user-groups", "-evalsha");
+    const refused = await outcomes(server, userGroup?.token ?? "");
+    expect(refused).toEqual({ ...NOT_MADE, resolve: "nothing" });
+    expect(await keyOf("new")).toBe("none");
   });
 });

@@ -1,13 +1,22 @@
 import { openEmbedded } from "../src/store/embedded.ts";
 import { openRedis } from "../src/store/open.ts";
-import { describeWithRedis, suiteRedis } from "./support/opened.ts";
+import { describeWithRedis, forSuite, suiteRedis } from "./support/opened.ts";
+import { redisOf } from "./support/redis-of.ts";
+import { documentedRights, withRights } from "./support/rights.ts";
 import { storeContract } from "./support/store-contract.ts";
 
 storeContract("embedded", async () => [await openEmbedded({ timeoutMs: 60_000 })], { typed: false });
 
 describeWithRedis("on a Redis of its own", () => {
   const redis = suiteRedis();
-  storeContract("Redis", () =>
-    Promise.all([openRedis(redis.url, { timeoutMs: 60_000 }), openRedis(redis.url, { timeoutMs: 10_000 })]),
+  const operator = forSuite(
+    async () => redisOf(await openRedis(redis.url, { timeoutMs: 60_000 })),
+    (opened) => opened.disconnect(),
   );
+  // The service has no more rights than an operator is told to give it.
+  const open = async () => {
+    const url = await withRights(redis, documentedRights());
+    return Promise.all([openRedis(url, { timeoutMs: 60_000 }), openRedis(url, { timeoutMs: 10_000 })]);
+  };
+  storeContract("Redis", open, { operator: () => operator });
 });

@@ -16,6 +16,26 @@ export function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === "ReplyError";
 }
 
+/** What Redis answers before it carries out a command or a script. */
+const NOT_BEGUN =
+  /^(OOM|READONLY|MISCONF|NOREPLICAS|MOVED|ASK|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|LOADING|BUSY|WRONGTYPE|NOAUTH|NOPERM)\b/;
+
+/** What it answers to the first write of a script, and to no later one. */
+const FIRST_WRITE = /^(OOM|READONLY|MISCONF|NOREPLICAS)\b/;
+
+/** How it names the line of a script at which that failed. */
+const IN_SCRIPT = "@user_script";
+
+/**
+ * Whether a refusal says that nothing was changed. A script that fails otherwise may have written before.
+ *
+ * A key that is on its way to another node says so as well: scripts look for every key before they write.
+ */
+export function changedNothing({ message }: Error): boolean {
+  if (!message.includes(IN_SCRIPT)) return NOT_BEGUN.test(message);
+  return FIRST_WRITE.test(message) || message.includes("non local key");
+}
+
 /** Whether it is certain that the command did not reach Redis. */
 export function isNotSent(error: unknown): boolean {
   return error instanceof NotSent || (error instanceof Error && error.message.startsWith(NOT_WRITTEN));

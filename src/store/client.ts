@@ -6,7 +6,7 @@ import {
   TooFewReplicas,
 } from "../domain/errors.ts";
 import type { StoreProbe } from "../domain/store.ts";
-import { isNotSent, isRefusal, NotSent } from "./answers.ts";
+import { changedNothing, isNotSent, isRefusal, NotSent } from "./answers.ts";
 import { type Answer, type CommandArgs, type CommandName, type ScriptName, send } from "./commands.ts";
 import type { StoreConnection } from "./connection.ts";
 import { PROBE_KEY } from "./keys.ts";
@@ -218,11 +218,8 @@ export class StoreClient implements StoreProbe {
       const deadline = clock.at(sent + this.#timeouts.left(trip) * CHANGE_SHARE);
       trip.outcome = "unknown";
       const answer = await send(connection.redis, script, [key, deadline, ...args], asking).catch((error: unknown) => {
-        if (isRefusal(error) || isNotSent(error)) {
-          // A script that fails has failed before it changed anything.
-          trip.outcome = "not_made";
-          throw error;
-        }
+        if (isNotSent(error) || (isRefusal(error) && changedNothing(error))) trip.outcome = "not_made";
+        if (isNotSent(error) || isRefusal(error)) throw error;
         // Redis may still carry it out, until the deadline. So the call does not fail before its timeout.
         return new Promise<never>(() => {});
       });

@@ -1,6 +1,6 @@
 import { crc16xmodem } from "crc";
 import { within } from "../within.ts";
-import { isRefusal, StoreMisconfigured } from "./answers.ts";
+import { StoreMisconfigured } from "./answers.ts";
 import { closeNode, isNodeReady, type NodeOptions, openNode, type StoreNode } from "./nodes.ts";
 import { type HostPort, nameOf, type RedisTarget } from "./redis-url.ts";
 
@@ -179,10 +179,7 @@ export class Topology {
     try {
       const host = reads.redis.options.host ?? "";
       return rangesOf(await within(ANSWER_MS, reads.redis.cluster("SLOTS"), "no answer in time"), host);
-    } catch (error) {
-      if (isRefusal(error) && error.message.includes("cluster support disabled")) {
-        this.#reject(new StoreMisconfigured("REDIS_URL names a Cluster, but this Redis is none; give it as redis://"));
-      }
+    } catch {
       return undefined;
     }
   }

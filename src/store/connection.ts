@@ -1,10 +1,11 @@
 import { Redis } from "ioredis";
-import { isAnswerTo, NotSent } from "./answers.ts";
+import { isAnswerTo, isNotSent, NotSent } from "./answers.ts";
 import { batchWrites } from "./batch-writes.ts";
 import type { StoreCommands } from "./commands.ts";
 import { dropWhenSilent, reconnectWhenDemoted } from "./reconnects.ts";
 import { RedisClock } from "./redis-clock.ts";
 import { type RedisPlace, redisOptions, setupFault } from "./redis-options.ts";
+import { requireUsable } from "./requirements.ts";
 import { SCRIPTS } from "./scripts.ts";
 
 /** ioredis with the scripts of this service as commands. */
@@ -28,7 +29,9 @@ export interface StoreConnection {
 export interface ConnectionOptions {
   /** How long it may be silent while answers are awaited, in milliseconds; then it is made anew. */
   readonly silenceMs: number;
-  /** Told of connection errors, at most once per attempt. */
+  /** How many replicas must confirm a change; 0 for none. */
+  readonly minReplicas: number;
+  /** Told of connection errors, at most once per attempt; of StoreMisconfigured when Redis cannot be used as it is. */
   readonly onError: (error: Error) => void;
   /** Told whenever the connection is ready. */
   readonly onReady: () => void;
@@ -54,14 +57,10 @@ export function connect(place: RedisPlace, options: ConnectionOptions) {
   let losses = 0;
   let isClosed = false;
   const opened = new Promise<void>((resolve, reject) => {
-    let isOpened = false;
-    let hasFailed = false;
     const report = (error: Error) => {
       const fault = setupFault(error, place);
-      hasFailed ||= fault !== undefined && !isOpened;
-      // Whoever waits for `opened` reports what ends the start. Errors that follow from it are not reported.
-      if (hasFailed) reject(fault);
-      else options.onError(fault ?? error);
+      if (fault) reject(fault);
+      options.onError(fault ?? error);
     };
     redis.on("error", (error) => {
       // ioredis would go on with database 0.
@@ -78,15 +77,23 @@ export function connect(place: RedisPlace, options: ConnectionOptions) {
       setTimeout(() => isClosed || redis.connect().catch(() => {}), GIVEN_UP_MS).unref();
     });
     redis.on("ready", () => {
+      const checked = requireUsable(redis, { isCluster: place.shape === "cluster", waits: options.minReplicas > 0 });
       const asked = readClock(redis);
       clock = asked;
-      asked.then((known) => {
-        if (clock !== asked) return;
-        clock = known;
-        isOpened = true;
-        options.onReady();
-        resolve();
-      }, report);
+      // Whoever asks for the clock is told that it cannot be had.
+      asked.catch(() => {});
+      checked
+        .then(() => asked)
+        .then(
+          (known) => {
+            if (clock !== asked) return;
+            clock = known;
+            options.onReady();
+            resolve();
+          },
+          // What ends a connection that was ready for a moment has been reported.
+          (error) => clock === asked && !isNotSent(error) && report(error),
+        );
     });
   });
   const connection: StoreConnection = {

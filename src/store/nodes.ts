@@ -44,7 +44,7 @@ export interface StoreNodes {
 }
 
 /** How the connections to a node behave, and who is told of them. */
-export interface NodeOptions extends Omit<ConnectionOptions, "silenceMs"> {
+export interface NodeOptions extends Omit<ConnectionOptions, "silenceMs" | "minReplicas"> {
   /** How long a call may take, in milliseconds. */
   readonly timeoutMs: number;
   /** How many replicas must confirm a change; 0 for none. */
@@ -60,7 +60,7 @@ const WAIT_SHARE = 0.8;
  */
 export function openNode(name: string, place: RedisPlace, options: NodeOptions) {
   const { timeoutMs, minReplicas = 0 } = options;
-  const open = () => connect(place, { ...options, silenceMs: Math.max(timeoutMs, 100) });
+  const open = () => connect(place, { ...options, minReplicas, silenceMs: Math.max(timeoutMs, 100) });
   const first = open();
   const second = minReplicas > 0 ? open() : first;
   const changes = second.connection;

@@ -30,11 +30,14 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
   const read = readRedisUrl(url, options);
   if ("faults" in read) throw new StoreMisconfigured(read.faults.join("; "));
   let lastError: Error | undefined;
+  let isStarting = true;
   const { nodes, opened } = openNodes(read.target, {
     ...options,
     onError: (error: Error) => {
-      lastError = error;
-      options.onError?.(error);
+      // Whoever waits reports what ends the start. Errors that follow from it are not reported.
+      const isEnded = isStarting && (lastError instanceof StoreMisconfigured || error instanceof StoreMisconfigured);
+      if (!isEnded) options.onError?.(error);
+      if (!(lastError instanceof StoreMisconfigured)) lastError = error;
     },
     onReady: () => options.onReady?.(),
   });
@@ -45,6 +48,7 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
     client.close();
     throw error instanceof StoreMisconfigured ? error : new StoreUnavailable(lastError ?? new Error("no answer"));
   }
+  isStarting = false;
   return client;
 }
 

@@ -2,11 +2,11 @@ import { isIP } from "node:net";
 import type { ConnectionOptions as TlsOptions } from "node:tls";
 import type { RedisOptions } from "ioredis";
 import { isAnswerTo, StoreMisconfigured } from "./answers.ts";
-import type { HostPort, RedisLogin } from "./redis-url.ts";
+import type { HostPort, RedisLogin, RedisTarget } from "./redis-url.ts";
 import type { Sentinels } from "./sentinels.ts";
 
 /** Where a connection leads: to a node, or to whichever node Sentinels say is the master. */
-export interface RedisPlace extends RedisLogin {
+export interface RedisPlace extends RedisLogin, Pick<RedisTarget, "shape"> {
   readonly to: HostPort | Sentinels;
 }
 
@@ -48,11 +48,6 @@ export function setupFault(error: Error, { db, password }: RedisLogin): StoreMis
   if (isAnswerTo("select", error)) {
     return new StoreMisconfigured(
       `Redis refuses database ${db} (${error.message}); choose another one at the end of REDIS_URL`,
-    );
-  }
-  if (error.message.startsWith("NOPERM")) {
-    return new StoreMisconfigured(
-      `Redis does not let the user of REDIS_URL do what this service needs (${error.message}); give that user the rights to it`,
     );
   }
   if (!isAnswerTo("auth", error) && !/^(WRONGPASS|NOAUTH)\b/.test(error.message)) return undefined;

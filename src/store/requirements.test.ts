@@ -1,0 +1,70 @@
+import type { Redis } from "ioredis";
+import { describe, expect, it } from "vitest";
+import { StoreMisconfigured } from "./answers.ts";
+import type { CommandName, ScriptName } from "./commands.ts";
+import { requireUsable, TRIALS } from "./requirements.ts";
+import { SCRIPTS } from "./scripts.ts";
+
+/** The commands that are sent beside the scripts; those that calls send are held against their type. */
+const CALLED: { readonly [name in Exclude<CommandName, ScriptName>]: true } = {
+  del: true,
+  get: true,
+  hgetall: true,
+  hmget: true,
+  xrevrange: true,
+  zrangebylex: true,
+};
+const PLAIN = [...Object.keys(CALLED).map((name) => name.toUpperCase()), "SET", "TIME"];
+
+describe("what Redis is asked to allow", () => {
+  it("is every command that scripts and calls use, and no other", () => {
+    const used = new Set(PLAIN);
+    for (const lua of Object.values(SCRIPTS))
+      for (const [, name = ""] of lua.matchAll(/\bcall\('(\w+)'/g)) used.add(name);
+    expect(TRIALS.map((trial) => trial.split(" ")[0]).sort()).toEqual([...used].sort());
+  });
+});
+
+describe("the version of Redis", () => {
+  const check = async (answer: string[] | Error) => {
+    const redis = {
+      call: async () => {
+        if (answer instanceof Error) throw answer;
+        return answer;
+      },
+      evalsha: async () => {
+        throw new Error("NOSCRIPT No matching script");
+      },
+      eval: async () => [],
+    };
+    const failure = await requireUsable(redis as unknown as Redis, { isCluster: false, waits: false }).catch((e) => e);
+    if (failure !== undefined) expect(failure).toBeInstanceOf(StoreMisconfigured);
+    return (failure as Error | undefined)?.message;
+  };
+  const hello = (server: string, version: string) => ["server", server, "version", version, "proto", "2"];
+
+  it.each([
+    ["redis", "7.0.0"],
+    ["redis", "7.4.1"],
+    ["redis", "10.2.0"],
+    ["valkey", "7.2.0"],
+    ["valkey", "8.0.1"],
+  ])("%s %s will do", async (server, version) => {
+    expect(await check(hello(server, version))).toBeUndefined();
+  });
+
+  it.each([
+    ["redis", "6.2.14"],
+    ["redis", "6.0.16"],
+    ["valkey", "7.0.9"],
+    ["redis", "?"],
+  ])("%s %s is refused by name, with what is needed", async (server, version) => {
+    expect(await check(hello(server, version))).toBe(
+      `this is ${server} ${version}; the service needs Redis 7.0 or Valkey 7.2, or newer`,
+    );
+  });
+
+  it("that knows no HELLO is refused as well", async () => {
+    expect(await check(new Error("ERR unknown command `HELLO`"))).toMatch(/older than 6.0.*needs Redis 7.0/);
+  });
+});

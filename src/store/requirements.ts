@@ -1,0 +1,131 @@
+import type { Redis } from "ioredis";
+import { StoreMisconfigured } from "./answers.ts";
+import { PROBE_KEY } from "./keys.ts";
+
+/** The oldest version of each server that will do, as major and minor. */
+const OLDEST: { readonly [server: string]: readonly [number, number] } = { redis: [7, 0], valkey: [7, 2] };
+
+/**
+ * Every command that scripts and calls use, with arguments by which it changes nothing: its key is never there, or Redis
+ * refuses the arguments, which it looks at after the rights of the user.
+ */
+export const TRIALS = [
+  `DEL ${PROBE_KEY}`,
+  `EXISTS ${PROBE_KEY}`,
+  `GET ${PROBE_KEY}`,
+  `HDEL ${PROBE_KEY} field`,
+  `HEXISTS ${PROBE_KEY} field`,
+  `HGET ${PROBE_KEY} field`,
+  `HGETALL ${PROBE_KEY}`,
+  `HLEN ${PROBE_KEY}`,
+  `HMGET ${PROBE_KEY} field`,
+  `HSET ${PROBE_KEY} field value field-without-value`,
+  `INCRBY ${PROBE_KEY} no-number`,
+  `PEXPIRE ${PROBE_KEY} 1`,
+  `PTTL ${PROBE_KEY}`,
+  `SET ${PROBE_KEY} value XX`,
+  "TIME",
+  `XADD ${PROBE_KEY} NOMKSTREAM * field value`,
+  `XLEN ${PROBE_KEY}`,
+  `XREVRANGE ${PROBE_KEY} + - COUNT 1`,
+  `XTRIM ${PROBE_KEY} MINID 0`,
+  `ZADD ${PROBE_KEY} XX 0 member`,
+  `ZRANGEBYLEX ${PROBE_KEY} - + LIMIT 0 1`,
+  `ZREM ${PROBE_KEY} member`,
+  `ZSCORE ${PROBE_KEY} member`,
+] as const;
+
+/**
+ * Tries commands as a script does, so that a refusal is no error of the connection. Redis looks at the rights of the
+ * user before anything else, also on a replica, with its memory full, and for a slot of another node.
+ * ARGV: the commands. Answers of those that failed the number and the error.
+ */
+const TRY = `local failed = {}
+for i = 1, #ARGV do
+  local words = {}
+  for word in string.gmatch(ARGV[i], '%S+') do words[#words + 1] = word end
+  local answer = redis.pcall(unpack(words))
+  if type(answer) == 'table' and answer.err then
+    failed[#failed + 1] = i
+    failed[#failed + 1] = answer.err
+  end
+end
+return failed`;
+
+/** The name of a script that is nowhere. */
+const NO_SCRIPT = "0".repeat(40);
+
+/** How an error begins that says of a command in a script that the user may not run it: in 7.0, and since 7.2. */
+const DENIED = /^(?:ERR |NOPERM )?(?:The user executing the script|ACL failure in script)/;
+
+/** What a connection is used for besides the scripts. */
+export interface RequirementOptions {
+  /** Whether it leads to a node of a Cluster. */
+  readonly isCluster: boolean;
+  /** Whether replicas are waited for. */
+  readonly waits: boolean;
+}
+
+/**
+ * Checks whether Redis has the version that is needed and lets its user run every command that is needed.
+ *
+ * @throws StoreMisconfigured when it does not; what ioredis throws when it cannot be asked
+ */
+export async function requireUsable(redis: Redis, { isCluster, waits }: RequirementOptions): Promise<void> {
+  const denied = await Promise.all([
+    // ASKING is meant for the command behind it, so one follows that has no key.
+    isCluster ? redis.asking().then(none, unlessDenied(["+asking"])) : none(),
+    requireVersion(redis).then(none),
+    isCluster ? redis.cluster("SLOTS").then(none, unlessDenied(["+cluster|slots"])) : none(),
+    waits ? redis.wait(0, 1).then(none, unlessDenied(["+wait"])) : none(),
+    redis.evalsha(NO_SCRIPT, 0).then(none, unlessDenied(["+evalsha"])),
+    redis.eval(TRY, 0, ...TRIALS).then(deniedOf, unlessDenied(["+eval"])),
+  ]);
+  const missing = denied.flat();
+  if (missing.length === 0) return;
+  throw new StoreMisconfigured(
+    `Redis does not let the user of REDIS_URL do all that this service needs; grant it with: ACL SETUSER NAME ${missing.join(" ")}`,
+  );
+}
+
+/** @throws StoreMisconfigured */
+async function requireVersion(redis: Redis): Promise<void> {
+  // Every user may send it.
+  const told = (await redis.call("HELLO").catch((error: Error) => {
+    if (/unknown command/i.test(error.message)) return ["server", "redis", "version", "older than 6.0"];
+    throw error;
+  })) as unknown[];
+  const of = (name: string) => String(told[told.indexOf(name) + 1]);
+  const [server, version] = [of("server"), of("version")];
+  const [major, minor] = OLDEST[server] ?? (OLDEST["redis"] as readonly [number, number]);
+  const [, foundMajor = 0, foundMinor = 0] = (/^(\d+)\.(\d+)/.exec(version) ?? []).map(Number);
+  if (foundMajor > major || (foundMajor === major && foundMinor >= minor)) return;
+  throw new StoreMisconfigured(`this is ${server} ${version}; the service needs Redis 7.0 or Valkey 7.2, or newer`);
+}
+
+/** The rights that are missing, as ACL SETUSER takes them. */
+function deniedOf(answer: unknown): string[] {
+  const failed = answer as readonly (number | string)[];
+  const missing = new Set<string>();
+  for (let i = 0; i < failed.length; i += 2) {
+    const text = String(failed[i + 1]);
+    if (!DENIED.test(text)) continue;
+    const [command = ""] = (TRIALS[Number(failed[i]) - 1] ?? "").split(" ");
+    missing.add(/\bkeys?\b/.test(text) ? "~ug:*" : `+${command.toLowerCase()}`);
+  }
+  return [...missing];
+}
+
+const none = (): string[] => [];
+
+/** Takes an error for the rights that are missing, if it says that the user lacks them. */
+function unlessDenied(rights: readonly string[]) {
+  return (error: Error): string[] => {
+    if (error.message.startsWith("NOPERM")) return [...rights];
+    if (error.message.startsWith("NOSCRIPT")) return [];
+    if (error.message.includes("cluster support disabled")) {
+      throw new StoreMisconfigured("REDIS_URL names a Cluster, but this Redis is none; give it as redis://");
+    }
+    throw error;
+  };
+}

@@ -1,0 +1,49 @@
+import { Redis } from "ioredis";
+import { expect, it } from "vitest";
+import { requireUsable } from "../src/store/requirements.ts";
+import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
+import { closeLater, describeWithRedis, newRedis, newServer, suiteRedis } from "./support/opened.ts";
+import { documentedRights, withRights } from "./support/rights.ts";
+import { grpcClients } from "./support/rpc.ts";
+
+/** What the service does without. */
+const OPTIONAL = ["-@all", "&ug:revoked", "+info", "+config|get", "+subscribe", "+publish", "+select"];
+
+describeWithRedis("the rights of docs/operations.md", () => {
+  // The whole contract of the store runs as that user: `store.test.ts`.
+  const redis = suiteRedis(["--cluster-enabled", "yes"]);
+  const faultOf = async (rights: readonly string[]) => {
+    const user = new Redis(await withRights(redis, rights), { enableReadyCheck: false }).on("error", () => {});
+    closeLater(() => user.disconnect());
+    return requireUsable(user, { isCluster: true, waits: true }).then(
+      () => "none",
+      ({ message }: Error) => message,
+    );
+  };
+
+  it("are enough, and each that is not optional is missed at the start by its name", async () => {
+    const rights = documentedRights();
+    expect(await faultOf(rights)).toBe("none");
+    for (const right of rights.filter((each) => !OPTIONAL.includes(each))) {
+      const fault = await faultOf(rights.filter((each) => each !== right));
+      expect(fault).toBe(
+        `Redis does not let the user of REDIS_URL do all that this service needs; grant it with: ACL SETUSER NAME ${right}`,
+      );
+    }
+    expect(await faultOf(rights.filter((right) => !/xtrim|wait|hset/.test(right)))).toMatch(
+      /ACL SETUSER NAME \+wait \+hset \+xtrim$/,
+    );
+    expect(await faultOf(rights.filter((right) => !OPTIONAL.slice(1).includes(right)))).toBe("none");
+  });
+
+  it("are all that a server needs, which warns of nothing that it may not", async () => {
+    const own = await newRedis(["--appendonly", "yes"]);
+    const server = await newServer({ redisUrl: await withRights(own, documentedRights()), env: ADMIN_ENV });
+    const { groups, viewers } = grpcClients(server);
+    const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
+    expect((await viewers.resolveViewer({ token: userGroup?.token ?? "" })).providedId).toBe("a");
+    const admin = adminOf(server.url, (await issueToken(server, "admin")).token);
+    expect((await admin.listUserGroups({})).userGroups.length).toBe(1);
+    expect(server.log().filter(({ level }) => level === "warn" || level === "error")).toEqual([]);
+  });
+});
