@@ -251,7 +251,8 @@ function staticTokens(
   const bound = apiTokens.map(({ token, name }, i): StaticToken => {
     const id = `static-${name ?? createHmac("sha256", key).update(token).digest("hex").slice(0, STATIC_ID_DIGITS)}`;
     const displayName = name ?? "an entry of API_TOKENS without a name";
-    return { token, principal: { id, displayName, role: "manage", environment: environments[i] as Environment } };
+    const environment = environments[i] as Environment;
+    return { token, principal: { id, displayName, role: "manage", environment, expireTime: undefined } };
   });
   return [...bound, ...adminTokens.map((token) => ({ token, principal: ROOT }))];
 }

@@ -48,6 +48,7 @@ async function eventsOf(server: Pick<TestServer, "url" | "environment">, filter:
 const plain = ({ $typeName, id, createTime, ...rest }: AuditEvent) => rest;
 
 const STATIC = { actorId: "static-customer", actorDisplayName: "customer", role: "manage" };
+const NO_API_TOKEN = { apiTokenId: "", apiTokenRole: "", apiTokenDisplayName: "" };
 const ROOT = { actorId: "root", actorDisplayName: "root", role: "root" };
 
 describe.each(PLACES)("the audit trail on $runtime, $store", ({ runtime, store, url }) => {
@@ -69,7 +70,7 @@ describe.each(PLACES)("the audit trail on $runtime, $store", ({ runtime, store, 
         const own = { ...headers, "x-request-id": `own-${crypto.randomUUID()}` };
         const rotated = await client.rotateUserGroupToken({ currentToken: made.group.token }, own);
         const events = await eventsOf(server, { userGroupId });
-        const common = { ...STATIC, userGroupId, apiTokenId: "", peerAddress: "127.0.0.1" };
+        const common = { ...STATIC, ...NO_API_TOKEN, userGroupId, peerAddress: "127.0.0.1" };
         expect(events.map(plain)).toEqual([
           { ...common, method: "RotateUserGroupToken", changedFields: ["token"], requestId: own["x-request-id"] },
           { ...common, method: "UpdateUserGroup", changedFields: ["name", "mapping"], requestId: updated.requestId },
@@ -125,11 +126,13 @@ describe.each(PLACES)("the audit trail on $runtime, $store", ({ runtime, store, 
       expect(nextPageToken).toBe("");
       const common = { userGroupId: "", changedFields: [], peerAddress: "127.0.0.1" };
       const own = { ...common, actorId: id, actorDisplayName: "secret name", role: "admin" };
+      const otherToken = { apiTokenId: other.apiToken?.id, apiTokenRole: "read", apiTokenDisplayName: "other" };
+      const itself = { apiTokenId: id, apiTokenRole: "admin", apiTokenDisplayName: "secret name" };
       expect(auditEvents.map(plain)).toEqual([
-        { ...own, method: "RevokeApiToken", apiTokenId: other.apiToken?.id, requestId: "r4" },
-        { ...own, method: "CreateApiToken", apiTokenId: other.apiToken?.id, requestId: "r3" },
-        { ...common, ...ROOT, method: "CreateApiToken", apiTokenId: id, requestId: "r2" },
-        { ...common, ...ROOT, method: "CreateEnvironment", apiTokenId: "", requestId: "r1" },
+        { ...own, ...otherToken, method: "RevokeApiToken", requestId: "r4" },
+        { ...own, ...otherToken, method: "CreateApiToken", requestId: "r3" },
+        { ...common, ...ROOT, ...itself, method: "CreateApiToken", requestId: "r2" },
+        { ...common, ...ROOT, ...NO_API_TOKEN, method: "CreateEnvironment", requestId: "r1" },
       ]);
       expect((await root.listAuditEvents({ environment })).auditEvents).toEqual(auditEvents);
       expect(JSON.stringify(auditEvents.map(plain))).not.toContain(token.slice(4, 20));

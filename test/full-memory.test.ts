@@ -1,10 +1,33 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { expect, it } from "vitest";
-import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
+import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
+import { ADMIN_ENV, adminOf, customerOf, issueToken } from "./support/admin.ts";
 import { describeWithRedis, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 
 describeWithRedis("while Redis' memory is full", () => {
+  it("an API token that leaked can be ended, with those that it made", async () => {
+    const redis = await newRedis();
+    const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
+    const root = adminOf(server.url);
+    const environment = customerOf(server);
+    const leaked = await issueToken(server, "admin");
+    const values = { displayName: "made by it", role: Role.MANAGE };
+    const { token } = await adminOf(server.url, leaked.token).createApiToken(values);
+    await newOperator(redis).config("SET", "maxmemory", "1mb");
+    const full = root.createApiToken({ environment, ...values }).catch((error: unknown) => ConnectError.from(error));
+    expect(await full).toMatchObject({ code: Code.Unavailable });
+    await root.revokeApiToken({ environment, apiTokenId: leaked.id });
+    expect(await failureOf(adminOf(server.url, leaked.token).listApiTokens({}))).toMatchObject({
+      reason: "API_TOKEN_UNKNOWN",
+    });
+    const { auditEvents } = await root.listAuditEvents({ environment, method: "RevokeApiToken" });
+    expect(auditEvents.map(({ apiTokenId }) => apiTokenId)).toEqual([leaked.id]);
+    expect((await failureOf(grpcClients(server, token).groups.getUserGroup({ userGroupId: "a" }))).code).toBe(
+      "Unavailable",
+    );
+  });
+
   it("a token that leaked can be ended, with and without a request id", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });

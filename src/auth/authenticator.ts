@@ -12,19 +12,28 @@ interface Identity {
 export interface BoundPrincipal extends Identity {
   readonly role: Role;
   readonly environment: Environment;
+  /** When its API token ends, in milliseconds since 1970; undefined: it lasts until somebody ends it. */
+  readonly expireTime: number | undefined;
 }
 
 /** The bearer of `ADMIN_TOKEN`, which is bound to no environment. */
 export interface RootPrincipal extends Identity {
   readonly role: "root";
   readonly environment: undefined;
+  readonly expireTime: undefined;
 }
 
 /** The authenticated caller. */
 export type Principal = BoundPrincipal | RootPrincipal;
 
 /** The bearer of `ADMIN_TOKEN`. */
-export const ROOT: RootPrincipal = { id: "root", displayName: "root", role: "root", environment: undefined };
+export const ROOT: RootPrincipal = {
+  id: "root",
+  displayName: "root",
+  role: "root",
+  environment: undefined,
+  expireTime: undefined,
+};
 
 /** The principal of an API token; undefined when the token is unknown. */
 export type Authenticated = Principal | undefined;

@@ -10,8 +10,10 @@ const ENVIRONMENT = { name: "acme", tag: undefined, partitions: 1, number: 1 } a
 
 function valid(given: Partial<ValidApiToken> = {}): ValidApiToken {
   const apiToken = { id: "a", displayName: "A", role: "manage", createTime: 1, creator: "root" } as const;
+  const unset = { expireTime: undefined, lastUseTime: undefined, rotator: undefined, graceExpireTime: undefined };
   return {
-    apiToken: { ...apiToken, expireTime: undefined, lastUseTime: undefined },
+    apiToken: { ...apiToken, ...unset, tokenCreateTime: 1 },
+    isReplaced: false,
     environment: ENVIRONMENT,
     expiresInMs: Number.POSITIVE_INFINITY,
     unusedForMs: Number.POSITIVE_INFINITY,
@@ -154,7 +156,7 @@ describe("issued tokens", () => {
     const { issued, note, call } = open(120_000);
     await call("d", valid());
     expect(note).toHaveBeenCalledTimes(1);
-    expect(note.mock.calls[0]?.[0]).toMatchObject({ id: "a", environment: ENVIRONMENT });
+    expect(note.mock.calls[0]?.[0]).toBe("d");
     vi.advanceTimersByTime(59_999);
     issued.cached("d");
     expect(note).toHaveBeenCalledTimes(1);

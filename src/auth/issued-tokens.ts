@@ -52,7 +52,7 @@ export class IssuedTokens implements RevocationListener {
     if (entry === undefined) return undefined;
     const now = performance.now();
     if (now >= entry.until) return undefined;
-    if (now >= entry.noteAt) this.#note(entry, now);
+    if (now >= entry.noteAt) this.#note(digest, entry, now);
     return entry.principal;
   }
 
@@ -105,17 +105,17 @@ export class IssuedTokens implements RevocationListener {
       until: Math.min(until, asked + found.expiresInMs),
       noteAt: asked + USE_INTERVAL_MS - found.unusedForMs,
     };
-    if (asked >= entry.noteAt) this.#note(entry, asked);
+    if (asked >= entry.noteAt) this.#note(digest, entry, asked);
     if (isFresh()) setBounded(this.#known, digest, entry, MAX_CACHED);
     return entry.principal;
   }
 
-  #note(entry: Entry, now: number): void {
+  #note(digest: string, entry: Entry, now: number): void {
     entry.noteAt = now + USE_INTERVAL_MS;
-    this.#parts.uses.note(entry.principal);
+    this.#parts.uses.note(digest);
   }
 }
 
-function principalOf({ apiToken: { id, displayName, role }, environment }: ValidApiToken): BoundPrincipal {
-  return { id, displayName, role, environment };
+function principalOf({ apiToken: { id, displayName, role, expireTime }, environment }: ValidApiToken): BoundPrincipal {
+  return { id, displayName, role, environment, expireTime };
 }

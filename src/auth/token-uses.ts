@@ -1,6 +1,4 @@
-import { environmentPath } from "../domain/environment.ts";
 import type { ApiTokenStore } from "../domain/store.ts";
-import type { BoundPrincipal } from "./authenticator.ts";
 
 /** How long uses are collected before they are written, in milliseconds. */
 const COLLECT_MS = 1000;
@@ -14,17 +12,17 @@ const BATCH = 50;
 /** Writes when API tokens were used, a little later, so that no call waits for it. */
 export class TokenUses {
   readonly #store: Pick<ApiTokenStore, "noteUse">;
-  readonly #waiting = new Map<string, BoundPrincipal>();
+  readonly #waiting = new Set<string>();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(store: Pick<ApiTokenStore, "noteUse">) {
     this.#store = store;
   }
 
-  /** Notes that an API token is in use. */
-  note(principal: BoundPrincipal): void {
+  /** Notes that the API token with a digest is in use. */
+  note(digest: string): void {
     if (this.#waiting.size >= MAX_WAITING) return;
-    this.#waiting.set(`${environmentPath(principal.environment)}/${principal.id}`, principal);
+    this.#waiting.add(digest);
     if (this.#timer !== undefined) return;
     this.#timer = setTimeout(() => void this.flush(), COLLECT_MS);
     this.#timer.unref();
@@ -34,13 +32,11 @@ export class TokenUses {
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const uses = [...this.#waiting.values()];
+    const uses = [...this.#waiting];
     this.#waiting.clear();
     for (let start = 0; start < uses.length; start += BATCH) {
       const batch = uses.slice(start, start + BATCH);
-      const written = await Promise.allSettled(
-        batch.map(({ environment, id }) => this.#store.noteUse(environment, id)),
-      );
+      const written = await Promise.allSettled(batch.map((digest) => this.#store.noteUse(digest)));
       if (written.some(({ status }) => status === "rejected")) return;
     }
   }

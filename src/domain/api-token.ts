@@ -19,16 +19,58 @@ export interface ApiToken {
   readonly expireTime: number | undefined;
   /** The id of the principal that created it. */
   readonly creator: string;
-  /** Undefined: no use is known. */
+  /** The id of the principal that last rotated it; undefined: none did. */
+  readonly rotator: string | undefined;
+  /** When its current text was made. */
+  readonly tokenCreateTime: number;
+  /** Until when a text before the current one is valid; undefined: none is. */
+  readonly graceExpireTime: number | undefined;
+  /** When any of its texts was last used; undefined: no use is known. */
   readonly lastUseTime: number | undefined;
 }
 
 /** The values of a new API token. */
 export type NewApiToken = Pick<ApiToken, "displayName" | "role" | "expireTime" | "creator">;
 
+/** A change of an API token: the values that it gets; those that are left out stay. */
+export interface ApiTokenChange {
+  readonly displayName?: string;
+  /** Null: it does not expire. */
+  readonly expireTime?: number | null;
+}
+
+/** How an API token is rotated. */
+export interface ApiTokenRotation {
+  /** How long the text before stays valid, in milliseconds; 0: it ends at once. */
+  readonly graceMs: number;
+  /** The id of the principal that rotates it. */
+  readonly rotator: string;
+  /** The token must not last longer than that; undefined: it may last as long as it likes. */
+  readonly notBeyond: number | undefined;
+}
+
+/** Which API tokens to list; all that is given must hold. */
+export interface ApiTokenFilter {
+  readonly creator?: string | undefined;
+  readonly role?: Role | undefined;
+  /** Those last used at this time or later, in milliseconds since 1970. */
+  readonly usedSince?: number | undefined;
+  /** Those last used before this time, or never. */
+  readonly unusedSince?: number | undefined;
+}
+
+/** The most API tokens that an environment has. */
+export const MAX_API_TOKENS = 1000;
+
+/** How many replaced texts an API token has at most that are on their grace. */
+export const MAX_GRACED = 2;
+
 /** An issued API token that is valid, with what authentication needs. */
 export interface ValidApiToken {
+  /** As the text that was looked for has it: its end, its last use. */
   readonly apiToken: ApiToken;
+  /** Whether a rotation replaced the text, so that it is on its grace. */
+  readonly isReplaced: boolean;
   readonly environment: Environment;
   /** How long it remains valid, in milliseconds; Infinity when it does not expire. */
   readonly expiresInMs: number;

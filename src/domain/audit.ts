@@ -36,10 +36,17 @@ export interface AuditEvent extends ChangeBy {
   readonly time: number;
   /** The id of the user group that changed; undefined for a change of another resource. */
   readonly userGroupId: string | undefined;
-  /** The id of the API token that was created or revoked; undefined for a change of another resource. */
-  readonly apiTokenId: string | undefined;
+  /** The API token that was changed; undefined for a change of another resource. */
+  readonly apiToken: AuditedApiToken | undefined;
   /** The names of the fields that have new values, such as `name` or `token`. */
   readonly changedFields: readonly string[];
+}
+
+/** What an event tells of the API token that it is about, as it was before the change; empty texts where it is not known. */
+export interface AuditedApiToken {
+  readonly id: string;
+  readonly role: string;
+  readonly displayName: string;
 }
 
 /** Whether a text may be the id of an event. */

@@ -1,3 +1,5 @@
+import { MAX_API_TOKENS } from "./api-token.ts";
+
 /**
  * An expected failure of the domain. `reason` is a stable constant for programs. `name` is for the log; it is spelled
  * out because a bundler may rename classes.
@@ -123,6 +125,35 @@ export class ApiTokenNotFound extends DomainError {
   readonly reason = "API_TOKEN_NOT_FOUND";
   constructor() {
     super("the environment has no API token with this id; it may be revoked already");
+  }
+}
+
+/** The environment has as many API tokens as it may have. */
+export class TooManyApiTokens extends DomainError {
+  override readonly name = "TooManyApiTokens";
+  readonly reason = "TOO_MANY_API_TOKENS";
+  constructor() {
+    super(`the environment has ${MAX_API_TOKENS} API tokens, as many as it may have; revoke those that nobody uses`);
+  }
+}
+
+/** The API token was changed or rotated by another call at the same time. */
+export class ApiTokenChanged extends DomainError {
+  override readonly name = "ApiTokenChanged";
+  readonly reason = "API_TOKEN_CHANGED";
+  constructor() {
+    super("another call changed or rotated the API token at the same time; look at it again and repeat the call");
+  }
+}
+
+/** The API token lasts longer than that of the caller, who would outlive it with its new text. */
+export class ApiTokenOutlivesCaller extends DomainError {
+  override readonly name = "ApiTokenOutlivesCaller";
+  readonly reason = "API_TOKEN_OUTLIVES_CALLER";
+  constructor() {
+    super(
+      "the API token lasts longer than that of the caller, who must not learn it; revoke it, or rotate it with one that lasts as long",
+    );
   }
 }
 

@@ -1,15 +1,32 @@
 import {
   type ApiToken,
+  type ApiTokenChange,
+  type ApiTokenFilter,
+  type ApiTokenRotation,
   apiTokenDigest,
   isApiTokenId,
-  isRole,
+  MAX_API_TOKENS,
+  MAX_GRACED,
   type NewApiToken,
   newApiTokenId,
   type ValidApiToken,
 } from "../domain/api-token.ts";
-import type { ChangeBy } from "../domain/audit.ts";
-import { type EnvironmentName, environmentPath, parseEnvironmentPath } from "../domain/environment.ts";
-import { ApiTokenNotFound, EnvironmentNotFound, RecordUnreadable } from "../domain/errors.ts";
+import { AT_START, type ChangeBy } from "../domain/audit.ts";
+import {
+  type Environment,
+  type EnvironmentName,
+  environmentPath,
+  parseEnvironmentPath,
+} from "../domain/environment.ts";
+import {
+  ApiTokenChanged,
+  ApiTokenNotFound,
+  ApiTokenOutlivesCaller,
+  EnvironmentNotFound,
+  RecordUnreadable,
+  StoreUnavailable,
+  TooManyApiTokens,
+} from "../domain/errors.ts";
 import {
   type ApiTokenStore,
   type Page,
@@ -18,26 +35,48 @@ import {
   USE_INTERVAL_MS,
 } from "../domain/store.ts";
 import { newApiToken } from "../domain/token.ts";
+import { apiTokenFrom, currentOf, isReplaced, isWanted, subjectOf, type TokenText } from "./api-token-record.ts";
 import type { Audit } from "./audit.ts";
 import type { StoreClient } from "./client.ts";
 import { environmentFromRecord } from "./environments.ts";
-import { API_TOKEN_FIELD, ENVIRONMENT_FIELD } from "./fields.ts";
-import { apiTokenHintKey, apiTokenIdsKey, apiTokenKey, environmentKey, REVOKED_CHANNEL } from "./keys.ts";
-import { pageOfKeys, recordsOf } from "./pages.ts";
-import { integerOf, isEmpty, optionalIntegerOf, recordFromAnswer, type StoredRecord, textOf } from "./stored-record.ts";
+import { API_TOKEN_FIELD } from "./fields.ts";
+import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey, REVOKED_CHANNEL } from "./keys.ts";
+import { recordsOf } from "./pages.ts";
+import { isEmpty, recordFromAnswer, type StoredRecord, textOf } from "./stored-record.ts";
 
-/** The field of a hint: `ENV/TAG/ID`. */
-const HINT = "at";
+/** How long the record of a new text lasts until it is confirmed, in milliseconds: longer than any call. */
+const UNCONFIRMED_MS = 60_000;
+
+/** How many entries of a list are read at most: more than the texts of all API tokens that an environment may have. */
+const MAX_LISTED = 10 * MAX_API_TOKENS;
+
+/** How many API tokens are read, or revoked, at once, so that Redis has time for its other callers. */
+const AT_ONCE = 50;
 
 /** What the store is made of. */
 export interface RedisApiTokensParts {
   readonly client: StoreClient;
-  /** Told of revocations by this process; `RevocationFeed` tells it of those by others. */
+  /** Told of changes by this process; `RevocationFeed` tells it of those by others. */
   readonly listener: RevocationListener;
   readonly audit: Audit;
 }
 
-/** API tokens in Redis. Which keys hold what: `keys.ts`. */
+/** A text that was just made. */
+interface NewText extends TokenText {
+  readonly token: string;
+}
+
+/**
+ * API tokens in Redis. Each text of a token has a record of its own under its digest, whole, which is the truth; the list
+ * of the environment has the digests of each id, and is a hint. They are in different slots. What keeps them together is
+ * the order:
+ *
+ * - A record is there before it is listed, and lasts only once it is. So no text lives on unlisted, and what is listed but
+ *   is not there is gone for good: no digest is used twice.
+ * - A revocation ends the records first and takes them off the list then, until none is listed under the id.
+ * - A rotation is listed only while the list has what it knows of the id. So it cannot miss a revocation, nor that it.
+ * - What is used is listed again, should a failover have lost its entry.
+ */
 export class RedisApiTokens implements ApiTokenStore {
   readonly #client: StoreClient;
   readonly #listener: RevocationListener;
@@ -49,118 +88,343 @@ export class RedisApiTokens implements ApiTokenStore {
     this.#audit = audit;
   }
 
-  async create(environment: EnvironmentName, values: NewApiToken, by: ChangeBy) {
-    const id = newApiTokenId();
-    const token = newApiToken();
-    const digest = apiTokenDigest(token);
-    await this.#hint(digest, `${environmentPath(environment)}/${id}`);
-    const { displayName, role, expireTime, creator } = values;
-    const fields = [
-      ...[API_TOKEN_FIELD.digest, digest, API_TOKEN_FIELD.displayName, displayName],
-      ...[API_TOKEN_FIELD.role, role, API_TOKEN_FIELD.creator, creator],
-      ...(expireTime === undefined ? [] : [API_TOKEN_FIELD.expireTime, String(expireTime)]),
-    ];
-    const [outcome, now] = await this.#client.change("create-api-token", "ugCreateApiToken", [
-      environmentKey(environment),
-      ...[apiTokenKey(environment, id), apiTokenIdsKey(environment), id],
-      ...fields,
-      ...this.#audit.ofEnvironment(environment, by),
-    ]);
-    if (outcome === "missing") {
-      await this.#forgetHint(digest);
-      throw new EnvironmentNotFound();
+  async create(environment: Environment, { displayName, role, expireTime, creator }: NewApiToken, by: ChangeBy) {
+    const made = await this.#write(environment, {
+      [API_TOKEN_FIELD.id]: newApiTokenId(),
+      [API_TOKEN_FIELD.displayName]: displayName,
+      [API_TOKEN_FIELD.role]: role,
+      [API_TOKEN_FIELD.creator]: creator,
+      [API_TOKEN_FIELD.expireTime]: expireTime?.toString(),
+    });
+    let outcome = await this.#list(environment, made, [], by);
+    if (outcome === "full") {
+      // Those that have expired are listed until somebody looks.
+      for await (const _ of this.#byId(environment));
+      outcome = await this.#list(environment, made, [], by);
     }
-    if (outcome !== "created") throw new RecordUnreadable(new Error(`create-api-token: ${outcome}`));
-    return { apiToken: { ...values, id, createTime: Number(now), lastUseTime: undefined }, token };
+    if (outcome === "full") throw new TooManyApiTokens();
+    return this.#confirm(made);
   }
 
-  async list(environment: EnvironmentName, page: PageRequest): Promise<Page<ApiToken>> {
-    const { keys: ids, next } = await pageOfKeys(this.#client, apiTokenIdsKey(environment), page);
+  async list(
+    environment: EnvironmentName,
+    filter: ApiTokenFilter,
+    { after, size }: PageRequest,
+  ): Promise<Page<ApiToken>> {
     const items: ApiToken[] = [];
-    const keyOf = (id: string) => apiTokenKey(environment, id);
-    for await (const [id, record] of recordsOf(this.#client, ids, { operation: "list-api-tokens", keyOf })) {
-      // A token that was revoked since the ids were read is left out.
-      if (!isEmpty(record)) items.push(apiTokenFromRecord(id, record));
+    for await (const texts of this.#byId(environment, after)) {
+      const apiToken = apiTokenFrom(texts);
+      if (!apiToken || !isWanted(apiToken, filter)) continue;
+      if (items.length === size) return { items, next: items.at(-1)?.id };
+      items.push(apiToken);
     }
-    return { items, next };
+    return { items, next: undefined };
+  }
+
+  async update(environment: EnvironmentName, id: string, change: ApiTokenChange, by: ChangeBy): Promise<ApiToken> {
+    const { displayName, expireTime } = change;
+    let texts = await this.#textsOf(environment, id);
+    let apiToken = apiTokenFrom(texts);
+    if (!apiToken) throw new ApiTokenNotFound();
+    const changed = [
+      ...(displayName === undefined || displayName === apiToken.displayName ? [] : ["display_name"]),
+      ...(expireTime === undefined || (expireTime ?? undefined) === apiToken.expireTime ? [] : ["expire_time"]),
+    ];
+    if (changed.length === 0) return apiToken;
+    await this.#client.prepare("record-audit-event", "ugRecord", [
+      environmentAuditKey(environment),
+      ...[subjectOf(texts), changed.join(",")],
+      ...this.#audit.ofEnvironment(environment, by),
+    ]);
+    const ends = expireTime === undefined ? "same" : `${expireTime ?? ""}`;
+    const fields = displayName === undefined ? [] : [API_TOKEN_FIELD.displayName, displayName];
+    const done = new Set<string>();
+    // A rotation may list another text meanwhile, made of what the token was before.
+    for (let todo = texts; todo.length > 0; todo = texts.filter(({ digest }) => !done.has(digest))) {
+      for (const { digest } of todo) {
+        await stepOf(this.#change(digest, ends, fields), done.size > 0);
+        done.add(digest);
+      }
+      texts = await stepOf(this.#textsOf(environment, id), true);
+    }
+    apiToken = apiTokenFrom(texts);
+    if (!apiToken) throw new ApiTokenNotFound();
+    return apiToken;
+  }
+
+  async rotate(environment: Environment, id: string, rotation: ApiTokenRotation, by: ChangeBy) {
+    const { graceMs, rotator, notBeyond = Number.POSITIVE_INFINITY } = rotation;
+    const texts = await this.#textsOf(environment, id);
+    const current = currentOf(texts);
+    const before = apiTokenFrom(texts);
+    if (!current || !before) throw new ApiTokenNotFound();
+    if (notBeyond < (before.expireTime ?? Number.POSITIVE_INFINITY)) throw new ApiTokenOutlivesCaller();
+    const made = await this.#write(environment, {
+      ...current.record,
+      [API_TOKEN_FIELD.createTime]: String(before.createTime),
+      [API_TOKEN_FIELD.rotator]: rotator,
+      [API_TOKEN_FIELD.tokenCreateTime]: undefined,
+      [API_TOKEN_FIELD.isReplaced]: undefined,
+      [API_TOKEN_FIELD.lastUseTime]: undefined,
+    });
+    if ((await this.#list(environment, made, texts, by)) === "stale") throw new ApiTokenChanged();
+    await this.#requireSame(environment, current, made);
+    const answer = await this.#confirm(made);
+    const until = String(answer.apiToken.tokenCreateTime + graceMs);
+    const ended = texts.filter(({ record }) => isEmpty(record));
+    const older = texts.filter((text) => text !== current && !isEmpty(text.record));
+    older.sort((one, other) => endOf(other) - endOf(one));
+    for (const [i, text] of [current, ...older].entries()) {
+      const isGraced = graceMs > 0 && i < MAX_GRACED;
+      const fields = [API_TOKEN_FIELD.isReplaced, "1"];
+      const step = isGraced ? this.#change(text.digest, until, fields) : this.#end(text.digest);
+      if ((await stepOf(step, true)) === "missing" && text === current) {
+        // Somebody has ended it, whose revocation may not have come to the new text.
+        await stepOf(this.#end(made.digest), true);
+        throw new ApiTokenNotFound();
+      }
+      if (!isGraced) ended.push(text);
+    }
+    await this.#unlist(environment, ended).catch(() => {});
+    const kept = await stepOf(this.#textsOf(environment, id), true);
+    return { ...answer, apiToken: apiTokenFrom(kept) ?? answer.apiToken };
   }
 
   async revoke(environment: EnvironmentName, id: string, by: ChangeBy): Promise<void> {
-    // A text that is no id may be a token, sent by mistake, which must not become part of a key.
-    if (!isApiTokenId(id)) throw new ApiTokenNotFound();
-    const change = this.#client.change("revoke-api-token", "ugRevokeApiToken", [
-      apiTokenKey(environment, id),
-      ...[apiTokenIdsKey(environment), id, REVOKED_CHANNEL],
-      ...this.#audit.ofEnvironment(environment, by),
-    ]);
-    const [outcome, , digest = ""] = await change.catch((error: unknown) => {
-      // The token may be revoked all the same, and its digest is not known here.
-      this.#listener.missed();
-      throw error;
-    });
-    if (outcome === "missing") throw new ApiTokenNotFound();
-    this.#listener.revoked(digest);
-    await this.#forgetHint(digest);
+    if (!(await this.#revoke(environment, id, by))) throw new ApiTokenNotFound();
+  }
+
+  async revokeIssued(environment: EnvironmentName, id: string, by: ChangeBy): Promise<number> {
+    const ended = new Set([id]);
+    const isIssued = ({ record }: TokenText) =>
+      [record[API_TOKEN_FIELD.creator], record[API_TOKEN_FIELD.rotator]].some((maker = "") => ended.has(maker));
+    let count = 0;
+    for (;;) {
+      const issued: string[] = [];
+      for await (const texts of this.#byId(environment)) {
+        const [text] = texts;
+        if (text && !ended.has(text.id) && texts.some(isIssued)) issued.push(text.id);
+      }
+      if (issued.length === 0) return count;
+      for (let start = 0; start < issued.length; start += AT_ONCE) {
+        const batch = issued.slice(start, start + AT_ONCE);
+        const revoked = Promise.all(batch.map((each) => this.#revoke(environment, each, by)));
+        count += (await stepOf(revoked, count > 0)).filter(Boolean).length;
+        for (const each of batch) ended.add(each);
+      }
+    }
   }
 
   async find(digest: string): Promise<ValidApiToken | undefined> {
     // A failure here fails the call before it changes anything.
-    const hint = await this.#client.run("api-token-hint", "hgetall", [apiTokenHintKey(digest)], "not_made");
-    const at = hint[HINT];
-    if (at === undefined) return undefined;
-    const slash = at.lastIndexOf("/");
-    const environment = parseEnvironmentPath(at.slice(0, Math.max(slash, 0)));
-    if (environment === undefined) throw new RecordUnreadable(new Error("an API token's hint names no environment"));
-    const id = at.slice(slash + 1);
-    const keys = [apiTokenKey(environment, id), environmentKey(environment)] as const;
-    const answer = await this.#client.run("api-token", "ugReadApiToken", keys, "not_made");
+    const answer = await this.#client.run("api-token", "ugReadApiToken", [apiTokenKey(digest)], "not_made");
     if (answer.length === 0) return undefined;
-    const [, now, partitions, number] = answer;
-    const record = recordFromAnswer(answer, 4);
-    if (record[API_TOKEN_FIELD.digest] !== digest) return undefined;
-    const apiToken = apiTokenFromRecord(id, record);
+    const now = Number(answer[1]);
+    const record = recordFromAnswer(answer);
+    const id = textOf(record, API_TOKEN_FIELD.id, "an API token");
+    const name = parseEnvironmentPath(textOf(record, API_TOKEN_FIELD.environment, `the API token ${id}`));
+    const text: TokenText = { id, digest, record };
+    const apiToken = apiTokenFrom([text]);
+    if (!apiToken || !name) throw new RecordUnreadable(new Error(`the API token ${id} names no environment`));
     const { expireTime = Number.POSITIVE_INFINITY, lastUseTime = Number.NEGATIVE_INFINITY } = apiToken;
-    const expiresInMs = expireTime - Number(now);
-    if (expiresInMs <= 0) return undefined;
+    if (expireTime <= now) return undefined;
     return {
       apiToken,
-      environment: environmentFromRecord(environment, {
-        [ENVIRONMENT_FIELD.partitions]: partitions,
-        [ENVIRONMENT_FIELD.number]: number,
-      }),
-      expiresInMs,
-      unusedForMs: Number(now) - lastUseTime,
+      isReplaced: isReplaced(text),
+      environment: environmentFromRecord(name, record),
+      expiresInMs: expireTime - now,
+      unusedForMs: now - lastUseTime,
     };
   }
 
-  async noteUse(environment: EnvironmentName, id: string): Promise<void> {
-    const key = apiTokenKey(environment, id);
-    await this.#client.change("note-api-token-use", "ugNoteApiTokenUse", [key, String(USE_INTERVAL_MS)]);
+  async noteUse(digest: string): Promise<void> {
+    const args = [apiTokenKey(digest), String(USE_INTERVAL_MS)] as const;
+    const [, , id, path = ""] = await this.#client.change("note-api-token-use", "ugNoteApiTokenUse", args);
+    const environment = parseEnvironmentPath(path);
+    if (environment) await this.#client.change("list", "ugList", [apiTokensKey(environment), `${id} ${digest}`]);
   }
 
-  /** Writes where a token will be, before it is created: without this hint nobody could find it. */
-  async #hint(digest: string, at: string): Promise<void> {
-    await this.#client.prepare("api-token-hint", "ugAdopt", [apiTokenHintKey(digest), HINT, at]);
+  /** Writes the record of a new text, which ends by itself. */
+  async #write(environment: Environment, values: StoredRecord): Promise<NewText> {
+    const token = newApiToken();
+    const digest = apiTokenDigest(token);
+    const record: StoredRecord = {
+      ...values,
+      [API_TOKEN_FIELD.environment]: environmentPath(environment),
+      [API_TOKEN_FIELD.partitions]: String(environment.partitions),
+      [API_TOKEN_FIELD.number]: String(environment.number),
+    };
+    const fields = Object.entries(record).flatMap(([field, value]) => (value === undefined ? [] : [field, value]));
+    const args = [apiTokenKey(digest), String(UNCONFIRMED_MS), ...fields] as const;
+    const [, now] = await this.#client.prepare("write-api-token", "ugWriteApiToken", args);
+    return {
+      id: record[API_TOKEN_FIELD.id] ?? "",
+      digest,
+      token,
+      record: { ...record, [API_TOKEN_FIELD.tokenCreateTime]: now },
+    };
   }
 
-  /** Removes a hint that leads nowhere. A hint that stays, because this fails, does no harm. */
-  async #forgetHint(digest: string): Promise<void> {
-    await this.#client.run("api-token-hint", "del", [apiTokenHintKey(digest)]).catch(() => {});
+  /**
+   * Lists a new text, and writes the event.
+   *
+   * @param known what is listed under its id so far
+   * @returns the outcome of `ugListApiToken`
+   * @throws EnvironmentNotFound
+   */
+  async #list(environment: Environment, made: NewText, known: readonly TokenText[], by: ChangeBy) {
+    const [outcome] = await this.#client.prepare("list-api-token", "ugListApiToken", [
+      environmentKey(environment),
+      ...[apiTokensKey(environment), made.id, made.digest],
+      ...[known.map(memberOf).join(","), String(MAX_API_TOKENS)],
+      ...[subjectOf([made]), known.length === 0 ? "" : "token"],
+      ...this.#audit.ofEnvironment(environment, by),
+    ]);
+    if (outcome === "missing") throw new EnvironmentNotFound();
+    return outcome;
+  }
+
+  /** Lets a listed text last. @throws ApiTokenNotFound when a revocation has ended it already */
+  async #confirm(made: NewText): Promise<{ readonly apiToken: ApiToken; readonly token: string }> {
+    const apiToken = apiTokenFrom([made]);
+    if ((await this.#change(made.digest, "same")) === "missing" || !apiToken) throw new ApiTokenNotFound();
+    return { apiToken, token: made.token };
+  }
+
+  /**
+   * Requires that a token is as it was when a new text was made of it. An update that comes once the new text is listed
+   * changes that one, too.
+   *
+   * @throws ApiTokenChanged, ApiTokenNotFound
+   */
+  async #requireSame(environment: EnvironmentName, current: TokenText, made: TokenText): Promise<void> {
+    const [now] = await this.#read(environment, [memberOf(current)]);
+    const isSame = [API_TOKEN_FIELD.displayName, API_TOKEN_FIELD.expireTime].every(
+      (field) => now?.record[field] === current.record[field],
+    );
+    if (now && isSame && !isEmpty(now.record)) return;
+    await this.#unlist(environment, [made]);
+    throw now && !isEmpty(now.record) ? new ApiTokenChanged() : new ApiTokenNotFound();
+  }
+
+  /** Changes a record. @param ends as `ugChangeApiToken` has it. @returns its outcome */
+  #change(digest: string, ends: string, fields: readonly string[] = []): Promise<string | undefined> {
+    return this.#tell(digest, "ugChangeApiToken", [ends, REVOKED_CHANNEL, digest, ...fields]);
+  }
+
+  /** Ends a text. @returns the outcome of `ugEndApiToken` */
+  #end(digest: string): Promise<string | undefined> {
+    return this.#tell(digest, "ugEndApiToken", [REVOKED_CHANNEL, digest]);
+  }
+
+  /** Runs a script on a record, and tells the listener, also when it fails: the change may be made. */
+  async #tell(digest: string, script: "ugChangeApiToken" | "ugEndApiToken", args: readonly string[]) {
+    try {
+      const operation = script === "ugEndApiToken" ? "revoke-api-token" : "change-api-token";
+      return (await this.#client.change(operation, script, [apiTokenKey(digest), ...args]))[0];
+    } finally {
+      this.#listener.revoked(digest);
+    }
+  }
+
+  /** Revokes an API token. @returns whether there was one */
+  async #revoke(environment: EnvironmentName, id: string, by: ChangeBy): Promise<boolean> {
+    let isRevoked = false;
+    for (let texts = await this.#textsOf(environment, id); texts.length > 0; ) {
+      const living = texts.filter(({ record }) => !isEmpty(record));
+      const endings = await Promise.allSettled(living.map(({ digest }) => this.#end(digest)));
+      const failed = endings.find((ending) => ending.status === "rejected");
+      const isBegun: boolean = isRevoked || endings.some((ending) => ending.status === "fulfilled");
+      if (failed) await stepOf(Promise.reject(failed.reason), isBegun);
+      const subject: string = isRevoked ? "" : subjectOf(texts);
+      const [outcome, , ...left]: readonly string[] = await stepOf(
+        this.#unlist(environment, texts, { subject, by }),
+        isBegun,
+      );
+      isRevoked ||= outcome === "done";
+      texts = await stepOf(this.#read(environment, left), true);
+    }
+    return isRevoked;
+  }
+
+  /** Takes texts of one id, or of several where no event is written, off the list. @returns as `ugUnlistApiTokens` */
+  async #unlist(
+    environment: EnvironmentName,
+    texts: readonly TokenText[],
+    { subject, by }: { readonly subject: string; readonly by: ChangeBy } = { subject: "", by: AT_START },
+  ): Promise<readonly string[]> {
+    if (texts.length === 0) return [];
+    return this.#client.change("unlist-api-token", "ugUnlistApiTokens", [
+      apiTokensKey(environment),
+      ...[texts[0]?.id ?? "", subject, ...texts.map(memberOf)],
+      ...this.#audit.ofEnvironment(environment, by),
+    ]);
+  }
+
+  /** What is listed under an id. @throws ApiTokenNotFound for what is no id: it may be a token, sent by mistake */
+  async #textsOf(environment: EnvironmentName, id: string): Promise<readonly TokenText[]> {
+    if (!isApiTokenId(id)) throw new ApiTokenNotFound();
+    return this.#read(environment, await this.#members(environment, `[${id} `, `(${id}~`));
+  }
+
+  /** The texts of each id behind one, in order of the ids. Takes off the list what is gone. */
+  async *#byId(environment: EnvironmentName, after = ""): AsyncGenerator<readonly TokenText[]> {
+    const members = await this.#members(environment, after === "" ? "-" : `(${after}~`, "+");
+    const gone: TokenText[] = [];
+    try {
+      let texts: TokenText[] = [];
+      for (let start = 0; start < members.length; start += AT_ONCE) {
+        for (const text of await this.#read(environment, members.slice(start, start + AT_ONCE))) {
+          if (isEmpty(text.record)) {
+            gone.push(text);
+            continue;
+          }
+          if (texts[0] && texts[0].id !== text.id) {
+            yield texts;
+            texts = [];
+          }
+          texts.push(text);
+        }
+      }
+      if (texts.length > 0) yield texts;
+    } finally {
+      // What stays listed because this fails does no harm.
+      await this.#unlist(environment, gone).catch(() => {});
+    }
+  }
+
+  #members(environment: EnvironmentName, from: string, to: string): Promise<string[]> {
+    const range = [apiTokensKey(environment), from, to, "LIMIT", 0, MAX_LISTED] as const;
+    return this.#client.run("list-api-tokens", "zrangebylex", range, "not_made");
+  }
+
+  /** Reads the records of members of a list. One that does not name the environment and the id is none of this list. */
+  async #read(environment: EnvironmentName, members: readonly string[]): Promise<readonly TokenText[]> {
+    const texts: TokenText[] = [];
+    const keyOf = (member: string) => apiTokenKey(member.slice(member.indexOf(" ") + 1));
+    for await (const [member, found] of recordsOf(this.#client, members, { operation: "api-tokens", keyOf })) {
+      const [id = "", digest = ""] = member.split(" ");
+      const path = environmentPath(environment);
+      const isOf = found[API_TOKEN_FIELD.id] === id && found[API_TOKEN_FIELD.environment] === path;
+      texts.push({ id, digest, record: isOf ? found : {} });
+    }
+    return texts;
   }
 }
 
-/** @throws RecordUnreadable, whose cause names the token by its id, so that an operator can revoke it */
-function apiTokenFromRecord(id: string, record: StoredRecord): ApiToken {
-  const what = `the API token ${id}`;
-  const role = record[API_TOKEN_FIELD.role];
-  if (!isRole(role)) throw new RecordUnreadable(new Error(`${what} has no known role`));
-  return {
-    id,
-    displayName: textOf(record, API_TOKEN_FIELD.displayName, what),
-    role,
-    createTime: integerOf(record, API_TOKEN_FIELD.createTime, what),
-    expireTime: optionalIntegerOf(record, API_TOKEN_FIELD.expireTime, what),
-    creator: textOf(record, API_TOKEN_FIELD.creator, what),
-    lastUseTime: optionalIntegerOf(record, API_TOKEN_FIELD.lastUseTime, what),
-  };
+/** The entry of a text in the list of its environment. */
+function memberOf({ id, digest }: TokenText): string {
+  return `${id} ${digest}`;
+}
+
+/** When a text ends, in milliseconds since 1970. */
+function endOf({ record }: TokenText): number {
+  return Number(record[API_TOKEN_FIELD.expireTime] ?? Number.POSITIVE_INFINITY);
+}
+
+/** A step of a change. Where one before it is made, a failure leaves open what is made in all. */
+function stepOf<T>(step: Promise<T>, isBegun: boolean): Promise<T> {
+  return step.catch((error: unknown) => {
+    throw isBegun && error instanceof StoreUnavailable ? new StoreUnavailable(error.cause, "unknown") : error;
+  });
 }

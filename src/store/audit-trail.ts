@@ -1,5 +1,5 @@
 import { isRole } from "../domain/api-token.ts";
-import type { AuditEvent, AuditFilter, ChangeBy } from "../domain/audit.ts";
+import type { AuditEvent, AuditedApiToken, AuditFilter, ChangeBy } from "../domain/audit.ts";
 import type { Environment, EnvironmentName } from "../domain/environment.ts";
 import { InvalidPageToken, RecordUnreadable } from "../domain/errors.ts";
 import { partitionOf } from "../domain/partition.ts";
@@ -155,9 +155,15 @@ function eventFrom(position: AuditPosition, fields: readonly string[], isOfGroup
     role,
     method: text(EVENT_FIELD.method),
     userGroupId: isOfGroup ? subject : undefined,
-    apiTokenId: isOfGroup || subject === "" ? undefined : subject,
+    apiToken: isOfGroup || subject === "" ? undefined : apiTokenOf(subject),
     changedFields: changedFields === "" ? [] : changedFields.split(","),
     requestId: text(EVENT_FIELD.requestId),
     peer: text(EVENT_FIELD.peer),
   };
+}
+
+/** What `subjectOf` wrote of an API token: `ID ROLE NAME`, or its id alone. */
+function apiTokenOf(subject: string): AuditedApiToken {
+  const [id = "", role = "", ...name] = subject.split(" ");
+  return { id, role, displayName: name.join(" ") };
 }

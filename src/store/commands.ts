@@ -9,7 +9,6 @@ interface PlainCommands {
   hmget(key: string, ...fields: string[]): Promise<(string | null)[]>;
   zrangebylex(key: string, min: string, max: string, limit: "LIMIT", offset: number, count: number): Promise<string[]>;
   xrevrange(key: string, end: string, start: string, count: "COUNT", limit: number): Promise<[string, string[]][]>;
-  del(key: string): Promise<number>;
 }
 
 /** The name of a script, as a command of a client. */
@@ -36,7 +35,6 @@ const ALONE: ReadonlySet<CommandName> = new Set<CommandName>([
   "hmget",
   "zrangebylex",
   "xrevrange",
-  "del",
   "ugClaim",
   "ugClaimRevocation",
   "ugAdopt",
@@ -47,6 +45,10 @@ const ALONE: ReadonlySet<CommandName> = new Set<CommandName>([
   "ugForgetToken",
   "ugResolveAt",
   "ugRecord",
+  "ugWriteApiToken",
+  "ugChangeApiToken",
+  "ugEndApiToken",
+  "ugReadApiToken",
   "ugNoteApiTokenUse",
   "ugCount",
 ]);

@@ -69,13 +69,24 @@ export const ENVIRONMENT_FIELD = {
 
 /** Names of the fields of an API token's hash. Times are milliseconds since 1970 by Redis' clock. */
 export const API_TOKEN_FIELD = {
-  digest: "digest",
+  id: "id",
+  /** As `ENV/TAG`. */
+  environment: "environment",
+  /** As those of the environment, which never change. */
+  partitions: "partitions",
+  number: "number",
   displayName: "display_name",
   role: "role",
-  createTime: "create_time",
-  /** Missing: the token does not expire. */
-  expireTime: "expire_time",
   creator: "creator",
+  /** Missing: the same as `tokenCreateTime`. */
+  createTime: "create_time",
+  tokenCreateTime: "token_create_time",
+  /** Missing: no rotation made it. */
+  rotator: "rotator",
+  /** Missing: the token does not expire. The key expires then, too. */
+  expireTime: "expire_time",
+  /** `1` once a rotation gave the API token another text. */
+  isReplaced: "is_replaced",
   /** Missing: no use is known. */
   lastUseTime: "last_use_time",
 } as const;

@@ -105,13 +105,8 @@ function environmentPrefix(environment: EnvironmentName): string {
   return `ug:{${environmentKey(environment)}}:`;
 }
 
-/** Hash: one API token of an environment, by the fields of `API_TOKEN_FIELD`. */
-export function apiTokenKey(environment: EnvironmentName, id: string): string {
-  return `${environmentPrefix(environment)}api-token:${id}`;
-}
-
-/** Sorted set, all scores 0: the ids of an environment's API tokens, for lists in their order. */
-export function apiTokenIdsKey(environment: EnvironmentName): string {
+/** Sorted set, all scores 0: an environment's API tokens as `ID DIGEST`. A hint: their records decide. */
+export function apiTokensKey(environment: EnvironmentName): string {
   return `${environmentPrefix(environment)}api-tokens`;
 }
 
@@ -120,8 +115,11 @@ export function environmentAuditKey(environment: EnvironmentName): string {
   return `${environmentPrefix(environment)}audit`;
 }
 
-/** Hash: where the API token with a digest is. A hint: the token's record decides, and names the digest. */
-export function apiTokenHintKey(digest: string): string {
+/**
+ * Hash: the API token with a digest, by the fields of `API_TOKEN_FIELD`. It is all that authentication reads, so it has a
+ * slot of its own.
+ */
+export function apiTokenKey(digest: string): string {
   return `ug:api-token:${digest}`;
 }
 

@@ -7,7 +7,6 @@ import { SCRIPTS } from "./scripts.ts";
 
 /** The commands that are sent beside the scripts; those that calls send are held against their type. */
 const CALLED: { readonly [name in Exclude<CommandName, ScriptName>]: true } = {
-  del: true,
   get: true,
   hgetall: true,
   hmget: true,

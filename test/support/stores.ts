@@ -1,4 +1,4 @@
-import type { NewApiToken } from "../../src/domain/api-token.ts";
+import type { ApiTokenChange, ApiTokenRotation, NewApiToken } from "../../src/domain/api-token.ts";
 import type { ChangeBy } from "../../src/domain/audit.ts";
 import type { Environment, EnvironmentName } from "../../src/domain/environment.ts";
 import type { RevocationListener } from "../../src/domain/store.ts";
@@ -93,11 +93,23 @@ export class TestApiTokens extends RedisApiTokens {
     super({ client, listener, audit });
   }
 
-  override create(environment: EnvironmentName, values: NewApiToken, by = BY) {
+  override create(environment: Environment, values: NewApiToken, by = BY) {
     return super.create(environment, values, by);
+  }
+
+  override update(environment: EnvironmentName, id: string, change: ApiTokenChange, by = BY) {
+    return super.update(environment, id, change, by);
+  }
+
+  override rotate(environment: Environment, id: string, rotation: Partial<ApiTokenRotation> = {}, by = BY) {
+    return super.rotate(environment, id, { graceMs: 0, rotator: "root", notBeyond: undefined, ...rotation }, by);
   }
 
   override revoke(environment: EnvironmentName, id: string, by = BY) {
     return super.revoke(environment, id, by);
+  }
+
+  override revokeIssued(environment: EnvironmentName, id: string, by = BY) {
+    return super.revokeIssued(environment, id, by);
   }
 }

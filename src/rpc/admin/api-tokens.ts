@@ -28,7 +28,7 @@ export function apiTokenRpcs({ environments, apiTokens }: AdminParts) {
     async listApiTokens(request, { values }) {
       const page = pageRequest(request, isApiTokenId);
       const environment = await targetOf(environments, values, request.environment);
-      const { items, next } = await apiTokens.list(environment, page);
+      const { items, next } = await apiTokens.list(environment, {}, page);
       return { apiTokens: items.map(apiTokenMessage), nextPageToken: nextPageToken(next) };
     },
 

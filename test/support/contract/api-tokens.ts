@@ -1,11 +1,20 @@
 import { describe, expect, it } from "vitest";
-import { apiTokenDigest, type NewApiToken } from "../../../src/domain/api-token.ts";
+import { apiTokenDigest, MAX_API_TOKENS, type NewApiToken } from "../../../src/domain/api-token.ts";
 import type { Environment } from "../../../src/domain/environment.ts";
-import { ApiTokenNotFound, EnvironmentNotFound, RecordUnreadable } from "../../../src/domain/errors.ts";
+import {
+  ApiTokenChanged,
+  ApiTokenNotFound,
+  ApiTokenOutlivesCaller,
+  EnvironmentNotFound,
+  RecordUnreadable,
+  StoreUnavailable,
+  TooManyApiTokens,
+} from "../../../src/domain/errors.ts";
 import type { RevocationListener } from "../../../src/domain/store.ts";
 import { newApiToken } from "../../../src/domain/token.ts";
+import type { StoreClient } from "../../../src/store/client.ts";
 import { slotOf } from "../../../src/store/cluster-topology.ts";
-import { apiTokenHintKey, apiTokenIdsKey, apiTokenKey, environmentKey } from "../../../src/store/keys.ts";
+import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey } from "../../../src/store/keys.ts";
 import { RevocationFeed } from "../../../src/store/revocation-feed.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
 import { waitFor } from "../wait.ts";
@@ -17,6 +26,16 @@ const VALUES: NewApiToken = { displayName: "Back end é{x}", role: "manage", exp
 function newListener() {
   const told: string[] = [];
   return { told, revoked: (digest: string) => void told.push(digest), missed: () => void told.push("missed") };
+}
+
+/** A client whose changes by one script fail, as if this process ended before it. */
+function failingAt(client: StoreClient, failing: string): StoreClient {
+  const change: StoreClient["change"] = (operation, script, args) =>
+    script === failing
+      ? Promise.reject(new StoreUnavailable(undefined, "not_made"))
+      : client.change(operation, script, args);
+  const run: StoreClient["run"] = (...args) => client.run(...args);
+  return { change, prepare: change, run } as StoreClient;
 }
 
 /** API tokens. @param feeds whether other workers hear of a revocation */
@@ -34,6 +53,10 @@ export function apiTokenContract({ clients, redis }: ContractContext, { feeds }:
     const { apiToken, token } = await store().create(made, { ...VALUES, ...given });
     return { environment: made, apiToken, token, digest: apiTokenDigest(token) };
   };
+  const listed = async (environment: Environment) =>
+    (await store().list(environment, {}, { after: "", size: MAX_API_TOKENS })).items;
+  const entries = (environment: Environment) => redis().zrange(apiTokensKey(environment), 0, -1);
+  const isValid = async (token: string) => (await store().find(apiTokenDigest(token))) !== undefined;
 
   describe("API tokens", () => {
     it("are found by every worker with what they were made with, and no other token is", async () => {
@@ -43,7 +66,10 @@ export function apiTokenContract({ clients, redis }: ContractContext, { feeds }:
       expect(Math.abs(apiToken.createTime - Date.now())).toBeLessThan(60_000);
       for (const worker of [0, 1]) {
         const found = await store(newListener(), worker).find(digest);
-        expect(found).toMatchObject({ apiToken, environment, unusedForMs: Number.POSITIVE_INFINITY });
+        expect(found).toMatchObject({
+          ...{ apiToken, environment, isReplaced: false },
+          unusedForMs: Number.POSITIVE_INFINITY,
+        });
         expect(found?.expiresInMs).toBeGreaterThan(3_000_000);
         expect(found?.expiresInMs).toBeLessThanOrEqual(3_660_000);
       }
@@ -53,35 +79,57 @@ export function apiTokenContract({ clients, redis }: ContractContext, { feeds }:
       }
     });
 
-    it("are not in the store themselves, and theirs are in one slot", async () => {
+    it("are not in the store themselves; one read of one key tells all of one", async () => {
       const { environment, apiToken, token, digest } = await create();
-      const key = apiTokenKey(environment, apiToken.id);
-      const record = await redis().hgetall(key);
-      expect(record["digest"]).toBe(digest);
-      const all = JSON.stringify([await redis().keys("*"), record, await redis().hgetall(apiTokenHintKey(digest))]);
+      const record = await redis().hgetall(apiTokenKey(digest));
+      expect(record).toMatchObject({ id: apiToken.id, role: "manage", partitions: String(environment.partitions) });
+      const all = JSON.stringify([await redis().keys("*"), record, await entries(environment)]);
       expect(all).not.toContain(token.slice(4, 20));
-      expect(slotOf(key)).toBe(slotOf(environmentKey(environment)));
-      expect(slotOf(apiTokenIdsKey(environment))).toBe(slotOf(environmentKey(environment)));
+      expect(slotOf(apiTokensKey(environment))).toBe(slotOf(environmentKey(environment)));
+      expect(slotOf(environmentAuditKey(environment))).toBe(slotOf(environmentKey(environment)));
+      // Neither the list nor the environment is asked.
+      await redis().del(apiTokensKey(environment), environmentKey(environment));
+      expect(await store().find(digest)).toMatchObject({ apiToken, environment });
     });
 
     it("need an environment", async () => {
       const environment = newEnvironment();
-      const before = (await redis().keys("ug:api-token:*")).length;
       await fails(store().create(environment, VALUES), EnvironmentNotFound);
       expect((await redis().keys("*")).filter((key) => key.includes(environment.name))).toEqual([]);
-      expect((await redis().keys("ug:api-token:*")).length).toBe(before);
-      // One that is lost takes its tokens with it.
-      const made = await create();
-      await redis().del(environmentKey(made.environment));
-      expect(await store().find(made.digest)).toBeUndefined();
     });
 
-    it("end when they expire, by the store's clock", async () => {
-      const { digest } = await create({ expireTime: Date.now() - 1 });
+    it("end when they expire, by the store's clock, and leave nothing behind", async () => {
+      const { digest } = await create({ expireTime: Date.now() - 1 }).catch(() => ({ digest: "" }));
       expect(await store().find(digest)).toBeUndefined();
       const soon = await create({ expireTime: Date.now() + 500 });
+      const later = await create({ expireTime: Date.now() + 60_000 }, soon.environment);
       await waitFor("it has expired", async () => (await store().find(soon.digest)) === undefined);
-      expect((await store().list(soon.environment, { after: "", size: 9 })).items).toEqual([soon.apiToken]);
+      expect(await redis().exists(apiTokenKey(soon.digest))).toBe(0);
+      expect(await listed(soon.environment)).toEqual([later.apiToken]);
+      expect(await entries(soon.environment)).toEqual([`${later.apiToken.id} ${later.digest}`]);
+    });
+
+    it("are as many as an environment may have; those that have expired do not count", async () => {
+      const { environment, apiToken, digest } = await create();
+      const others = Array.from({ length: MAX_API_TOKENS - 1 }, (_, i) => [0, `${String(i).padStart(16, "0")} gone`]);
+      await redis().zadd(apiTokensKey(environment), ...(others.flat() as never[]));
+      // What is listed but not there makes room as soon as it is wanted.
+      const second = await create({}, environment);
+      expect((await entries(environment)).length).toBe(2);
+      // One that is rotated counts once.
+      const { token } = await store().rotate(environment, second.apiToken.id, { graceMs: 60_000 });
+      const record = await redis().hgetall(apiTokenKey(digest));
+      const ids = Array.from({ length: MAX_API_TOKENS - 3 }, (_, i) => String(i).padStart(16, "0"));
+      for (const id of ids) await redis().hset(apiTokenKey(id), { ...record, id });
+      await redis().zadd(apiTokensKey(environment), ...(ids.flatMap((id) => [0, `${id} ${id}`]) as never[]));
+      const last = await create({}, environment);
+      await fails(create({}, environment), TooManyApiTokens);
+      await store().rotate(environment, second.apiToken.id);
+      await store().revoke(environment, apiToken.id);
+      await create({}, environment);
+      await fails(create({}, environment), TooManyApiTokens);
+      for (const text of [token, last.token]) expect(await isValid(text)).toBe(text === last.token);
+      for (const id of ids) await redis().del(apiTokenKey(id));
     });
 
     it("are revoked once, at once, for every worker", async () => {
@@ -95,82 +143,288 @@ export function apiTokenContract({ clients, redis }: ContractContext, { feeds }:
       for (const answer of answers) {
         if (answer.status === "rejected") expect(answer.reason).toBeInstanceOf(ApiTokenNotFound);
       }
-      expect(listener.told).toEqual([digest]);
+      expect(new Set(listener.told)).toEqual(new Set([digest]));
       for (const worker of [0, 1]) expect(await store(newListener(), worker).find(digest)).toBeUndefined();
-      expect(await store().find(other.digest)).toBeDefined();
-      expect(await redis().exists(apiTokenKey(environment, apiToken.id))).toBe(0);
-      expect(await redis().exists(apiTokenHintKey(digest))).toBe(0);
+      expect(await redis().exists(apiTokenKey(digest))).toBe(0);
+      expect(await entries(environment)).toEqual([`${other.apiToken.id} ${other.digest}`]);
       await fails(store().revoke(newEnvironment(), other.apiToken.id), ApiTokenNotFound);
+      await fails(store().revoke(environment, other.token), ApiTokenNotFound);
       expect(await store().find(other.digest)).toBeDefined();
+    });
+
+    it("are revoked with all that they made, and what these made", async () => {
+      const top = await create({ role: "admin" });
+      const { environment } = top;
+      const child = await create({ role: "admin", creator: top.apiToken.id }, environment);
+      const children = [child];
+      for (let i = 0; i < 60; i++) children.push(await create({ creator: child.apiToken.id }, environment));
+      const other = await create({}, environment);
+      const rotated = await create({}, environment);
+      const { token } = await store().rotate(environment, rotated.apiToken.id, { rotator: child.apiToken.id });
+      await store().revoke(environment, top.apiToken.id);
+      expect(await store().revokeIssued(environment, top.apiToken.id)).toBe(62);
+      for (const one of [...children.map((each) => each.token), token]) expect(await isValid(one)).toBe(false);
+      expect(await listed(environment)).toEqual([other.apiToken]);
+      expect(await store().revokeIssued(environment, top.apiToken.id)).toBe(0);
     });
 
     it("are not changed after the deadline of a change", async () => {
       const { environment, apiToken, digest } = await create();
-      const [key, ids] = [apiTokenKey(environment, apiToken.id), apiTokenIdsKey(environment)];
-      const newKey = apiTokenKey(environment, "late");
-      const fields = ["digest", "late", "display_name", "late", "role", "read", "creator", "root"];
+      const [key, list] = [apiTokenKey(digest), apiTokensKey(environment)];
       const audited = AUDIT.ofEnvironment(environment, BY);
       const late = String(Date.now() - 1000);
       const answers = [
-        await redis().ugCreateApiToken(environmentKey(environment), late, newKey, ids, "late", ...fields, ...audited),
+        await redis().ugWriteApiToken(apiTokenKey("late"), late, "60000", "id", "late"),
+        await redis().ugListApiToken(environmentKey(environment), late, list, "late", "d", "", "9", "", "", ...audited),
+        await redis().ugChangeApiToken(key, late, "", "ug:revoked", digest, "role", "admin"),
         await redis().ugNoteApiTokenUse(key, late, "60000"),
-        await redis().ugRevokeApiToken(key, late, ids, apiToken.id, "ug:revoked", ...audited),
+        await redis().ugEndApiToken(key, late, "ug:revoked", digest),
+        await redis().ugUnlistApiTokens(list, late, apiToken.id, "", `${apiToken.id} ${digest}`, ...audited),
       ];
-      expect(answers.map(([outcome]) => outcome)).toEqual(["late", "late", "late"]);
-      expect(await redis().exists(newKey)).toBe(0);
+      expect(answers.map(([outcome]) => outcome)).toEqual(answers.map(() => "late"));
+      expect(await redis().exists(apiTokenKey("late"))).toBe(0);
       expect((await store().find(digest))?.apiToken).toEqual(apiToken);
-      expect((await store().list(environment, { after: "", size: 9 })).items).toEqual([apiToken]);
+      expect(await listed(environment)).toEqual([apiToken]);
     });
 
     it("are listed in pages, in order of their ids", async () => {
       const { environment, apiToken } = await create();
       const made = await Promise.all(Array.from({ length: 6 }, () => create({}, environment)));
       const expected = [apiToken, ...made.map((one) => one.apiToken)].sort((a, b) => (a.id < b.id ? -1 : 1));
-      const first = await store().list(environment, { after: "", size: 4 });
+      // A token with more texts than one is on one page.
+      const { apiToken: rotated } = await store().rotate(environment, expected[3]?.id ?? "", { graceMs: 60_000 });
+      expected[3] = rotated;
+      const first = await store().list(environment, {}, { after: "", size: 4 });
       expect(first.items).toEqual(expected.slice(0, 4));
       expect(first.next).toBe(expected[3]?.id);
       // The one that the next page begins after may be gone.
       await store().revoke(environment, first.next ?? "");
-      expect(await store().list(environment, { after: first.next ?? "", size: 3 })).toEqual({
+      expect(await store().list(environment, {}, { after: first.next ?? "", size: 3 })).toEqual({
         items: expected.slice(4),
         next: undefined,
       });
-      expect((await store().list(environment, { after: "", size: 6 })).next).toBeUndefined();
-      expect(await store().list(newEnvironment(), { after: "", size: 9 })).toEqual({ items: [], next: undefined });
+      expect((await store().list(environment, {}, { after: "", size: 6 })).next).toBeUndefined();
+      expect(await store().list(newEnvironment(), {}, { after: "", size: 9 })).toEqual({ items: [], next: undefined });
+    });
+
+    it("are listed by creator, role and last use", async () => {
+      const { environment, apiToken: one, digest } = await create({ creator: "x", role: "read" });
+      const { apiToken: two } = await create({ creator: "x", role: "admin" }, environment);
+      const { apiToken: three } = await create({ role: "read" }, environment);
+      await store().noteUse(digest);
+      const ids = async (filter: Parameters<ReturnType<typeof store>["list"]>[1]) =>
+        new Set((await store().list(environment, filter, { after: "", size: 9 })).items.map(({ id }) => id));
+      expect(await ids({})).toEqual(new Set([one.id, two.id, three.id]));
+      expect(await ids({ creator: "x" })).toEqual(new Set([one.id, two.id]));
+      expect(await ids({ role: "read" })).toEqual(new Set([one.id, three.id]));
+      expect(await ids({ creator: "x", role: "read" })).toEqual(new Set([one.id]));
+      expect(await ids({ usedSince: Date.now() - 60_000 })).toEqual(new Set([one.id]));
+      expect(await ids({ unusedSince: Date.now() - 60_000 })).toEqual(new Set([two.id, three.id]));
+      expect(await ids({ usedSince: Date.now() + 60_000 })).toEqual(new Set());
+      expect(await ids({ unusedSince: Date.now() + 60_000 })).toEqual(new Set([one.id, two.id, three.id]));
+    });
+
+    it("are updated, and end when they are told to", async () => {
+      const { environment, apiToken, digest } = await create();
+      const listener = newListener();
+      const expireTime = Date.now() + 600_000;
+      const renamed = { ...apiToken, displayName: "other" };
+      const update = (change: Parameters<ReturnType<typeof store>["update"]>[2]) =>
+        store(listener).update(environment, apiToken.id, change);
+      expect(await update({ displayName: "other" })).toEqual(renamed);
+      expect(await update({ expireTime })).toEqual({ ...renamed, expireTime });
+      expect(listener.told).toEqual([digest, digest]);
+      // What changes nothing is told to nobody.
+      expect(await update({ displayName: "other", expireTime })).toEqual({ ...renamed, expireTime });
+      expect(listener.told.length).toBe(2);
+      expect((await store().find(digest))?.apiToken).toEqual({ ...renamed, expireTime });
+      expect(await redis().pttl(apiTokenKey(digest))).toBeGreaterThan(500_000);
+      expect(await update({ expireTime: null })).toEqual(renamed);
+      expect(await redis().pttl(apiTokenKey(digest))).toBe(-1);
+      await update({ expireTime: Date.now() + 300 });
+      await waitFor("it has expired", async () => (await store().find(digest)) === undefined);
+      await fails(update({ displayName: "x" }), ApiTokenNotFound);
+      expect(await listed(environment)).toEqual([]);
+    });
+
+    it("are rotated: the id stays, and the text before ends at once or after its grace", async () => {
+      const { environment, apiToken, token } = await create({ expireTime: Date.now() + 3_600_000 });
+      const listener = newListener();
+      const rotate = (graceMs: number) => store(listener).rotate(environment, apiToken.id, { graceMs, rotator: "r" });
+      const second = await rotate(600_000);
+      const { tokenCreateTime, graceExpireTime = 0 } = second.apiToken;
+      expect(second.apiToken).toEqual({ ...apiToken, rotator: "r", tokenCreateTime, graceExpireTime });
+      expect(graceExpireTime).toBe(tokenCreateTime + 600_000);
+      expect(listener.told).toContain(apiTokenDigest(token));
+      expect(await listed(environment)).toEqual([second.apiToken]);
+      expect(await store().find(apiTokenDigest(token))).toMatchObject({
+        isReplaced: true,
+        apiToken: { id: apiToken.id, expireTime: graceExpireTime },
+      });
+      expect(await store().find(apiTokenDigest(second.token))).toMatchObject({ isReplaced: false });
+      // Should its answer be lost, it can be repeated: what has its grace keeps it.
+      const third = await rotate(700_000);
+      for (const one of [token, second.token, third.token]) expect(await isValid(one)).toBe(true);
+      expect((await store().find(apiTokenDigest(token)))?.apiToken.expireTime).toBe(graceExpireTime);
+      // An update lengthens no grace, and a later rotation shortens it.
+      await store().update(environment, apiToken.id, { expireTime: null, displayName: "new" });
+      expect((await store().find(apiTokenDigest(token)))?.apiToken).toMatchObject({
+        displayName: "new",
+        expireTime: graceExpireTime,
+      });
+      const fourth = await rotate(1000);
+      expect([await isValid(token), await isValid(fourth.token)]).toEqual([false, true]);
+      await waitFor("the grace has ended", async () => !(await isValid(third.token)));
+      expect(await isValid(second.token)).toBe(false);
+      const fifth = await rotate(0);
+      expect(await isValid(fourth.token)).toBe(false);
+      expect(fifth.apiToken).toMatchObject({ id: apiToken.id, expireTime: undefined, graceExpireTime: undefined });
+      expect((await entries(environment)).length).toBe(1);
+      await rotate(600_000);
+      await store().revoke(environment, apiToken.id);
+      expect(await isValid(fifth.token)).toBe(false);
+      expect(await entries(environment)).toEqual([]);
+      await fails(rotate(0), ApiTokenNotFound);
+    });
+
+    it("are not rotated by what they outlive", async () => {
+      const expireTime = Date.now() + 3_600_000;
+      const { environment, apiToken, token } = await create({ expireTime });
+      const rotate = (notBeyond: number) => store().rotate(environment, apiToken.id, { notBeyond });
+      await fails(rotate(expireTime - 1), ApiTokenOutlivesCaller);
+      expect(await isValid(token)).toBe(true);
+      await rotate(expireTime);
+      const lasting = await create();
+      await fails(
+        store().rotate(lasting.environment, lasting.apiToken.id, { notBeyond: expireTime }),
+        ApiTokenOutlivesCaller,
+      );
+    });
+
+    it("have one text that is valid, or none, however rotations, updates and revocations race", async () => {
+      for (let round = 0; round < 8; round++) {
+        const { environment, apiToken, token } = await create({ expireTime: Date.now() + 3_600_000 });
+        const expireTime = Date.now() + 600_000;
+        const isRevoked = round % 2 === 1;
+        const [answers, [updated]] = await Promise.all([
+          Promise.allSettled([0, 1, 0].map((worker) => store(newListener(), worker).rotate(environment, apiToken.id))),
+          Promise.allSettled([store(newListener(), 1).update(environment, apiToken.id, { expireTime })]),
+          ...(isRevoked ? [store().revoke(environment, apiToken.id)] : []),
+        ]);
+        const made = answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value.token] : []));
+        for (const answer of answers) {
+          if (answer.status === "fulfilled") continue;
+          const expected = isRevoked ? [ApiTokenChanged, ApiTokenNotFound] : [ApiTokenChanged];
+          expect(expected.some((type) => answer.reason instanceof type)).toBe(true);
+        }
+        const valid = [];
+        for (const one of [token, ...made]) if (await isValid(one)) valid.push(one);
+        expect(valid.length).toBe(isRevoked ? 0 : 1);
+        if (!isRevoked) {
+          expect(updated?.status).toBe("fulfilled");
+          expect((await listed(environment))[0]?.expireTime).toBe(expireTime);
+        }
+      }
+    });
+
+    it.each(["ugWriteApiToken", "ugListApiToken", "ugChangeApiToken"])(
+      "that are not made, because a worker ends before %s, do not last",
+      async (script) => {
+        const { environment } = await create();
+        const before = await redis().keys("ug:api-token:*");
+        const broken = new TestApiTokens(failingAt(client(), script));
+        await fails(broken.create(environment, VALUES), StoreUnavailable);
+        for (const key of await redis().keys("ug:api-token:*")) {
+          if (before.includes(key)) continue;
+          expect(await redis().pttl(key)).toBeGreaterThan(0);
+          expect(await redis().pttl(key)).toBeLessThanOrEqual(60_000);
+          await redis().del(key);
+        }
+        expect((await listed(environment)).length).toBe(1);
+        expect((await entries(environment)).length).toBe(1);
+      },
+    );
+
+    it("stay as they are when a worker ends in a rotation before the new text is there", async () => {
+      for (const script of ["ugWriteApiToken", "ugListApiToken"]) {
+        const { environment, apiToken, token } = await create();
+        const broken = new TestApiTokens(failingAt(client(), script));
+        await fails(broken.rotate(environment, apiToken.id), StoreUnavailable);
+        expect(await isValid(token)).toBe(true);
+        await store().rotate(environment, apiToken.id);
+        expect(await isValid(token)).toBe(false);
+      }
+    });
+
+    it("are ended with texts that nobody was told of, where a worker ended in a rotation", async () => {
+      const { environment, apiToken, token } = await create();
+      const broken = new TestApiTokens(failingAt(client(), "ugEndApiToken"));
+      await fails(broken.rotate(environment, apiToken.id), StoreUnavailable);
+      expect((await entries(environment)).length).toBe(2);
+      expect(await isValid(token)).toBe(true);
+      const next = await store().rotate(environment, apiToken.id);
+      expect(await isValid(token)).toBe(false);
+      expect(await entries(environment)).toEqual([`${apiToken.id} ${apiTokenDigest(next.token)}`]);
+    });
+
+    it("are ended before the list is asked to forget them, which a repetition does", async () => {
+      const { environment, apiToken, token } = await create();
+      const broken = new TestApiTokens(failingAt(client(), "ugUnlistApiTokens"));
+      const failure = await broken.revoke(environment, apiToken.id).catch((error: unknown) => error);
+      expect(failure).toMatchObject({ name: "StoreUnavailable", outcome: "unknown" });
+      expect(await isValid(token)).toBe(false);
+      await store().revoke(environment, apiToken.id);
+      expect(await entries(environment)).toEqual([]);
+      await fails(store().revoke(environment, apiToken.id), ApiTokenNotFound);
     });
 
     it("have their use noted at most once a minute, and not when they are gone", async () => {
       const { environment, apiToken, digest } = await create();
-      const key = apiTokenKey(environment, apiToken.id);
-      await store().noteUse(environment, apiToken.id);
+      const key = apiTokenKey(digest);
+      await store().noteUse(digest);
       const found = await store().find(digest);
       expect(Math.abs((found?.apiToken.lastUseTime ?? 0) - Date.now())).toBeLessThan(60_000);
       expect(found?.unusedForMs).toBeLessThan(60_000);
       const recent = Date.now() - 30_000;
       await redis().hset(key, "last_use_time", String(recent));
-      await store().noteUse(environment, apiToken.id);
+      await store().noteUse(digest);
       expect((await store().find(digest))?.apiToken.lastUseTime).toBe(recent);
       await redis().hset(key, "last_use_time", String(Date.now() - 120_000));
-      await store().noteUse(environment, apiToken.id);
+      await store().noteUse(digest);
       expect((await store().find(digest))?.unusedForMs).toBeLessThan(60_000);
       await store().revoke(environment, apiToken.id);
-      await store().noteUse(environment, apiToken.id);
+      await store().noteUse(digest);
       expect(await redis().exists(key)).toBe(0);
+      expect(await entries(environment)).toEqual([]);
+    });
+
+    it("are listed again when they are used, should the list have lost them", async () => {
+      const { environment, apiToken, digest } = await create();
+      await redis().del(apiTokensKey(environment));
+      expect(await listed(environment)).toEqual([]);
+      await fails(store().revoke(environment, apiToken.id), ApiTokenNotFound);
+      await store().noteUse(digest);
+      expect((await listed(environment)).map(({ id }) => id)).toEqual([apiToken.id]);
+      await store().revoke(environment, apiToken.id);
+      expect(await store().find(digest)).toBeUndefined();
     });
 
     it("are believed by their records alone", async () => {
       const one = await create();
       const two = await create({ role: "admin" }, one.environment);
-      // A hint that leads to another token, to none, or back to one that is revoked.
-      await redis().hset(apiTokenHintKey(one.digest), "at", `${one.environment.name}/Customer/${two.apiToken.id}`);
-      expect(await store().find(one.digest)).toBeUndefined();
-      await redis().hset(apiTokenHintKey(one.digest), "at", `${one.environment.name}/Customer/none`);
-      expect(await store().find(one.digest)).toBeUndefined();
-      await store().revoke(one.environment, two.apiToken.id);
-      await redis().hset(apiTokenHintKey(two.digest), "at", `${one.environment.name}/Customer/${two.apiToken.id}`);
-      expect(await store().find(two.digest)).toBeUndefined();
-      await redis().hset(apiTokenHintKey(one.digest), "at", "nowhere");
-      await fails(store().find(one.digest), RecordUnreadable);
+      const other = await create();
+      // Entries that lead to another's token, also of another environment, show and end nothing.
+      const list = apiTokensKey(one.environment);
+      await redis().zadd(list, 0, `${one.apiToken.id} ${two.digest}`, 0, `${other.apiToken.id} ${other.digest}`);
+      expect(new Set(await listed(one.environment))).toEqual(new Set([one.apiToken, two.apiToken]));
+      await redis().zadd(list, 0, `${one.apiToken.id} ${two.digest}`, 0, `${other.apiToken.id} ${other.digest}`);
+      await store().revoke(one.environment, one.apiToken.id);
+      await store().revoke(one.environment, other.apiToken.id);
+      expect([await isValid(one.token), await isValid(two.token), await isValid(other.token)]).toEqual([
+        false,
+        true,
+        true,
+      ]);
     });
 
     it.each([
@@ -179,20 +433,24 @@ export function apiTokenContract({ clients, redis }: ContractContext, { feeds }:
       ["role", undefined],
       ["display_name", undefined],
       ["creator", undefined],
-      ["create_time", undefined],
+      ["token_create_time", undefined],
+      ["token_create_time", "x"],
       ["create_time", "x"],
+      ["partitions", undefined],
+      ["number", "0"],
       ["expire_time", ""],
       ["expire_time", "never"],
       ["last_use_time", "1.5"],
     ])("whose %s is %j answer nobody", async (field, value) => {
       const { environment, apiToken, digest } = await create();
-      const key = apiTokenKey(environment, apiToken.id);
+      const key = apiTokenKey(digest);
       if (value === undefined) await redis().hdel(key, field);
       else await redis().hset(key, field, value);
       await fails(store().find(digest), RecordUnreadable);
-      await fails(store().list(environment, { after: "", size: 9 }), RecordUnreadable);
+      if (field !== "partitions" && field !== "number") await fails(listed(environment), RecordUnreadable);
       await store().revoke(environment, apiToken.id);
-      expect((await store().list(environment, { after: "", size: 9 })).items).toEqual([]);
+      expect(await store().find(digest)).toBeUndefined();
+      expect(await listed(environment)).toEqual([]);
     });
 
     it.runIf(feeds)("are known to be revoked wherever a feed listens", async () => {

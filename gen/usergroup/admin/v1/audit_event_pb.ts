@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file usergroup/admin/v1/audit_event.proto.
  */
 export const file_usergroup_admin_v1_audit_event: GenFile = /*@__PURE__*/
-  fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvYXVkaXRfZXZlbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSKEAgoKQXVkaXRFdmVudBIKCgJpZBgBIAEoCRIvCgtjcmVhdGVfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYWN0b3JfaWQYAyABKAkSGgoSYWN0b3JfZGlzcGxheV9uYW1lGAQgASgJEgwKBHJvbGUYBSABKAkSDgoGbWV0aG9kGAYgASgJEhUKDXVzZXJfZ3JvdXBfaWQYByABKAkSFAoMYXBpX3Rva2VuX2lkGAggASgJEhYKDmNoYW5nZWRfZmllbGRzGAkgAygJEhIKCnJlcXVlc3RfaWQYCiABKAkSFAoMcGVlcl9hZGRyZXNzGAsgASgJYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvYXVkaXRfZXZlbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSK8AgoKQXVkaXRFdmVudBIKCgJpZBgBIAEoCRIvCgtjcmVhdGVfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYWN0b3JfaWQYAyABKAkSGgoSYWN0b3JfZGlzcGxheV9uYW1lGAQgASgJEgwKBHJvbGUYBSABKAkSDgoGbWV0aG9kGAYgASgJEhUKDXVzZXJfZ3JvdXBfaWQYByABKAkSFAoMYXBpX3Rva2VuX2lkGAggASgJEhYKDmNoYW5nZWRfZmllbGRzGAkgAygJEhIKCnJlcXVlc3RfaWQYCiABKAkSFAoMcGVlcl9hZGRyZXNzGAsgASgJEhYKDmFwaV90b2tlbl9yb2xlGAwgASgJEh4KFmFwaV90b2tlbl9kaXNwbGF5X25hbWUYDSABKAliBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
  * A change, or an export of tokens: who made it, when and how. It holds no
@@ -75,7 +75,7 @@ export type AuditEvent = Message<"usergroup.admin.v1.AuditEvent"> & {
   userGroupId: string;
 
   /**
-   * The API token that was created or revoked, if one was.
+   * The API token that was created, changed, rotated or revoked, if one was.
    *
    * @generated from field: string api_token_id = 8;
    */
@@ -102,6 +102,20 @@ export type AuditEvent = Message<"usergroup.admin.v1.AuditEvent"> & {
    * @generated from field: string peer_address = 11;
    */
   peerAddress: string;
+
+  /**
+   * The role of that API token: `resolve`, `read`, `manage` or `admin`.
+   *
+   * @generated from field: string api_token_role = 12;
+   */
+  apiTokenRole: string;
+
+  /**
+   * The display name that it had before the change.
+   *
+   * @generated from field: string api_token_display_name = 13;
+   */
+  apiTokenDisplayName: string;
 };
 
 /**

@@ -1,0 +1,76 @@
+import { type ApiToken, type ApiTokenFilter, isRole } from "../domain/api-token.ts";
+import { RecordUnreadable } from "../domain/errors.ts";
+import { API_TOKEN_FIELD } from "./fields.ts";
+import { integerOf, isEmpty, optionalIntegerOf, type StoredRecord, textOf } from "./stored-record.ts";
+
+/** A text of an API token, by its digest, and its record, which is empty when there is none any more. */
+export interface TokenText {
+  readonly id: string;
+  readonly digest: string;
+  readonly record: StoredRecord;
+}
+
+/** Whether a rotation replaced a text. */
+export function isReplaced({ record }: TokenText): boolean {
+  return record[API_TOKEN_FIELD.isReplaced] !== undefined;
+}
+
+/** The current text of an API token, which no rotation replaced; undefined when nothing is left of the token. */
+export function currentOf<T extends TokenText>(texts: readonly T[]): T | undefined {
+  const made = ({ record }: T) => Number(record[API_TOKEN_FIELD.tokenCreateTime]) || 0;
+  const newest = texts.filter(({ record }) => !isEmpty(record)).sort((one, other) => made(other) - made(one));
+  return newest.find((text) => !isReplaced(text)) ?? newest[0];
+}
+
+/**
+ * The API token that its texts make up; undefined when nothing is left of it.
+ *
+ * @throws RecordUnreadable, whose cause names the token by its id, so that an operator can revoke it
+ */
+export function apiTokenFrom(texts: readonly TokenText[]): ApiToken | undefined {
+  const current = currentOf(texts);
+  if (!current) return undefined;
+  const { id, record } = current;
+  const what = `the API token ${id}`;
+  const role = record[API_TOKEN_FIELD.role];
+  if (!isRole(role)) throw new RecordUnreadable(new Error(`${what} has no known role`));
+  const latest = (field: string, among: readonly TokenText[]) =>
+    among
+      .flatMap((text) => optionalIntegerOf(text.record, field, what) ?? [])
+      .reduce<number | undefined>((last, time) => Math.max(last ?? time, time), undefined);
+  const tokenCreateTime = integerOf(record, API_TOKEN_FIELD.tokenCreateTime, what);
+  const graced = texts.filter((text) => text !== current && isReplaced(text));
+  return {
+    id,
+    displayName: textOf(record, API_TOKEN_FIELD.displayName, what),
+    role,
+    createTime: optionalIntegerOf(record, API_TOKEN_FIELD.createTime, what) ?? tokenCreateTime,
+    expireTime: optionalIntegerOf(record, API_TOKEN_FIELD.expireTime, what),
+    creator: textOf(record, API_TOKEN_FIELD.creator, what),
+    rotator: record[API_TOKEN_FIELD.rotator],
+    tokenCreateTime,
+    graceExpireTime: latest(API_TOKEN_FIELD.expireTime, graced),
+    lastUseTime: latest(API_TOKEN_FIELD.lastUseTime, texts),
+  };
+}
+
+/** Whether a list shows an API token. */
+export function isWanted(
+  { creator, role, lastUseTime = Number.NEGATIVE_INFINITY }: ApiToken,
+  { usedSince = Number.NEGATIVE_INFINITY, unusedSince = Number.POSITIVE_INFINITY, ...filter }: ApiTokenFilter,
+): boolean {
+  return (
+    (filter.creator === undefined || filter.creator === creator) &&
+    (filter.role === undefined || filter.role === role) &&
+    lastUseTime >= usedSince &&
+    lastUseTime < unusedSince
+  );
+}
+
+/** What an audit event tells of an API token: `ID ROLE NAME`, also of one whose record is damaged, or its id alone. */
+export function subjectOf(texts: readonly TokenText[]): string {
+  const record = currentOf(texts)?.record;
+  const id = texts[0]?.id ?? "";
+  if (!record) return id;
+  return `${id} ${record[API_TOKEN_FIELD.role] ?? ""} ${record[API_TOKEN_FIELD.displayName] ?? ""}`;
+}
