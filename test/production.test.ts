@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { newFolder, newProcess, redisUrl } from "./support/opened.ts";
@@ -43,6 +43,27 @@ describe("dist/ alone, without node_modules above it", () => {
     return folder;
   };
 
+  it("has the licence of every package that is in it", () => {
+    const licenses = readFileSync(`${ROOT}/dist/LICENSES.txt`, "utf8");
+    /** The names of packages, and the text that they share. */
+    const parts = licenses.split(/\n-{80}\n\n/).map((part) => part.split(/\n\n(.*)/s));
+    const bundled = new Set<string>();
+    for (const name of readdirSync(`${ROOT}/dist`).filter((file) => file.endsWith(".map"))) {
+      const { sources } = JSON.parse(readFileSync(`${ROOT}/dist/${name}`, "utf8")) as { sources: string[] };
+      for (const source of sources) bundled.add(/.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(source)?.[0] ?? "");
+    }
+    bundled.delete("");
+    expect(bundled.size).toBeGreaterThan(30);
+    for (const folder of bundled) {
+      const name = folder.slice(folder.lastIndexOf("node_modules/") + "node_modules/".length);
+      const [, text] =
+        parts.find(([names = ""]) => names.split("\n").some((each) => each.split(/[ ,]/)[0] === name)) ?? [];
+      expect(text, name).toMatch(/Permission (is|to use)|Apache License|Redistribution and use/);
+    }
+    expect(licenses).toContain("Redistributions in binary form must reproduce the above");
+    expect(licenses).toContain(readFileSync(`${ROOT}/LICENSE`, "utf8").trim());
+  });
+
   it("serves with the embedded store", async () => {
     const url = await listens(newDist(), `${process.execPath} dist/main.js`, { API_TOKENS: `e=${API_TOKEN}` });
     await useEveryScript(url, API_TOKEN);
@@ -67,7 +88,7 @@ describe("an install without what is for development alone", () => {
   /** A folder with what `npm ci --omit=dev` leaves, linked. */
   const newInstall = () => {
     const folder = newFolder();
-    for (const name of ["package.json", "scripts", "src", "gen"]) {
+    for (const name of ["LICENSE", "package.json", "scripts", "src", "gen"]) {
       cpSync(`${ROOT}/${name}`, join(folder, name), { recursive: true });
     }
     const { packages } = JSON.parse(readFileSync(`${ROOT}/package-lock.json`, "utf8")) as {
