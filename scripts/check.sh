@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The whole gate: generated code up to date, formats, lint, import rules, no cycles, types.
+# The whole gate: generated code up to date, no break with the released protos, formats, lint, import rules, no cycles,
+# types.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/node_modules/.bin:$PATH"
@@ -18,6 +19,7 @@ for house in . test/transport; do
   buf lint
   popd >/dev/null
 done
+buf breaking --against proto/released.binpb
 biome check --error-on-warnings .
 tsc -p tsconfig.json
 echo "the gate is passed"
