@@ -1,4 +1,4 @@
-import { crc32 } from "node:zlib";
+import { crc32 } from "crc";
 import { describe, expect, it } from "vitest";
 import { MAX_PARTITIONS } from "./environment.ts";
 import {

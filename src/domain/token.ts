@@ -1,16 +1,21 @@
 import { randomBytes } from "node:crypto";
-import { crc32 } from "crc";
+import { crc32 } from "node:zlib";
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const USER_GROUP_PREFIX = "ugt_";
 const API_PREFIX = "ugk_";
 const BODY_LENGTH = 32;
-const CHECKSUM_LENGTH = 6;
-const TOKEN_LENGTH = 4 + BODY_LENGTH + CHECKSUM_LENGTH;
+const TOKEN_LENGTH = 4 + BODY_LENGTH + 6;
 /** Eight base62 characters are a number below 2^48. */
 const PACKED_CHARACTERS = 8;
 const PACKED_BYTES = 6;
+/** What two base62 characters can number, and what four can. */
+const TWO = 62 ** 2;
+const FOUR = 62 ** 4;
 const SHAPE = /^ug[tk]_[0-9A-Za-z]{38}$/;
+
+/** Every two base62 characters, in the order of what they number: a token is put together of these. */
+const PAIRS = Array.from({ length: TWO }, (_, i) => BASE62.charAt(Math.floor(i / 62)) + BASE62.charAt(i % 62));
 
 /**
  * What the text of a user group token reveals.
@@ -30,7 +35,7 @@ export type TokenShape =
  * @param partition from 0 to 3,843
  */
 export function newUserGroupToken(partition: number): string {
-  const body = toBase62(partition, 2) + randomBase62(BODY_LENGTH - 2);
+  const body = partitionLabel(partition) + randomBase62(BODY_LENGTH - 2);
   return USER_GROUP_PREFIX + body + checksum(body);
 }
 
@@ -66,7 +71,9 @@ export function packToken(token: string): Buffer | undefined {
 export function unpackToken(packed: Buffer): string {
   let body = "";
   for (let at = 0; at < PACKED_TOKEN_BYTES; at += PACKED_BYTES) {
-    body += toBase62(packed.readUIntBE(at, PACKED_BYTES), PACKED_CHARACTERS);
+    const number = packed.readUIntBE(at, PACKED_BYTES);
+    const high = Math.floor(number / FOUR);
+    body += fourOf(high) + fourOf(number - high * FOUR);
   }
   return USER_GROUP_PREFIX + body + checksum(body);
 }
@@ -83,17 +90,25 @@ export function isIntactApiToken(token: string): boolean {
 
 /** Formats a partition number as the two base62 characters in tokens and keys. */
 export function partitionLabel(partition: number): string {
-  return toBase62(partition, 2);
+  return PAIRS[partition] as string;
 }
 
 function isIntact(token: string): boolean {
   if (token.length !== TOKEN_LENGTH || !SHAPE.test(token)) return false;
   const end = 4 + BODY_LENGTH;
-  return token.slice(end) === checksum(token.slice(4, end));
+  return token.endsWith(checksum(token.slice(4, end)));
 }
 
 function checksum(body: string): string {
-  return toBase62(crc32(body), CHECKSUM_LENGTH);
+  const crc = crc32(body);
+  const high = Math.floor(crc / FOUR);
+  return PAIRS[high] + fourOf(crc - high * FOUR);
+}
+
+/** Four base62 characters. @param number below 62^4 */
+function fourOf(number: number): string {
+  const high = Math.floor(number / TWO);
+  return (PAIRS[high] as string) + (PAIRS[number - high * TWO] as string);
 }
 
 /** Generates a text of random base62 characters, each of about 5.95 bits. */
@@ -104,16 +119,6 @@ export function randomBase62(length: number): string {
       // 248 is the largest multiple of 62 in a byte. Larger values would make some characters more likely.
       if (byte < 248 && text.length < length) text += BASE62[byte % 62];
     }
-  }
-  return text;
-}
-
-function toBase62(value: number, length: number): string {
-  let text = "";
-  let rest = value;
-  for (let i = 0; i < length; i++) {
-    text = BASE62.charAt(rest % 62) + text;
-    rest = Math.floor(rest / 62);
   }
   return text;
 }

@@ -6,8 +6,18 @@ import { PACKED_TOKEN_BYTES, packToken, unpackToken } from "../domain/token.ts";
 const ALGORITHM = "aes-256-gcm";
 const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
-const NONCE_CHARACTERS = 16;
 const TAG_BYTES = 16;
+const GCM = { authTagLength: TAG_BYTES } as const;
+
+/**
+ * What a token is decrypted with, synchronously and one after another: node:crypto has copied or used the bytes when its
+ * functions return. A longer text than a packed token's has a buffer of its own.
+ */
+const SCRATCH = Buffer.alloc(64);
+const SCRATCH_CHARACTERS = 64;
+const NONCE = Buffer.alloc(NONCE_BYTES);
+/** An environment's name and tag, a zero byte and a digest. */
+const BINDING = Buffer.alloc(128);
 
 /** Length of a token's digest: 132 bits in base64url. */
 const TOKEN_DIGEST_LENGTH = 22;
@@ -93,14 +103,14 @@ export class TokenCipher {
   decrypt(environment: EnvironmentName, { keyId, text, isPacked }: EncryptedToken, digest: string): string {
     const key = this.#keysOf(environment).get(keyId);
     if (!key) throw new RecordUnreadable(new Error("a token is encrypted under a key that TOKEN_KEYS does not hold"));
-    const bytes = Buffer.from(text, "base64url");
-    const end = bytes.length - TAG_BYTES;
+    const bytes = text.length <= SCRATCH_CHARACTERS ? SCRATCH : Buffer.allocUnsafe(text.length);
+    const end = bytes.write(text, "base64url") - TAG_BYTES;
     if (isPacked ? end !== PACKED_TOKEN_BYTES : end < 0) {
       throw new RecordUnreadable(new Error("an encrypted token is not of its length"));
     }
-    const decipher = createDecipheriv(ALGORITHM, key, nonceOf(digest), { authTagLength: TAG_BYTES });
+    const decipher = createDecipheriv(ALGORITHM, key, nonceOf(digest), GCM);
     decipher.setAAD(binding(environment, digest));
-    decipher.setAuthTag(bytes.subarray(end));
+    decipher.setAuthTag(bytes.subarray(end, end + TAG_BYTES));
     try {
       const token = decipher.update(bytes.subarray(0, end));
       // Throws when the tag does not match; the text itself is whole by now.
@@ -122,15 +132,16 @@ export class TokenCipher {
   }
 }
 
-/** @throws RecordUnreadable */
+/** Valid until the next call. @throws RecordUnreadable */
 function nonceOf(digest: string): Buffer {
-  const nonce = Buffer.from(digest.slice(0, NONCE_CHARACTERS), "base64url");
-  if (digest.length !== TOKEN_DIGEST_LENGTH || nonce.length !== NONCE_BYTES) {
+  const length = NONCE.write(digest, "base64url");
+  if (digest.length !== TOKEN_DIGEST_LENGTH || length !== NONCE_BYTES) {
     throw new RecordUnreadable(new Error("a token's digest is not of its length"));
   }
-  return nonce;
+  return NONCE;
 }
 
-function binding(environment: EnvironmentName, tokenDigest: string): Buffer {
-  return Buffer.from(`${environmentPath(environment)}\0${tokenDigest}`);
+/** Valid until the next call. */
+function binding({ name, tag = "" }: EnvironmentName, tokenDigest: string): Buffer {
+  return BINDING.subarray(0, BINDING.write(`${name}/${tag}\0${tokenDigest}`));
 }
