@@ -142,6 +142,6 @@ function nonceOf(digest: string): Buffer {
 }
 
 /** Valid until the next call. */
-function binding({ name, tag = "" }: EnvironmentName, tokenDigest: string): Buffer {
-  return BINDING.subarray(0, BINDING.write(`${name}/${tag}\0${tokenDigest}`));
+function binding(environment: EnvironmentName, tokenDigest: string): Buffer {
+  return BINDING.subarray(0, BINDING.write(`${environmentPath(environment)}\0${tokenDigest}`));
 }
