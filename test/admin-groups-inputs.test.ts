@@ -1,11 +1,15 @@
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { describe, expect, it } from "vitest";
 import { AdminService, ImportUserGroupsRequestSchema } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
 import { ADMIN_ENV, adminOf, bearer, customerOf } from "./support/admin.ts";
 import { http1 } from "./support/http.ts";
 import { suiteServer } from "./support/opened.ts";
+import { metricOf } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
 
 const PATH = `/${AdminService.typeName}/`;
 const text = (length: number) => "x".repeat(length);
@@ -14,6 +18,8 @@ const deep = (levels: number): object => (levels === 1 ? {} : { a: deep(levels -
 const group = (given: object) => ({ userGroups: [{ providedId: "a", ...given }] });
 const groups = (count: number) =>
   Array.from({ length: count }, (_, i) => ({ providedId: `g${i}`, token: `token-${i}-xx` }));
+
+const TOKEN = newUserGroupToken(0);
 
 const PAGED = ["ListUserGroups", "ExportUserGroups"] as const;
 const BY_ID = ["LookupUserGroup", "DeleteUserGroup", "RevokeUserGroupTokens"] as const;
@@ -28,11 +34,12 @@ const REFUSED: readonly (readonly [method: string, fields: object, field: string
     ),
     [method, { pageToken: base64(Buffer.alloc(40, 255)) }, "page_token"] as const,
     [method, { pageToken: text(2049) }, "page_token"] as const,
-    ...[text(257), "a\u0000", "a\u0085", "a\n"].map(
+    ...[text(257), "a\u0000", "a\u0085", "a\n", TOKEN].map(
       (providedIdPrefix) => [method, { providedIdPrefix }, "provided_id_prefix"] as const,
     ),
     [method, { providedIdPrefix: "\ud800" }, "provided_id_prefix"] as const,
     [method, { environment: { name: "a b" } }, "environment.name"] as const,
+    [method, { environment: { name: TOKEN } }, "environment.name"] as const,
   ]),
   ...BY_ID.flatMap((method) => [
     ...["", text(257), "a\u0007", "\udc00"].map((userGroupId) => [method, { userGroupId }, "user_group_id"] as const),
@@ -51,12 +58,13 @@ const REFUSED: readonly (readonly [method: string, fields: object, field: string
     { userGroups: ["a", "b"].map((providedId) => ({ providedId, token: "one-token" })) },
     "user_groups\\[1\\].token",
   ],
-  ...["", text(257), "a\n", "\ud800"].map(
+  ...["", text(257), "a\n", "\ud800", TOKEN].map(
     (providedId) => ["ImportUserGroups", { userGroups: [{ providedId }] }, "user_groups\\[0\\].provided_id"] as const,
   ),
   ...["", text(7), text(1025), "with space", "with\ttab", "ünicode-token", "\ud800-a-token"].map(
     (token) => ["ImportUserGroups", group({ token }), "user_groups\\[0\\].token"] as const,
   ),
+  ["ImportUserGroups", group({ name: newApiToken() }), "user_groups\\[0\\].name"],
   ["ImportUserGroups", group({ name: text(257) }), "user_groups\\[0\\].name"],
   ["ImportUserGroups", group({ name: "\udc00" }), "user_groups\\[0\\].name"],
   ["ImportUserGroups", group({ mapping: { "": "x" } }), "user_groups\\[0\\].mapping"],
@@ -112,6 +120,61 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
     }
     // The size may be another one.
     expect((await admin.listUserGroups({ ...page, pageSize: 1000, pageToken })).userGroups).toHaveLength(9);
+  });
+
+  it("a page token of audit events of another filter", async () => {
+    const admin = adminOf(server.url);
+    const environment = { name: `e${crypto.randomUUID().slice(0, 8)}` };
+    await admin.createEnvironment({ environment });
+    await admin.importUserGroups({ environment, userGroups: groups(12) });
+    const page = { environment, method: "ImportUserGroups", pageSize: 3 };
+    const { nextPageToken: pageToken } = await admin.listAuditEvents(page);
+    expect(pageToken).not.toBe("");
+    const refused = { code: "InvalidArgument", reason: "INVALID_PAGE_TOKEN" };
+    for (const other of [
+      { method: "" },
+      { userGroupId: "g1" },
+      { actorId: "root" },
+      { startTime: timestampFromMs(1) },
+      { endTime: timestampFromMs(Date.now() + 60_000) },
+      { environment: customerOf(server) },
+    ]) {
+      expect(await failureOf(admin.listAuditEvents({ ...page, ...other, pageToken }))).toEqual(refused);
+    }
+    expect(await failureOf(admin.listUserGroups({ environment, pageToken }))).toEqual(refused);
+    expect((await admin.listAuditEvents({ ...page, pageSize: 1000, pageToken })).auditEvents.length).toBeGreaterThan(0);
+  });
+
+  it("counts what became of the groups of an import, and warns once of those that failed", async () => {
+    const admin = adminOf(server.url);
+    const environment = { name: `e${crypto.randomUUID().slice(0, 8)}` };
+    await admin.createEnvironment({ environment });
+    const count = async (result: string) => (await metricOf(server, "ugs_import_results_total", { result })) ?? 0;
+    const results = ["created", "unchanged", "USER_GROUP_EXISTS", "TOKEN_NOT_IMPORTABLE"];
+    const counts = () => Promise.all(results.map(count));
+    const before = await counts();
+    const warnings = () => server.log().filter(({ msg }) => msg === "user groups were not imported");
+    const known = warnings().length;
+    await admin.importUserGroups({ environment, userGroups: groups(3) });
+    expect(warnings()).toHaveLength(known);
+    const broken = newUserGroupToken(0).slice(0, -1);
+    const userGroups = [
+      ...groups(5).map((one, i) => (i < 2 ? { ...one, name: "another" } : one)),
+      { providedId: "x", token: broken },
+    ];
+    await admin.importUserGroups({ environment, userGroups }, { headers: { "x-request-id": "of-the-import" } });
+    expect((await counts()).map((now, i) => now - (before[i] ?? 0))).toEqual([5, 1, 2, 1]);
+    await waitFor("it is warned of", () => warnings().length > known);
+    expect(warnings().slice(known)).toMatchObject([
+      {
+        level: "warn",
+        environment: environment.name,
+        api_token_id: "root",
+        request_id: "of-the-import",
+        failures: { USER_GROUP_EXISTS: 2, TOKEN_NOT_IMPORTABLE: 1 },
+      },
+    ]);
+    expect(server.output()).not.toContain(broken);
   });
 
   it("no import at all where one group is at fault, and quotes no token", async () => {

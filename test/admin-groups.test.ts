@@ -159,30 +159,32 @@ describe.each(PLACES)("the administration of user groups on $runtime, $store", (
       expect(exported[0]?.apiEnvironmentTag).toBe(ApiEnvironmentTag.CUSTOMER);
     });
 
-    it("exports tokens to root alone, and says so in the audit trail", async () => {
-      const userGroupId = newId();
-      const { userGroup } = await own().groups.getUserGroup({ userGroupId });
-      const request = { includeTokens: true, providedIdPrefix: userGroupId };
-      const denied = { code: "PermissionDenied", reason: "ROLE_TOO_LOW" };
-      expect(await failureOf(admin().exportUserGroups(request))).toEqual(denied);
+    it("exports tokens on request, and says of which groups in the audit trail", async () => {
+      const prefix = `${newId()} ,`;
+      const groups = await Promise.all([1, 2, 3].map((i) => own().groups.getUserGroup({ userGroupId: prefix + i })));
+      const tokens = groups.map(({ userGroup }) => userGroup?.token);
       const environment = customerOf(server);
-      const exports = async () => {
-        const { auditEvents } = await root().listAuditEvents({
-          environment,
-          method: "ExportUserGroups",
-          pageSize: 1000,
-        });
-        return auditEvents;
-      };
+      const filter = { environment, method: "ExportUserGroups", pageSize: 1000 };
+      const exports = async () => (await root().listAuditEvents(filter)).auditEvents;
       const before = (await exports()).length;
-      const without = await root().exportUserGroups({ environment, ...request, includeTokens: false });
-      expect(without.userGroups.map(({ token }) => token)).toEqual([""]);
-      expect(await exports()).toHaveLength(before);
-      const { userGroups } = await root().exportUserGroups({ environment, ...request });
-      expect(userGroups.map(({ token }) => token)).toEqual([userGroup?.token]);
-      const events = await exports();
-      expect(events).toHaveLength(before + 1);
-      expect(events[0]).toMatchObject({ actorId: "root", changedFields: ["token"] });
+      for (const client of [admin(), root()]) {
+        const request = { environment, providedIdPrefix: prefix };
+        const without = await client.exportUserGroups(request);
+        expect(without.userGroups.map(({ token }) => token)).toEqual(["", "", ""]);
+        const none = { environment, includeTokens: true, providedIdPrefix: `${prefix} none` };
+        expect((await client.exportUserGroups(none)).userGroups).toEqual([]);
+        const { userGroups } = await client.exportUserGroups({ ...request, includeTokens: true });
+        expect(userGroups.map(({ token }) => token)).toEqual(tokens);
+      }
+      const page = { environment, providedIdPrefix: prefix, includeTokens: true, pageSize: 2 };
+      await root().exportUserGroups(page);
+      const events = (await exports()).slice(0, -before || undefined);
+      const said = { changedFields: ["token"], apiTokenId: "", userGroupId: "" };
+      expect(events).toMatchObject([
+        { ...said, role: "root", exported: { providedIdPrefix: prefix, count: 2 } },
+        { ...said, role: "root", exported: { providedIdPrefix: prefix, count: 3 } },
+        { ...said, role: "admin", exported: { providedIdPrefix: prefix, count: 3 } },
+      ]);
     });
   });
 

@@ -8,6 +8,7 @@ import {
   type RevokeApiTokenRequestSchema,
 } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
+import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
 import { ADMIN_ENV, adminOf, bearer, customerOf, issueToken } from "./support/admin.ts";
 import { http1 } from "./support/http.ts";
 import { suiteServer } from "./support/opened.ts";
@@ -20,7 +21,7 @@ const base64 = (value: string) => Buffer.from(value).toString("base64url");
 /** Requests in JSON, and the field that is at fault. The environment is there unless the case has one. */
 const REFUSED: readonly (readonly [method: string, fields: object, field: string])[] = [
   ["CreateEnvironment", { environment: null }, "environment"],
-  ...["", "a/b", "a b", "{a}", "é", "a\n", "__proto__/", text(65)].map(
+  ...["", "a/b", "a b", "{a}", "é", "a\n", "__proto__/", text(65), newUserGroupToken(0)].map(
     (name) => ["CreateEnvironment", { environment: { name } }, "environment.name"] as const,
   ),
   ["CreateEnvironment", { environment: { name: "a", tag: 99 } }, "environment.tag"],
@@ -46,7 +47,7 @@ const REFUSED: readonly (readonly [method: string, fields: object, field: string
   ["ListAuditEvents", { userGroupId: text(257) }, "user_group_id"],
   ["ListAuditEvents", { actorId: text(65) }, "actor_id"],
   ["ListAuditEvents", { method: text(65) }, "method"],
-  ...["", text(129), "a\u0007", "a\u0085"].map(
+  ...["", text(129), "a\u0007", "a\u0085", newApiToken()].map(
     (displayName) => ["CreateApiToken", { displayName }, "display_name"] as const,
   ),
   ...[0, 99, -1].map((role) => ["CreateApiToken", { role }, "role"] as const),

@@ -61,6 +61,7 @@ describe.each(RUNTIMES)("the line of a call on %s", (runtime) => {
     for (const [path, body] of ways) {
       const line = await send(path, issued.token, body);
       expect(line).toMatchObject({ level: "debug", msg: "call", code: "ok", pid: server.pid });
+      expect(line).not.toHaveProperty("peer");
       expect(whoIn(line)).toEqual({ ...byHand, user_group_id: "logged" });
     }
   });
@@ -99,6 +100,19 @@ describe.each(RUNTIMES)("the line of a call on %s", (runtime) => {
     const root = { environment: undefined, api_token_id: "root", api_token_name: "root", user_group_id: undefined };
     expect(list).toMatchObject({ code: "ok" });
     expect(whoIn(list)).toEqual(root);
+    for (const [tag, suffix] of [
+      ["API_ENVIRONMENT_TAG_TESTING", "/Testing"],
+      ["API_ENVIRONMENT_TAG_UNSPECIFIED", ""],
+    ] as const) {
+      const named = { environment: { name: server.environment, tag } };
+      const listed = await send("/usergroup.admin.v1.AdminService/ListUserGroups", ADMIN_TOKEN, named);
+      expect(whoIn(listed)).toEqual({ ...root, environment: server.environment + suffix });
+    }
+    // What is no name of an environment was refused, and would only make the log longer.
+    const unnamed = { environment: { name: "no name ".repeat(1000) } };
+    const refused = await send("/usergroup.admin.v1.AdminService/ListUserGroups", ADMIN_TOKEN, unnamed);
+    expect(refused).toMatchObject({ code: "invalid_argument", peer: "127.0.0.1" });
+    expect(whoIn(refused)).toEqual(root);
   });
 
   it("names a caller that is denied, but not the group that it claims", async () => {
@@ -132,7 +146,7 @@ describe.each(RUNTIMES)("the line of a call on %s", (runtime) => {
     };
     for (const path of [`${RPC}/GetUserGroup`, "/api/user", RESOLVE]) {
       const line = await send(path, newApiToken(), { userGroupId: "claimed", token: newUserGroupToken(0) });
-      expect(line).toMatchObject({ level: "debug", code: "unauthenticated" });
+      expect(line).toMatchObject({ level: "debug", code: "unauthenticated", peer: "127.0.0.1" });
       expect(whoIn(line)).toEqual(nobody);
     }
     expect(whoIn(await send("/grpc.health.v1.Health/Check", "x", {}))).toEqual(nobody);

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";
+import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
 import type { Json, JsonObject } from "../src/domain/user-group.ts";
 import {
   type CallHeaders,
@@ -64,6 +65,15 @@ const FAULTS: readonly Fault[] = [
   ["a grace of over 30 days", ["previous_token_ttl"], rotate({ userGroupId: "a", previousTokenTtl: "2592000.001s" })],
   ["a request id of 129 characters", ["request_id"], rotate({ userGroupId: "a", requestId: "r".repeat(129) })],
   ["a request id with a space", ["request_id"], rotate({ userGroupId: "a", requestId: "r r" })],
+  ["a token for an id", ["user_group_id"], get({ userGroupId: newUserGroupToken(0) })],
+  ["an API token for an id", ["user_group_id"], get({ userGroupId: newApiToken() })],
+  ["a token for a name", ["name"], get({ userGroupId: "a", name: newApiToken(), mapping: { a: "b" } })],
+  [
+    "tokens in an update",
+    ["user_group_id", "name"],
+    update({ userGroupId: newApiToken(), name: newUserGroupToken(1) }),
+  ],
+  ["a token for an id to rotate", ["user_group_id"], rotate({ userGroupId: newUserGroupToken(0) })],
   ["a missing token to resolve", ["token"], resolve()],
   ["an empty token to resolve", ["token"], resolve("")],
   ["a long token to resolve", ["token"], resolve("t".repeat(1025))],
@@ -77,6 +87,7 @@ describeMatrix((place, row) => {
       expect(failure).toMatchObject({ code: "invalid_argument", reason: "VALIDATION_FAILED" });
       expect(failure.violations.map(({ field }) => field)).toEqual(fields);
       for (const { description } of failure.violations) expect(description).not.toBe("");
+      expect(JSON.stringify(failure)).not.toMatch(/ug[tk]_/);
       expect(failure).toEqual((await failureOf(call(reference, as.customer))).fields);
     });
   });
@@ -87,6 +98,11 @@ describeMatrix((place, row) => {
     const name = "🙂".repeat(256);
     await client.getUserGroup({ userGroupId, name }, as.customer);
     const changes: UpdateInput[] = [
+      // No tokens: mistyped, cut, or with something behind them.
+      ...[newApiToken().replace(/.$/, "-"), newUserGroupToken(0).slice(0, -1), `${newApiToken()}x`].map((name) => ({
+        name,
+      })),
+      { name },
       { mapping: entries(1000) },
       { mapping: { ["é".repeat(256)]: "é".repeat(1024) } },
       { properties: sized(65536) },

@@ -118,6 +118,32 @@ describeServers((server) => {
     }
   });
 
+  it("takes a form, as RFC 7662 has it", async () => {
+    const { id, user_group } = await created();
+    for (const type of ["application/x-www-form-urlencoded", "Application/X-WWW-Form-Urlencoded; charset=UTF-8"]) {
+      const headers = { ...bearer(server.tokens.customer), "content-type": type };
+      const encoded = `%75gt_${user_group.token.slice(4)}`;
+      for (const form of [
+        `token=${user_group.token}&token_type_hint=access_token`,
+        `token_type_hint=a&token_type_hint=b&token=${encoded}`,
+      ]) {
+        expect((await introspect(form, headers)).json()).toMatchObject({ active: true, sub: id });
+      }
+      expectInactive(await introspect(`token=${newUserGroupToken(0)}`, headers));
+      const missing = { status: 400, code: "invalid_argument", reason: "VALIDATION_FAILED", fields: ["token"] };
+      for (const form of ["", "token=", "token", "token_type_hint=x", `Token=${user_group.token}`, "{}"]) {
+        expectRestError(await introspect(form, headers), missing);
+      }
+      const malformed = { status: 400, code: "invalid_argument", reason: "MALFORMED_REQUEST" };
+      const twice = await introspect(`token=${user_group.token}&token=${user_group.token}`, headers);
+      expectRestError(twice, { ...malformed, fields: ["token"] });
+      expect(twice.body.toString()).not.toContain(user_group.token);
+      for (const body of ["token=%", "token=%ff", Buffer.of(0x74, 0xff)]) {
+        expectRestError(await http1(server.url, TARGET, { method: "POST", headers, body }), malformed);
+      }
+    }
+  });
+
   it("refuses what names no token", async () => {
     const bodies: (JsonObject | undefined)[] = [
       undefined,
@@ -141,7 +167,7 @@ describeServers((server) => {
       expect(answer.headers.allow).toBe("POST");
       expectRestError(answer, { status: 405, code: "unimplemented", reason: "METHOD_NOT_ALLOWED" });
     }
-    const type = { ...bearer(server.tokens.customer), "content-type": "application/x-www-form-urlencoded" };
+    const type = { ...bearer(server.tokens.customer), "content-type": "application/x-www-form-urlencode" };
     const unsupported = { status: 415, code: "invalid_argument", reason: "UNSUPPORTED_MEDIA_TYPE" };
     expectRestError(await introspect("token=a", type), unsupported);
     const tooLarge = { status: 413, code: "resource_exhausted", reason: "MESSAGE_TOO_LARGE" };

@@ -38,6 +38,8 @@ export interface AuditEvent extends ChangeBy {
   readonly userGroupId: string | undefined;
   /** The API token that was changed; undefined for a change of another resource. */
   readonly apiToken: AuditedApiToken | undefined;
+  /** What was shown by an export of tokens; undefined for every other event. */
+  readonly exported: ExportedUserGroups | undefined;
   /** The names of the fields that have new values, such as `name` or `token`. */
   readonly changedFields: readonly string[];
 }
@@ -47,6 +49,14 @@ export interface AuditedApiToken {
   readonly id: string;
   readonly role: string;
   readonly displayName: string;
+}
+
+/** What an export of tokens showed. */
+export interface ExportedUserGroups {
+  /** What the ids of the groups had to begin with. */
+  readonly prefix: string;
+  /** How many groups. */
+  readonly count: number;
 }
 
 /** Whether a text may be the id of an event. */

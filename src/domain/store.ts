@@ -6,7 +6,7 @@ import type {
   NewApiToken,
   ValidApiToken,
 } from "./api-token.ts";
-import type { AuditEvent, AuditFilter, ChangeBy } from "./audit.ts";
+import type { AuditEvent, AuditFilter, ChangeBy, ExportedUserGroups } from "./audit.ts";
 import type { Environment, EnvironmentName, ListedEnvironment, NewEnvironment } from "./environment.ts";
 import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from "./user-group.ts";
 import type {
@@ -242,12 +242,11 @@ export interface ApiTokenStore {
 /** The contract of a store of audit events. It throws what a user group store throws. */
 export interface AuditStore {
   /**
-   * Writes an event that no change goes with, such as a look at tokens, into the trail of the environment.
+   * Writes the event of an export of tokens, with which no change goes, into the trail of the environment.
    *
-   * @param fields names of the fields that were shown
    * @throws TooFewReplicas after it was written
    */
-  record(environment: EnvironmentName, fields: readonly string[], by: ChangeBy): Promise<void>;
+  recordExport(environment: EnvironmentName, exported: ExportedUserGroups, by: ChangeBy): Promise<void>;
 
   /**
    * Lists events, the newest first, in order of their ids, which are its keys. An event that exists while the pages are

@@ -49,7 +49,7 @@ export function newApiToken(): string {
 export function userGroupTokenShape(token: string): TokenShape {
   if (token.startsWith(API_PREFIX)) return { kind: "malformed" };
   if (!token.startsWith(USER_GROUP_PREFIX)) return { kind: "foreign" };
-  if (!isIntact(token)) return { kind: "malformed" };
+  if (!isIntactToken(token)) return { kind: "malformed" };
   return { kind: "ours", partition: fromBase62(token, 4, 2) };
 }
 
@@ -58,7 +58,7 @@ export const PACKED_TOKEN_BYTES = (BODY_LENGTH / PACKED_CHARACTERS) * PACKED_BYT
 
 /** What a user group token of ours does not share with all others, in 24 bytes; undefined for any other token. */
 export function packToken(token: string): Buffer | undefined {
-  if (!token.startsWith(USER_GROUP_PREFIX) || !isIntact(token)) return undefined;
+  if (!token.startsWith(USER_GROUP_PREFIX) || !isIntactToken(token)) return undefined;
   const packed = Buffer.allocUnsafe(PACKED_TOKEN_BYTES);
   for (let at = 0; at < PACKED_TOKEN_BYTES; at += PACKED_BYTES) {
     const start = USER_GROUP_PREFIX.length + (at / PACKED_BYTES) * PACKED_CHARACTERS;
@@ -85,7 +85,7 @@ export function looksLikeUserGroupToken(token: string): boolean {
 
 /** Whether the text is an API token as this service generates them, whole and not mistyped. */
 export function isIntactApiToken(token: string): boolean {
-  return token.startsWith(API_PREFIX) && isIntact(token);
+  return token.startsWith(API_PREFIX) && isIntactToken(token);
 }
 
 /** Formats a partition number as the two base62 characters in tokens and keys. */
@@ -93,7 +93,8 @@ export function partitionLabel(partition: number): string {
   return PAIRS[partition] as string;
 }
 
-function isIntact(token: string): boolean {
+/** Whether the text is a token as this service generates them, of either kind, whole and not mistyped. */
+export function isIntactToken(token: string): boolean {
   if (token.length !== TOKEN_LENGTH || !SHAPE.test(token)) return false;
   const end = 4 + BODY_LENGTH;
   return token.endsWith(checksum(token.slice(4, end)));

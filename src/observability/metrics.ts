@@ -44,6 +44,12 @@ export class Metrics {
     help: "Updates that were dropped from the audit trail because there were more than AUDIT_MAX_EVENTS",
     registers: [this.#registry],
   });
+  readonly #imported = new Counter({
+    name: "ugs_import_results_total",
+    help: "User groups that were to be imported, by what became of them: created, updated, unchanged, or why they failed",
+    labelNames: ["result"],
+    registers: [this.#registry],
+  });
   /** Keeps the observe function of each operation, because prom-client hashes labels more slowly. */
   readonly #storeChildren = new Map<string, (seconds: number) => void>();
   readonly #exposing = new Map<MetricsFormat, Promise<Exposition | undefined>>();
@@ -78,6 +84,11 @@ export class Metrics {
     const counter = this.#limited.labels(limit);
     counter.inc(0);
     return () => counter.inc();
+  }
+
+  /** Counts a user group that was to be imported. @param result what became of them */
+  imported(result: string): void {
+    this.#imported.inc({ result });
   }
 
   /** Counts updates that were dropped from the audit trail. */

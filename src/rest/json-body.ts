@@ -18,6 +18,7 @@ const utf8 = new TextDecoder("utf-8", { fatal: true });
 const COMPRESS_MIN_BYTES = 1024;
 
 const JSON_TYPE = /^application\/json *(?:;|$)/i;
+const FORM_TYPE = /^application\/x-www-form-urlencoded *(?:;|$)/i;
 
 /** An HTTP method of an endpoint that translates JSON to an RPC and back. */
 export function jsonMethod(rpc: DescMethodUnary, serve: EndpointMethod["serve"]): EndpointMethod {
@@ -48,6 +49,34 @@ export function readBody({ headers, body }: Pick<HttpRequest, "headers" | "body"
     throw notJson(cause);
   }
   return parseObject(text);
+}
+
+/** Whether the body of a request is a form, `application/x-www-form-urlencoded`. */
+export function isForm({ headers }: Pick<HttpRequest, "headers">): boolean {
+  return FORM_TYPE.test(headerValue(headers, "content-type") ?? "");
+}
+
+/**
+ * Parses fields that are URL-encoded, as those of a form or a query.
+ *
+ * @param what they are, for the message
+ * @throws ConnectError InvalidArgument when they are not UTF-8; the parser would replace the invalid bytes
+ */
+export function parseFields(encoded: string | Uint8Array, what: string): URLSearchParams {
+  try {
+    const text = typeof encoded === "string" ? encoded : utf8.decode(encoded);
+    if (text.includes("%")) decodeURIComponent(text);
+    return new URLSearchParams(text);
+  } catch (cause) {
+    throw malformed(`${what} is not percent-encoded UTF-8`, [], cause);
+  }
+}
+
+/** The only value of a field; undefined when it is missing. @throws ConnectError InvalidArgument when it has several */
+export function oneOf(fields: URLSearchParams, name: string): string | undefined {
+  const [value, again] = fields.getAll(name);
+  if (again !== undefined) throw malformed(`${name}: give it once`, [{ field: name, description: "give it once" }]);
+  return value;
 }
 
 /** Parses a text as a JSON object without duplicate keys. @throws ConnectError InvalidArgument */

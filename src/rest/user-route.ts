@@ -9,7 +9,7 @@ import {
   type Invoke,
   requireStrictJson,
 } from "../transport/index.ts";
-import { jsonMethod, jsonResponse, readBody } from "./json-body.ts";
+import { jsonMethod, jsonResponse, parseFields, readBody } from "./json-body.ts";
 import { VERBS, type Verb, type VerbRequest } from "./verbs.ts";
 
 /** One entity tag of a list, with the comma or end that follows it (RFC 9110, 8.8.3 and 5.6.1). */
@@ -67,9 +67,10 @@ async function callUntilMatch(
 /** Reads a request. @throws RequestRefused, ConnectError InvalidArgument */
 function read(request: HttpRequest): VerbRequest {
   const { headers, target } = request;
+  const question = target.indexOf("?");
   return {
     body: readBody(request),
-    query: strictQueryOf(target),
+    query: question < 0 ? undefined : parseFields(target.slice(question + 1), "the query string"),
     ifMatch: ifMatch(headerValue(headers, "if-match")),
     idempotencyKey: idempotencyKey(headerValue(headers, "idempotency-key")),
   };
@@ -101,20 +102,4 @@ function ifMatch(value: string | null): string[] | undefined {
   if (etags.size > MAX_ETAGS) throw malformed(`If-Match may list ${MAX_ETAGS} entity tags at most`, []);
   if (etags.size === 0) throw malformed("If-Match is empty; name an entity tag, or leave it out", []);
   return [...etags];
-}
-
-/**
- * Parses the query. @throws ConnectError InvalidArgument when it is not UTF-8; the parser would replace the invalid
- * bytes
- */
-function strictQueryOf(target: string): URLSearchParams | undefined {
-  const question = target.indexOf("?");
-  if (question < 0) return undefined;
-  const text = target.slice(question + 1);
-  try {
-    if (text.includes("%")) decodeURIComponent(text);
-  } catch (cause) {
-    throw malformed("the query string is not percent-encoded UTF-8", [], cause);
-  }
-  return new URLSearchParams(text);
 }

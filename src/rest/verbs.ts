@@ -15,7 +15,7 @@ import type { EnvironmentTag } from "../domain/environment.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
 import { tagFromMessage } from "../rpc/messages.ts";
 import { malformed, refusedJson } from "../rpc/refusals.ts";
-import { parseObject } from "./json-body.ts";
+import { oneOf, parseObject } from "./json-body.ts";
 
 /** A parsed request to `/api/user`. */
 export interface VerbRequest {
@@ -116,9 +116,8 @@ function getFields({ body, query }: VerbRequest): JsonObject {
   const fields = pick(body, GET_FIELDS);
   if (query === undefined) return fields;
   for (const name of GET_FIELDS) {
-    const [value, again] = query.getAll(name);
+    const value = oneOf(query, name);
     if (value === undefined) continue;
-    if (again !== undefined) throw malformed(`${name}: give it once`, [{ field: name, description: "give it once" }]);
     const isJson = name === "mapping" || name === "properties";
     fields[name] ??= isJson ? queryObject(name, value) : value;
   }

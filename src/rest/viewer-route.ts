@@ -5,8 +5,8 @@ import type { JsonObject } from "../domain/user-group.ts";
 import { isTokenNotFound } from "../http/error-response.ts";
 import { environmentOf } from "../rpc/context.ts";
 import { refusedJson } from "../rpc/refusals.ts";
-import { type Endpoint, recordOf } from "../transport/index.ts";
-import { jsonMethod, jsonResponse, readBody } from "./json-body.ts";
+import { type Endpoint, type HttpRequest, recordOf } from "../transport/index.ts";
+import { isForm, jsonMethod, jsonResponse, oneOf, parseFields, readBody } from "./json-body.ts";
 
 const { resolveViewer } = ViewerService.method;
 
@@ -16,8 +16,7 @@ const INACTIVE = '{"active":false}';
 
 /**
  * `/api/viewer`: ResolveViewer in the form of token introspection (RFC 7662), for back ends that speak neither gRPC nor
- * Connect. The request is JSON instead of a form. Everything that is wrong with a token looks
- * the same (section 2.2 of it).
+ * Connect. The request is a form, or JSON. Everything that is wrong with a token looks the same (section 2.2 of it).
  */
 export function viewerEndpoint(): Endpoint {
   return {
@@ -26,7 +25,7 @@ export function viewerEndpoint(): Endpoint {
       [
         "POST",
         jsonMethod(resolveViewer, async (request, invoke) => {
-          const message = requestOf(readBody(request));
+          const message = requestOf(isForm(request) ? formFields(request) : readBody(request));
           try {
             const { message: viewer, headers, contextValues } = await invoke(message);
             return jsonResponse(headers, textOf(viewer as Viewer, environmentOf(contextValues)));
@@ -38,6 +37,11 @@ export function viewerEndpoint(): Endpoint {
       ],
     ]),
   };
+}
+
+/** A field without a value counts as missing, as in all of OAuth (RFC 6749, 3.2). */
+function formFields({ body }: Pick<HttpRequest, "body">): JsonObject {
+  return { token: oneOf(parseFields(body, "the form"), "token") || null };
 }
 
 /** Reads the token alone. Other fields of RFC 7662, such as `token_type_hint`, are ignored. */

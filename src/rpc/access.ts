@@ -32,7 +32,7 @@ function policyOf<S extends DescService>(
 
 /**
  * The access policy of all services. Open methods reveal nothing about any group. What a role may do within a method:
- * `mayCreate`, `requireRootForTokens`.
+ * `mayCreate`.
  */
 const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
   ...policyOf(UserGroupService, {
@@ -76,11 +76,6 @@ export function isOpen(method: DescMethod): boolean {
 /** Whether GetUserGroup creates a group for a caller, or only looks for it. */
 export function mayCreate({ role }: Principal): boolean {
   return RANK[role] >= RANK.manage;
-}
-
-/** Requires that the tokens of groups may be shown to a caller at once, as an export does. @throws ConnectError PermissionDenied */
-export function requireRootForTokens({ role }: Principal): void {
-  if (role !== "root") throw roleTooLow(role, "root", "ExportUserGroups with include_tokens");
 }
 
 /** The order of the roles. */

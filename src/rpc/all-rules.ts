@@ -3,21 +3,26 @@ import type { Path } from "@bufbuild/protobuf/reflect";
 import { createValidator, type Validator, Violation } from "@bufbuild/protovalidate";
 import type { Interceptor } from "@connectrpc/connect";
 import { createValidateInterceptor } from "@connectrpc/validate";
-import { type JsonRules, json as jsonRulesOption } from "../../gen/usergroup/v1/json_rules_pb.ts";
+import {
+  type JsonRules,
+  json as jsonRulesOption,
+  no_token as noTokenOption,
+} from "../../gen/usergroup/v1/json_rules_pb.ts";
+import { isIntactToken } from "../domain/token.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
 import { oncePerType, regexMatch } from "./plain-text-rules.ts";
 import { MAX_VIOLATIONS, validationError } from "./violations.ts";
 
-/** Checks requests against all rules: protovalidate's, and this service's `json` rules. */
+/** Checks requests against all rules: protovalidate's, and this service's own, `json` and `no_token`. */
 export function allRulesInterceptor(): Interceptor {
-  return createValidateInterceptor({ validator: withJsonRules(createValidator({ regexMatch })) });
+  return createValidateInterceptor({ validator: withOwnRules(createValidator({ regexMatch })) });
 }
 
 /**
- * Adds the `json` rules to a validator. It throws the error for the caller: of violations that it returned the
+ * Adds this service's own rules to a validator. It throws the error for the caller: of violations that it returned the
  * interceptor would make another one.
  */
-function withJsonRules(validator: Validator): Validator {
+function withOwnRules(validator: Validator): Validator {
   return {
     validate(desc, message) {
       const result = validator.validate(desc, message);
@@ -33,7 +38,7 @@ function withJsonRules(validator: Validator): Validator {
 /** Adds the violations in a field's value. @param parent the path of the field's message */
 type AddViolations = (violations: Violation[], value: unknown, parent: Path) => void;
 
-/** The fields that may break a `json` rule, themselves or in their messages. */
+/** The fields that may break one of these rules, themselves or in their messages. */
 const fieldChecks = oncePerType((desc) =>
   desc.fields.flatMap((field) => {
     const add = checkOf(field);
@@ -48,12 +53,21 @@ function addViolations(violations: Violation[], desc: DescMessage, message: Mess
   }
 }
 
+/** It does not quote the token. */
+const NO_TOKEN = "must not be a token: this is one of this service, whole; send the id or the name that was meant";
+
 function checkOf(field: DescField): AddViolations | undefined {
   if (hasOption(field, jsonRulesOption)) {
     const rules = getOption(field, jsonRulesOption);
     return (violations, value, parent) => {
       const fault = jsonFault(value as JsonObject, rules);
       if (fault) violations.push(new Violation(fault.message, fault.id, [...parent, field], [], false));
+    };
+  }
+  if (hasOption(field, noTokenOption) && getOption(field, noTokenOption)) {
+    return (violations, value, parent) => {
+      if (isIntactToken(value as string))
+        violations.push(new Violation(NO_TOKEN, "no_token", [...parent, field], [], false));
     };
   }
   const { message: type } = field;

@@ -1,20 +1,34 @@
 import type { Message } from "@bufbuild/protobuf";
 import type { ContextValues } from "@connectrpc/connect";
-import { formatEnvironmentName } from "../domain/environment.ts";
+import type { EnvironmentName as EnvironmentNameMessage } from "../../gen/usergroup/admin/v1/environment_pb.ts";
+import { type EnvironmentName, formatEnvironmentName, parseEnvironmentName } from "../domain/environment.ts";
 import { MAX_ID_LENGTH } from "../domain/user-group.ts";
-import { kDenied, kPrincipal } from "./context.ts";
+import { kClientAddress, kDenied, kPrincipal } from "./context.ts";
+import { tagFromMessage } from "./messages.ts";
 
-/** What log lines tell of a caller: nothing when the API token is not known. None of it is secret. */
-export function callerFields(values: ContextValues | undefined) {
+/**
+ * What log lines tell of a caller: nothing when the API token is not known. None of it is secret.
+ *
+ * @param input the request, which names the environment that root acts on
+ */
+export function callerFields(values: ContextValues | undefined, input: Message | undefined) {
   const principal = values?.get(kPrincipal) ?? values?.get(kDenied);
   if (!principal) return {};
-  const { id, displayName, environment } = principal;
+  const { id, displayName } = principal;
+  const environment = principal.environment ?? namedEnvironment(input);
   return {
-    // Root's token is bound to none.
     ...(environment && { environment: formatEnvironmentName(environment) }),
     api_token_id: id,
     api_token_name: displayName,
   };
+}
+
+/** The environment that a request names; undefined when it names none, or by what is no name. */
+function namedEnvironment(input: Message | undefined): EnvironmentName | undefined {
+  const { environment } = (input ?? {}) as { readonly environment?: EnvironmentNameMessage };
+  if (environment === undefined) return undefined;
+  // One that is no name was refused, and may be anything.
+  return parseEnvironmentName(formatEnvironmentName({ ...environment, tag: tagFromMessage(environment.tag) }));
 }
 
 /** Fields that name a group, in whichever message they are. All other fields may hold a token, and are not looked at. */
@@ -38,4 +52,10 @@ export function groupFields(
   const id = asked?.userGroupId ?? byId ?? told?.userGroup?.providedId ?? told?.providedId;
   // A longer id was refused, and would only make the log longer.
   return typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH ? { user_group_id: id } : {};
+}
+
+/** Where a call that failed came from, as far as it is known. */
+export function peerFields(values: ContextValues | undefined): { peer?: string } {
+  const peer = values?.get(kClientAddress)();
+  return peer ? { peer } : {};
 }

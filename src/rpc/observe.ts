@@ -7,7 +7,7 @@ import { type CallKind, type CallSeries, CODE_OK } from "../observability/call-m
 import { errorFields, type Logger } from "../observability/log.ts";
 import type { Metrics } from "../observability/metrics.ts";
 import type { OnRefused } from "../transport/index.ts";
-import { callerFields, groupFields } from "./call-log.ts";
+import { callerFields, groupFields, peerFields } from "./call-log.ts";
 import { kProtocol, kRequestId, type WireProtocol } from "./context.ts";
 import { toCallError } from "./errors.ts";
 import { abortError, readMessages } from "./read-streams.ts";
@@ -170,9 +170,9 @@ class ObservedCall {
       protocol,
       code: error ? codeToString(error.code) : "ok",
       seconds,
-      ...callerFields(values),
+      ...callerFields(values, input),
       ...groupFields(values, input, output),
-      ...(error && errorFields(error.cause ?? error)),
+      ...(error && { ...peerFields(values), ...errorFields(error.cause ?? error) }),
     };
     if (!isFault) logger.debug(fields, error ? "call refused" : "call");
     // An outage of Redis or its replicas mostly passes by itself; any other fault needs somebody to look at it.

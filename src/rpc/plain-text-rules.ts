@@ -12,6 +12,8 @@ import {
   type StringRules,
   StringRulesSchema,
 } from "../../gen/buf/validate/validate_pb.ts";
+import { no_token as noTokenOption } from "../../gen/usergroup/v1/json_rules_pb.ts";
+import { isIntactToken } from "../domain/token.ts";
 
 /** Whether the value of a field surely keeps the field's rules. The value of an unset field may be undefined. */
 type IsSure = (value: unknown) => boolean;
@@ -57,10 +59,11 @@ function fieldCheck(field: DescField): IsSure {
   if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return never;
   const rules = hasOption(field, fieldRulesOption) ? getOption(field, fieldRulesOption) : undefined;
   const isScalar = field.fieldKind === "scalar" || field.fieldKind === "enum";
-  if (rules === undefined) return isScalar ? always : isEmpty;
+  const isNoToken = hasOption(field, noTokenOption) && getOption(field, noTokenOption);
+  if (rules === undefined) return isNoToken ? never : isScalar ? always : isEmpty;
   const { type } = rules;
   if (field.fieldKind === "scalar" && type.case === "string" && hasOnly(rules, FieldRulesSchema, ["string"]))
-    return textCheck(type.value);
+    return textCheck(type.value, isNoToken);
   // Nothing is required of an empty map by these rules, nor of an unset duration by any of its own.
   if (field.fieldKind === "map" && type.case === "map" && hasOnly(rules, FieldRulesSchema, ["map"]))
     return hasOnly(type.value, MapRulesSchema, ["maxPairs", "keys", "values"]) ? isEmpty : never;
@@ -69,7 +72,7 @@ function fieldCheck(field: DescField): IsSure {
   return never;
 }
 
-function textCheck(rules: StringRules): IsSure {
+function textCheck(rules: StringRules, isNoToken: boolean): IsSure {
   if (!hasOnly(rules, StringRulesSchema, ["minLen", "maxLen", "pattern"])) return never;
   const { field } = StringRulesSchema;
   const min = Number(rules.minLen);
@@ -81,7 +84,7 @@ function textCheck(rules: StringRules): IsSure {
     if (typeof text !== "string") return false;
     // The limits count code points: at most as many as UTF-16 units, and at least half as many.
     if (text.length > max || Math.ceil(text.length / 2) < min) return false;
-    return pattern === undefined || regexMatch(pattern, text);
+    return (pattern === undefined || regexMatch(pattern, text)) && !(isNoToken && isIntactToken(text));
   };
 }
 

@@ -72,7 +72,7 @@ const MALFORMED_HTTP =
   "this is not well-formed HTTP: percent-encode what is not ASCII in the target; over HTTP/1.1 send a request line, then fields such as Host: example.com, then an empty line";
 const EXPECTATION_FAILED = "the header Expect may say 100-continue and nothing else";
 const NOTHING_HERE = "nothing is served at this path; the REST interface is at /api/user and /api/viewer";
-const REST_TYPE = "the Content-Type must be application/json";
+const REST_TYPE = "the Content-Type must be application/json; /api/viewer also takes application/x-www-form-urlencoded";
 const RPC_TYPES = "the Content-Type must be that of Connect, such as application/json, of gRPC or of gRPC-Web";
 
 function requestTimeout({ headerMs, requestMs }: Refusal & { readonly kind: "request-timeout" }): string {

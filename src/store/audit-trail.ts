@@ -1,5 +1,5 @@
 import { isRole } from "../domain/api-token.ts";
-import type { AuditEvent, AuditedApiToken, AuditFilter, ChangeBy } from "../domain/audit.ts";
+import type { AuditEvent, AuditedApiToken, AuditFilter, ChangeBy, ExportedUserGroups } from "../domain/audit.ts";
 import type { Environment, EnvironmentName } from "../domain/environment.ts";
 import { InvalidPageToken, RecordUnreadable } from "../domain/errors.ts";
 import { partitionOf } from "../domain/partition.ts";
@@ -22,6 +22,9 @@ const MIN_READ = 4;
 
 /** How many streams are read at once, so that one page does not keep Redis from its other callers. */
 const BATCH = 100;
+
+/** What the subject of an export begins with; no id of an API token is so short. */
+const EXPORT = "export";
 
 /**
  * One stream of an environment's events. They are numbered: those of the partitions, that of the environment itself, then
@@ -48,10 +51,10 @@ export class RedisAuditTrail implements AuditStore {
     this.#audit = audit;
   }
 
-  async record(environment: EnvironmentName, fields: readonly string[], by: ChangeBy): Promise<void> {
+  async recordExport(environment: EnvironmentName, { prefix, count }: ExportedUserGroups, by: ChangeBy): Promise<void> {
     await this.#client.change("record-audit-event", "ugRecord", [
       environmentAuditKey(environment),
-      ...["", fields.join(",")],
+      ...[`${EXPORT} ${count} ${prefix}`, "token"],
       ...this.#audit.ofEnvironment(environment, by),
     ]);
   }
@@ -146,6 +149,7 @@ function eventFrom(position: AuditPosition, fields: readonly string[], isOfGroup
     throw new RecordUnreadable(new Error(`the audit event ${id} has no known role`));
   }
   const subject = text(EVENT_FIELD.subject);
+  const exported = isOfGroup ? undefined : exportFrom(subject);
   const changedFields = text(EVENT_FIELD.changedFields);
   return {
     id,
@@ -155,7 +159,8 @@ function eventFrom(position: AuditPosition, fields: readonly string[], isOfGroup
     role,
     method: text(EVENT_FIELD.method),
     userGroupId: isOfGroup ? subject : undefined,
-    apiToken: isOfGroup || subject === "" ? undefined : apiTokenOf(subject),
+    apiToken: isOfGroup || exported || subject === "" ? undefined : apiTokenOf(subject),
+    exported,
     changedFields: changedFields === "" ? [] : changedFields.split(","),
     requestId: text(EVENT_FIELD.requestId),
     peer: text(EVENT_FIELD.peer),
@@ -166,4 +171,10 @@ function eventFrom(position: AuditPosition, fields: readonly string[], isOfGroup
 function apiTokenOf(subject: string): AuditedApiToken {
   const [id = "", role = "", ...name] = subject.split(" ");
   return { id, role, displayName: name.join(" ") };
+}
+
+/** What `recordExport` wrote: `export COUNT PREFIX`; undefined for any other subject. */
+function exportFrom(subject: string): ExportedUserGroups | undefined {
+  const [kind, count, ...prefix] = subject.split(" ");
+  return kind === EXPORT ? { count: Number(count), prefix: prefix.join(" ") } : undefined;
 }

@@ -100,7 +100,7 @@ export const EVENT_FIELD = {
   actorName: "n",
   role: "r",
   method: "m",
-  /** The id of the group or the API token that changed; empty: the environment itself. */
+  /** The id of the group or the API token that changed, or what was exported; empty: the environment itself. */
   subject: "i",
   /** Names of the fields that have new values, separated by commas. */
   changedFields: "f",

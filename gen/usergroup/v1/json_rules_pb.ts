@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file usergroup/v1/json_rules.proto.
  */
 export const file_usergroup_v1_json_rules: GenFile = /*@__PURE__*/
-  fileDesc("Ch11c2VyZ3JvdXAvdjEvanNvbl9ydWxlcy5wcm90bxIMdXNlcmdyb3VwLnYxIjEKCUpzb25SdWxlcxIRCgltYXhfYnl0ZXMYASABKA0SEQoJbWF4X2RlcHRoGAIgASgNOkwKBGpzb24SHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGNePAyABKAsyFy51c2VyZ3JvdXAudjEuSnNvblJ1bGVzUgRqc29uYgZwcm90bzM", [file_google_protobuf_descriptor]);
+  fileDesc("Ch11c2VyZ3JvdXAvdjEvanNvbl9ydWxlcy5wcm90bxIMdXNlcmdyb3VwLnYxIjEKCUpzb25SdWxlcxIRCgltYXhfYnl0ZXMYASABKA0SEQoJbWF4X2RlcHRoGAIgASgNOkwKBGpzb24SHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGNePAyABKAsyFy51c2VyZ3JvdXAudjEuSnNvblJ1bGVzUgRqc29uOjoKCG5vX3Rva2VuEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxjYjwMgASgIUgdub1Rva2VuYgZwcm90bzM", [file_google_protobuf_descriptor]);
 
 /**
  * Limits of a JSON value.
@@ -49,4 +49,14 @@ export const JsonRulesSchema: GenMessage<JsonRules> = /*@__PURE__*/
  */
 export const json: GenExtension<FieldOptions, JsonRules> = /*@__PURE__*/
   extDesc(file_usergroup_v1_json_rules, 0);
+
+/**
+ * Whether the text must not be a token of this service, whole and not
+ * mistyped: who sends one for an id or a name has taken the wrong field, and
+ * ids and names are shown to many.
+ *
+ * @generated from extension: bool no_token = 51160;
+ */
+export const no_token: GenExtension<FieldOptions, boolean> = /*@__PURE__*/
+  extDesc(file_usergroup_v1_json_rules, 1);
 

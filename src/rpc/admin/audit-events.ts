@@ -1,5 +1,6 @@
 import type { ListAuditEventsRequest } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type AuditFilter, isAuditEventId } from "../../domain/audit.ts";
+import { environmentPath } from "../../domain/environment.ts";
 import { auditEventMessage } from "./messages.ts";
 import { nextPageToken, pageRequest } from "./pages.ts";
 import type { AdminParts, AdminRpcs } from "./parts.ts";
@@ -10,11 +11,12 @@ import { timeOf } from "./times.ts";
 export function auditEventRpcs({ environments, audit }: AdminParts) {
   return {
     async listAuditEvents(request, { values }) {
-      const page = pageRequest(request, isAuditEventId);
       const filter = filterOf(request);
       const environment = await targetOf(environments, values, request.environment);
+      const scope = ["ListAuditEvents", environmentPath(environment), JSON.stringify(filter)];
+      const page = pageRequest(request, isAuditEventId, scope);
       const { items, next } = await audit.list(environment, filter, page);
-      return { auditEvents: items.map(auditEventMessage), nextPageToken: nextPageToken(next) };
+      return { auditEvents: items.map(auditEventMessage), nextPageToken: nextPageToken(next, scope) };
     },
   } satisfies Partial<AdminRpcs>;
 }

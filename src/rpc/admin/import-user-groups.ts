@@ -8,7 +8,9 @@ import {
 } from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import type { DomainError } from "../../domain/errors.ts";
 import type { ImportedUserGroup, ImportOutcome } from "../../domain/user-group-admin.ts";
+import { callerFields } from "../call-log.ts";
 import { changeBy } from "../change-by.ts";
+import { kRequestId } from "../context.ts";
 import { invalidField, toCallError } from "../errors.ts";
 import type { AdminParts, AdminRpcs } from "./parts.ts";
 import { targetOf } from "./target.ts";
@@ -21,14 +23,25 @@ const OUTCOMES: { readonly [outcome in ImportOutcome["outcome"]]: Outcome } = {
 };
 
 /** The import of user groups: each is made as it is given, for itself. */
-export function importRpcs({ environments, userGroups }: AdminParts) {
+export function importRpcs({ environments, userGroups, logger, metrics }: AdminParts) {
   return {
+    /** A call is well though groups of it failed, so those are counted and logged apart. */
     async importUserGroups(request, context) {
       requireDifferent(request.userGroups);
       const environment = await targetOf(environments, context.values, request.environment);
       const mode = request.mode === ImportMode.UPSERT ? "upsert" : "create-only";
       const given = request.userGroups.map(importedFromMessage);
       const outcomes = await userGroups.import(environment, given, mode, changeBy(context));
+      const failures: { [reason: string]: number } = {};
+      for (const outcome of outcomes) {
+        const { reason } = outcome.outcome === "failed" ? outcome.error : { reason: undefined };
+        metrics.imported(reason ?? outcome.outcome);
+        if (reason !== undefined) failures[reason] = (failures[reason] ?? 0) + 1;
+      }
+      if (Object.keys(failures).length > 0) {
+        const fields = { request_id: context.values.get(kRequestId), ...callerFields(context.values, request) };
+        logger.warn({ ...fields, failures }, "user groups were not imported");
+      }
       return { results: outcomes.map((outcome, i) => resultMessage(given[i]?.providedId ?? "", outcome)) };
     },
   } satisfies Partial<AdminRpcs>;

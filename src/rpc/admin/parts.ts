@@ -1,6 +1,8 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { ApiTokenStore, AuditStore, EnvironmentStore, UserGroupAdminStore } from "../../domain/store.ts";
+import type { Logger } from "../../observability/log.ts";
+import type { Metrics } from "../../observability/metrics.ts";
 
 /** What AdminService depends on. */
 export interface AdminParts {
@@ -8,6 +10,8 @@ export interface AdminParts {
   readonly apiTokens: ApiTokenStore;
   readonly userGroups: UserGroupAdminStore;
   readonly audit: AuditStore;
+  readonly logger: Pick<Logger, "warn">;
+  readonly metrics: Pick<Metrics, "imported">;
 }
 
 /** The implementation of AdminService, one resource per file. */

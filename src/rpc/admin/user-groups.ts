@@ -1,9 +1,7 @@
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import type { UserGroupRange } from "../../domain/store.ts";
 import { MAX_ID_LENGTH } from "../../domain/user-group.ts";
-import { requireRootForTokens } from "../access.ts";
 import { changeBy } from "../change-by.ts";
-import { principalOf } from "../context.ts";
 import { userGroupMessage } from "../messages.ts";
 import { listedUserGroupMessage, userGroupInfoMessage } from "./messages.ts";
 import { nextPageToken, type PageOf, pageRequest, type Scope } from "./pages.ts";
@@ -37,15 +35,16 @@ export function userGroupRpcs({ environments, userGroups, audit }: AdminParts) {
       return { userGroup: userGroupInfoMessage(group) };
     },
 
-    /** Tokens are shown to ADMIN_TOKEN alone, and only once the audit trail has recorded it. */
+    /** Tokens are shown only once the audit trail has recorded it. */
     async exportUserGroups(request, context) {
-      const { values } = context;
       const { includeTokens } = request;
-      if (includeTokens) requireRootForTokens(principalOf(values));
-      const environment = await targetOf(environments, values, request.environment);
+      const environment = await targetOf(environments, context.values, request.environment);
       const { range, scope } = userGroupPage("ExportUserGroups", environment, request);
       const { items, next } = await userGroups.export(environment, range);
-      if (includeTokens && items.length > 0) await audit.record(environment, ["token"], changeBy(context));
+      if (includeTokens && items.length > 0) {
+        const exported = { prefix: range.prefix, count: items.length };
+        await audit.recordExport(environment, exported, changeBy(context));
+      }
       return {
         userGroups: items.map((group) => userGroupMessage(includeTokens ? group : { ...group, token: "" })),
         nextPageToken: nextPageToken(next, scope),

@@ -25,6 +25,8 @@ const OTHER: ChangeBy = { ...BY, actorId: "other", actorName: "Änother {name}",
 
 const FIRST = { after: "", size: 1000 };
 
+const EXPORTED = { prefix: "", count: 1 };
+
 /** The audit trail. @param streams whether events are in a stream of Redis */
 export function auditContract(context: ContractContext, { streams }: { streams: boolean }): void {
   const { store, clients, redis } = context;
@@ -62,7 +64,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       await store().rotate(environment, byId("a", { graceMs: 60_000 }));
       await store().getOrCreate(environment, newGroup("b"));
       const events = await list(environment);
-      const ofA = { ...BY, userGroupId: "a", apiToken: undefined };
+      const ofA = { ...BY, userGroupId: "a", apiToken: undefined, exported: undefined };
       expect(events.map(({ id, time, ...rest }) => rest).filter(({ userGroupId }) => userGroupId === "a")).toEqual([
         { ...ofA, changedFields: ["token"] },
         { ...ofA, ...OTHER, changedFields: ["token"] },
@@ -145,11 +147,11 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       );
       expect((await Promise.allSettled(revocations)).filter(({ status }) => status === "fulfilled")).toHaveLength(1);
       await fails(tokens.revoke(environment, apiToken.id), ApiTokenNotFound);
-      await trail().record(environment, ["token", "mapping"], BY);
+      await trail().recordExport(environment, { prefix: "a b,c ", count: 12 }, BY);
       const events = await list(environment);
-      const none = { userGroupId: undefined, apiToken: undefined, changedFields: [] };
+      const none = { userGroupId: undefined, apiToken: undefined, exported: undefined, changedFields: [] };
       expect(events.map(({ id, time, ...rest }) => rest)).toEqual([
-        { ...BY, ...none, changedFields: ["token", "mapping"] },
+        { ...BY, ...none, exported: { prefix: "a b,c ", count: 12 }, changedFields: ["token"] },
         { ...OTHER, ...none, apiToken: { id: apiToken.id, role: apiToken.role, displayName: apiToken.displayName } },
         { ...BY, ...none, apiToken: { id: apiToken.id, role: apiToken.role, displayName: apiToken.displayName } },
         { ...OTHER, ...none },
@@ -161,7 +163,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       const environment = newEnvironment({ partitions: 7 });
       const ids = Array.from({ length: 60 }, (_, i) => `group ${i}`);
       await Promise.all(ids.map((id, worker) => store({ worker }).getOrCreate(environment, newGroup(id))));
-      await trail().record(environment, [], BY);
+      await trail().recordExport(environment, EXPORTED, BY);
       for (const id of ids.slice(0, 20)) await store().update(environment, id, { name: "x" });
       const all = await list(environment);
       expect(all).toHaveLength(81);
@@ -203,7 +205,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       await waitFor("the clock moves on", () => Date.now() > (last?.time ?? 0) + 1);
       await store().update(environment, "b", { name: "new" }, "", { ...OTHER, method: "UpdateUserGroup" });
       await store().update(environment, "a", { name: "x" }, "", OTHER);
-      await trail().record(environment, [], OTHER);
+      await trail().recordExport(environment, EXPORTED, OTHER);
       const all = await list(environment);
       expect(all).toHaveLength(25);
       const from = Math.min(...all.filter(({ actorId }) => actorId === "other").map(({ time }) => time));
@@ -390,7 +392,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       await fails(tokens.create(named, values), RecordUnreadable);
       await fails(tokens.update(named, apiToken.id, { displayName: "y" }), RecordUnreadable);
       await fails(tokens.rotate(named, apiToken.id), RecordUnreadable);
-      await fails(trail().record(named, [], BY), RecordUnreadable);
+      await fails(trail().recordExport(named, EXPORTED, BY), RecordUnreadable);
       expect((await store().getOrCreate(environment, newGroup("a"))).group).toEqual(group);
       await fails(store().get(environment, "b"), UserGroupNotFound);
       expect((await tokens.list(named, {}, FIRST)).items).toEqual([apiToken]);

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file usergroup/admin/v1/audit_event.proto.
  */
 export const file_usergroup_admin_v1_audit_event: GenFile = /*@__PURE__*/
-  fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvYXVkaXRfZXZlbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSK8AgoKQXVkaXRFdmVudBIKCgJpZBgBIAEoCRIvCgtjcmVhdGVfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYWN0b3JfaWQYAyABKAkSGgoSYWN0b3JfZGlzcGxheV9uYW1lGAQgASgJEgwKBHJvbGUYBSABKAkSDgoGbWV0aG9kGAYgASgJEhUKDXVzZXJfZ3JvdXBfaWQYByABKAkSFAoMYXBpX3Rva2VuX2lkGAggASgJEhYKDmNoYW5nZWRfZmllbGRzGAkgAygJEhIKCnJlcXVlc3RfaWQYCiABKAkSFAoMcGVlcl9hZGRyZXNzGAsgASgJEhYKDmFwaV90b2tlbl9yb2xlGAwgASgJEh4KFmFwaV90b2tlbl9kaXNwbGF5X25hbWUYDSABKAliBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvYXVkaXRfZXZlbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSLCAwoKQXVkaXRFdmVudBIKCgJpZBgBIAEoCRIvCgtjcmVhdGVfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYWN0b3JfaWQYAyABKAkSGgoSYWN0b3JfZGlzcGxheV9uYW1lGAQgASgJEgwKBHJvbGUYBSABKAkSDgoGbWV0aG9kGAYgASgJEhUKDXVzZXJfZ3JvdXBfaWQYByABKAkSFAoMYXBpX3Rva2VuX2lkGAggASgJEhYKDmNoYW5nZWRfZmllbGRzGAkgAygJEhIKCnJlcXVlc3RfaWQYCiABKAkSFAoMcGVlcl9hZGRyZXNzGAsgASgJEhYKDmFwaV90b2tlbl9yb2xlGAwgASgJEh4KFmFwaV90b2tlbl9kaXNwbGF5X25hbWUYDSABKAkSQwoIZXhwb3J0ZWQYDiABKAsyMS51c2VyZ3JvdXAuYWRtaW4udjEuQXVkaXRFdmVudC5FeHBvcnRlZFVzZXJHcm91cHMaPwoSRXhwb3J0ZWRVc2VyR3JvdXBzEhoKEnByb3ZpZGVkX2lkX3ByZWZpeBgBIAEoCRINCgVjb3VudBgCIAEoBWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * A change, or an export of tokens: who made it, when and how. It holds no
@@ -116,6 +116,13 @@ export type AuditEvent = Message<"usergroup.admin.v1.AuditEvent"> & {
    * @generated from field: string api_token_display_name = 13;
    */
   apiTokenDisplayName: string;
+
+  /**
+   * Which user groups an export of tokens showed. Unset for every other event.
+   *
+   * @generated from field: usergroup.admin.v1.AuditEvent.ExportedUserGroups exported = 14;
+   */
+  exported?: AuditEvent_ExportedUserGroups | undefined;
 };
 
 /**
@@ -124,4 +131,32 @@ export type AuditEvent = Message<"usergroup.admin.v1.AuditEvent"> & {
  */
 export const AuditEventSchema: GenMessage<AuditEvent> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_audit_event, 0);
+
+/**
+ * What an export of tokens showed.
+ *
+ * @generated from message usergroup.admin.v1.AuditEvent.ExportedUserGroups
+ */
+export type AuditEvent_ExportedUserGroups = Message<"usergroup.admin.v1.AuditEvent.ExportedUserGroups"> & {
+  /**
+   * What the ids had to begin with. Empty: all groups.
+   *
+   * @generated from field: string provided_id_prefix = 1;
+   */
+  providedIdPrefix: string;
+
+  /**
+   * How many groups the page had.
+   *
+   * @generated from field: int32 count = 2;
+   */
+  count: number;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.AuditEvent.ExportedUserGroups.
+ * Use `create(AuditEvent_ExportedUserGroupsSchema)` to create a new message.
+ */
+export const AuditEvent_ExportedUserGroupsSchema: GenMessage<AuditEvent_ExportedUserGroups> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_audit_event, 0, 0);
 

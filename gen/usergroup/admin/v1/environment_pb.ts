@@ -7,6 +7,7 @@ import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "../../../buf/validate/validate_pb.ts";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import { file_usergroup_v1_json_rules } from "../../v1/json_rules_pb.ts";
 import type { ApiEnvironmentTag } from "../../v1/user_group_pb.ts";
 import { file_usergroup_v1_user_group } from "../../v1/user_group_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -15,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file usergroup/admin/v1/environment.proto.
  */
 export const file_usergroup_admin_v1_environment: GenFile = /*@__PURE__*/
-  fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvZW52aXJvbm1lbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSKOAQoLRW52aXJvbm1lbnQSDAoEbmFtZRgBIAEoCRIsCgN0YWcYAiABKA4yHy51c2VyZ3JvdXAudjEuQXBpRW52aXJvbm1lbnRUYWcSEgoKcGFydGl0aW9ucxgDIAEoBRIvCgtjcmVhdGVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAidgoPRW52aXJvbm1lbnROYW1lEisKBG5hbWUYASABKAlCHbpIGnIYMhZeW0EtWmEtejAtOS5fLV17MSw2NH0kEjYKA3RhZxgCIAEoDjIfLnVzZXJncm91cC52MS5BcGlFbnZpcm9ubWVudFRhZ0IIukgFggECEAFiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_usergroup_v1_user_group]);
+  fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvZW52aXJvbm1lbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSKOAQoLRW52aXJvbm1lbnQSDAoEbmFtZRgBIAEoCRIsCgN0YWcYAiABKA4yHy51c2VyZ3JvdXAudjEuQXBpRW52aXJvbm1lbnRUYWcSEgoKcGFydGl0aW9ucxgDIAEoBRIvCgtjcmVhdGVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiegoPRW52aXJvbm1lbnROYW1lEi8KBG5hbWUYASABKAlCIbpIGnIYMhZeW0EtWmEtejAtOS5fLV17MSw2NH0kwP0YARI2CgN0YWcYAiABKA4yHy51c2VyZ3JvdXAudjEuQXBpRW52aXJvbm1lbnRUYWdCCLpIBYIBAhABYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
 
 /**
  * An isolated namespace of user groups. Its name and tag together are unique.
