@@ -1,11 +1,11 @@
-import cluster from "node:cluster";
 import { answerTo } from "./command-line.ts";
 import { loadConfig } from "./config/config.ts";
 import { run, supervise } from "./run.ts";
 import { reportStartFailure } from "./start-failure.ts";
+import { worker } from "./worker.ts";
 import "./heap.ts";
 
-const answer = answerTo(process.argv.slice(2));
+const answer = worker ? undefined : answerTo(process.argv.slice(2));
 if (answer) {
   process.exitCode = answer.exitCode;
   (answer.exitCode === 0 ? console.log : console.error)(answer.text);
@@ -16,13 +16,15 @@ async function serve(): Promise<void> {
   // terminal and npm send it.
   const stopped = new Promise<undefined>((resolve) => {
     for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => resolve(undefined));
+    // A worker whose supervisor has ended without it ends, too.
+    if (worker) process.on("disconnect", () => resolve(undefined));
   });
   try {
     const config = loadConfig(process.env);
-    const starting = cluster.isPrimary && config.workers > 1 ? supervise(config) : run(config);
+    const starting = !worker && config.workers > 1 ? supervise(config) : run(config);
     const service = await Promise.race([starting, stopped]);
     // Only the primary process reports this.
-    if (service === undefined && cluster.isPrimary) console.error("stopped before the service was ready");
+    if (service === undefined && !worker) console.error("stopped before the service was ready");
     await stopped;
     await service?.close();
   } catch (error) {

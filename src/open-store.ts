@@ -1,4 +1,3 @@
-import cluster from "node:cluster";
 import type { Config } from "./config/config.ts";
 import { AT_START } from "./domain/audit.ts";
 import { type Environment, environmentPath, formatEnvironmentName } from "./domain/environment.ts";
@@ -12,6 +11,7 @@ import { openEmbedded } from "./store/embedded.ts";
 import type { RedisEnvironments } from "./store/environments.ts";
 import { openRedis } from "./store/open.ts";
 import { checkTokenKeys } from "./store/token-keys.ts";
+import { isReporter } from "./worker.ts";
 
 /** What the store is opened with. */
 interface StoreObservers {
@@ -73,11 +73,6 @@ export function openAudit(
       );
     },
   });
-}
-
-/** Whether this process reports what concerns all workers. */
-export function isReporter(): boolean {
-  return !cluster.isWorker || cluster.worker?.id === 1;
 }
 
 /**

@@ -1,4 +1,3 @@
-import cluster from "node:cluster";
 import { createHmac, randomBytes } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { announce, type Listening } from "./announce.ts";
@@ -12,12 +11,13 @@ import { AT_START } from "./domain/audit.ts";
 import type { Environment } from "./domain/environment.ts";
 import type { RevocationListener } from "./domain/store.ts";
 import { newApiToken } from "./domain/token.ts";
+import { openForks } from "./fork.ts";
 import "./hardening.ts";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
 import { openLimits } from "./open-limits.ts";
-import { checkRedis, isReporter, loggedProbe, openAudit, openStore, restoreRedisState } from "./open-store.ts";
+import { checkRedis, loggedProbe, openAudit, openStore, restoreRedisState } from "./open-store.ts";
 import { requireListenPermission } from "./permissions.ts";
 import { loadAllRules } from "./rpc/validation.ts";
 import { RedisApiTokens } from "./store/api-tokens.ts";
@@ -30,17 +30,22 @@ import { readRedisUrl } from "./store/redis-url.ts";
 import { RevocationFeed } from "./store/revocation-feed.ts";
 import { RedisUserGroupAdmin } from "./store/user-group-admin.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
-import { notifySupervisor, Supervisor } from "./supervisor.ts";
+import { Supervisor } from "./supervisor.ts";
 import { serveNode } from "./transport/index.ts";
+import { answer, ask, isReporter, notifySupervisor, worker } from "./worker.ts";
 
 /** How many hexadecimal digits name a static API token without a name: enough that no two of a service are alike. */
 const STATIC_ID_DIGITS = 10;
+
+/** How long the supervisor may take to collect metrics, in milliseconds: a little more than it waits for its workers. */
+const METRICS_TIMEOUT_MS = 6000;
 
 /** The service with everything open but its port. */
 export interface OpenService {
   readonly app: App;
   readonly log: Log;
   readonly lifecycle: Lifecycle;
+  readonly metrics: Metrics;
   /** The API tokens that were generated because none were set. */
   readonly generatedTokens: readonly ApiTokenSetting[];
   /** Ends the streams, which do not end by themselves. */
@@ -61,20 +66,24 @@ export interface RunningService extends Omit<Listening, "workers"> {
  * @throws StoreUnavailable, StoreMisconfigured, or the error of `listen`
  */
 export async function run(config: Config, options: { write?: (line: string) => void } = {}): Promise<RunningService> {
-  const { app, log, lifecycle, generatedTokens, endStreams, close } = await open(config, options);
+  const { app, log, lifecycle, metrics, generatedTokens, endStreams, close } = await open(config, options);
   const { logger } = log;
+  const listen = { ...config, ...worker?.ports };
   try {
-    await requireListenPermission(config.host, config.port);
+    await requireListenPermission(listen.host, listen.port);
     // Opened first, so it closes last, and reports the shutdown while the service drains.
-    const metricsUrl = await openMetricsPort(config, { app, lifecycle });
+    const metricsUrl = await openMetricsPort(listen, { app, lifecycle });
     const onConnectionError = (error: Error) => logger.error(errorFields(error), "a connection cannot be accepted");
-    const port = await serveNode(app.service, { ...config, onConnectionError });
+    const port = await serveNode(app.service, { ...listen, onConnectionError });
     lifecycle.onClose("connections", () => port.destroy());
     lifecycle.onClose("requests under way", () => port.drain());
     lifecycle.onClose("streams", endStreams);
     const listening = { url: port.url, metricsUrl, generatedTokens };
-    if (cluster.isWorker) {
+    if (worker) {
       logger.debug({ url: port.url }, "worker listening");
+      answer(process, "own metrics", () => metrics.own());
+      // Neither the supervisor's questions nor its end are worth living for.
+      process.channel?.unref();
       notifySupervisor({ kind: "listening", url: port.url, metricsUrl });
     } else announce(log, listening);
     void loadAllRules();
@@ -87,21 +96,21 @@ export async function run(config: Config, options: { write?: (line: string) => v
 
 /** Opens the port for health and metrics, if it is set. @returns its URL */
 async function openMetricsPort(
-  config: Config,
+  { host, metricsPort, reusePort }: Pick<Config, "host" | "metricsPort"> & { readonly reusePort?: boolean },
   { app, lifecycle }: { app: App; lifecycle: Lifecycle },
 ): Promise<string | undefined> {
-  if (config.metricsPort === undefined) return undefined;
-  await requireListenPermission(config.host, config.metricsPort);
-  const port = await serveNode(app.operations, { host: config.host, port: config.metricsPort, tls: undefined });
+  if (metricsPort === undefined) return undefined;
+  await requireListenPermission(host, metricsPort);
+  const port = await serveNode(app.operations, { host, port: metricsPort, reusePort });
   lifecycle.onClose("connections of METRICS_PORT", () => port.destroy());
   lifecycle.onClose("requests of METRICS_PORT", () => port.drain());
   return port.url;
 }
 
-/** Starts a supervisor and its workers. @throws WorkersFailed */
+/** Starts a supervisor and its workers. @throws WorkersFailed, RunNotAllowed, or the error of `listen` */
 export async function supervise(config: Config): Promise<{ close(): Promise<void> }> {
   const log = await openLog({ level: config.logLevel, secrets: secretsOf(config) });
-  const supervisor = new Supervisor(config, log);
+  const supervisor = new Supervisor(config, { forks: await openForks(config), log });
   await supervisor.start();
   return supervisor;
 }
@@ -113,7 +122,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     config.redisUrl === undefined && config.apiTokens.length === 0 ? generateDevelopmentTokens() : [];
   const apiTokens = [...config.apiTokens, ...generatedTokens];
   const log = await openLog({ level: config.logLevel, secrets: secretsOf(config), ...options });
-  const metrics = new Metrics();
+  const metrics = new Metrics(worker && (() => ask(process, "all metrics", METRICS_TIMEOUT_MS)));
   if (apiTokens.length === 0 && config.adminTokens.length === 0)
     log.logger.warn("neither API_TOKENS nor ADMIN_TOKEN is set: only API tokens that were issued before let anyone in");
   try {
@@ -161,7 +170,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       if (failed.length > 0) log.logger.warn({ failed }, "not closed in time");
       else log.logger.info("closed");
     };
-    return { app, log, lifecycle, generatedTokens, endStreams: () => shutdown.abort(), close };
+    return { app, log, lifecycle, metrics, generatedTokens, endStreams: () => shutdown.abort(), close };
   } catch (error) {
     await lifecycle.close(config.shutdownTimeoutMs, closeFailure(log.logger));
     throw error;

@@ -1,12 +1,14 @@
-import cluster from "node:cluster";
 import { ConfigError } from "./config/config.ts";
 import { RecordUnreadable, StoreUnavailable, TooFewReplicas } from "./domain/errors.ts";
+import { RunNotAllowed } from "./permissions.ts";
 import { StoreMisconfigured } from "./store/answers.ts";
-import { notifySupervisor, WorkersFailed } from "./supervisor.ts";
+import { WorkersFailed } from "./supervisor.ts";
+import { notifySupervisor, worker } from "./worker.ts";
 
 /** Explains to an operator why the service does not start. */
 export function explainStartFailure(error: unknown): string {
-  if (error instanceof ConfigError || error instanceof WorkersFailed) return error.message;
+  if (error instanceof ConfigError || error instanceof RunNotAllowed || error instanceof WorkersFailed)
+    return error.message;
   if (error instanceof StoreMisconfigured) return `cannot use Redis: ${error.message}`;
   if (error instanceof StoreUnavailable)
     return `cannot use Redis: ${(error.cause as Error)?.message}; check REDIS_URL and that Redis runs`;
@@ -24,6 +26,6 @@ export function explainStartFailure(error: unknown): string {
 export function reportStartFailure(error: unknown): void {
   process.exitCode = 1;
   const reason = explainStartFailure(error);
-  if (cluster.isWorker) notifySupervisor({ kind: "failed", reason });
+  if (worker) notifySupervisor({ kind: "failed", reason });
   else console.error(reason);
 }

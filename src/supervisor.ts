@@ -1,9 +1,10 @@
-import cluster, { type Worker } from "node:cluster";
-import { AggregatorRegistry } from "prom-client";
+import type { ChildProcess } from "node:child_process";
 import { announce } from "./announce.ts";
 import type { Config } from "./config/config.ts";
+import type { Forks } from "./fork.ts";
 import { errorFields, type Log } from "./observability/log.ts";
-import type { MetricsMessage } from "./observability/worker-metrics.ts";
+import { aggregate } from "./observability/metrics.ts";
+import { answer, ask, type StartMessage } from "./worker.ts";
 
 /** A worker that exits sooner than this after its start is restarted with this delay, in milliseconds. */
 const RESTART_DELAY_MS = 1000;
@@ -11,13 +12,11 @@ const RESTART_DELAY_MS = 1000;
 /** How long a worker may take to exit beyond the shutdown timeout, in milliseconds. */
 const EXIT_SLACK_MS = 2000;
 
+/** How long a worker may take to tell its metrics, in milliseconds. */
+const METRICS_TIMEOUT_MS = 5000;
+
 /** How many workers may exit without a reason before they listen, until the start fails. */
 const MAX_EXITS_AT_START = 5;
-
-/** What a worker reports about its start. */
-export type StartMessage =
-  | { readonly kind: "listening"; readonly url: string; readonly metricsUrl: string | undefined }
-  | { readonly kind: "failed"; readonly reason: string };
 
 /** How a worker exited. */
 interface WorkerExit {
@@ -31,30 +30,25 @@ interface WorkerExit {
 /** The workers cannot start. The message says why. */
 export class WorkersFailed extends Error {}
 
-/** Reports to the supervisor how the start of this worker went. */
-export function notifySupervisor(message: StartMessage): void {
-  const leave = () => void cluster.worker?.disconnect();
-  // Once its channel is closed, nothing keeps a failed worker alive.
-  process.send?.(message, undefined, undefined, message.kind === "failed" ? leave : undefined);
-}
-
 /** Runs the workers that share a port: restarts them when they crash, and drains them at shutdown. */
 export class Supervisor {
-  readonly #config: Config;
+  readonly #config: Pick<Config, "workers" | "shutdownTimeoutMs">;
+  readonly #forks: Forks;
   readonly #log: Log;
-  readonly #registry = new AggregatorRegistry();
   readonly #timers = new Set<ReturnType<typeof setTimeout>>();
   /** The running workers. */
-  readonly #workers = new Set<Worker>();
+  readonly #workers = new Set<ChildProcess>();
   /** The workers that listen. */
-  readonly #listening = new Set<Worker>();
+  readonly #listening = new Set<ChildProcess>();
   /** The pending start; undefined once it has succeeded or failed. */
   #start: { readonly resolve: () => void; readonly reject: (error: Error) => void } | undefined;
+  #forked = 0;
   #exitsAtStart = 0;
   #closing = false;
 
-  constructor(config: Config, log: Log) {
+  constructor(config: Pick<Config, "workers" | "shutdownTimeoutMs">, { forks, log }: { forks: Forks; log: Log }) {
     this.#config = config;
+    this.#forks = forks;
     this.#log = log;
   }
 
@@ -74,6 +68,8 @@ export class Supervisor {
     } catch (error) {
       await this.#end();
       throw error;
+    } finally {
+      this.#forks.release();
     }
   }
 
@@ -90,24 +86,24 @@ export class Supervisor {
     const workers = [...this.#workers];
     // Not `once` of node:events: it would reject on an `error` event of any worker, such as a closed channel.
     const ended = Promise.all(workers.map((worker) => new Promise((resolve) => worker.once("exit", resolve))));
-    for (const worker of workers) worker.process.kill("SIGTERM");
+    for (const worker of workers) worker.kill("SIGTERM");
     const timer = setTimeout(() => {
-      for (const worker of workers) worker.process.kill("SIGKILL");
+      for (const worker of workers) worker.kill("SIGKILL");
     }, this.#config.shutdownTimeoutMs + EXIT_SLACK_MS);
     await ended;
     clearTimeout(timer);
   }
 
   #fork(): void {
-    const worker = cluster.fork();
-    const { pid } = worker.process;
+    const worker = this.#forks.fork(++this.#forked);
+    const { pid } = worker;
     const started = performance.now();
     let reason: string | undefined;
-    worker.on("message", (message: MetricsMessage | StartMessage) => {
-      if (message?.kind === "metrics") void this.#sendMetrics(worker, message.id);
-      else if (message?.kind === "listening") this.#onListening(worker, message);
+    worker.on("message", (message: StartMessage | undefined) => {
+      if (message?.kind === "listening") this.#onListening(worker, message);
       else if (message?.kind === "failed") reason = message.reason;
     });
+    answer(worker, "all metrics", () => this.#allMetrics());
     // Sending to a worker that has just died, or failing to fork one, emits `error`. Without a listener it would end
     // the supervisor, and with it all workers.
     worker.on("error", (error) => {
@@ -141,7 +137,7 @@ export class Supervisor {
     this.#timers.add(timer);
   }
 
-  #onListening(worker: Worker, { url, metricsUrl }: StartMessage & { kind: "listening" }): void {
+  #onListening(worker: ChildProcess, { url, metricsUrl }: StartMessage & { kind: "listening" }): void {
     this.#listening.add(worker);
     const { workers } = this.#config;
     if (!this.#start || this.#listening.size < workers) return;
@@ -150,11 +146,12 @@ export class Supervisor {
     this.#start = undefined;
   }
 
-  async #sendMetrics(worker: Worker, id: number): Promise<void> {
-    const text = await this.#registry.clusterMetrics().catch((error: unknown) => {
-      this.#log.logger.warn(errorFields(error), "the metrics of all workers could not be collected");
-      return undefined;
-    });
-    if (worker.isConnected()) worker.send({ kind: "metrics", id, text } satisfies MetricsMessage);
+  /** The metrics of all workers that listen; undefined when one of them does not tell its own. */
+  async #allMetrics(): Promise<string | undefined> {
+    const asked = [...this.#listening].map((worker) => ask(worker, "own metrics", METRICS_TIMEOUT_MS));
+    const texts = (await Promise.all(asked)).filter((text) => text !== undefined);
+    if (texts.length === asked.length) return aggregate(texts);
+    this.#log.logger.warn("the metrics of all workers could not be collected");
+    return undefined;
   }
 }

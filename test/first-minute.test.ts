@@ -98,11 +98,11 @@ it("warns of a variable that looks like a setting, without its value", async () 
   expect(started.output()).not.toContain("3/10s");
 });
 
-it.skipIf(redisUrl === undefined)(
-  "says on a terminal that several workers serve, and ends them at Ctrl-C",
-  async () => {
+it.skipIf(redisUrl === undefined).each(RUNTIMES)(
+  "says on a terminal of %s that several workers serve, and ends them at Ctrl-C",
+  async (runtime) => {
     const env = { REDIS_URL: redisUrl ?? "", TOKEN_KEYS, WORKERS: "2", API_TOKENS: "e=0123456789abcdef" };
-    const session = terminal("npm start", env);
+    const session = terminal(COMMANDS[runtime], env);
     await waitFor("it serves", () => /^Serving on http\S+ with 2 workers\. Ctrl-C/m.test(session.screen()));
     session.type("\x03");
     expect([0, 130]).toContain(await session.exited());

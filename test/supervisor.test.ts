@@ -1,12 +1,12 @@
-import cluster, { type Worker } from "node:cluster";
+import { type ChildProcess, fork } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, inject, it } from "vitest";
-import type { Config } from "../src/config/config.ts";
 import type { Log } from "../src/observability/log.ts";
 import { Supervisor } from "../src/supervisor.ts";
 import { describeWithRedis, newLaunched } from "./support/opened.ts";
 import { descendants, waitUntilGone } from "./support/process.ts";
+import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 const redisUrl = inject("redisUrl");
@@ -17,18 +17,26 @@ describe("a supervisor", () => {
   const logger = { debug: silent, info: silent, warn: silent, error: silent, isLevelEnabled: () => false };
   const log: Log = { logger, logUnredacted: silent, print: undefined };
   const supervisor = (args: string[]) => {
-    cluster.setupPrimary({ exec: WORKER, args, execArgv: [] });
-    return new Supervisor({ workers: 2, shutdownTimeoutMs: 20_000 } as Config, log);
+    const forked: ChildProcess[] = [];
+    const forks = {
+      fork: () => {
+        const worker = fork(WORKER, args, { execArgv: [] });
+        forked.push(worker);
+        return worker;
+      },
+      release: silent,
+    };
+    return { forked, supervised: new Supervisor({ workers: 2, shutdownTimeoutMs: 20_000 }, { forks, log }) };
   };
 
   it("drains the other workers when the channel to one closes early", async () => {
-    const supervised = supervisor([]);
+    const { forked, supervised } = supervisor([]);
     await supervised.start();
-    const [first, second] = Object.values(cluster.workers ?? {}) as [Worker, Worker];
+    const [first] = forked as [ChildProcess];
     const codes: (number | null)[] = [];
-    for (const worker of [first, second]) worker.once("exit", (code) => codes.push(code));
+    for (const worker of forked) worker.once("exit", (code) => codes.push(code));
     const closing = supervised.close();
-    first.process.disconnect();
+    first.disconnect();
     first.send("to nobody");
     await closing;
     // The second was left the time that it takes, and both are gone.
@@ -37,15 +45,16 @@ describe("a supervisor", () => {
   });
 
   it("gives up when workers crash before they listen, again and again", async () => {
-    await expect(supervisor(["crash"]).start()).rejects.toThrow("workers end before they listen (exit code 3)");
-    expect(Object.values(cluster.workers ?? {}).filter((worker) => !worker?.isDead())).toEqual([]);
+    const { forked, supervised } = supervisor(["crash"]);
+    await expect(supervised.start()).rejects.toThrow("workers end before they listen (exit code 3)");
+    expect(forked.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null)).toEqual([]);
   });
 });
 
-describeWithRedis("three workers", () => {
+describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
   const env = { WORKERS: "3", LOG_LEVEL: "debug", API_TOKENS: "e=0123456789abcdef" };
   const start = (settings: { [name: string]: string } = {}) => {
-    const server = newLaunched({ redisUrl, env: { ...env, ...settings } });
+    const server = newLaunched({ runtime, redisUrl, env: { ...env, ...settings } });
     const says = (text: string) => server.log().filter(({ msg }) => msg === text);
     return { ...server, says, workers: () => descendants(server.pid).filter(isWorker) };
   };
@@ -90,6 +99,15 @@ describeWithRedis("three workers", () => {
     for (const pid of pids) await waitUntilGone(pid);
   });
 
+  it("end when their supervisor is killed", async () => {
+    const server = start();
+    await waitFor("they listen", () => server.says("listening").length === 1);
+    const pids = server.workers();
+    expect(pids).toHaveLength(3);
+    server.signal("SIGKILL");
+    for (const pid of pids) await waitUntilGone(pid);
+  });
+
   it("end at a signal before they serve", async () => {
     const server = start({ REDIS_URL: "redis://127.0.0.1:1" });
     const pids = await waitFor("there are three", () => atLeast(3, server.workers()));
@@ -107,7 +125,7 @@ function atLeast(count: number, pids: number[]): number[] | undefined {
 /** Whether a process runs its own program: one that is forked and stopped before would hold the supervisor too. */
 function isWorker(pid: number): boolean {
   try {
-    return readFileSync(`/proc/${pid}/environ`, "utf8").includes("NODE_UNIQUE_ID=");
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("--worker=");
   } catch {
     return false;
   }

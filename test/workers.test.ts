@@ -1,6 +1,14 @@
-import { expect, it } from "vitest";
-import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
-import type { TestServer } from "./support/server.ts";
+import { createClient } from "@connectrpc/connect";
+import {
+  createConnectTransport,
+  createGrpcTransport,
+  createGrpcWebTransport,
+  Http2SessionManager,
+} from "@connectrpc/connect-node";
+import { expect, inject, it } from "vitest";
+import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { describeWithRedis, newLaunched, newServer, redisUrl } from "./support/opened.ts";
+import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 /** Calls through a connection of its own, so that the workers take turns. */
@@ -14,8 +22,11 @@ function workerPids(server: TestServer): number[] {
   return server.log().flatMap(({ msg, pid }) => (msg === "worker listening" ? [Number(pid)] : []));
 }
 
-describeWithRedis("several workers on one port", () => {
-  const start = () => newServer({ redisUrl, env: { WORKERS: "2", LOG_LEVEL: "debug" } });
+const certificates = inject("certificates");
+const PROTOCOLS = ["grpc", "grpc-web", "connect"];
+
+describeWithRedis.each(RUNTIMES)("several workers on one port of %s", (runtime) => {
+  const start = () => newServer({ runtime, redisUrl, env: { WORKERS: "2", LOG_LEVEL: "debug" } });
 
   it("share the work and the groups, and count it together", async () => {
     const server = await start();
@@ -31,6 +42,44 @@ describeWithRedis("several workers on one port", () => {
     const open = await (await fetch(`${server.url}/metrics`, { headers: { accept } })).text();
     expect(open).toMatch(/grpc_server_handled_total\{[^}]*GetUserGroup[^}]*"rest"[^}]*grpc_code="OK"\} 10\n/);
     expect(open).toMatch(/# TYPE grpc_server_handled counter\n[\s\S]*# EOF\n$/);
+    expect(await server.stop()).toBe(0);
+  });
+
+  it("serve every protocol over TLS, and are measured together on a port of their own", async () => {
+    const env = { WORKERS: "2", METRICS_PORT: "0", LOG_LEVEL: "debug" };
+    const server = await newServer({ runtime, redisUrl, tls: certificates, env });
+    const headers = { authorization: `Token ${server.tokens.customer}` };
+    const { cert: ca } = certificates.ca;
+    const calls = () => server.log().filter(({ msg }) => msg === "call");
+    await waitFor("each worker has answered over each protocol", async () => {
+      // Each over a connection of its own, so that each worker gets some.
+      for (const open of [createGrpcTransport, createGrpcWebTransport, createConnectTransport]) {
+        for (const httpVersion of ["1.1", "2"] as const) {
+          if (open === createGrpcTransport && httpVersion === "1.1") continue;
+          const sessionManager = new Http2SessionManager(server.url, {}, { ca });
+          const options = { baseUrl: server.url, httpVersion, nodeOptions: { ca, agent: false }, sessionManager };
+          const client = createClient(UserGroupService, open(options as never));
+          await client.getUserGroup({ userGroupId: "shared" }, { headers });
+          sessionManager.abort();
+        }
+      }
+      return PROTOCOLS.every(
+        (protocol) =>
+          new Set(calls().flatMap((line) => (line["protocol"] === protocol ? [line["pid"]] : []))).size === 2,
+      );
+    });
+    const metricsUrl = String(server.log().find(({ msg }) => msg === "listening")?.["metrics_url"]);
+    expect(metricsUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    const metrics = await (await fetch(`${metricsUrl}/metrics`, { headers: { connection: "close" } })).text();
+    for (const protocol of PROTOCOLS) {
+      const made = calls().filter((line) => line["protocol"] === protocol).length;
+      expect(metrics).toMatch(
+        new RegExp(
+          `^grpc_server_handled_total\\{[^}]*GetUserGroup[^}]*"${protocol}"[^}]*grpc_code="OK"\\} ${made}$`,
+          "m",
+        ),
+      );
+    }
     expect(await server.stop()).toBe(0);
   });
 
@@ -74,6 +123,19 @@ describeWithRedis("several workers on one port", () => {
   it("do not start when one cannot", async () => {
     const server = await start();
     const port = new URL(server.url).port;
-    await expect(newServer({ redisUrl, env: { WORKERS: "2", PORT: port } })).rejects.toThrow("EADDRINUSE");
+    await expect(newServer({ runtime, redisUrl, env: { WORKERS: "2", PORT: port } })).rejects.toThrow("EADDRINUSE");
+  });
+});
+
+describeWithRedis("several workers on Deno", () => {
+  it("need the permission to run Deno, and say how to give it", async () => {
+    const env = { WORKERS: "2", API_TOKENS: "e=0123456789abcdef" };
+    const failing = newLaunched({ runtime: "deno", redisUrl, env, denoFlags: [] });
+    expect(await failing.exited()).toBe(1);
+    const lines = failing.output().split("\n");
+    expect(lines.filter((line) => line.startsWith("WORKERS above 1"))).toEqual([
+      expect.stringMatching(/need Deno's permission to run itself: start it with --allow-run=\/.*deno/),
+    ]);
+    expect(failing.output()).not.toMatch(/\n\s+at /);
   });
 });

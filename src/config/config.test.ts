@@ -43,6 +43,7 @@ describe("the defaults", () => {
     host: "127.0.0.1",
     port: 8080,
     workers: 1,
+    files: [],
     redisUrl: undefined,
     redisCa: undefined,
     redisSentinelPassword: undefined,

@@ -48,6 +48,8 @@ export interface Config {
   readonly minReplicasAck: number;
   /** A separate port for health and metrics over HTTP; undefined: they share the main port. */
   readonly metricsPort: number | undefined;
+  /** The files that settings name. */
+  readonly files: readonly string[];
   /** Whether server reflection is served. */
   readonly reflection: boolean;
   /** How many connections a worker keeps open at once. */
@@ -126,6 +128,8 @@ export type Setting = keyof typeof SETTINGS;
 /** Parses a setting with a parser that throws SettingError; returns `fallback` when it is empty or invalid. */
 export type ReadSetting = <T>(name: Setting, parser: (text: string) => T, fallback: T) => T;
 
+const FILES = (Object.keys(SETTINGS) as Setting[]).filter((name) => name.endsWith("_FILE"));
+
 /**
  * Reads the settings. An unset and an empty variable both mean the default.
  *
@@ -166,9 +170,6 @@ export function loadConfig(environ: Environ): Readonly<Config> {
       'TOKEN_KEYS is missing: a real Redis needs keys to encrypt tokens with; make one with: echo "k1:$(openssl rand -base64 32)"',
     );
   }
-  if (workers > 1 && "Deno" in globalThis) {
-    faults.push("WORKERS above 1 need Node; on Deno run several services behind a proxy");
-  }
   if (givenUrl === "" && workers > 1) {
     faults.push(
       "WORKERS above 1 need a real Redis to share: set REDIS_URL; every worker would have an embedded store of its own",
@@ -205,6 +206,7 @@ export function loadConfig(environ: Environ): Readonly<Config> {
     auditRetentionMs: read("AUDIT_RETENTION", parse.duration(1000, 3660 * parse.DAY_MS), 0),
     auditMaxEvents: read("AUDIT_MAX_EVENTS", parse.integer(1000, 1_000_000_000), 1000),
     minReplicasAck,
+    files: FILES.map(given).filter((name) => name !== ""),
     metricsPort: read("METRICS_PORT", parse.integer(0, 65_535), undefined),
     reflection: read("REFLECTION", parse.onOff, true),
     maxConnections: read("MAX_CONNECTIONS", parse.integer(1, 1_000_000), 1),

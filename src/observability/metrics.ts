@@ -1,9 +1,7 @@
-import cluster from "node:cluster";
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Registry } from "prom-client";
 import { ArrayHistogram } from "./array-histogram.ts";
 import { type CallKind, CallMetrics, type CallSeries } from "./call-metrics.ts";
 import { Exposition, type MetricsFormat } from "./exposition.ts";
-import { metricsOfAllWorkers } from "./worker-metrics.ts";
 
 /** A completed round trip to the store. */
 export interface StoreObservation {
@@ -54,13 +52,17 @@ export class Metrics {
   readonly #storeChildren = new Map<string, (seconds: number) => void>();
   readonly #exposing = new Map<MetricsFormat, Promise<Exposition | undefined>>();
 
-  constructor() {
+  readonly #ofAllWorkers: (() => Promise<string | undefined>) | undefined;
+
+  /** @param ofAllWorkers collects the metrics of all workers; undefined: this process is the only one */
+  constructor(ofAllWorkers?: () => Promise<string | undefined>) {
+    this.#ofAllWorkers = ofAllWorkers;
     collectDefaultMetrics({ register: this.#registry });
-    // A worker answers when the supervisor collects metrics.
-    if (cluster.isWorker) {
-      new AggregatorRegistry();
-      AggregatorRegistry.setRegistries([this.#registry]);
-    }
+  }
+
+  /** The metrics of this process alone, for `aggregate`. */
+  async own(): Promise<string> {
+    return JSON.stringify(await this.#registry.getMetricsAsJSON());
   }
 
   /** The counters for a kind of call; those of `codes` exist before the first call ends with them. */
@@ -111,7 +113,12 @@ export class Metrics {
   }
 
   async #collect(format: MetricsFormat): Promise<Exposition | undefined> {
-    const text = await (cluster.isWorker ? metricsOfAllWorkers(process) : this.#registry.metrics());
+    const text = await (this.#ofAllWorkers ? this.#ofAllWorkers() : this.#registry.metrics());
     return text === undefined ? undefined : new Exposition(text, format);
   }
+}
+
+/** The metrics of several processes as those of one. @param texts what `own` gave in each */
+export function aggregate(texts: readonly string[]): Promise<string> {
+  return AggregatorRegistry.aggregate(texts.map((text) => JSON.parse(text))).metrics();
 }

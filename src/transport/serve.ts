@@ -14,7 +14,7 @@ export interface ServeOptions extends RouterOptions {
 }
 
 /** Where a server listens. */
-export type ListenOptions = Pick<PortOptions, "host" | "port" | "tls" | "onConnectionError">;
+export type ListenOptions = Pick<PortOptions, "host" | "port" | "reusePort" | "tls" | "onConnectionError">;
 
 /**
  * Serves Connect, gRPC, gRPC-Web and HTTP endpoints on one port of Node or Deno: HTTP/1.1 and HTTP/2, in cleartext or
@@ -24,11 +24,11 @@ export type ListenOptions = Pick<PortOptions, "host" | "port" | "tls" | "onConne
  */
 export function serveNode(
   { limits, onError, ...options }: ServeOptions,
-  { host, port, tls, onConnectionError }: ListenOptions,
+  { host, port, reusePort, tls, onConnectionError }: ListenOptions,
 ): Promise<Port> {
   const { find, refuse } = new Router(options);
   const handlers = dispatch({ ...limits, find, refuse, onError: guarded(onError) });
-  return openPort({ ...limits, host, port, tls, onConnectionError }, handlers);
+  return openPort({ ...limits, host, port, reusePort, tls, onConnectionError }, handlers);
 }
 
 /** Drops what `onError` itself throws. It is called in event listeners, where an exception would end the process. */

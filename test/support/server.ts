@@ -46,7 +46,7 @@ export interface ServerOptions {
   readonly like?: Pick<TestServer, "environment" | "tokens">;
   /** Further settings. */
   readonly env?: { readonly [name: string]: string };
-  /** Further permissions for Deno, such as `--allow-read=/path`. */
+  /** Further permissions for Deno, such as `--allow-read=/path`. Default: what `WORKERS` needs. */
   readonly denoFlags?: readonly string[];
 }
 
@@ -68,7 +68,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
 
 /** Starts a server without API tokens of its own, and waits for nothing. */
 export function launch({ redisUrl, tls, env, ...options }: ServerOptions): LaunchedServer {
-  const server = startProcess(commandOf({ ...options, tls }), {
+  const server = startProcess(commandOf({ ...options, tls, env }), {
     env: {
       NO_COLOR: "1",
       PORT: "0",
@@ -87,10 +87,11 @@ export function denoRun(flags: readonly string[] = ["-P"]): string[] {
   return [denoBinary(), "run", "--no-prompt", ...flags];
 }
 
-function commandOf({ runtime = "node", tls, denoFlags = [] }: ServerOptions): string[] {
+function commandOf({ runtime = "node", tls, env, denoFlags }: ServerOptions): string[] {
   if (runtime === "node") return [process.execPath, "dist/main.js"];
+  const mayRun = env?.["WORKERS"] === undefined ? [] : [`--allow-run=${denoBinary()}`];
   const mayRead = tls ? [`--allow-read=${tls.folder}`] : [];
-  return [...denoRun(["-P", ...mayRead, ...denoFlags]), "src/main.ts"];
+  return [...denoRun(["-P", ...mayRead, ...(denoFlags ?? mayRun)]), "src/main.ts"];
 }
 
 /** The Deno executable itself: signals to the npm package's launcher do not reach it. */

@@ -7,7 +7,7 @@ import {
   type ServerHttp2Stream,
 } from "node:http2";
 import { createServer as createSecureServer } from "node:https";
-import type { AddressInfo, Socket } from "node:net";
+import type { AddressInfo, ListenOptions, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { EXPECTATION_FAILED, HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "../limits.ts";
 import type { Refusal, Refuse } from "../protocol/refusals.ts";
@@ -40,6 +40,8 @@ export interface PortOptions {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
+  /** Whether other processes of the user may listen on the port as well, where the runtime can. Default: no. */
+  readonly reusePort?: boolean | undefined;
   /** Certificates in PEM; undefined: HTTP/1.1 and HTTP/2 in cleartext. */
   readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa: string | undefined } | undefined;
   /**
@@ -152,7 +154,9 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
 
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
-    server.listen(options.port, options.host, () => {
+    const { host, port, reusePort = false } = options;
+    // The types of Node 20 do not have `reusePort`.
+    server.listen({ host, port, reusePort } as ListenOptions, () => {
       server.off("error", reject);
       // A connection that cannot be accepted, for lack of file descriptors, must not end the process.
       server.on("error", (error) => options.onConnectionError?.(error));
