@@ -22,8 +22,8 @@ export default defineConfig({
           ...common,
           name: "service",
           include: ["test/**/*.test.ts"],
-          // `npm run test:attacks` and `npm run test:faults` run those.
-          exclude: ["test/attacks/**", "test/faults/*.test.ts"],
+          // `npm run test:attacks`, `npm run test:faults` and `npm run test:go` run those.
+          exclude: ["test/attacks/**", "test/faults/*.test.ts", "test/go/**"],
         },
       },
       {

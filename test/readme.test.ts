@@ -9,6 +9,7 @@ import * as domainErrors from "../src/domain/errors.ts";
 import { errorResponse } from "../src/http/error-response.ts";
 import { callError, toCallError } from "../src/rpc/errors.ts";
 import { refusedError } from "../src/rpc/refusals.ts";
+import { OLDEST } from "../src/store/requirements.ts";
 import { httpStatusOf } from "../src/transport/protocol/error-responses.ts";
 import { REFUSAL_STATUS, type Refusal } from "../src/transport/protocol/refusals.ts";
 import { rowsOf, textOf } from "./support/documents.ts";
@@ -16,7 +17,7 @@ import { ROOT } from "./support/process.ts";
 
 const read = (path: string) => readFileSync(`${ROOT}/${path}`, "utf8");
 
-const DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].concat(
+const DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].concat(
   readdirSync(`${ROOT}/docs`, { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".md"))
     .map((name) => `docs/${name}`),
@@ -128,6 +129,14 @@ it("the tables of dependencies have every package, and no other", () => {
 describe("the README", () => {
   it("is short", () => {
     expect(textOf("README.md").split("\n").length).toBeLessThanOrEqual(180);
+  });
+
+  it("says which versions are the oldest", () => {
+    const { engines, devDependencies } = JSON.parse(read("package.json")) as Record<string, Record<string, string>>;
+    const [redis, valkey] = [OLDEST["redis"], OLDEST["valkey"]].map((version) => version?.join("."));
+    expect(textOf("README.md")).toContain(`Node ${engines?.["node"]?.replace(">=", "")} or newer`);
+    expect(textOf("README.md")).toContain(`Deno ${devDependencies?.["deno"]}`);
+    expect(textOf("README.md")).toContain(`Redis ${redis} or newer, or Valkey ${valkey} or newer`);
   });
 });
 

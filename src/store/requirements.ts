@@ -3,7 +3,7 @@ import { StoreMisconfigured } from "./answers.ts";
 import { PROBE_KEY } from "./keys.ts";
 
 /** The oldest version of each server that will do, as major and minor. */
-const OLDEST: { readonly [server: string]: readonly [number, number] } = { redis: [7, 0], valkey: [7, 2] };
+export const OLDEST: { readonly [server: string]: readonly [number, number] } = { redis: [7, 0], valkey: [7, 2] };
 
 /**
  * Every command that scripts and calls use, with arguments by which it changes nothing: its key is never there, or Redis
