@@ -1,7 +1,8 @@
 import { createServer, type Server } from "node:http";
+import type { Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { answerHttp1Errors } from "../src/transport/http/http-errors.ts";
-import { REFUSAL_STATUS } from "../src/transport/protocol/refusals.ts";
+import { Http1Connection } from "../src/transport/http/http1-connection.ts";
+import { REFUSAL_STATUS, type Refuse } from "../src/transport/protocol/refusals.ts";
 import { type HttpAnswer, http2, rawBytes } from "./support/http.ts";
 import { suiteServer } from "./support/opened.ts";
 import { expectRestError } from "./support/rest-shape.ts";
@@ -65,16 +66,16 @@ describe("a request that does not arrive in time", () => {
   let url: string;
   beforeAll(async () => {
     const timeouts = { headersTimeout: 100, requestTimeout: 200, connectionsCheckingInterval: 50 };
+    const refuse: Refuse = ({ kind }) => {
+      const body = Buffer.from(kind);
+      return { status: REFUSAL_STATUS[kind] ?? 500, headers: { "content-length": String(body.byteLength) }, body };
+    };
     server = createServer(timeouts, (req, res) => {
+      Http1Connection.of(req.socket).takes(res);
       if (req.url === "/begun") res.write("begun");
       req.on("error", () => {}).resume();
     });
-    answerHttp1Errors(server, {
-      refuse: ({ kind }) => {
-        const body = Buffer.from(kind);
-        return { status: REFUSAL_STATUS[kind] ?? 500, headers: { "content-length": String(body.byteLength) }, body };
-      },
-    });
+    server.on("clientError", (error, socket: Socket) => Http1Connection.of(socket).fail(error, refuse));
     url = `http://127.0.0.1:${await listen(server)}`;
   });
   afterAll(() => new Promise((resolve) => server.close(resolve)));

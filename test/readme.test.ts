@@ -62,6 +62,7 @@ const ERROR = new ConnectError("text");
 /** Every kind of refusal. Those without a status of their own have that of their code. */
 const REFUSALS: { readonly [kind in Refusal["kind"]]: Refusal & { readonly kind: kind } } = {
   "malformed-http": { kind: "malformed-http" },
+  "transfer-coding": { kind: "transfer-coding" },
   "request-timeout": { kind: "request-timeout", headerMs: 1, requestMs: 1 },
   "expectation-failed": { kind: "expectation-failed" },
   "header-too-large": { kind: "header-too-large", limit: 1 },

@@ -32,6 +32,8 @@ export function refusedError(
   switch (refusal.kind) {
     case "malformed-http":
       return callError(Code.InvalidArgument, MALFORMED_HTTP, { reason: "MALFORMED_HTTP" });
+    case "transfer-coding":
+      return callError(Code.Unimplemented, TRANSFER_CODING, { reason: "UNIMPLEMENTED" });
     case "request-timeout":
       return callError(Code.DeadlineExceeded, requestTimeout(refusal), { reason: "REQUEST_TIMEOUT" });
     case "expectation-failed":
@@ -69,7 +71,9 @@ export function refusedError(
 }
 
 const MALFORMED_HTTP =
-  "this is not well-formed HTTP: percent-encode what is not ASCII in the target; over HTTP/1.1 send a request line, then fields such as Host: example.com, then an empty line";
+  "this is not well-formed HTTP: percent-encode what is not ASCII in the target; over HTTP/1.1 send a request line, then fields, one of them a host such as Host: example.com, then an empty line";
+const TRANSFER_CODING =
+  "the header Transfer-Encoding may say chunked and nothing else; send other codings as Content-Encoding";
 const EXPECTATION_FAILED = "the header Expect may say 100-continue and nothing else";
 const NOTHING_HERE = "nothing is served at this path; the REST interface is at /api/user and /api/viewer";
 const REST_TYPE = "the Content-Type must be application/json; /api/viewer also takes application/x-www-form-urlencoded";

@@ -1,6 +1,6 @@
-import type { ServerResponse } from "node:http";
 import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
+import { Http1Connection } from "./http1-connection.ts";
 
 /**
  * The socket of each open HTTP/2 connection. node:http2 exposes only a proxy that cannot be destroyed.
@@ -34,7 +34,7 @@ interface Connection {
   /** The accepted TCP socket. Over TLS, the TLS socket is another object on top of it. */
   readonly socket: Socket;
   /** The socket that HTTP/1.1 is read from; undefined for HTTP/2, and until the protocol is known. */
-  http1: (Socket & { readonly _httpMessage?: ServerResponse | null }) | undefined;
+  http1: Socket | undefined;
   session: Http2Session | undefined;
   /** How many bytes had arrived at the last check. */
   bytesRead: number;
@@ -124,7 +124,7 @@ export class Connections {
       const { bytesRead } = socket;
       connection.idleChecks = bytesRead === connection.bytesRead ? connection.idleChecks + 1 : 0;
       connection.bytesRead = bytesRead;
-      if (left === 0 || connection.idleChecks < IDLE_CHECKS || http1?._httpMessage) continue;
+      if (left === 0 || connection.idleChecks < IDLE_CHECKS || (http1 && Http1Connection.of(http1).isBusy)) continue;
       left--;
       // An HTTP/2 session closes at once when it has no streams, otherwise when they have ended.
       if (session) session.close();

@@ -8,7 +8,7 @@ import {
   REQUEST_TIMEOUT,
   REQUEST_TIMEOUT_MS,
 } from "../limits.ts";
-import type { Refuse } from "../protocol/refusals.ts";
+import type { Refusal, Refuse } from "../protocol/refusals.ts";
 import { Http1Exchange } from "./http1-exchange.ts";
 import { Http2Exchange } from "./http2-exchange.ts";
 import { MemoryBudget } from "./memory-budget.ts";
@@ -79,17 +79,14 @@ export function dispatch({
   return {
     refuse,
     onError,
-    onHttp1: (req, res, refusal) => {
-      // HTTP/1.1 requires `Host` (RFC 9112, 3.2). node:http would check it too, but answer with a bare status.
-      const lacksHost = req.headers.host === undefined && req.httpVersion !== "1.0";
-      normalizeAbsoluteForm(req);
-      if (!isUsableHost(req.headers.host)) req.headers.host = "localhost";
-      const exchange = new Http1Exchange(req, res, context);
-      if (refusal || lacksHost) exchange.refuse(refusal ?? { kind: "malformed-http" });
+    onHttp1: (req, res, expectation) => {
+      const refusal = expectation === "unknown" ? EXPECTATION_FAILED : doubtOf(req);
+      const exchange = new Http1Exchange(req, res, { context, awaitsContinue: expectation === "continue" });
+      if (refusal) exchange.refuse(refusal);
       else void serve(exchange);
     },
     onHttp2: (stream, headers, _flags, rawHeaders) => {
-      if (!isUsableHost(headers[":authority"] ?? headers.host)) headers[":authority"] = "localhost";
+      if (!isHost(headers[":authority"] ?? headers.host ?? "")) headers[":authority"] = "localhost";
       const exchange = new Http2Exchange(stream, headers, context);
       // A stream that was reset in the packet that opened it is closed before this event.
       if (exchange.isDisconnected) return;
@@ -101,19 +98,36 @@ export function dispatch({
   };
 }
 
+const MALFORMED: Refusal = { kind: "malformed-http" };
+
+/**
+ * Why a request over HTTP/1.1 is not served: where it ends or whom it is for is in doubt (RFC 9112, 6.1 and 3.2), and a
+ * proxy in front may see it otherwise.
+ */
+function doubtOf(req: IncomingMessage): Refusal | undefined {
+  const { headers, httpVersion } = req;
+  const { host, "transfer-encoding": coding } = headers;
+  if (coding !== undefined && httpVersion === "1.0") return MALFORMED;
+  if (coding !== undefined && coding.toLowerCase() !== "chunked") return { kind: "transfer-coding" };
+  if (host ? !isHost(host) : host === undefined && httpVersion !== "1.0") return MALFORMED;
+  headers.host ||= "localhost";
+  return toOriginForm(req) ? undefined : MALFORMED;
+}
+
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)([^#]*)/i;
 
 /**
  * Converts a target in absolute form, which clients of proxies send, to origin form. Its host replaces the `Host`
- * header (RFC 9112, 3.2.2).
+ * header (RFC 9112, 3.2.2). Returns false when it has none.
  */
-function normalizeAbsoluteForm(req: IncomingMessage): void {
+function toOriginForm(req: IncomingMessage): boolean {
   const { url = "/" } = req;
-  if (url.startsWith("/")) return;
-  const [isAbsolute, authority, target = ""] = ABSOLUTE_FORM.exec(url) ?? [];
-  if (isAbsolute === undefined) return;
+  if (url.startsWith("/")) return true;
+  const [isAbsolute, authority = "", target = ""] = ABSOLUTE_FORM.exec(url) ?? [];
+  if (isAbsolute === undefined) return true;
   req.headers.host = authority;
   req.url = target.startsWith("/") ? target : `/${target}`;
+  return isHost(authority);
 }
 
 /**
@@ -125,15 +139,16 @@ function isTooLarge(rawHeaders: readonly string[]): boolean {
   return bytes > MAX_HEADER_BYTES;
 }
 
-/** Consecutive requests mostly name the same host. */
-let lastUsableHost: string | undefined;
+/** A host and a port, either of which may be empty (RFC 3986, 3.2.2 and 3.2.3). */
+const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\da-f:.]+\])(?::\d*)?$/i;
 
-/** Whether a URL can be built from a host. Connect's adapter would throw on other hosts. */
-function isUsableHost(host: string | undefined): boolean {
-  if (host === undefined) return false;
-  if (host !== lastUsableHost) {
-    if (!URL.canParse(`http://${host}`)) return false;
-    lastUsableHost = host;
-  }
+/** Consecutive requests mostly name the same host. */
+let lastHost: string | undefined;
+
+/** Whether a text is a host of which a URL can be built. Connect's adapter would throw on another. */
+function isHost(text: string): boolean {
+  if (text === lastHost) return true;
+  if (!HOST.test(text) || !URL.canParse(`http://${text}`)) return false;
+  lastHost = text;
   return true;
 }

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
@@ -49,27 +49,6 @@ function discard(source: Readable, onTooMuch: () => void): void {
 
 /** How long a closing connection is still read, in milliseconds. */
 const LINGER_MS = 5000;
-
-/**
- * Closes an HTTP/1.1 connection after a response that begins before the whole request has arrived. Connect's adapter
- * then stops reading the request, and the next request of the connection would wait behind the unread rest. The
- * response says `Connection: close`, so that the client does not reuse the connection and lose a call.
- */
-export function endIfEarlyHttp1(req: IncomingMessage, res: ServerResponse): void {
-  const { socket } = req;
-  const { writeHead } = res;
-  res.writeHead = ((...args: never[]) => {
-    if (!req.complete) {
-      res.setHeader("connection", "close");
-      // node:http would close the socket at once.
-      (socket as Socket & { destroySoon?: () => void }).destroySoon = () => endHttp1(socket);
-    }
-    return Reflect.apply(writeHead, res, args);
-  }) as never;
-  res.once("finish", () => {
-    if (!req.complete && !socket.writableEnded) endHttp1(socket);
-  });
-}
 
 /**
  * Closes an HTTP/1.1 connection. Discards up to 16 MiB of what still arrives, because closing at once could lose the

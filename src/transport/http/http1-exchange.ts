@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { bodyBytes, type HeaderRecord, type HttpResponse } from "../exchange.ts";
-import { discardBodyHttp1, endIfEarlyHttp1 } from "./drain.ts";
+import type { Refusal } from "../protocol/refusals.ts";
+import { discardBodyHttp1 } from "./drain.ts";
+import { Http1Connection } from "./http1-connection.ts";
 import { Exchange, type ExchangeContext, ignore } from "./node-exchange.ts";
 import { plainAddress } from "./peers.ts";
 import { trackHttp1Response } from "./pending-responses.ts";
@@ -21,8 +23,15 @@ export class Http1Exchange extends Exchange {
   readonly headers: HeaderRecord;
   readonly #req: IncomingMessage;
   readonly #res: ServerResponse;
+  readonly #connection: Http1Connection;
+  /** Whether the client waits to be asked for the body. */
+  #awaitsContinue: boolean;
 
-  constructor(req: IncomingMessage, res: ServerResponse, context: ExchangeContext) {
+  constructor(
+    req: IncomingMessage,
+    res: ServerResponse,
+    { context, awaitsContinue }: { context: ExchangeContext; awaitsContinue: boolean },
+  ) {
     super(res, context);
     req.on("error", ignore);
     this.httpMethod = req.method ?? "";
@@ -30,15 +39,20 @@ export class Http1Exchange extends Exchange {
     this.headers = req.headers as HeaderRecord;
     this.#req = req;
     this.#res = res;
+    this.#connection = Http1Connection.of(req.socket);
+    this.#awaitsContinue = awaitsContinue;
   }
 
   get connection(): object {
     return this.#req.socket;
   }
 
-  /** node:http does not tell a response that is queued in a pipeline when its connection closes. */
+  /**
+   * node:http does not tell a response that is queued in a pipeline when its connection closes. One whose request broke
+   * off is answered already.
+   */
   get isDisconnected(): boolean {
-    return this.#res.destroyed || this.#res.closed || this.#req.socket.destroyed;
+    return this.#res.destroyed || this.#res.closed || this.#res.writableEnded || this.#req.socket.destroyed;
   }
 
   protected get isReset(): boolean {
@@ -54,17 +68,31 @@ export class Http1Exchange extends Exchange {
   }
 
   protected openBody(): IncomingMessage | undefined {
-    return hasBody(this.#req) ? this.#req : undefined;
+    if (!hasBody(this.#req)) return undefined;
+    if (this.#awaitsContinue) this.#res.writeContinue();
+    this.#awaitsContinue = false;
+    return this.#req;
   }
 
   handOver(): [req: IncomingMessage, res: ServerResponse] {
-    endIfEarlyHttp1(this.#req, this.#res);
-    return [this.#req, this.#res];
+    const [req, res, connection] = [this.#req, this.#res, this.#connection];
+    this.openBody();
+    connection.keeps(res);
+    const { writeHead } = res;
+    res.writeHead = ((...args: never[]) => {
+      // Connect's adapter then stops reading the request, and the next one would wait behind the unread rest.
+      if (!req.complete) connection.closeAfter(res);
+      return Reflect.apply(writeHead, res, args);
+    }) as never;
+    return [req, res];
   }
 
   write({ status, headers, body, trailers }: HttpResponse): void {
     const [req, res] = [this.#req, this.#res];
     if (this.isDisconnected) return;
+    // Whether the body still comes is up to the client (RFC 9110, 10.1.1).
+    if (this.#awaitsContinue && hasBody(req)) this.#connection.closeAfter(res);
+    this.#connection.writes(res);
     res.writeHead(status, headers);
     if (trailers) {
       res.write(bodyBytes(body));
@@ -81,6 +109,11 @@ export class Http1Exchange extends Exchange {
       trackHttp1Response(req.socket, res, body.length, this.context.answers);
     }
     if (!req.readableEnded && hasBody(req)) discardBodyHttp1(req);
+  }
+
+  override refuse(refusal: Refusal): void {
+    this.#connection.closeAfter(this.#res);
+    super.refuse(refusal);
   }
 
   reset(): void {

@@ -28,11 +28,6 @@ export interface ExchangeContext {
 /** The `error` listener of requests and responses: such errors mean that the client disconnected. */
 export function ignore(): void {}
 
-/** Adds the header after which the HTTP/1.1 connection closes. HTTP/2 has no such header. */
-export function closing(response: HttpResponse): HttpResponse {
-  return { ...response, headers: { ...response.headers, connection: "close" } };
-}
-
 /** A request of node:http or node:http2, and where its response goes. */
 export abstract class Exchange implements HttpRequest {
   abstract readonly httpMethod: string;
@@ -109,7 +104,7 @@ export abstract class Exchange implements HttpRequest {
    */
   refuse(refusal: Refusal): void {
     try {
-      this.write(closing(this.context.refuse(refusal, this.headers)));
+      this.write(this.context.refuse(refusal, this.headers));
     } catch (error) {
       this.fail(error);
     }

@@ -9,20 +9,18 @@ import {
 import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, ListenOptions, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import { EXPECTATION_FAILED, HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "../limits.ts";
-import type { Refusal, Refuse } from "../protocol/refusals.ts";
+import { HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "../limits.ts";
+import type { Refuse } from "../protocol/refusals.ts";
 import { Connections } from "./connections.ts";
 import { endWhenBroken } from "./dead-sessions.ts";
 import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
-import { answerHttp1Errors } from "./http-errors.ts";
+import { Http1Connection } from "./http1-connection.ts";
 import { closeWhenIdle } from "./idle-sessions.ts";
 import { recordPeer } from "./peers.ts";
-import { isTaken } from "./pipelines.ts";
 
 /** The request handlers of a port. */
 export interface PortHandlers {
-  /** @param refusal why node:http would refuse the request itself */
-  readonly onHttp1: (req: IncomingMessage, res: ServerResponse, refusal?: Refusal) => void;
+  readonly onHttp1: (req: IncomingMessage, res: ServerResponse, expectation: Expectation) => void;
   readonly onHttp2: (
     stream: ServerHttp2Stream,
     headers: IncomingHttpHeaders,
@@ -34,6 +32,12 @@ export interface PortHandlers {
   /** Called with unexpected errors. */
   readonly onError?: ((error: unknown) => void) | undefined;
 }
+
+/**
+ * What an HTTP/1.1 client expects before it sends the body: nothing; to be asked for it, by `writeContinue` (RFC 9110,
+ * 10.1.1); or anything else, which no server can meet.
+ */
+export type Expectation = "none" | "continue" | "unknown";
 
 /** Where a port listens, and its limits. */
 export interface PortOptions {
@@ -100,8 +104,9 @@ const HTTP1_OPTIONS = {
   keepAliveTimeout: 75_000,
   /** How often node:http checks the timeouts, in milliseconds. */
   connectionsCheckingInterval: 5000,
-  // `dispatch` checks it.
+  // `dispatch` checks it. Of two, node:http would drop the second.
   requireHostHeader: false,
+  joinDuplicateHeaders: true,
 };
 
 /**
@@ -194,6 +199,8 @@ function listener({ tls, firstByteTimeoutMs }: PortOptions, handlers: PortHandle
     : createServer(HTTP1_OPTIONS);
   // By default node:http answers a failed handshake like a malformed request.
   server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket: Socket) => socket.destroy());
+  // The bytes of a header are limited. By default, node:http would drop fields above a number without a word.
+  server.maxHeadersCount = 0;
   serveRequests(server, handlers);
   return server;
 }
@@ -258,13 +265,21 @@ function sniffProtocol(socket: Socket, timeoutMs: number, decide: (isHttp2: bool
   socket.once("end", onEnd);
 }
 
-function serveRequests(server: HttpServer, handlers: PortHandlers): void {
-  answerHttp1Errors(server, handlers);
-  const serve = (refusal?: Refusal) => (req: IncomingMessage, res: ServerResponse) => {
-    if (isTaken(req, res)) handlers.onHttp1(req, res, refusal);
+function serveRequests(server: HttpServer, { onHttp1, refuse, onError }: PortHandlers): void {
+  const serve = (expectation: Expectation) => (req: IncomingMessage, res: ServerResponse) => {
+    if (Http1Connection.of(req.socket).takes(res)) onHttp1(req, res, expectation);
   };
-  server.on("request", serve());
-  server.on("checkExpectation", serve(EXPECTATION_FAILED));
+  server.on("request", serve("none"));
+  server.on("checkContinue", serve("continue"));
+  server.on("checkExpectation", serve("unknown"));
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+    try {
+      Http1Connection.of(socket).fail(error, refuse);
+    } catch (failure) {
+      socket.destroy();
+      onError?.(failure);
+    }
+  });
 }
 
 /** The URL of a listening address. */

@@ -6,6 +6,8 @@ import { formatOf } from "./content-types.ts";
 /** Why a request is refused before it becomes a call. `error` is Connect's error, if it has one. */
 export type Refusal =
   | { readonly kind: "malformed-http" }
+  /** A `Transfer-Encoding` other than `chunked`. */
+  | { readonly kind: "transfer-coding" }
   /** The request did not arrive in time. */
   | { readonly kind: "request-timeout"; readonly headerMs: number; readonly requestMs: number }
   /** An `Expect` other than `100-continue`. */
@@ -72,6 +74,7 @@ export const REFUSAL_STATUS: { readonly [kind in Refusal["kind"]]?: number } = {
   "expectation-failed": 417,
   "too-many-streams": 429,
   "header-too-large": 431,
+  "transfer-coding": 501,
   "too-many-bodies": 503,
   "too-many-calls": 503,
 };
