@@ -1,15 +1,23 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
+import { type DescField, getOption } from "@bufbuild/protobuf";
 import { type Code, ConnectError } from "@connectrpc/connect";
 import { codeFromString, codeToString } from "@connectrpc/connect/protocol-connect";
 import { describe, expect, it } from "vitest";
+import { field, type StringRules } from "../gen/buf/validate/validate_pb.ts";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
+import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { SETTINGS } from "../src/config/config.ts";
+import { DEFAULT_PARTITIONS, MAX_PARTITIONS } from "../src/domain/environment.ts";
 import * as domainErrors from "../src/domain/errors.ts";
 import { errorResponse } from "../src/http/error-response.ts";
+import { MAX_CALLS, MAX_MESSAGE_BYTES, MAX_OPEN_MESSAGE_BYTES, STREAMS } from "../src/limits.ts";
+import { accessTo, METHODS } from "../src/rpc/access.ts";
 import { callError, toCallError } from "../src/rpc/errors.ts";
 import { refusedError } from "../src/rpc/refusals.ts";
+import { MAX_VIOLATIONS } from "../src/rpc/violations.ts";
 import { OLDEST } from "../src/store/requirements.ts";
+import { MAX_HEADER_BYTES } from "../src/transport/limits.ts";
 import { httpStatusOf } from "../src/transport/protocol/error-responses.ts";
 import { REFUSAL_STATUS, type Refusal } from "../src/transport/protocol/refusals.ts";
 import { rowsOf, textOf } from "./support/documents.ts";
@@ -87,6 +95,44 @@ const STATUS_OF_REASON = new Map(
     return [error.findDetails(ErrorInfoSchema)[0]?.reason, REFUSAL_STATUS[refusal.kind] ?? httpStatusOf(error)];
   }),
 );
+
+it("the table of methods has every method with the role that it needs, and no other", () => {
+  const documented = rowsOf("docs/api.md", "Endpoints").filter(([, role, words]) => role !== "" && words !== undefined);
+  const methods = METHODS.map((method) => {
+    const access = accessTo(method);
+    return [`${method.parent.typeName}/${method.name}`, access === "root" ? "ADMIN_TOKEN" : access];
+  });
+  expect(documented.map(([name, role]) => [name, role?.replaceAll("*", "")])).toEqual(methods);
+});
+
+describe("the table of limits", () => {
+  const { getUserGroup } = UserGroupService.method;
+  const id = getOption(getUserGroup.input.field.userGroupId as DescField, field).type.value as StringRules;
+  const name = getOption(getUserGroup.input.field.name as DescField, field).type.value as StringRules;
+  const kib = (bytes: number) => `${bytes / 1024} KiB`;
+  const count = (value: number) => value.toLocaleString("en");
+
+  it.each([
+    ["request message", `${MAX_MESSAGE_BYTES / 1024 / 1024} MiB,`],
+    ["request message to health and reflection, which are *open*", kib(MAX_OPEN_MESSAGE_BYTES)],
+    ["request line and header fields over HTTP/1.1, the query of a GET included", kib(MAX_HEADER_BYTES)],
+    ["user_group_id", `1 to ${id.maxLen} characters,`],
+    ["name", `${name.maxLen} characters`],
+    [
+      "partitions of an environment",
+      `${DEFAULT_PARTITIONS}, or what CreateEnvironment is told, up to ${count(MAX_PARTITIONS)}`,
+    ],
+    ["calls in flight", `${count(MAX_CALLS)} per worker`],
+    [
+      "Watch and reflection streams",
+      `${STREAMS.maxPerConnection} per connection, ${count(STREAMS.max)} per worker, ${STREAMS.lifetimeMs / 60_000} minutes each`,
+    ],
+    ["violations that an error lists", `${MAX_VIOLATIONS}`],
+  ])("has the limit of the code on %s", (what, limit) => {
+    const row = rowsOf("docs/api.md", "Limits").find(([documented]) => documented === what);
+    expect(row?.[1]).toContain(limit);
+  });
+});
 
 describe("the table of errors", () => {
   const rows = rowsOf("docs/api.md", "Errors");

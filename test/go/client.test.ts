@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { cpSync, writeFileSync } from "node:fs";
+import { cpSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
@@ -26,7 +26,8 @@ it.skipIf(!hasGo)("the client in Go of docs/api.md calls the service, and reads 
 
   const { stdout } = await shell(build ?? "", server.tokens.customer);
   expect(stdout).toMatch(/^true acme ugt_\w+\n$/);
-  // An error's details are decoded by the package that the generated code must not register anew.
+  // Nothing that an official package registers too, such as the one that decodes the details of errors.
+  expect(readdirSync(join(folder, "gen"))).toEqual(["usergroup"]);
   await expect(shell("./client", "ugk_unknown")).rejects.toMatchObject({
     code: 1,
     stdout: expect.stringMatching(/^unauthenticated.*API_TOKEN_\w+\n$/),
