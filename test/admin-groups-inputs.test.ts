@@ -1,5 +1,5 @@
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { timestampFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
 import { describe, expect, it } from "vitest";
 import { AdminService, ImportUserGroupsRequestSchema } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
@@ -15,7 +15,8 @@ const PATH = `/${AdminService.typeName}/`;
 const text = (length: number) => "x".repeat(length);
 const base64 = (value: string | Buffer) => Buffer.from(value as string).toString("base64url");
 const deep = (levels: number): object => (levels === 1 ? {} : { a: deep(levels - 1) });
-const group = (given: object) => ({ userGroups: [{ providedId: "a", ...given }] });
+const snapshotTime = new Date().toISOString();
+const group = (given: object) => ({ userGroups: [{ providedId: "a", ...given }], snapshotTime });
 const groups = (count: number) =>
   Array.from({ length: count }, (_, i) => ({ providedId: `g${i}`, token: `token-${i}-xx` }));
 
@@ -50,12 +51,21 @@ const REFUSED: readonly (readonly [method: string, fields: object, field: string
     (requestId) => ["RevokeUserGroupTokens", { userGroupId: "a", requestId }, "request_id"] as const,
   ),
   ["ImportUserGroups", {}, "user_groups"],
-  ["ImportUserGroups", { userGroups: groups(501) }, "user_groups"],
-  ["ImportUserGroups", { userGroups: groups(1), mode: 99 }, "mode"],
+  ["ImportUserGroups", { userGroups: groups(501), snapshotTime }, "user_groups"],
+  ["ImportUserGroups", { userGroups: groups(1), snapshotTime, mode: 99 }, "mode"],
+  ["ImportUserGroups", { userGroups: groups(1) }, "snapshot_time"],
+  ["ImportUserGroups", { userGroups: [{ providedId: "a" }, ...groups(1)] }, "snapshot_time"],
+  ...["2999-01-01T00:00:00Z", new Date(Date.now() + 3_600_000).toISOString()].map(
+    (time) => ["ImportUserGroups", { userGroups: groups(1), snapshotTime: time }, "snapshot_time"] as const,
+  ),
+  ...["-1s", "2592001s"].map(
+    (previousTokenTtl) =>
+      ["ImportUserGroups", { userGroups: groups(1), snapshotTime, previousTokenTtl }, "previous_token_ttl"] as const,
+  ),
   ["ImportUserGroups", { userGroups: [{ providedId: "a" }, { providedId: "a" }] }, "user_groups\\[1\\].provided_id"],
   [
     "ImportUserGroups",
-    { userGroups: ["a", "b"].map((providedId) => ({ providedId, token: "one-token" })) },
+    { userGroups: ["a", "b"].map((providedId) => ({ providedId, token: "one-token" })), snapshotTime },
     "user_groups\\[1\\].token",
   ],
   ...["", text(257), "a\n", "\ud800", TOKEN].map(
@@ -107,7 +117,7 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
     const other = { name: `${environment.name}-other` };
     for (const each of [environment, other]) {
       await admin.createEnvironment({ environment: each });
-      await admin.importUserGroups({ environment: each, userGroups: groups(12) });
+      await admin.importUserGroups({ environment: each, userGroups: groups(12), snapshotTime: timestampNow() });
     }
     const page = { environment, providedIdPrefix: "g", pageSize: 3 };
     const { nextPageToken: pageToken } = await admin.listUserGroups(page);
@@ -126,7 +136,7 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
     const admin = adminOf(server.url);
     const environment = { name: `e${crypto.randomUUID().slice(0, 8)}` };
     await admin.createEnvironment({ environment });
-    await admin.importUserGroups({ environment, userGroups: groups(12) });
+    await admin.importUserGroups({ environment, userGroups: groups(12), snapshotTime: timestampNow() });
     const page = { environment, method: "ImportUserGroups", pageSize: 3 };
     const { nextPageToken: pageToken } = await admin.listAuditEvents(page);
     expect(pageToken).not.toBe("");
@@ -155,14 +165,15 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
     const before = await counts();
     const warnings = () => server.log().filter(({ msg }) => msg === "user groups were not imported");
     const known = warnings().length;
-    await admin.importUserGroups({ environment, userGroups: groups(3) });
+    await admin.importUserGroups({ environment, userGroups: groups(3), snapshotTime: timestampNow() });
     expect(warnings()).toHaveLength(known);
     const broken = newUserGroupToken(0).slice(0, -1);
     const userGroups = [
       ...groups(5).map((one, i) => (i < 2 ? { ...one, name: "another" } : one)),
       { providedId: "x", token: broken },
     ];
-    await admin.importUserGroups({ environment, userGroups }, { headers: { "x-request-id": "of-the-import" } });
+    const request = { environment, userGroups, snapshotTime: timestampNow() };
+    await admin.importUserGroups(request, { headers: { "x-request-id": "of-the-import" } });
     expect((await counts()).map((now, i) => now - (before[i] ?? 0))).toEqual([5, 1, 2, 1]);
     await waitFor("it is warned of", () => warnings().length > known);
     expect(warnings().slice(known)).toMatchObject([
@@ -179,7 +190,8 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
 
   it("no import at all where one group is at fault, and quotes no token", async () => {
     const token = "a token that is not one";
-    const request = { environment: customerOf(server), userGroups: [...groups(3), { providedId: "z", token }] };
+    const userGroups_ = [...groups(3), { providedId: "z", token }];
+    const request = { environment: customerOf(server), userGroups: userGroups_, snapshotTime };
     const answer = await send("ImportUserGroups", JSON.stringify(request));
     expect(answer.status).toBe(400);
     expect(answer.body.toString()).not.toContain(token);
@@ -228,7 +240,11 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
       { providedId, token: "!".repeat(1024), name: "n".repeat(256), properties: deep(32) as never },
       { providedId: "__proto__", token: "12345678", mapping: { constructor: "x" } },
     ];
-    const { results } = await admin.importUserGroups({ environment, userGroups: [...edges, ...groups(498)] });
+    const { results } = await admin.importUserGroups({
+      environment,
+      userGroups: [...edges, ...groups(498)],
+      snapshotTime: timestampNow(),
+    });
     expect(results.map(({ outcome }) => outcome)).toEqual(Array(500).fill(1));
     const found: string[] = [];
     let pageToken = "";
@@ -252,7 +268,8 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
       const unknown = { code: "NotFound", reason: "TOKEN_NOT_FOUND" };
       expect(await failureOf(viewers.resolveViewer({ token: value }))).toEqual(unknown);
       const group_ = { case: "currentToken", value } as const;
-      expect(await failureOf(own.rotateUserGroupToken({ group: group_, requestId: "r1" }))).toEqual(unknown);
+      const requestId = crypto.randomUUID();
+      expect(await failureOf(own.rotateUserGroupToken({ group: group_, requestId }))).toEqual(unknown);
     }
   });
 });

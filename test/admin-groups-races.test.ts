@@ -1,15 +1,30 @@
+import { timestampNow } from "@bufbuild/protobuf/wkt";
 import type { Client } from "@connectrpc/connect";
 import { beforeAll, expect, inject, it } from "vitest";
 import { type AdminService, ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
+import { partitionOf } from "../src/domain/partition.ts";
 import type { ScriptedRedis } from "../src/store/connection.ts";
+import { tokenDigest } from "../src/store/encryption.ts";
+import { foreignTokenKey, partitionPrefix } from "../src/store/keys.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
-import { describeWithRedis, newOperator, suiteCluster, suiteServer } from "./support/opened.ts";
+import { describeWithRedis, forSuite, newOperator, suiteCluster, suiteServer } from "./support/opened.ts";
+import { clusterOperator } from "./support/redis-cluster.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { expectSound } from "./support/stored-groups.ts";
 
-describeWithRedis("on one Redis", () => races({ url: inject("redisUrl") ?? "", isOneNode: true }));
-describeWithRedis("on a Cluster", () => races(suiteCluster()));
+describeWithRedis("on one Redis", () => {
+  const redis = { url: inject("redisUrl") ?? "" };
+  races(redis, () => newOperator(redis) as ScriptedRedis);
+});
+describeWithRedis("on a Cluster", () => {
+  const cluster = suiteCluster();
+  const operator = forSuite(
+    () => clusterOperator(cluster),
+    (opened) => opened.disconnect(),
+  );
+  races(cluster, () => operator);
+});
 
 const UPSERT = ImportMode.UPSERT;
 const HOUR = { seconds: 3600n };
@@ -20,7 +35,7 @@ interface Worker extends ReturnType<typeof grpcClients> {
 }
 
 /** Two workers, one on Node and one on Deno, whose operators and callers get in each other's way. */
-function races(redis: { readonly url: string; readonly isOneNode?: boolean }): void {
+function races(redis: { readonly url: string }, operatorOf: () => ScriptedRedis): void {
   const first = suiteServer(() => ({ runtime: "node", redisUrl: redis.url, env: ADMIN_ENV }));
   const second = suiteServer(() => ({ runtime: "deno", redisUrl: redis.url, like: first, env: ADMIN_ENV }));
   let workers: Worker[] = [];
@@ -41,12 +56,12 @@ function races(redis: { readonly url: string; readonly isOneNode?: boolean }): v
     }
   };
   const isSound = async () => {
-    if (!redis.isOneNode) return;
-    await expectSound(newOperator(redis) as ScriptedRedis, {
-      name: first.environment,
-      tag: "Customer",
-      partitions: 64,
-    });
+    await expectSound(operatorOf(), environment());
+  };
+  const environment = () => ({ name: first.environment, tag: "Customer", partitions: 64, number: 1 }) as const;
+  const entryKey = (token: string) => {
+    const digest = tokenDigest(token);
+    return foreignTokenKey(partitionPrefix(environment(), partitionOf(environment(), digest)), digest);
   };
   /** What is there must be whole: one current token, and those that were handed out before are dead or on their grace. */
   const settle = async (userGroupId: string, handedOut: ReadonlySet<string>) => {
@@ -104,6 +119,8 @@ function races(redis: { readonly url: string; readonly isOneNode?: boolean }): v
             const { results } = await admin.importUserGroups({
               userGroups: [{ providedId: userGroupId, token, name: `by ${i}` }],
               mode: UPSERT,
+              snapshotTime: timestampNow(),
+              previousTokenTtl: i % 2 === 0 ? HOUR : { seconds: 0n },
             });
             const [result] = results;
             tokens.add(token);
@@ -122,7 +139,9 @@ function races(redis: { readonly url: string; readonly isOneNode?: boolean }): v
       const token = newToken();
       const ids = Array.from({ length: 8 }, (_, i) => `same token ${round} ${i}`);
       const answers = await Promise.all(
-        ids.map((providedId, i) => worker(i).admin.importUserGroups({ userGroups: [{ providedId, token }] })),
+        ids.map((providedId, i) =>
+          worker(i).admin.importUserGroups({ userGroups: [{ providedId, token }], snapshotTime: timestampNow() }),
+        ),
       );
       const results = answers.map(({ results: [result] }) => result);
       const won = results.filter((result) => result?.outcome === Outcome.CREATED);
@@ -143,7 +162,11 @@ function races(redis: { readonly url: string; readonly isOneNode?: boolean }): v
     await spread(90, async ({ admin }, i) => {
       const providedId = ids[i % 3] as string;
       if (i % 5 === 4) return admin.deleteUserGroup({ userGroupId: providedId });
-      return admin.importUserGroups({ userGroups: [{ providedId, token }], mode: UPSERT });
+      return admin.importUserGroups({
+        userGroups: [{ providedId, token }],
+        mode: UPSERT,
+        snapshotTime: timestampNow(),
+      });
     });
     await isSound();
     const holders: string[] = [];
@@ -157,10 +180,48 @@ function races(redis: { readonly url: string; readonly isOneNode?: boolean }): v
       .catch(() => undefined);
     expect(viewer?.providedId).toBe(holders[0]);
     for (const userGroupId of ids) await worker(0).admin.deleteUserGroup({ userGroupId });
-    // And it is free in the end.
-    const { results } = await worker(1).admin.importUserGroups({ userGroups: [{ providedId: "mover d", token }] });
+    // And it is free in the end, in minutes at the latest.
+    const operator = operatorOf();
+    const entry = await operator.get(entryKey(token));
+    if (entry !== null) await operator.set(entryKey(token), `1${entry.slice(entry.indexOf(":"))}`);
+    const { results } = await worker(1).admin.importUserGroups({
+      userGroups: [{ providedId: "mover d", token }],
+      snapshotTime: timestampNow(),
+    });
     expect(results[0]?.outcome).toBe(Outcome.CREATED);
     expect((await worker(0).viewers.resolveViewer({ token })).providedId).toBe("mover d");
+  });
+
+  it("take over at once what imports left behind: each token is of one group, whoever looks", async () => {
+    const tokens = Array.from({ length: 12 }, newToken);
+    const ids = Array.from({ length: 5 }, (_, i) => `heir ${i}`);
+    const importAll = async (round: number) =>
+      Promise.all(
+        tokens.flatMap((token, t) =>
+          ids.map(async (id, i) => {
+            const providedId = `${id} of ${t} in ${round}`;
+            const request = { userGroups: [{ providedId, token }], snapshotTime: timestampNow() };
+            const { results } = await worker(i).admin.importUserGroups(request);
+            return { token, providedId, isMade: results[0]?.outcome === Outcome.CREATED };
+          }),
+        ),
+      );
+    for (let round = 0; round < 4; round++) {
+      const made = (await importAll(round)).filter(({ isMade }) => isMade);
+      expect(made.map(({ token }) => token).sort()).toEqual([...tokens].sort());
+      for (const { viewers } of workers) {
+        for (const { token, providedId } of made) {
+          expect((await viewers.resolveViewer({ token })).providedId).toBe(providedId);
+        }
+      }
+      await isSound();
+      for (const { providedId } of made) await worker(round).admin.deleteUserGroup({ userGroupId: providedId });
+      // As imports do that are cut off: their groups never came.
+      const operator = operatorOf();
+      await Promise.all(
+        tokens.map((token, t) => operator.set(entryKey(token), `1:heir ${t % 5} of ${t} in ${round + 1}`)),
+      );
+    }
   });
 
   it("revoke while others rotate the token that leaked", async () => {

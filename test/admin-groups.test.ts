@@ -1,4 +1,4 @@
-import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { timestampDate, timestampNow } from "@bufbuild/protobuf/wkt";
 import { type Client, createClient } from "@connectrpc/connect";
 import { beforeAll, describe, expect, it } from "vitest";
 import { AdminService, ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
@@ -113,8 +113,9 @@ describe.each(PLACES)("the administration of user groups on $runtime, $store", (
         { providedId: third, name: "given" },
         { providedId: taken, token: "ugt_cut-off" },
       ];
+      const snapshotTime = timestampNow();
       const outcomes = async (mode?: ImportMode) => {
-        const { results } = await admin().importUserGroups({ userGroups, ...(mode && { mode }) });
+        const { results } = await admin().importUserGroups({ userGroups, snapshotTime, ...(mode && { mode }) });
         expect(results.map(({ providedId }) => providedId)).toEqual([first, second, third, taken]);
         expect(results[3]?.failure).toMatchObject({ code: 3, reason: "TOKEN_NOT_IMPORTABLE" });
         expect(results[3]?.failure?.message).not.toContain("ugt_cut-off");
@@ -122,7 +123,7 @@ describe.each(PLACES)("the administration of user groups on $runtime, $store", (
         if (third_?.failure) expect(third_.failure).toMatchObject({ code: 6, reason: "USER_GROUP_EXISTS" });
         return results.map(({ outcome }) => outcome);
       };
-      const { CREATED, UNCHANGED, UPDATED, FAILED } = Outcome;
+      const { CREATED, UNCHANGED, UPDATED, FAILED, TOKEN_NEWER } = Outcome;
       expect(await outcomes()).toEqual([CREATED, CREATED, FAILED, FAILED]);
       expect(await outcomes(ImportMode.CREATE_ONLY)).toEqual([UNCHANGED, UNCHANGED, FAILED, FAILED]);
       expect(await outcomes(ImportMode.UPSERT)).toEqual([UNCHANGED, UNCHANGED, UPDATED, FAILED]);
@@ -135,8 +136,39 @@ describe.each(PLACES)("the administration of user groups on $runtime, $store", (
       expect((await admin().lookupUserGroup({ userGroupId: first })).userGroup?.importedToken).toBe(true);
       const rotated = await own().groups.rotateUserGroupToken({ group: { case: "currentToken", value: token } });
       expect(await failureOf(own().viewers.resolveViewer({ token }))).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
-      expect(await outcomes(ImportMode.UPSERT)).toEqual([UNCHANGED, UNCHANGED, UNCHANGED, FAILED]);
+      expect(await outcomes(ImportMode.UPSERT)).toEqual([TOKEN_NEWER, UNCHANGED, UNCHANGED, FAILED]);
       expect((await own().groups.getUserGroup({ userGroupId: first })).userGroup?.token).toBe(rotated.userGroup?.token);
+    });
+
+    it("restores an export of its time, and replaces what is younger only when it is told to, with a grace", async () => {
+      const userGroupId = newId();
+      const { userGroup } = await own().groups.getUserGroup({ userGroupId });
+      const old = userGroup?.token ?? "";
+      const environment = customerOf(server);
+      const exported = await root().exportUserGroups({
+        environment,
+        includeTokens: true,
+        providedIdPrefix: userGroupId,
+      });
+      const userGroups = exported.userGroups.map(({ providedId, name, token }) => ({ providedId, name, token }));
+      const { snapshotTime } = exported;
+      const outcome = async (given: object) => {
+        const request = { userGroups, mode: ImportMode.UPSERT, ...(snapshotTime && { snapshotTime }), ...given };
+        const [result] = (await admin().importUserGroups(request)).results;
+        return result?.outcome;
+      };
+      expect(await outcome({})).toBe(Outcome.UNCHANGED);
+      const group = { case: "currentToken", value: old } as const;
+      const rotated = (await own().groups.rotateUserGroupToken({ group })).userGroup?.token ?? "";
+      expect(await outcome({})).toBe(Outcome.TOKEN_NEWER);
+      expect((await own().viewers.resolveViewer({ token: rotated })).providedId).toBe(userGroupId);
+      expect(await failureOf(own().viewers.resolveViewer({ token: old }))).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
+      const forced = { replaceNewerTokens: true, previousTokenTtl: { seconds: 3600n } };
+      expect(await outcome(forced)).toBe(Outcome.UPDATED);
+      expect((await own().viewers.resolveViewer({ token: old })).tokenExpireTime).toBeUndefined();
+      expect((await own().viewers.resolveViewer({ token: rotated })).tokenExpireTime).toBeDefined();
+      const { auditEvents } = await admin().listAuditEvents({ userGroupId, method: "ImportUserGroups" });
+      expect(auditEvents.map(({ changedFields }) => changedFields)).toEqual([["token", "replace_newer_tokens"]]);
     });
 
     it("lists and exports pages with every group once", async () => {
@@ -216,10 +248,11 @@ describe.each(PLACES)("the administration of user groups on $runtime, $store", (
     const [a, b] = [newId(), newId()];
     const token = newToken();
     const userGroups = [{ providedId: a, token, properties: { p: 1 } }, { providedId: b }];
-    for (let i = 0; i < 2; i++) await admin.importUserGroups({ userGroups });
+    for (let i = 0; i < 2; i++) await admin.importUserGroups({ userGroups, snapshotTime: timestampNow() });
     await admin.importUserGroups({
       userGroups: [{ providedId: a, name: "N", token: newToken() }],
       mode: ImportMode.UPSERT,
+      snapshotTime: timestampNow(),
     });
     for (let i = 0; i < 2; i++) await admin.revokeUserGroupTokens({ userGroupId: a, requestId: `r${lastId}` });
     await admin.deleteUserGroup({ userGroupId: a });

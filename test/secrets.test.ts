@@ -1,3 +1,4 @@
+import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { Redis } from "ioredis";
 import { beforeAll, expect, it } from "vitest";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
@@ -148,12 +149,14 @@ async function migrating(server: TestServer, secrets: Set<string>): Promise<void
   const userGroups = ["a", "b", "c"].map((name) => ({ providedId: `imported ${name}`, token: foreignToken() }));
   for (const { token } of userGroups) secrets.add(token);
   const [a, b, c] = userGroups.map(({ token }) => token) as [string, string, string];
-  for (let times = 0; times < 2; times++) await root.importUserGroups({ environment, userGroups });
+  const snapshotTime = timestampNow();
+  for (let times = 0; times < 2; times++) await root.importUserGroups({ environment, userGroups, snapshotTime });
   // One that another group has, one that is cut, and one that breaks a rule.
   const taken = { providedId: "imported twice", token: a };
   const cut = { providedId: "imported cut", token: `ugt_${b}` };
-  await root.importUserGroups({ environment, userGroups: [taken, cut] });
-  await failureOf(root.importUserGroups({ environment, userGroups: [{ ...taken, token: `${c} ${c}` }] }));
+  await root.importUserGroups({ environment, userGroups: [taken, cut], snapshotTime });
+  const broken = { ...taken, token: `${c} ${c}` };
+  await failureOf(root.importUserGroups({ environment, userGroups: [broken], snapshotTime }));
   await viewers.resolveViewer({ token: a });
   const rotation = { group: { case: "currentToken", value: a } as const, previousTokenTtl: { seconds: 60n } };
   secrets.add(

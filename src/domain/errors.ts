@@ -45,22 +45,24 @@ export class UserGroupExists extends DomainError {
   }
 }
 
-/** Another group of the environment has this token. */
+/** Another group of the environment has this token, or an import may be about to give it to one. */
 export class TokenTaken extends DomainError {
   override readonly name = "TokenTaken";
   readonly reason = "TOKEN_TAKEN";
   constructor() {
-    super("another user group of the environment has this token; rotate or revoke it there first");
+    super(
+      "another user group of the environment has this token, or an import that does not end gives it to one: rotate or revoke it there first, or try again in five minutes",
+    );
   }
 }
 
-/** The token cannot be given to this group. */
+/** The token cannot be given to any group. */
 export class TokenNotImportable extends DomainError {
   override readonly name = "TokenNotImportable";
   readonly reason = "TOKEN_NOT_IMPORTABLE";
   constructor() {
     super(
-      "the token begins as those of this service do, but it is not one that this group could have: it was cut or mistyped, is an API token, or is of an environment with another number of partitions; leave it out for a new one",
+      "the token begins as those of this service do, but it was cut or mistyped, or is an API token; copy it again, or leave it out for a new one",
     );
   }
 }

@@ -11,7 +11,7 @@ import type { Environment, EnvironmentName, ListedEnvironment, NewEnvironment } 
 import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from "./user-group.ts";
 import type {
   ImportedUserGroup,
-  ImportMode,
+  ImportOptions,
   ImportOutcome,
   ListedUserGroup,
   UserGroupInfo,
@@ -108,7 +108,7 @@ export interface UserGroupAdminStore {
   list(environment: Environment, range: UserGroupRange): Promise<Page<ListedUserGroup>>;
 
   /** Lists groups likewise, with all they hold. A page has at most about 1 MiB of it, but at least one group. */
-  export(environment: Environment, range: UserGroupRange): Promise<Page<UserGroup>>;
+  export(environment: Environment, range: UserGroupRange): Promise<ExportedPage>;
 
   /** Returns a group without its token, and changes nothing. @throws UserGroupNotFound */
   lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo>;
@@ -132,17 +132,24 @@ export interface UserGroupAdminStore {
 
   /**
    * Makes groups as they are given, each atomically and for itself; the outcomes are in their order. One that is as it is
-   * given is left alone, so that an import can be repeated. A token is given to one group at a time, and not again to a
-   * group that has replaced it since it was imported.
+   * given is left alone, so that an import can be repeated. A group whose token is younger than the snapshot keeps it; any
+   * other gets the one that it is given, which dates from the snapshot. No token is ever of two groups: one that another
+   * group has, or may be about to be given, is refused.
    *
    * @param groups whose ids and tokens are not given twice
    */
   import(
     environment: Environment,
     groups: readonly ImportedUserGroup[],
-    mode: ImportMode,
+    options: ImportOptions,
     by: ChangeBy,
   ): Promise<readonly ImportOutcome[]>;
+}
+
+/** A page of groups with all they hold. */
+export interface ExportedPage extends Page<UserGroup> {
+  /** A time before any of them was read, in milliseconds since 1970 by the store's clock: whatever changes later is younger. */
+  readonly snapshotTime: number;
 }
 
 /** The contract of an environment store. It throws what a user group store throws, and writes audit events as it does. */

@@ -18,19 +18,22 @@ export const FIELD = {
   createTime: "c",
   /** Missing: the same as `createTime`. */
   updateTime: "u",
-  /** Missing: the same as `createTime`. */
+  /** Missing: the same as `createTime`. Of a token that was imported: of when its import said to be, even if that is earlier. */
   tokenCreateTime: "r",
   /** Digest of the token that is on its grace. */
   graceDigest: "x",
   graceUntil: "y",
-  /** Digest of the token that it was last given by an import. A repeated import does not give it again. */
-  importedDigest: "o",
+  /**
+   * Of a current token that the partition's index does not lead to: the partition of its entry (`foreignTokenKey`), a colon
+   * and the time of that entry.
+   */
+  entry: "e",
   /** Only in what is kept for a request id: digest of the request's parameters. */
   fingerprint: "q",
   /** Only in answers of scripts: digest of the token that the first rotation under a request id made. */
   madeDigest: "w",
-  /** Only in answers of scripts: digest of the foreign token that a group had before. */
-  endedForeign: "e",
+  /** Only in answers of scripts: `entry` of the token that a group had before, a colon and its digest; or nothing. */
+  endedEntry: "v",
   /** Only in answers of scripts: how many audit events were dropped. */
   dropped: "z",
 } as const;
@@ -45,9 +48,6 @@ export const PIECES = {
   foreignToken: "f",
 } as const;
 
-/** The field that a group's record has when its token is of another shape than ours. */
-export const FOREIGN = `${PIECES.foreignToken}0`;
-
 /** The fields of a group's record that a list shows. */
 export const LISTED_FIELDS = [
   FIELD.teamId,
@@ -56,7 +56,7 @@ export const LISTED_FIELDS = [
   FIELD.updateTime,
   FIELD.tokenCreateTime,
   FIELD.graceUntil,
-  FOREIGN,
+  FIELD.entry,
 ] as const;
 
 /** Names of the fields of an environment's hash. Numbers are decimal. */

@@ -1,54 +1,46 @@
 import { FIELD } from "./fields.ts";
 import { KEY } from "./keys.ts";
-import { CHANGE, CLOCK, GRACE, UNPACK } from "./script-parts.ts";
+import { CHANGE, CLOCK, ENTRY, GRACE, INDEXED, UNPACK } from "./script-parts.ts";
 
-/*
- * A token of another system does not say which partition its group is in. An entry in the partition that its digest
- * leads to says which group it may be of. Which claims there are, and why one cannot be taken while it is used:
- * `foreign-tokens.ts`.
- */
-
-/** The scripts for tokens of other systems, as `SCRIPTS` has them. */
+/** The scripts for tokens of other systems, as `SCRIPTS` has them. What entries are for: `foreign-tokens.ts`. */
 export const FOREIGN_TOKEN_SCRIPTS = {
   /**
-   * Claims a token for a group.
-   * KEYS: the entry. ARGV: 2 the entry to make, 3 the entry that may be replaced, or nothing.
-   * Answers `held` and the entry that is there, or `made` and the one that it made.
-   */
-  ugClaimToken: `${CHANGE}
-local held = redis.call('GET', KEYS[1])
-if held and held ~= ARGV[3] then return {'held', stamp, held} end
-redis.call('SET', KEYS[1], ARGV[2])
-return {'made', stamp, ARGV[2]}`,
-
-  /**
-   * Ends a claim, unless its group has the token: what is still about to give it the token under that claim is refused.
-   * KEYS: the group. ARGV:
-   *  2 prefix of the partition's keys
+   * Makes the entry of a token for a group, later than any that was there.
+   * KEYS: the entry. ARGV:
+   *  2 prefix of the keys of its partition
    *  3 digest of the token
-   *  4 nonce of the claim
-   *  5 how long it stays refused, in milliseconds
-   *  6 `1` when a token on its grace is none that the group has
-   * Answers `current` or `graced`; or `made` and for how many milliseconds the token is on its grace.
+   *  4 id of the group
+   *  5 the entry of another group that may be replaced, or nothing
+   *  6 `1` to make it anew where it is of the group already
+   * Answers `taken` when a group of this partition has the token; `held` and the entry of another group; or `made` and the
+   * entry that is there now.
    */
-  ugEndClaim: `${CHANGE}${GRACE}
-if redis.call('HGET', KEYS[1], '${FIELD.digest}') == ARGV[3] then return {'current', stamp} end
-local left = grace_left(KEYS[1], ARGV[3])
-if left > 0 and ARGV[6] ~= '1' then return {'graced', stamp} end
-local refused = ARGV[2] .. '${KEY.refused}' .. ARGV[4]
-redis.call('EXISTS', refused)
-redis.call('SET', refused, '1', 'PX', ARGV[5])
-return {'made', stamp, string.format('%.0f', left > 0 and left or 0)}`,
+  ugClaimToken: `${CHANGE}${INDEXED}${GRACE}${ENTRY}
+local prefix, digest, id = ARGV[2], ARGV[3], ARGV[4]
+local function has(holder)
+  if not holder or holder == id then return false end
+  local group = prefix .. '${KEY.group}' .. holder
+  return redis.call('HGET', group, '${FIELD.digest}') == digest or grace_left(group, digest) > 0
+end
+if has(redis.call('HGET', prefix .. '${KEY.tokens}', indexed(digest))) then return {'taken', stamp} end
+if has(redis.call('GET', prefix .. '${KEY.grace}' .. digest)) then return {'taken', stamp} end
+local held = redis.call('GET', KEYS[1])
+local is_own = held and holder_of(held) == id
+if held and not is_own and held ~= ARGV[5] then return {'held', stamp, held} end
+if is_own and ARGV[6] ~= '1' then return {'made', stamp, held} end
+local last = tonumber(held and string.match(held, '^%d+') or '0')
+held = string.format('%.0f', now > last and now or last + 1.0) .. ':' .. id
+redis.call('SET', KEYS[1], held)
+return {'made', stamp, held}`,
 
   /**
-   * Removes the entry of a token whose claim has ended, or leaves it as a hint for a while.
-   * KEYS: the entry. ARGV: 2 the entry that must be there, 3 the hint, 4 how long it lasts in milliseconds, 0: none is left.
-   * Answers `kept` when another entry is there; or `made`.
+   * Removes the entry of a token that its group has no more, unless it was made anew.
+   * KEYS: the entry. ARGV: 2 the entry that must be there, 3 for how many milliseconds it may still be needed.
+   * Answers `kept` or `made`.
    */
   ugForgetToken: `${CHANGE}
 if redis.call('GET', KEYS[1]) ~= ARGV[2] then return {'kept', stamp} end
-if ARGV[4] == '0' then redis.call('DEL', KEYS[1])
-else redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[4]) end
+if ARGV[3] == '0' then redis.call('DEL', KEYS[1]) else redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
 return {'made', stamp}`,
 
   /**

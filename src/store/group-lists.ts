@@ -1,6 +1,6 @@
 import type { Environment } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
-import type { Page, UserGroupRange } from "../domain/store.ts";
+import type { ExportedPage, Page, UserGroupRange } from "../domain/store.ts";
 import type { UserGroup } from "../domain/user-group.ts";
 import type { ListedUserGroup } from "../domain/user-group-admin.ts";
 import type { StoreClient } from "./client.ts";
@@ -52,19 +52,20 @@ export class GroupLists {
     return { items, next };
   }
 
-  async export(environment: Environment, range: UserGroupRange): Promise<Page<UserGroup>> {
-    const { items: entries, next } = await this.#entries(environment, range);
+  async export(environment: Environment, range: UserGroupRange): Promise<ExportedPage> {
+    const { items: entries, next, snapshotTime } = await this.#entries(environment, range);
     const items: UserGroup[] = [];
     let bytes = 0;
     const reading = { operation: "export", atOnce: RECORDS_AT_ONCE };
     for await (const [{ id }, record] of this.#records(environment, entries, reading)) {
       const size = bytesOf(record);
-      if (items.length > 0 && bytes + size > MAX_PAGE_BYTES) return { items, next: items.at(-1)?.providedId };
+      if (items.length > 0 && bytes + size > MAX_PAGE_BYTES)
+        return { items, next: items.at(-1)?.providedId, snapshotTime };
       bytes += size;
       // A group that was deleted since the ids were read is left out.
       if (!isEmpty(record)) items.push(groupFromRecord(record, environment, this.#cipher, id));
     }
-    return { items, next };
+    return { items, next, snapshotTime };
   }
 
   #records(environment: Environment, entries: readonly Entry[], reading: Omit<RecordReading<Entry>, "keyOf">) {
@@ -76,16 +77,19 @@ export class GroupLists {
    * When one may have more than that, the page ends at the last group that it told of, because what follows is not
    * known.
    */
-  async #entries(environment: Environment, range: UserGroupRange): Promise<Page<Entry>> {
+  async #entries(environment: Environment, range: UserGroupRange): Promise<Page<Entry> & { snapshotTime: number }> {
     const limit = limitOf(range.size, environment.partitions);
     const entries: Entry[] = [];
     let end: string | undefined;
+    let snapshotTime = Number.POSITIVE_INFINITY;
     for (let first = 0; first < environment.partitions; first += PARTITIONS_AT_ONCE) {
       const count = Math.min(PARTITIONS_AT_ONCE, environment.partitions - first);
       const asked = Array.from({ length: count }, (_, i) =>
         this.#ofPartition(partitionPrefix(environment, first + i), range, limit),
       );
-      for (const found of await Promise.all(asked)) {
+      for (const { now, found } of await Promise.all(asked)) {
+        // What changes in the same millisecond is younger.
+        snapshotTime = Math.min(snapshotTime, now - 1);
         for (const entry of found) entries.push(entry);
         const last = found.at(-1)?.id;
         if (found.length < limit || last === undefined) continue;
@@ -95,15 +99,15 @@ export class GroupLists {
     const known = entries.filter(({ id }) => end === undefined || compareIds(id, end) <= 0);
     known.sort((a, b) => compareIds(a.id, b.id));
     const items = known.slice(0, range.size);
-    return { items, next: end !== undefined || known.length > range.size ? items.at(-1)?.id : undefined };
+    return { items, next: end !== undefined || known.length > range.size ? items.at(-1)?.id : undefined, snapshotTime };
   }
 
-  async #ofPartition(prefix: string, range: UserGroupRange, limit: number): Promise<Entry[]> {
+  async #ofPartition(prefix: string, range: UserGroupRange, limit: number) {
     const from = range.after !== "" ? `(${range.after}` : range.prefix === "" ? "-" : `[${range.prefix}`;
     const args = [idsKey(prefix), from, range.prefix, String(limit)] as const;
     const [state, now, ...ids] = await this.#client.run("list-user-group-ids", "ugListGroups", args);
     if (state !== "found") throw new RecordUnreadable(new Error(`list-user-group-ids: ${state}`));
-    return ids.map((id) => ({ id, now: Number(now) }));
+    return { now: Number(now), found: ids.map((id): Entry => ({ id, now: Number(now) })) };
   }
 }
 

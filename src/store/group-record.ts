@@ -3,7 +3,7 @@ import { RecordUnreadable } from "../domain/errors.ts";
 import type { Json, JsonObject, UserGroup, UserGroupChange, Viewer } from "../domain/user-group.ts";
 import type { ListedUserGroup, UserGroupInfo } from "../domain/user-group-admin.ts";
 import type { EncryptedToken, TokenCipher } from "./encryption.ts";
-import { FIELD, FOREIGN, joinPieces, PIECES, piecesOf } from "./fields.ts";
+import { FIELD, joinPieces, PIECES, piecesOf } from "./fields.ts";
 import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "./stored-record.ts";
 
 /**
@@ -69,9 +69,10 @@ export function listedFromRecord(record: StoredRecord, providedId: string, now: 
     name: textOf(record, FIELD.name),
     etag: etagOf(times.updateTime),
     ...times,
-    lastRotationTime: optionalIntegerOf(record, FIELD.tokenCreateTime),
+    // One that came with the group may date from an earlier time.
+    lastRotationTime: times.tokenCreateTime > times.createTime ? times.tokenCreateTime : undefined,
     graceExpireTime: now < graceUntil ? graceUntil : undefined,
-    hasForeignToken: record[FOREIGN] !== undefined,
+    hasForeignToken: record[FIELD.entry] !== undefined,
   };
 }
 
@@ -80,8 +81,13 @@ function timesOf(record: StoredRecord) {
   return {
     createTime,
     updateTime: optionalIntegerOf(record, FIELD.updateTime) ?? createTime,
-    tokenCreateTime: optionalIntegerOf(record, FIELD.tokenCreateTime) ?? createTime,
+    tokenCreateTime: tokenTimeOf(record),
   };
+}
+
+/** Since when a group has its token, in milliseconds since 1970. @throws RecordUnreadable */
+export function tokenTimeOf(record: StoredRecord): number {
+  return optionalIntegerOf(record, FIELD.tokenCreateTime) ?? integerOf(record, FIELD.createTime);
 }
 
 /** The update time of a record, as it is stored; empty when the record is not whole. */

@@ -7,20 +7,19 @@ import {
   RecordUnreadable,
   StoreUnavailable,
   TokenNotImportable,
-  TokenTaken,
   UserGroupExists,
 } from "../domain/errors.ts";
 import { partitionOf } from "../domain/partition.ts";
 import { teamIdsOf } from "../domain/team-id.ts";
 import { newUserGroupToken, userGroupTokenShape } from "../domain/token.ts";
 import type { UserGroupChange } from "../domain/user-group.ts";
-import type { ImportedUserGroup, ImportMode, ImportOutcome } from "../domain/user-group-admin.ts";
+import type { ImportedUserGroup, ImportOptions, ImportOutcome } from "../domain/user-group-admin.ts";
 import { tokenDigest } from "./encryption.ts";
 import { FIELD, joinPieces, PIECES } from "./fields.ts";
-import { CLAIM_MS } from "./foreign-tokens.ts";
+import { CLAIM_MS, ENTRY_SLACK_MS } from "./foreign-tokens.ts";
 import type { GroupParts } from "./group-parts.ts";
-import { changedFields, tokenFields, updateTimeFromRecord } from "./group-record.ts";
-import { groupKeyOf, placeOf, REQUEST_TTL_MS } from "./keys.ts";
+import { changedFields, tokenFields, tokenTimeOf, updateTimeFromRecord } from "./group-record.ts";
+import { groupKeyOf, placeOf } from "./keys.ts";
 import { isEmpty, type StoredRecord } from "./stored-record.ts";
 
 /** How many groups are imported at once: their records have to fit into memory, and Redis is not ours alone. */
@@ -29,24 +28,26 @@ const AT_ONCE = 50;
 /** How often a group is tried again that others change meanwhile. */
 const TRIES = 10;
 
-/** Who imports, and how. */
-interface Import {
-  readonly mode: ImportMode;
+/** How groups are imported, and by whom. */
+interface Import extends ImportOptions {
   readonly by: ChangeBy;
 }
 
-/** What is to be changed of a group. */
+/** What is to be done with a group. */
 interface Plan {
   readonly change: UserGroupChange;
-  /** The token that it gets; undefined: it keeps its own. */
+  /** The token that it is given; undefined: it keeps its own. */
   readonly given: GivenToken | undefined;
+  /** What is told of it when it is there. */
+  readonly outcome: "updated" | "unchanged" | "token-newer";
 }
 
 /** A token that is to be given to a group. */
 interface GivenToken {
   readonly text: string;
   readonly digest: string;
-  readonly isForeign: boolean;
+  /** Whether the index of the group's partition leads to it. */
+  readonly isIndexed: boolean;
 }
 
 /**
@@ -92,10 +93,8 @@ class GroupImport {
   readonly #how: Import;
   /** The token that the import brings. */
   readonly #token: GivenToken | undefined;
-  /** Whether a claim of the token may have been made: one that failed may have been. */
-  #mayHaveClaimed = false;
-  /** The nonce of a claim that was ended; the token needs another. */
-  #endedClaim: string | undefined;
+  /** The entry of that token that was made and that the group has not been given it under, nor will be. */
+  #unusedEntry = "";
 
   /** @throws TokenNotImportable */
   constructor(parts: GroupParts, environment: Environment, group: ImportedUserGroup, how: Import) {
@@ -110,9 +109,8 @@ class GroupImport {
   async run(): Promise<ImportOutcome> {
     try {
       return await this.#try();
-    } catch (error) {
-      this.#releaseClaim();
-      throw error;
+    } finally {
+      this.#parts.foreignTokens.forgetLater(this.#environment, this.#unusedEntry, this.#group.providedId);
     }
   }
 
@@ -120,74 +118,75 @@ class GroupImport {
     const key = groupKeyOf(this.#environment, this.#group.providedId);
     for (let tries = 0; tries < TRIES; tries++) {
       const record = await this.#parts.client.run("import-read", "hgetall", [key], "not_made");
-      const { change, given } = this.#planOf(record);
-      // Another import gave the group this token since it was claimed here, and it may have been replaced again.
-      if (given === undefined) this.#releaseClaim();
+      // Another import gave the group the token.
+      if (record[FIELD.digest] === this.#token?.digest) this.#unusedEntry = "";
+      const plan = this.#planOf(record);
       if (!isEmpty(record)) {
-        if (Object.keys(change).length === 0 && given === undefined) {
+        if (Object.keys(plan.change).length === 0 && plan.given === undefined) {
           await this.#mendEntry(record);
-          return { outcome: "unchanged" };
+          return { outcome: plan.outcome };
         }
         if (this.#how.mode === "create-only") throw new UserGroupExists();
       }
-      const done = await this.#write(record, { change, given });
-      if (done !== undefined) return done;
+      const state = await this.#write(record, plan);
+      if (state !== "changed") return { outcome: state === "created" ? "created" : plan.outcome };
     }
     throw new StoreUnavailable(new Error("import: others change the group all the time"), "not_made");
   }
 
-  /**
-   * What of a group is not as it is given. A token that has been replaced since stays dead: neither one that an import gave
-   * the group before is given again, nor one of this service once the group has had more than its first.
-   */
+  /** What of a group is not as it is given. A token that is younger than the import stays, unless it is to be replaced. */
   #planOf(record: StoredRecord): Plan {
     const { providedId, name, mapping, properties } = this.#group;
     const token = this.#token;
     if (isEmpty(record)) {
-      return { change: this.#group, given: token ?? ownToken(partitionOf(this.#environment, providedId)) };
+      const given = token ?? ownToken(partitionOf(this.#environment, providedId));
+      return { change: this.#group, given, outcome: "unchanged" };
     }
-    const isKnown = [record[FIELD.digest], record[FIELD.importedDigest]].includes(token?.digest);
-    const mayBeDead = token?.isForeign === false && record[FIELD.tokenCreateTime] !== undefined;
+    const isOther = token !== undefined && record[FIELD.digest] !== token.digest;
+    const isKept = isOther && !this.#how.replaceNewerTokens && tokenTimeOf(record) > this.#how.snapshotTime;
     const change = {
       ...(record[FIELD.name] !== name && { name }),
       ...(!isSame(joinPieces(record, PIECES.mapping), mapping) && { mapping }),
       ...(!isSame(joinPieces(record, PIECES.properties), properties) && { properties: properties ?? null }),
     };
-    return { change, given: isKnown || mayBeDead ? undefined : token };
+    const given = isOther && !isKept ? token : undefined;
+    const isChanged = given !== undefined || Object.keys(change).length > 0;
+    return { change, given, outcome: isKept ? "token-newer" : isChanged ? "updated" : "unchanged" };
   }
 
-  /** Claims the token, then writes the group; undefined when that is to be done again. */
-  async #write(record: StoredRecord, plan: Plan): Promise<ImportOutcome | undefined> {
+  /** Makes the entry of the token, then writes the group; `changed` when that is to be done again. */
+  async #write(record: StoredRecord, plan: Plan): Promise<"created" | "done" | "changed"> {
     const { client, audit, foreignTokens } = this.#parts;
     const environment = this.#environment;
     const { providedId } = this.#group;
     const { partition, prefix, key } = placeOf(environment, providedId);
     const { first, step, count } = teamIdsOf(environment, partition);
-    const { digest = "", isForeign = false } = plan.given ?? {};
-    const claimed = performance.now();
-    const nonce = isForeign ? await this.#claim(digest) : "";
+    const { given } = plan;
+    const sendBy = performance.now() + CLAIM_MS;
+    const entry = given && given === this.#token ? await this.#claim(given) : "";
     const args = [
       key,
-      ...[isEmpty(record) ? "" : updateTimeFromRecord(record), prefix, providedId, digest, nonce],
+      ...[isEmpty(record) ? "" : updateTimeFromRecord(record), prefix, providedId],
+      ...[given?.digest ?? "", given?.isIndexed ? "1" : "", String(this.#how.graceMs)],
       ...[String(first), String(step), String(count)],
-      ...this.#fieldsOf(plan),
+      ...this.#fieldsOf(record, plan, entry),
       ...audit.ofPartition(environment, partition, this.#how.by),
     ] as const;
-    const sendBy = isForeign ? claimed + CLAIM_MS : undefined;
-    const [state, , endedForeign = ""] = await client.change("import", "ugImport", args, sendBy);
+    const [state, , ended = ""] = await client.change("import", "ugImport", args, sendBy).catch((error: unknown) => {
+      const isRefused = error instanceof StoreUnavailable && error.outcome === "not_made";
+      if (!isRefused) this.#unusedEntry = "";
+      throw error;
+    });
     switch (state) {
       case "created":
-        return { outcome: "created" };
-      case "done":
-        if (endedForeign !== "") foreignTokens.releaseLater(environment, endedForeign);
-        return { outcome: "updated" };
+      case "done": {
+        this.#unusedEntry = "";
+        const { graceMs } = this.#how;
+        foreignTokens.forgetLater(environment, ended, providedId, graceMs > 0 ? graceMs + ENTRY_SLACK_MS : 0);
+        return state;
+      }
       case "changed":
-        return undefined;
-      case "ended":
-        this.#endedClaim = nonce;
-        return undefined;
-      case "taken":
-        throw new TokenTaken();
+        return state;
       case "full":
         throw new EnvironmentFull();
       default:
@@ -195,8 +194,8 @@ class GroupImport {
     }
   }
 
-  /** What changes, as the script takes it. */
-  #fieldsOf({ change, given }: Plan): string[] {
+  /** What changes, as the script takes it. @param entry of the token that is given */
+  #fieldsOf(record: StoredRecord, { change, given }: Plan, entry: string): string[] {
     const { names, replaced, set } = changedFields(change);
     if (given !== undefined) {
       const encrypted = this.#parts.cipher.encrypt(this.#environment, given.text, given.digest);
@@ -204,29 +203,29 @@ class GroupImport {
       names.push("token");
       set.push(...fields);
       replaced.push(PIECES.foreignToken, String(encrypted.isPacked ? 0 : fields.length / 2 - 1));
-      if (given === this.#token) set.push(FIELD.importedDigest, given.digest);
+      if (!given.isIndexed) set.push(FIELD.entry, entry);
+      if (given === this.#token) {
+        // No group's token ever dates from earlier than the one before, so that what was replaced once stays so.
+        const before = isEmpty(record) ? Number.NEGATIVE_INFINITY : tokenTimeOf(record);
+        if (before > this.#how.snapshotTime) names.push("replace_newer_tokens");
+        set.push(FIELD.tokenCreateTime, String(Math.max(this.#how.snapshotTime, before)));
+      }
     }
     return [names.join(","), String(replaced.length / 2), ...replaced, ...set];
   }
 
-  /** @returns the nonce of the claim */
-  #claim(digest: string): Promise<string> {
-    this.#mayHaveClaimed = true;
-    return this.#parts.foreignTokens.claim(this.#environment, digest, this.#group.providedId, this.#endedClaim);
+  /** @returns the entry of the token, as `FIELD.entry` has it */
+  async #claim(token: GivenToken): Promise<string> {
+    const { providedId } = this.#group;
+    const entry = await this.#parts.foreignTokens.claim(this.#environment, token, providedId, true);
+    this.#unusedEntry = `${entry}:${token.digest}`;
+    return entry;
   }
 
-  /** Releases a claim that may have been made and was not used. It does nothing when the group has the token. */
-  #releaseClaim(): void {
-    if (this.#token === undefined || !this.#mayHaveClaimed) return;
-    // The group may have had it, and its retried rotation may need a hint.
-    const release = { id: this.#group.providedId, keepMs: REQUEST_TTL_MS };
-    this.#parts.foreignTokens.releaseLater(this.#environment, this.#token.digest, release);
-  }
-
-  /** The entry of a foreign token that the group has may be lost, and nobody would find the group by it. */
+  /** The entry of a token that the group has may be lost, and nobody would find the group by it. */
   async #mendEntry(record: StoredRecord): Promise<void> {
-    if (this.#token?.isForeign !== true || record[FIELD.digest] !== this.#token.digest) return;
-    await this.#parts.foreignTokens.mend(this.#environment, this.#token.digest, this.#group.providedId);
+    if (this.#token === undefined || this.#token.isIndexed || record[FIELD.digest] !== this.#token.digest) return;
+    await this.#parts.foreignTokens.claim(this.#environment, this.#token, this.#group.providedId, false);
   }
 }
 
@@ -243,22 +242,17 @@ function isSame(stored: string | undefined, given: object | undefined): boolean 
   }
 }
 
-/**
- * The token that is given for a group. One that looks like ours has to be one that is found: of the partition of the group,
- * as an export of an environment with as many partitions has it.
- *
- * @throws TokenNotImportable
- */
+/** The token that is given for a group. @throws TokenNotImportable */
 function givenToken(environment: Environment, { providedId, token }: ImportedUserGroup): GivenToken | undefined {
   if (token === undefined) return undefined;
   const shape = userGroupTokenShape(token);
   if (shape.kind === "malformed") throw new TokenNotImportable();
-  if (shape.kind === "ours" && shape.partition !== partitionOf(environment, providedId)) throw new TokenNotImportable();
-  return { text: token, digest: tokenDigest(token), isForeign: shape.kind === "foreign" };
+  const isIndexed = shape.kind === "ours" && shape.partition === partitionOf(environment, providedId);
+  return { text: token, digest: tokenDigest(token), isIndexed };
 }
 
 /** A new token for a group that is given none. */
 function ownToken(partition: number): GivenToken {
   const text = newUserGroupToken(partition);
-  return { text, digest: tokenDigest(text), isForeign: false };
+  return { text, digest: tokenDigest(text), isIndexed: true };
 }

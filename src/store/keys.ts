@@ -10,12 +10,12 @@ export function partitionPrefix(environment: EnvironmentName, partition: number)
   return `ug:{${environmentPath(environment)}/${partitionLabel(partition)}}:`;
 }
 
-/** The same for the partition that a text leads to: an id, a request id, or the digest of a token of another system. */
+/** The same for the partition that a text leads to: an id or a request id. */
 export function prefixFor(environment: Environment, text: string): string {
   return partitionPrefix(environment, partitionOf(environment, text));
 }
 
-/** What the keys that scripts build are called behind the prefix. After a colon comes an id, a digest or a nonce. */
+/** What the keys that scripts build are called behind the prefix. After a colon comes an id or a digest. */
 export const KEY = {
   /** Hash: one user group, by the fields of `fields.ts`. */
   group: "group:",
@@ -32,8 +32,11 @@ export const KEY = {
   grace: "grace:",
   /** Hash that expires: which token a rotation made, for retries with its request id, by the digest of that id. */
   request: "request:",
-  /** String that expires: the claim of a foreign token with this nonce was ended, and must not be used any more. */
-  refused: "refused:",
+  /**
+   * String: the time of an entry, a colon and the id of the group that may have the foreign token with this digest. In the
+   * partition that the token leads to (`tokenPartition`), which need not be that of the group. A hint, as `tokens`.
+   */
+  foreign: "foreign:",
 } as const;
 
 /** The key of a user group, in the partition with this prefix. */
@@ -71,12 +74,9 @@ export function requestClaimKey(prefix: string, requestDigest: string): string {
   return `${prefix}request-claim:${requestDigest}`;
 }
 
-/**
- * String: the claim of a token of another system, and the id of the group that may have it, in the partition that the
- * digest of the token leads to. A hint: the group's record decides.
- */
+/** The key of the entry of a foreign token. */
 export function foreignTokenKey(prefix: string, digest: string): string {
-  return `${prefix}foreign:${digest}`;
+  return prefix + KEY.foreign + digest;
 }
 
 /**

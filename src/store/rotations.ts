@@ -8,13 +8,14 @@ import {
   UserGroupNotFound,
 } from "../domain/errors.ts";
 import { partitionOf } from "../domain/partition.ts";
-import { newUserGroupToken, userGroupTokenShape } from "../domain/token.ts";
+import { newUserGroupToken } from "../domain/token.ts";
 import type { Rotation } from "../domain/user-group.ts";
 import { digest, tokenDigest } from "./encryption.ts";
 import { FIELD } from "./fields.ts";
+import { ENTRY_SLACK_MS, tokenPartition } from "./foreign-tokens.ts";
 import type { GroupParts } from "./group-parts.ts";
 import { partitionPrefix, prefixFor, REQUEST_TTL_MS, requestClaimKey, tokensKey } from "./keys.ts";
-import { recordFromAnswer, type StoredRecord } from "./stored-record.ts";
+import { recordFromAnswer, type StoredRecord, textOf } from "./stored-record.ts";
 
 /** A group that was rotated. */
 export interface Rotated {
@@ -26,7 +27,7 @@ export interface Rotated {
 /** How a group is given a new token. */
 interface Replacement {
   readonly partition: number;
-  /** Undefined: the partition's index of tokens tells it. */
+  /** Undefined: the partition's indexes tell it. */
   readonly providedId: string | undefined;
   /** The digest that its token must have; empty: any. */
   readonly oldDigest: string;
@@ -50,7 +51,7 @@ export class Rotations {
   /** As `UserGroupStore.rotate`. */
   async rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<Rotated> {
     const { target, graceMs, askedGraceMs, requestId = "" } = rotation;
-    const where = target.by === "id" ? byId(environment, target.providedId) : await this.#byToken(environment, target);
+    const where = target.by === "id" ? byId(environment, target.providedId) : byToken(environment, target.token);
     // Not the default grace, which may change.
     const parameters = [target.by, target.by === "id" ? target.providedId : target.token, askedGraceMs ?? null];
     const rotated = await this.#replace(
@@ -72,25 +73,23 @@ export class Rotations {
     return revoked;
   }
 
-  /** @throws TokenNotFound */
-  async #byToken(environment: Environment, { token }: { readonly token: string }) {
-    const oldDigest = tokenDigest(token);
-    const partition = tokenPartition(environment, token);
-    if (partition !== undefined) return { partition, providedId: undefined, oldDigest };
-    const providedId = await this.#parts.foreignTokens.find(environment, oldDigest, "not_made");
-    if (providedId === undefined) throw new TokenNotFound();
-    return { ...byId(environment, providedId), oldDigest };
-  }
-
   /** Undefined when there is no such group, or its token is another one. */
   async #replace(environment: Environment, what: Replacement, by: ChangeBy): Promise<Rotated | undefined> {
-    const { client, cipher, audit, foreignTokens } = this.#parts;
-    const { partition, providedId, graceMs } = what;
     // Callers choose the id. It may be a secret, which must not become part of a key.
     const requestId = what.requestId === "" ? "" : digest(what.requestId);
     const fingerprint = requestId === "" ? "" : digest(JSON.stringify(what.parameters));
     if (requestId !== "") await this.#claim(environment, what.isRevocation, requestId, fingerprint);
+    return this.#replaceAt(environment, { ...what, requestId, fingerprint }, by);
+  }
 
+  /** @param what with digests of the request id and of its parameters */
+  async #replaceAt(
+    environment: Environment,
+    what: Replacement & { readonly fingerprint: string },
+    by: ChangeBy,
+  ): Promise<Rotated | undefined> {
+    const { client, cipher, audit, foreignTokens } = this.#parts;
+    const { partition, providedId, graceMs, requestId, fingerprint } = what;
     const prefix = partitionPrefix(environment, partition);
     const token = newUserGroupToken(partition);
     const newDigest = tokenDigest(token);
@@ -105,20 +104,23 @@ export class Rotations {
     switch (answer[0]) {
       case "missing":
         return undefined;
+      case "elsewhere":
+        // The token does not name the partition of its group.
+        return this.#replaceAt(
+          environment,
+          { ...what, ...placedBy(environment, textOf(record, FIELD.providedId)) },
+          by,
+        );
       case "replayed":
         if (record[FIELD.fingerprint] !== fingerprint) throw new RequestIdReused();
         // A revocation has done what it was to do, whatever came after it.
         if (!what.isRevocation && record[FIELD.madeDigest] !== record[FIELD.digest]) throw new TokenReplaced();
-        // The first try may have been answered by nobody, and the token of another system has its entry still.
-        if (providedId !== undefined && what.oldDigest !== "") {
-          foreignTokens.releaseLater(environment, what.oldDigest, { keepMs: REQUEST_TTL_MS });
-        }
         break;
       case "done": {
-        const ended = record[FIELD.endedForeign] ?? "";
         // A retry by the old token has to find the partition that has the answer.
-        const keepMs = requestId === "" ? 0 : REQUEST_TTL_MS;
-        if (ended !== "") foreignTokens.releaseLater(environment, ended, { keepMs });
+        const keepMs = requestId !== "" ? REQUEST_TTL_MS : graceMs > 0 ? graceMs + ENTRY_SLACK_MS : 0;
+        const ended = textOf(record, FIELD.endedEntry);
+        foreignTokens.forgetLater(environment, ended, textOf(record, FIELD.providedId), keepMs);
         break;
       }
       default:
@@ -141,19 +143,16 @@ export class Rotations {
   }
 }
 
-/**
- * The partition that a token names; undefined for one of another system.
- *
- * @throws TokenNotFound when no group of the environment can have the token
- */
-export function tokenPartition(environment: Environment, token: string): number | undefined {
-  const shape = userGroupTokenShape(token);
-  if (shape.kind === "malformed") throw new TokenNotFound(true);
-  if (shape.kind === "foreign") return undefined;
-  if (shape.partition >= environment.partitions) throw new TokenNotFound();
-  return shape.partition;
+function placedBy(environment: Environment, providedId: string) {
+  return { partition: partitionOf(environment, providedId), providedId };
 }
 
 function byId(environment: Environment, providedId: string) {
-  return { partition: partitionOf(environment, providedId), providedId, oldDigest: "" };
+  return { ...placedBy(environment, providedId), oldDigest: "" };
+}
+
+/** @throws TokenNotFound */
+function byToken(environment: Environment, token: string) {
+  const oldDigest = tokenDigest(token);
+  return { partition: tokenPartition(environment, token, oldDigest), providedId: undefined, oldDigest };
 }

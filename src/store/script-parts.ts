@@ -1,4 +1,5 @@
 import { EVENT_FIELD, FIELD } from "./fields.ts";
+import { KEY } from "./keys.ts";
 
 /* What the scripts have in common. Their rules: `scripts.ts`. */
 
@@ -83,6 +84,42 @@ export const INDEXED = `local function indexed(digest) return string.sub(digest,
 export const GRACE = `local function grace_left(key, digest)
   if redis.call('HGET', key, '${FIELD.graceDigest}') ~= digest then return 0 end
   return tonumber(redis.call('HGET', key, '${FIELD.graceUntil}') or '0') - now
+end
+`;
+
+/** The group that the entry of a foreign token with a digest is of, or nothing. */
+export const ENTRY = `local function holder_of(entry)
+  return string.sub(entry, (string.find(entry, ':', 1, true) or 0) + 1)
+end
+local function held_by(prefix, digest)
+  local entry = redis.call('GET', prefix .. '${KEY.foreign}' .. digest)
+  return entry and holder_of(entry)
+end
+`;
+
+/**
+ * Gives a group another token, and the one that it had a grace in milliseconds, or none. The fields that hold the token
+ * itself and its times are set by the caller. Answers what `endedEntry` holds. Goes behind `INDEXED`.
+ */
+export const REPLACE = `local function replace(prefix, key, id, digest, is_indexed, grace)
+  local tokens, graces = prefix .. '${KEY.tokens}', prefix .. '${KEY.grace}'
+  local old, graced = redis.call('HGET', key, '${FIELD.digest}'), redis.call('HGET', key, '${FIELD.graceDigest}')
+  local entry = redis.call('HGET', key, '${FIELD.entry}')
+  redis.call('HLEN', tokens)
+  if graced then redis.call('EXISTS', graces .. graced) end
+  if grace ~= '0' then redis.call('EXISTS', graces .. old) end
+  redis.call('HSET', key, '${FIELD.digest}', digest)
+  if is_indexed then redis.call('HSET', tokens, indexed(digest), id) end
+  redis.call('HDEL', tokens, indexed(old))
+  if graced then redis.call('DEL', graces .. graced) end
+  if grace ~= '0' then
+    redis.call('SET', graces .. old, id, 'PX', grace)
+    redis.call('HSET', key, '${FIELD.graceDigest}', old, '${FIELD.graceUntil}', string.format('%.0f', now + grace))
+  else
+    redis.call('HDEL', key, '${FIELD.graceDigest}', '${FIELD.graceUntil}')
+  end
+  redis.call('HDEL', key, '${FIELD.token}', '${FIELD.entry}')
+  return entry and entry .. ':' .. old or ''
 end
 `;
 

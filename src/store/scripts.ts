@@ -1,9 +1,21 @@
 import { API_TOKEN_SCRIPTS } from "./api-token-scripts.ts";
-import { FIELD, FOREIGN, PIECES } from "./fields.ts";
+import { FIELD, PIECES } from "./fields.ts";
 import { FOREIGN_TOKEN_SCRIPTS } from "./foreign-token-scripts.ts";
 import { GROUP_ADMIN_SCRIPTS } from "./group-admin-scripts.ts";
 import { KEY } from "./keys.ts";
-import { ALLOW_OOM, AUDIT, CHANGE, CHANGED, CLOCK, DROP, GRACE, INDEXED, UNPACK } from "./script-parts.ts";
+import {
+  ALLOW_OOM,
+  AUDIT,
+  CHANGE,
+  CHANGED,
+  CLOCK,
+  DROP,
+  ENTRY,
+  GRACE,
+  INDEXED,
+  REPLACE,
+  UNPACK,
+} from "./script-parts.ts";
 
 /*
  * Every script takes one key, by which Redis Cluster finds the shard; the other keys it touches share its hash tag.
@@ -91,7 +103,7 @@ return {'crowded', stamp, '${FIELD.dropped}', string.format('%.0f', dropped), sp
    * KEYS: the token index. ARGV:
    *  2 prefix of the partition's keys
    *  3 digest of the token to rotate, or nothing to rotate by id
-   *  4 id of the group, when it is rotated by id or the token is of another system
+   *  4 id of the group; nothing: the partition's indexes tell it
    *  5 digest of the new token
    *  6 the new token, encrypted
    *  7 id of the key that it is encrypted under
@@ -99,11 +111,11 @@ return {'crowded', stamp, '${FIELD.dropped}', string.format('%.0f', dropped), sp
    *  9 digest of the request id, or nothing
    * 10 digest of the request's parameters
    * 11 how long to keep for retries what the rotation made, in milliseconds; then those of AUDIT
-   * Answers `missing`; `unreadable` when the record is not whole; `replayed`, the parameters of the first rotation under
-   * the request id and the digest of the token that it made; or `done` and, if the old token is of another system, its
-   * digest: both as fields, with the id and the record as it is now.
+   * Answers `missing`; `elsewhere` and the id of a group of another partition that may have the token; `unreadable` when the
+   * record is not whole; `replayed`, the parameters of the first rotation under the request id and the digest of the token
+   * that it made; or `done` and `endedEntry`: as fields, the last two with the id and the record as it is now.
    */
-  ugRotate: `${CHANGE}${AUDIT}${UNPACK}${INDEXED}${DROP}${CHANGED}
+  ugRotate: `${CHANGE}${AUDIT}${UNPACK}${INDEXED}${ENTRY}${REPLACE}${DROP}${CHANGED}
 local prefix = ARGV[2]
 local by_token = ARGV[3] ~= ''
 local answer_key = prefix .. '${KEY.request}' .. ARGV[9]
@@ -122,6 +134,8 @@ end
 local id = ARGV[4]
 if id == '' then
   id = redis.call('HGET', KEYS[1], indexed(ARGV[3]))
+  local held = not id and held_by(prefix, ARGV[3])
+  if held then return {'elsewhere', stamp, '${FIELD.providedId}', held} end
   if not id then return {'missing', stamp} end
 end
 local key = prefix .. '${KEY.group}' .. id
@@ -133,20 +147,8 @@ if not old or not before then
 end
 if not tonumber(before) then return {'unreadable', stamp} end
 local changed = after(tonumber(before))
-local graced = redis.call('HGET', key, '${FIELD.graceDigest}')
-local foreign = redis.call('HEXISTS', key, '${FOREIGN}') == 1
-if graced then redis.call('EXISTS', prefix .. '${KEY.grace}' .. graced) end
-if ARGV[8] ~= '0' then redis.call('EXISTS', prefix .. '${KEY.grace}' .. old) end
-redis.call('HSET', KEYS[1], indexed(ARGV[5]), id)
-redis.call('HDEL', KEYS[1], indexed(old))
-if graced then redis.call('DEL', prefix .. '${KEY.grace}' .. graced) end
-if ARGV[8] ~= '0' then
-  redis.call('SET', prefix .. '${KEY.grace}' .. old, id, 'PX', ARGV[8])
-  redis.call('HSET', key, '${FIELD.graceDigest}', old, '${FIELD.graceUntil}', string.format('%.0f', now + ARGV[8]))
-else
-  redis.call('HDEL', key, '${FIELD.graceDigest}', '${FIELD.graceUntil}')
-end
-redis.call('HSET', key, '${FIELD.token}', ARGV[6], '${FIELD.keyId}', ARGV[7], '${FIELD.digest}', ARGV[5],
+local ended = replace(prefix, key, id, ARGV[5], true, ARGV[8])
+redis.call('HSET', key, '${FIELD.token}', ARGV[6], '${FIELD.keyId}', ARGV[7],
   '${FIELD.updateTime}', changed, '${FIELD.tokenCreateTime}', changed)
 drop(key, '${PIECES.foreignToken}', 0)
 if ARGV[9] ~= '' then
@@ -155,7 +157,7 @@ if ARGV[9] ~= '' then
   redis.call('PEXPIRE', answer_key, ARGV[11])
 end
 audit(id, 'token')
-return {'done', stamp, '${FIELD.providedId}', id, '${FIELD.endedForeign}', foreign and old or '',
+return {'done', stamp, '${FIELD.providedId}', id, '${FIELD.endedEntry}', ended,
   spread(redis.call('HGETALL', key))}`,
 
   /**
@@ -224,9 +226,10 @@ return {'made', stamp}`,
    * Finds the group that a token stands for. An index only says where to look:
    * the record has to name the token, and a grace must not be over.
    * KEYS: the token index. ARGV: 1 prefix of the partition's keys, 2 digest of the token.
-   * Answers nothing; or `current` or `graced`, Redis' clock, the id as a field and the record.
+   * Answers nothing; `elsewhere`, Redis' clock and the id of the group that may have it, of whatever partition; or
+   * `current` or `graced`, Redis' clock, the id as a field and the record.
    */
-  ugResolve: `${CLOCK}${UNPACK}${INDEXED}${GRACE}
+  ugResolve: `${CLOCK}${UNPACK}${INDEXED}${GRACE}${ENTRY}
 local groups = ARGV[1] .. '${KEY.group}'
 local id = redis.call('HGET', KEYS[1], indexed(ARGV[2]))
 local state = id and redis.call('HGET', groups .. id, '${FIELD.digest}') == ARGV[2] and 'current'
@@ -234,7 +237,10 @@ if not state then
   id = redis.call('GET', ARGV[1] .. '${KEY.grace}' .. ARGV[2])
   state = id and grace_left(groups .. id, ARGV[2]) > 0 and 'graced'
 end
-if not state then return {} end
+if not state then
+  id = held_by(ARGV[1], ARGV[2])
+  return id and {'elsewhere', stamp, id} or {}
+end
 return {state, stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', groups .. id))}`,
 
   /**

@@ -1,9 +1,8 @@
 import type { ChangeBy } from "../domain/audit.ts";
 import type { Environment } from "../domain/environment.ts";
 import { EtagMismatch, RecordUnreadable, UserGroupNotFound } from "../domain/errors.ts";
-import type { Page, UserGroupAdminStore, UserGroupRange } from "../domain/store.ts";
-import type { UserGroup } from "../domain/user-group.ts";
-import type { ImportedUserGroup, ImportMode, ListedUserGroup, UserGroupInfo } from "../domain/user-group-admin.ts";
+import type { ExportedPage, Page, UserGroupAdminStore, UserGroupRange } from "../domain/store.ts";
+import type { ImportedUserGroup, ImportOptions, ListedUserGroup, UserGroupInfo } from "../domain/user-group-admin.ts";
 import { ForeignTokens } from "./foreign-tokens.ts";
 import { GroupLists } from "./group-lists.ts";
 import type { GroupParts, UserGroupsParts } from "./group-parts.ts";
@@ -29,7 +28,7 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
     return this.#lists.list(environment, range);
   }
 
-  export(environment: Environment, range: UserGroupRange): Promise<Page<UserGroup>> {
+  export(environment: Environment, range: UserGroupRange): Promise<ExportedPage> {
     return this.#lists.export(environment, range);
   }
 
@@ -43,7 +42,7 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
   async delete(environment: Environment, providedId: string, etag: string, by: ChangeBy): Promise<void> {
     const { client, audit, foreignTokens } = this.#parts;
     const { partition, prefix, key } = placeOf(environment, providedId);
-    const [state, , foreign = ""] = await client.change("delete", "ugDelete", [
+    const [state, , ended = ""] = await client.change("delete", "ugDelete", [
       key,
       ...[updateTimeOf(etag), prefix, providedId],
       ...audit.ofPartition(environment, partition, by),
@@ -54,7 +53,7 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
       case "stale":
         throw new EtagMismatch();
       case "done":
-        if (foreign !== "") foreignTokens.releaseLater(environment, foreign);
+        foreignTokens.forgetLater(environment, ended, providedId);
         return;
       default:
         throw new RecordUnreadable(new Error(`delete: ${state}`));
@@ -66,7 +65,7 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
     return infoFromRecord(record, providedId, now);
   }
 
-  import(environment: Environment, groups: readonly ImportedUserGroup[], mode: ImportMode, by: ChangeBy) {
-    return importGroups(this.#parts, environment, groups, { mode, by });
+  import(environment: Environment, groups: readonly ImportedUserGroup[], options: ImportOptions, by: ChangeBy) {
+    return importGroups(this.#parts, environment, groups, { ...options, by });
   }
 }

@@ -6,11 +6,11 @@ import { teamIdsOf } from "../domain/team-id.ts";
 import { newUserGroupToken } from "../domain/token.ts";
 import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from "../domain/user-group.ts";
 import { tokenDigest } from "./encryption.ts";
-import { ForeignTokens } from "./foreign-tokens.ts";
+import { ForeignTokens, tokenPartition } from "./foreign-tokens.ts";
 import type { GroupParts, UserGroupsParts } from "./group-parts.ts";
 import { changedFields, etagOf, groupFromRecord, tokenFields, updateTimeOf, viewerFromRecord } from "./group-record.ts";
 import { groupKeyOf, partitionPrefix, placeOf, tokensKey } from "./keys.ts";
-import { Rotations, tokenPartition } from "./rotations.ts";
+import { Rotations } from "./rotations.ts";
 import { isEmpty, recordFromAnswer } from "./stored-record.ts";
 
 /** User groups in Redis. Which keys hold what: `keys.ts` and `fields.ts`. */
@@ -80,19 +80,17 @@ export class RedisUserGroups implements UserGroupStore {
   }
 
   async resolve(environment: Environment, token: string): Promise<Viewer> {
+    const { client } = this.#parts;
     const presented = tokenDigest(token);
-    const partition = tokenPartition(environment, token);
-    const answer =
-      partition === undefined
-        ? await this.#parts.foreignTokens.resolve(environment, presented)
-        : await this.#resolve(partitionPrefix(environment, partition), presented);
+    const prefix = partitionPrefix(environment, tokenPartition(environment, token, presented));
+    let answer = await client.run("resolve", "ugResolve", [tokensKey(prefix), prefix, presented]);
+    if (answer[0] === "elsewhere") {
+      const [, , id = ""] = answer;
+      answer = await client.run("resolve", "ugResolveAt", [groupKeyOf(environment, id), id, presented]);
+    }
     const [state] = answer;
     if (state === undefined) throw new TokenNotFound();
     return viewerFromRecord(recordFromAnswer(answer), environment, state === "graced");
-  }
-
-  #resolve(prefix: string, presented: string): Promise<string[]> {
-    return this.#parts.client.run("resolve", "ugResolve", [tokensKey(prefix), prefix, presented]);
   }
 
   /** Creates a group, unless another caller has done so meanwhile. */

@@ -6,9 +6,6 @@ import { FIELD, PIECES } from "../../src/store/fields.ts";
 import { foreignTokenKey, idsKey, partitionPrefix, tokensKey } from "../../src/store/keys.ts";
 import { contents } from "./contract/context.ts";
 
-/** The nonce of an entry comes before the id. */
-const NONCE_LENGTH = 12;
-
 type Fields = Readonly<Record<string, string>>;
 
 /** What is stored of the groups of an environment, and what about it must not be. */
@@ -42,14 +39,17 @@ export async function storedGroups(
   const foreign: string[] = [];
   for (const [id, { prefix, record }] of groups) {
     const digest = record[FIELD.digest] ?? "";
-    const isForeign = record[`${PIECES.foreignToken}0`] !== undefined;
-    if (isForeign === (record[FIELD.token] !== undefined)) faults.push(`${id} has not one current token`);
+    const [partition = "", time] = record[FIELD.entry]?.split(":") ?? [];
+    const isForeign = time !== undefined;
+    const isWhole = record[`${PIECES.foreignToken}0`] !== undefined;
+    if (isWhole === (record[FIELD.token] !== undefined) || (isWhole && !isForeign))
+      faults.push(`${id} has not one current token`);
     if (holders.has(digest)) faults.push(`${id} has the token of ${holders.get(digest)}`);
     holders.set(digest, id);
     if (prefix !== prefixOf(environment, id)) faults.push(`${id} is in another partition`);
-    const entryKey = foreignTokenKey(prefixOf(environment, digest), digest);
+    const entryKey = foreignTokenKey(partitionPrefix(environment, Number(partition)), digest);
     const found = isForeign
-      ? String(all[entryKey] ?? "").slice(NONCE_LENGTH)
+      ? holderOf(all[entryKey])
       : (all[tokensKey(prefix)] as Fields | undefined)?.[digest.slice(0, 14)];
     if (found !== id) faults.push(`${id} is not found by its token`);
     if (isForeign) foreign.push(id);
@@ -72,7 +72,7 @@ export async function storedGroups(
       if (ids.sort().join("\n") !== own.sort().join("\n"))
         faults.push(`${key} does not list the groups that there are`);
     } else if (key.startsWith(`${prefix}foreign:`)) {
-      const id = String(value).slice(NONCE_LENGTH);
+      const id = holderOf(value);
       const { record = {} } = groups.get(id) ?? {};
       const digest = key.slice(`${prefix}foreign:`.length);
       if (record[FIELD.digest] !== digest && record[FIELD.graceDigest] !== digest) strayEntries++;
@@ -86,6 +86,12 @@ export async function expectSound(...args: Parameters<typeof storedGroups>): Pro
   const stored = await storedGroups(...args);
   expect(stored.faults.slice(0, 10)).toEqual([]);
   return stored;
+}
+
+/** The id in the entry of a foreign token. */
+function holderOf(entry: unknown): string {
+  const text = String(entry ?? "");
+  return text.slice(text.indexOf(":") + 1);
 }
 
 function prefixOf(environment: Pick<Environment, "name" | "tag" | "partitions">, text: string): string {

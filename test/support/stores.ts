@@ -3,7 +3,7 @@ import type { ChangeBy } from "../../src/domain/audit.ts";
 import type { Environment, EnvironmentName } from "../../src/domain/environment.ts";
 import type { RevocationListener } from "../../src/domain/store.ts";
 import type { NewUserGroup, Rotation, UserGroupChange } from "../../src/domain/user-group.ts";
-import type { ImportedUserGroup, ImportMode } from "../../src/domain/user-group-admin.ts";
+import type { ImportedUserGroup, ImportMode, ImportOptions } from "../../src/domain/user-group-admin.ts";
 import { RedisApiTokens } from "../../src/store/api-tokens.ts";
 import { Audit } from "../../src/store/audit.ts";
 import type { StoreClient } from "../../src/store/client.ts";
@@ -61,10 +61,13 @@ export class TestUserGroupAdmin extends RedisUserGroupAdmin {
   override import(
     environment: Environment,
     groups: readonly ImportedUserGroup[],
-    mode: ImportMode = "create-only",
+    how: ImportMode | Partial<ImportOptions> = "create-only",
     by = BY,
   ) {
-    return super.import(environment, groups, mode, by);
+    const given = typeof how === "string" ? { mode: how } : how;
+    // Behind all that was changed before it: times of changes may be some milliseconds ahead of the clock.
+    const byDefault = { mode: "create-only", snapshotTime: Date.now() + 1000, replaceNewerTokens: false, graceMs: 0 };
+    return super.import(environment, groups, { ...byDefault, ...given } as ImportOptions, by);
   }
 }
 

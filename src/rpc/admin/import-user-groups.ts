@@ -1,5 +1,6 @@
+import { durationMs } from "@bufbuild/protobuf/wkt";
 import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
-import { ImportMode } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { ImportMode, type ImportUserGroupsRequest } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import {
   type ImportedUserGroup as ImportedMessage,
   type ImportResult,
@@ -7,20 +8,25 @@ import {
   ImportResult_Outcome as Outcome,
 } from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import type { DomainError } from "../../domain/errors.ts";
-import type { ImportedUserGroup, ImportOutcome } from "../../domain/user-group-admin.ts";
+import type { ImportedUserGroup, ImportOptions, ImportOutcome } from "../../domain/user-group-admin.ts";
 import { callerFields } from "../call-log.ts";
 import { changeBy } from "../change-by.ts";
 import { kRequestId } from "../context.ts";
 import { invalidField, toCallError } from "../errors.ts";
 import type { AdminParts, AdminRpcs } from "./parts.ts";
 import { targetOf } from "./target.ts";
+import { timeOf } from "./times.ts";
 
 const OUTCOMES: { readonly [outcome in ImportOutcome["outcome"]]: Outcome } = {
   created: Outcome.CREATED,
   updated: Outcome.UPDATED,
   unchanged: Outcome.UNCHANGED,
+  "token-newer": Outcome.TOKEN_NEWER,
   failed: Outcome.FAILED,
 };
+
+/** How far a time may be ahead of this process' clock: those of other machines need not agree with it. */
+const CLOCK_SLACK_MS = 5000;
 
 /** The import of user groups: each is made as it is given, for itself. */
 export function importRpcs({ environments, userGroups, logger, metrics }: AdminParts) {
@@ -29,9 +35,8 @@ export function importRpcs({ environments, userGroups, logger, metrics }: AdminP
     async importUserGroups(request, context) {
       requireDifferent(request.userGroups);
       const environment = await targetOf(environments, context.values, request.environment);
-      const mode = request.mode === ImportMode.UPSERT ? "upsert" : "create-only";
       const given = request.userGroups.map(importedFromMessage);
-      const outcomes = await userGroups.import(environment, given, mode, changeBy(context));
+      const outcomes = await userGroups.import(environment, given, optionsOf(request), changeBy(context));
       const failures: { [reason: string]: number } = {};
       for (const outcome of outcomes) {
         const { reason } = outcome.outcome === "failed" ? outcome.error : { reason: undefined };
@@ -45,6 +50,24 @@ export function importRpcs({ environments, userGroups, logger, metrics }: AdminP
       return { results: outcomes.map((outcome, i) => resultMessage(given[i]?.providedId ?? "", outcome)) };
     },
   } satisfies Partial<AdminRpcs>;
+}
+
+/** @throws ConnectError InvalidArgument */
+function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
+  const { mode, userGroups, replaceNewerTokens, previousTokenTtl } = request;
+  const time = timeOf("snapshot_time", request.snapshotTime);
+  if (time === undefined && userGroups.some(({ token }) => token !== undefined)) {
+    throw invalidField("snapshot_time", "must say of when the groups are, where tokens are given");
+  }
+  if (time !== undefined && time > Date.now() + CLOCK_SLACK_MS) {
+    throw invalidField("snapshot_time", "must not be in the future");
+  }
+  return {
+    mode: mode === ImportMode.UPSERT ? "upsert" : "create-only",
+    snapshotTime: Math.floor(Math.min(time ?? 0, Date.now())),
+    replaceNewerTokens,
+    graceMs: previousTokenTtl === undefined ? 0 : Math.floor(durationMs(previousTokenTtl)),
+  };
 }
 
 /**

@@ -2,7 +2,7 @@ import { type EnvironmentName, environmentPath } from "../../domain/environment.
 import type { UserGroupRange } from "../../domain/store.ts";
 import { MAX_ID_LENGTH } from "../../domain/user-group.ts";
 import { changeBy } from "../change-by.ts";
-import { userGroupMessage } from "../messages.ts";
+import { timestamp, userGroupMessage } from "../messages.ts";
 import { listedUserGroupMessage, userGroupInfoMessage } from "./messages.ts";
 import { nextPageToken, type PageOf, pageRequest, type Scope } from "./pages.ts";
 import type { AdminParts, AdminRpcs } from "./parts.ts";
@@ -40,7 +40,7 @@ export function userGroupRpcs({ environments, userGroups, audit }: AdminParts) {
       const { includeTokens } = request;
       const environment = await targetOf(environments, context.values, request.environment);
       const { range, scope } = userGroupPage("ExportUserGroups", environment, request);
-      const { items, next } = await userGroups.export(environment, range);
+      const { items, next, snapshotTime } = await userGroups.export(environment, range);
       if (includeTokens && items.length > 0) {
         const exported = { prefix: range.prefix, count: items.length };
         await audit.recordExport(environment, exported, changeBy(context));
@@ -48,6 +48,7 @@ export function userGroupRpcs({ environments, userGroups, audit }: AdminParts) {
       return {
         userGroups: items.map((group) => userGroupMessage(includeTokens ? group : { ...group, token: "" })),
         nextPageToken: nextPageToken(next, scope),
+        snapshotTime: timestamp(snapshotTime),
       };
     },
   } satisfies Partial<AdminRpcs>;

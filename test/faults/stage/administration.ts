@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { ImportMode } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { Random } from "../../fuzz/random.ts";
 import { type Call, groupOf, isDone } from "../history/call.ts";
@@ -88,7 +89,8 @@ export class Administration {
       const userGroups = asked.map(({ given, value }, i) => {
         return { providedId: groups[i]?.id ?? "", name: value, mapping: { [MAPPED]: value }, token: given };
       });
-      return (await admin.importUserGroups({ environment, userGroups, mode }, options)).results.map(importAnswer);
+      const request = { environment, userGroups, mode, snapshotTime: timestampNow() };
+      return (await admin.importUserGroups(request, options)).results.map(importAnswer);
     });
     note(calls);
     // One that was not given is remembered too: it must never be taken.

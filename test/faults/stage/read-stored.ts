@@ -21,9 +21,6 @@ import type { StoredEnvironment, StoredGroup, StoredPartition } from "../history
 /** How many characters of a digest the index of tokens holds. */
 const INDEXED_CHARACTERS = 14;
 
-/** How many characters an entry of a token of another system has before the id. */
-const NONCE_CHARACTERS = 12;
-
 /** An environment as it is named in Redis. */
 export interface NamedEnvironment {
   /** What the histories call it. */
@@ -97,7 +94,7 @@ async function readPartition(
       partition,
       tokens: new Map(Object.entries(await redis.hgetall(tokensKey(prefix)))),
       ids: await redis.zrange(idsKey(prefix), 0, -1),
-      foreign: new Map(foreign.map(([digest, entry]) => [digest, entry.slice(NONCE_CHARACTERS)])),
+      foreign: new Map(foreign.map(([digest, entry]) => [digest, entry.slice(entry.indexOf(":") + 1)])),
       graces: new Map(await strings(`${prefix}grace:`)),
       count: Number((await redis.get(prefix + KEY.teamCount)) ?? 0),
     } satisfies StoredPartition,

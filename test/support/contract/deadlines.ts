@@ -5,9 +5,6 @@ import { auditKey, foreignTokenKey, requestClaimKey, tokensKey } from "../../../
 import { AUDIT, BY } from "../stores.ts";
 import { type ContractContext, contents, keysOf, newEnvironment, newGroup } from "./context.ts";
 
-/** Of a claim of a foreign token. */
-const NONCE = "x".repeat(12);
-
 /** A change that reaches Redis when its caller was told that it failed. */
 export function deadlineContract({ store, redis }: ContractContext): void {
   describe("a change after its deadline", () => {
@@ -30,16 +27,16 @@ export function deadlineContract({ store, redis }: ContractContext): void {
         "an import": (at: string) =>
           redis().ugImport(
             `${prefix}group:b`,
-            ...[at, "", prefix, "b", "d".repeat(22), "", "1", "1", "9", "name", "0", "n", "B"],
+            ...[at, "", prefix, "b", "d".repeat(22), "", "0", "1", "1", "9", "name", "0", "n", "B"],
             ...audited,
           ),
         "a deletion": (at: string) => redis().ugDelete(group, at, "", prefix, "a", ...audited),
-        "a claim of a token": (at: string) => redis().ugClaimToken(foreignTokenKey(prefix, "d"), at, `${NONCE}a`, ""),
-        "an end of a claim": (at: string) => redis().ugEndClaim(group, at, prefix, "d", NONCE, "60000", ""),
-        "a claim that is replaced": async (at: string) => {
+        "a claim of a token": (at: string) =>
+          redis().ugClaimToken(foreignTokenKey(prefix, "d"), at, prefix, "d", "a", "", "1"),
+        "a token that is forgotten": async (at: string) => {
           const key = foreignTokenKey(prefix, "kept");
-          if (Number(at) > Date.now()) await redis().set(key, `${NONCE}a`);
-          return redis().ugForgetToken(key, at, `${NONCE}a`, `${NONCE}b`, "60000");
+          if (Number(at) > Date.now()) await redis().set(key, "1:a");
+          return redis().ugForgetToken(key, at, "1:a", "60000");
         },
       } as const;
     };

@@ -1,28 +1,29 @@
-import { describe, expect, it } from "vitest";
-import { TokenNotFound } from "../../../src/domain/errors.ts";
+import { describe, expect, it, vi } from "vitest";
+import { TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
+import { newUserGroupToken, userGroupTokenShape } from "../../../src/domain/token.ts";
 import type { ImportedUserGroup } from "../../../src/domain/user-group-admin.ts";
 import type { StoreClient } from "../../../src/store/client.ts";
+import type { ScriptedRedis } from "../../../src/store/connection.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
-import { CLAIM_MS, ForeignTokens } from "../../../src/store/foreign-tokens.ts";
-import { foreignTokenKey, groupKey, partitionPrefix } from "../../../src/store/keys.ts";
-import { AUDIT, BY, TestUserGroupAdmin } from "../stores.ts";
+import { CLAIM_MS, ForeignTokens, tokenPartition } from "../../../src/store/foreign-tokens.ts";
+import { foreignTokenKey, partitionPrefix } from "../../../src/store/keys.ts";
+import { TestUserGroupAdmin } from "../stores.ts";
 import { waitFor } from "../wait.ts";
 import {
   byId,
   byToken,
   type ContractContext,
-  contents,
   fails,
   foreignToken,
   imported,
-  keysOf,
   newEnvironment,
   newGroup,
   RING,
 } from "./context.ts";
 import { told } from "./imports.ts";
 
+const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
 type Environment = ReturnType<typeof newEnvironment>;
@@ -30,7 +31,17 @@ type Environment = ReturnType<typeof newEnvironment>;
 /** Where the entry of a token is. */
 function entryKey(environment: Environment, token: string): string {
   const digest = tokenDigest(token);
-  return foreignTokenKey(partitionPrefix(environment, partitionOf(environment, digest)), digest);
+  return foreignTokenKey(partitionPrefix(environment, tokenPartition(environment, token, digest)), digest);
+}
+
+/** Makes the entry of a token older than any change under it can be, if there is one. */
+async function makeOld(redis: ScriptedRedis, environment: Environment, token: string, ageMs = 10 * MINUTE_MS) {
+  const key = entryKey(environment, token);
+  const entry = await redis.get(key);
+  if (entry === null) return;
+  const left = await redis.pttl(key);
+  await redis.set(key, `${Date.now() - ageMs}${entry.slice(entry.indexOf(":"))}`);
+  if (left > 0) await redis.pexpire(key, left);
 }
 
 /** Tokens of other systems, and the entries that lead to their groups. */
@@ -38,11 +49,12 @@ export function foreignTokenContract(context: ContractContext): void {
   describe("a token of another system", () => {
     using(context);
     entries(context);
+    ofOtherCounts(context);
     claims(context);
   });
 }
 
-function using({ store, admin, clients, redis }: ContractContext): void {
+function using({ store, admin, redis }: ContractContext): void {
   const create = async (id = "a") => {
     const environment = newEnvironment();
     const given = imported(id, { name: "A" });
@@ -102,20 +114,17 @@ function using({ store, admin, clients, redis }: ContractContext): void {
           (error) => error instanceof TokenNotFound,
         ),
     );
+    await makeOld(redis(), environment, token);
     expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["created"]);
     expect((await store().resolve(environment, token)).providedId).toBe("b");
     expect(await redis().pttl(entryKey(environment, token))).toBe(-1);
   });
 
-  it("becomes the current one again when it is imported for its group on its grace by hand", async () => {
+  it("becomes the current one again when it is imported for its group on its grace", async () => {
     const { environment, token } = await create();
     const other = foreignToken();
     await store().rotate(environment, byToken(token, { graceMs: HOUR_MS }));
     await waitFor("its entry will end by itself", async () => (await redis().pttl(entryKey(environment, token))) > 0);
-    // The claim that led to it is not used again, however long ago it was ended.
-    const keys = Object.keys(await contents(redis(), environment));
-    for (const refused of keys.filter((key) => key.includes(":refused:"))) await redis().del(refused);
-    // What it was given last is another one then, so this is no repetition.
     for (const given of [other, token]) {
       expect(told(await admin().import(environment, [imported("a", { name: "A", token: given })], "upsert"))).toEqual([
         "updated",
@@ -137,30 +146,6 @@ function using({ store, admin, clients, redis }: ContractContext): void {
     await fails(store().resolve(environment, token), TokenNotFound);
   });
 
-  it("leaves a hint for a repeated rotation that nobody removes or cuts short", async () => {
-    const { environment, token } = await create();
-    const rotation = byToken(token, { requestId: "r" });
-    const first = await store().rotate(environment, rotation);
-    await waitFor("its entry will end by itself", async () => (await redis().pttl(entryKey(environment, token))) > 0);
-    // As what fails after it claimed the token does.
-    await new ForeignTokens(clients()[0] as StoreClient).release(environment, tokenDigest(token));
-    expect(await redis().pttl(entryKey(environment, token))).toBeGreaterThan(23 * HOUR_MS);
-    expect(await store().rotate(environment, rotation)).toEqual(first);
-  });
-
-  it("is forgotten when its rotation is repeated under its request id, where the first try could not", async () => {
-    const { environment, token } = await create();
-    const rotation = byToken(token, { requestId: "r" });
-    const key = entryKey(environment, token);
-    const claim = (await redis().get(key)) ?? "";
-    const first = await store().rotate(environment, rotation);
-    await waitFor("its entry will end by itself", async () => (await redis().pttl(key)) > 0);
-    await redis().set(key, claim);
-    expect(await store({ worker: 1 }).rotate(environment, rotation)).toEqual(first);
-    await waitFor("it will end by itself again", async () => (await redis().pttl(key)) > 23 * HOUR_MS);
-    expect(await store().rotate(environment, rotation)).toEqual(first);
-  });
-
   it("is of one environment", async () => {
     const { environment, token } = await create();
     const other = newEnvironment({ name: environment.name, tag: "Testing" });
@@ -178,7 +163,7 @@ function entries({ store, admin, redis }: ContractContext): void {
     const { group } = await store().getOrCreate(environment, newGroup("a"));
     const token = foreignToken();
     for (const id of ["a", "gone"]) {
-      await redis().set(entryKey(environment, token), `${"-".repeat(12)}${id}`);
+      await redis().set(entryKey(environment, token), `1:${id}`);
       await fails(store().resolve(environment, token), TokenNotFound);
       await fails(store().rotate(environment, byToken(token)), TokenNotFound);
     }
@@ -192,7 +177,7 @@ function entries({ store, admin, redis }: ContractContext): void {
     const given = imported("a");
     const token = given.token ?? "";
     await admin().import(environment, [given]);
-    for (const wrong of [undefined, `${"x".repeat(12)}b`, `${"-".repeat(12)}a`]) {
+    for (const wrong of [undefined, "1:b", "1:a", "", "x", "b", ":"]) {
       if (wrong === undefined) await redis().del(entryKey(environment, token));
       else await redis().set(entryKey(environment, token), wrong);
       expect(told(await admin().import(environment, [given]))).toEqual(["unchanged"]);
@@ -201,39 +186,78 @@ function entries({ store, admin, redis }: ContractContext): void {
   });
 }
 
-function claims({ store, admin, clients, redis }: ContractContext): void {
-  const tokensOf = (worker = 0) => {
-    const all = clients();
-    return new ForeignTokens(all[worker % all.length] as (typeof all)[number]);
-  };
-  /** Gives a new group a token under a claim, as an import does when it has claimed. */
-  const write = (environment: Environment, id: string, { digest, nonce }: { digest: string; nonce: string }) => {
-    const { prefix } = keysOf(environment, id);
-    const args = [
-      "",
-      prefix,
-      id,
-      digest,
-      nonce,
-      "1",
-      "1",
-      "99",
-      "name",
-      "0",
-      "n",
-      id,
-      "m0",
-      "{}",
-      "k",
-      "k1",
-      "f0",
-      "x",
-    ];
-    const audited = AUDIT.ofPartition(environment, partitionOf(environment, id), BY);
-    return redis().ugImport(groupKey(prefix, id), String(Date.now() + 60_000), ...args, ...audited);
+/** Tokens of our own shape that do not lead to the partition of their group. */
+function ofOtherCounts({ store, admin, redis }: ContractContext): void {
+  const homeOf = (environment: Environment, token: string) => {
+    const shape = userGroupTokenShape(token);
+    return shape.kind === "ours" && shape.partition < environment.partitions ? shape.partition : undefined;
   };
 
-  it("goes to one of two groups that it is imported for at once", async () => {
+  it.each([
+    [64, 8],
+    [8, 64],
+    [64, 63],
+  ])("of this service, exported from %i partitions, is imported into %i", async (from, to) => {
+    const source = newEnvironment({ partitions: from });
+    const ids = Array.from({ length: 40 }, (_, i) => `g${i}`);
+    await Promise.all(ids.map((id) => store().getOrCreate(source, newGroup(id))));
+    const { items } = await admin().export(source, { after: "", size: 100, prefix: "" });
+    const environment = newEnvironment({ partitions: to });
+    expect(told(await admin().import(environment, items))).toEqual(items.map(() => "created"));
+    expect(told(await admin().import(environment, items, "upsert"))).toEqual(items.map(() => "unchanged"));
+    const { items: listed } = await admin().list(environment, { after: "", size: 100, prefix: "" });
+    let foreign = 0;
+    for (const [i, { token, providedId }] of items.entries()) {
+      const isForeign = homeOf(environment, token) !== partitionOf(environment, providedId);
+      if (isForeign) foreign++;
+      expect(listed[i]).toMatchObject({ providedId, hasForeignToken: isForeign });
+      expect((await store({ worker: i }).resolve(environment, token)).providedId).toBe(providedId);
+      expect((await store().get(environment, providedId)).token).toBe(token);
+      expect(told(await admin().import(environment, [imported("other", { token })]))).toEqual(["TokenTaken"]);
+      const rotation = byToken(token, { requestId: `r${i}`, graceMs: HOUR_MS });
+      const rotated = await store({ worker: i }).rotate(environment, rotation);
+      expect(await store().rotate(environment, rotation)).toEqual(rotated);
+      expect((await store().resolve(environment, token)).tokenExpireTime).toBeDefined();
+      await admin().revokeTokens(environment, providedId);
+      await fails(store().resolve(environment, token), TokenNotFound);
+      await fails(store().rotate(environment, byToken(rotated.token)), TokenNotFound);
+    }
+    expect(foreign).toBeGreaterThan(0);
+  });
+
+  it("of this service is of one group, whether its entry or the index of its partition leads to it", async () => {
+    const environment = newEnvironment({ partitions: 2 });
+    const ids = Array.from({ length: 30 }, (_, i) => `g${i}`);
+    const [home, away] = [0, 1].map((partition) => ids.find((id) => partitionOf(environment, id) === partition));
+    for (const [first = "", second = ""] of [
+      [home, away],
+      [away, home],
+    ]) {
+      const token = newUserGroupToken(0);
+      const imports = (id: string) => admin().import(environment, [imported(id, { token })], "upsert");
+      await imports(first);
+      expect(told(await imports(second))).toEqual(["TokenTaken"]);
+      await makeOld(redis(), environment, token);
+      expect(told(await imports(second))).toEqual(["TokenTaken"]);
+      await store().rotate(environment, byToken(token, { graceMs: HOUR_MS }));
+      expect(told(await imports(second))).toEqual(["TokenTaken"]);
+      await admin().revokeTokens(environment, first);
+      await makeOld(redis(), environment, token);
+      expect(told(await imports(second))[0]).toMatch(/created|updated/);
+      expect((await store().resolve(environment, token)).providedId).toBe(second);
+    }
+  });
+}
+
+function claims({ store, admin, clients, redis }: ContractContext): void {
+  const claim = (environment: Environment, token: string, id = "a", worker = 0) => {
+    const all = clients();
+    const client = all[worker % all.length] as StoreClient;
+    return new ForeignTokens(client).claim(environment, { text: token, digest: tokenDigest(token) }, id, true);
+  };
+  const entryOf = (environment: Environment, token: string) => redis().get(entryKey(environment, token));
+
+  it("goes to one of the groups that it is imported for at once", async () => {
     for (let round = 0; round < 8; round++) {
       const environment = newEnvironment();
       const token = foreignToken();
@@ -250,153 +274,130 @@ function claims({ store, admin, clients, redis }: ContractContext): void {
     }
   });
 
-  it("that was claimed and never given is taken over, and the claim is refused then", async () => {
-    const environment = newEnvironment();
-    const token = foreignToken();
-    const digest = tokenDigest(token);
-    const nonce = await tokensOf().claim(environment, digest, "a");
-    expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["created"]);
-    expect((await write(environment, "a", { digest, nonce }))[0]).toBe("ended");
-    expect((await store().resolve(environment, token)).providedId).toBe("b");
-    await expect(store().get(environment, "a")).rejects.toThrow();
+  it("goes to one of the groups that take over at once what an import left behind", async () => {
+    for (let round = 0; round < 8; round++) {
+      const environment = newEnvironment();
+      const token = foreignToken();
+      await claim(environment, token, "gone");
+      await makeOld(redis(), environment, token);
+      const ids = ["a", "b", "gone", "c"];
+      const outcomes = await Promise.all(
+        ids.map((id, worker) => admin({ worker }).import(environment, [imported(id, { token })])),
+      );
+      const results = outcomes.flatMap(told);
+      expect([...results].sort()).toEqual(["TokenTaken", "TokenTaken", "TokenTaken", "created"]);
+      expect((await store().resolve(environment, token)).providedId).toBe(ids[results.indexOf("created")]);
+    }
   });
 
-  it("that was claimed and given meanwhile is not taken over", async () => {
+  it("that an import left behind is blocked for minutes, for other groups, and no longer", async () => {
     const environment = newEnvironment();
     const token = foreignToken();
-    const digest = tokenDigest(token);
-    const nonce = await tokensOf().claim(environment, digest, "a");
-    expect((await write(environment, "a", { digest, nonce }))[0]).toBe("created");
+    await claim(environment, token);
     expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["TokenTaken"]);
-  });
-
-  it("is forgotten only while no group has it, and what claims it meanwhile claims it anew", async () => {
-    const environment = newEnvironment();
-    const token = foreignToken();
-    const digest = tokenDigest(token);
-    const key = entryKey(environment, token);
-    const nonce = await tokensOf().claim(environment, digest, "a");
-    expect(await tokensOf(1).claim(environment, digest, "a")).toBe(nonce);
-    // A release in between ends the claim that an import is about to use.
-    await tokensOf(1).release(environment, digest);
-    expect(await redis().exists(key)).toBe(0);
-    expect((await write(environment, "a", { digest, nonce }))[0]).toBe("ended");
-    const next = await tokensOf().claim(environment, digest, "a", nonce);
-    expect(next).not.toBe(nonce);
-    expect((await write(environment, "a", { digest, nonce: next }))[0]).toBe("created");
-    await tokensOf().release(environment, digest);
-    expect((await redis().get(key))?.slice(12)).toBe("a");
-  });
-
-  it("that was claimed and never given is forgotten once it has found nothing for long", async () => {
-    const environment = newEnvironment();
-    const token = foreignToken();
-    const digest = tokenDigest(token);
-    const key = entryKey(environment, token);
-    const nonce = await tokensOf().claim(environment, digest, "a");
-    const [patient, impatient] = [tokensOf(), new ForeignTokens(clients()[0] as StoreClient, { strayMs: 0 })];
-    for (let i = 0; i < 3; i++) expect(await patient.resolve(environment, digest)).toEqual([]);
-    expect(await impatient.resolve(environment, digest)).toEqual([]);
-    expect(await redis().get(key)).toBe(`${nonce}a`);
-    expect(await impatient.resolve(environment, digest)).toEqual([]);
-    // A rotation that nobody heard of may be repeated, and has to find the group until then.
-    await waitFor("it will end by itself", async () => (await redis().pttl(key)) > 23 * HOUR_MS);
-    expect((await write(environment, "a", { digest, nonce }))[0]).toBe("ended");
-    const hint = await redis().get(key);
-    for (let i = 0; i < 3; i++) expect(await impatient.resolve(environment, digest)).toEqual([]);
-    expect(await redis().get(key)).toBe(hint);
-    // And it hinders no import.
+    await makeOld(redis(), environment, token, 2 * MINUTE_MS);
+    expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["TokenTaken"]);
+    await makeOld(redis(), environment, token);
     expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["created"]);
-    for (let i = 0; i < 3; i++) expect((await impatient.resolve(environment, digest))[0]).toBe("current");
-    expect(await redis().pttl(key)).toBe(-1);
+    expect((await store().resolve(environment, token)).providedId).toBe("b");
+    const again = foreignToken();
+    await claim(environment, again, "c");
+    expect(told(await admin().import(environment, [imported("c", { token: again })]))).toEqual(["created"]);
   });
 
-  it("that was claimed and found nothing for long is not forgotten when it is given at that moment", async () => {
+  it("that a group has, also on its grace, is not taken over, however old its entry is", async () => {
+    const environment = newEnvironment();
+    const given = imported("a");
+    const token = given.token ?? "";
+    await admin().import(environment, [given]);
+    await makeOld(redis(), environment, token);
+    expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["TokenTaken"]);
+    await store().rotate(environment, byToken(token, { graceMs: HOUR_MS }));
+    await makeOld(redis(), environment, token);
+    expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["TokenTaken"]);
+    expect((await store().resolve(environment, token)).providedId).toBe("a");
+  });
+
+  it("that is claimed anew for its group is not taken over by who saw it old", async () => {
     const environment = newEnvironment();
     const token = foreignToken();
-    const digest = tokenDigest(token);
-    const nonce = await tokensOf().claim(environment, digest, "a");
-    const impatient = new ForeignTokens(clients()[0] as StoreClient, { strayMs: 0 });
-    await impatient.resolve(environment, digest);
-    const [, [outcome]] = await Promise.all([
-      impatient.resolve(environment, digest),
-      write(environment, "a", { digest, nonce }),
-    ]);
-    if (outcome === "ended") return;
-    expect(outcome).toBe("created");
-    for (let i = 0; i < 10; i++) expect((await tokensOf().resolve(environment, digest))[0]).toBe("current");
-    expect(await redis().pttl(entryKey(environment, token))).toBe(-1);
+    await claim(environment, token);
+    await makeOld(redis(), environment, token);
+    // The other import has looked at the group when its claim is made anew.
+    const outcome = await importMeanwhile(environment, imported("b", { token }), "claim-token", async () => {
+      await claim(environment, token, "a", 1);
+    });
+    expect(outcome).toEqual(["TokenTaken"]);
+    expect((await entryOf(environment, token))?.endsWith(":a")).toBe(true);
   });
 
-  /** What an import of a group is told, when something happens once it has first read the group. */
-  async function importMeanwhile(environment: Environment, given: ImportedUserGroup, meanwhile: () => Promise<void>) {
+  it("is claimed under another entry each time, later than the one before", async () => {
+    const environment = newEnvironment();
+    const token = foreignToken();
+    const ahead = Date.now() + HOUR_MS;
+    await redis().set(entryKey(environment, token), `${ahead}:a`);
+    for (let i = 1; i < 4; i++) {
+      expect(await claim(environment, token)).toMatch(new RegExp(`^\\d+:${ahead + i}$`));
+      expect(await entryOf(environment, token)).toBe(`${ahead + i}:a`);
+    }
+  });
+
+  it("is forgotten by an import that does not give it, unless another one does", async () => {
+    const environment = newEnvironment();
+    const token = foreignToken();
+    const [kept] = await importMeanwhile(environment, imported("a", { token }), "import-read", async () => {
+      await store().getOrCreate(environment, newGroup("a"));
+    });
+    expect(kept).toBe("UserGroupExists");
+    await waitFor("its entry is gone", async () => (await entryOf(environment, token)) === null);
+    const [same] = await importMeanwhile(environment, imported("b", { token }), "import-read", async () => {
+      await admin().import(environment, [imported("b", { token })]);
+    });
+    expect(same).toBe("unchanged");
+    expect((await store().resolve(environment, token)).providedId).toBe("b");
+  });
+
+  it("is not given to a group by an import that was held up after its claim", async () => {
+    const environment = newEnvironment();
+    const token = foreignToken();
+    const now = performance.now.bind(performance);
+    let late = 0;
+    const clock = vi.spyOn(performance, "now").mockImplementation(() => now() + late);
+    try {
+      const [outcome] = await importMeanwhile(environment, imported("a", { token }), "ugClaimToken", async () => {
+        late = CLAIM_MS;
+      });
+      expect(outcome).toBe("StoreUnavailable");
+    } finally {
+      clock.mockRestore();
+    }
+    await fails(store().get(environment, "a"), UserGroupNotFound);
+  });
+
+  /** What an import of a group is told, when something happens once after a read, or after a script. */
+  async function importMeanwhile(
+    environment: Environment,
+    given: ImportedUserGroup,
+    after: string,
+    meanwhile: () => Promise<void>,
+  ) {
     const client = clients()[0] as StoreClient;
     let isFirst = true;
-    const late = {
-      run: async (...args: Parameters<StoreClient["run"]>) => {
-        const answer = await client.run(...args);
-        if (args[0] !== "import-read" || !isFirst) return answer;
+    const intercept =
+      (call: (...args: never[]) => Promise<unknown>) =>
+      async (...args: [string, string, ...unknown[]]) => {
+        const answer = await call.apply(client, args as unknown as never[]);
+        const isIt = args[0] === after ? call === client.run : args[1] === after;
+        if (!isFirst || !isIt) return answer;
         isFirst = false;
         await meanwhile();
         return answer;
-      },
-      prepare: client.prepare.bind(client),
+      };
+    const late = {
+      run: intercept(client.run as never),
+      prepare: intercept(client.prepare as never),
       change: client.change.bind(client),
     } as unknown as StoreClient;
     return told(await new TestUserGroupAdmin(late, RING).import(environment, [given]));
   }
-
-  it("that a group loses while an import mends its entry has none for good", async () => {
-    for (const requestId of [undefined, "r"]) {
-      const environment = newEnvironment();
-      const given = imported("a");
-      const token = given.token ?? "";
-      const key = entryKey(environment, token);
-      await admin().import(environment, [given]);
-      const isReleased = async () => (await redis().exists(key)) === 0 || (await redis().pttl(key)) > 0;
-      const outcome = await importMeanwhile(environment, given, async () => {
-        await store().rotate(environment, byToken(token, { requestId }));
-        await waitFor("its entry is gone, or a hint", isReleased);
-      });
-      expect(outcome).toEqual(["unchanged"]);
-      await waitFor("its entry will end by itself", async () => (await redis().pttl(key)) > 23 * HOUR_MS);
-    }
-  });
-
-  it("that another import gave the group and that ended leaves no claim behind", async () => {
-    const environment = newEnvironment();
-    const given = imported("a");
-    const token = given.token ?? "";
-    const key = entryKey(environment, token);
-    const outcome = await importMeanwhile(environment, given, async () => {
-      await admin().import(environment, [given]);
-      await store().rotate(environment, byToken(token));
-      await waitFor("its entry is gone", async () => (await redis().exists(key)) === 0);
-    });
-    expect(outcome).toEqual(["unchanged"]);
-    await waitFor("its entry will end by itself", async () => (await redis().pttl(key)) !== -1);
-  });
-
-  it("is released for one group alone where that is asked for", async () => {
-    const environment = newEnvironment();
-    const token = foreignToken();
-    const digest = tokenDigest(token);
-    const nonce = await tokensOf().claim(environment, digest, "a");
-    await tokensOf().release(environment, digest, { id: "b" });
-    expect(await redis().get(entryKey(environment, token))).toBe(`${nonce}a`);
-    await tokensOf().release(environment, digest, { id: "a" });
-    expect(await redis().exists(entryKey(environment, token))).toBe(0);
-  });
-
-  it("keeps what ended a claim for longer than the claim may be used, and no longer than it must", async () => {
-    const environment = newEnvironment();
-    const token = foreignToken();
-    await tokensOf().claim(environment, tokenDigest(token), "a");
-    await tokensOf().release(environment, tokenDigest(token));
-    const [refused = ""] = Object.keys(await contents(redis(), environment)).filter((key) => key.includes(":refused:"));
-    const left = await redis().pttl(refused);
-    // `REDIS_TIMEOUT` is a minute at most.
-    expect(left).toBeGreaterThan(CLAIM_MS + 60_000);
-    expect(left).toBeLessThanOrEqual(HOUR_MS);
-  });
 }

@@ -11,9 +11,12 @@ import {
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
 import type { Json } from "../../../src/domain/user-group.ts";
-import type { ImportOutcome } from "../../../src/domain/user-group-admin.ts";
+import type { ImportedUserGroup, ImportOutcome } from "../../../src/domain/user-group-admin.ts";
+import { RedisAuditTrail } from "../../../src/store/audit-trail.ts";
+import type { StoreClient } from "../../../src/store/client.ts";
 import { FIELD } from "../../../src/store/fields.ts";
 import { auditKey, KEY, updatesAuditKey } from "../../../src/store/keys.ts";
+import { AUDIT } from "../stores.ts";
 import {
   byId,
   byToken,
@@ -27,6 +30,8 @@ import {
   newGroup,
 } from "./context.ts";
 
+const DAY_MS = 86_400_000;
+
 /** What outcomes say, for tests: why one failed. */
 export const told = (outcomes: readonly ImportOutcome[]) =>
   outcomes.map((each) => (each.outcome === "failed" ? each.error.name : each.outcome));
@@ -36,6 +41,7 @@ export function importContract(context: ContractContext): void {
   describe("import", () => {
     creating(context);
     replacing(context);
+    snapshots(context);
     ownTokens(context);
     damaged(context);
   });
@@ -178,48 +184,6 @@ function replacing({ store, admin, redis }: ContractContext): void {
     expect((await store().resolve(environment, own.token ?? "")).providedId).toBe("b");
   });
 
-  it("brings no token back that was replaced since", async () => {
-    const environment = newEnvironment();
-    const given = imported("a");
-    await admin().import(environment, [given]);
-    const rotated = await store().rotate(environment, byToken(given.token ?? ""));
-    for (const mode of ["create-only", "upsert"] as const) {
-      expect(told(await admin().import(environment, [given], mode))).toEqual(["unchanged"]);
-    }
-    expect(told(await admin().import(environment, [{ ...given, name: "B" }], "upsert"))).toEqual(["updated"]);
-    await fails(store().resolve(environment, given.token ?? ""), TokenNotFound);
-    expect(await store().get(environment, "a")).toMatchObject({ name: "B", token: rotated.token });
-  });
-
-  it.each([
-    ["a rotation", (environment: Environment) => store().rotate(environment, byId("a"))],
-    [
-      "a rotation with a grace",
-      (environment: Environment) => store().rotate(environment, byId("a", { graceMs: 60_000 })),
-    ],
-    ["a revocation", (environment: Environment) => admin().revokeTokens(environment, "a")],
-  ])("brings no token of this service back from an export after %s", async (_what, replace) => {
-    for (const isForeign of [false, true]) {
-      const environment = newEnvironment();
-      if (isForeign) {
-        await admin().import(environment, [imported("a")]);
-        await store().rotate(environment, byId("a"));
-      } else {
-        await store().getOrCreate(environment, newGroup("a"));
-      }
-      const { items } = await admin().export(environment, { after: "", size: 10, prefix: "" });
-      const token = items[0]?.token ?? "";
-      expect(told(await admin().import(environment, items, "upsert"))).toEqual(["unchanged"]);
-      await replace(environment);
-      const now = (await store().get(environment, "a"))?.token;
-      for (const mode of ["upsert", "create-only"] as const) {
-        expect(told(await admin().import(environment, items, mode))).toEqual(["unchanged"]);
-      }
-      expect((await store().get(environment, "a"))?.token).toBe(now);
-      expect(now).not.toBe(token);
-    }
-  });
-
   it("loses no change that is made meanwhile", async () => {
     const environment = newEnvironment();
     await store().getOrCreate(environment, newGroup("a"));
@@ -246,14 +210,171 @@ function replacing({ store, admin, redis }: ContractContext): void {
   });
 }
 
-function ownTokens({ store, admin, redis }: ContractContext): void {
-  it("takes a token that looks like ours only where it is found", async () => {
+/** What an import says to be of when, and what that decides. */
+function snapshots({ store, admin, clients, redis }: ContractContext): void {
+  const { UPSERT, CREATE_ONLY } = { UPSERT: "upsert", CREATE_ONLY: "create-only" } as const;
+  const clockOf = async () => {
+    const [seconds, microseconds] = await redis().time();
+    return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000);
+  };
+  const tokenOf = async (environment: Environment) => (await store().get(environment, "a")).token;
+
+  it("dates the token that it gives from the snapshot", async () => {
     const environment = newEnvironment();
-    const home = partitionOf(environment, "a");
-    const ours = newUserGroupToken(home);
+    const now = await clockOf();
+    const dated = async (id: string, snapshotTime: number) => {
+      const outcomes = await admin().import(environment, [imported(id)], { mode: UPSERT, snapshotTime });
+      const { tokenCreateTime, createTime } = await store().get(environment, id);
+      const { lastRotationTime } = await admin().lookUp(environment, id);
+      return [told(outcomes)[0], tokenCreateTime, lastRotationTime !== undefined, createTime >= now];
+    };
+    expect(await dated("a", now - DAY_MS)).toEqual(["created", now - DAY_MS, false, true]);
+    expect(await dated("a", now - DAY_MS)).toEqual(["updated", now - DAY_MS, false, true]);
+    expect(await dated("a", now - DAY_MS + 1)).toEqual(["updated", now - DAY_MS + 1, false, true]);
+    expect(await dated("a", now - DAY_MS)).toEqual(["token-newer", now - DAY_MS + 1, false, true]);
+    expect(await dated("b", 0)).toEqual(["created", 0, false, true]);
+    const { group } = await store().getOrCreate(environment, newGroup("c"));
+    expect(group.tokenCreateTime).toBe(group.createTime);
+    const later = group.createTime + 500;
+    expect(await dated("c", later)).toEqual(["updated", later, true, true]);
+  });
+
+  it.each([
+    ["a rotation", (environment: Environment) => store().rotate(environment, byId("a"))],
+    [
+      "a rotation with a grace",
+      (environment: Environment) => store().rotate(environment, byId("a", { graceMs: DAY_MS })),
+    ],
+    ["a revocation", (environment: Environment) => admin().revokeTokens(environment, "a")],
+  ])("brings no token back from before %s, and says so", async (_what, replace) => {
+    for (const isForeign of [false, true]) {
+      const environment = newEnvironment();
+      if (isForeign) await admin().import(environment, [imported("a")], { snapshotTime: 1 });
+      else await store().getOrCreate(environment, newGroup("a"));
+      const { items, snapshotTime } = await admin().export(environment, { after: "", size: 10, prefix: "" });
+      expect(told(await admin().import(environment, items, { mode: UPSERT, snapshotTime }))).toEqual(["unchanged"]);
+      await replace(environment);
+      const now = await tokenOf(environment);
+      const old = items[0]?.token ?? "";
+      expect(now).not.toBe(old);
+      const before = await contents(redis(), environment);
+      for (const mode of [CREATE_ONLY, UPSERT, CREATE_ONLY]) {
+        expect(told(await admin().import(environment, items, { mode, snapshotTime }))).toEqual(["token-newer"]);
+      }
+      expect(await contents(redis(), environment)).toEqual(before);
+      // All but its token becomes as it is given.
+      const renamed = items.map((group) => ({ ...group, name: "restored" }));
+      expect(told(await admin().import(environment, renamed, { snapshotTime }))).toEqual(["UserGroupExists"]);
+      expect(told(await admin().import(environment, renamed, { mode: UPSERT, snapshotTime }))).toEqual(["token-newer"]);
+      expect(await store().get(environment, "a")).toMatchObject({ name: "restored", token: now });
+      await store().rotate(environment, byId("a"));
+      await fails(store().resolve(environment, old), TokenNotFound);
+    }
+  });
+
+  it("that was exported an instant before a rotation is older than it", async () => {
+    const environment = newEnvironment({ partitions: 1 });
+    await store().getOrCreate(environment, newGroup("a"));
+    for (let i = 0; i < 30; i++) {
+      const { items, snapshotTime } = await admin().export(environment, { after: "", size: 10, prefix: "" });
+      const { token } = await store().rotate(environment, byId("a"));
+      expect(told(await admin().import(environment, items, { mode: UPSERT, snapshotTime }))).toEqual(["token-newer"]);
+      expect(await tokenOf(environment)).toBe(token);
+    }
+  });
+
+  it("of each day ends equal to its source, in whatever order and however often it is made", async () => {
+    const environment = newEnvironment();
+    const now = await clockOf();
+    const days = [3, 2, 1].map((ago, i) => ({
+      snapshotTime: now - ago * DAY_MS,
+      groups: ["a", "b"].map((id) => imported(id, { name: `day ${i}` })),
+    }));
+    // The second group keeps its token from the second day on.
+    const [first, second, third] = days as [(typeof days)[0], (typeof days)[0], (typeof days)[0]];
+    third.groups[1] = { ...third.groups[1], token: second.groups[1]?.token } as ImportedUserGroup;
+    const run = async ({ groups, snapshotTime }: (typeof days)[0]) =>
+      told(await admin().import(environment, groups, { mode: UPSERT, snapshotTime }));
+    expect(await run(first)).toEqual(["created", "created"]);
+    expect(await run(second)).toEqual(["updated", "updated"]);
+    expect(await run(third)).toEqual(["updated", "updated"]);
+    expect(await run(first)).toEqual(["token-newer", "token-newer"]);
+    expect(await run(third)).toEqual(["updated", "updated"]);
+    expect(await run(third)).toEqual(["unchanged", "unchanged"]);
+    for (const { providedId, token = "", name } of third.groups) {
+      expect(await store().get(environment, providedId)).toMatchObject({ token, name });
+      expect((await store().resolve(environment, token)).providedId).toBe(providedId);
+    }
+    for (const { token = "" } of [...first.groups, ...second.groups.slice(0, 1)]) {
+      await fails(store().resolve(environment, token), TokenNotFound);
+    }
+  });
+
+  it("finds a group that was created since, until its younger token is to be replaced", async () => {
+    const environment = newEnvironment();
+    const snapshotTime = (await clockOf()) - DAY_MS;
+    const given = imported("a");
+    const own = (await store().getOrCreate(environment, newGroup("a"))).group;
+    const replace = { mode: UPSERT, snapshotTime, replaceNewerTokens: true };
+    expect(told(await admin().import(environment, [given], { snapshotTime }))).toEqual(["token-newer"]);
+    expect(told(await admin().import(environment, [given], { ...replace, mode: CREATE_ONLY }))).toEqual([
+      "UserGroupExists",
+    ]);
+    expect(told(await admin().import(environment, [given], replace))).toEqual(["updated"]);
+    expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("a");
+    await fails(store().resolve(environment, own.token), TokenNotFound);
+    // What was replaced once stays so, for all files from before that.
+    for (const time of [snapshotTime, snapshotTime + 1000, own.tokenCreateTime - 1]) {
+      const outcomes = await admin().import(environment, [imported("a")], { mode: UPSERT, snapshotTime: time });
+      expect(told(outcomes)).toEqual(["token-newer"]);
+    }
+    expect(told(await admin().import(environment, [given], { mode: UPSERT, snapshotTime }))).toEqual(["unchanged"]);
+    const [event] = (
+      await new RedisAuditTrail(clients()[0] as StoreClient, AUDIT).list(environment, {}, { after: "", size: 1 })
+    ).items;
+    expect(event?.changedFields).toEqual(["token", "replace_newer_tokens"]);
+  });
+
+  it("makes a group that was deleted since as it was, with its token; and one that was made again keeps its own", async () => {
+    const environment = newEnvironment();
+    const given = imported("a");
+    const snapshotTime = (await clockOf()) - DAY_MS;
+    await admin().import(environment, [given], { snapshotTime });
+    await admin().delete(environment, "a");
+    expect(told(await admin().import(environment, [given], { snapshotTime }))).toEqual(["created"]);
+    expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("a");
+    await admin().delete(environment, "a");
+    const { group } = await store().getOrCreate(environment, newGroup("a"));
+    expect(told(await admin().import(environment, [given], { mode: UPSERT, snapshotTime }))).toEqual(["token-newer"]);
+    expect(await tokenOf(environment)).toBe(group.token);
+    await fails(store().resolve(environment, given.token ?? ""), TokenNotFound);
+  });
+
+  it("gives the token that it replaces a grace when it is asked to, and no second one", async () => {
+    const environment = newEnvironment();
+    const { group } = await store().getOrCreate(environment, newGroup("a"));
+    const [first, second] = [imported("a"), imported("a")];
+    const graceMs = 60_000;
+    await admin().import(environment, [first], { mode: UPSERT, graceMs });
+    const graced = await store().resolve(environment, group.token);
+    expect(Math.abs((graced.tokenExpireTime ?? 0) - (await clockOf()) - graceMs)).toBeLessThan(10_000);
+    await admin().import(environment, [second], { mode: UPSERT, graceMs });
+    await fails(store().resolve(environment, group.token), TokenNotFound);
+    expect((await store().resolve(environment, first.token ?? "")).tokenExpireTime).toBeDefined();
+    expect((await store().resolve(environment, second.token ?? "")).tokenExpireTime).toBeUndefined();
+    // An import that gives no other token leaves it its grace.
+    await admin().import(environment, [{ ...second, name: "B" }], { mode: UPSERT });
+    expect((await store().resolve(environment, first.token ?? "")).name).toBe("B");
+    await admin().import(environment, [imported("a")], { mode: UPSERT });
+    for (const { token = "" } of [first, second]) await fails(store().resolve(environment, token), TokenNotFound);
+  });
+}
+
+function ownTokens({ store, admin, redis }: ContractContext): void {
+  it("takes a token that looks like ours only when it is whole", async () => {
+    const environment = newEnvironment();
+    const ours = newUserGroupToken(partitionOf(environment, "a"));
     for (const token of [
-      newUserGroupToken((home + 1) % 64),
-      newUserGroupToken(64),
       ours.slice(0, -1),
       `${ours}x`,
       ours.replace(/.$/, (last) => (last === "A" ? "B" : "A")),
@@ -267,6 +388,7 @@ function ownTokens({ store, admin, redis }: ContractContext): void {
     }
     expect(await contents(redis(), environment)).toEqual({});
     expect(told(await admin().import(environment, [imported("a", { token: ours })]))).toEqual(["created"]);
+    expect(Object.keys(await contents(redis(), environment)).filter((key) => key.includes(":foreign:"))).toEqual([]);
     expect((await store().resolve(environment, ours)).providedId).toBe("a");
     const rotated = await store().rotate(environment, byToken(ours));
     await fails(store().resolve(environment, ours), TokenNotFound);

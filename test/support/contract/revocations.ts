@@ -81,12 +81,14 @@ export function revocationContract({ store, admin, redis }: ContractContext): vo
     it("ends an imported token, which a repeated import does not bring back", async () => {
       const environment = newEnvironment();
       const given = imported("a");
-      await admin().import(environment, [given]);
+      const snapshotTime = Date.now() - 1000;
+      await admin().import(environment, [given], { snapshotTime });
       await admin().revokeTokens(environment, "a");
       const dead = () => fails(store().resolve(environment, given.token ?? ""), TokenNotFound);
       await dead();
       for (const mode of ["create-only", "upsert"] as const) {
-        expect(await admin().import(environment, [given], mode)).toEqual([{ outcome: "unchanged" }]);
+        const outcomes = await admin().import(environment, [given], { mode, snapshotTime });
+        expect(outcomes).toEqual([{ outcome: "token-newer" }]);
         await dead();
       }
     });

@@ -14,7 +14,7 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file usergroup/admin/v1/user_group.proto.
  */
 export const file_usergroup_admin_v1_user_group: GenFile = /*@__PURE__*/
-  fileDesc("CiN1c2VyZ3JvdXAvYWRtaW4vdjEvdXNlcl9ncm91cC5wcm90bxISdXNlcmdyb3VwLmFkbWluLnYxIo8ECg1Vc2VyR3JvdXBJbmZvEg8KB3RlYW1faWQYASABKAMSEwoLcHJvdmlkZWRfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRI/CgdtYXBwaW5nGAQgAygLMi4udXNlcmdyb3VwLmFkbWluLnYxLlVzZXJHcm91cEluZm8uTWFwcGluZ0VudHJ5EisKCnByb3BlcnRpZXMYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EgwKBGV0YWcYBiABKAkSLwoLY3JlYXRlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1ChF0b2tlbl9jcmVhdGVfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNgoSbGFzdF9yb3RhdGlvbl90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1ChFncmFjZV9leHBpcmVfdGltZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoOaW1wb3J0ZWRfdG9rZW4YDCABKAgaLgoMTWFwcGluZ0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEi/wIKEUltcG9ydGVkVXNlckdyb3VwEj0KC3Byb3ZpZGVkX2lkGAEgASgJQii6SCFyHxABGIACMhheW15ceDAwLVx4MWZceDdmLVx4OWZdKiTA/RgBEh8KBG5hbWUYAiABKAlCDLpIBXIDGIACwP0YAUgAiAEBEl4KB21hcHBpbmcYAyADKAsyMi51c2VyZ3JvdXAuYWRtaW4udjEuSW1wb3J0ZWRVc2VyR3JvdXAuTWFwcGluZ0VudHJ5Qhm6SBaaARMQ6AciB3IFEAEYgAIqBXIDGIAIEjcKCnByb3BlcnRpZXMYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Qgq6/RgGCICABBAgEi4KBXRva2VuGAUgASgJQhq6SBdyFRAIGIAIMg5eW1x4MjEtXHg3ZV0qJEgBiAEBGi4KDE1hcHBpbmdFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgcKBV9uYW1lQggKBl90b2tlbiLdAgoMSW1wb3J0UmVzdWx0EhMKC3Byb3ZpZGVkX2lkGAEgASgJEjkKB291dGNvbWUYAiABKA4yKC51c2VyZ3JvdXAuYWRtaW4udjEuSW1wb3J0UmVzdWx0Lk91dGNvbWUSOQoHZmFpbHVyZRgDIAEoCzIoLnVzZXJncm91cC5hZG1pbi52MS5JbXBvcnRSZXN1bHQuRmFpbHVyZRpJCgdGYWlsdXJlEgwKBGNvZGUYASABKAUSDgoGcmVhc29uGAIgASgJEg8KB21lc3NhZ2UYAyABKAkSDwoHb3V0Y29tZRgEIAEoCSJ3CgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX0NSRUFURUQQARITCg9PVVRDT01FX1VQREFURUQQAhIVChFPVVRDT01FX1VOQ0hBTkdFRBADEhIKDk9VVENPTUVfRkFJTEVEEARiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_usergroup_v1_json_rules]);
+  fileDesc("CiN1c2VyZ3JvdXAvYWRtaW4vdjEvdXNlcl9ncm91cC5wcm90bxISdXNlcmdyb3VwLmFkbWluLnYxIo8ECg1Vc2VyR3JvdXBJbmZvEg8KB3RlYW1faWQYASABKAMSEwoLcHJvdmlkZWRfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRI/CgdtYXBwaW5nGAQgAygLMi4udXNlcmdyb3VwLmFkbWluLnYxLlVzZXJHcm91cEluZm8uTWFwcGluZ0VudHJ5EisKCnByb3BlcnRpZXMYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EgwKBGV0YWcYBiABKAkSLwoLY3JlYXRlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1ChF0b2tlbl9jcmVhdGVfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNgoSbGFzdF9yb3RhdGlvbl90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1ChFncmFjZV9leHBpcmVfdGltZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoOaW1wb3J0ZWRfdG9rZW4YDCABKAgaLgoMTWFwcGluZ0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEi/wIKEUltcG9ydGVkVXNlckdyb3VwEj0KC3Byb3ZpZGVkX2lkGAEgASgJQii6SCFyHxABGIACMhheW15ceDAwLVx4MWZceDdmLVx4OWZdKiTA/RgBEh8KBG5hbWUYAiABKAlCDLpIBXIDGIACwP0YAUgAiAEBEl4KB21hcHBpbmcYAyADKAsyMi51c2VyZ3JvdXAuYWRtaW4udjEuSW1wb3J0ZWRVc2VyR3JvdXAuTWFwcGluZ0VudHJ5Qhm6SBaaARMQ6AciB3IFEAEYgAIqBXIDGIAIEjcKCnByb3BlcnRpZXMYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Qgq6/RgGCICABBAgEi4KBXRva2VuGAUgASgJQhq6SBdyFRAIGIAIMg5eW1x4MjEtXHg3ZV0qJEgBiAEBGi4KDE1hcHBpbmdFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgcKBV9uYW1lQggKBl90b2tlbiL3AgoMSW1wb3J0UmVzdWx0EhMKC3Byb3ZpZGVkX2lkGAEgASgJEjkKB291dGNvbWUYAiABKA4yKC51c2VyZ3JvdXAuYWRtaW4udjEuSW1wb3J0UmVzdWx0Lk91dGNvbWUSOQoHZmFpbHVyZRgDIAEoCzIoLnVzZXJncm91cC5hZG1pbi52MS5JbXBvcnRSZXN1bHQuRmFpbHVyZRpJCgdGYWlsdXJlEgwKBGNvZGUYASABKAUSDgoGcmVhc29uGAIgASgJEg8KB21lc3NhZ2UYAyABKAkSDwoHb3V0Y29tZRgEIAEoCSKQAQoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASEwoPT1VUQ09NRV9DUkVBVEVEEAESEwoPT1VUQ09NRV9VUERBVEVEEAISFQoRT1VUQ09NRV9VTkNIQU5HRUQQAxISCg5PVVRDT01FX0ZBSUxFRBAEEhcKE09VVENPTUVfVE9LRU5fTkVXRVIQBWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_usergroup_v1_json_rules]);
 
 /**
  * What operators may see of a user group: everything but its token.
@@ -73,7 +73,8 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   updateTime?: Timestamp | undefined;
 
   /**
-   * Since when the group has its current token.
+   * Since when the group has its current token; of an imported one, of when the
+   * import was.
    *
    * @generated from field: google.protobuf.Timestamp token_create_time = 9;
    */
@@ -81,7 +82,7 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
 
   /**
    * When its token was last replaced: by a rotation, a revocation or an
-   * import. Unset: it has its first token.
+   * import, as `token_create_time` has it. Unset: not since it was created.
    *
    * @generated from field: google.protobuf.Timestamp last_rotation_time = 10;
    */
@@ -95,8 +96,8 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   graceExpireTime?: Timestamp | undefined;
 
   /**
-   * Whether its current token was imported, and is of the shape that another
-   * system gave it.
+   * Whether its current token is one of another system, or of an environment
+   * of another number of partitions: to resolve it takes a second round trip.
    *
    * @generated from field: bool imported_token = 12;
    */
@@ -141,9 +142,9 @@ export type ImportedUserGroup = Message<"usergroup.admin.v1.ImportedUserGroup"> 
   properties?: JsonObject | undefined;
 
   /**
-   * The token that the group has in another system, which it keeps until it is
-   * rotated. Unset: a new group gets one of this service, and one that exists
-   * keeps its own.
+   * The token that the group has where it comes from, which it keeps until it
+   * is rotated. Unset: a new group gets a fresh one, and one that exists keeps
+   * its own.
    *
    * @generated from field: optional string token = 5;
    */
@@ -247,7 +248,7 @@ export const ImportResult_Outcome = {
   UPDATED: 2,
 
   /**
-   * It is already as it is to be.
+   * It is already as it is to be, and has the token that it was given.
    *
    * @generated from enum value: OUTCOME_UNCHANGED = 3;
    */
@@ -259,6 +260,14 @@ export const ImportResult_Outcome = {
    * @generated from enum value: OUTCOME_FAILED = 4;
    */
   FAILED: 4,
+
+  /**
+   * It is as it is to be, but for its token: it has one that is younger than
+   * `snapshot_time`, and keeps it.
+   *
+   * @generated from enum value: OUTCOME_TOKEN_NEWER = 5;
+   */
+  TOKEN_NEWER: 5,
 } as const;
 
 /**
