@@ -6,8 +6,11 @@ import { endConnection } from "./connections.ts";
 /** How often sessions are checked, in milliseconds. */
 const CHECK_MS = 10_000;
 
-/** After this many checks with an unsent PING a session is ended. */
-const UNSENT_CHECKS = 2;
+/**
+ * After this many checks with an unsent PING a session is ended. A healthy one cannot send it while its client reads
+ * nothing, which is allowed for as long: a minute, as for responses.
+ */
+const UNSENT_CHECKS = 6;
 
 /** The size of a PING acknowledgement, in bytes (RFC 9113, 6.7). */
 const PONG_BYTES = 17;
@@ -45,8 +48,7 @@ export function endWhenBroken(session: Http2Session, socket: Socket, checkMs = C
       if (bytesRead === seenBytes && bytesRead !== knownAliveBytes) ping(bytesRead);
       seenBytes = bytesRead;
     } else if (bytesRead === pingedBytes) {
-      const isUnsent = (session.state.outboundQueueSize ?? 0) > 0 && !isBlocked(socket);
-      unsentChecks = isUnsent ? unsentChecks + 1 : 0;
+      unsentChecks = (session.state.outboundQueueSize ?? 0) > 0 ? unsentChecks + 1 : 0;
       if (unsentChecks >= UNSENT_CHECKS) endConnection(session);
     } else {
       // Bytes that came with the acknowledgement, or instead of it, may have broken the session.
@@ -65,19 +67,4 @@ export function endWhenBroken(session: Http2Session, socket: Socket, checkMs = C
   };
   const timer = setInterval(check, checkMs).unref();
   session.once("close", () => clearInterval(timer));
-}
-
-/** What is left to write, in bytes. Private to node:net and node:tls; where it is missing, no peer counts as blocked. */
-interface Handle {
-  readonly writeQueueSize?: number;
-  /** What a TLS handle writes to. */
-  readonly _parent?: Handle;
-}
-
-/**
- * Whether the peer does not read. Then a healthy session cannot send its PING either, and other limits apply. What
- * counts is the TCP connection: TLS keeps what it could not write to a connection that was reset.
- */
-function isBlocked({ _handle }: Socket & { readonly _handle?: Handle | null }): boolean {
-  return ((_handle?._parent ?? _handle)?.writeQueueSize ?? 0) > 0;
 }

@@ -1,0 +1,29 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type RunningProcess, startProcess } from "./support/process.ts";
+import { denoRun, RUNTIMES } from "./support/server.ts";
+
+const SCRIPT = "test/fixtures/internals/main.js";
+const COMMANDS = { node: [process.execPath, SCRIPT], deno: [...denoRun(["--allow-net=127.0.0.1"]), SCRIPT] };
+
+// Where one fails, the runtime has changed what it keeps to itself. Then look at the file that it names.
+describe.each(RUNTIMES)("what the transport uses of the private parts of %s:", (runtime) => {
+  let found: { readonly [internal: string]: boolean };
+  let looking: RunningProcess;
+  afterAll(() => looking.stop());
+  beforeAll(async () => {
+    looking = startProcess(COMMANDS[runtime]);
+    expect(await looking.exited(), looking.output()).toBe(0);
+    found = JSON.parse(looking.output());
+  });
+
+  it("`parser.onIncoming` of a socket takes its requests, and can be replaced (src/transport/http/http1-connection.ts)", () =>
+    expect(found["parser.onIncoming"]).toBe(true));
+
+  it("node:http closes a connection by `destroySoon` of its socket (src/transport/http/http1-connection.ts)", () =>
+    expect(found["destroySoon"]).toBe(true));
+
+  it.runIf(runtime === "deno")(
+    "a stream of node:http2 has the handle `kHandle`, and is shut down by its prototype (src/transport/http/deno-stream-leak.ts)",
+    () => expect(found["kHandle"]).toBe(true),
+  );
+});
