@@ -159,6 +159,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       audit: new RedisAuditTrail(client, audit),
       probe: loggedProbe(client, log.logger),
       authenticator,
+      credentials: authenticator,
       logger: log.logger,
       metrics,
       shutdownSignal: shutdown.signal,

@@ -53,7 +53,28 @@ const REFUSED: readonly (readonly [method: string, fields: object, field: string
   ...[0, 99, -1].map((role) => ["CreateApiToken", { role }, "role"] as const),
   ["CreateApiToken", { expireTime: "2020-01-01T00:00:00Z" }, "expire_time"],
   ["CreateApiToken", { environment: { name: "a", tag: 99 } }, "environment.tag"],
-  ...["", text(65)].map((apiTokenId) => ["RevokeApiToken", { apiTokenId }, "api_token_id"] as const),
+  ...["", text(65)].flatMap((apiTokenId) =>
+    ["RevokeApiToken", "UpdateApiToken", "RotateApiToken"].map(
+      (method) => [method, { apiTokenId }, "api_token_id"] as const,
+    ),
+  ),
+  ...[text(129), "a\u0007", "a\u0085"].map(
+    (displayName) => ["UpdateApiToken", { apiTokenId: "a", displayName }, "display_name"] as const,
+  ),
+  ["UpdateApiToken", { apiTokenId: "a", updateMask: "displayName" }, "display_name"],
+  ["UpdateApiToken", { apiTokenId: "a", updateMask: "*" }, "display_name"],
+  ["UpdateApiToken", { apiTokenId: "a", expireTime: "2020-01-01T00:00:00Z" }, "expire_time"],
+  ...["role", "displayName,*", "displayName.x"].map(
+    (updateMask) => ["UpdateApiToken", { apiTokenId: "a", displayName: "a", updateMask }, "update_mask"] as const,
+  ),
+  ...["-1s", "2592001s"].map(
+    (previousTokenTtl) => ["RotateApiToken", { apiTokenId: "a", previousTokenTtl }, "previous_token_ttl"] as const,
+  ),
+  ...["", text(513), `ugt_${text(38)}`].map(
+    (token) => ["LookupApiToken", { environment: undefined, token }, "token"] as const,
+  ),
+  ["ListApiTokens", { role: 99 }, "role"],
+  ["ListApiTokens", { creator: text(65) }, "creator"],
 ];
 
 describe.each(RUNTIMES)("what AdminService refuses on %s", (runtime) => {
@@ -124,6 +145,9 @@ describe.each(RUNTIMES)("what AdminService refuses on %s", (runtime) => {
     for (const apiTokenId of [`${id}:`, `x:${id}`, `../${id}`, `{${id}}`, "*", "\0", id.toLowerCase(), "__proto__"]) {
       const request: MessageInitShape<typeof RevokeApiTokenRequestSchema> = { environment, apiTokenId };
       await expect(admin.revokeApiToken(request)).rejects.toMatchObject({ code: Code.NotFound });
+      await expect(admin.rotateApiToken(request)).rejects.toMatchObject({ code: Code.NotFound });
+      const renamed = { ...request, displayName: "x" };
+      await expect(admin.updateApiToken(renamed)).rejects.toMatchObject({ code: Code.NotFound });
     }
     expect((await admin.listApiTokens({ environment, pageSize: 1000 })).apiTokens.map((one) => one.id)).toContain(id);
   });

@@ -22,6 +22,11 @@ export class ApiTokens implements Authenticator {
     this.#issued = issued;
   }
 
+  /** Whose credential of the settings a text is; undefined when it is none. */
+  ofSettings(token: string): Principal | undefined {
+    return this.#static.get(apiTokenDigest(token));
+  }
+
   authenticate(token: string): Authenticated | Promise<Authenticated> {
     if (looksLikeUserGroupToken(token)) return undefined;
     const digest = apiTokenDigest(token);

@@ -94,12 +94,13 @@ export class RequestIdReused extends DomainError {
   }
 }
 
-/** The update mask names a field that cannot be updated. */
+/** The update mask names what is no field that can be updated. */
 export class InvalidUpdateMask extends DomainError {
   override readonly name = "InvalidUpdateMask";
   readonly reason = "INVALID_UPDATE_MASK";
-  constructor() {
-    super("update_mask may hold name, mapping and properties, or * alone");
+  /** @param fields those that it may name */
+  constructor(fields: readonly string[] = []) {
+    super(`update_mask may hold ${fields.join(", ")}, or * alone`);
   }
 }
 

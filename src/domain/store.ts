@@ -221,23 +221,26 @@ export interface ApiTokenStore {
   ): Promise<{ readonly apiToken: ApiToken; readonly token: string }>;
 
   /**
-   * Revokes an API token with all its texts: from then on `find` does not find them.
+   * Revokes an API token with all its texts: from then on `find` does not find them. Returns how many it revoked.
    *
-   * @throws ApiTokenNotFound; TooFewReplicas after the change
+   * @param options `issued`: also all that it created or rotated, that these did, and so on; it may be gone itself
+   * @throws ApiTokenNotFound when there was none to revoke; TooFewReplicas after the change
    */
-  revoke(environment: EnvironmentName, id: string, by: ChangeBy): Promise<void>;
-
-  /**
-   * Revokes all API tokens that the one with this id created or rotated, those that these did, and so on; it may be gone
-   * itself. Returns how many it revoked.
-   */
-  revokeIssued(environment: EnvironmentName, id: string, by: ChangeBy): Promise<number>;
+  revoke(
+    environment: EnvironmentName,
+    id: string,
+    by: ChangeBy,
+    options?: { readonly issued?: boolean },
+  ): Promise<number>;
 
   /**
    * Returns the API token with this digest (`apiTokenDigest`), never from a cache; undefined when it is unknown, revoked
    * or expired by the store's clock.
    */
   find(digest: string): Promise<ValidApiToken | undefined>;
+
+  /** As `find`, and lists the token again if the list lost it, so that it can be revoked by its id. */
+  lookUp(digest: string): Promise<ValidApiToken | undefined>;
 
   /**
    * Notes that the API token with this digest was used just now, unless it is gone or a use within `USE_INTERVAL_MS` is

@@ -17,10 +17,10 @@ import { callError } from "./errors.ts";
 import { type CallerLimits, limitedError } from "./limits.ts";
 
 /**
- * Who may call a method: anyone (`open`); the bearers of API tokens with this role or a higher one; or the bearer of
- * `ADMIN_TOKEN` alone (`root`).
+ * Who may call a method: anyone (`open`); whoever authenticates (`any`); the bearers of API tokens with this role or a
+ * higher one; or the bearer of `ADMIN_TOKEN` alone (`root`).
  */
-export type Access = "open" | Role | "root";
+export type Access = "open" | "any" | Role | "root";
 
 /** The access policy of a service; the type requires an entry for every method. */
 function policyOf<S extends DescService>(
@@ -44,8 +44,12 @@ const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
   ...policyOf(AdminService, {
     createEnvironment: "root",
     listEnvironments: "root",
+    getCaller: "any",
     createApiToken: "admin",
     listApiTokens: "admin",
+    lookupApiToken: "admin",
+    updateApiToken: "admin",
+    rotateApiToken: "admin",
     revokeApiToken: "admin",
     listUserGroups: "admin",
     lookupUserGroup: "admin",
@@ -129,6 +133,7 @@ function denial(
 ): ConnectError | undefined {
   if (access === undefined)
     return callError(Code.PermissionDenied, `nobody may call ${name}`, { reason: "ROLE_TOO_LOW" });
+  if (access === "any") return undefined;
   if (RANK[role] < RANK[access]) return roleTooLow(role, access, name);
   // Nothing in such a request names an environment, and a guess would act on the wrong one.
   if (role === "root" && RANK[access] < RANK.admin) {

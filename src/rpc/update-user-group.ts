@@ -1,11 +1,11 @@
 import type { HandlerContext } from "@connectrpc/connect";
 import type { UpdateUserGroupRequest, UpdateUserGroupResponse } from "../../gen/usergroup/v1/user_group_service_pb.ts";
-import { InvalidUpdateMask } from "../domain/errors.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import type { UserGroupChange } from "../domain/user-group.ts";
 import { changeBy } from "./change-by.ts";
 import { environmentOf } from "./context.ts";
 import { userGroupMessage } from "./messages.ts";
+import { maskedFields } from "./update-mask.ts";
 
 type Field = keyof UserGroupChange;
 
@@ -26,7 +26,7 @@ export function updateUserGroup(store: UserGroupStore) {
 
 /** @throws InvalidUpdateMask */
 function changeOf(request: UpdateUserGroupRequest): UserGroupChange {
-  const fields = maskedFields(request);
+  const fields = maskedFields(request, FIELDS, isPopulated);
   return {
     ...(fields.includes("name") && { name: request.name }),
     ...(fields.includes("mapping") && { mapping: request.mapping }),
@@ -34,21 +34,8 @@ function changeOf(request: UpdateUserGroupRequest): UserGroupChange {
   };
 }
 
-function maskedFields(request: UpdateUserGroupRequest): readonly Field[] {
-  const paths = request.updateMask?.paths ?? [];
-  if (paths.length === 0) return populatedFields(request);
-  if (paths.length === 1 && paths[0] === "*") return FIELDS;
-  return paths.map((path) => {
-    const field = FIELDS.find((known) => known === path);
-    if (!field) throw new InvalidUpdateMask();
-    return field;
-  });
-}
-
-function populatedFields(request: UpdateUserGroupRequest): readonly Field[] {
-  return FIELDS.filter((field) => {
-    if (field === "name") return request.name !== "";
-    if (field === "mapping") return Object.keys(request.mapping).length > 0;
-    return request.properties !== undefined;
-  });
+function isPopulated(request: UpdateUserGroupRequest, field: Field): boolean {
+  if (field === "name") return request.name !== "";
+  if (field === "mapping") return Object.keys(request.mapping).length > 0;
+  return request.properties !== undefined;
 }

@@ -190,29 +190,11 @@ export class RedisApiTokens implements ApiTokenStore {
     return { ...answer, apiToken: apiTokenFrom(kept) ?? answer.apiToken };
   }
 
-  async revoke(environment: EnvironmentName, id: string, by: ChangeBy): Promise<void> {
-    if (!(await this.#revoke(environment, id, by))) throw new ApiTokenNotFound();
-  }
-
-  async revokeIssued(environment: EnvironmentName, id: string, by: ChangeBy): Promise<number> {
-    const ended = new Set([id]);
-    const isIssued = ({ record }: TokenText) =>
-      [record[API_TOKEN_FIELD.creator], record[API_TOKEN_FIELD.rotator]].some((maker = "") => ended.has(maker));
-    let count = 0;
-    for (;;) {
-      const issued: string[] = [];
-      for await (const texts of this.#byId(environment)) {
-        const [text] = texts;
-        if (text && !ended.has(text.id) && texts.some(isIssued)) issued.push(text.id);
-      }
-      if (issued.length === 0) return count;
-      for (let start = 0; start < issued.length; start += AT_ONCE) {
-        const batch = issued.slice(start, start + AT_ONCE);
-        const revoked = Promise.all(batch.map((each) => this.#revoke(environment, each, by)));
-        count += (await stepOf(revoked, count > 0)).filter(Boolean).length;
-        for (const each of batch) ended.add(each);
-      }
-    }
+  async revoke(environment: EnvironmentName, id: string, by: ChangeBy, { issued = false } = {}): Promise<number> {
+    const own = (await this.#revoke(environment, id, by)) ? 1 : 0;
+    const count = own + (issued ? await stepOf(this.#revokeIssued(environment, id, by), own > 0) : 0);
+    if (count === 0) throw new ApiTokenNotFound();
+    return count;
   }
 
   async find(digest: string): Promise<ValidApiToken | undefined> {
@@ -241,7 +223,18 @@ export class RedisApiTokens implements ApiTokenStore {
     const args = [apiTokenKey(digest), String(USE_INTERVAL_MS)] as const;
     const [, , id, path = ""] = await this.#client.change("note-api-token-use", "ugNoteApiTokenUse", args);
     const environment = parseEnvironmentPath(path);
-    if (environment) await this.#client.change("list", "ugList", [apiTokensKey(environment), `${id} ${digest}`]);
+    if (environment) await this.#relist(environment, `${id} ${digest}`);
+  }
+
+  async lookUp(digest: string): Promise<ValidApiToken | undefined> {
+    const found = await this.find(digest);
+    if (found) await this.#relist(found.environment, `${found.apiToken.id} ${digest}`);
+    return found;
+  }
+
+  /** Lists a text that is there, should the list have lost it. */
+  async #relist(environment: EnvironmentName, member: string): Promise<void> {
+    await this.#client.change("list", "ugList", [apiTokensKey(environment), member]);
   }
 
   /** Writes the record of a new text, which ends by itself. */
@@ -345,6 +338,29 @@ export class RedisApiTokens implements ApiTokenStore {
       texts = await stepOf(this.#read(environment, left), true);
     }
     return isRevoked;
+  }
+
+  /** Revokes all that a token made, that these made, and so on. @returns how many there were */
+  async #revokeIssued(environment: EnvironmentName, id: string, by: ChangeBy): Promise<number> {
+    const makers = new Set([id]);
+    const isIssued = ({ record }: TokenText) =>
+      [record[API_TOKEN_FIELD.creator], record[API_TOKEN_FIELD.rotator]].some((maker = "") => makers.has(maker));
+    let count = 0;
+    // They may make more until every worker knows that they have ended.
+    for (;;) {
+      const issued: string[] = [];
+      for await (const texts of this.#byId(environment)) {
+        const issuedId = texts[0]?.id ?? "";
+        if (!makers.has(issuedId) && texts.some(isIssued)) issued.push(issuedId);
+      }
+      if (issued.length === 0) return count;
+      for (let start = 0; start < issued.length; start += AT_ONCE) {
+        const batch = issued.slice(start, start + AT_ONCE);
+        const revoked = Promise.all(batch.map((each) => this.#revoke(environment, each, by)));
+        count += (await stepOf(revoked, count > 0)).filter(Boolean).length;
+        for (const each of batch) makers.add(each);
+      }
+    }
   }
 
   /** Takes texts of one id, or of several where no event is written, off the list. @returns as `ugUnlistApiTokens` */

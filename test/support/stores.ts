@@ -108,11 +108,7 @@ export class TestApiTokens extends RedisApiTokens {
     return super.rotate(environment, id, { graceMs: 0, rotator: "root", notBeyond: undefined, ...rotation }, by);
   }
 
-  override revoke(environment: EnvironmentName, id: string, by = BY) {
-    return super.revoke(environment, id, by);
-  }
-
-  override revokeIssued(environment: EnvironmentName, id: string, by = BY) {
-    return super.revokeIssued(environment, id, by);
+  override revoke(environment: EnvironmentName, id: string, by = BY, options: { readonly issued?: boolean } = {}) {
+    return super.revoke(environment, id, by, options);
   }
 }

@@ -1,41 +1,147 @@
-import { isApiTokenId, type Role } from "../../domain/api-token.ts";
+import { durationMs, type Timestamp } from "@bufbuild/protobuf/wkt";
+import {
+  LookupApiTokenResponse_Source as Source,
+  type UpdateApiTokenRequest,
+} from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import type { Principal } from "../../auth/authenticator.ts";
+import { type ApiTokenChange, apiTokenDigest, isApiTokenId, type Role } from "../../domain/api-token.ts";
+import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
+import { ApiTokenNotFound } from "../../domain/errors.ts";
+import { isIntactApiToken, looksLikeUserGroupToken } from "../../domain/token.ts";
 import { changeBy } from "../change-by.ts";
 import { principalOf } from "../context.ts";
-import { apiTokenMessage, roleFromMessage } from "./messages.ts";
+import { invalidField } from "../errors.ts";
+import { timestamp } from "../messages.ts";
+import { maskedFields } from "../update-mask.ts";
+import { apiTokenMessage, environmentNameMessage, roleFromMessage, settingsTokenMessage } from "./messages.ts";
 import { nextPageToken, pageRequest } from "./pages.ts";
 import type { AdminParts, AdminRpcs } from "./parts.ts";
 import { targetOf } from "./target.ts";
 import { timeOf } from "./times.ts";
 
-/** The RPCs on API tokens. The answer of CreateApiToken is the only one that shows a token. */
-export function apiTokenRpcs({ environments, apiTokens }: AdminParts) {
+const UPDATED_FIELDS = ["display_name", "expire_time"] as const;
+
+/** The RPCs on API tokens. The answers of CreateApiToken and RotateApiToken are the only ones that show a token. */
+export function apiTokenRpcs({ environments, apiTokens, credentials }: AdminParts) {
   return {
+    async getCaller(_request, { values }) {
+      const { id, displayName, role, environment, expireTime } = principalOf(values);
+      return {
+        ...{ apiTokenId: id, displayName, role },
+        ...(environment && { environment: environmentNameMessage(environment) }),
+        ...(expireTime !== undefined && { expireTime: timestamp(expireTime) }),
+      };
+    },
+
     async createApiToken(request, context) {
       const { values } = context;
       const environment = await targetOf(environments, values, request.environment);
-      const expireTime = timeOf("expire_time", request.expireTime);
+      const caller = principalOf(values);
       const created = {
         displayName: request.displayName,
         // Validation requires one that is defined.
         role: roleFromMessage(request.role) as Role,
-        expireTime: expireTime === undefined ? undefined : Math.floor(expireTime),
-        creator: principalOf(values).id,
+        expireTime: request.expireTime ? endOf(request.expireTime, caller) : caller.expireTime,
+        creator: caller.id,
       };
       const { apiToken, token } = await apiTokens.create(environment, created, changeBy(context));
       return { apiToken: apiTokenMessage(apiToken), token };
     },
 
     async listApiTokens(request, { values }) {
-      const page = pageRequest(request, isApiTokenId);
       const environment = await targetOf(environments, values, request.environment);
-      const { items, next } = await apiTokens.list(environment, {}, page);
-      return { apiTokens: items.map(apiTokenMessage), nextPageToken: nextPageToken(next) };
+      const filter = {
+        creator: request.creator || undefined,
+        role: roleFromMessage(request.role),
+        usedSince: timeOf("used_since", request.usedSince),
+        unusedSince: timeOf("unused_since", request.unusedSince),
+      };
+      const given = [filter.creator, filter.role, filter.usedSince, filter.unusedSince];
+      const scope = ["ListApiTokens", environmentPath(environment), ...given.map(String)];
+      const { items, next } = await apiTokens.list(environment, filter, pageRequest(request, isApiTokenId, scope));
+      return { apiTokens: items.map(apiTokenMessage), nextPageToken: nextPageToken(next, scope) };
     },
 
-    async revokeApiToken(request, context) {
+    async lookupApiToken({ token }, { values }) {
+      if (looksLikeUserGroupToken(token)) {
+        throw invalidField(
+          "token",
+          "must be an API token: this is a user group token, whose group ResolveViewer tells",
+        );
+      }
+      const { environment: own } = principalOf(values);
+      const requireOwn = (environment: EnvironmentName | undefined) => {
+        const isOwn = own === undefined || (environment && environmentPath(environment) === environmentPath(own));
+        if (!isOwn) throw new ApiTokenNotFound();
+        return environment && { environment: environmentNameMessage(environment) };
+      };
+      const fixed = credentials.ofSettings(token);
+      if (fixed) {
+        const source = fixed.role === "root" ? Source.ADMIN_TOKEN : Source.API_TOKENS;
+        return { apiToken: settingsTokenMessage(fixed), ...requireOwn(fixed.environment), source };
+      }
+      const found = isIntactApiToken(token) ? await apiTokens.lookUp(apiTokenDigest(token)) : undefined;
+      if (!found) throw new ApiTokenNotFound();
+      const { apiToken, environment, isReplaced } = found;
+      return {
+        ...{ apiToken: apiTokenMessage(apiToken), ...requireOwn(environment) },
+        ...{ source: Source.ISSUED, replaced: isReplaced },
+      };
+    },
+
+    async updateApiToken(request, context) {
+      const change = changeOf(request, principalOf(context.values));
       const environment = await targetOf(environments, context.values, request.environment);
-      await apiTokens.revoke(environment, request.apiTokenId, changeBy(context));
-      return {};
+      const apiToken = await apiTokens.update(environment, request.apiTokenId, change, changeBy(context));
+      return { apiToken: apiTokenMessage(apiToken) };
+    },
+
+    async rotateApiToken(request, context) {
+      const environment = await targetOf(environments, context.values, request.environment);
+      const caller = principalOf(context.values);
+      const ttl = request.previousTokenTtl;
+      const rotation = {
+        graceMs: ttl ? Math.floor(durationMs(ttl)) : 0,
+        rotator: caller.id,
+        notBeyond: caller.expireTime,
+      };
+      const { apiToken, token } = await apiTokens.rotate(environment, request.apiTokenId, rotation, changeBy(context));
+      return { apiToken: apiTokenMessage(apiToken), token };
+    },
+
+    async revokeApiToken({ environment: named, apiTokenId, revokeIssued: issued }, context) {
+      const environment = await targetOf(environments, context.values, named);
+      return { revokedCount: await apiTokens.revoke(environment, apiTokenId, changeBy(context), { issued }) };
     },
   } satisfies Partial<AdminRpcs>;
+}
+
+/** @throws InvalidUpdateMask, ConnectError InvalidArgument */
+function changeOf(request: UpdateApiTokenRequest, caller: Principal): ApiTokenChange {
+  const fields = maskedFields(request, UPDATED_FIELDS, isPopulated);
+  const { displayName, expireTime } = request;
+  if (fields.includes("display_name") && displayName === "") throw invalidField("display_name", "must not be empty");
+  return {
+    ...(fields.includes("display_name") && { displayName }),
+    ...(fields.includes("expire_time") && { expireTime: endOf(expireTime, caller) ?? null }),
+  };
+}
+
+function isPopulated(request: UpdateApiTokenRequest, field: (typeof UPDATED_FIELDS)[number]): boolean {
+  return field === "display_name" ? request.displayName !== "" : request.expireTime !== undefined;
+}
+
+/**
+ * When an API token is to end, in whole milliseconds since 1970: no later than the one that makes it so, or a credential
+ * that was meant for a while could be turned into one that lasts.
+ *
+ * @throws ConnectError InvalidArgument
+ */
+function endOf(time: Timestamp | undefined, { expireTime }: Principal): number | undefined {
+  const end = timeOf("expire_time", time);
+  if (expireTime !== undefined && (end ?? Number.POSITIVE_INFINITY) > expireTime) {
+    const latest = new Date(expireTime).toISOString();
+    throw invalidField("expire_time", `must not be later than ${latest}, when the API token of the caller ends`);
+  }
+  return end === undefined ? undefined : Math.floor(end);
 }

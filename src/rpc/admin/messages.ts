@@ -8,6 +8,7 @@ import type {
   EnvironmentName as EnvironmentNameMessage,
 } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
 import type { UserGroupInfo as UserGroupInfoMessage } from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
+import type { Principal } from "../../auth/authenticator.ts";
 import type { ApiToken, Role } from "../../domain/api-token.ts";
 import type { AuditEvent, ExportedUserGroups } from "../../domain/audit.ts";
 import type { EnvironmentName, ListedEnvironment } from "../../domain/environment.ts";
@@ -35,9 +36,23 @@ export function apiTokenMessage(token: ApiToken): ApiTokenMessage {
     role: ROLE_ENUMS[token.role],
     createTime: timestamp(token.createTime),
     creator: token.creator,
+    rotator: token.rotator ?? "",
+    tokenCreateTime: timestamp(token.tokenCreateTime),
     ...(token.expireTime !== undefined && { expireTime: timestamp(token.expireTime) }),
+    ...(token.graceExpireTime !== undefined && { graceExpireTime: timestamp(token.graceExpireTime) }),
     ...(token.lastUseTime !== undefined && { lastUseTime: timestamp(token.lastUseTime) }),
   };
+}
+
+/** What a caller is told of a credential of the settings, which has no record. */
+export function settingsTokenMessage({ id, displayName, role }: Principal): ApiTokenMessage {
+  const roleEnum = role === "root" ? RoleEnum.UNSPECIFIED : ROLE_ENUMS[role];
+  return { $typeName: "usergroup.admin.v1.ApiToken", id, displayName, role: roleEnum, creator: "", rotator: "" };
+}
+
+/** Converts the name and tag of an environment to their message. */
+export function environmentNameMessage({ name, tag }: EnvironmentName): EnvironmentNameMessage {
+  return { $typeName: "usergroup.admin.v1.EnvironmentName", name, tag: tagMessage(tag) };
 }
 
 /** Converts an environment to its message. */

@@ -1,5 +1,6 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import type { Principal } from "../../auth/authenticator.ts";
 import type { ApiTokenStore, AuditStore, EnvironmentStore, UserGroupAdminStore } from "../../domain/store.ts";
 import type { Logger } from "../../observability/log.ts";
 import type { Metrics } from "../../observability/metrics.ts";
@@ -8,6 +9,10 @@ import type { Metrics } from "../../observability/metrics.ts";
 export interface AdminParts {
   readonly environments: EnvironmentStore;
   readonly apiTokens: ApiTokenStore;
+  readonly credentials: {
+    /** Whose credential of the settings a text is; undefined when it is none. */
+    ofSettings(token: string): Principal | undefined;
+  };
   readonly userGroups: UserGroupAdminStore;
   readonly audit: AuditStore;
   readonly logger: Pick<Logger, "warn">;

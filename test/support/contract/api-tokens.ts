@@ -161,11 +161,15 @@ export function apiTokenContract({ clients, redis }: ContractContext, { feeds }:
       const other = await create({}, environment);
       const rotated = await create({}, environment);
       const { token } = await store().rotate(environment, rotated.apiToken.id, { rotator: child.apiToken.id });
-      await store().revoke(environment, top.apiToken.id);
-      expect(await store().revokeIssued(environment, top.apiToken.id)).toBe(62);
+      const all = () => store().revoke(environment, top.apiToken.id, BY, { issued: true });
+      expect(await all()).toBe(63);
       for (const one of [...children.map((each) => each.token), token]) expect(await isValid(one)).toBe(false);
       expect(await listed(environment)).toEqual([other.apiToken]);
-      expect(await store().revokeIssued(environment, top.apiToken.id)).toBe(0);
+      await fails(all(), ApiTokenNotFound);
+      // What it made can still be ended when it is gone itself.
+      const late = await create({ creator: top.apiToken.id }, environment);
+      expect(await all()).toBe(1);
+      expect(await isValid(late.token)).toBe(false);
     });
 
     it("are not changed after the deadline of a change", async () => {
@@ -405,6 +409,8 @@ export function apiTokenContract({ clients, redis }: ContractContext, { feeds }:
       await fails(store().revoke(environment, apiToken.id), ApiTokenNotFound);
       await store().noteUse(digest);
       expect((await listed(environment)).map(({ id }) => id)).toEqual([apiToken.id]);
+      await redis().del(apiTokensKey(environment));
+      expect((await store().lookUp(digest))?.apiToken.id).toBe(apiToken.id);
       await store().revoke(environment, apiToken.id);
       expect(await store().find(digest)).toBeUndefined();
     });

@@ -5,8 +5,8 @@
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "../../../buf/validate/validate_pb.ts";
-import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Duration, FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { ApiToken, Role } from "./api_token_pb.ts";
 import { file_usergroup_admin_v1_api_token } from "./api_token_pb.ts";
 import type { AuditEvent } from "./audit_event_pb.ts";
@@ -24,7 +24,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file usergroup/admin/v1/admin_service.proto.
  */
 export const file_usergroup_admin_v1_admin_service: GenFile = /*@__PURE__*/
-  fileDesc("CiZ1c2VyZ3JvdXAvYWRtaW4vdjEvYWRtaW5fc2VydmljZS5wcm90bxISdXNlcmdyb3VwLmFkbWluLnYxIpABChhDcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QSQAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lQga6SAPIAQESIwoKcGFydGl0aW9ucxgCIAEoBUIKukgHGgUYhB4oAUgAiAEBQg0KC19wYXJ0aXRpb25zIlEKGUNyZWF0ZUVudmlyb25tZW50UmVzcG9uc2USNAoLZW52aXJvbm1lbnQYASABKAsyHy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnQiVgoXTGlzdEVudmlyb25tZW50c1JlcXVlc3QSHQoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGIAQImoKGExpc3RFbnZpcm9ubWVudHNSZXNwb25zZRI1CgxlbnZpcm9ubWVudHMYASADKAsyHy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIoACChVDcmVhdGVBcGlUb2tlblJlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEj4KDGRpc3BsYXlfbmFtZRgCIAEoCUIoukghch8QARiAATIYXlteXHgwMC1ceDFmXHg3Zi1ceDlmXSokwP0YARIyCgRyb2xlGAMgASgOMhgudXNlcmdyb3VwLmFkbWluLnYxLlJvbGVCCrpIB4IBBBABIAASOQoLZXhwaXJlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgi6SAWyAQJAASJYChZDcmVhdGVBcGlUb2tlblJlc3BvbnNlEi8KCWFwaV90b2tlbhgBIAEoCzIcLnVzZXJncm91cC5hZG1pbi52MS5BcGlUb2tlbhINCgV0b2tlbhgCIAEoCSKNAQoUTGlzdEFwaVRva2Vuc1JlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUY6AcoABIcCgpwYWdlX3Rva2VuGAMgASgJQgi6SAVyAxiAECJiChVMaXN0QXBpVG9rZW5zUmVzcG9uc2USMAoKYXBpX3Rva2VucxgBIAMoCzIcLnVzZXJncm91cC5hZG1pbi52MS5BcGlUb2tlbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkicgoVUmV2b2tlQXBpVG9rZW5SZXF1ZXN0EjgKC2Vudmlyb25tZW50GAEgASgLMiMudXNlcmdyb3VwLmFkbWluLnYxLkVudmlyb25tZW50TmFtZRIfCgxhcGlfdG9rZW5faWQYAiABKAlCCbpIBnIEEAEYQCIYChZSZXZva2VBcGlUb2tlblJlc3BvbnNlItIBChVMaXN0VXNlckdyb3Vwc1JlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUY6AcoABIcCgpwYWdlX3Rva2VuGAMgASgJQgi6SAVyAxiAEBJCChJwcm92aWRlZF9pZF9wcmVmaXgYBCABKAlCJrpIH3IdGIACMhheW15ceDAwLVx4MWZceDdmLVx4OWZdKiTA/RgBImkKFkxpc3RVc2VyR3JvdXBzUmVzcG9uc2USNgoLdXNlcl9ncm91cHMYASADKAsyIS51c2VyZ3JvdXAuYWRtaW4udjEuVXNlckdyb3VwSW5mbxIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkijwEKFkxvb2t1cFVzZXJHcm91cFJlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEjsKDXVzZXJfZ3JvdXBfaWQYAiABKAlCJLpIIXIfEAEYgAIyGF5bXlx4MDAtXHgxZlx4N2YtXHg5Zl0qJCJQChdMb29rdXBVc2VyR3JvdXBSZXNwb25zZRI1Cgp1c2VyX2dyb3VwGAEgASgLMiEudXNlcmdyb3VwLmFkbWluLnYxLlVzZXJHcm91cEluZm8ipgEKFkRlbGV0ZVVzZXJHcm91cFJlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEjsKDXVzZXJfZ3JvdXBfaWQYAiABKAlCJLpIIXIfEAEYgAIyGF5bXlx4MDAtXHgxZlx4N2YtXHg5Zl0qJBIVCgRldGFnGAMgASgJQge6SARyAhhAIhkKF0RlbGV0ZVVzZXJHcm91cFJlc3BvbnNlIsMBChxSZXZva2VVc2VyR3JvdXBUb2tlbnNSZXF1ZXN0EjgKC2Vudmlyb25tZW50GAEgASgLMiMudXNlcmdyb3VwLmFkbWluLnYxLkVudmlyb25tZW50TmFtZRI7Cg11c2VyX2dyb3VwX2lkGAIgASgJQiS6SCFyHxABGIACMhheW15ceDAwLVx4MWZceDdmLVx4OWZdKiQSLAoKcmVxdWVzdF9pZBgDIAEoCUIYukgVchMYgAEyDl5bXHgyMS1ceDdlXSokIlYKHVJldm9rZVVzZXJHcm91cFRva2Vuc1Jlc3BvbnNlEjUKCnVzZXJfZ3JvdXAYASABKAsyIS51c2VyZ3JvdXAuYWRtaW4udjEuVXNlckdyb3VwSW5mbyLtAgoXSW1wb3J0VXNlckdyb3Vwc1JlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEkcKC3VzZXJfZ3JvdXBzGAIgAygLMiUudXNlcmdyb3VwLmFkbWluLnYxLkltcG9ydGVkVXNlckdyb3VwQgu6SAiSAQUIARD0AxI2CgRtb2RlGAMgASgOMh4udXNlcmdyb3VwLmFkbWluLnYxLkltcG9ydE1vZGVCCLpIBYIBAhABEjEKDXNuYXBzaG90X3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhwKFHJlcGxhY2VfbmV3ZXJfdG9rZW5zGAUgASgIEkYKEnByZXZpb3VzX3Rva2VuX3R0bBgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIPukgMqgEJIgUIgJqeATIAIk0KGEltcG9ydFVzZXJHcm91cHNSZXNwb25zZRIxCgdyZXN1bHRzGAEgAygLMiAudXNlcmdyb3VwLmFkbWluLnYxLkltcG9ydFJlc3VsdCLsAQoXRXhwb3J0VXNlckdyb3Vwc1JlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUY6AcoABIcCgpwYWdlX3Rva2VuGAMgASgJQgi6SAVyAxiAEBJCChJwcm92aWRlZF9pZF9wcmVmaXgYBCABKAlCJrpIH3IdGIACMhheW15ceDAwLVx4MWZceDdmLVx4OWZdKiTA/RgBEhYKDmluY2x1ZGVfdG9rZW5zGAUgASgIIpQBChhFeHBvcnRVc2VyR3JvdXBzUmVzcG9uc2USLAoLdXNlcl9ncm91cHMYASADKAsyFy51c2VyZ3JvdXAudjEuVXNlckdyb3VwEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIxCg1zbmFwc2hvdF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLCAgoWTGlzdEF1ZGl0RXZlbnRzUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGIAQEh8KDXVzZXJfZ3JvdXBfaWQYBCABKAlCCLpIBXIDGIACEhkKCGFjdG9yX2lkGAUgASgJQge6SARyAhhAEhcKBm1ldGhvZBgGIAEoCUIHukgEcgIYQBIuCgpzdGFydF90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRfdGltZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiaAoXTGlzdEF1ZGl0RXZlbnRzUmVzcG9uc2USNAoMYXVkaXRfZXZlbnRzGAEgAygLMh4udXNlcmdyb3VwLmFkbWluLnYxLkF1ZGl0RXZlbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJKl4KCkltcG9ydE1vZGUSGwoXSU1QT1JUX01PREVfVU5TUEVDSUZJRUQQABIbChdJTVBPUlRfTU9ERV9DUkVBVEVfT05MWRABEhYKEklNUE9SVF9NT0RFX1VQU0VSVBACMrAKCgxBZG1pblNlcnZpY2UScAoRQ3JlYXRlRW52aXJvbm1lbnQSLC51c2VyZ3JvdXAuYWRtaW4udjEuQ3JlYXRlRW52aXJvbm1lbnRSZXF1ZXN0Gi0udXNlcmdyb3VwLmFkbWluLnYxLkNyZWF0ZUVudmlyb25tZW50UmVzcG9uc2USbQoQTGlzdEVudmlyb25tZW50cxIrLnVzZXJncm91cC5hZG1pbi52MS5MaXN0RW52aXJvbm1lbnRzUmVxdWVzdBosLnVzZXJncm91cC5hZG1pbi52MS5MaXN0RW52aXJvbm1lbnRzUmVzcG9uc2USZwoOQ3JlYXRlQXBpVG9rZW4SKS51c2VyZ3JvdXAuYWRtaW4udjEuQ3JlYXRlQXBpVG9rZW5SZXF1ZXN0GioudXNlcmdyb3VwLmFkbWluLnYxLkNyZWF0ZUFwaVRva2VuUmVzcG9uc2USZAoNTGlzdEFwaVRva2VucxIoLnVzZXJncm91cC5hZG1pbi52MS5MaXN0QXBpVG9rZW5zUmVxdWVzdBopLnVzZXJncm91cC5hZG1pbi52MS5MaXN0QXBpVG9rZW5zUmVzcG9uc2USZwoOUmV2b2tlQXBpVG9rZW4SKS51c2VyZ3JvdXAuYWRtaW4udjEuUmV2b2tlQXBpVG9rZW5SZXF1ZXN0GioudXNlcmdyb3VwLmFkbWluLnYxLlJldm9rZUFwaVRva2VuUmVzcG9uc2USZwoOTGlzdFVzZXJHcm91cHMSKS51c2VyZ3JvdXAuYWRtaW4udjEuTGlzdFVzZXJHcm91cHNSZXF1ZXN0GioudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RVc2VyR3JvdXBzUmVzcG9uc2USagoPTG9va3VwVXNlckdyb3VwEioudXNlcmdyb3VwLmFkbWluLnYxLkxvb2t1cFVzZXJHcm91cFJlcXVlc3QaKy51c2VyZ3JvdXAuYWRtaW4udjEuTG9va3VwVXNlckdyb3VwUmVzcG9uc2USagoPRGVsZXRlVXNlckdyb3VwEioudXNlcmdyb3VwLmFkbWluLnYxLkRlbGV0ZVVzZXJHcm91cFJlcXVlc3QaKy51c2VyZ3JvdXAuYWRtaW4udjEuRGVsZXRlVXNlckdyb3VwUmVzcG9uc2USfAoVUmV2b2tlVXNlckdyb3VwVG9rZW5zEjAudXNlcmdyb3VwLmFkbWluLnYxLlJldm9rZVVzZXJHcm91cFRva2Vuc1JlcXVlc3QaMS51c2VyZ3JvdXAuYWRtaW4udjEuUmV2b2tlVXNlckdyb3VwVG9rZW5zUmVzcG9uc2USbQoQSW1wb3J0VXNlckdyb3VwcxIrLnVzZXJncm91cC5hZG1pbi52MS5JbXBvcnRVc2VyR3JvdXBzUmVxdWVzdBosLnVzZXJncm91cC5hZG1pbi52MS5JbXBvcnRVc2VyR3JvdXBzUmVzcG9uc2USbQoQRXhwb3J0VXNlckdyb3VwcxIrLnVzZXJncm91cC5hZG1pbi52MS5FeHBvcnRVc2VyR3JvdXBzUmVxdWVzdBosLnVzZXJncm91cC5hZG1pbi52MS5FeHBvcnRVc2VyR3JvdXBzUmVzcG9uc2USagoPTGlzdEF1ZGl0RXZlbnRzEioudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RBdWRpdEV2ZW50c1JlcXVlc3QaKy51c2VyZ3JvdXAuYWRtaW4udjEuTGlzdEF1ZGl0RXZlbnRzUmVzcG9uc2ViBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_usergroup_admin_v1_api_token, file_usergroup_admin_v1_audit_event, file_usergroup_admin_v1_environment, file_usergroup_admin_v1_user_group, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
+  fileDesc("CiZ1c2VyZ3JvdXAvYWRtaW4vdjEvYWRtaW5fc2VydmljZS5wcm90bxISdXNlcmdyb3VwLmFkbWluLnYxIpABChhDcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QSQAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lQga6SAPIAQESIwoKcGFydGl0aW9ucxgCIAEoBUIKukgHGgUYhB4oAUgAiAEBQg0KC19wYXJ0aXRpb25zIlEKGUNyZWF0ZUVudmlyb25tZW50UmVzcG9uc2USNAoLZW52aXJvbm1lbnQYASABKAsyHy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnQiVgoXTGlzdEVudmlyb25tZW50c1JlcXVlc3QSHQoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGIAQImoKGExpc3RFbnZpcm9ubWVudHNSZXNwb25zZRI1CgxlbnZpcm9ubWVudHMYASADKAsyHy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIhIKEEdldENhbGxlclJlcXVlc3QiuAEKEUdldENhbGxlclJlc3BvbnNlEhQKDGFwaV90b2tlbl9pZBgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSDAoEcm9sZRgDIAEoCRI4CgtlbnZpcm9ubWVudBgEIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSLwoLZXhwaXJlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIoACChVDcmVhdGVBcGlUb2tlblJlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEj4KDGRpc3BsYXlfbmFtZRgCIAEoCUIoukghch8QARiAATIYXlteXHgwMC1ceDFmXHg3Zi1ceDlmXSokwP0YARIyCgRyb2xlGAMgASgOMhgudXNlcmdyb3VwLmFkbWluLnYxLlJvbGVCCrpIB4IBBBABIAASOQoLZXhwaXJlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgi6SAWyAQJAASJYChZDcmVhdGVBcGlUb2tlblJlc3BvbnNlEi8KCWFwaV90b2tlbhgBIAEoCzIcLnVzZXJncm91cC5hZG1pbi52MS5BcGlUb2tlbhINCgV0b2tlbhgCIAEoCSK7AgoUTGlzdEFwaVRva2Vuc1JlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUY6AcoABIcCgpwYWdlX3Rva2VuGAMgASgJQgi6SAVyAxiAEBIYCgdjcmVhdG9yGAQgASgJQge6SARyAhhAEjAKBHJvbGUYBSABKA4yGC51c2VyZ3JvdXAuYWRtaW4udjEuUm9sZUIIukgFggECEAESLgoKdXNlZF9zaW5jZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMdW51c2VkX3NpbmNlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJiChVMaXN0QXBpVG9rZW5zUmVzcG9uc2USMAoKYXBpX3Rva2VucxgBIAMoCzIcLnVzZXJncm91cC5hZG1pbi52MS5BcGlUb2tlbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiMgoVTG9va3VwQXBpVG9rZW5SZXF1ZXN0EhkKBXRva2VuGAEgASgJQgq6SAdyBRABGIAEIrwCChZMb29rdXBBcGlUb2tlblJlc3BvbnNlEi8KCWFwaV90b2tlbhgBIAEoCzIcLnVzZXJncm91cC5hZG1pbi52MS5BcGlUb2tlbhI4CgtlbnZpcm9ubWVudBgCIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSQQoGc291cmNlGAMgASgOMjEudXNlcmdyb3VwLmFkbWluLnYxLkxvb2t1cEFwaVRva2VuUmVzcG9uc2UuU291cmNlEhAKCHJlcGxhY2VkGAQgASgIImIKBlNvdXJjZRIWChJTT1VSQ0VfVU5TUEVDSUZJRUQQABIRCg1TT1VSQ0VfSVNTVUVEEAESFQoRU09VUkNFX0FQSV9UT0tFTlMQAhIWChJTT1VSQ0VfQURNSU5fVE9LRU4QAyKYAgoVVXBkYXRlQXBpVG9rZW5SZXF1ZXN0EjgKC2Vudmlyb25tZW50GAEgASgLMiMudXNlcmdyb3VwLmFkbWluLnYxLkVudmlyb25tZW50TmFtZRIfCgxhcGlfdG9rZW5faWQYAiABKAlCCbpIBnIEEAEYQBI4CgxkaXNwbGF5X25hbWUYAyABKAlCIrpIH3IdGIABMhheW15ceDAwLVx4MWZceDdmLVx4OWZdKiQSOQoLZXhwaXJlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgi6SAWyAQJAARIvCgt1cGRhdGVfbWFzaxgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2siSQoWVXBkYXRlQXBpVG9rZW5SZXNwb25zZRIvCglhcGlfdG9rZW4YASABKAsyHC51c2VyZ3JvdXAuYWRtaW4udjEuQXBpVG9rZW4iugEKFVJvdGF0ZUFwaVRva2VuUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHwoMYXBpX3Rva2VuX2lkGAIgASgJQgm6SAZyBBABGEASRgoScHJldmlvdXNfdG9rZW5fdHRsGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQg+6SAyqAQkiBQiAmp4BMgAiWAoWUm90YXRlQXBpVG9rZW5SZXNwb25zZRIvCglhcGlfdG9rZW4YASABKAsyHC51c2VyZ3JvdXAuYWRtaW4udjEuQXBpVG9rZW4SDQoFdG9rZW4YAiABKAkiiQEKFVJldm9rZUFwaVRva2VuUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHwoMYXBpX3Rva2VuX2lkGAIgASgJQgm6SAZyBBABGEASFQoNcmV2b2tlX2lzc3VlZBgDIAEoCCIvChZSZXZva2VBcGlUb2tlblJlc3BvbnNlEhUKDXJldm9rZWRfY291bnQYASABKAUi0gEKFUxpc3RVc2VyR3JvdXBzUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGIAQEkIKEnByb3ZpZGVkX2lkX3ByZWZpeBgEIAEoCUImukgfch0YgAIyGF5bXlx4MDAtXHgxZlx4N2YtXHg5Zl0qJMD9GAEiaQoWTGlzdFVzZXJHcm91cHNSZXNwb25zZRI2Cgt1c2VyX2dyb3VwcxgBIAMoCzIhLnVzZXJncm91cC5hZG1pbi52MS5Vc2VyR3JvdXBJbmZvEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKPAQoWTG9va3VwVXNlckdyb3VwUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSOwoNdXNlcl9ncm91cF9pZBgCIAEoCUIkukghch8QARiAAjIYXlteXHgwMC1ceDFmXHg3Zi1ceDlmXSokIlAKF0xvb2t1cFVzZXJHcm91cFJlc3BvbnNlEjUKCnVzZXJfZ3JvdXAYASABKAsyIS51c2VyZ3JvdXAuYWRtaW4udjEuVXNlckdyb3VwSW5mbyKmAQoWRGVsZXRlVXNlckdyb3VwUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSOwoNdXNlcl9ncm91cF9pZBgCIAEoCUIkukghch8QARiAAjIYXlteXHgwMC1ceDFmXHg3Zi1ceDlmXSokEhUKBGV0YWcYAyABKAlCB7pIBHICGEAiGQoXRGVsZXRlVXNlckdyb3VwUmVzcG9uc2UiwwEKHFJldm9rZVVzZXJHcm91cFRva2Vuc1JlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEjsKDXVzZXJfZ3JvdXBfaWQYAiABKAlCJLpIIXIfEAEYgAIyGF5bXlx4MDAtXHgxZlx4N2YtXHg5Zl0qJBIsCgpyZXF1ZXN0X2lkGAMgASgJQhi6SBVyExiAATIOXltceDIxLVx4N2VdKiQiVgodUmV2b2tlVXNlckdyb3VwVG9rZW5zUmVzcG9uc2USNQoKdXNlcl9ncm91cBgBIAEoCzIhLnVzZXJncm91cC5hZG1pbi52MS5Vc2VyR3JvdXBJbmZvIu0CChdJbXBvcnRVc2VyR3JvdXBzUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSRwoLdXNlcl9ncm91cHMYAiADKAsyJS51c2VyZ3JvdXAuYWRtaW4udjEuSW1wb3J0ZWRVc2VyR3JvdXBCC7pICJIBBQgBEPQDEjYKBG1vZGUYAyABKA4yHi51c2VyZ3JvdXAuYWRtaW4udjEuSW1wb3J0TW9kZUIIukgFggECEAESMQoNc25hcHNob3RfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHAoUcmVwbGFjZV9uZXdlcl90b2tlbnMYBSABKAgSRgoScHJldmlvdXNfdG9rZW5fdHRsGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQg+6SAyqAQkiBQiAmp4BMgAiTQoYSW1wb3J0VXNlckdyb3Vwc1Jlc3BvbnNlEjEKB3Jlc3VsdHMYASADKAsyIC51c2VyZ3JvdXAuYWRtaW4udjEuSW1wb3J0UmVzdWx0IuwBChdFeHBvcnRVc2VyR3JvdXBzUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGIAQEkIKEnByb3ZpZGVkX2lkX3ByZWZpeBgEIAEoCUImukgfch0YgAIyGF5bXlx4MDAtXHgxZlx4N2YtXHg5Zl0qJMD9GAESFgoOaW5jbHVkZV90b2tlbnMYBSABKAgilAEKGEV4cG9ydFVzZXJHcm91cHNSZXNwb25zZRIsCgt1c2VyX2dyb3VwcxgBIAMoCzIXLnVzZXJncm91cC52MS5Vc2VyR3JvdXASFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEjEKDXNuYXBzaG90X3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIsICChZMaXN0QXVkaXRFdmVudHNSZXF1ZXN0EjgKC2Vudmlyb25tZW50GAEgASgLMiMudXNlcmdyb3VwLmFkbWluLnYxLkVudmlyb25tZW50TmFtZRIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGOgHKAASHAoKcGFnZV90b2tlbhgDIAEoCUIIukgFcgMYgBASHwoNdXNlcl9ncm91cF9pZBgEIAEoCUIIukgFcgMYgAISGQoIYWN0b3JfaWQYBSABKAlCB7pIBHICGEASFwoGbWV0aG9kGAYgASgJQge6SARyAhhAEi4KCnN0YXJ0X3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJoChdMaXN0QXVkaXRFdmVudHNSZXNwb25zZRI0CgxhdWRpdF9ldmVudHMYASADKAsyHi51c2VyZ3JvdXAuYWRtaW4udjEuQXVkaXRFdmVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkqXgoKSW1wb3J0TW9kZRIbChdJTVBPUlRfTU9ERV9VTlNQRUNJRklFRBAAEhsKF0lNUE9SVF9NT0RFX0NSRUFURV9PTkxZEAESFgoSSU1QT1JUX01PREVfVVBTRVJUEAIyxQ0KDEFkbWluU2VydmljZRJwChFDcmVhdGVFbnZpcm9ubWVudBIsLnVzZXJncm91cC5hZG1pbi52MS5DcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QaLS51c2VyZ3JvdXAuYWRtaW4udjEuQ3JlYXRlRW52aXJvbm1lbnRSZXNwb25zZRJtChBMaXN0RW52aXJvbm1lbnRzEisudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RFbnZpcm9ubWVudHNSZXF1ZXN0GiwudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RFbnZpcm9ubWVudHNSZXNwb25zZRJYCglHZXRDYWxsZXISJC51c2VyZ3JvdXAuYWRtaW4udjEuR2V0Q2FsbGVyUmVxdWVzdBolLnVzZXJncm91cC5hZG1pbi52MS5HZXRDYWxsZXJSZXNwb25zZRJnCg5DcmVhdGVBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5DcmVhdGVBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuQ3JlYXRlQXBpVG9rZW5SZXNwb25zZRJkCg1MaXN0QXBpVG9rZW5zEigudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RBcGlUb2tlbnNSZXF1ZXN0GikudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RBcGlUb2tlbnNSZXNwb25zZRJnCg5Mb29rdXBBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5Mb29rdXBBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuTG9va3VwQXBpVG9rZW5SZXNwb25zZRJnCg5VcGRhdGVBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5VcGRhdGVBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuVXBkYXRlQXBpVG9rZW5SZXNwb25zZRJnCg5Sb3RhdGVBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5Sb3RhdGVBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuUm90YXRlQXBpVG9rZW5SZXNwb25zZRJnCg5SZXZva2VBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5SZXZva2VBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuUmV2b2tlQXBpVG9rZW5SZXNwb25zZRJnCg5MaXN0VXNlckdyb3VwcxIpLnVzZXJncm91cC5hZG1pbi52MS5MaXN0VXNlckdyb3Vwc1JlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuTGlzdFVzZXJHcm91cHNSZXNwb25zZRJqCg9Mb29rdXBVc2VyR3JvdXASKi51c2VyZ3JvdXAuYWRtaW4udjEuTG9va3VwVXNlckdyb3VwUmVxdWVzdBorLnVzZXJncm91cC5hZG1pbi52MS5Mb29rdXBVc2VyR3JvdXBSZXNwb25zZRJqCg9EZWxldGVVc2VyR3JvdXASKi51c2VyZ3JvdXAuYWRtaW4udjEuRGVsZXRlVXNlckdyb3VwUmVxdWVzdBorLnVzZXJncm91cC5hZG1pbi52MS5EZWxldGVVc2VyR3JvdXBSZXNwb25zZRJ8ChVSZXZva2VVc2VyR3JvdXBUb2tlbnMSMC51c2VyZ3JvdXAuYWRtaW4udjEuUmV2b2tlVXNlckdyb3VwVG9rZW5zUmVxdWVzdBoxLnVzZXJncm91cC5hZG1pbi52MS5SZXZva2VVc2VyR3JvdXBUb2tlbnNSZXNwb25zZRJtChBJbXBvcnRVc2VyR3JvdXBzEisudXNlcmdyb3VwLmFkbWluLnYxLkltcG9ydFVzZXJHcm91cHNSZXF1ZXN0GiwudXNlcmdyb3VwLmFkbWluLnYxLkltcG9ydFVzZXJHcm91cHNSZXNwb25zZRJtChBFeHBvcnRVc2VyR3JvdXBzEisudXNlcmdyb3VwLmFkbWluLnYxLkV4cG9ydFVzZXJHcm91cHNSZXF1ZXN0GiwudXNlcmdyb3VwLmFkbWluLnYxLkV4cG9ydFVzZXJHcm91cHNSZXNwb25zZRJqCg9MaXN0QXVkaXRFdmVudHMSKi51c2VyZ3JvdXAuYWRtaW4udjEuTGlzdEF1ZGl0RXZlbnRzUmVxdWVzdBorLnVzZXJncm91cC5hZG1pbi52MS5MaXN0QXVkaXRFdmVudHNSZXNwb25zZWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_usergroup_admin_v1_api_token, file_usergroup_admin_v1_audit_event, file_usergroup_admin_v1_environment, file_usergroup_admin_v1_user_group, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
 
 /**
  * @generated from message usergroup.admin.v1.CreateEnvironmentRequest
@@ -118,6 +118,65 @@ export const ListEnvironmentsResponseSchema: GenMessage<ListEnvironmentsResponse
   messageDesc(file_usergroup_admin_v1_admin_service, 3);
 
 /**
+ * @generated from message usergroup.admin.v1.GetCallerRequest
+ */
+export type GetCallerRequest = Message<"usergroup.admin.v1.GetCallerRequest"> & {
+};
+
+/**
+ * Describes the message usergroup.admin.v1.GetCallerRequest.
+ * Use `create(GetCallerRequestSchema)` to create a new message.
+ */
+export const GetCallerRequestSchema: GenMessage<GetCallerRequest> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 4);
+
+/**
+ * @generated from message usergroup.admin.v1.GetCallerResponse
+ */
+export type GetCallerResponse = Message<"usergroup.admin.v1.GetCallerResponse"> & {
+  /**
+   * The id of the API token; `static-NAME` for one of the setting API_TOKENS,
+   * `root` for ADMIN_TOKEN.
+   *
+   * @generated from field: string api_token_id = 1;
+   */
+  apiTokenId: string;
+
+  /**
+   * @generated from field: string display_name = 2;
+   */
+  displayName: string;
+
+  /**
+   * `resolve`, `read`, `manage`, `admin` or `root`.
+   *
+   * @generated from field: string role = 3;
+   */
+  role: string;
+
+  /**
+   * Unset: ADMIN_TOKEN, which is bound to none.
+   *
+   * @generated from field: usergroup.admin.v1.EnvironmentName environment = 4;
+   */
+  environment?: EnvironmentName | undefined;
+
+  /**
+   * Unset: it lasts until it is revoked.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 5;
+   */
+  expireTime?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.GetCallerResponse.
+ * Use `create(GetCallerResponseSchema)` to create a new message.
+ */
+export const GetCallerResponseSchema: GenMessage<GetCallerResponse> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 5);
+
+/**
  * @generated from message usergroup.admin.v1.CreateApiTokenRequest
  */
 export type CreateApiTokenRequest = Message<"usergroup.admin.v1.CreateApiTokenRequest"> & {
@@ -139,7 +198,8 @@ export type CreateApiTokenRequest = Message<"usergroup.admin.v1.CreateApiTokenRe
   role: Role;
 
   /**
-   * In the future. Unset: it lasts until it is revoked.
+   * In the future, and no later than the caller's API token ends. Unset: it
+   * ends when that does, or lasts until it is revoked.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 4;
    */
@@ -151,7 +211,7 @@ export type CreateApiTokenRequest = Message<"usergroup.admin.v1.CreateApiTokenRe
  * Use `create(CreateApiTokenRequestSchema)` to create a new message.
  */
 export const CreateApiTokenRequestSchema: GenMessage<CreateApiTokenRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 4);
+  messageDesc(file_usergroup_admin_v1_admin_service, 6);
 
 /**
  * @generated from message usergroup.admin.v1.CreateApiTokenResponse
@@ -175,7 +235,7 @@ export type CreateApiTokenResponse = Message<"usergroup.admin.v1.CreateApiTokenR
  * Use `create(CreateApiTokenResponseSchema)` to create a new message.
  */
 export const CreateApiTokenResponseSchema: GenMessage<CreateApiTokenResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 5);
+  messageDesc(file_usergroup_admin_v1_admin_service, 7);
 
 /**
  * @generated from message usergroup.admin.v1.ListApiTokensRequest
@@ -196,11 +256,40 @@ export type ListApiTokensRequest = Message<"usergroup.admin.v1.ListApiTokensRequ
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before (https://google.aip.dev/158).
+   * `next_page_token` of the page before, of the same request
+   * (https://google.aip.dev/158).
    *
    * @generated from field: string page_token = 3;
    */
   pageToken: string;
+
+  /**
+   * Only those that the API token of this id created, or `root`.
+   *
+   * @generated from field: string creator = 4;
+   */
+  creator: string;
+
+  /**
+   * Only those of this role. Unset: of every role.
+   *
+   * @generated from field: usergroup.admin.v1.Role role = 5;
+   */
+  role: Role;
+
+  /**
+   * Only those that were last used at this time or later.
+   *
+   * @generated from field: google.protobuf.Timestamp used_since = 6;
+   */
+  usedSince?: Timestamp | undefined;
+
+  /**
+   * Only those that were not used at this time or later, nor ever.
+   *
+   * @generated from field: google.protobuf.Timestamp unused_since = 7;
+   */
+  unusedSince?: Timestamp | undefined;
 };
 
 /**
@@ -208,7 +297,7 @@ export type ListApiTokensRequest = Message<"usergroup.admin.v1.ListApiTokensRequ
  * Use `create(ListApiTokensRequestSchema)` to create a new message.
  */
 export const ListApiTokensRequestSchema: GenMessage<ListApiTokensRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 6);
+  messageDesc(file_usergroup_admin_v1_admin_service, 8);
 
 /**
  * @generated from message usergroup.admin.v1.ListApiTokensResponse
@@ -232,7 +321,232 @@ export type ListApiTokensResponse = Message<"usergroup.admin.v1.ListApiTokensRes
  * Use `create(ListApiTokensResponseSchema)` to create a new message.
  */
 export const ListApiTokensResponseSchema: GenMessage<ListApiTokensResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 7);
+  messageDesc(file_usergroup_admin_v1_admin_service, 9);
+
+/**
+ * @generated from message usergroup.admin.v1.LookupApiTokenRequest
+ */
+export type LookupApiTokenRequest = Message<"usergroup.admin.v1.LookupApiTokenRequest"> & {
+  /**
+   * The API token itself. It is neither logged nor kept.
+   *
+   * @generated from field: string token = 1;
+   */
+  token: string;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.LookupApiTokenRequest.
+ * Use `create(LookupApiTokenRequestSchema)` to create a new message.
+ */
+export const LookupApiTokenRequestSchema: GenMessage<LookupApiTokenRequest> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 10);
+
+/**
+ * @generated from message usergroup.admin.v1.LookupApiTokenResponse
+ */
+export type LookupApiTokenResponse = Message<"usergroup.admin.v1.LookupApiTokenResponse"> & {
+  /**
+   * As this text has it: `expire_time` is when the text ends, which is earlier
+   * when it was replaced. Of a credential of the settings: its id, display name
+   * and role.
+   *
+   * @generated from field: usergroup.admin.v1.ApiToken api_token = 1;
+   */
+  apiToken?: ApiToken | undefined;
+
+  /**
+   * Unset: ADMIN_TOKEN, which is bound to none.
+   *
+   * @generated from field: usergroup.admin.v1.EnvironmentName environment = 2;
+   */
+  environment?: EnvironmentName | undefined;
+
+  /**
+   * @generated from field: usergroup.admin.v1.LookupApiTokenResponse.Source source = 3;
+   */
+  source: LookupApiTokenResponse_Source;
+
+  /**
+   * Whether RotateApiToken replaced this text, so that it is on its grace.
+   *
+   * @generated from field: bool replaced = 4;
+   */
+  replaced: boolean;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.LookupApiTokenResponse.
+ * Use `create(LookupApiTokenResponseSchema)` to create a new message.
+ */
+export const LookupApiTokenResponseSchema: GenMessage<LookupApiTokenResponse> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 11);
+
+/**
+ * Where a credential comes from.
+ *
+ * @generated from enum usergroup.admin.v1.LookupApiTokenResponse.Source
+ */
+export const LookupApiTokenResponse_Source = {
+  /**
+   * @generated from enum value: SOURCE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * CreateApiToken or RotateApiToken made it.
+   *
+   * @generated from enum value: SOURCE_ISSUED = 1;
+   */
+  ISSUED: 1,
+
+  /**
+   * The setting API_TOKENS.
+   *
+   * @generated from enum value: SOURCE_API_TOKENS = 2;
+   */
+  API_TOKENS: 2,
+
+  /**
+   * The setting ADMIN_TOKEN. It has no role of an API token.
+   *
+   * @generated from enum value: SOURCE_ADMIN_TOKEN = 3;
+   */
+  ADMIN_TOKEN: 3,
+} as const;
+
+/**
+ * Where a credential comes from.
+ *
+ * @generated from enum usergroup.admin.v1.LookupApiTokenResponse.Source
+ */
+export type LookupApiTokenResponse_Source = (typeof LookupApiTokenResponse_Source)[keyof typeof LookupApiTokenResponse_Source] | UnknownEnum;
+
+/**
+ * Describes the enum usergroup.admin.v1.LookupApiTokenResponse.Source.
+ */
+export const LookupApiTokenResponse_SourceSchema: GenEnum<LookupApiTokenResponse_Source> = /*@__PURE__*/
+  enumDesc(file_usergroup_admin_v1_admin_service, 11, 0);
+
+/**
+ * @generated from message usergroup.admin.v1.UpdateApiTokenRequest
+ */
+export type UpdateApiTokenRequest = Message<"usergroup.admin.v1.UpdateApiTokenRequest"> & {
+  /**
+   * Unset: that of the caller's API token.
+   *
+   * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
+   */
+  environment?: EnvironmentName | undefined;
+
+  /**
+   * @generated from field: string api_token_id = 2;
+   */
+  apiTokenId: string;
+
+  /**
+   * Not empty where it is updated.
+   *
+   * @generated from field: string display_name = 3;
+   */
+  displayName: string;
+
+  /**
+   * In the future, and no later than the caller's API token ends. Unset where it
+   * is updated: it lasts until it is revoked.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 4;
+   */
+  expireTime?: Timestamp | undefined;
+
+  /**
+   * `display_name` and `expire_time`, or `*` for both. Unset: what is populated.
+   *
+   * @generated from field: google.protobuf.FieldMask update_mask = 5;
+   */
+  updateMask?: FieldMask | undefined;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.UpdateApiTokenRequest.
+ * Use `create(UpdateApiTokenRequestSchema)` to create a new message.
+ */
+export const UpdateApiTokenRequestSchema: GenMessage<UpdateApiTokenRequest> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 12);
+
+/**
+ * @generated from message usergroup.admin.v1.UpdateApiTokenResponse
+ */
+export type UpdateApiTokenResponse = Message<"usergroup.admin.v1.UpdateApiTokenResponse"> & {
+  /**
+   * @generated from field: usergroup.admin.v1.ApiToken api_token = 1;
+   */
+  apiToken?: ApiToken | undefined;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.UpdateApiTokenResponse.
+ * Use `create(UpdateApiTokenResponseSchema)` to create a new message.
+ */
+export const UpdateApiTokenResponseSchema: GenMessage<UpdateApiTokenResponse> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 13);
+
+/**
+ * @generated from message usergroup.admin.v1.RotateApiTokenRequest
+ */
+export type RotateApiTokenRequest = Message<"usergroup.admin.v1.RotateApiTokenRequest"> & {
+  /**
+   * Unset: that of the caller's API token.
+   *
+   * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
+   */
+  environment?: EnvironmentName | undefined;
+
+  /**
+   * @generated from field: string api_token_id = 2;
+   */
+  apiTokenId: string;
+
+  /**
+   * How long the text before stays valid. Unset: it ends at once. A text that is
+   * on its grace already keeps what it has left of it, up to this; two at most
+   * are on their grace.
+   *
+   * @generated from field: google.protobuf.Duration previous_token_ttl = 3;
+   */
+  previousTokenTtl?: Duration | undefined;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.RotateApiTokenRequest.
+ * Use `create(RotateApiTokenRequestSchema)` to create a new message.
+ */
+export const RotateApiTokenRequestSchema: GenMessage<RotateApiTokenRequest> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 14);
+
+/**
+ * @generated from message usergroup.admin.v1.RotateApiTokenResponse
+ */
+export type RotateApiTokenResponse = Message<"usergroup.admin.v1.RotateApiTokenResponse"> & {
+  /**
+   * @generated from field: usergroup.admin.v1.ApiToken api_token = 1;
+   */
+  apiToken?: ApiToken | undefined;
+
+  /**
+   * The credential. It is not stored and cannot be shown again.
+   *
+   * @generated from field: string token = 2;
+   */
+  token: string;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.RotateApiTokenResponse.
+ * Use `create(RotateApiTokenResponseSchema)` to create a new message.
+ */
+export const RotateApiTokenResponseSchema: GenMessage<RotateApiTokenResponse> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 15);
 
 /**
  * @generated from message usergroup.admin.v1.RevokeApiTokenRequest
@@ -249,6 +563,14 @@ export type RevokeApiTokenRequest = Message<"usergroup.admin.v1.RevokeApiTokenRe
    * @generated from field: string api_token_id = 2;
    */
   apiTokenId: string;
+
+  /**
+   * Whether to end all API tokens that it created or rotated as well, those that
+   * these did, and so on. It may be gone itself then.
+   *
+   * @generated from field: bool revoke_issued = 3;
+   */
+  revokeIssued: boolean;
 };
 
 /**
@@ -256,12 +578,18 @@ export type RevokeApiTokenRequest = Message<"usergroup.admin.v1.RevokeApiTokenRe
  * Use `create(RevokeApiTokenRequestSchema)` to create a new message.
  */
 export const RevokeApiTokenRequestSchema: GenMessage<RevokeApiTokenRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 8);
+  messageDesc(file_usergroup_admin_v1_admin_service, 16);
 
 /**
  * @generated from message usergroup.admin.v1.RevokeApiTokenResponse
  */
 export type RevokeApiTokenResponse = Message<"usergroup.admin.v1.RevokeApiTokenResponse"> & {
+  /**
+   * How many API tokens ended.
+   *
+   * @generated from field: int32 revoked_count = 1;
+   */
+  revokedCount: number;
 };
 
 /**
@@ -269,7 +597,7 @@ export type RevokeApiTokenResponse = Message<"usergroup.admin.v1.RevokeApiTokenR
  * Use `create(RevokeApiTokenResponseSchema)` to create a new message.
  */
 export const RevokeApiTokenResponseSchema: GenMessage<RevokeApiTokenResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 9);
+  messageDesc(file_usergroup_admin_v1_admin_service, 17);
 
 /**
  * @generated from message usergroup.admin.v1.ListUserGroupsRequest
@@ -310,7 +638,7 @@ export type ListUserGroupsRequest = Message<"usergroup.admin.v1.ListUserGroupsRe
  * Use `create(ListUserGroupsRequestSchema)` to create a new message.
  */
 export const ListUserGroupsRequestSchema: GenMessage<ListUserGroupsRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 10);
+  messageDesc(file_usergroup_admin_v1_admin_service, 18);
 
 /**
  * @generated from message usergroup.admin.v1.ListUserGroupsResponse
@@ -337,7 +665,7 @@ export type ListUserGroupsResponse = Message<"usergroup.admin.v1.ListUserGroupsR
  * Use `create(ListUserGroupsResponseSchema)` to create a new message.
  */
 export const ListUserGroupsResponseSchema: GenMessage<ListUserGroupsResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 11);
+  messageDesc(file_usergroup_admin_v1_admin_service, 19);
 
 /**
  * @generated from message usergroup.admin.v1.LookupUserGroupRequest
@@ -361,7 +689,7 @@ export type LookupUserGroupRequest = Message<"usergroup.admin.v1.LookupUserGroup
  * Use `create(LookupUserGroupRequestSchema)` to create a new message.
  */
 export const LookupUserGroupRequestSchema: GenMessage<LookupUserGroupRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 12);
+  messageDesc(file_usergroup_admin_v1_admin_service, 20);
 
 /**
  * @generated from message usergroup.admin.v1.LookupUserGroupResponse
@@ -378,7 +706,7 @@ export type LookupUserGroupResponse = Message<"usergroup.admin.v1.LookupUserGrou
  * Use `create(LookupUserGroupResponseSchema)` to create a new message.
  */
 export const LookupUserGroupResponseSchema: GenMessage<LookupUserGroupResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 13);
+  messageDesc(file_usergroup_admin_v1_admin_service, 21);
 
 /**
  * @generated from message usergroup.admin.v1.DeleteUserGroupRequest
@@ -409,7 +737,7 @@ export type DeleteUserGroupRequest = Message<"usergroup.admin.v1.DeleteUserGroup
  * Use `create(DeleteUserGroupRequestSchema)` to create a new message.
  */
 export const DeleteUserGroupRequestSchema: GenMessage<DeleteUserGroupRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 14);
+  messageDesc(file_usergroup_admin_v1_admin_service, 22);
 
 /**
  * @generated from message usergroup.admin.v1.DeleteUserGroupResponse
@@ -422,7 +750,7 @@ export type DeleteUserGroupResponse = Message<"usergroup.admin.v1.DeleteUserGrou
  * Use `create(DeleteUserGroupResponseSchema)` to create a new message.
  */
 export const DeleteUserGroupResponseSchema: GenMessage<DeleteUserGroupResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 15);
+  messageDesc(file_usergroup_admin_v1_admin_service, 23);
 
 /**
  * @generated from message usergroup.admin.v1.RevokeUserGroupTokensRequest
@@ -454,7 +782,7 @@ export type RevokeUserGroupTokensRequest = Message<"usergroup.admin.v1.RevokeUse
  * Use `create(RevokeUserGroupTokensRequestSchema)` to create a new message.
  */
 export const RevokeUserGroupTokensRequestSchema: GenMessage<RevokeUserGroupTokensRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 16);
+  messageDesc(file_usergroup_admin_v1_admin_service, 24);
 
 /**
  * @generated from message usergroup.admin.v1.RevokeUserGroupTokensResponse
@@ -471,7 +799,7 @@ export type RevokeUserGroupTokensResponse = Message<"usergroup.admin.v1.RevokeUs
  * Use `create(RevokeUserGroupTokensResponseSchema)` to create a new message.
  */
 export const RevokeUserGroupTokensResponseSchema: GenMessage<RevokeUserGroupTokensResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 17);
+  messageDesc(file_usergroup_admin_v1_admin_service, 25);
 
 /**
  * @generated from message usergroup.admin.v1.ImportUserGroupsRequest
@@ -529,7 +857,7 @@ export type ImportUserGroupsRequest = Message<"usergroup.admin.v1.ImportUserGrou
  * Use `create(ImportUserGroupsRequestSchema)` to create a new message.
  */
 export const ImportUserGroupsRequestSchema: GenMessage<ImportUserGroupsRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 18);
+  messageDesc(file_usergroup_admin_v1_admin_service, 26);
 
 /**
  * @generated from message usergroup.admin.v1.ImportUserGroupsResponse
@@ -548,7 +876,7 @@ export type ImportUserGroupsResponse = Message<"usergroup.admin.v1.ImportUserGro
  * Use `create(ImportUserGroupsResponseSchema)` to create a new message.
  */
 export const ImportUserGroupsResponseSchema: GenMessage<ImportUserGroupsResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 19);
+  messageDesc(file_usergroup_admin_v1_admin_service, 27);
 
 /**
  * @generated from message usergroup.admin.v1.ExportUserGroupsRequest
@@ -596,7 +924,7 @@ export type ExportUserGroupsRequest = Message<"usergroup.admin.v1.ExportUserGrou
  * Use `create(ExportUserGroupsRequestSchema)` to create a new message.
  */
 export const ExportUserGroupsRequestSchema: GenMessage<ExportUserGroupsRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 20);
+  messageDesc(file_usergroup_admin_v1_admin_service, 28);
 
 /**
  * @generated from message usergroup.admin.v1.ExportUserGroupsResponse
@@ -631,7 +959,7 @@ export type ExportUserGroupsResponse = Message<"usergroup.admin.v1.ExportUserGro
  * Use `create(ExportUserGroupsResponseSchema)` to create a new message.
  */
 export const ExportUserGroupsResponseSchema: GenMessage<ExportUserGroupsResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 21);
+  messageDesc(file_usergroup_admin_v1_admin_service, 29);
 
 /**
  * @generated from message usergroup.admin.v1.ListAuditEventsRequest
@@ -701,7 +1029,7 @@ export type ListAuditEventsRequest = Message<"usergroup.admin.v1.ListAuditEvents
  * Use `create(ListAuditEventsRequestSchema)` to create a new message.
  */
 export const ListAuditEventsRequestSchema: GenMessage<ListAuditEventsRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 22);
+  messageDesc(file_usergroup_admin_v1_admin_service, 30);
 
 /**
  * @generated from message usergroup.admin.v1.ListAuditEventsResponse
@@ -725,7 +1053,7 @@ export type ListAuditEventsResponse = Message<"usergroup.admin.v1.ListAuditEvent
  * Use `create(ListAuditEventsResponseSchema)` to create a new message.
  */
 export const ListAuditEventsResponseSchema: GenMessage<ListAuditEventsResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 23);
+  messageDesc(file_usergroup_admin_v1_admin_service, 31);
 
 /**
  * What an import does with a user group that exists and is not as it is given.
@@ -797,7 +1125,19 @@ export const AdminService: GenService<{
     output: typeof ListEnvironmentsResponseSchema;
   },
   /**
-   * Creates an API token. The answer is the only one that shows it.
+   * Tells the bearer of any API token, and of ADMIN_TOKEN, who it is.
+   *
+   * @generated from rpc usergroup.admin.v1.AdminService.GetCaller
+   */
+  getCaller: {
+    methodKind: "unary";
+    input: typeof GetCallerRequestSchema;
+    output: typeof GetCallerResponseSchema;
+  },
+  /**
+   * Creates an API token, which ends no later than that of the caller. The
+   * answer is the only one that shows it. RESOURCE_EXHAUSTED when the
+   * environment has 1,000.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.CreateApiToken
    */
@@ -808,7 +1148,8 @@ export const AdminService: GenService<{
   },
   /**
    * Lists the API tokens of an environment by id, without the tokens
-   * themselves. Those of the setting API_TOKENS are not among them.
+   * themselves. Those that have expired, and those of the setting API_TOKENS,
+   * are not among them.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListApiTokens
    */
@@ -816,6 +1157,42 @@ export const AdminService: GenService<{
     methodKind: "unary";
     input: typeof ListApiTokensRequestSchema;
     output: typeof ListApiTokensResponseSchema;
+  },
+  /**
+   * Tells which API token a text is, also one of the settings: what to revoke
+   * or to rotate when it has leaked. NOT_FOUND when it is none, or for an
+   * `admin` one of another environment.
+   *
+   * @generated from rpc usergroup.admin.v1.AdminService.LookupApiToken
+   */
+  lookupApiToken: {
+    methodKind: "unary";
+    input: typeof LookupApiTokenRequestSchema;
+    output: typeof LookupApiTokenResponseSchema;
+  },
+  /**
+   * Changes the display name and the end of an API token
+   * (https://google.aip.dev/134). NOT_FOUND when there is none of this id.
+   *
+   * @generated from rpc usergroup.admin.v1.AdminService.UpdateApiToken
+   */
+  updateApiToken: {
+    methodKind: "unary";
+    input: typeof UpdateApiTokenRequestSchema;
+    output: typeof UpdateApiTokenResponseSchema;
+  },
+  /**
+   * Gives an API token a new text, which this answer alone shows; it keeps its
+   * id and all else. When the answer is lost, rotate again: what is on its grace
+   * stays on it. ABORTED when it is changed at the same time.
+   * PERMISSION_DENIED when it lasts longer than that of the caller.
+   *
+   * @generated from rpc usergroup.admin.v1.AdminService.RotateApiToken
+   */
+  rotateApiToken: {
+    methodKind: "unary";
+    input: typeof RotateApiTokenRequestSchema;
+    output: typeof RotateApiTokenResponseSchema;
   },
   /**
    * Ends an API token everywhere: at once as a rule, within API_TOKEN_CACHE at

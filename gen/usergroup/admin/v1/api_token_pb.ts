@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file usergroup/admin/v1/api_token.proto.
  */
 export const file_usergroup_admin_v1_api_token: GenFile = /*@__PURE__*/
-  fileDesc("CiJ1c2VyZ3JvdXAvYWRtaW4vdjEvYXBpX3Rva2VuLnByb3RvEhJ1c2VyZ3JvdXAuYWRtaW4udjEi+gEKCEFwaVRva2VuEgoKAmlkGAEgASgJEhQKDGRpc3BsYXlfbmFtZRgCIAEoCRImCgRyb2xlGAMgASgOMhgudXNlcmdyb3VwLmFkbWluLnYxLlJvbGUSLwoLZXhwaXJlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2NyZWF0ZV90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdjcmVhdG9yGAYgASgJEjEKDWxhc3RfdXNlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wKl4KBFJvbGUSFAoQUk9MRV9VTlNQRUNJRklFRBAAEhAKDFJPTEVfUkVTT0xWRRABEg0KCVJPTEVfUkVBRBACEg8KC1JPTEVfTUFOQUdFEAMSDgoKUk9MRV9BRE1JThAEYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("CiJ1c2VyZ3JvdXAvYWRtaW4vdjEvYXBpX3Rva2VuLnByb3RvEhJ1c2VyZ3JvdXAuYWRtaW4udjEi+QIKCEFwaVRva2VuEgoKAmlkGAEgASgJEhQKDGRpc3BsYXlfbmFtZRgCIAEoCRImCgRyb2xlGAMgASgOMhgudXNlcmdyb3VwLmFkbWluLnYxLlJvbGUSLwoLZXhwaXJlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2NyZWF0ZV90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdjcmVhdG9yGAYgASgJEjEKDWxhc3RfdXNlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3JvdGF0b3IYCCABKAkSNQoRdG9rZW5fY3JlYXRlX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjUKEWdyYWNlX2V4cGlyZV90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCpeCgRSb2xlEhQKEFJPTEVfVU5TUEVDSUZJRUQQABIQCgxST0xFX1JFU09MVkUQARINCglST0xFX1JFQUQQAhIPCgtST0xFX01BTkFHRRADEg4KClJPTEVfQURNSU4QBGIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * A credential of callers. The token itself is shown once, when it is created.
@@ -64,6 +64,28 @@ export type ApiToken = Message<"usergroup.admin.v1.ApiToken"> & {
    * @generated from field: google.protobuf.Timestamp last_use_time = 7;
    */
   lastUseTime?: Timestamp | undefined;
+
+  /**
+   * The id of the API token that last rotated it; `root` for ADMIN_TOKEN. Unset:
+   * it was not rotated.
+   *
+   * @generated from field: string rotator = 8;
+   */
+  rotator: string;
+
+  /**
+   * Since when it has its current text.
+   *
+   * @generated from field: google.protobuf.Timestamp token_create_time = 9;
+   */
+  tokenCreateTime?: Timestamp | undefined;
+
+  /**
+   * Until when a text before the current one is valid. Unset: none is.
+   *
+   * @generated from field: google.protobuf.Timestamp grace_expire_time = 10;
+   */
+  graceExpireTime?: Timestamp | undefined;
 };
 
 /**

@@ -1,0 +1,288 @@
+import { durationFromMs, type Timestamp, timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { type CallOptions, Code, ConnectError, createClient } from "@connectrpc/connect";
+import { Redis } from "ioredis";
+import { describe, expect, it } from "vitest";
+import { AdminService, LookupApiTokenResponse_Source as Source } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
+import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
+import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
+import { REVOKED_CHANNEL } from "../src/store/keys.ts";
+import {
+  ADMIN_CLIENTS,
+  ADMIN_ENV,
+  ADMIN_TOKEN,
+  adminOf,
+  customerOf,
+  issueToken,
+  openAdminTransport,
+  presenting,
+} from "./support/admin.ts";
+import { describeWithRedis, forSuite, newRedis, newServer, suiteServer } from "./support/opened.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
+import { RUNTIMES } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+const HOUR_MS = 3_600_000;
+const millis = (time: Timestamp | undefined) => time && timestampDate(time).getTime();
+const inFuture = (ms: number) => timestampFromMs(Date.now() + ms);
+const REFUSED = { code: "Unauthenticated", reason: "API_TOKEN_UNKNOWN" };
+const NOT_FOUND = { code: "NotFound", reason: "API_TOKEN_NOT_FOUND" };
+const INVALID = { code: "InvalidArgument", reason: "VALIDATION_FAILED" };
+
+describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
+  const server = suiteServer({ runtime, env: ADMIN_ENV });
+
+  describe.each(ADMIN_CLIENTS)("over %s", (_name, options) => {
+    const opened = forSuite(
+      () => openAdminTransport(server.url, options),
+      ({ close }) => close(),
+    );
+    const admin = (token = ADMIN_TOKEN) => createClient(AdminService, presenting(opened.transport, token));
+
+    it("tell their bearers who they are", async () => {
+      const environment = { name: server.environment, tag: ApiEnvironmentTag.CUSTOMER };
+      for (const role of ["resolve", "read", "manage", "admin"] as const) {
+        const { token, id } = await issueToken(server, role);
+        const caller = await admin(token).getCaller({});
+        expect(caller).toMatchObject({ apiTokenId: id, displayName: `of role ${role}`, role, environment });
+        expect(caller.expireTime).toBeUndefined();
+      }
+      const expireTime = inFuture(HOUR_MS);
+      const values = { environment, displayName: "ending", role: Role.RESOLVE, expireTime };
+      const { token } = await admin().createApiToken(values);
+      expect(millis((await admin(token).getCaller({})).expireTime)).toBe(millis(expireTime));
+      const named = { apiTokenId: "static-customer", displayName: "customer", role: "manage", environment };
+      expect(await admin(server.tokens.customer).getCaller({})).toMatchObject(named);
+      const root = await admin().getCaller({});
+      expect(root).toMatchObject({ apiTokenId: "root", displayName: "root", role: "root" });
+      expect(root.environment).toBeUndefined();
+      expect(await failureOf(admin(newApiToken()).getCaller({}))).toEqual(REFUSED);
+    });
+
+    it("are looked up by their texts, which no answer repeats", async () => {
+      const { token, id } = await issueToken(server, "read");
+      const issued = await admin().lookupApiToken({ token });
+      expect(issued).toMatchObject({
+        apiToken: { id, displayName: "of role read", role: Role.READ, creator: "root" },
+        environment: customerOf(server),
+        ...{ source: Source.ISSUED, replaced: false },
+      });
+      const fixed = await admin().lookupApiToken({ token: server.tokens.testing });
+      expect(fixed).toMatchObject({
+        apiToken: { id: "static-testing", displayName: "testing", role: Role.MANAGE },
+        environment: { name: server.environment, tag: ApiEnvironmentTag.TESTING },
+        source: Source.API_TOKENS,
+      });
+      const root = await admin().lookupApiToken({ token: ADMIN_TOKEN });
+      expect(root).toMatchObject({ apiToken: { id: "root" }, source: Source.ADMIN_TOKEN });
+      expect(root.environment).toBeUndefined();
+      for (const answer of [issued, fixed, root]) {
+        for (const text of [token, server.tokens.testing, ADMIN_TOKEN]) {
+          expect(Object.values(answer.apiToken ?? {})).not.toContain(text);
+        }
+      }
+      for (const unknown of [newApiToken(), token.slice(0, -1), "x".repeat(40), id]) {
+        expect(await failureOf(admin().lookupApiToken({ token: unknown }))).toEqual(NOT_FOUND);
+      }
+      expect(await failureOf(admin().lookupApiToken({ token: newUserGroupToken(0) }))).toEqual(INVALID);
+      // An admin sees those of its own environment.
+      const own = admin((await issueToken(server, "admin")).token);
+      expect((await own.lookupApiToken({ token })).apiToken?.id).toBe(id);
+      expect((await own.lookupApiToken({ token: server.tokens.customer })).source).toBe(Source.API_TOKENS);
+      const other = { name: server.environment, tag: ApiEnvironmentTag.TESTING };
+      const foreign = await admin().createApiToken({ environment: other, displayName: "x", role: Role.READ });
+      for (const hidden of [foreign.token, server.tokens.testing, ADMIN_TOKEN]) {
+        expect(await failureOf(own.lookupApiToken({ token: hidden }))).toEqual(NOT_FOUND);
+      }
+    });
+
+    it("last no longer than those that make them, whatever these try", async () => {
+      const environment = customerOf(server);
+      const expireTime = inFuture(HOUR_MS);
+      const create = (by: ReturnType<typeof admin>, given: object) =>
+        by.createApiToken({ displayName: "x", role: Role.ADMIN, ...given });
+      const parent = await create(admin(), { environment, expireTime });
+      const own = admin(parent.token);
+      const id = parent.apiToken?.id ?? "";
+      const child = await create(own, {});
+      expect(millis(child.apiToken?.expireTime)).toBe(millis(expireTime));
+      expect(child.apiToken?.creator).toBe(id);
+      const sooner = inFuture(HOUR_MS / 2);
+      const early = await create(own, { expireTime: sooner });
+      expect(millis(early.apiToken?.expireTime)).toBe(millis(sooner));
+      const later = inFuture(2 * HOUR_MS);
+      expect(await failureOf(create(own, { expireTime: later }))).toEqual(INVALID);
+      const updates = [
+        { expireTime: later },
+        { updateMask: { paths: ["expire_time"] } },
+        { updateMask: { paths: ["*"] }, displayName: "x" },
+      ];
+      for (const apiTokenId of [id, child.apiToken?.id ?? ""]) {
+        for (const update of updates) {
+          expect(await failureOf(own.updateApiToken({ apiTokenId, ...update }))).toEqual(INVALID);
+        }
+      }
+      // With the new text of one that lasts it would last as long.
+      const lasting = await create(admin(), { environment });
+      const outlives = { code: "PermissionDenied", reason: "API_TOKEN_OUTLIVES_CALLER" };
+      expect(await failureOf(own.rotateApiToken({ apiTokenId: lasting.apiToken?.id ?? "" }))).toEqual(outlives);
+      const previousTokenTtl = durationFromMs(60_000);
+      const next = await own.rotateApiToken({ apiTokenId: id, previousTokenTtl });
+      expect(millis(next.apiToken?.expireTime)).toBe(millis(expireTime));
+      // A text that was replaced gets no hold of its successor.
+      expect(millis((await own.getCaller({})).expireTime)).toBe(millis(next.apiToken?.graceExpireTime));
+      expect(await failureOf(own.rotateApiToken({ apiTokenId: id }))).toEqual(outlives);
+    });
+
+    it("are updated by a mask, and rotated, which their events tell", async () => {
+      const environment = customerOf(server);
+      const { token, id } = await issueToken(server, "admin");
+      const update = (given: object) => admin().updateApiToken({ environment, apiTokenId: id, ...given });
+      const expireTime = inFuture(HOUR_MS);
+      const unchanged = { displayName: "of role admin", role: Role.ADMIN, id };
+      expect((await update({})).apiToken).toMatchObject(unchanged);
+      expect((await update({ displayName: "other" })).apiToken?.displayName).toBe("other");
+      const paths = ["expire_time"];
+      const ending = (await update({ expireTime, displayName: "ignored", updateMask: { paths } })).apiToken;
+      expect(ending?.displayName).toBe("other");
+      expect(millis(ending?.expireTime)).toBe(millis(expireTime));
+      expect(millis((await admin(token).getCaller({})).expireTime)).toBe(millis(expireTime));
+      const all = (await update({ displayName: "all", updateMask: { paths: ["*"] } })).apiToken;
+      expect(all).toMatchObject({ ...unchanged, displayName: "all" });
+      expect(all?.expireTime).toBeUndefined();
+      expect(await admin(token).getCaller({})).toMatchObject({ displayName: "all" });
+
+      const rotated = await admin(token).rotateApiToken({ apiTokenId: id, previousTokenTtl: durationFromMs(60_000) });
+      expect(rotated.apiToken).toMatchObject({ ...unchanged, displayName: "all", rotator: id });
+      for (const text of [token, rotated.token]) expect((await admin(text).getCaller({})).apiTokenId).toBe(id);
+      expect((await admin().lookupApiToken({ token })).replaced).toBe(true);
+      expect((await admin().lookupApiToken({ token: rotated.token })).replaced).toBe(false);
+      const last = await admin().rotateApiToken({ environment, apiTokenId: id });
+      for (const text of [token, rotated.token]) expect(await failureOf(admin(text).getCaller({}))).toEqual(REFUSED);
+      expect((await admin(last.token).getCaller({})).apiTokenId).toBe(id);
+
+      const { auditEvents } = await admin().listAuditEvents({ environment, pageSize: 1000 });
+      const events = auditEvents.filter(({ apiTokenId }) => apiTokenId === id);
+      const told = { apiTokenRole: "admin", apiTokenId: id };
+      expect(events).toMatchObject([
+        { ...told, method: "RotateApiToken", changedFields: ["token"], actorId: "root", apiTokenDisplayName: "all" },
+        { ...told, method: "RotateApiToken", changedFields: ["token"], actorId: id, apiTokenDisplayName: "all" },
+        { ...told, method: "UpdateApiToken", changedFields: ["display_name", "expire_time"] },
+        { ...told, method: "UpdateApiToken", changedFields: ["expire_time"], apiTokenDisplayName: "other" },
+        { ...told, method: "UpdateApiToken", changedFields: ["display_name"], apiTokenDisplayName: "of role admin" },
+        { ...told, method: "CreateApiToken", changedFields: [], apiTokenDisplayName: "of role admin" },
+      ]);
+      const text = JSON.stringify(events, (_, value) => (typeof value === "bigint" ? String(value) : value));
+      for (const secret of [token, rotated.token, last.token]) expect(text).not.toContain(secret.slice(4, 20));
+      const unknown = { environment, apiTokenId: "0123456789abcdef" };
+      expect(await failureOf(admin().updateApiToken({ ...unknown, displayName: "x" }))).toEqual(NOT_FOUND);
+      expect(await failureOf(admin().rotateApiToken(unknown))).toEqual(NOT_FOUND);
+    });
+
+    it("are ended with all that they made, and listed by what they are", async () => {
+      const environment = customerOf(server);
+      const { token, id } = await issueToken(server, "admin");
+      const child = await admin(token).createApiToken({ displayName: "child", role: Role.ADMIN });
+      const grandchild = await admin(child.token).createApiToken({ displayName: "grandchild", role: Role.READ });
+      const pages: string[][] = [];
+      const request = { environment, creator: id, pageSize: 1 };
+      expect((await admin().listApiTokens(request)).apiTokens.map((one) => one.displayName)).toEqual(["child"]);
+      await admin(token).createApiToken({ displayName: "other child", role: Role.READ });
+      for (let pageToken = ""; pages.length === 0 || pageToken !== ""; ) {
+        const page = await admin().listApiTokens({ ...request, pageToken });
+        pages.push(page.apiTokens.map((one) => one.displayName));
+        pageToken = page.nextPageToken;
+        if (pageToken === "") continue;
+        const otherwise = { environment, pageSize: 1, pageToken };
+        const invalid = { code: "InvalidArgument", reason: "INVALID_PAGE_TOKEN" };
+        expect(await failureOf(admin().listApiTokens(otherwise))).toEqual(invalid);
+      }
+      expect(pages.flat().sort()).toEqual(["child", "other child"]);
+      expect((await admin().listApiTokens({ ...request, pageSize: 9, role: Role.READ })).apiTokens.length).toBe(1);
+      const revoked = await admin().revokeApiToken({ environment, apiTokenId: id, revokeIssued: true });
+      expect(revoked.revokedCount).toBe(4);
+      for (const text of [token, child.token, grandchild.token]) {
+        expect(await failureOf(admin(text).getCaller({}))).toEqual(REFUSED);
+      }
+      const again = admin().revokeApiToken({ environment, apiTokenId: id, revokeIssued: true });
+      expect(await failureOf(again)).toEqual(NOT_FOUND);
+      const { auditEvents } = await admin().listAuditEvents({ environment, method: "RevokeApiToken", pageSize: 4 });
+      const names = auditEvents.map(({ apiTokenDisplayName }) => apiTokenDisplayName);
+      expect(names.sort()).toEqual(["child", "grandchild", "of role admin", "other child"]);
+    });
+  });
+
+  it("of an admin are managed in its own environment alone", async () => {
+    const own = adminOf(server.url, (await issueToken(server, "admin")).token);
+    const { id } = await issueToken(server, "read");
+    const environment = { name: server.environment, tag: ApiEnvironmentTag.TESTING };
+    const foreign = { code: "PermissionDenied", reason: "OTHER_ENVIRONMENT" };
+    expect(await failureOf(own.updateApiToken({ environment, apiTokenId: id, displayName: "x" }))).toEqual(foreign);
+    expect(await failureOf(own.rotateApiToken({ environment, apiTokenId: id }))).toEqual(foreign);
+    for (const call of [adminOf(server.url).updateApiToken, adminOf(server.url).rotateApiToken]) {
+      expect(await failureOf(call({ environment, apiTokenId: id, displayName: "x" }))).toEqual(NOT_FOUND);
+      expect(await failureOf(call({ apiTokenId: id, displayName: "x" }))).toEqual(INVALID);
+    }
+  });
+
+  it("are listed by their last use", async () => {
+    const environment = customerOf(server);
+    const [used, unused] = [await issueToken(server, "resolve"), await issueToken(server, "resolve")];
+    await adminOf(server.url, used.token).getCaller({});
+    const ids = async (filter: object, options?: CallOptions) => {
+      const { apiTokens } = await adminOf(server.url).listApiTokens(
+        { environment, pageSize: 1000, ...filter },
+        options,
+      );
+      return apiTokens.map(({ id }) => id);
+    };
+    const since = timestampFromMs(Date.now() - 60_000);
+    await waitFor("the use is noted", async () => (await ids({ usedSince: since })).includes(used.id));
+    expect(await ids({ usedSince: since })).not.toContain(unused.id);
+    expect(await ids({ unusedSince: since })).toContain(unused.id);
+    expect(await ids({ unusedSince: since })).not.toContain(used.id);
+  });
+
+  it("leave no log of a text that was looked up", async () => {
+    const { token } = await issueToken(server, "read");
+    await adminOf(server.url).lookupApiToken({ token });
+    const secret = `leaked-${crypto.randomUUID()}`;
+    await failureOf(adminOf(server.url).lookupApiToken({ token: secret }));
+    await waitFor("the calls are logged", () =>
+      server.log().some(({ method, code }) => String(method).endsWith("/LookupApiToken") && code === "not_found"),
+    );
+    for (const text of [token, secret]) expect(server.output()).not.toContain(text);
+  });
+});
+
+describeWithRedis("changes of API tokens", () => {
+  it("are believed by every worker at once", async () => {
+    const redis = await newRedis();
+    const options = { redisUrl: redis.url, env: { ...ADMIN_ENV, API_TOKEN_CACHE: "24h" } };
+    const one = await newServer(options);
+    const two = await newServer({ ...options, like: one });
+    const operator = new Redis(redis.url);
+    await waitFor("both workers listen", async () => (await operator.pubsub("NUMSUB", REVOKED_CHANNEL))[1] === 2);
+    operator.disconnect();
+    const environment = customerOf(one);
+    const { token, id } = await issueToken(one, "manage");
+    const caller = () => adminOf(two.url, token).getCaller({});
+    expect((await caller()).displayName).toBe("of role manage");
+    await adminOf(one.url).updateApiToken({ environment, apiTokenId: id, displayName: "new" });
+    await waitFor("the name is new", async () => (await caller()).displayName === "new");
+    await adminOf(one.url).updateApiToken({ environment, apiTokenId: id, expireTime: inFuture(HOUR_MS) });
+    await waitFor("the end is new", async () => (await caller()).expireTime !== undefined);
+    const next = await adminOf(one.url).rotateApiToken({ environment, apiTokenId: id });
+    const isRefused = (call: Promise<unknown>) =>
+      call.then(
+        () => false,
+        (error: unknown) => ConnectError.from(error).code === Code.Unauthenticated,
+      );
+    await waitFor("the text before has ended", () => isRefused(caller()));
+    expect((await failureOf(grpcClients(two, next.token).viewers.resolveViewer({ token: "x" }))).code).toBe("NotFound");
+    await adminOf(one.url).updateApiToken({ environment, apiTokenId: id, expireTime: inFuture(1000) });
+    const last = () => adminOf(two.url, next.token).getCaller({});
+    await waitFor("it has expired", () => isRefused(last()));
+    expect((await adminOf(one.url).listApiTokens({ environment })).apiTokens).toEqual([]);
+  });
+});
