@@ -1,16 +1,15 @@
 import type { Config } from "./config/config.ts";
-import { AT_START } from "./domain/audit.ts";
-import { type Environment, environmentPath, formatEnvironmentName } from "./domain/environment.ts";
+import { formatEnvironmentName } from "./domain/environment.ts";
 import type { StoreProbe } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
+import type { RedisState } from "./redis-state.ts";
 import { Audit } from "./store/audit.ts";
 import type { StoreClient } from "./store/client.ts";
 import { durabilityWarnings } from "./store/durability.ts";
 import { openEmbedded } from "./store/embedded.ts";
-import type { RedisEnvironments } from "./store/environments.ts";
+import { isNodeReady } from "./store/nodes.ts";
 import { openRedis } from "./store/open.ts";
-import { checkTokenKeys } from "./store/token-keys.ts";
 import { isReporter } from "./worker.ts";
 
 /** What the store is opened with. */
@@ -31,7 +30,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
     return openEmbedded({ timeoutMs: config.redisTimeoutMs, observe });
   }
   let lastText = "";
-  return openRedis(config.redisUrl, {
+  const client = await openRedis(config.redisUrl, {
     timeoutMs: config.redisTimeoutMs,
     minReplicas: config.minReplicasAck,
     ca: config.redisCa,
@@ -48,6 +47,14 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
       onReady();
     },
   });
+  if (!client.isReady()) {
+    const nodes = client.nodes.masters().filter((node) => !isNodeReady(node));
+    logger.warn(
+      { nodes: nodes.map(({ name }) => name) },
+      "started without some shards of Redis: calls to what they hold fail until they answer",
+    );
+  }
+  return client;
 }
 
 /** How often a warning of dropped audit events is repeated for an environment, in milliseconds. */
@@ -81,11 +88,11 @@ export function openAudit(
  * @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas
  */
 export async function checkRedis(
-  { tokenKeys, minReplicasAck }: Config,
-  client: StoreClient,
+  { minReplicasAck }: Config,
+  { client, state }: { client: StoreClient; state: RedisState },
   logger: Logger,
 ): Promise<void> {
-  const missingKeys = await checkTokenKeys(client, tokenKeys);
+  const missingKeys = await state.check();
   if (!isReporter()) return;
   if (missingKeys.length > 0) {
     logger.warn(
@@ -94,40 +101,6 @@ export async function checkRedis(
     );
   }
   for (const warning of await durabilityWarnings(client, minReplicasAck)) logger.warn(warning);
-}
-
-/** What Redis is restored from. */
-interface RestoredParts {
-  readonly client: StoreClient;
-  readonly environments: RedisEnvironments;
-  readonly environmentsInUse: readonly Environment[];
-}
-
-/**
- * Restores what Redis may have lost when it comes back: the check values of the keys, so that a wrong ring is still
- * detected, and the environments with their numbers, so that no other environment gets the same numbers.
- */
-export async function restoreRedisState(
-  { tokenKeys }: Config,
-  { client, environments, environmentsInUse }: RestoredParts,
-  logger: Logger,
-): Promise<void> {
-  // Each connection reports when it is ready; only the last one does the work.
-  if (!client.isReady()) return;
-  const inUse = new Map(environmentsInUse.map((environment) => [environmentPath(environment), environment]));
-  try {
-    await checkTokenKeys(client, tokenKeys);
-    for (const known of inUse.values()) {
-      const stored = await environments.ensureEnvironment(known, AT_START);
-      if (stored.number === known.number && stored.partitions === known.partitions) continue;
-      logger.error(
-        { environment: environmentPath(known) },
-        "Redis holds a different environment of this name than this process uses; restart the process",
-      );
-    }
-  } catch (error) {
-    logger.error(errorFields(error), "Redis is back, but its key check values and environments could not be restored");
-  }
 }
 
 /** A probe that logs when its result changes, and why. */

@@ -3,11 +3,10 @@ import { setMaxListeners } from "node:events";
 import { announce, type Listening } from "./announce.ts";
 import { type App, createApp } from "./app.ts";
 import { ApiTokens, type StaticToken } from "./auth/api-tokens.ts";
-import { ROOT } from "./auth/authenticator.ts";
+import { type BoundPrincipal, ROOT } from "./auth/authenticator.ts";
 import { IssuedTokens } from "./auth/issued-tokens.ts";
 import { TokenUses } from "./auth/token-uses.ts";
 import type { ApiTokenSetting, Config } from "./config/config.ts";
-import { AT_START } from "./domain/audit.ts";
 import type { Environment } from "./domain/environment.ts";
 import type { RevocationListener } from "./domain/store.ts";
 import { newApiToken } from "./domain/token.ts";
@@ -17,9 +16,11 @@ import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
 import { openLimits } from "./open-limits.ts";
-import { checkRedis, loggedProbe, openAudit, openStore, restoreRedisState } from "./open-store.ts";
+import { checkRedis, loggedProbe, openAudit, openStore } from "./open-store.ts";
 import { requireListenPermission } from "./permissions.ts";
+import { RedisState } from "./redis-state.ts";
 import { loadAllRules } from "./rpc/validation.ts";
+import { endUnusable } from "./start-failure.ts";
 import { RedisApiTokens } from "./store/api-tokens.ts";
 import type { Audit } from "./store/audit.ts";
 import { RedisAuditTrail } from "./store/audit-trail.ts";
@@ -133,19 +134,18 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const audit = openAudit(config, { logger: log.logger, metrics });
     const groupParts = { client, cipher: new TokenCipher(ring), audit };
     const store = new RedisUserGroups(groupParts);
-    if (config.redisUrl !== undefined) await checkRedis(config, client, log.logger);
-    if (isReporter()) warnOfSettings(config, log.logger);
     const environments = new RedisEnvironments(client, audit);
-    const environmentsInUse = await Promise.all(
-      apiTokens.map(({ environment }) => environments.ensureEnvironment(environment, AT_START)),
-    );
+    const state = new RedisState({ config, client, environments, logger: log.logger, onUnusable: endUnusable });
+    lifecycle.onClose("checks of Redis", () => state.close());
+    if (config.redisUrl !== undefined) await checkRedis(config, { client, state }, log.logger);
+    if (isReporter()) warnOfSettings(config, log.logger);
+    const environmentsInUse = await Promise.all(apiTokens.map(({ environment }) => state.useIfThere(environment)));
     const { apiTokenStore, issued } = openIssuedTokens(config, { client, audit, lifecycle, logger: log.logger });
     const authenticator = new ApiTokens(
-      staticTokens({ ...config, apiTokens }, environmentsInUse, ring.at(-1)?.secret as Uint8Array),
+      staticTokens({ ...config, apiTokens }, { environmentsInUse, state }, ring.at(-1)?.secret as Uint8Array),
       issued,
     );
-    if (config.redisUrl !== undefined)
-      onReconnected = () => void restoreRedisState(config, { client, environments, environmentsInUse }, log.logger);
+    if (config.redisUrl !== undefined) onReconnected = () => state.restore();
     const shutdown = new AbortController();
     // Every open stream adds a listener.
     setMaxListeners(0, shutdown.signal);
@@ -254,15 +254,18 @@ function openIssuedTokens(
  */
 function staticTokens(
   { adminTokens, apiTokens }: Pick<Config, "adminTokens" | "apiTokens">,
-  environments: readonly Environment[],
+  { environmentsInUse, state }: { environmentsInUse: readonly (Environment | undefined)[]; state: RedisState },
   secret: Uint8Array,
 ): StaticToken[] {
   const key = deriveKey(secret, "id of a static API token");
-  const bound = apiTokens.map(({ token, name }, i): StaticToken => {
+  const bound = apiTokens.map(({ token, name, environment: wanted }, i): StaticToken => {
     const id = `static-${name ?? createHmac("sha256", key).update(token).digest("hex").slice(0, STATIC_ID_DIGITS)}`;
     const displayName = name ?? "an entry of API_TOKENS without a name";
-    const environment = environments[i] as Environment;
-    return { token, principal: { id, displayName, role: "manage", environment, expireTime: undefined } };
+    const principalOf = (environment: Environment): BoundPrincipal => {
+      return { id, displayName, role: "manage", environment, expireTime: undefined };
+    };
+    const known = environmentsInUse[i];
+    return { token, principal: known ? principalOf(known) : async () => principalOf(await state.use(wanted)) };
   });
   return [...bound, ...adminTokens.map((token) => ({ token, principal: ROOT }))];
 }

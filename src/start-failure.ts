@@ -29,3 +29,10 @@ export function reportStartFailure(error: unknown): void {
   if (worker) notifySupervisor({ kind: "failed", reason });
   else console.error(reason);
 }
+
+/** Ends a process that serves, and can do so no longer, with exit code 1. */
+export function endUnusable(error: Error): void {
+  reportStartFailure(error);
+  // As by a signal: what is under way is finished. Deno sends itself none without a permission.
+  process.emit("SIGTERM", "SIGTERM");
+}

@@ -144,12 +144,14 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Asks every node that has keys.
+   * Asks every node that has keys, and leaves out those that fail or take longer than the timeout.
    *
-   * @throws StoreUnavailable when one fails or takes longer than the timeout
+   * @throws StoreUnavailable when all do
    */
-  each<T>(operation: string, ask: (redis: StoreConnection["redis"]) => Promise<T>): Promise<readonly T[]> {
-    return this.#trip(operation, () => Promise.all(this.nodes.masters().map(({ reads }) => ask(reads.redis))));
+  async each<T>(operation: string, ask: (redis: StoreConnection["redis"]) => Promise<T>): Promise<readonly T[]> {
+    const asked = this.nodes.masters().map(({ reads }) => this.#trip(operation, () => ask(reads.redis)));
+    await anyOf(asked);
+    return (await Promise.allSettled(asked)).flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
   }
 
   /**
@@ -166,9 +168,7 @@ export class StoreClient implements StoreProbe {
       const key = this.nodes.keyOf(master, PROBE_KEY);
       return this.#trip("ping", (trip) => this.nodes.at(key, ({ reads }) => reads.redis.set(key, "1", "XX"), trip));
     });
-    await Promise.any(asked).catch(({ errors }: AggregateError) => {
-      throw errors[0];
-    });
+    await anyOf(asked);
   }
 
   /** Closes the connections; calls under way fail. */
@@ -233,6 +233,13 @@ export class StoreClient implements StoreProbe {
       }
     }
   }
+}
+
+/** Waits for the first that succeeds. @throws what the first of them throws, when none does */
+function anyOf<T>(asked: readonly Promise<T>[]): Promise<T> {
+  return Promise.any(asked).catch(({ errors }: AggregateError) => {
+    throw errors[0];
+  });
 }
 
 function storeError(error: unknown, outcome: ChangeOutcome | undefined): DomainError {

@@ -42,6 +42,8 @@ type Opened = ReturnType<typeof openNode>;
 export class Topology {
   /** Resolves when every slot has a node and every node is connected; rejects with StoreMisconfigured. */
   readonly opened: Promise<void>;
+  /** Resolves when any node that has slots is connected. */
+  readonly some: Promise<void>;
   readonly #target: RedisTarget;
   readonly #options: TopologyOptions;
   readonly #nodes = new Map<string, Opened>();
@@ -58,6 +60,7 @@ export class Topology {
   /** Nodes that have lost their slots, and may still answer what they were asked. */
   readonly #leaving = new Set<StoreNode>();
   #resolve = () => {};
+  #resolveSome = () => {};
   #reject: (error: Error) => void = () => {};
 
   constructor(target: RedisTarget, options: TopologyOptions) {
@@ -66,6 +69,9 @@ export class Topology {
     this.opened = new Promise<void>((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
+    });
+    this.some = new Promise<void>((resolve) => {
+      this.#resolveSome = resolve;
     });
     for (const seed of target.hosts) this.open(seed);
   }
@@ -190,7 +196,8 @@ export class Topology {
     const slots: (StoreNode | undefined)[] = new Array(SLOTS).fill(undefined);
     const masters = new Set<StoreNode>();
     for (const { first, last, master } of ranges) {
-      const { node } = this.open(master);
+      const { node, opened } = this.open(master);
+      if (!before.has(node)) opened.then(this.#resolveSome, () => {});
       masters.add(node);
       slots.fill(node, first, last + 1);
     }

@@ -42,10 +42,13 @@ export class ClusterNodes implements StoreNodes {
   readonly #keys = new Map<string, string>();
   /** Resolves when every slot has a node and every node is connected; rejects with StoreMisconfigured. */
   readonly opened: Promise<void>;
+  /** Resolves when any node that has slots is connected. */
+  readonly some: Promise<void>;
 
   constructor(target: RedisTarget, options: TopologyOptions) {
     this.#topology = new Topology(target, options);
     this.opened = this.#topology.opened;
+    this.some = this.#topology.some;
   }
 
   at<T>(key: string, work: NodeWork<T>, call: { readonly isEnded: boolean }): Promise<T> {

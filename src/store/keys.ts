@@ -137,6 +137,9 @@ export function environmentNumberKey(number: number): string {
   return `ug:env-number:${number}`;
 }
 
+/** String: the number of the layout that all of this has. */
+export const FORMAT_KEY = "ug:format";
+
 /** Hash: the id of each key of `TOKEN_KEYS` that tokens were encrypted under, to what shows which key it was. */
 export const TOKEN_KEYS_KEY = "ug:token-keys";
 

@@ -16,12 +16,13 @@ export interface OpenOptions extends StoreClientOptions, Partial<Pick<Connection
   readonly ca?: string | undefined;
   /** The password of the Sentinels; default: none. */
   readonly sentinelPassword?: string | undefined;
-  /** How long to try to connect, in milliseconds; default 10,000. */
+  /** How long to try to connect, in milliseconds; default 10,000. Of a Cluster, some shards may be away after half of it. */
   readonly connectMs?: number;
 }
 
 /**
- * Connects to Redis, in whichever shape its URL names, and waits until it is ready.
+ * Connects to Redis, in whichever shape its URL names, and waits until it is ready: of a Cluster until every shard is, or
+ * for half of the time, and then until one is.
  *
  * @param url of one of the forms that `readRedisUrl` takes
  * @throws StoreUnavailable when it is not ready in time; StoreMisconfigured at once when it will never be
@@ -31,7 +32,11 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
   if ("faults" in read) throw new StoreMisconfigured(read.faults.join("; "));
   let lastError: Error | undefined;
   let isStarting = true;
-  const { nodes, opened } = openNodes(read.target, {
+  const {
+    nodes,
+    opened,
+    some = opened,
+  } = openNodes(read.target, {
     ...options,
     onError: (error: Error) => {
       // Whoever waits reports what ends the start. Errors that follow from it are not reported.
@@ -43,7 +48,12 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
   });
   const client = new StoreClient(nodes, options);
   try {
-    await within(options.connectMs ?? 10_000, opened, "timeout");
+    const halfMs = (options.connectMs ?? 10_000) / 2;
+    await within(halfMs, opened, "timeout").catch((error: unknown) => {
+      if (error instanceof StoreMisconfigured) throw error;
+      // All shards of a Cluster have had their time. From now on those that are there will do.
+      return within(halfMs, Promise.race([opened, some]), "timeout");
+    });
   } catch (error) {
     client.close();
     throw error instanceof StoreMisconfigured ? error : new StoreUnavailable(lastError ?? new Error("no answer"));
@@ -52,11 +62,14 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
   return client;
 }
 
-/** `opened` resolves when every node is connected; it rejects with StoreMisconfigured when the settings prevent that. */
+/**
+ * `opened` resolves when every node is connected, `some` when any is, where there may be several; `opened` rejects with
+ * StoreMisconfigured when the settings prevent that.
+ */
 function openNodes(
   target: RedisTarget,
   options: OpenOptions & Required<Pick<OpenOptions, "onError" | "onReady">>,
-): { readonly nodes: StoreNodes; readonly opened: Promise<unknown> } {
+): { readonly nodes: StoreNodes; readonly opened: Promise<unknown>; readonly some?: Promise<unknown> } {
   switch (target.shape) {
     case "node": {
       const [to] = target.hosts;
@@ -70,7 +83,7 @@ function openNodes(
     }
     case "cluster": {
       const nodes = new ClusterNodes(target, options);
-      return { nodes, opened: nodes.opened };
+      return { nodes, opened: nodes.opened, some: nodes.some };
     }
   }
 }

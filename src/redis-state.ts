@@ -1,0 +1,145 @@
+import type { Config } from "./config/config.ts";
+import { AT_START } from "./domain/audit.ts";
+import { type Environment, environmentPath, type NewEnvironment } from "./domain/environment.ts";
+import { StoreUnavailable } from "./domain/errors.ts";
+import { errorFields, type Logger } from "./observability/log.ts";
+import { StoreMisconfigured } from "./store/answers.ts";
+import type { StoreClient } from "./store/client.ts";
+import type { RedisEnvironments } from "./store/environments.ts";
+import { checkFormat } from "./store/format.ts";
+import { checkTokenKeys } from "./store/token-keys.ts";
+
+/** How long until what could not be checked or restored is tried again, in milliseconds. */
+const RETRY_MS = 1000;
+
+/** What the state of Redis is kept with. */
+export interface RedisStateParts {
+  readonly config: Pick<Config, "tokenKeys">;
+  readonly client: StoreClient;
+  readonly environments: RedisEnvironments;
+  readonly logger: Logger;
+  /** Told why Redis cannot be used, when a check fails that could not be made at the start. */
+  readonly onUnusable: (error: StoreMisconfigured) => void;
+}
+
+/**
+ * What this process needs of the data in Redis: the layout of this release, the check values of its ring of keys, and the
+ * environments of `API_TOKENS`. All are checked at the start. Where Redis has several shards, one that is away does not
+ * prevent the start: what it holds is checked when it comes. And all are made again when Redis comes back without them,
+ * so that a wrong ring is still detected, and no other environment gets the same numbers.
+ */
+export class RedisState {
+  readonly #parts: RedisStateParts;
+  readonly #inUse = new Map<string, Environment>();
+  #isChecked = false;
+  #isRunning = false;
+  #isFailing = false;
+  #isClosed = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(parts: RedisStateParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Checks layout and keys at the start.
+   *
+   * @returns the ids of the keys that the ring lacks, under which tokens may still be encrypted
+   * @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas
+   */
+  async check(): Promise<readonly string[]> {
+    return (await this.#unlessAway(this.#check(), "the layout of its data and TOKEN_KEYS")) ?? [];
+  }
+
+  /**
+   * An environment that this process uses, which is made if it is missing.
+   *
+   * @throws StoreUnavailable, TooFewReplicas, RecordUnreadable
+   */
+  async use(name: NewEnvironment): Promise<Environment> {
+    const path = environmentPath(name);
+    const known = this.#inUse.get(path) ?? (await this.#parts.environments.ensureEnvironment(name, AT_START));
+    this.#inUse.set(path, known);
+    return known;
+  }
+
+  /** The same at the start; undefined when it cannot be known because its shard is away. */
+  useIfThere(name: NewEnvironment): Promise<Environment | undefined> {
+    return this.#unlessAway(this.use(name), `the environment ${environmentPath(name)}`);
+  }
+
+  /** Checks and restores what Redis may have lost; to be called whenever Redis is back. */
+  restore(): void {
+    // Each connection tells when it is ready. The last one is waited for, unless it does not come.
+    if (this.#parts.client.isReady() && !this.#isRunning) void this.#run();
+    else this.#later();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+  }
+
+  async #run(): Promise<void> {
+    const { logger } = this.#parts;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#isRunning = true;
+    try {
+      await this.#check();
+      await this.#restoreEnvironments();
+      if (this.#isFailing) logger.info("Redis holds what this process needs of it");
+      this.#isFailing = false;
+    } catch (error) {
+      if (error instanceof StoreMisconfigured && !this.#isChecked) return this.#parts.onUnusable(error);
+      if (!this.#isFailing)
+        logger.error(
+          errorFields(error),
+          "Redis is back, but whether it holds what this process needs could not be checked; trying again",
+        );
+      this.#isFailing = true;
+      this.#later();
+    } finally {
+      this.#isRunning = false;
+    }
+  }
+
+  #later(): void {
+    if (this.#isClosed) return;
+    this.#timer ??= setTimeout(() => void this.#run(), RETRY_MS).unref();
+  }
+
+  async #check(): Promise<readonly string[]> {
+    const { client, config } = this.#parts;
+    await checkFormat(client, this.#isChecked);
+    const missing = await checkTokenKeys(client, config.tokenKeys);
+    this.#isChecked = true;
+    return missing;
+  }
+
+  async #restoreEnvironments(): Promise<void> {
+    const { environments, logger } = this.#parts;
+    for (const known of this.#inUse.values()) {
+      const stored = await environments.ensureEnvironment(known, AT_START);
+      if (stored.number === known.number && stored.partitions === known.partitions) continue;
+      logger.error(
+        { environment: environmentPath(known) },
+        "Redis holds a different environment of this name than this process uses; restart the process",
+      );
+    }
+  }
+
+  /** Waits for something at the start. Where there are other shards, that of this may be away. */
+  async #unlessAway<T>(work: Promise<T>, what: string): Promise<T | undefined> {
+    const { client, logger } = this.#parts;
+    try {
+      return await work;
+    } catch (error) {
+      if (!(error instanceof StoreUnavailable) || client.nodes.masters().length < 2) throw error;
+      logger.warn(errorFields(error), `the shard of Redis that holds ${what} does not answer: checked when it does`);
+      this.#isFailing = true;
+      this.#later();
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,90 @@
+import { expect, it } from "vitest";
+import { environmentKey } from "../src/store/keys.ts";
+import { describeWithRedis, newCluster, newServer } from "./support/opened.ts";
+import { waitUntilReady } from "./support/operations.ts";
+import { ask, type TestRedis } from "./support/redis.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
+import { RUNTIMES, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+/** A Cluster whose shards stay away: nothing takes their place within the test. */
+async function newShards(): Promise<{ url: string; masters: readonly TestRedis[]; env: (i: number) => string }> {
+  const cluster = await newCluster(600_000, () => ["--cluster-require-full-coverage", "no"]);
+  const masterOf = await cluster.masters();
+  const format = masterOf("ug:format");
+  const others = [...new Set(Array.from({ length: 100 }, (_, i) => masterOf(`${i}`)))].filter((one) => one !== format);
+  // The first has the layout.
+  const masters = [format, ...others];
+  const env = (i: number) => {
+    for (let n = 0; ; n++)
+      if (masterOf(environmentKey({ name: `e${n}`, tag: undefined })) === masters[i]) return `e${n}`;
+  };
+  const url = `redis-cluster://${masters.map(({ port }) => `127.0.0.1:${port}`)}`;
+  return { url, masters, env };
+}
+
+const TOKENS = Array.from({ length: 3 }, (_, i) => `api-token-of-environment-${i}`);
+
+/** Which of 60 groups are answered. */
+async function answered(server: TestServer, token: string): Promise<readonly boolean[]> {
+  const { groups } = grpcClients(server, token);
+  const ids = Array.from({ length: 60 }, (_, i) => `group ${i}`);
+  const isAnswered = (call: Promise<unknown>) =>
+    call.then(
+      () => true,
+      () => false,
+    );
+  return Promise.all(ids.map((userGroupId) => isAnswered(groups.getUserGroup({ userGroupId }))));
+}
+
+describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a Cluster are away", (runtime) => {
+  it("serves the slots that are there, says which are not, and serves them when they come", async () => {
+    const { url, masters, env } = await newShards();
+    const API_TOKENS = TOKENS.map((token, i) => `${env(i)}=${token}`).join();
+    const settings = { REDIS_TIMEOUT: "1s", API_TOKENS };
+    const start = () => newServer({ runtime, redisUrl: url, env: settings });
+    const first = await start();
+    for (const token of TOKENS) expect(await answered(first, token)).not.toContain(false);
+    await first.stop();
+    const [hung, killed] = masters as [TestRedis, TestRedis];
+    hung.freeze();
+    await killed.kill();
+    // The addresses of the shards that are away come first in REDIS_URL.
+    const server = await start();
+    const warned = server.log().find(({ msg }) => msg.startsWith("started without some shards"));
+    expect([...((warned?.["nodes"] ?? []) as string[])].sort()).toEqual(
+      [hung, killed].map(({ port }) => `127.0.0.1:${port}`).sort(),
+    );
+    await waitUntilReady(server);
+    const own = await answered(server, TOKENS[2] ?? "");
+    expect(own).toContain(true);
+    expect(own).toContain(false);
+    // Its environment is in a slot that is away, so that nobody can know what it may do.
+    const { groups } = grpcClients(server, TOKENS[0] ?? "");
+    expect(await failureOf(groups.getUserGroup({ userGroupId: "a" }))).toMatchObject({ reason: "STORE_UNAVAILABLE" });
+    hung.thaw();
+    await killed.restart();
+    for (const token of TOKENS)
+      await waitFor("all is served", async () => !(await answered(server, token)).includes(false));
+    await waitFor("the rest is checked", () =>
+      server.log().some(({ msg }) => msg === "Redis holds what this process needs of it"),
+    );
+  });
+});
+
+describeWithRedis("what a shard holds that was away at the start", () => {
+  it("ends the process when it has another layout, with what to do", async () => {
+    const { url, masters, env } = await newShards();
+    const settings = { REDIS_TIMEOUT: "1s", API_TOKENS: `${env(1)}=${TOKENS[1]}` };
+    const [format] = masters as [TestRedis];
+    const start = () => newServer({ redisUrl: url, env: settings });
+    await (await start()).stop();
+    await ask(format, "SET", "ug:format", "3");
+    format.freeze();
+    const server = await start();
+    expect(await answered(server, TOKENS[1] ?? "")).toContain(true);
+    format.thaw();
+    expect(await server.exited()).toBe(1);
+    expect(server.output()).toMatch(/cannot use Redis: this Redis holds data of a later release, in layout 3/);
+  });
+});
