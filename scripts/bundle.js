@@ -34,8 +34,11 @@ export async function bundleService(outdir, plugins = []) {
     write: false,
   });
   const maps = outputFiles.filter(({ path }) => path.endsWith(".map"));
-  const licenses = { path: "LICENSES.txt", contents: Buffer.from(await licensesOf(root, maps)) };
-  await replaceFiles(`${root}/${outdir}`, [...outputFiles, licenses]);
+  const licenses = Buffer.from(await licensesOf(root, maps));
+  await replaceFiles(`${root}/${outdir}`, [
+    ...outputFiles,
+    { path: `${root}/${outdir}/LICENSES.txt`, contents: licenses },
+  ]);
 }
 
 /**
@@ -62,14 +65,12 @@ export async function bundleBench(entryPoints) {
  * Writes only what has changed, and each file at once: a service that runs from there may start workers meanwhile.
  *
  * @param {string} folder
- * @param {readonly { path: string, contents: Uint8Array }[]} files by their names
+ * @param {readonly { path: string, contents: Uint8Array }[]} files
  */
 async function replaceFiles(folder, files) {
-  const names = new Set(files.map((file) => basename(file.path)));
+  const names = new Set(files.map(({ path }) => basename(path)));
   await mkdir(folder, { recursive: true });
-  for (const file of files) {
-    const path = `${folder}/${basename(file.path)}`;
-    const { contents } = file;
+  for (const { path, contents } of files) {
     const present = await readFile(path).catch(() => undefined);
     if (present?.equals(contents)) continue;
     await writeFile(`${path}.${process.pid}`, contents);

@@ -40,8 +40,8 @@ function help(): string {
   });
   return `User Group Service ${packageJson.version}: user groups and their tokens, over gRPC, gRPC-Web, Connect and REST.
 
-Usage: NAME=VALUE ... node dist/main.js
-       node dist/main.js --help | --version
+Usage: NAME=VALUE ... node dist/main.js [--help | --version]
+       NAME=VALUE ... npm run start:deno
 
 Settings are variables of the environment. Their names, defaults, and what they are:
 
