@@ -92,6 +92,12 @@ const FIRST_BYTE_TIMEOUT_MS = 10_000;
  */
 const MAX_STREAMS = 250;
 
+/**
+ * How many connections may wait to be accepted; the system may allow fewer. With Node's 511, the system resets some of
+ * those that a proxy opens at once, one for each call.
+ */
+const BACKLOG = 4096;
+
 /** Limits on what one connection may use. */
 const HTTP2_OPTIONS = {
   settings: { maxConcurrentStreams: MAX_STREAMS, maxHeaderListSize: MAX_HEADER_BYTES },
@@ -161,7 +167,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     server.once("error", reject);
     const { host, port, reusePort = false } = options;
     // The types of Node 20 do not have `reusePort`.
-    server.listen({ host, port, reusePort } as ListenOptions, () => {
+    server.listen({ host, port, reusePort, backlog: BACKLOG } as ListenOptions, () => {
       server.off("error", reject);
       // A connection that cannot be accepted, for lack of file descriptors, must not end the process.
       server.on("error", (error) => options.onConnectionError?.(error));

@@ -1,0 +1,120 @@
+import { readFileSync } from "node:fs";
+import type { ClientHttp2Session } from "node:http2";
+import { connect, type Socket } from "node:net";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { afterEach, describe, expect, it } from "vitest";
+import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { envelope, http1, openHttp2 } from "./support/http.ts";
+import { orLeaveOut } from "./support/on-path.ts";
+import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
+import { descendants } from "./support/process.ts";
+import { newHaproxy, newNginx } from "./support/proxies.ts";
+import { RUNTIMES, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+const nginx = orLeaveOut("nginx", "the tests behind nginx are");
+const haproxy = orLeaveOut("haproxy", "the tests behind HAProxy are");
+
+/** More than the 511 that wait by default, on each of two workers. */
+const WAITING = 1500;
+const CONNECTIONS = 20;
+const AT_ONCE = 2000;
+/** Of two thousand at once, every burst had some that were reset; the long load is for Node behind nginx alone. */
+const [SHORT_LOAD, LONG_LOAD] = [4000, 20_000];
+
+describeWithRedis.each(RUNTIMES)("a server on %s that does not come to accept", (runtime) => {
+  const sockets: Socket[] = [];
+  afterEach(() => {
+    for (const socket of sockets.splice(0)) socket.destroy();
+  });
+
+  it.each(["1", "2"])("lets connections wait, with %s workers", async (WORKERS) => {
+    expect(Number(readFileSync("/proc/sys/net/core/somaxconn", "utf8"))).toBeGreaterThanOrEqual(4096);
+    const server = await newServer({ runtime, redisUrl, env: { WORKERS } });
+    const { hostname: host, port } = new URL(server.url);
+    const pids = [server.pid, ...descendants(server.pid)];
+    for (const pid of pids) process.kill(pid, "SIGSTOP");
+    try {
+      let open = 0;
+      for (let i = 0; i < WAITING; i++) {
+        const socket = connect({ host, port: Number(port) }, () => open++);
+        sockets.push(socket.on("error", () => {}));
+      }
+      await waitFor("all are open", () => open === WAITING);
+    } finally {
+      for (const pid of pids) process.kill(pid, "SIGCONT");
+    }
+    expect((await http1(server.url, "/healthz")).status).toBe(200);
+  });
+});
+
+/** Makes gRPC calls, so many at once; how many ended with which status. */
+async function load(url: string, { tokens }: TestServer, calls: number): Promise<{ [status: string]: number }> {
+  const body = envelope(toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId: "a" })));
+  const headers = {
+    ":method": "POST",
+    ":path": "/usergroup.v1.UserGroupService/GetUserGroup",
+    "content-type": "application/grpc",
+    te: "trailers",
+    authorization: `Token ${tokens.customer}`,
+  };
+  const call = (session: ClientHttp2Session) =>
+    new Promise<string>((resolve) => {
+      const stream = session.request(headers);
+      let status = "none";
+      stream.on("response", (head) => {
+        status = String(head["grpc-status"] ?? `HTTP ${head[":status"]}`);
+      });
+      stream.on("trailers", (trailers) => {
+        status = String(trailers["grpc-status"]);
+      });
+      stream.on("error", (error) => {
+        status = error.message;
+      });
+      stream.on("close", () => resolve(status));
+      stream.resume().end(body);
+    });
+  const ended: { [status: string]: number } = {};
+  let left = calls;
+  const sessions = Array.from({ length: CONNECTIONS }, () => openHttp2(url));
+  const loop = async (session: ClientHttp2Session) => {
+    while (left-- > 0) {
+      const status = await call(session);
+      ended[status] = (ended[status] ?? 0) + 1;
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, (_, i) => loop(sessions[i % CONNECTIONS] as ClientHttp2Session)));
+  for (const session of sessions) session.destroy();
+  return ended;
+}
+
+describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
+  const start = () => newServer({ runtime, env: { TRUSTED_PROXIES: "127.0.0.1" } });
+  const listens = (url: string) =>
+    waitFor("the proxy listens", async () => {
+      const socket = connect(Number(new URL(url).port), "127.0.0.1");
+      const isOpen = await new Promise((resolve) => {
+        socket.once("connect", () => resolve(true));
+        socket.once("error", () => resolve(false));
+      });
+      socket.destroy();
+      return isOpen;
+    });
+
+  it.skipIf(nginx === undefined)("answers every gRPC call, and HTTP: nginx", async () => {
+    const server = await start();
+    const at = await newNginx(nginx ?? "", server.url);
+    await listens(at(8081));
+    const calls = runtime === "node" ? LONG_LOAD : SHORT_LOAD;
+    expect(await load(at(8081), server, calls)).toEqual({ 0: calls });
+    const headers = { authorization: `Token ${server.tokens.customer}` };
+    expect((await http1(at(8082), "/api/user?user_group_id=a", { headers })).status).toBe(200);
+  });
+
+  it.skipIf(haproxy === undefined)("answers every gRPC call: HAProxy", async () => {
+    const server = await start();
+    const at = await newHaproxy(haproxy ?? "", server.url);
+    await listens(at(8083));
+    expect(await load(at(8083), server, SHORT_LOAD)).toEqual({ 0: SHORT_LOAD });
+  });
+});
