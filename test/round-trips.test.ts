@@ -1,7 +1,8 @@
 import { beforeAll, expect, it } from "vitest";
 import { apiTokenDigest } from "../src/domain/api-token.ts";
 import { StoreUnavailable } from "../src/domain/errors.ts";
-import { newApiToken } from "../src/domain/token.ts";
+import { partitionOf } from "../src/domain/partition.ts";
+import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
 import type { UserGroup } from "../src/domain/user-group.ts";
 import { openRedis } from "../src/store/open.ts";
 import {
@@ -112,6 +113,12 @@ describeWithRedis("round trips to a real Redis", () => {
     expect(await within(3, () => admin.import(environment, [given, ...others()]))).toBe(3);
     expect(await within(2, () => store.resolve(environment, token))).toBe(2);
     expect(await within(1, () => store.resolve(environment, foreignToken()).catch(() => {}))).toBe(1);
+    // One of ours of another number of partitions likewise, whether it names a partition of this environment or none.
+    for (const partition of [partitionOf(environment, "b"), 1000]) {
+      const ours = imported("ours", { token: newUserGroupToken(partition) });
+      await admin.import(environment, [ours], "upsert");
+      expect(await within(2, () => store.resolve(environment, ours.token ?? ""))).toBe(2);
+    }
     const rotated = await within(5, () => store.rotate(environment, byToken(token)));
     // Beyond these two its entry is removed, which nobody waits for.
     expect(rotated).toBeGreaterThanOrEqual(2);

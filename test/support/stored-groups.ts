@@ -54,6 +54,11 @@ export async function storedGroups(
     if (found !== id) faults.push(`${id} is not found by its token`);
     if (isForeign) foreign.push(id);
   }
+  for (const [id, { record }] of groups) {
+    const holder = holders.get(record[FIELD.graceDigest] ?? "");
+    const isGraced = Number(record[FIELD.graceUntil] ?? 0) > Date.now();
+    if (isGraced && holder !== undefined) faults.push(`${id} has the token of ${holder} on its grace`);
+  }
   let strayEntries = 0;
   for (const key of keys) {
     const prefix = key.slice(0, key.indexOf("}:") + 2);

@@ -9,6 +9,7 @@ const FORESEEN: ReadonlySet<string> = new Set([
   "TOKEN_NOT_FOUND",
   "USER_GROUP_EXISTS",
   "TOKEN_REPLACED",
+  "TOKEN_TAKEN",
 ]);
 
 /** What every answer must be, whenever it is given. @param workersEnd whether workers were ended, and calls to them cut off */

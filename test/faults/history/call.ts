@@ -58,7 +58,7 @@ export interface Call {
   readonly group: string;
   /** The token that was presented; undefined: the group was asked for by id. */
   readonly token?: string | undefined;
-  /** The token of another system that an import gives the group; no two imports give the same. */
+  /** The token of another system that an import gives the group; no two imports give one group the same. */
   readonly given?: string | undefined;
   /** The name that a change, or a creation, gives the group; no two calls give the same. */
   readonly value?: string | undefined;

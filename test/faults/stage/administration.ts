@@ -42,6 +42,7 @@ export class Administration {
       () => this.#revokeAndRetry(known),
       () => this.#import(this.#some(groups, known)),
       () => this.#import(this.#some(groups, known)),
+      () => this.#contest(this.#some(groups, known)),
     ];
     await random.pick<() => Promise<unknown>>(acts)();
   }
@@ -76,25 +77,39 @@ export class Administration {
 
   /** Imports groups of one environment, each with a token of another system that is given but once. */
   async #import(groups: readonly Known[]): Promise<void> {
-    const { random, name, note } = this.#parts;
+    const mode = this.#parts.random.chance(0.8) ? ImportMode.UPSERT : ImportMode.CREATE_ONLY;
+    const calls = await this.#importAs(mode, groups, newToken);
+    // One that was not given is remembered too: it must never be taken.
+    for (const [i, call] of calls.entries()) remember(groups[i]?.tokens ?? [], call.given ?? "", isDone(call));
+  }
+
+  /** Imports one token for several groups at once, by any workers: one of them gets it at the most. */
+  async #contest(groups: readonly Known[]): Promise<void> {
+    const token = newToken();
+    const calls = await Promise.all(groups.map((known) => this.#importAs(ImportMode.UPSERT, [known], () => token)));
+    // Whose it is when nobody was told so is seen in what is stored.
+    for (const [i, call] of calls.flat().entries()) if (isDone(call)) remember(groups[i]?.tokens ?? [], token, true);
+  }
+
+  /** @param tokenOf the token that each is given */
+  async #importAs(mode: ImportMode, groups: readonly Known[], tokenOf: () => string): Promise<readonly Call[]> {
+    const { name, note } = this.#parts;
     const [first] = groups as [Known];
     const worker = this.#parts.worker();
     const { admin, environment } = worker.clients(first.environment);
     const asked = groups.map((known) => {
-      const given = `imported.${randomBytes(15).toString("base64url")}`;
-      return { ...this.#asked("import", known, worker), given, value: name() };
+      return { ...this.#asked("import", known, worker), given: tokenOf(), value: name() };
     });
-    const mode = random.chance(0.8) ? ImportMode.UPSERT : ImportMode.CREATE_ONLY;
     const calls = await recordAll(asked, async (options) => {
       const userGroups = asked.map(({ given, value }, i) => {
         return { providedId: groups[i]?.id ?? "", name: value, mapping: { [MAPPED]: value }, token: given };
       });
-      const request = { environment, userGroups, mode, snapshotTime: timestampNow() };
+      // Others rotate these groups meanwhile: whichever token is younger, the one of the import is to be given.
+      const request = { environment, userGroups, mode, snapshotTime: timestampNow(), replaceNewerTokens: true };
       return (await admin.importUserGroups(request, options)).results.map(importAnswer);
     });
     note(calls);
-    // One that was not given is remembered too: it must never be taken.
-    for (const [i, call] of calls.entries()) remember(groups[i]?.tokens ?? [], call.given ?? "", isDone(call));
+    return calls;
   }
 
   /** The group with some others of its environment, and sometimes one that is not there yet. */
@@ -115,4 +130,9 @@ export class Administration {
   #asked(method: Call["method"], { environment, id }: Known, worker: Worker): Asked {
     return { method, worker: worker.name, environment, group: groupOf(environment, id) };
   }
+}
+
+/** A token of another system. */
+function newToken(): string {
+  return `imported.${randomBytes(15).toString("base64url")}`;
 }

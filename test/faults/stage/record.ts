@@ -58,6 +58,8 @@ const SHOWS_NOTHING: ReadonlySet<Call["method"]> = new Set(["delete", "import"])
 
 /** What became of a group that was to be imported. */
 export function importAnswer({ outcome, failure }: ImportResult): Answer {
+  if (outcome === ImportResult_Outcome.TOKEN_NEWER)
+    throw new Error("an import did not give the token that it was to give");
   if (!failure) return { code: "ok", created: outcome === ImportResult_Outcome.CREATED };
   return { code: codeName(failure.code), reason: failure.reason, outcome: failure.outcome || undefined };
 }

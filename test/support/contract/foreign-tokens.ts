@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
+import { StoreUnavailable, TokenNotFound, TokenTaken, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { partitionOf } from "../../../src/domain/partition.ts";
 import { newUserGroupToken, userGroupTokenShape } from "../../../src/domain/token.ts";
 import type { ImportedUserGroup } from "../../../src/domain/user-group-admin.ts";
@@ -8,6 +8,8 @@ import type { ScriptedRedis } from "../../../src/store/connection.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
 import { CLAIM_MS, ForeignTokens, tokenPartition } from "../../../src/store/foreign-tokens.ts";
 import { foreignTokenKey, partitionPrefix } from "../../../src/store/keys.ts";
+import { Random } from "../../fuzz/random.ts";
+import { storedGroups } from "../stored-groups.ts";
 import { TestUserGroupAdmin } from "../stores.ts";
 import { waitFor } from "../wait.ts";
 import {
@@ -24,6 +26,9 @@ import {
 import { told } from "./imports.ts";
 
 const MINUTE_MS = 60_000;
+
+/** An import that gives every token. */
+const EVERY = { mode: "upsert", replaceNewerTokens: true } as const;
 const HOUR_MS = 3_600_000;
 
 type Environment = ReturnType<typeof newEnvironment>;
@@ -373,6 +378,63 @@ function claims({ store, admin, clients, redis }: ContractContext): void {
     }
     await fails(store().get(environment, "a"), UserGroupNotFound);
   });
+
+  it.each([1, 2, 3])("is of one group at most, whatever is cut off and whoever takes over (%i)", async (seed) => {
+    const random = new Random(seed);
+    const environment = newEnvironment({ partitions: 4 });
+    const ids = Array.from({ length: 6 }, (_, i) => `g${i}`);
+    const tokens = [...Array.from({ length: 3 }, foreignToken), newUserGroupToken(0), newUserGroupToken(99)];
+    let made = 0;
+    const act = async (worker: number) => {
+      const [id, token] = [random.pick(ids), random.pick(tokens)];
+      const unless = (error: unknown) => {
+        if (!(error instanceof UserGroupNotFound)) throw error;
+      };
+      const graceMs = random.chance(0.3) ? HOUR_MS : 0;
+      switch (random.below(8)) {
+        case 0:
+          return admin({ worker }).delete(environment, id).catch(unless);
+        case 1:
+          return store({ worker }).rotate(environment, byId(id, { graceMs })).catch(unless);
+        case 2:
+          return cutOff(environment, imported(id, { token }));
+        default: {
+          const [outcome] = await admin({ worker }).import(environment, [imported(id, { token })], {
+            ...EVERY,
+            graceMs,
+          });
+          if (outcome?.outcome === "failed") expect(outcome.error).toBeInstanceOf(TokenTaken);
+          else made++;
+        }
+      }
+    };
+    for (let round = 0; round < 12; round++) {
+      await Promise.all(Array.from({ length: 16 }, (_, worker) => act(worker)));
+      const { faults } = await storedGroups(redis(), environment);
+      expect(faults).toEqual([]);
+    }
+    expect(made).toBeGreaterThan(12);
+  });
+
+  /** Imports a group and is cut off behind the claim of its token, long ago. */
+  async function cutOff(environment: Environment, given: ImportedUserGroup): Promise<void> {
+    const client = clients()[0] as StoreClient;
+    let entry: string | undefined;
+    const ending = {
+      run: client.run.bind(client),
+      prepare: async (...args: Parameters<StoreClient["prepare"]>) => {
+        const answer = await client.prepare(...args);
+        if (answer[0] === "made") entry = answer[2];
+        return answer;
+      },
+      change: () => Promise.reject(new StoreUnavailable(new Error("cut off"), "unknown")),
+    } as unknown as StoreClient;
+    await new TestUserGroupAdmin(ending, RING).import(environment, [given], EVERY);
+    if (entry === undefined) return;
+    // Nothing is about to use this very entry, so it is as good as old.
+    const age = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2]) end return 1";
+    await redis().eval(age, 1, entryKey(environment, given.token ?? ""), entry, `1:${given.providedId}`);
+  }
 
   /** What an import of a group is told, when something happens once after a read, or after a script. */
   async function importMeanwhile(
