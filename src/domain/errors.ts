@@ -51,7 +51,7 @@ export class TokenTaken extends DomainError {
   readonly reason = "TOKEN_TAKEN";
   constructor() {
     super(
-      "another user group of the environment has this token, or an import that does not end gives it to one: rotate or revoke it there first, or try again in five minutes",
+      "another user group of the environment has this token, or an import that was cut off was about to give it to one: rotate or revoke it there first, or try again in five minutes",
     );
   }
 }

@@ -1,7 +1,7 @@
 import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { readClock, type ScriptedRedis, type StoreConnection } from "./connection.ts";
-import { listGroups } from "./embedded-lists.ts";
 import { LIST_APPEND, LIST_LENGTH, reverseRange } from "./embedded-streams.ts";
+import { compareIds } from "./id-order.ts";
 import { singleNode } from "./nodes.ts";
 import { ALLOW_OOM, APPEND, LENGTH, TIME } from "./script-parts.ts";
 import { SCRIPTS } from "./scripts.ts";
@@ -55,5 +55,23 @@ function eventIds(): () => string {
   return () => {
     latest = Math.max(latest, Date.now());
     return `${latest}-${++calls}`;
+  };
+}
+
+/**
+ * `ugListGroups` for the embedded store, whose ZRANGEBYLEX orders by UTF-16 units and not by bytes: a page could skip
+ * groups.
+ *
+ * @param stamp the clock, as scripts answer with it
+ */
+function listGroups(redis: ScriptedRedis, stamp: () => string): ScriptedRedis["ugListGroups"] {
+  return async (key, from = "", idPrefix = "", limit = "") => {
+    const after = from.slice(1);
+    const isIn = (id: string) => {
+      const order = from === "-" ? 1 : compareIds(id, after);
+      return id.startsWith(idPrefix) && (order > 0 || (order === 0 && from.startsWith("[")));
+    };
+    const ids = (await redis.zrange(key, 0, -1)).filter(isIn).sort(compareIds).slice(0, Number(limit));
+    return ["found", stamp(), ...ids];
   };
 }

@@ -15,7 +15,12 @@ export const CLAIM_MS = 60 * 1000;
 const OLD_MS = 5 * 60 * 1000;
 
 /** How much longer an entry is kept than a grace, in milliseconds: two nodes need not agree on the time. */
-export const ENTRY_SLACK_MS = 60 * 1000;
+const SLACK_MS = 60 * 1000;
+
+/** For how long the entry of a token that is replaced may still be needed, in milliseconds. @param graceMs of the token */
+export function keptFor(graceMs: number): number {
+  return graceMs > 0 ? graceMs + SLACK_MS : 0;
+}
 
 /**
  * The partition by whose indexes a token is found: the one that a token of ours names, and the one that the digest of any

@@ -16,7 +16,7 @@ import type { UserGroupChange } from "../domain/user-group.ts";
 import type { ImportedUserGroup, ImportOptions, ImportOutcome } from "../domain/user-group-admin.ts";
 import { tokenDigest } from "./encryption.ts";
 import { FIELD, joinPieces, PIECES } from "./fields.ts";
-import { CLAIM_MS, ENTRY_SLACK_MS } from "./foreign-tokens.ts";
+import { CLAIM_MS, keptFor } from "./foreign-tokens.ts";
 import type { GroupParts } from "./group-parts.ts";
 import { changedFields, tokenFields, tokenTimeOf, updateTimeFromRecord } from "./group-record.ts";
 import { groupKeyOf, placeOf } from "./keys.ts";
@@ -179,12 +179,10 @@ class GroupImport {
     });
     switch (state) {
       case "created":
-      case "done": {
+      case "done":
         this.#unusedEntry = "";
-        const { graceMs } = this.#how;
-        foreignTokens.forgetLater(environment, ended, providedId, graceMs > 0 ? graceMs + ENTRY_SLACK_MS : 0);
+        foreignTokens.forgetLater(environment, ended, providedId, keptFor(this.#how.graceMs));
         return state;
-      }
       case "changed":
         return state;
       case "full":

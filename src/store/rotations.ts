@@ -12,7 +12,7 @@ import { newUserGroupToken } from "../domain/token.ts";
 import type { Rotation } from "../domain/user-group.ts";
 import { digest, tokenDigest } from "./encryption.ts";
 import { FIELD } from "./fields.ts";
-import { ENTRY_SLACK_MS, tokenPartition } from "./foreign-tokens.ts";
+import { keptFor, tokenPartition } from "./foreign-tokens.ts";
 import type { GroupParts } from "./group-parts.ts";
 import { partitionPrefix, prefixFor, REQUEST_TTL_MS, requestClaimKey, tokensKey } from "./keys.ts";
 import { recordFromAnswer, type StoredRecord, textOf } from "./stored-record.ts";
@@ -118,7 +118,7 @@ export class Rotations {
         break;
       case "done": {
         // A retry by the old token has to find the partition that has the answer.
-        const keepMs = requestId !== "" ? REQUEST_TTL_MS : graceMs > 0 ? graceMs + ENTRY_SLACK_MS : 0;
+        const keepMs = Math.max(keptFor(graceMs), requestId === "" ? 0 : REQUEST_TTL_MS);
         const ended = textOf(record, FIELD.endedEntry);
         foreignTokens.forgetLater(environment, ended, textOf(record, FIELD.providedId), keepMs);
         break;

@@ -151,6 +151,23 @@ function using({ store, admin, redis }: ContractContext): void {
     await fails(store().resolve(environment, token), TokenNotFound);
   });
 
+  it("has all of its grace, also when its rotation has a request id, or an import replaces it", async () => {
+    const graceMs = 48 * HOUR_MS;
+    const replacements = [
+      (environment: Environment, token: string) =>
+        store().rotate(environment, byToken(token, { requestId: "r", graceMs })),
+      (environment: Environment) => admin().import(environment, [imported("a")], { mode: "upsert", graceMs }),
+    ];
+    for (const replace of replacements) {
+      const { environment, token } = await create();
+      await replace(environment, token);
+      const left = () => redis().pttl(entryKey(environment, token));
+      await waitFor("its entry will end by itself", async () => (await left()) > 0);
+      expect(await left()).toBeGreaterThan(graceMs);
+      expect((await store().resolve(environment, token)).tokenExpireTime).toBeGreaterThan(Date.now() + 47 * HOUR_MS);
+    }
+  });
+
   it("is of one environment", async () => {
     const { environment, token } = await create();
     const other = newEnvironment({ name: environment.name, tag: "Testing" });
