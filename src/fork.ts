@@ -10,8 +10,8 @@ import { type WorkerStart, workerArgument } from "./worker.ts";
 export interface Forks {
   /** Starts a worker process. Failures are its `error` event; then it has no pid. */
   fork(number: number): ChildProcess;
-  /** Call once all workers listen, or will not. */
-  release(): void;
+  /** Leaves the ports to the workers. Call it once all of them listen, or will not, and before it is told of. */
+  release(): Promise<unknown>;
 }
 
 type PortSettings = Pick<Config, "host" | "port" | "metricsPort" | "files">;
@@ -23,7 +23,7 @@ type PortSettings = Pick<Config, "host" | "port" | "metricsPort" | "files">;
  * @throws on Deno: an error of the system call `listen`, and RunNotAllowed
  */
 export async function openForks(settings: PortSettings): Promise<Forks> {
-  return "Deno" in globalThis ? openDenoForks(settings) : { fork: forkOnNode, release: () => {} };
+  return "Deno" in globalThis ? openDenoForks(settings) : { fork: forkOnNode, release: async () => {} };
 }
 
 function forkOnNode(number: number): ChildProcess {
@@ -45,28 +45,30 @@ async function openDenoForks({ host, port, metricsPort, files }: PortSettings): 
       const args = ["run", ...flags, process.argv[1] ?? "", workerArgument({ number, ports })];
       return spawn(process.execPath, args, { stdio: ["inherit", "inherit", "inherit", "ipc"] });
     },
-    release: () => {
-      main.release();
-      metrics?.release();
-    },
+    release: () => Promise.all([main.release(), metrics?.release()]),
   };
+}
+
+/** A port for workers to listen on. */
+interface ClaimedPort {
+  readonly port: number;
+  /** Until then it may be this process that is given a connection, and resets it. */
+  readonly release: () => Promise<unknown>;
 }
 
 /**
  * Requires that nobody else listens on a port: the system would let workers share the port of another service, too. A
  * free port that the system picks is kept until workers listen on it, which has to be allowed from the first listener.
  */
-async function claimPort(host: string, port: number): Promise<{ readonly port: number; readonly release: () => void }> {
+async function claimPort(host: string, port: number): Promise<ClaimedPort> {
   await requireListenPermission(host, port);
   const server = createServer((socket) => socket.destroy());
   // The types of Node 20 do not have `reusePort`.
   server.listen({ host, port, reusePort: port === 0 } as ListenOptions);
   await once(server, "listening");
   const claimed = (server.address() as AddressInfo).port;
-  const release = () => void server.close();
-  if (port !== 0) {
-    release();
-    await once(server, "close");
-  }
-  return { port: claimed, release };
+  const release = () => once(server.close(), "close");
+  if (port === 0) return { port: claimed, release };
+  await release();
+  return { port, release: async () => {} };
 }

@@ -1,5 +1,5 @@
 import type { ChildProcess } from "node:child_process";
-import { announce } from "./announce.ts";
+import { announce, type Listening } from "./announce.ts";
 import type { Config } from "./config/config.ts";
 import type { Forks } from "./fork.ts";
 import { errorFields, type Log } from "./observability/log.ts";
@@ -41,7 +41,8 @@ export class Supervisor {
   /** The workers that listen. */
   readonly #listening = new Set<ChildProcess>();
   /** The pending start; undefined once it has succeeded or failed. */
-  #start: { readonly resolve: () => void; readonly reject: (error: Error) => void } | undefined;
+  #start: { readonly resolve: (listening: Listening) => void; readonly reject: (error: Error) => void } | undefined;
+  #collecting: Promise<string | undefined> | undefined;
   #forked = 0;
   #exitsAtStart = 0;
   #closing = false;
@@ -59,17 +60,16 @@ export class Supervisor {
    *   have exited by then
    */
   async start(): Promise<void> {
-    const started = new Promise<void>((resolve, reject) => {
+    const started = new Promise<Listening>((resolve, reject) => {
       this.#start = { resolve, reject };
     });
     for (let i = 0; i < this.#config.workers; i++) this.#fork();
     try {
-      await started;
+      const listening = await started.finally(() => this.#forks.release());
+      announce(this.#log, listening);
     } catch (error) {
       await this.#end();
       throw error;
-    } finally {
-      this.#forks.release();
     }
   }
 
@@ -103,7 +103,13 @@ export class Supervisor {
       if (message?.kind === "listening") this.#onListening(worker, message);
       else if (message?.kind === "failed") reason = message.reason;
     });
-    answer(worker, "all metrics", () => this.#allMetrics());
+    answer(worker, "all metrics", () => {
+      // Several workers may ask at once.
+      this.#collecting ??= this.#allMetrics().finally(() => {
+        this.#collecting = undefined;
+      });
+      return this.#collecting;
+    });
     // Sending to a worker that has just died, or failing to fork one, emits `error`. Without a listener it would end
     // the supervisor, and with it all workers.
     worker.on("error", (error) => {
@@ -141,8 +147,7 @@ export class Supervisor {
     this.#listening.add(worker);
     const { workers } = this.#config;
     if (!this.#start || this.#listening.size < workers) return;
-    announce(this.#log, { url, metricsUrl, workers, generatedTokens: [] });
-    this.#start.resolve();
+    this.#start.resolve({ url, metricsUrl, workers, generatedTokens: [] });
     this.#start = undefined;
   }
 

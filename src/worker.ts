@@ -80,7 +80,7 @@ export function ask(channel: Channel, kind: MetricsMessage["kind"], timeoutMs: n
   });
 }
 
-/** Answers the questions of the other process. @param answerOf gives undefined when there is no answer */
+/** Answers the questions of the other process. @param answerOf gives undefined, or rejects, when there is no answer */
 export function answer(
   channel: Channel,
   kind: MetricsMessage["kind"],
@@ -88,7 +88,8 @@ export function answer(
 ): void {
   channel.on("message", (message: MetricsMessage | undefined) => {
     if (message?.kind !== kind) return;
-    void answerOf().then((text) => send(channel, { kind, id: message.id, text }, () => {}));
+    const reply = (text: string | undefined) => send(channel, { kind, id: message.id, text }, () => {});
+    answerOf().then(reply, () => reply(undefined));
   });
 }
 

@@ -24,7 +24,7 @@ describe("a supervisor", () => {
         forked.push(worker);
         return worker;
       },
-      release: silent,
+      release: async () => {},
     };
     return { forked, supervised: new Supervisor({ workers: 2, shutdownTimeoutMs: 20_000 }, { forks, log }) };
   };

@@ -99,8 +99,8 @@ describeWithRedis.each(RUNTIMES)("several workers on one port of %s", (runtime) 
     const [, hung] = workerPids(server) as [number, number];
     process.kill(hung, "SIGSTOP");
     try {
-      // One of the two is asked of the worker that hangs.
-      const answer = await Promise.any([get(server, "/metrics"), get(server, "/metrics")]);
+      // Some are asked of the worker that hangs. On Deno the system does not deal them out evenly.
+      const answer = await Promise.any(Array.from({ length: 20 }, () => get(server, "/metrics")));
       expect(answer.status).toBe(503);
       expect(await answer.text()).toBe("the metrics of all workers could not be collected\n");
       expect(server.log().some(({ msg }) => msg === "the metrics of all workers could not be collected")).toBe(true);
