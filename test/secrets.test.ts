@@ -136,7 +136,19 @@ async function issuing(server: TestServer, secrets: Set<string>): Promise<void> 
   await grpcClients(server, other.token).groups.getUserGroup({ userGroupId: "group 0" });
   // A token where an id is wanted, and one that has ended.
   await failureOf(root.revokeApiToken({ environment, apiTokenId: other.token }));
-  await root.revokeApiToken({ environment, apiTokenId: other.apiToken?.id ?? "" });
+  const named = { environment, apiTokenId: other.apiToken?.id ?? "" };
+  const rotated = await root.rotateApiToken({ ...named, previousTokenTtl: { seconds: 60n } });
+  secrets.add(rotated.token);
+  await failureOf(root.rotateApiToken({ environment, apiTokenId: rotated.token }));
+  await failureOf(root.updateApiToken({ environment, apiTokenId: rotated.token, displayName: "x" }));
+  await root.updateApiToken({ ...named, displayName: "renamed" });
+  for (const token of [other.token, rotated.token, server.tokens.customer]) {
+    await root.lookupApiToken({ token });
+    await adminOf(server.url, token).getCaller({});
+    await failureOf(root.lookupApiToken({ token: token.slice(0, -1) }));
+  }
+  await root.revokeApiToken({ ...named, revokeIssued: true });
+  await failureOf(root.lookupApiToken({ token: rotated.token }));
   await failureOf(grpcClients(server, other.token).groups.getUserGroup({ userGroupId: "group 0" }));
   await root.listApiTokens({ environment });
 }

@@ -140,12 +140,14 @@ export class TooManyApiTokens extends DomainError {
   }
 }
 
-/** The API token was changed or rotated by another call at the same time. */
+/** The API token, or that of the caller, was changed or ended by another call at the same time. */
 export class ApiTokenChanged extends DomainError {
   override readonly name = "ApiTokenChanged";
   readonly reason = "API_TOKEN_CHANGED";
   constructor() {
-    super("another call changed or rotated the API token at the same time; look at it again and repeat the call");
+    super(
+      "another call changed, rotated or revoked the API token at the same time; look at it again and repeat the call",
+    );
   }
 }
 

@@ -103,6 +103,7 @@ export class RedisApiTokens implements ApiTokenStore {
       outcome = await this.#list(environment, made, [], by);
     }
     if (outcome === "full") throw new TooManyApiTokens();
+    await this.#requireMaker(environment, creator, made);
     return this.#confirm(made);
   }
 
@@ -168,6 +169,7 @@ export class RedisApiTokens implements ApiTokenStore {
       [API_TOKEN_FIELD.lastUseTime]: undefined,
     });
     if ((await this.#list(environment, made, texts, by)) === "stale") throw new ApiTokenChanged();
+    await this.#requireMaker(environment, rotator, made);
     await this.#requireSame(environment, current, made);
     const answer = await this.#confirm(made);
     const until = String(answer.apiToken.tokenCreateTime + graceMs);
@@ -282,6 +284,18 @@ export class RedisApiTokens implements ApiTokenStore {
     const apiToken = apiTokenFrom([made]);
     if ((await this.#change(made.digest, "same")) === "missing" || !apiToken) throw new ApiTokenNotFound();
     return { apiToken, token: made.token };
+  }
+
+  /**
+   * Requires that the token that makes a new text has not ended since the call began: what ends all that it made may have
+   * looked before the new text was listed.
+   *
+   * @throws ApiTokenChanged
+   */
+  async #requireMaker(environment: EnvironmentName, maker: string, made: TokenText): Promise<void> {
+    if (!isApiTokenId(maker) || currentOf(await this.#textsOf(environment, maker))) return;
+    await this.#unlist(environment, [made]);
+    throw new ApiTokenChanged();
   }
 
   /**

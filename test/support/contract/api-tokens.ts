@@ -166,10 +166,36 @@ export function apiTokenContract({ clients, redis }: ContractContext, { feeds }:
       for (const one of [...children.map((each) => each.token), token]) expect(await isValid(one)).toBe(false);
       expect(await listed(environment)).toEqual([other.apiToken]);
       await fails(all(), ApiTokenNotFound);
-      // What it made can still be ended when it is gone itself.
-      const late = await create({ creator: top.apiToken.id }, environment);
-      expect(await all()).toBe(1);
-      expect(await isValid(late.token)).toBe(false);
+    });
+
+    it("that an ended one made are ended though it is gone itself", async () => {
+      const { environment, apiToken } = await create();
+      const { token } = await create({ creator: apiToken.id }, environment);
+      await store().revoke(environment, apiToken.id);
+      expect(await isValid(token)).toBe(true);
+      expect(await store().revoke(environment, apiToken.id, BY, { issued: true })).toBe(1);
+      expect(await isValid(token)).toBe(false);
+    });
+
+    it("are not made by one that has ended, so that none outlives the end of all that it made", async () => {
+      for (let round = 0; round < 5; round++) {
+        const { environment, apiToken } = await create();
+        const made = Array.from({ length: 6 }, (_, i) =>
+          store(newListener(), i).create(environment, { ...VALUES, creator: apiToken.id }),
+        );
+        const other = await create({}, environment);
+        made.push(store().rotate(environment, other.apiToken.id, { rotator: apiToken.id }));
+        const [answers] = await Promise.all([
+          Promise.allSettled(made),
+          store(newListener(), 1).revoke(environment, apiToken.id, BY, { issued: true }),
+        ]);
+        for (const answer of answers) {
+          if (answer.status === "fulfilled") expect(await isValid(answer.value.token)).toBe(false);
+          else expect([ApiTokenChanged, ApiTokenNotFound]).toContain(answer.reason.constructor);
+        }
+        const late = { ...VALUES, creator: apiToken.id };
+        await fails(store().create(environment, late), ApiTokenChanged);
+      }
     });
 
     it("are not changed after the deadline of a change", async () => {
