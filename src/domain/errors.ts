@@ -1,221 +1,192 @@
 import { MAX_API_TOKENS } from "./api-token.ts";
 
-/**
- * An expected failure of the domain. `reason` is a stable constant for programs. `name` is for the log; it is spelled
- * out because a bundler may rename classes.
- */
+/** What kind of failure it is, by the name of its gRPC code. */
+export type FailureKind =
+  | "NotFound"
+  | "AlreadyExists"
+  | "InvalidArgument"
+  | "Aborted"
+  | "PermissionDenied"
+  | "ResourceExhausted"
+  | "Unavailable"
+  | "DataLoss";
+
+/** What became of a change that failed: it was not made and will not be, or it may have been made. */
+export type ChangeOutcome = "not_made" | "unknown";
+
+/** An expected failure of the domain. */
 export abstract class DomainError extends Error {
-  abstract override readonly name: string;
+  abstract readonly kind: FailureKind;
+  /** A stable constant for programs. */
   abstract readonly reason: string;
+  /** The field of the request that is at fault; undefined: it is not always the same one. */
+  abstract readonly field: string | undefined;
+  /** What became of a change; undefined: nothing was to be changed, or the kind tells. */
+  readonly outcome: ChangeOutcome | undefined = undefined;
 }
 
-/** The environment has no group with this id. */
-export class UserGroupNotFound extends DomainError {
-  override readonly name = "UserGroupNotFound";
-  readonly reason = "USER_GROUP_NOT_FOUND";
-  constructor() {
-    super(
-      "no user group has this user_group_id in the environment of the API token; GetUserGroup creates it for an API token of role manage",
-    );
-  }
+/**
+ * Makes the class of a failure. Its name, for the log, is made of the reason, because a bundler may rename classes.
+ *
+ * @param text says to the caller when it is thrown, and what to do
+ */
+function failure(kind: FailureKind, reason: string, text: string, field?: string) {
+  const name = reason.toLowerCase().replace(/(?:^|_)(.)/g, (_, letter: string) => letter.toUpperCase());
+  return class extends DomainError {
+    override readonly name = name;
+    readonly kind = kind;
+    readonly reason = reason;
+    readonly field = field;
+    constructor(cause?: unknown, message = text) {
+      super(message, cause === undefined ? undefined : { cause });
+    }
+  };
 }
+
+export class UserGroupNotFound extends failure(
+  "NotFound",
+  "USER_GROUP_NOT_FOUND",
+  "no user group has this user_group_id in the environment of the API token; GetUserGroup creates it for an API token of role manage",
+) {}
 
 /** No group of the environment has this token as its current one (or, for a viewer, within its grace). */
-export class TokenNotFound extends DomainError {
-  override readonly name = "TokenNotFound";
-  readonly reason = "TOKEN_NOT_FOUND";
+export class TokenNotFound extends failure(
+  "NotFound",
+  "TOKEN_NOT_FOUND",
+  "no user group of the environment has this token; it was rotated, mistyped, or belongs to another environment",
+) {
   /** @param malformed whether the text alone shows that it cannot be a user group token */
   constructor(malformed = false) {
     super(
+      undefined,
       malformed
         ? "this is not a well-formed user group token: it was cut or mistyped, or is another kind of token; copy it again"
-        : "no user group of the environment has this token; it was rotated, mistyped, or belongs to another environment",
+        : undefined,
     );
   }
 }
 
 /** The environment has a group with this id, which is not as it is to be imported. */
-export class UserGroupExists extends DomainError {
-  override readonly name = "UserGroupExists";
-  readonly reason = "USER_GROUP_EXISTS";
-  constructor() {
-    super(
-      "the environment has a user group with this id, which is another one; import it with IMPORT_MODE_UPSERT to replace it",
-    );
-  }
-}
+export class UserGroupExists extends failure(
+  "AlreadyExists",
+  "USER_GROUP_EXISTS",
+  "the environment has a user group with this id, which is another one; import it with IMPORT_MODE_UPSERT to replace it",
+) {}
 
-/** Another group of the environment has this token, or an import may be about to give it to one. */
-export class TokenTaken extends DomainError {
-  override readonly name = "TokenTaken";
-  readonly reason = "TOKEN_TAKEN";
-  constructor() {
-    super(
-      "another user group of the environment has this token, or an import that was cut off was about to give it to one: rotate or revoke it there first, or try again in five minutes",
-    );
-  }
-}
+export class TokenTaken extends failure(
+  "AlreadyExists",
+  "TOKEN_TAKEN",
+  "another user group of the environment has this token, or an import that was cut off was about to give it to one: rotate or revoke it there first, or try again in five minutes",
+) {}
 
-/** The token cannot be given to any group. */
-export class TokenNotImportable extends DomainError {
-  override readonly name = "TokenNotImportable";
-  readonly reason = "TOKEN_NOT_IMPORTABLE";
-  constructor() {
-    super(
-      "the token begins as those of this service do, but it was cut or mistyped, or is an API token; copy it again, or leave it out for a new one",
-    );
-  }
-}
+export class TokenNotImportable extends failure(
+  "InvalidArgument",
+  "TOKEN_NOT_IMPORTABLE",
+  "the token begins as those of this service do, but it was cut or mistyped, or is an API token; copy it again, or leave it out for a new one",
+  "token",
+) {}
 
-/** The group was changed since the caller read the etag. */
-export class EtagMismatch extends DomainError {
-  override readonly name = "EtagMismatch";
-  readonly reason = "ETAG_MISMATCH";
-  constructor() {
-    super("the user group was changed since this etag was read; read it again and repeat the change");
-  }
-}
+export class EtagMismatch extends failure(
+  "Aborted",
+  "ETAG_MISMATCH",
+  "the user group was changed since this etag was read; read it again and repeat the change",
+) {}
 
-/** The token that the first rotation under this request id made has been replaced since. */
-export class TokenReplaced extends DomainError {
-  override readonly name = "TokenReplaced";
-  readonly reason = "TOKEN_REPLACED";
-  constructor() {
-    super("the token that this request made was replaced since; GetUserGroup shows the group's current one");
-  }
-}
+export class TokenReplaced extends failure(
+  "Aborted",
+  "TOKEN_REPLACED",
+  "the token that this request made was replaced since; GetUserGroup shows the group's current one",
+) {}
 
-/** The request id was already used for a rotation with other parameters. */
-export class RequestIdReused extends DomainError {
-  override readonly name = "RequestIdReused";
-  readonly reason = "REQUEST_ID_REUSED";
-  constructor() {
-    super("this request id was used within 24 hours with other parameters; use a new one for a new request");
-  }
-}
+export class RequestIdReused extends failure(
+  "InvalidArgument",
+  "REQUEST_ID_REUSED",
+  "this request id was used within 24 hours with other parameters; use a new one for a new request",
+  "request_id",
+) {}
 
-/** The update mask names what is no field that can be updated. */
-export class InvalidUpdateMask extends DomainError {
-  override readonly name = "InvalidUpdateMask";
-  readonly reason = "INVALID_UPDATE_MASK";
+export class InvalidUpdateMask extends failure("InvalidArgument", "INVALID_UPDATE_MASK", "", "update_mask") {
   /** @param fields those that it may name */
   constructor(fields: readonly string[] = []) {
-    super(`update_mask may hold ${fields.join(", ")}, or * alone`);
+    super(undefined, `update_mask may hold ${fields.join(", ")}, or * alone`);
   }
 }
 
-/** No environment has this name and tag. */
-export class EnvironmentNotFound extends DomainError {
-  override readonly name = "EnvironmentNotFound";
-  readonly reason = "ENVIRONMENT_NOT_FOUND";
-  constructor() {
-    super("no environment has this name and tag; create it with CreateEnvironment");
-  }
-}
+export class EnvironmentNotFound extends failure(
+  "NotFound",
+  "ENVIRONMENT_NOT_FOUND",
+  "no environment has this name and tag; create it with CreateEnvironment",
+) {}
 
-/** There is an environment of this name and tag. */
-export class EnvironmentExists extends DomainError {
-  override readonly name = "EnvironmentExists";
-  readonly reason = "ENVIRONMENT_EXISTS";
-  constructor() {
-    super("there is an environment of this name and tag already; use it, or choose another name or tag");
-  }
-}
+export class EnvironmentExists extends failure(
+  "AlreadyExists",
+  "ENVIRONMENT_EXISTS",
+  "there is an environment of this name and tag already; use it, or choose another name or tag",
+) {}
 
-/** The environment has no API token with this id. */
-export class ApiTokenNotFound extends DomainError {
-  override readonly name = "ApiTokenNotFound";
-  readonly reason = "API_TOKEN_NOT_FOUND";
-  constructor() {
-    super("the environment has no API token with this id; it may be revoked already");
-  }
-}
+export class ApiTokenNotFound extends failure(
+  "NotFound",
+  "API_TOKEN_NOT_FOUND",
+  "the environment has no API token with this id; it may be revoked already",
+) {}
 
-/** The environment has as many API tokens as it may have. */
-export class TooManyApiTokens extends DomainError {
-  override readonly name = "TooManyApiTokens";
-  readonly reason = "TOO_MANY_API_TOKENS";
-  constructor() {
-    super(`the environment has ${MAX_API_TOKENS} API tokens, as many as it may have; revoke those that nobody uses`);
-  }
-}
+export class TooManyApiTokens extends failure(
+  "ResourceExhausted",
+  "TOO_MANY_API_TOKENS",
+  `the environment has ${MAX_API_TOKENS} API tokens, as many as it may have; revoke those that nobody uses`,
+) {}
 
-/** The API token, or that of the caller, was changed or ended by another call at the same time. */
-export class ApiTokenChanged extends DomainError {
-  override readonly name = "ApiTokenChanged";
-  readonly reason = "API_TOKEN_CHANGED";
-  constructor() {
-    super(
-      "another call changed, rotated or revoked the API token at the same time; look at it again and repeat the call",
-    );
-  }
-}
+export class ApiTokenChanged extends failure(
+  "Aborted",
+  "API_TOKEN_CHANGED",
+  "another call changed or rotated the API token at the same time; look at it again and repeat the call",
+) {}
 
-/** The API token lasts longer than that of the caller, who would outlive it with its new text. */
-export class ApiTokenOutlivesCaller extends DomainError {
-  override readonly name = "ApiTokenOutlivesCaller";
-  readonly reason = "API_TOKEN_OUTLIVES_CALLER";
-  constructor() {
-    super(
-      "the API token lasts longer than that of the caller, who must not learn it; revoke it, or rotate it with one that lasts as long",
-    );
-  }
-}
+export class ApiTokenOutlivesCaller extends failure(
+  "PermissionDenied",
+  "API_TOKEN_OUTLIVES_CALLER",
+  "the API token lasts longer than that of the caller, who must not learn it; revoke it, or rotate it with one that lasts as long",
+) {}
 
-/** The page token is not one that a list gave. */
-export class InvalidPageToken extends DomainError {
-  override readonly name = "InvalidPageToken";
-  readonly reason = "INVALID_PAGE_TOKEN";
-  constructor() {
-    super("page_token must be the next_page_token of the page before, or empty for the first page");
-  }
-}
+export class InvalidPageToken extends failure(
+  "InvalidArgument",
+  "INVALID_PAGE_TOKEN",
+  "page_token must be the next_page_token of the page before, or empty for the first page",
+  "page_token",
+) {}
 
-/** What became of a change that failed: it was not made and will not be, or it may have been made. */
-export type ChangeOutcome = "not_made" | "unknown";
-
-/**
- * The store did not answer in time, or refused. A change may have been made before this error, but is not made after
- * it.
- */
-export class StoreUnavailable extends DomainError {
-  override readonly name = "StoreUnavailable";
-  readonly reason = "STORE_UNAVAILABLE";
-  /** Undefined: nothing was to be changed. */
-  readonly outcome: ChangeOutcome | undefined;
+/** The store did not answer in time, or refused. A change may have been made before this error, but not after it. */
+export class StoreUnavailable extends failure(
+  "Unavailable",
+  "STORE_UNAVAILABLE",
+  "the store does not answer; try again",
+) {
+  override readonly outcome: ChangeOutcome | undefined;
   constructor(cause?: unknown, outcome?: ChangeOutcome) {
-    super("the store does not answer; try again", { cause });
+    super(cause);
     this.outcome = outcome;
   }
 }
 
-/** The change was made on the primary, but too few replicas confirmed it in time. */
-export class TooFewReplicas extends DomainError {
-  override readonly name = "TooFewReplicas";
-  readonly reason = "TOO_FEW_REPLICAS";
+export class TooFewReplicas extends failure(
+  "Unavailable",
+  "TOO_FEW_REPLICAS",
+  "the change was made but not confirmed by enough replicas, so a failover may lose it; read it again",
+) {
   /** It is made, but what a failover leaves of it is not known. */
-  readonly outcome: ChangeOutcome = "unknown";
-  constructor(cause?: unknown) {
-    super("the change was made but not confirmed by enough replicas, so a failover may lose it; read it again", {
-      cause,
-    });
-  }
+  override readonly outcome = "unknown";
 }
 
 /** The environment has no team id left, at least in the group's partition. */
-export class EnvironmentFull extends DomainError {
-  override readonly name = "EnvironmentFull";
-  readonly reason = "ENVIRONMENT_FULL";
-  constructor() {
-    super("the environment has no team id left for another user group; use another environment");
-  }
-}
+export class EnvironmentFull extends failure(
+  "ResourceExhausted",
+  "ENVIRONMENT_FULL",
+  "the environment has no team id left for another user group; use another environment",
+) {}
 
 /** A stored record cannot be read: it was tampered with, or its encryption key is missing. */
-export class RecordUnreadable extends DomainError {
-  override readonly name = "RecordUnreadable";
-  readonly reason = "RECORD_UNREADABLE";
-  constructor(cause?: unknown) {
-    super("a stored record cannot be read; ask the operator to check TOKEN_KEYS and the store", { cause });
-  }
-}
+export class RecordUnreadable extends failure(
+  "DataLoss",
+  "RECORD_UNREADABLE",
+  "a stored record cannot be read; ask the operator to check TOKEN_KEYS and the store",
+) {}

@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
-import * as domain from "../domain/errors.ts";
+import { DomainError } from "../domain/errors.ts";
 
 /** The namespace of this service's error reasons: `google.rpc.ErrorInfo.domain`. */
 const ERROR_DOMAIN = "user-group-service";
@@ -52,36 +52,6 @@ function addDetail(error: ConnectError, { reason, violations = [], metadata = {}
   }
 }
 
-/** The code of each domain error, and the request field that is at fault when it is always the same one. */
-const DOMAIN_CODES = new Map<unknown, readonly [code: Code, field?: string]>([
-  [domain.UserGroupNotFound, [Code.NotFound]],
-  [domain.TokenNotFound, [Code.NotFound]],
-  [domain.UserGroupExists, [Code.AlreadyExists]],
-  [domain.TokenTaken, [Code.AlreadyExists]],
-  [domain.TokenNotImportable, [Code.InvalidArgument, "token"]],
-  [domain.EtagMismatch, [Code.Aborted]],
-  [domain.TokenReplaced, [Code.Aborted]],
-  [domain.RequestIdReused, [Code.InvalidArgument, "request_id"]],
-  [domain.InvalidUpdateMask, [Code.InvalidArgument, "update_mask"]],
-  [domain.EnvironmentNotFound, [Code.NotFound]],
-  [domain.EnvironmentExists, [Code.AlreadyExists]],
-  [domain.ApiTokenNotFound, [Code.NotFound]],
-  [domain.TooManyApiTokens, [Code.ResourceExhausted]],
-  [domain.ApiTokenChanged, [Code.Aborted]],
-  [domain.ApiTokenOutlivesCaller, [Code.PermissionDenied]],
-  [domain.InvalidPageToken, [Code.InvalidArgument, "page_token"]],
-  [domain.StoreUnavailable, [Code.Unavailable]],
-  [domain.TooFewReplicas, [Code.Unavailable]],
-  [domain.EnvironmentFull, [Code.ResourceExhausted]],
-  [domain.RecordUnreadable, [Code.DataLoss]],
-]);
-
-/** What became of a change that the store failed to make, or to confirm. */
-function metadataOf(error: domain.DomainError): { outcome?: domain.ChangeOutcome } {
-  const isOfChange = error instanceof domain.StoreUnavailable || error instanceof domain.TooFewReplicas;
-  return isOfChange && error.outcome !== undefined ? { outcome: error.outcome } : {};
-}
-
 /** Reasons for errors that the transport raises without one. */
 const REASONS: Partial<Record<Code, string>> = {
   [Code.Canceled]: "CANCELED",
@@ -103,12 +73,12 @@ export function invalidField(field: string, description: string): ConnectError {
  * as `cause`, which is never sent.
  */
 export function toCallError(error: unknown): ConnectError {
-  if (error instanceof domain.DomainError) {
-    const [code, field] = DOMAIN_CODES.get(error.constructor) ?? [Code.Internal];
-    return callError(code, error.message, {
-      reason: error.reason,
-      violations: field === undefined ? [] : [{ field, description: error.message }],
-      metadata: metadataOf(error),
+  if (error instanceof DomainError) {
+    const { message, reason, field, outcome } = error;
+    return callError(Code[error.kind], message, {
+      reason,
+      violations: field === undefined ? [] : [{ field, description: message }],
+      metadata: outcome && { outcome },
       cause: error,
     });
   }
