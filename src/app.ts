@@ -1,5 +1,5 @@
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
-import { CREDENTIAL_HEADERS } from "./auth/credentials.ts";
+import { CREDENTIAL_HEADERS } from "./auth/authenticator.ts";
 import type { Config } from "./config/config.ts";
 import { errorResponse } from "./http/error-response.ts";
 import { operations } from "./http/operations.ts";

@@ -3,7 +3,7 @@ import type { Client } from "@connectrpc/connect";
 import { beforeAll, expect, inject, it } from "vitest";
 import { type AdminService, ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
-import { partitionOf } from "../src/domain/partition.ts";
+import { partitionOf } from "../src/domain/environment.ts";
 import type { ScriptedRedis } from "../src/store/connection.ts";
 import { tokenDigest } from "../src/store/encryption.ts";
 import { foreignTokenKey, partitionPrefix } from "../src/store/keys.ts";

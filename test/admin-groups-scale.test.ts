@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
 import { TokenNotFound } from "../src/domain/errors.ts";
-import type { ImportedUserGroup, ImportMode as Mode } from "../src/domain/user-group-admin.ts";
+import type { ImportedUserGroup, ImportMode as Mode } from "../src/domain/user-group.ts";
 import type { ScriptedRedis } from "../src/store/connection.ts";
 import { openRedis } from "../src/store/open.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";

@@ -1,7 +1,8 @@
-import { apiTokenDigest } from "../domain/api-token.ts";
+import { apiTokenDigest, type ValidApiToken } from "../domain/api-token.ts";
+import { type ApiTokenStore, type RevocationListener, USE_INTERVAL_MS } from "../domain/store.ts";
 import { isIntactApiToken, looksLikeUserGroupToken } from "../domain/token.ts";
-import type { Authenticated, Authenticator, Principal } from "./authenticator.ts";
-import type { IssuedTokens } from "./issued-tokens.ts";
+import type { Authenticated, Authenticator, BoundPrincipal, Principal } from "./authenticator.ts";
+import { setBounded } from "./rate-limits.ts";
 
 /** A credential of the settings, and whose it is. */
 export interface StaticToken {
@@ -48,5 +49,163 @@ export class ApiTokens implements Authenticator {
     this.#static.set(digest, principal);
     this.#late.delete(digest);
     return principal;
+  }
+}
+
+/** How many API tokens are cached, and how many digests of unknown ones. A worker serves far fewer of the former. */
+const MAX_CACHED = 10_000;
+
+/** A cached API token. Times are of `performance.now()`. */
+interface Entry {
+  readonly principal: BoundPrincipal;
+  /** When it must be read again. */
+  readonly until: number;
+  /** When its use is to be noted next. */
+  noteAt: number;
+}
+
+/** A read of the store that is under way, and whether a revocation came meanwhile, so that it may be out of date. */
+interface Reading {
+  readonly answer: Promise<Authenticated>;
+  isStale: boolean;
+}
+
+/** What issued tokens are authenticated with. */
+export interface IssuedTokensParts {
+  readonly store: Pick<ApiTokenStore, "find">;
+  readonly uses: Pick<TokenUses, "note">;
+  /** How long an answer of the store is believed, in milliseconds; 0: it is asked for each call. */
+  readonly cacheMs: number;
+}
+
+/**
+ * Authenticates issued API tokens by their digests. What the store answers is believed for `cacheMs` from when it was
+ * asked, unless a revocation comes first; unknown tokens are cached as well, apart from the known ones, so that guesses
+ * push no known one out.
+ */
+export class IssuedTokens implements RevocationListener {
+  readonly #parts: IssuedTokensParts;
+  readonly #known = new Map<string, Entry>();
+  /** Digests of unknown tokens, and until when they are not asked for again. */
+  readonly #unknown = new Map<string, number>();
+  readonly #readings = new Map<string, Reading>();
+
+  constructor(parts: IssuedTokensParts) {
+    this.#parts = parts;
+  }
+
+  /** The principal of a cached API token; undefined when the store has to be asked. */
+  cached(digest: string): BoundPrincipal | undefined {
+    const entry = this.#known.get(digest);
+    if (entry === undefined) return undefined;
+    const now = performance.now();
+    if (now >= entry.until) return undefined;
+    if (now >= entry.noteAt) this.#note(digest, entry, now);
+    return entry.principal;
+  }
+
+  /** The principal of an API token that is not cached; concurrent calls share one read. Rejects as the store does. */
+  look(digest: string): Authenticated | Promise<Authenticated> {
+    const until = this.#unknown.get(digest);
+    if (until !== undefined && performance.now() < until) return undefined;
+    // A read that began before this call may be older than the call, which is too old where nothing may be cached.
+    const reading = this.#parts.cacheMs === 0 ? undefined : this.#readings.get(digest);
+    return reading ? reading.answer : this.#share(digest);
+  }
+
+  revoked(digest: string): void {
+    this.#known.delete(digest);
+    const reading = this.#readings.get(digest);
+    if (!reading) return;
+    reading.isStale = true;
+    this.#readings.delete(digest);
+  }
+
+  missed(): void {
+    this.#known.clear();
+    for (const reading of this.#readings.values()) reading.isStale = true;
+    this.#readings.clear();
+  }
+
+  #share(digest: string): Promise<Authenticated> {
+    const reading: Reading = {
+      isStale: false,
+      answer: this.#read(digest, () => !reading.isStale).finally(() => {
+        if (this.#readings.get(digest) === reading) this.#readings.delete(digest);
+      }),
+    };
+    this.#readings.set(digest, reading);
+    return reading.answer;
+  }
+
+  /** @param isFresh whether no revocation came since the read began */
+  async #read(digest: string, isFresh: () => boolean): Promise<Authenticated> {
+    const asked = performance.now();
+    const found = await this.#parts.store.find(digest);
+    const until = asked + this.#parts.cacheMs;
+    if (!found) {
+      this.#known.delete(digest);
+      if (isFresh()) setBounded(this.#unknown, digest, until, MAX_CACHED);
+      return undefined;
+    }
+    const entry: Entry = {
+      principal: principalOf(found),
+      until: Math.min(until, asked + found.expiresInMs),
+      noteAt: asked + USE_INTERVAL_MS - found.unusedForMs,
+    };
+    if (asked >= entry.noteAt) this.#note(digest, entry, asked);
+    if (isFresh()) setBounded(this.#known, digest, entry, MAX_CACHED);
+    return entry.principal;
+  }
+
+  #note(digest: string, entry: Entry, now: number): void {
+    entry.noteAt = now + USE_INTERVAL_MS;
+    this.#parts.uses.note(digest);
+  }
+}
+
+function principalOf({ apiToken: { id, displayName, role, expireTime }, environment }: ValidApiToken): BoundPrincipal {
+  return { id, displayName, role, environment, expireTime };
+}
+
+/** How long uses are collected before they are written, in milliseconds. */
+const COLLECT_MS = 1000;
+
+/** How many uses wait to be written; further ones are not noted. */
+const MAX_WAITING = 10_000;
+
+/** How many uses are written at once. */
+const BATCH = 50;
+
+/** Writes when API tokens were used, a little later, so that no call waits for it. */
+export class TokenUses {
+  readonly #store: Pick<ApiTokenStore, "noteUse">;
+  readonly #waiting = new Set<string>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(store: Pick<ApiTokenStore, "noteUse">) {
+    this.#store = store;
+  }
+
+  /** Notes that the API token with a digest is in use. */
+  note(digest: string): void {
+    if (this.#waiting.size >= MAX_WAITING) return;
+    this.#waiting.add(digest);
+    if (this.#timer !== undefined) return;
+    this.#timer = setTimeout(() => void this.flush(), COLLECT_MS);
+    this.#timer.unref();
+  }
+
+  /** Writes what waits. When that fails, the rest is dropped: a later use will be noted. */
+  async flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const uses = [...this.#waiting];
+    this.#waiting.clear();
+    for (let start = 0; start < uses.length; start += BATCH) {
+      const batch = uses.slice(start, start + BATCH);
+      const written = await Promise.allSettled(batch.map((digest) => this.#store.noteUse(digest)));
+      if (written.some(({ status }) => status === "rejected")) return;
+    }
   }
 }

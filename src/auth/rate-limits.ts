@@ -1,4 +1,3 @@
-import { setBounded } from "../bounded-map.ts";
 import type { Limited, RateCounter, RateLimit } from "../domain/rate-limit.ts";
 
 /** How many keys are kept; the one whose window began first makes room. Redis still knows what was counted under it. */
@@ -82,4 +81,19 @@ export class RateLimits {
       if (usage.waiting > 0) this.#send(usage);
     });
   }
+}
+
+/**
+ * Sets a key of a map behind all others. When the map has too many then, the first makes room.
+ *
+ * @param max how many keys the map may have
+ * @returns the key that made room
+ */
+export function setBounded<K, V>(map: Map<K, V>, key: K, value: V, max: number): K | undefined {
+  map.delete(key);
+  map.set(key, value);
+  if (map.size <= max) return undefined;
+  const [first] = map.keys();
+  if (first !== undefined) map.delete(first);
+  return first;
 }

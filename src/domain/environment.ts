@@ -1,3 +1,5 @@
+import { crc16xmodem } from "crc";
+
 /** The tag that distinguishes two environments with the same name. */
 export type EnvironmentTag = "Customer" | "Testing";
 
@@ -60,4 +62,35 @@ export function environmentPath(environment: EnvironmentName): string {
 export function parseEnvironmentPath(path: string): EnvironmentName | undefined {
   const name = parseEnvironmentName(path.endsWith("/") ? path.slice(0, -1) : path);
   return name && environmentPath(name) === path ? name : undefined;
+}
+
+/**
+ * The partition of a user group: CRC-16/XMODEM of its id, the function that Redis Cluster uses for slots, modulo the
+ * number of partitions.
+ */
+export function partitionOf(environment: Environment, providedId: string): number {
+  return crc16xmodem(providedId) % environment.partitions;
+}
+
+/** The number of environment numbers; 0 is never used. */
+export const ENVIRONMENT_NUMBERS = 2 ** 20;
+
+/** The number of team ids of an environment, for all groups ever created in it: 8.6 billion (8.6e9). */
+export const TEAM_IDS = 2 ** 33;
+
+/**
+ * The team ids of a partition: `first`, then every `step`th, `count` in all.
+ *
+ * A team id has the environment's number in its high bits. The low 33 bits are the number of groups that the partition
+ * created before, times the number of partitions, plus the partition. A team id stays below 2^53. Partitions share
+ * nothing, so each counts for itself, where its groups are stored: if the count is lost, so are the groups that it
+ * counted.
+ */
+export function teamIdsOf(environment: Environment, partition: number) {
+  const { number, partitions } = environment;
+  return {
+    first: number * TEAM_IDS + partition,
+    step: partitions,
+    count: Math.floor((TEAM_IDS - 1 - partition) / partitions) + 1,
+  };
 }

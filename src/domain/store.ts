@@ -8,14 +8,18 @@ import type {
 } from "./api-token.ts";
 import type { AuditEvent, AuditFilter, ChangeBy, ExportedUserGroups } from "./audit.ts";
 import type { Environment, EnvironmentName, ListedEnvironment, NewEnvironment } from "./environment.ts";
-import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from "./user-group.ts";
 import type {
   ImportedUserGroup,
   ImportOptions,
   ImportOutcome,
   ListedUserGroup,
+  NewUserGroup,
+  Rotation,
+  UserGroup,
+  UserGroupChange,
   UserGroupInfo,
-} from "./user-group-admin.ts";
+  Viewer,
+} from "./user-group.ts";
 
 /**
  * The contract of a user group store. Every method throws `StoreUnavailable` when the store does not answer in time,

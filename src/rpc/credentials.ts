@@ -1,6 +1,11 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
-import type { Authenticated, Authenticator, Principal } from "../auth/authenticator.ts";
-import { CREDENTIAL_HEADERS, tokenFromHeader } from "../auth/credentials.ts";
+import {
+  type Authenticated,
+  type Authenticator,
+  CREDENTIAL_HEADERS,
+  type Principal,
+  tokenFromHeader,
+} from "../auth/authenticator.ts";
 import { clientKey, type Network, type Origin } from "../domain/client-address.ts";
 import { REDACTED, TOKEN_IN_TEXT } from "../observability/log.ts";
 import { callError } from "./errors.ts";

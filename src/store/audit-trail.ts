@@ -1,8 +1,7 @@
 import { isRole } from "../domain/api-token.ts";
 import type { AuditEvent, AuditedApiToken, AuditFilter, ChangeBy, ExportedUserGroups } from "../domain/audit.ts";
-import type { Environment, EnvironmentName } from "../domain/environment.ts";
+import { type Environment, type EnvironmentName, partitionOf } from "../domain/environment.ts";
 import { InvalidPageToken, RecordUnreadable } from "../domain/errors.ts";
-import { partitionOf } from "../domain/partition.ts";
 import type { AuditStore, Page, PageRequest } from "../domain/store.ts";
 import type { Audit } from "./audit.ts";
 import { type AuditPosition, comparePositions, endFor, formatPosition, parsePosition } from "./audit-positions.ts";

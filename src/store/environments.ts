@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { ChangeBy } from "../domain/audit.ts";
 import {
   DEFAULT_PARTITIONS,
+  ENVIRONMENT_NUMBERS,
   type Environment,
   type EnvironmentName,
   environmentPath,
@@ -12,7 +13,6 @@ import {
 } from "../domain/environment.ts";
 import { EnvironmentExists, EnvironmentNotFound, RecordUnreadable } from "../domain/errors.ts";
 import type { EnvironmentStore, Page, PageRequest } from "../domain/store.ts";
-import { ENVIRONMENT_NUMBERS } from "../domain/team-id.ts";
 import type { Audit } from "./audit.ts";
 import type { StoreClient } from "./client.ts";
 import { ENVIRONMENT_FIELD } from "./fields.ts";

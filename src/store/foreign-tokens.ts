@@ -1,6 +1,5 @@
-import type { Environment } from "../domain/environment.ts";
+import { type Environment, partitionOf } from "../domain/environment.ts";
 import { TokenNotFound, TokenTaken } from "../domain/errors.ts";
-import { partitionOf } from "../domain/partition.ts";
 import { userGroupTokenShape } from "../domain/token.ts";
 import type { StoreClient } from "./client.ts";
 import { foreignTokenKey, groupKeyOf, partitionPrefix } from "./keys.ts";

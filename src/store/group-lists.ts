@@ -1,8 +1,7 @@
 import type { Environment } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
 import type { ExportedPage, Page, UserGroupRange } from "../domain/store.ts";
-import type { UserGroup } from "../domain/user-group.ts";
-import type { ListedUserGroup } from "../domain/user-group-admin.ts";
+import type { ListedUserGroup, UserGroup } from "../domain/user-group.ts";
 import type { StoreClient } from "./client.ts";
 import type { TokenCipher } from "./encryption.ts";
 import { LISTED_FIELDS } from "./fields.ts";

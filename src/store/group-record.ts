@@ -1,7 +1,14 @@
 import type { Environment } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
-import type { Json, JsonObject, UserGroup, UserGroupChange, Viewer } from "../domain/user-group.ts";
-import type { ListedUserGroup, UserGroupInfo } from "../domain/user-group-admin.ts";
+import type {
+  Json,
+  JsonObject,
+  ListedUserGroup,
+  UserGroup,
+  UserGroupChange,
+  UserGroupInfo,
+  Viewer,
+} from "../domain/user-group.ts";
 import type { EncryptedToken, TokenCipher } from "./encryption.ts";
 import { FIELD, joinPieces, PIECES, piecesOf } from "./fields.ts";
 import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "./stored-record.ts";

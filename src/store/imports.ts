@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ChangeBy } from "../domain/audit.ts";
-import type { Environment } from "../domain/environment.ts";
+import { type Environment, partitionOf, teamIdsOf } from "../domain/environment.ts";
 import {
   DomainError,
   EnvironmentFull,
@@ -9,11 +9,8 @@ import {
   TokenNotImportable,
   UserGroupExists,
 } from "../domain/errors.ts";
-import { partitionOf } from "../domain/partition.ts";
-import { teamIdsOf } from "../domain/team-id.ts";
 import { newUserGroupToken, userGroupTokenShape } from "../domain/token.ts";
-import type { UserGroupChange } from "../domain/user-group.ts";
-import type { ImportedUserGroup, ImportOptions, ImportOutcome } from "../domain/user-group-admin.ts";
+import type { ImportedUserGroup, ImportOptions, ImportOutcome, UserGroupChange } from "../domain/user-group.ts";
 import { tokenDigest } from "./encryption.ts";
 import { FIELD, joinPieces, PIECES } from "./fields.ts";
 import { CLAIM_MS, keptFor } from "./foreign-tokens.ts";

@@ -1,5 +1,4 @@
-import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
-import { partitionOf } from "../domain/partition.ts";
+import { type Environment, type EnvironmentName, environmentPath, partitionOf } from "../domain/environment.ts";
 import { partitionLabel } from "../domain/token.ts";
 
 /**

@@ -1,5 +1,5 @@
 import type { ChangeBy } from "../domain/audit.ts";
-import type { Environment } from "../domain/environment.ts";
+import { type Environment, partitionOf } from "../domain/environment.ts";
 import {
   RecordUnreadable,
   RequestIdReused,
@@ -7,7 +7,6 @@ import {
   TokenReplaced,
   UserGroupNotFound,
 } from "../domain/errors.ts";
-import { partitionOf } from "../domain/partition.ts";
 import { newUserGroupToken } from "../domain/token.ts";
 import type { Rotation } from "../domain/user-group.ts";
 import { digest, tokenDigest } from "./encryption.ts";

@@ -2,7 +2,7 @@ import type { ChangeBy } from "../domain/audit.ts";
 import type { Environment } from "../domain/environment.ts";
 import { EtagMismatch, RecordUnreadable, UserGroupNotFound } from "../domain/errors.ts";
 import type { ExportedPage, Page, UserGroupAdminStore, UserGroupRange } from "../domain/store.ts";
-import type { ImportedUserGroup, ImportOptions, ListedUserGroup, UserGroupInfo } from "../domain/user-group-admin.ts";
+import type { ImportedUserGroup, ImportOptions, ListedUserGroup, UserGroupInfo } from "../domain/user-group.ts";
 import { ForeignTokens } from "./foreign-tokens.ts";
 import { GroupLists } from "./group-lists.ts";
 import type { GroupParts, UserGroupsParts } from "./group-parts.ts";

@@ -1,8 +1,7 @@
 import type { ChangeBy } from "../domain/audit.ts";
-import type { Environment } from "../domain/environment.ts";
+import { type Environment, teamIdsOf } from "../domain/environment.ts";
 import { EnvironmentFull, EtagMismatch, RecordUnreadable, TokenNotFound, UserGroupNotFound } from "../domain/errors.ts";
 import type { UserGroupStore } from "../domain/store.ts";
-import { teamIdsOf } from "../domain/team-id.ts";
 import { newUserGroupToken } from "../domain/token.ts";
 import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from "../domain/user-group.ts";
 import { tokenDigest } from "./encryption.ts";

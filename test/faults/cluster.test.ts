@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
+import { partitionOf } from "../../src/domain/environment.ts";
 import { StoreUnavailable } from "../../src/domain/errors.ts";
-import { partitionOf } from "../../src/domain/partition.ts";
 import { RedisAuditTrail } from "../../src/store/audit-trail.ts";
 import { slotOf } from "../../src/store/cluster-topology.ts";
 import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "../support/contract/context.ts";

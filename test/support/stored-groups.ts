@@ -1,6 +1,5 @@
 import { expect } from "vitest";
-import type { Environment } from "../../src/domain/environment.ts";
-import { partitionOf } from "../../src/domain/partition.ts";
+import { type Environment, partitionOf } from "../../src/domain/environment.ts";
 import type { ScriptedRedis } from "../../src/store/connection.ts";
 import { FIELD, PIECES } from "../../src/store/fields.ts";
 import { foreignTokenKey, idsKey, partitionPrefix, tokensKey } from "../../src/store/keys.ts";

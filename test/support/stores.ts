@@ -2,8 +2,14 @@ import type { ApiTokenChange, ApiTokenRotation, NewApiToken } from "../../src/do
 import type { ChangeBy } from "../../src/domain/audit.ts";
 import type { Environment, EnvironmentName } from "../../src/domain/environment.ts";
 import type { RevocationListener } from "../../src/domain/store.ts";
-import type { NewUserGroup, Rotation, UserGroupChange } from "../../src/domain/user-group.ts";
-import type { ImportedUserGroup, ImportMode, ImportOptions } from "../../src/domain/user-group-admin.ts";
+import type {
+  ImportedUserGroup,
+  ImportMode,
+  ImportOptions,
+  NewUserGroup,
+  Rotation,
+  UserGroupChange,
+} from "../../src/domain/user-group.ts";
 import { RedisApiTokens } from "../../src/store/api-tokens.ts";
 import { Audit } from "../../src/store/audit.ts";
 import type { StoreClient } from "../../src/store/client.ts";

@@ -8,7 +8,7 @@ import {
   ImportResult_Outcome as Outcome,
 } from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import type { DomainError } from "../../domain/errors.ts";
-import type { ImportedUserGroup, ImportOptions, ImportOutcome } from "../../domain/user-group-admin.ts";
+import type { ImportedUserGroup, ImportOptions, ImportOutcome } from "../../domain/user-group.ts";
 import { callerFields } from "../call-log.ts";
 import { changeBy } from "../change-by.ts";
 import { kRequestId } from "../context.ts";

@@ -12,7 +12,7 @@ import type { Principal } from "../../auth/authenticator.ts";
 import type { ApiToken, Role } from "../../domain/api-token.ts";
 import type { AuditEvent, ExportedUserGroups } from "../../domain/audit.ts";
 import type { EnvironmentName, ListedEnvironment } from "../../domain/environment.ts";
-import type { ListedUserGroup, UserGroupInfo } from "../../domain/user-group-admin.ts";
+import type { ListedUserGroup, UserGroupInfo } from "../../domain/user-group.ts";
 import { tagFromMessage, tagMessage, timestamp } from "../messages.ts";
 
 const ROLE_ENUMS: { readonly [role in Role]: RoleEnum } = {

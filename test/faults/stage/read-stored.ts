@@ -1,6 +1,5 @@
 import { Redis } from "ioredis";
-import { DEFAULT_PARTITIONS, environmentPath } from "../../../src/domain/environment.ts";
-import { partitionOf } from "../../../src/domain/partition.ts";
+import { DEFAULT_PARTITIONS, environmentPath, partitionOf } from "../../../src/domain/environment.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
 import { EVENT_FIELD, FIELD, PIECES } from "../../../src/store/fields.ts";
 import {

@@ -1,5 +1,4 @@
-import { DEFAULT_PARTITIONS } from "../../../src/domain/environment.ts";
-import { partitionOf } from "../../../src/domain/partition.ts";
+import { DEFAULT_PARTITIONS, partitionOf } from "../../../src/domain/environment.ts";
 import { partitionPrefix } from "../../../src/store/keys.ts";
 import { closeLater } from "../../support/opened.ts";
 import { check } from "../history/check.ts";

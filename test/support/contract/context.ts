@@ -1,9 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect } from "vitest";
-import type { Environment } from "../../../src/domain/environment.ts";
-import { partitionOf } from "../../../src/domain/partition.ts";
-import type { NewUserGroup, Rotation } from "../../../src/domain/user-group.ts";
-import type { ImportedUserGroup } from "../../../src/domain/user-group-admin.ts";
+import { type Environment, partitionOf } from "../../../src/domain/environment.ts";
+import type { ImportedUserGroup, NewUserGroup, Rotation } from "../../../src/domain/user-group.ts";
 import "../../../src/hardening.ts";
 import type { Audit } from "../../../src/store/audit.ts";
 import type { StoreClient } from "../../../src/store/client.ts";

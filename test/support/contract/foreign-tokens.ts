@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
+import { partitionOf } from "../../../src/domain/environment.ts";
 import { StoreUnavailable, TokenNotFound, TokenTaken, UserGroupNotFound } from "../../../src/domain/errors.ts";
-import { partitionOf } from "../../../src/domain/partition.ts";
 import { newUserGroupToken, userGroupTokenShape } from "../../../src/domain/token.ts";
-import type { ImportedUserGroup } from "../../../src/domain/user-group-admin.ts";
+import type { ImportedUserGroup } from "../../../src/domain/user-group.ts";
 import type { StoreClient } from "../../../src/store/client.ts";
 import type { ScriptedRedis } from "../../../src/store/connection.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";

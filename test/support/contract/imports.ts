@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Environment } from "../../../src/domain/environment.ts";
+import { type Environment, partitionOf } from "../../../src/domain/environment.ts";
 import {
   EnvironmentFull,
   RecordUnreadable,
@@ -8,10 +8,8 @@ import {
   TokenTaken,
   UserGroupExists,
 } from "../../../src/domain/errors.ts";
-import { partitionOf } from "../../../src/domain/partition.ts";
 import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
-import type { Json } from "../../../src/domain/user-group.ts";
-import type { ImportedUserGroup, ImportOutcome } from "../../../src/domain/user-group-admin.ts";
+import type { ImportedUserGroup, ImportOutcome, Json } from "../../../src/domain/user-group.ts";
 import { RedisAuditTrail } from "../../../src/store/audit-trail.ts";
 import type { StoreClient } from "../../../src/store/client.ts";
 import { FIELD } from "../../../src/store/fields.ts";

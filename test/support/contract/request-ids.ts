@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { Environment } from "../../../src/domain/environment.ts";
+import { type Environment, partitionOf } from "../../../src/domain/environment.ts";
 import { RequestIdReused, TokenNotFound, TokenReplaced, UserGroupNotFound } from "../../../src/domain/errors.ts";
-import { partitionOf } from "../../../src/domain/partition.ts";
 import { byId, byToken, type ContractContext, contents, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
 
 const DAY_MS = 86_400_000;

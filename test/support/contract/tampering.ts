@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { partitionOf } from "../../../src/domain/environment.ts";
 import { DomainError, RecordUnreadable, StoreUnavailable, TokenNotFound } from "../../../src/domain/errors.ts";
-import { partitionOf } from "../../../src/domain/partition.ts";
 import { digest } from "../../../src/store/encryption.ts";
 import { FIELD, PIECES } from "../../../src/store/fields.ts";
 import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup } from "./context.ts";

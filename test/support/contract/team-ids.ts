@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { partitionOf, TEAM_IDS, teamIdsOf } from "../../../src/domain/environment.ts";
 import { EnvironmentFull } from "../../../src/domain/errors.ts";
-import { partitionOf } from "../../../src/domain/partition.ts";
-import { TEAM_IDS, teamIdsOf } from "../../../src/domain/team-id.ts";
 import { KEY } from "../../../src/store/keys.ts";
 import { byId, type ContractContext, contents, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
 
