@@ -1,5 +1,8 @@
 import { expect, it } from "vitest";
-import { environmentKey } from "../src/store/keys.ts";
+import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
+import { apiTokenDigest } from "../src/domain/api-token.ts";
+import { apiTokenKey, environmentKey } from "../src/store/keys.ts";
+import { ADMIN_ENV, adminOf } from "./support/admin.ts";
 import { describeWithRedis, newCluster, newServer } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { ask, type TestRedis } from "./support/redis.ts";
@@ -8,7 +11,12 @@ import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 /** A Cluster whose shards stay away: nothing takes their place within the test. */
-async function newShards(): Promise<{ url: string; masters: readonly TestRedis[]; env: (i: number) => string }> {
+async function newShards(): Promise<{
+  url: string;
+  masters: readonly TestRedis[];
+  env: (i: number) => string;
+  masterOf: (key: string) => TestRedis;
+}> {
   const cluster = await newCluster(600_000, () => ["--cluster-require-full-coverage", "no"]);
   const masterOf = await cluster.masters();
   const format = masterOf("ug:format");
@@ -20,7 +28,7 @@ async function newShards(): Promise<{ url: string; masters: readonly TestRedis[]
       if (masterOf(environmentKey({ name: `e${n}`, tag: undefined })) === masters[i]) return `e${n}`;
   };
   const url = `redis-cluster://${masters.map(({ port }) => `127.0.0.1:${port}`)}`;
-  return { url, masters, env };
+  return { url, masters, env, masterOf };
 }
 
 const TOKENS = Array.from({ length: 3 }, (_, i) => `api-token-of-environment-${i}`);
@@ -39,12 +47,18 @@ async function answered(server: TestServer, token: string): Promise<readonly boo
 
 describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a Cluster are away", (runtime) => {
   it("serves the slots that are there, says which are not, and serves them when they come", async () => {
-    const { url, masters, env } = await newShards();
+    const { url, masters, env, masterOf } = await newShards();
     const API_TOKENS = TOKENS.map((token, i) => `${env(i)}=${token}`).join();
-    const settings = { REDIS_TIMEOUT: "1s", API_TOKENS };
+    const settings = { ...ADMIN_ENV, REDIS_TIMEOUT: "1s", API_TOKENS };
     const start = () => newServer({ runtime, redisUrl: url, env: settings });
     const first = await start();
     for (const token of TOKENS) expect(await answered(first, token)).not.toContain(false);
+    const issue = async (): Promise<string> => {
+      const values = { environment: { name: env(0) }, displayName: "issued", role: Role.MANAGE };
+      const { token } = await adminOf(first.url).createApiToken(values);
+      return masterOf(apiTokenKey(apiTokenDigest(token))) === masters[2] ? token : issue();
+    };
+    const issued = await issue();
     await first.stop();
     const [hung, killed] = masters as [TestRedis, TestRedis];
     hung.freeze();
@@ -59,6 +73,9 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a C
     const own = await answered(server, TOKENS[2] ?? "");
     expect(own).toContain(true);
     expect(own).toContain(false);
+    // An issued API token needs no slot but its own, though that of its environment is away.
+    expect(await adminOf(server.url, issued).getCaller({})).toMatchObject({ displayName: "issued" });
+    expect(await answered(server, issued)).toContain(true);
     // Its environment is in a slot that is away, so that nobody can know what it may do.
     const { groups } = grpcClients(server, TOKENS[0] ?? "");
     expect(await failureOf(groups.getUserGroup({ userGroupId: "a" }))).toMatchObject({ reason: "STORE_UNAVAILABLE" });
