@@ -1,7 +1,7 @@
 import type { Config } from "./config/config.ts";
 import { AT_START } from "./domain/audit.ts";
 import { type Environment, environmentPath, type NewEnvironment } from "./domain/environment.ts";
-import { StoreUnavailable } from "./domain/errors.ts";
+import { EnvironmentNotFound, StoreUnavailable } from "./domain/errors.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import { StoreMisconfigured } from "./store/answers.ts";
 import type { StoreClient } from "./store/client.ts";
@@ -11,6 +11,12 @@ import { checkTokenKeys } from "./store/token-keys.ts";
 
 /** How long until what could not be checked or restored is tried again, in milliseconds. */
 const RETRY_MS = 1000;
+
+/**
+ * How often it is checked whether the environments are there, in milliseconds. They are held closed for longer after a
+ * deletion (`CLOSED_MS` in `store/environment-deletion.ts`).
+ */
+const CHECK_MS = 60_000;
 
 /** What the state of Redis is kept with. */
 export interface RedisStateParts {
@@ -29,6 +35,8 @@ export interface RedisStateParts {
  * so that a wrong ring is still detected, and no other environment gets the same numbers.
  */
 export class RedisState {
+  /** Told of each environment in use that is deleted, or is another one by now. */
+  onGone: (environment: Environment) => void = () => {};
   readonly #parts: RedisStateParts;
   readonly #inUse = new Map<string, Environment>();
   #isChecked = false;
@@ -36,6 +44,7 @@ export class RedisState {
   #isFailing = false;
   #isClosed = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #watching: ReturnType<typeof setInterval> | undefined;
 
   constructor(parts: RedisStateParts) {
     this.#parts = parts;
@@ -54,7 +63,7 @@ export class RedisState {
   /**
    * An environment that this process uses, which is made if it is missing.
    *
-   * @throws StoreUnavailable, TooFewReplicas, RecordUnreadable
+   * @throws EnvironmentNotFound when it is deleted; StoreUnavailable, TooFewReplicas, RecordUnreadable
    */
   async use(name: NewEnvironment): Promise<Environment> {
     const path = environmentPath(name);
@@ -63,9 +72,20 @@ export class RedisState {
     return known;
   }
 
-  /** The same at the start; undefined when it cannot be known because its shard is away. */
+  /** The same at the start; undefined when it is deleted, or cannot be known because its shard is away. */
   useIfThere(name: NewEnvironment): Promise<Environment | undefined> {
-    return this.#unlessAway(this.use(name), `the environment ${environmentPath(name)}`);
+    const path = environmentPath(name);
+    const use = this.use(name).catch((error: unknown) => {
+      const none = unlessDeleted(error);
+      this.#tellDeleted(path);
+      return none;
+    });
+    return this.#unlessAway(use, `the environment ${path}`);
+  }
+
+  /** Checks from time to time whether the environments are there. */
+  watch(): void {
+    this.#watching = setInterval(() => void this.#restoreEnvironments().catch(() => {}), CHECK_MS).unref();
   }
 
   /** Checks and restores what Redis may have lost; to be called whenever Redis is back. */
@@ -78,6 +98,7 @@ export class RedisState {
   close(): void {
     this.#isClosed = true;
     clearTimeout(this.#timer);
+    clearInterval(this.#watching);
   }
 
   async #run(): Promise<void> {
@@ -117,16 +138,22 @@ export class RedisState {
     return missing;
   }
 
+  /** Makes again what Redis has lost. What was deleted is not made again, and what was made anew is another one. */
   async #restoreEnvironments(): Promise<void> {
-    const { environments, logger } = this.#parts;
-    for (const known of this.#inUse.values()) {
-      const stored = await environments.ensureEnvironment(known, AT_START);
-      if (stored.number === known.number && stored.partitions === known.partitions) continue;
-      logger.error(
-        { environment: environmentPath(known) },
-        "Redis holds a different environment of this name than this process uses; restart the process",
-      );
+    for (const [path, known] of this.#inUse) {
+      const stored = await this.#parts.environments.ensureEnvironment(known, AT_START).catch(unlessDeleted);
+      if (stored?.number === known.number && stored.partitions === known.partitions) continue;
+      this.#inUse.delete(path);
+      this.onGone(known);
+      if (!stored) this.#tellDeleted(path);
     }
+  }
+
+  #tellDeleted(environment: string): void {
+    this.#parts.logger.error(
+      { environment },
+      "an environment of API_TOKENS is deleted, so its tokens there have ended; take them out, or make it anew with CreateEnvironment",
+    );
   }
 
   /** Waits for something at the start. Where there are other shards, that of this may be away. */
@@ -142,4 +169,9 @@ export class RedisState {
       return undefined;
     }
   }
+}
+
+/** @throws the error, unless it says that an environment is deleted */
+function unlessDeleted(error: unknown): undefined {
+  if (!(error instanceof EnvironmentNotFound)) throw error;
 }

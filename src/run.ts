@@ -24,6 +24,7 @@ import type { Audit } from "./store/audit.ts";
 import { RedisAuditTrail } from "./store/audit-trail.ts";
 import type { StoreClient } from "./store/client.ts";
 import { deriveKey, TokenCipher } from "./store/encryption.ts";
+import { RedisEnvironmentDeletion } from "./store/environment-deletion.ts";
 import { RedisEnvironments } from "./store/environments.ts";
 import { readRedisUrl } from "./store/redis-url.ts";
 import { RevocationFeed } from "./store/revocation-feed.ts";
@@ -143,6 +144,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
       staticTokens({ ...config, apiTokens }, { environmentsInUse, state }, ring.at(-1)?.secret as Uint8Array),
       issued,
     );
+    state.onGone = (environment) => authenticator.forget(environment);
+    state.watch();
     if (config.redisUrl !== undefined) onReconnected = () => state.restore();
     const shutdown = new AbortController();
     // Every open stream adds a listener.
@@ -152,6 +155,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       limits: openLimits(config, { client: config.redisUrl === undefined ? undefined : client, metrics }),
       store,
       environments,
+      environmentDeletion: new RedisEnvironmentDeletion({ client, audit, environments, apiTokens: apiTokenStore }),
       apiTokens: apiTokenStore,
       userGroups: new RedisUserGroupAdmin(groupParts),
       audit: new RedisAuditTrail(client, audit),
@@ -248,6 +252,7 @@ function openIssuedTokens(
  * it stands among the others. The digest is keyed: a plain one in logs and events would let their readers check what they
  * guess of a weak token.
  *
+ * @param environments of `apiTokens`, each undefined where it was deleted
  * @param secret of a key of the ring: the last one, which changes least
  */
 function staticTokens(
@@ -263,7 +268,8 @@ function staticTokens(
       return { id, displayName, role: "manage", environment, expireTime: undefined };
     };
     const known = environmentsInUse[i];
-    return { token, principal: known ? principalOf(known) : async () => principalOf(await state.use(wanted)) };
+    const learn = async () => principalOf(await state.use(wanted));
+    return { token, principal: known && principalOf(known), learn };
   });
   return [...bound, ...adminTokens.map((token) => ({ token, principal: ROOT }))];
 }

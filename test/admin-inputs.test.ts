@@ -21,6 +21,10 @@ const base64 = (value: string) => Buffer.from(value).toString("base64url");
 /** Requests in JSON, and the field that is at fault. The environment is there unless the case has one. */
 const REFUSED: readonly (readonly [method: string, fields: object, field: string])[] = [
   ["CreateEnvironment", { environment: null }, "environment"],
+  ["DeleteEnvironment", { environment: null }, "environment"],
+  ["GetEnvironment", { environment: null }, "environment"],
+  ["GetEnvironment", { environment: { name: "a b" } }, "environment.name"],
+  ["DeleteEnvironment", { environment: { name: "", tag: 1 } }, "environment.name"],
   ...["", "a/b", "a b", "{a}", "é", "a\n", "__proto__/", text(65), newUserGroupToken(0)].map(
     (name) => ["CreateEnvironment", { environment: { name } }, "environment.name"] as const,
   ),

@@ -15,7 +15,15 @@ import {
   presenting,
 } from "./support/admin.ts";
 import { clientsOn } from "./support/matrix.ts";
-import { describeWithRedis, forSuite, newServer, redisUrl, suiteServer } from "./support/opened.ts";
+import {
+  describeWithRedis,
+  forSuite,
+  newOperator,
+  newRedis,
+  newServer,
+  redisUrl,
+  suiteServer,
+} from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES } from "./support/server.ts";
 import { pause, waitFor } from "./support/wait.ts";
@@ -100,6 +108,61 @@ describe.each(PLACES)("AdminService on $runtime, $store", ({ runtime, store, url
       expect((await failureOf(own.listApiTokens({}))).code).toBe("Unauthenticated");
     });
   });
+
+  describe.each(clientsOn(store, ADMIN_CLIENTS, ([, { protocol }]) => protocol))(
+    "deletions over %s",
+    (_name, options) => {
+      const opened = forSuite(
+        () => openAdminTransport(server.url, options),
+        ({ close }) => close(),
+      );
+      const admin = (token = ADMIN_TOKEN) => createClient(AdminService, presenting(opened.transport, token));
+
+      it("tells how much an environment has, and deletes it, empty or by force, until it is made anew", async () => {
+        const environment = { name: newName(), tag: ApiEnvironmentTag.CUSTOMER };
+        const missing = { code: "NotFound", reason: "ENVIRONMENT_NOT_FOUND" };
+        expect(await failureOf(admin().getEnvironment({ environment }))).toEqual(missing);
+        expect(await failureOf(admin().deleteEnvironment({ environment }))).toEqual(missing);
+        const { environment: made } = await admin().createEnvironment({ environment, partitions: 3 });
+        const { token } = await admin().createApiToken({ environment, displayName: "x", role: Role.ADMIN });
+        const own = grpcClients(server, token);
+        for (const userGroupId of ["a", "b"]) await own.groups.getUserGroup({ userGroupId });
+        const told = { environment: made, userGroupCount: 2n, apiTokenCount: 1 };
+        expect(await admin().getEnvironment({ environment })).toMatchObject(told);
+        expect(await admin(token).getEnvironment({})).toMatchObject(told);
+        const other = { code: "PermissionDenied", reason: "OTHER_ENVIRONMENT" };
+        expect(await failureOf(admin(token).getEnvironment({ environment: customerOf(server) }))).toEqual(other);
+        const notEmpty = { code: "FailedPrecondition", reason: "ENVIRONMENT_NOT_EMPTY" };
+        expect(await failureOf(admin().deleteEnvironment({ environment }))).toEqual(notEmpty);
+        expect((await own.groups.getUserGroup({ userGroupId: "c" })).newUserGroup).toBe(true);
+
+        const done = { done: true, remainingUserGroups: 0n };
+        expect(await admin().deleteEnvironment({ environment, force: true })).toMatchObject(done);
+        const unknown = { code: "Unauthenticated", reason: "API_TOKEN_UNKNOWN" };
+        expect(await failureOf(own.groups.getUserGroup({ userGroupId: "a" }))).toEqual(unknown);
+        for (const call of [
+          () => admin().getEnvironment({ environment }),
+          () => admin().deleteEnvironment({ environment, force: true }),
+          () => admin().listUserGroups({ environment }),
+          () => admin().createApiToken({ environment, displayName: "x", role: Role.READ }),
+          () => admin().importUserGroups({ environment, userGroups: [{ providedId: "a" }] }),
+        ]) {
+          expect(await failureOf(call())).toEqual(missing);
+        }
+        const { auditEvents } = await admin().listAuditEvents({ environment, method: "DeleteEnvironment" });
+        expect(auditEvents).toMatchObject([
+          { actorId: "root", changedFields: [] },
+          { actorId: "root", apiTokenDisplayName: "x" },
+          { actorId: "root", changedFields: ["delete_time"] },
+        ]);
+
+        await admin().createEnvironment({ environment, partitions: 2 });
+        const none = { userGroupCount: 0n, apiTokenCount: 0 };
+        expect(await admin().getEnvironment({ environment })).toMatchObject(none);
+        expect(await admin().deleteEnvironment({ environment })).toMatchObject(done);
+      });
+    },
+  );
 
   it("wants ADMIN_TOKEN to name an environment that exists", async () => {
     const admin = adminOf(server.url);
@@ -232,5 +295,42 @@ describeWithRedis("credentials of the settings", () => {
     }
     expect(actors[0]).toEqual(["static-named", expect.stringMatching(/^static-[0-9a-f]{10}$/)]);
     expect(actors[1]).toEqual(actors[0]);
+  });
+});
+
+describeWithRedis("the API tokens of the settings for an environment that is deleted", () => {
+  it("create nothing, end, do not bring it back, and act on it again when it is made anew", async () => {
+    const redis = await newRedis();
+    const operator = newOperator(redis);
+    const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
+    const root = adminOf(server.url);
+    const environment = customerOf(server);
+    const { groups } = grpcClients(server);
+    await groups.getUserGroup({ userGroupId: "a" });
+    const ended = { code: "NotFound", reason: "ENVIRONMENT_NOT_FOUND" };
+    expect(await root.deleteEnvironment({ environment, force: true })).toMatchObject({ done: true });
+    // This worker still believes that the environment is there.
+    const gone = { code: "NotFound", reason: "USER_GROUP_NOT_FOUND" };
+    expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toEqual(gone);
+    expect(await failureOf(groups.getUserGroup({ userGroupId: "a" }))).toEqual(ended);
+    await operator.client("KILL", "TYPE", "normal");
+    const told = "an environment of API_TOKENS is deleted";
+    await waitFor("it has heard of it", () => server.log().some(({ msg }) => msg.startsWith(told)));
+    expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toEqual(ended);
+
+    const other = await newServer({ redisUrl: redis.url, env: ADMIN_ENV, like: server });
+    expect(other.log().filter(({ msg }) => msg.startsWith(told))).toMatchObject([
+      { level: "error", environment: `${server.environment}/Customer` },
+    ]);
+    const others = grpcClients(other);
+    expect(await failureOf(others.groups.getUserGroup({ userGroupId: "a" }))).toEqual(ended);
+    expect(await failureOf(root.getEnvironment({ environment }))).toEqual(ended);
+
+    await root.createEnvironment({ environment, partitions: 3 });
+    for (const each of [groups, others.groups]) {
+      const { userGroup } = await each.getUserGroup({ userGroupId: "b" });
+      expect(userGroup?.providedId).toBe("b");
+    }
+    expect(await root.getEnvironment({ environment })).toMatchObject({ userGroupCount: 1n });
   });
 });

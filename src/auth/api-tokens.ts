@@ -1,4 +1,5 @@
 import { apiTokenDigest, type ValidApiToken } from "../domain/api-token.ts";
+import { type EnvironmentName, environmentPath } from "../domain/environment.ts";
 import { type ApiTokenStore, type RevocationListener, USE_INTERVAL_MS } from "../domain/store.ts";
 import { isIntactApiToken, looksLikeUserGroupToken } from "../domain/token.ts";
 import type { Authenticated, Authenticator, BoundPrincipal, Principal } from "./authenticator.ts";
@@ -7,8 +8,10 @@ import { setBounded } from "./rate-limits.ts";
 /** A credential of the settings, and whose it is. */
 export interface StaticToken {
   readonly token: string;
-  /** A function where the environment cannot be known yet. It rejects with StoreUnavailable until it can. */
-  readonly principal: Principal | (() => Promise<Principal>);
+  /** Undefined where it is not known yet. */
+  readonly principal: Principal | undefined;
+  /** Learns it. Rejects with StoreUnavailable, or EnvironmentNotFound when its environment is deleted. Root's is known. */
+  readonly learn?: () => Promise<Principal>;
 }
 
 /**
@@ -17,13 +20,14 @@ export interface StaticToken {
  */
 export class ApiTokens implements Authenticator {
   readonly #static = new Map<string, Principal>();
-  readonly #late = new Map<string, () => Promise<Principal>>();
+  readonly #learn = new Map<string, () => Promise<Principal>>();
   readonly #issued: IssuedTokens;
 
   constructor(tokens: Iterable<StaticToken>, issued: IssuedTokens) {
-    for (const { token, principal } of tokens) {
-      if (typeof principal === "function") this.#late.set(apiTokenDigest(token), principal);
-      else this.#static.set(apiTokenDigest(token), principal);
+    for (const { token, principal, learn } of tokens) {
+      const digest = apiTokenDigest(token);
+      if (principal) this.#static.set(digest, principal);
+      if (learn) this.#learn.set(digest, learn);
     }
     this.#issued = issued;
   }
@@ -33,21 +37,28 @@ export class ApiTokens implements Authenticator {
     return this.#static.get(apiTokenDigest(token));
   }
 
+  /** Forgets whose the API tokens of the settings for an environment are, so that it is learned anew. */
+  forget(environment: EnvironmentName): void {
+    const path = environmentPath(environment);
+    for (const [digest, { environment: own }] of this.#static) {
+      if (own && environmentPath(own) === path) this.#static.delete(digest);
+    }
+  }
+
   authenticate(token: string): Authenticated | Promise<Authenticated> {
     if (looksLikeUserGroupToken(token)) return undefined;
     const digest = apiTokenDigest(token);
     const known = this.#static.get(digest) ?? this.#issued.cached(digest);
     if (known !== undefined) return known;
-    const late = this.#late.get(digest);
-    if (late !== undefined) return this.#learn(digest, late);
+    const learn = this.#learn.get(digest);
+    if (learn !== undefined) return this.#learned(digest, learn);
     // Only a well-formed token can be an issued one, so any other text costs the store nothing.
     return isIntactApiToken(token) ? this.#issued.look(digest) : undefined;
   }
 
-  async #learn(digest: string, principalOf: () => Promise<Principal>): Promise<Principal> {
-    const principal = await principalOf();
+  async #learned(digest: string, learn: () => Promise<Principal>): Promise<Principal> {
+    const principal = await learn();
     this.#static.set(digest, principal);
-    this.#late.delete(digest);
     return principal;
   }
 }

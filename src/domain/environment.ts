@@ -28,6 +28,8 @@ export interface NewEnvironment extends EnvironmentName {
 export interface ListedEnvironment extends Environment {
   /** In milliseconds since 1970. */
   readonly createTime: number;
+  /** Since when it is being deleted, in milliseconds since 1970; undefined: it is not. */
+  readonly deleteTime: number | undefined;
 }
 
 /** The default number of partitions. */

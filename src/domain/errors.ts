@@ -5,6 +5,7 @@ export type FailureKind =
   | "NotFound"
   | "AlreadyExists"
   | "InvalidArgument"
+  | "FailedPrecondition"
   | "Aborted"
   | "PermissionDenied"
   | "ResourceExhausted"
@@ -122,6 +123,18 @@ export class EnvironmentExists extends failure(
   "AlreadyExists",
   "ENVIRONMENT_EXISTS",
   "there is an environment of this name and tag already; use it, or choose another name or tag",
+) {}
+
+export class EnvironmentNotEmpty extends failure(
+  "FailedPrecondition",
+  "ENVIRONMENT_NOT_EMPTY",
+  "the environment has user groups; delete them first, or set force to delete it with all of them",
+) {}
+
+export class EnvironmentBeingDeleted extends failure(
+  "FailedPrecondition",
+  "ENVIRONMENT_BEING_DELETED",
+  "the environment of this name and tag is being deleted; repeat DeleteEnvironment with force until it is done",
 ) {}
 
 export class ApiTokenNotFound extends failure(

@@ -158,24 +158,48 @@ export interface ExportedPage extends Page<UserGroup> {
 
 /** The contract of an environment store. It throws what a user group store throws, and writes audit events as it does. */
 export interface EnvironmentStore {
-  /** Returns the environment with this name, or creates it. */
+  /** Returns the environment with this name, or creates it. @throws EnvironmentNotFound when it was deleted */
   ensureEnvironment(name: NewEnvironment, by: ChangeBy): Promise<Environment>;
 
   /**
-   * Creates an environment atomically.
+   * Creates an environment atomically. One of a deleted environment's name has a number of its own, and nothing of that one
+   * but its audit trail.
    *
-   * @throws EnvironmentExists; TooFewReplicas after the change
+   * @throws EnvironmentExists, EnvironmentBeingDeleted; TooFewReplicas after the change
    */
   create(name: NewEnvironment, by: ChangeBy): Promise<ListedEnvironment>;
 
-  /** Returns an environment. @throws EnvironmentNotFound */
+  /** Returns an environment. @throws EnvironmentNotFound, also when it is being deleted */
   find(name: EnvironmentName): Promise<Environment>;
+
+  /** Returns an environment, also a deleted one, for its audit trail. @throws EnvironmentNotFound */
+  findFormer(name: EnvironmentName): Promise<Environment>;
+
+  /** Returns an environment, also one that is being deleted. @throws EnvironmentNotFound */
+  get(name: EnvironmentName): Promise<ListedEnvironment>;
+
+  /** Counts the user groups of an environment, by one command a partition. */
+  countUserGroups(environment: Environment): Promise<number>;
 
   /**
    * Lists the environments in order of their paths (`environmentPath`), which are its keys. An environment that exists
    * while the pages are read is on exactly one of them.
    */
   list(page: PageRequest): Promise<Page<ListedEnvironment>>;
+}
+
+/** The contract of what deletes environments. It throws what a user group store throws. */
+export interface EnvironmentDeletion {
+  /**
+   * Deletes an environment that is empty or, by force, with its user groups: so many by a call, which has to be repeated
+   * until none is left. A call that fails, or ends with its process, may be repeated as well. From the first one on nobody
+   * finds the environment, no group is created in it, and its API tokens and its groups' tokens end, before the groups do.
+   * Its audit trail stays.
+   *
+   * @returns how many groups are left; 0: it is deleted
+   * @throws EnvironmentNotFound when there is none, or it is deleted already; EnvironmentNotEmpty, and nothing has changed
+   */
+  delete(name: EnvironmentName, force: boolean, by: ChangeBy): Promise<number>;
 }
 
 /**

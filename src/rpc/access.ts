@@ -43,7 +43,9 @@ const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
   ...policyOf(ViewerService, { resolveViewer: "resolve" }),
   ...policyOf(AdminService, {
     createEnvironment: "root",
+    getEnvironment: "admin",
     listEnvironments: "root",
+    deleteEnvironment: "root",
     getCaller: "any",
     createApiToken: "admin",
     listApiTokens: "admin",

@@ -7,6 +7,7 @@ interface PlainCommands {
   get(key: string): Promise<string | null>;
   hgetall(key: string): Promise<Record<string, string>>;
   hmget(key: string, ...fields: string[]): Promise<(string | null)[]>;
+  zcard(key: string): Promise<number>;
   zrangebylex(key: string, min: string, max: string, limit: "LIMIT", offset: number, count: number): Promise<string[]>;
   xrevrange(key: string, end: string, start: string, count: "COUNT", limit: number): Promise<[string, string[]][]>;
 }
@@ -33,12 +34,14 @@ const ALONE: ReadonlySet<CommandName> = new Set<CommandName>([
   "get",
   "hgetall",
   "hmget",
+  "zcard",
   "zrangebylex",
   "xrevrange",
   "ugClaim",
   "ugClaimRevocation",
   "ugAdopt",
   "ugList",
+  "ugUnlist",
   "ugLookUp",
   "ugListGroups",
   "ugClaimToken",

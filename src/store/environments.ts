@@ -11,19 +11,25 @@ import {
   type NewEnvironment,
   parseEnvironmentPath,
 } from "../domain/environment.ts";
-import { EnvironmentExists, EnvironmentNotFound, RecordUnreadable } from "../domain/errors.ts";
+import { EnvironmentBeingDeleted, EnvironmentExists, EnvironmentNotFound, RecordUnreadable } from "../domain/errors.ts";
 import type { EnvironmentStore, Page, PageRequest } from "../domain/store.ts";
 import type { Audit } from "./audit.ts";
 import type { StoreClient } from "./client.ts";
 import { ENVIRONMENT_FIELD } from "./fields.ts";
-import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey } from "./keys.ts";
+import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey, idsKey, partitionPrefix } from "./keys.ts";
 import { pageOfKeys, recordsOf } from "./pages.ts";
-import { recordFromAnswer, type StoredRecord } from "./stored-record.ts";
+import { optionalIntegerOf, recordFromAnswer, type StoredRecord } from "./stored-record.ts";
 
 /** How many numbers are tried for a new environment: with a tenth of all taken, one in 10^12 finds none free. */
 const TRIES = 12;
 
-/** Environments in Redis. */
+/** How many partitions are asked at once. */
+const PARTITIONS_AT_ONCE = 256;
+
+/**
+ * Environments in Redis. What is left of a deleted one says so for good: no caller and no worker that has not heard of it
+ * makes it again, but CreateEnvironment alone.
+ */
 export class RedisEnvironments implements EnvironmentStore {
   readonly #client: StoreClient;
   readonly #audit: Audit;
@@ -40,8 +46,10 @@ export class RedisEnvironments implements EnvironmentStore {
   async ensureEnvironment(name: NewEnvironment, by: ChangeBy): Promise<Environment> {
     // Nearly always it is there, and nothing need be changed.
     const record = await this.#read(name);
+    if (record[ENVIRONMENT_FIELD.deleteTime] !== undefined) throw new EnvironmentNotFound();
     if (record[ENVIRONMENT_FIELD.partitions] === undefined || record[ENVIRONMENT_FIELD.number] === undefined) {
-      const answer = await this.#make(name, by, record[ENVIRONMENT_FIELD.number]);
+      const answer = await this.#make(name, record, by);
+      if (answer[0] === "deleted") throw new EnvironmentNotFound();
       return environmentFromRecord(name, recordFromAnswer(answer));
     }
     // One that an earlier version made is not listed; nothing but the list lacks it while that fails.
@@ -50,8 +58,10 @@ export class RedisEnvironments implements EnvironmentStore {
   }
 
   async create(name: NewEnvironment, by: ChangeBy): Promise<ListedEnvironment> {
-    if ((await this.#read(name))[ENVIRONMENT_FIELD.partitions] !== undefined) throw new EnvironmentExists();
-    const answer = await this.#make(name, by);
+    const record = await this.#read(name);
+    if (isBeingDeleted(record)) throw new EnvironmentBeingDeleted();
+    if (record[ENVIRONMENT_FIELD.partitions] !== undefined) throw new EnvironmentExists();
+    const answer = await this.#make(name, record, by, true);
     // Another caller may have made it meanwhile.
     if (answer[0] !== "made") throw new EnvironmentExists();
     return listedFromRecord(name, recordFromAnswer(answer));
@@ -63,14 +73,41 @@ export class RedisEnvironments implements EnvironmentStore {
     return environmentFromRecord(name, record);
   }
 
+  async findFormer(name: EnvironmentName): Promise<Environment> {
+    const record = await this.#read(name);
+    const partitions = record[ENVIRONMENT_FIELD.partitions] ?? record[ENVIRONMENT_FIELD.formerPartitions];
+    if (partitions === undefined) throw new EnvironmentNotFound();
+    // A deleted one has no number any more.
+    return environmentFromRecord(name, { [ENVIRONMENT_FIELD.number]: "1", ...record, partitions });
+  }
+
+  async get(name: EnvironmentName): Promise<ListedEnvironment> {
+    const record = await this.#read(name);
+    if (record[ENVIRONMENT_FIELD.partitions] === undefined && !isBeingDeleted(record)) throw new EnvironmentNotFound();
+    return listedFromRecord(name, record);
+  }
+
+  async countUserGroups(environment: Environment): Promise<number> {
+    let count = 0;
+    for (let first = 0; first < environment.partitions; first += PARTITIONS_AT_ONCE) {
+      const length = Math.min(PARTITIONS_AT_ONCE, environment.partitions - first);
+      const counts = Array.from({ length }, (_, i) =>
+        this.#client.run("count-user-groups", "zcard", [idsKey(partitionPrefix(environment, first + i))]),
+      );
+      for (const one of await Promise.all(counts)) count += one;
+    }
+    return count;
+  }
+
   async list(page: PageRequest): Promise<Page<ListedEnvironment>> {
     const { keys: paths, next } = await pageOfKeys(this.#client, ENVIRONMENTS_KEY, page);
     const names = paths.flatMap((path) => parseEnvironmentPath(path) ?? []);
     const items: ListedEnvironment[] = [];
     const reading = { operation: "list-environments", keyOf: environmentKey };
     for await (const [name, record] of recordsOf(this.#client, names, reading)) {
-      // An environment is listed before it is made.
-      if (record[ENVIRONMENT_FIELD.partitions] !== undefined) items.push(listedFromRecord(name, record));
+      // An environment is listed before it is made, and until it is deleted.
+      if (record[ENVIRONMENT_FIELD.partitions] === undefined && !isBeingDeleted(record)) continue;
+      items.push(listedFromRecord(name, record));
     }
     return { items, next };
   }
@@ -79,16 +116,22 @@ export class RedisEnvironments implements EnvironmentStore {
     return this.#client.run("environment", "hgetall", [environmentKey(name)], "not_made");
   }
 
-  /** Makes what an environment lacks, in one step, so that none is ever there without a number of its own. */
-  async #make(name: NewEnvironment, by: ChangeBy, number?: string): Promise<string[]> {
+  /**
+   * Makes what an environment lacks, in one step, so that none is ever there without a number of its own.
+   *
+   * @param anew whether one that is deleted may be made anew
+   */
+  async #make(name: NewEnvironment, record: StoredRecord, by: ChangeBy, anew = false): Promise<string[]> {
     await this.#list(name);
+    const generation = record[ENVIRONMENT_FIELD.generation] ?? "";
+    const number = record[ENVIRONMENT_FIELD.number] ?? String(await this.#number(name, generation));
     const fields = [
       ...[ENVIRONMENT_FIELD.partitions, String(name.partitions ?? DEFAULT_PARTITIONS)],
       ...[ENVIRONMENT_FIELD.createTime, String(Date.now())],
-      ...[ENVIRONMENT_FIELD.number, number ?? String(await this.#number(name))],
+      ...[ENVIRONMENT_FIELD.number, number],
     ];
-    const args = [environmentKey(name), ...fields, ...this.#audit.ofEnvironment(name, by)] as const;
-    return this.#client.change("environment", "ugMakeEnvironment", args);
+    const args = [environmentKey(name), generation, anew ? "1" : "", ...fields] as const;
+    return this.#client.change("environment", "ugMakeEnvironment", [...args, ...this.#audit.ofEnvironment(name, by)]);
   }
 
   /** Adds an environment to the list of all. It is listed before it is there, so that none is there unlisted. */
@@ -103,10 +146,10 @@ export class RedisEnvironments implements EnvironmentStore {
   /**
    * Gives an environment a number of its own. It follows from the name, so that it is the same again should Redis have
    * forgotten it, but not the groups that were made under it; only where two names lead to one number does the later
-   * one take another.
+   * one take another. After a deletion it follows from the generation too: no team id is given twice.
    */
-  async #number(name: EnvironmentName): Promise<number> {
-    const path = environmentPath(name);
+  async #number(name: EnvironmentName, generation: string): Promise<number> {
+    const path = generation === "" ? environmentPath(name) : `${environmentPath(name)}#${generation}`;
     for (let tries = 0; tries < TRIES; tries++) {
       const number = wantedNumber(path, tries);
       const key = environmentNumberKey(number);
@@ -127,8 +170,18 @@ export function environmentFromRecord(name: EnvironmentName, record: StoredRecor
   };
 }
 
+/** @throws RecordUnreadable */
 function listedFromRecord(name: EnvironmentName, record: StoredRecord): ListedEnvironment {
-  return { ...environmentFromRecord(name, record), createTime: Number(record[ENVIRONMENT_FIELD.createTime]) || 0 };
+  const partitions = record[ENVIRONMENT_FIELD.partitions] ?? record[ENVIRONMENT_FIELD.formerPartitions];
+  return {
+    ...environmentFromRecord(name, { ...record, partitions }),
+    createTime: Number(record[ENVIRONMENT_FIELD.createTime]) || 0,
+    deleteTime: optionalIntegerOf(record, ENVIRONMENT_FIELD.deleteTime),
+  };
+}
+
+function isBeingDeleted(record: StoredRecord): boolean {
+  return record[ENVIRONMENT_FIELD.deleteTime] !== undefined && record[ENVIRONMENT_FIELD.isDeleted] === undefined;
 }
 
 /** The number that an environment takes when those of the tries before are another's. */

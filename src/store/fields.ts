@@ -65,6 +65,14 @@ export const ENVIRONMENT_FIELD = {
   number: "number",
   /** In milliseconds since 1970 by the clock of the process that made it; missing in one of an earlier version. */
   createTime: "create_time",
+  /** Since when it is being deleted, by Redis' clock. */
+  deleteTime: "delete_time",
+  /** How many partitions it had, in one that is being deleted, or is. */
+  formerPartitions: "former_partitions",
+  /** Only in one that is deleted. */
+  isDeleted: "is_deleted",
+  /** How many environments of its name were deleted; missing: none. */
+  generation: "generation",
 } as const;
 
 /** Names of the fields of an API token's hash. Times are milliseconds since 1970 by Redis' clock. */

@@ -20,8 +20,8 @@ export const GROUP_ADMIN_SCRIPTS = {
    * 12 how many of its values in pieces are replaced
    * 13 and further: the fields of these with the number of the first piece that they have no more, then fields to set with
    *    their values; then those of AUDIT
-   * Answers `changed` when the group is not as it must be; `unreadable` when the record is not whole; `full`; `created`; or
-   * `done` and what `endedEntry` holds.
+   * Answers `changed` when the group is not as it must be; `unreadable` when the record is not whole; `closed` when the environment is
+   * deleted; `full`; `created`; or `done` and what `endedEntry` holds.
    */
   ugImport: `${CHANGE}${AUDIT}${UNPACK}${INDEXED}${REPLACE}${DROP}${CHANGED}
 local key, prefix, id, digest, is_indexed = KEYS[1], ARGV[3], ARGV[4], ARGV[5], ARGV[6] == '1'
@@ -36,6 +36,7 @@ redis.call('EXISTS', prefix .. '${KEY.foreign}' .. digest)
 local last = 12 + 2 * tonumber(ARGV[12])
 local outcome, ended = 'done', ''
 if not before then
+  if redis.call('EXISTS', prefix .. '${KEY.closed}' .. ARGV[8]) == 1 then return {'closed', stamp} end
   outcome = 'created'
   local count = tonumber(redis.call('GET', counter) or '0')
   if count >= tonumber(ARGV[10]) then return {'full', stamp} end

@@ -4,6 +4,7 @@ import { type Environment, partitionOf, teamIdsOf } from "../domain/environment.
 import {
   DomainError,
   EnvironmentFull,
+  EnvironmentNotFound,
   RecordUnreadable,
   StoreUnavailable,
   TokenNotImportable,
@@ -182,6 +183,8 @@ class GroupImport {
         return state;
       case "changed":
         return state;
+      case "closed":
+        throw new EnvironmentNotFound();
       case "full":
         throw new EnvironmentFull();
       default:

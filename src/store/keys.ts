@@ -27,6 +27,11 @@ export const KEY = {
   ids: "ids",
   /** String: how many team ids the partition has handed out. */
   teamCount: "team-count",
+  /**
+   * String that expires: the environment whose number gives this first team id is deleted, and no group is created in it by
+   * those who have not heard of that.
+   */
+  closed: "closed:",
   /** String that expires: the id of the group whose token with this digest is on its grace. A hint, as `tokens`. */
   grace: "grace:",
   /** Hash that expires: which token a rotation made, for retries with its request id, by the digest of that id. */

@@ -11,6 +11,7 @@ const CALLED: { readonly [name in Exclude<CommandName, ScriptName>]: true } = {
   hgetall: true,
   hmget: true,
   xrevrange: true,
+  zcard: true,
   zrangebylex: true,
 };
 const PLAIN = [...Object.keys(CALLED).map((name) => name.toUpperCase()), "SET", "TIME"];

@@ -1,4 +1,5 @@
 import { API_TOKEN_SCRIPTS } from "./api-token-scripts.ts";
+import { ENVIRONMENT_SCRIPTS } from "./environment-scripts.ts";
 import { FIELD, PIECES } from "./fields.ts";
 import { FOREIGN_TOKEN_SCRIPTS } from "./foreign-token-scripts.ts";
 import { GROUP_ADMIN_SCRIPTS } from "./group-admin-scripts.ts";
@@ -45,13 +46,15 @@ const ORDINARY = {
    *  7 how many team ids it has
    *  8 names of the fields that are given, for the audit
    *  9 and further: other fields and values of the record; then those of AUDIT
-   * Answers `created` and the team id; `found` and the record that is there; or `full`.
+   * Answers `created` and the team id; `found` and the record that is there; `closed` when the environment is deleted; or
+   * `full`.
    */
   ugCreate: `${CHANGE}${AUDIT}${UNPACK}${INDEXED}
 local record = redis.call('HGETALL', KEYS[1])
 if #record > 0 then return {'found', stamp, spread(record)} end
 local prefix, id, digest = ARGV[2], ARGV[3], ARGV[4]
 local tokens, ids, counter = prefix .. '${KEY.tokens}', prefix .. '${KEY.ids}', prefix .. '${KEY.teamCount}'
+if redis.call('EXISTS', prefix .. '${KEY.closed}' .. ARGV[5]) == 1 then return {'closed', stamp} end
 local count = tonumber(redis.call('GET', counter) or '0')
 if count >= tonumber(ARGV[7]) then return {'full', stamp} end
 local team_id = string.format('%.0f', ARGV[5] + (ARGV[6] + 0.0) * count)
@@ -200,20 +203,6 @@ redis.call('ZADD', KEYS[1], '0', ARGV[2])
 return {'made', stamp}`,
 
   /**
-   * Makes an environment that has none of its fields yet, or completes one of an earlier version.
-   * KEYS: the environment. ARGV: 2 and further, fields and values; then those of AUDIT.
-   * Answers `made` when any was missing, else `found`, and the hash.
-   */
-  ugMakeEnvironment: `${CHANGE}${AUDIT}${UNPACK}
-local missing = {}
-for i = 2, own, 2 do
-  if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 0 then missing[#missing + 1] = i end
-end
-for _, i in ipairs(missing) do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
-if #missing > 0 then audit('', '') end
-return {#missing > 0 and 'made' or 'found', stamp, spread(redis.call('HGETALL', KEYS[1]))}`,
-
-  /**
    * Writes an audit event that no change goes with.
    * KEYS: the stream. ARGV: 2 id of what it is about, or nothing; 3 names of fields, or nothing; then those of AUDIT.
    * Answers `made`.
@@ -262,6 +251,7 @@ return {string.format('%.0f', count), string.format('%.0f', left)}`,
   ...GROUP_ADMIN_SCRIPTS,
   ...FOREIGN_TOKEN_SCRIPTS,
   ...API_TOKEN_SCRIPTS,
+  ...ENVIRONMENT_SCRIPTS,
 } as const;
 
 /** The scripts in Lua, by the names that they have as commands of a client. Each takes one key. */

@@ -1,6 +1,13 @@
 import type { ChangeBy } from "../domain/audit.ts";
 import { type Environment, teamIdsOf } from "../domain/environment.ts";
-import { EnvironmentFull, EtagMismatch, RecordUnreadable, TokenNotFound, UserGroupNotFound } from "../domain/errors.ts";
+import {
+  EnvironmentFull,
+  EnvironmentNotFound,
+  EtagMismatch,
+  RecordUnreadable,
+  TokenNotFound,
+  UserGroupNotFound,
+} from "../domain/errors.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import { newUserGroupToken } from "../domain/token.ts";
 import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from "../domain/user-group.ts";
@@ -109,6 +116,7 @@ export class RedisUserGroups implements UserGroupStore {
       ...this.#parts.audit.ofPartition(environment, partition, by),
     ]);
     const [outcome, now, teamId] = answer;
+    if (outcome === "closed") throw new EnvironmentNotFound();
     if (outcome === "full") throw new EnvironmentFull();
     if (outcome === "found") return { group: this.#group(environment, answer, providedId), created: false };
     const time = Number(now);

@@ -6,6 +6,7 @@ import { compactContract } from "./contract/compact.ts";
 import { contractContext, type OpenClients } from "./contract/context.ts";
 import { deadlineContract } from "./contract/deadlines.ts";
 import { deletionContract } from "./contract/deletions.ts";
+import { environmentDeletionContract } from "./contract/environment-deletions.ts";
 import { environmentContract } from "./contract/environments.ts";
 import { foreignTokenContract } from "./contract/foreign-tokens.ts";
 import { getContract } from "./contract/get.ts";
@@ -55,6 +56,7 @@ export function storeContract(
     importContract(context);
     foreignTokenContract(context);
     environmentContract(context);
+    environmentDeletionContract(context);
     apiTokenContract(context, { feeds: typed });
     auditContract(context, { streams: typed });
     if (typed) wrongTypeContract(context);

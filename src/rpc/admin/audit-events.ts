@@ -1,6 +1,6 @@
 import type { ListAuditEventsRequest } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type AuditFilter, isAuditEventId } from "../../domain/audit.ts";
-import { environmentPath } from "../../domain/environment.ts";
+import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { auditEventMessage } from "./messages.ts";
 import { nextPageToken, pageRequest } from "./pages.ts";
 import type { AdminParts, AdminRpcs } from "./parts.ts";
@@ -12,7 +12,9 @@ export function auditEventRpcs({ environments, audit }: AdminParts) {
   return {
     async listAuditEvents(request, { values }) {
       const filter = filterOf(request);
-      const environment = await targetOf(environments, values, request.environment);
+      // Who deleted an environment is of interest when it is gone.
+      const find = (name: EnvironmentName) => environments.findFormer(name);
+      const environment = await targetOf({ find }, values, request.environment);
       const scope = ["ListAuditEvents", environmentPath(environment), JSON.stringify(filter)];
       const page = pageRequest(request, isAuditEventId, scope);
       const { items, next } = await audit.list(environment, filter, page);

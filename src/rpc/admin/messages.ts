@@ -63,6 +63,7 @@ export function environmentMessage(environment: ListedEnvironment): EnvironmentM
     tag: tagMessage(environment.tag),
     partitions: environment.partitions,
     createTime: timestamp(environment.createTime),
+    ...(environment.deleteTime !== undefined && { deleteTime: timestamp(environment.deleteTime) }),
   };
 }
 

@@ -1,6 +1,6 @@
 import { Code, type ContextValues } from "@connectrpc/connect";
 import type { EnvironmentName as EnvironmentNameMessage } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
-import { type Environment, environmentPath } from "../../domain/environment.ts";
+import { type Environment, type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import type { EnvironmentStore } from "../../domain/store.ts";
 import { principalOf } from "../context.ts";
 import { callError, invalidField } from "../errors.ts";
@@ -17,6 +17,12 @@ export async function targetOf(
   values: ContextValues,
   named: EnvironmentNameMessage | undefined,
 ): Promise<Environment> {
+  const name = targetName(values, named);
+  return principalOf(values).environment ?? environments.find(name);
+}
+
+/** The name of that environment. @throws ConnectError InvalidArgument or PermissionDenied */
+export function targetName(values: ContextValues, named: EnvironmentNameMessage | undefined): EnvironmentName {
   const { environment: own } = principalOf(values);
   const name = named && environmentNameFromMessage(named);
   if (own) {
@@ -24,7 +30,7 @@ export async function targetOf(
     return own;
   }
   if (!name) throw invalidField("environment", "must be set: ADMIN_TOKEN is bound to no environment");
-  return environments.find(name);
+  return name;
 }
 
 function otherEnvironment(own: string) {

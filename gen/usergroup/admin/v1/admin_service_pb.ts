@@ -24,7 +24,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file usergroup/admin/v1/admin_service.proto.
  */
 export const file_usergroup_admin_v1_admin_service: GenFile = /*@__PURE__*/
-  fileDesc("CiZ1c2VyZ3JvdXAvYWRtaW4vdjEvYWRtaW5fc2VydmljZS5wcm90bxISdXNlcmdyb3VwLmFkbWluLnYxIpABChhDcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QSQAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lQga6SAPIAQESIwoKcGFydGl0aW9ucxgCIAEoBUIKukgHGgUYhB4oAUgAiAEBQg0KC19wYXJ0aXRpb25zIlEKGUNyZWF0ZUVudmlyb25tZW50UmVzcG9uc2USNAoLZW52aXJvbm1lbnQYASABKAsyHy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnQiVgoXTGlzdEVudmlyb25tZW50c1JlcXVlc3QSHQoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGIAQImoKGExpc3RFbnZpcm9ubWVudHNSZXNwb25zZRI1CgxlbnZpcm9ubWVudHMYASADKAsyHy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIhIKEEdldENhbGxlclJlcXVlc3QiuAEKEUdldENhbGxlclJlc3BvbnNlEhQKDGFwaV90b2tlbl9pZBgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSDAoEcm9sZRgDIAEoCRI4CgtlbnZpcm9ubWVudBgEIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSLwoLZXhwaXJlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIoACChVDcmVhdGVBcGlUb2tlblJlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEj4KDGRpc3BsYXlfbmFtZRgCIAEoCUIoukghch8QARiAATIYXlteXHgwMC1ceDFmXHg3Zi1ceDlmXSokwP0YARIyCgRyb2xlGAMgASgOMhgudXNlcmdyb3VwLmFkbWluLnYxLlJvbGVCCrpIB4IBBBABIAASOQoLZXhwaXJlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgi6SAWyAQJAASJYChZDcmVhdGVBcGlUb2tlblJlc3BvbnNlEi8KCWFwaV90b2tlbhgBIAEoCzIcLnVzZXJncm91cC5hZG1pbi52MS5BcGlUb2tlbhINCgV0b2tlbhgCIAEoCSK7AgoUTGlzdEFwaVRva2Vuc1JlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUY6AcoABIcCgpwYWdlX3Rva2VuGAMgASgJQgi6SAVyAxiAEBIYCgdjcmVhdG9yGAQgASgJQge6SARyAhhAEjAKBHJvbGUYBSABKA4yGC51c2VyZ3JvdXAuYWRtaW4udjEuUm9sZUIIukgFggECEAESLgoKdXNlZF9zaW5jZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMdW51c2VkX3NpbmNlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJiChVMaXN0QXBpVG9rZW5zUmVzcG9uc2USMAoKYXBpX3Rva2VucxgBIAMoCzIcLnVzZXJncm91cC5hZG1pbi52MS5BcGlUb2tlbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiMgoVTG9va3VwQXBpVG9rZW5SZXF1ZXN0EhkKBXRva2VuGAEgASgJQgq6SAdyBRABGIAEIrwCChZMb29rdXBBcGlUb2tlblJlc3BvbnNlEi8KCWFwaV90b2tlbhgBIAEoCzIcLnVzZXJncm91cC5hZG1pbi52MS5BcGlUb2tlbhI4CgtlbnZpcm9ubWVudBgCIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSQQoGc291cmNlGAMgASgOMjEudXNlcmdyb3VwLmFkbWluLnYxLkxvb2t1cEFwaVRva2VuUmVzcG9uc2UuU291cmNlEhAKCHJlcGxhY2VkGAQgASgIImIKBlNvdXJjZRIWChJTT1VSQ0VfVU5TUEVDSUZJRUQQABIRCg1TT1VSQ0VfSVNTVUVEEAESFQoRU09VUkNFX0FQSV9UT0tFTlMQAhIWChJTT1VSQ0VfQURNSU5fVE9LRU4QAyKYAgoVVXBkYXRlQXBpVG9rZW5SZXF1ZXN0EjgKC2Vudmlyb25tZW50GAEgASgLMiMudXNlcmdyb3VwLmFkbWluLnYxLkVudmlyb25tZW50TmFtZRIfCgxhcGlfdG9rZW5faWQYAiABKAlCCbpIBnIEEAEYQBI4CgxkaXNwbGF5X25hbWUYAyABKAlCIrpIH3IdGIABMhheW15ceDAwLVx4MWZceDdmLVx4OWZdKiQSOQoLZXhwaXJlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgi6SAWyAQJAARIvCgt1cGRhdGVfbWFzaxgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2siSQoWVXBkYXRlQXBpVG9rZW5SZXNwb25zZRIvCglhcGlfdG9rZW4YASABKAsyHC51c2VyZ3JvdXAuYWRtaW4udjEuQXBpVG9rZW4iugEKFVJvdGF0ZUFwaVRva2VuUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHwoMYXBpX3Rva2VuX2lkGAIgASgJQgm6SAZyBBABGEASRgoScHJldmlvdXNfdG9rZW5fdHRsGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQg+6SAyqAQkiBQiAmp4BMgAiWAoWUm90YXRlQXBpVG9rZW5SZXNwb25zZRIvCglhcGlfdG9rZW4YASABKAsyHC51c2VyZ3JvdXAuYWRtaW4udjEuQXBpVG9rZW4SDQoFdG9rZW4YAiABKAkiiQEKFVJldm9rZUFwaVRva2VuUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHwoMYXBpX3Rva2VuX2lkGAIgASgJQgm6SAZyBBABGEASFQoNcmV2b2tlX2lzc3VlZBgDIAEoCCIvChZSZXZva2VBcGlUb2tlblJlc3BvbnNlEhUKDXJldm9rZWRfY291bnQYASABKAUi0gEKFUxpc3RVc2VyR3JvdXBzUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGIAQEkIKEnByb3ZpZGVkX2lkX3ByZWZpeBgEIAEoCUImukgfch0YgAIyGF5bXlx4MDAtXHgxZlx4N2YtXHg5Zl0qJMD9GAEiaQoWTGlzdFVzZXJHcm91cHNSZXNwb25zZRI2Cgt1c2VyX2dyb3VwcxgBIAMoCzIhLnVzZXJncm91cC5hZG1pbi52MS5Vc2VyR3JvdXBJbmZvEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKPAQoWTG9va3VwVXNlckdyb3VwUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSOwoNdXNlcl9ncm91cF9pZBgCIAEoCUIkukghch8QARiAAjIYXlteXHgwMC1ceDFmXHg3Zi1ceDlmXSokIlAKF0xvb2t1cFVzZXJHcm91cFJlc3BvbnNlEjUKCnVzZXJfZ3JvdXAYASABKAsyIS51c2VyZ3JvdXAuYWRtaW4udjEuVXNlckdyb3VwSW5mbyKmAQoWRGVsZXRlVXNlckdyb3VwUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSOwoNdXNlcl9ncm91cF9pZBgCIAEoCUIkukghch8QARiAAjIYXlteXHgwMC1ceDFmXHg3Zi1ceDlmXSokEhUKBGV0YWcYAyABKAlCB7pIBHICGEAiGQoXRGVsZXRlVXNlckdyb3VwUmVzcG9uc2UiwwEKHFJldm9rZVVzZXJHcm91cFRva2Vuc1JlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEjsKDXVzZXJfZ3JvdXBfaWQYAiABKAlCJLpIIXIfEAEYgAIyGF5bXlx4MDAtXHgxZlx4N2YtXHg5Zl0qJBIsCgpyZXF1ZXN0X2lkGAMgASgJQhi6SBVyExiAATIOXltceDIxLVx4N2VdKiQiVgodUmV2b2tlVXNlckdyb3VwVG9rZW5zUmVzcG9uc2USNQoKdXNlcl9ncm91cBgBIAEoCzIhLnVzZXJncm91cC5hZG1pbi52MS5Vc2VyR3JvdXBJbmZvIu0CChdJbXBvcnRVc2VyR3JvdXBzUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSRwoLdXNlcl9ncm91cHMYAiADKAsyJS51c2VyZ3JvdXAuYWRtaW4udjEuSW1wb3J0ZWRVc2VyR3JvdXBCC7pICJIBBQgBEPQDEjYKBG1vZGUYAyABKA4yHi51c2VyZ3JvdXAuYWRtaW4udjEuSW1wb3J0TW9kZUIIukgFggECEAESMQoNc25hcHNob3RfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHAoUcmVwbGFjZV9uZXdlcl90b2tlbnMYBSABKAgSRgoScHJldmlvdXNfdG9rZW5fdHRsGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQg+6SAyqAQkiBQiAmp4BMgAiTQoYSW1wb3J0VXNlckdyb3Vwc1Jlc3BvbnNlEjEKB3Jlc3VsdHMYASADKAsyIC51c2VyZ3JvdXAuYWRtaW4udjEuSW1wb3J0UmVzdWx0IuwBChdFeHBvcnRVc2VyR3JvdXBzUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGIAQEkIKEnByb3ZpZGVkX2lkX3ByZWZpeBgEIAEoCUImukgfch0YgAIyGF5bXlx4MDAtXHgxZlx4N2YtXHg5Zl0qJMD9GAESFgoOaW5jbHVkZV90b2tlbnMYBSABKAgilAEKGEV4cG9ydFVzZXJHcm91cHNSZXNwb25zZRIsCgt1c2VyX2dyb3VwcxgBIAMoCzIXLnVzZXJncm91cC52MS5Vc2VyR3JvdXASFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEjEKDXNuYXBzaG90X3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIsICChZMaXN0QXVkaXRFdmVudHNSZXF1ZXN0EjgKC2Vudmlyb25tZW50GAEgASgLMiMudXNlcmdyb3VwLmFkbWluLnYxLkVudmlyb25tZW50TmFtZRIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGOgHKAASHAoKcGFnZV90b2tlbhgDIAEoCUIIukgFcgMYgBASHwoNdXNlcl9ncm91cF9pZBgEIAEoCUIIukgFcgMYgAISGQoIYWN0b3JfaWQYBSABKAlCB7pIBHICGEASFwoGbWV0aG9kGAYgASgJQge6SARyAhhAEi4KCnN0YXJ0X3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJoChdMaXN0QXVkaXRFdmVudHNSZXNwb25zZRI0CgxhdWRpdF9ldmVudHMYASADKAsyHi51c2VyZ3JvdXAuYWRtaW4udjEuQXVkaXRFdmVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkqXgoKSW1wb3J0TW9kZRIbChdJTVBPUlRfTU9ERV9VTlNQRUNJRklFRBAAEhsKF0lNUE9SVF9NT0RFX0NSRUFURV9PTkxZEAESFgoSSU1QT1JUX01PREVfVVBTRVJUEAIyxQ0KDEFkbWluU2VydmljZRJwChFDcmVhdGVFbnZpcm9ubWVudBIsLnVzZXJncm91cC5hZG1pbi52MS5DcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QaLS51c2VyZ3JvdXAuYWRtaW4udjEuQ3JlYXRlRW52aXJvbm1lbnRSZXNwb25zZRJtChBMaXN0RW52aXJvbm1lbnRzEisudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RFbnZpcm9ubWVudHNSZXF1ZXN0GiwudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RFbnZpcm9ubWVudHNSZXNwb25zZRJYCglHZXRDYWxsZXISJC51c2VyZ3JvdXAuYWRtaW4udjEuR2V0Q2FsbGVyUmVxdWVzdBolLnVzZXJncm91cC5hZG1pbi52MS5HZXRDYWxsZXJSZXNwb25zZRJnCg5DcmVhdGVBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5DcmVhdGVBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuQ3JlYXRlQXBpVG9rZW5SZXNwb25zZRJkCg1MaXN0QXBpVG9rZW5zEigudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RBcGlUb2tlbnNSZXF1ZXN0GikudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RBcGlUb2tlbnNSZXNwb25zZRJnCg5Mb29rdXBBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5Mb29rdXBBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuTG9va3VwQXBpVG9rZW5SZXNwb25zZRJnCg5VcGRhdGVBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5VcGRhdGVBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuVXBkYXRlQXBpVG9rZW5SZXNwb25zZRJnCg5Sb3RhdGVBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5Sb3RhdGVBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuUm90YXRlQXBpVG9rZW5SZXNwb25zZRJnCg5SZXZva2VBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5SZXZva2VBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuUmV2b2tlQXBpVG9rZW5SZXNwb25zZRJnCg5MaXN0VXNlckdyb3VwcxIpLnVzZXJncm91cC5hZG1pbi52MS5MaXN0VXNlckdyb3Vwc1JlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuTGlzdFVzZXJHcm91cHNSZXNwb25zZRJqCg9Mb29rdXBVc2VyR3JvdXASKi51c2VyZ3JvdXAuYWRtaW4udjEuTG9va3VwVXNlckdyb3VwUmVxdWVzdBorLnVzZXJncm91cC5hZG1pbi52MS5Mb29rdXBVc2VyR3JvdXBSZXNwb25zZRJqCg9EZWxldGVVc2VyR3JvdXASKi51c2VyZ3JvdXAuYWRtaW4udjEuRGVsZXRlVXNlckdyb3VwUmVxdWVzdBorLnVzZXJncm91cC5hZG1pbi52MS5EZWxldGVVc2VyR3JvdXBSZXNwb25zZRJ8ChVSZXZva2VVc2VyR3JvdXBUb2tlbnMSMC51c2VyZ3JvdXAuYWRtaW4udjEuUmV2b2tlVXNlckdyb3VwVG9rZW5zUmVxdWVzdBoxLnVzZXJncm91cC5hZG1pbi52MS5SZXZva2VVc2VyR3JvdXBUb2tlbnNSZXNwb25zZRJtChBJbXBvcnRVc2VyR3JvdXBzEisudXNlcmdyb3VwLmFkbWluLnYxLkltcG9ydFVzZXJHcm91cHNSZXF1ZXN0GiwudXNlcmdyb3VwLmFkbWluLnYxLkltcG9ydFVzZXJHcm91cHNSZXNwb25zZRJtChBFeHBvcnRVc2VyR3JvdXBzEisudXNlcmdyb3VwLmFkbWluLnYxLkV4cG9ydFVzZXJHcm91cHNSZXF1ZXN0GiwudXNlcmdyb3VwLmFkbWluLnYxLkV4cG9ydFVzZXJHcm91cHNSZXNwb25zZRJqCg9MaXN0QXVkaXRFdmVudHMSKi51c2VyZ3JvdXAuYWRtaW4udjEuTGlzdEF1ZGl0RXZlbnRzUmVxdWVzdBorLnVzZXJncm91cC5hZG1pbi52MS5MaXN0QXVkaXRFdmVudHNSZXNwb25zZWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_usergroup_admin_v1_api_token, file_usergroup_admin_v1_audit_event, file_usergroup_admin_v1_environment, file_usergroup_admin_v1_user_group, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
+  fileDesc("CiZ1c2VyZ3JvdXAvYWRtaW4vdjEvYWRtaW5fc2VydmljZS5wcm90bxISdXNlcmdyb3VwLmFkbWluLnYxIpABChhDcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QSQAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lQga6SAPIAQESIwoKcGFydGl0aW9ucxgCIAEoBUIKukgHGgUYhB4oAUgAiAEBQg0KC19wYXJ0aXRpb25zIlEKGUNyZWF0ZUVudmlyb25tZW50UmVzcG9uc2USNAoLZW52aXJvbm1lbnQYASABKAsyHy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnQiUQoVR2V0RW52aXJvbm1lbnRSZXF1ZXN0EjgKC2Vudmlyb25tZW50GAEgASgLMiMudXNlcmdyb3VwLmFkbWluLnYxLkVudmlyb25tZW50TmFtZSKBAQoWR2V0RW52aXJvbm1lbnRSZXNwb25zZRI0CgtlbnZpcm9ubWVudBgBIAEoCzIfLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudBIYChB1c2VyX2dyb3VwX2NvdW50GAIgASgDEhcKD2FwaV90b2tlbl9jb3VudBgDIAEoBSJrChhEZWxldGVFbnZpcm9ubWVudFJlcXVlc3QSQAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lQga6SAPIAQESDQoFZm9yY2UYAiABKAgiSAoZRGVsZXRlRW52aXJvbm1lbnRSZXNwb25zZRIMCgRkb25lGAEgASgIEh0KFXJlbWFpbmluZ191c2VyX2dyb3VwcxgCIAEoAyJWChdMaXN0RW52aXJvbm1lbnRzUmVxdWVzdBIdCglwYWdlX3NpemUYASABKAVCCrpIBxoFGOgHKAASHAoKcGFnZV90b2tlbhgCIAEoCUIIukgFcgMYgBAiagoYTGlzdEVudmlyb25tZW50c1Jlc3BvbnNlEjUKDGVudmlyb25tZW50cxgBIAMoCzIfLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiEgoQR2V0Q2FsbGVyUmVxdWVzdCK4AQoRR2V0Q2FsbGVyUmVzcG9uc2USFAoMYXBpX3Rva2VuX2lkGAEgASgJEhQKDGRpc3BsYXlfbmFtZRgCIAEoCRIMCgRyb2xlGAMgASgJEjgKC2Vudmlyb25tZW50GAQgASgLMiMudXNlcmdyb3VwLmFkbWluLnYxLkVudmlyb25tZW50TmFtZRIvCgtleHBpcmVfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAigAIKFUNyZWF0ZUFwaVRva2VuUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSPgoMZGlzcGxheV9uYW1lGAIgASgJQii6SCFyHxABGIABMhheW15ceDAwLVx4MWZceDdmLVx4OWZdKiTA/RgBEjIKBHJvbGUYAyABKA4yGC51c2VyZ3JvdXAuYWRtaW4udjEuUm9sZUIKukgHggEEEAEgABI5CgtleHBpcmVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCLpIBbIBAkABIlgKFkNyZWF0ZUFwaVRva2VuUmVzcG9uc2USLwoJYXBpX3Rva2VuGAEgASgLMhwudXNlcmdyb3VwLmFkbWluLnYxLkFwaVRva2VuEg0KBXRva2VuGAIgASgJIrsCChRMaXN0QXBpVG9rZW5zUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGIAQEhgKB2NyZWF0b3IYBCABKAlCB7pIBHICGEASMAoEcm9sZRgFIAEoDjIYLnVzZXJncm91cC5hZG1pbi52MS5Sb2xlQgi6SAWCAQIQARIuCgp1c2VkX3NpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgx1bnVzZWRfc2luY2UYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wImIKFUxpc3RBcGlUb2tlbnNSZXNwb25zZRIwCgphcGlfdG9rZW5zGAEgAygLMhwudXNlcmdyb3VwLmFkbWluLnYxLkFwaVRva2VuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIyChVMb29rdXBBcGlUb2tlblJlcXVlc3QSGQoFdG9rZW4YASABKAlCCrpIB3IFEAEYgAQivAIKFkxvb2t1cEFwaVRva2VuUmVzcG9uc2USLwoJYXBpX3Rva2VuGAEgASgLMhwudXNlcmdyb3VwLmFkbWluLnYxLkFwaVRva2VuEjgKC2Vudmlyb25tZW50GAIgASgLMiMudXNlcmdyb3VwLmFkbWluLnYxLkVudmlyb25tZW50TmFtZRJBCgZzb3VyY2UYAyABKA4yMS51c2VyZ3JvdXAuYWRtaW4udjEuTG9va3VwQXBpVG9rZW5SZXNwb25zZS5Tb3VyY2USEAoIcmVwbGFjZWQYBCABKAgiYgoGU291cmNlEhYKElNPVVJDRV9VTlNQRUNJRklFRBAAEhEKDVNPVVJDRV9JU1NVRUQQARIVChFTT1VSQ0VfQVBJX1RPS0VOUxACEhYKElNPVVJDRV9BRE1JTl9UT0tFThADIpwCChVVcGRhdGVBcGlUb2tlblJlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEh8KDGFwaV90b2tlbl9pZBgCIAEoCUIJukgGcgQQARhAEjwKDGRpc3BsYXlfbmFtZRgDIAEoCUImukgfch0YgAEyGF5bXlx4MDAtXHgxZlx4N2YtXHg5Zl0qJMD9GAESOQoLZXhwaXJlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgi6SAWyAQJAARIvCgt1cGRhdGVfbWFzaxgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2siSQoWVXBkYXRlQXBpVG9rZW5SZXNwb25zZRIvCglhcGlfdG9rZW4YASABKAsyHC51c2VyZ3JvdXAuYWRtaW4udjEuQXBpVG9rZW4iugEKFVJvdGF0ZUFwaVRva2VuUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHwoMYXBpX3Rva2VuX2lkGAIgASgJQgm6SAZyBBABGEASRgoScHJldmlvdXNfdG9rZW5fdHRsGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQg+6SAyqAQkiBQiAmp4BMgAiWAoWUm90YXRlQXBpVG9rZW5SZXNwb25zZRIvCglhcGlfdG9rZW4YASABKAsyHC51c2VyZ3JvdXAuYWRtaW4udjEuQXBpVG9rZW4SDQoFdG9rZW4YAiABKAkiiQEKFVJldm9rZUFwaVRva2VuUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHwoMYXBpX3Rva2VuX2lkGAIgASgJQgm6SAZyBBABGEASFQoNcmV2b2tlX2lzc3VlZBgDIAEoCCIvChZSZXZva2VBcGlUb2tlblJlc3BvbnNlEhUKDXJldm9rZWRfY291bnQYASABKAUi0gEKFUxpc3RVc2VyR3JvdXBzUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGIAQEkIKEnByb3ZpZGVkX2lkX3ByZWZpeBgEIAEoCUImukgfch0YgAIyGF5bXlx4MDAtXHgxZlx4N2YtXHg5Zl0qJMD9GAEiaQoWTGlzdFVzZXJHcm91cHNSZXNwb25zZRI2Cgt1c2VyX2dyb3VwcxgBIAMoCzIhLnVzZXJncm91cC5hZG1pbi52MS5Vc2VyR3JvdXBJbmZvEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKPAQoWTG9va3VwVXNlckdyb3VwUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSOwoNdXNlcl9ncm91cF9pZBgCIAEoCUIkukghch8QARiAAjIYXlteXHgwMC1ceDFmXHg3Zi1ceDlmXSokIlAKF0xvb2t1cFVzZXJHcm91cFJlc3BvbnNlEjUKCnVzZXJfZ3JvdXAYASABKAsyIS51c2VyZ3JvdXAuYWRtaW4udjEuVXNlckdyb3VwSW5mbyKmAQoWRGVsZXRlVXNlckdyb3VwUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSOwoNdXNlcl9ncm91cF9pZBgCIAEoCUIkukghch8QARiAAjIYXlteXHgwMC1ceDFmXHg3Zi1ceDlmXSokEhUKBGV0YWcYAyABKAlCB7pIBHICGEAiGQoXRGVsZXRlVXNlckdyb3VwUmVzcG9uc2UiwwEKHFJldm9rZVVzZXJHcm91cFRva2Vuc1JlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEjsKDXVzZXJfZ3JvdXBfaWQYAiABKAlCJLpIIXIfEAEYgAIyGF5bXlx4MDAtXHgxZlx4N2YtXHg5Zl0qJBIsCgpyZXF1ZXN0X2lkGAMgASgJQhi6SBVyExiAATIOXltceDIxLVx4N2VdKiQiVgodUmV2b2tlVXNlckdyb3VwVG9rZW5zUmVzcG9uc2USNQoKdXNlcl9ncm91cBgBIAEoCzIhLnVzZXJncm91cC5hZG1pbi52MS5Vc2VyR3JvdXBJbmZvIu0CChdJbXBvcnRVc2VyR3JvdXBzUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSRwoLdXNlcl9ncm91cHMYAiADKAsyJS51c2VyZ3JvdXAuYWRtaW4udjEuSW1wb3J0ZWRVc2VyR3JvdXBCC7pICJIBBQgBEPQDEjYKBG1vZGUYAyABKA4yHi51c2VyZ3JvdXAuYWRtaW4udjEuSW1wb3J0TW9kZUIIukgFggECEAESMQoNc25hcHNob3RfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHAoUcmVwbGFjZV9uZXdlcl90b2tlbnMYBSABKAgSRgoScHJldmlvdXNfdG9rZW5fdHRsGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQg+6SAyqAQkiBQiAmp4BMgAiTQoYSW1wb3J0VXNlckdyb3Vwc1Jlc3BvbnNlEjEKB3Jlc3VsdHMYASADKAsyIC51c2VyZ3JvdXAuYWRtaW4udjEuSW1wb3J0UmVzdWx0IuwBChdFeHBvcnRVc2VyR3JvdXBzUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGIAQEkIKEnByb3ZpZGVkX2lkX3ByZWZpeBgEIAEoCUImukgfch0YgAIyGF5bXlx4MDAtXHgxZlx4N2YtXHg5Zl0qJMD9GAESFgoOaW5jbHVkZV90b2tlbnMYBSABKAgilAEKGEV4cG9ydFVzZXJHcm91cHNSZXNwb25zZRIsCgt1c2VyX2dyb3VwcxgBIAMoCzIXLnVzZXJncm91cC52MS5Vc2VyR3JvdXASFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEjEKDXNuYXBzaG90X3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIsICChZMaXN0QXVkaXRFdmVudHNSZXF1ZXN0EjgKC2Vudmlyb25tZW50GAEgASgLMiMudXNlcmdyb3VwLmFkbWluLnYxLkVudmlyb25tZW50TmFtZRIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGOgHKAASHAoKcGFnZV90b2tlbhgDIAEoCUIIukgFcgMYgBASHwoNdXNlcl9ncm91cF9pZBgEIAEoCUIIukgFcgMYgAISGQoIYWN0b3JfaWQYBSABKAlCB7pIBHICGEASFwoGbWV0aG9kGAYgASgJQge6SARyAhhAEi4KCnN0YXJ0X3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJoChdMaXN0QXVkaXRFdmVudHNSZXNwb25zZRI0CgxhdWRpdF9ldmVudHMYASADKAsyHi51c2VyZ3JvdXAuYWRtaW4udjEuQXVkaXRFdmVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkqXgoKSW1wb3J0TW9kZRIbChdJTVBPUlRfTU9ERV9VTlNQRUNJRklFRBAAEhsKF0lNUE9SVF9NT0RFX0NSRUFURV9PTkxZEAESFgoSSU1QT1JUX01PREVfVVBTRVJUEAIyoA8KDEFkbWluU2VydmljZRJwChFDcmVhdGVFbnZpcm9ubWVudBIsLnVzZXJncm91cC5hZG1pbi52MS5DcmVhdGVFbnZpcm9ubWVudFJlcXVlc3QaLS51c2VyZ3JvdXAuYWRtaW4udjEuQ3JlYXRlRW52aXJvbm1lbnRSZXNwb25zZRJnCg5HZXRFbnZpcm9ubWVudBIpLnVzZXJncm91cC5hZG1pbi52MS5HZXRFbnZpcm9ubWVudFJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuR2V0RW52aXJvbm1lbnRSZXNwb25zZRJtChBMaXN0RW52aXJvbm1lbnRzEisudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RFbnZpcm9ubWVudHNSZXF1ZXN0GiwudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RFbnZpcm9ubWVudHNSZXNwb25zZRJwChFEZWxldGVFbnZpcm9ubWVudBIsLnVzZXJncm91cC5hZG1pbi52MS5EZWxldGVFbnZpcm9ubWVudFJlcXVlc3QaLS51c2VyZ3JvdXAuYWRtaW4udjEuRGVsZXRlRW52aXJvbm1lbnRSZXNwb25zZRJYCglHZXRDYWxsZXISJC51c2VyZ3JvdXAuYWRtaW4udjEuR2V0Q2FsbGVyUmVxdWVzdBolLnVzZXJncm91cC5hZG1pbi52MS5HZXRDYWxsZXJSZXNwb25zZRJnCg5DcmVhdGVBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5DcmVhdGVBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuQ3JlYXRlQXBpVG9rZW5SZXNwb25zZRJkCg1MaXN0QXBpVG9rZW5zEigudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RBcGlUb2tlbnNSZXF1ZXN0GikudXNlcmdyb3VwLmFkbWluLnYxLkxpc3RBcGlUb2tlbnNSZXNwb25zZRJnCg5Mb29rdXBBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5Mb29rdXBBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuTG9va3VwQXBpVG9rZW5SZXNwb25zZRJnCg5VcGRhdGVBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5VcGRhdGVBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuVXBkYXRlQXBpVG9rZW5SZXNwb25zZRJnCg5Sb3RhdGVBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5Sb3RhdGVBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuUm90YXRlQXBpVG9rZW5SZXNwb25zZRJnCg5SZXZva2VBcGlUb2tlbhIpLnVzZXJncm91cC5hZG1pbi52MS5SZXZva2VBcGlUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuUmV2b2tlQXBpVG9rZW5SZXNwb25zZRJnCg5MaXN0VXNlckdyb3VwcxIpLnVzZXJncm91cC5hZG1pbi52MS5MaXN0VXNlckdyb3Vwc1JlcXVlc3QaKi51c2VyZ3JvdXAuYWRtaW4udjEuTGlzdFVzZXJHcm91cHNSZXNwb25zZRJqCg9Mb29rdXBVc2VyR3JvdXASKi51c2VyZ3JvdXAuYWRtaW4udjEuTG9va3VwVXNlckdyb3VwUmVxdWVzdBorLnVzZXJncm91cC5hZG1pbi52MS5Mb29rdXBVc2VyR3JvdXBSZXNwb25zZRJqCg9EZWxldGVVc2VyR3JvdXASKi51c2VyZ3JvdXAuYWRtaW4udjEuRGVsZXRlVXNlckdyb3VwUmVxdWVzdBorLnVzZXJncm91cC5hZG1pbi52MS5EZWxldGVVc2VyR3JvdXBSZXNwb25zZRJ8ChVSZXZva2VVc2VyR3JvdXBUb2tlbnMSMC51c2VyZ3JvdXAuYWRtaW4udjEuUmV2b2tlVXNlckdyb3VwVG9rZW5zUmVxdWVzdBoxLnVzZXJncm91cC5hZG1pbi52MS5SZXZva2VVc2VyR3JvdXBUb2tlbnNSZXNwb25zZRJtChBJbXBvcnRVc2VyR3JvdXBzEisudXNlcmdyb3VwLmFkbWluLnYxLkltcG9ydFVzZXJHcm91cHNSZXF1ZXN0GiwudXNlcmdyb3VwLmFkbWluLnYxLkltcG9ydFVzZXJHcm91cHNSZXNwb25zZRJtChBFeHBvcnRVc2VyR3JvdXBzEisudXNlcmdyb3VwLmFkbWluLnYxLkV4cG9ydFVzZXJHcm91cHNSZXF1ZXN0GiwudXNlcmdyb3VwLmFkbWluLnYxLkV4cG9ydFVzZXJHcm91cHNSZXNwb25zZRJqCg9MaXN0QXVkaXRFdmVudHMSKi51c2VyZ3JvdXAuYWRtaW4udjEuTGlzdEF1ZGl0RXZlbnRzUmVxdWVzdBorLnVzZXJncm91cC5hZG1pbi52MS5MaXN0QXVkaXRFdmVudHNSZXNwb25zZWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_usergroup_admin_v1_api_token, file_usergroup_admin_v1_audit_event, file_usergroup_admin_v1_environment, file_usergroup_admin_v1_user_group, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
 
 /**
  * @generated from message usergroup.admin.v1.CreateEnvironmentRequest
@@ -68,6 +68,106 @@ export const CreateEnvironmentResponseSchema: GenMessage<CreateEnvironmentRespon
   messageDesc(file_usergroup_admin_v1_admin_service, 1);
 
 /**
+ * @generated from message usergroup.admin.v1.GetEnvironmentRequest
+ */
+export type GetEnvironmentRequest = Message<"usergroup.admin.v1.GetEnvironmentRequest"> & {
+  /**
+   * Unset: that of the caller's API token.
+   *
+   * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
+   */
+  environment?: EnvironmentName | undefined;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.GetEnvironmentRequest.
+ * Use `create(GetEnvironmentRequestSchema)` to create a new message.
+ */
+export const GetEnvironmentRequestSchema: GenMessage<GetEnvironmentRequest> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 2);
+
+/**
+ * @generated from message usergroup.admin.v1.GetEnvironmentResponse
+ */
+export type GetEnvironmentResponse = Message<"usergroup.admin.v1.GetEnvironmentResponse"> & {
+  /**
+   * @generated from field: usergroup.admin.v1.Environment environment = 1;
+   */
+  environment?: Environment | undefined;
+
+  /**
+   * How many user groups it has.
+   *
+   * @generated from field: int64 user_group_count = 2;
+   */
+  userGroupCount: bigint;
+
+  /**
+   * How many API tokens it has, without those of the setting API_TOKENS.
+   *
+   * @generated from field: int32 api_token_count = 3;
+   */
+  apiTokenCount: number;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.GetEnvironmentResponse.
+ * Use `create(GetEnvironmentResponseSchema)` to create a new message.
+ */
+export const GetEnvironmentResponseSchema: GenMessage<GetEnvironmentResponse> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 3);
+
+/**
+ * @generated from message usergroup.admin.v1.DeleteEnvironmentRequest
+ */
+export type DeleteEnvironmentRequest = Message<"usergroup.admin.v1.DeleteEnvironmentRequest"> & {
+  /**
+   * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
+   */
+  environment?: EnvironmentName | undefined;
+
+  /**
+   * Whether to delete its user groups as well.
+   *
+   * @generated from field: bool force = 2;
+   */
+  force: boolean;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.DeleteEnvironmentRequest.
+ * Use `create(DeleteEnvironmentRequestSchema)` to create a new message.
+ */
+export const DeleteEnvironmentRequestSchema: GenMessage<DeleteEnvironmentRequest> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 4);
+
+/**
+ * @generated from message usergroup.admin.v1.DeleteEnvironmentResponse
+ */
+export type DeleteEnvironmentResponse = Message<"usergroup.admin.v1.DeleteEnvironmentResponse"> & {
+  /**
+   * Whether it is deleted. If not, repeat the call.
+   *
+   * @generated from field: bool done = 1;
+   */
+  done: boolean;
+
+  /**
+   * How many user groups are left.
+   *
+   * @generated from field: int64 remaining_user_groups = 2;
+   */
+  remainingUserGroups: bigint;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.DeleteEnvironmentResponse.
+ * Use `create(DeleteEnvironmentResponseSchema)` to create a new message.
+ */
+export const DeleteEnvironmentResponseSchema: GenMessage<DeleteEnvironmentResponse> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_admin_service, 5);
+
+/**
  * @generated from message usergroup.admin.v1.ListEnvironmentsRequest
  */
 export type ListEnvironmentsRequest = Message<"usergroup.admin.v1.ListEnvironmentsRequest"> & {
@@ -91,7 +191,7 @@ export type ListEnvironmentsRequest = Message<"usergroup.admin.v1.ListEnvironmen
  * Use `create(ListEnvironmentsRequestSchema)` to create a new message.
  */
 export const ListEnvironmentsRequestSchema: GenMessage<ListEnvironmentsRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 2);
+  messageDesc(file_usergroup_admin_v1_admin_service, 6);
 
 /**
  * @generated from message usergroup.admin.v1.ListEnvironmentsResponse
@@ -115,7 +215,7 @@ export type ListEnvironmentsResponse = Message<"usergroup.admin.v1.ListEnvironme
  * Use `create(ListEnvironmentsResponseSchema)` to create a new message.
  */
 export const ListEnvironmentsResponseSchema: GenMessage<ListEnvironmentsResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 3);
+  messageDesc(file_usergroup_admin_v1_admin_service, 7);
 
 /**
  * @generated from message usergroup.admin.v1.GetCallerRequest
@@ -128,7 +228,7 @@ export type GetCallerRequest = Message<"usergroup.admin.v1.GetCallerRequest"> & 
  * Use `create(GetCallerRequestSchema)` to create a new message.
  */
 export const GetCallerRequestSchema: GenMessage<GetCallerRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 4);
+  messageDesc(file_usergroup_admin_v1_admin_service, 8);
 
 /**
  * @generated from message usergroup.admin.v1.GetCallerResponse
@@ -174,7 +274,7 @@ export type GetCallerResponse = Message<"usergroup.admin.v1.GetCallerResponse"> 
  * Use `create(GetCallerResponseSchema)` to create a new message.
  */
 export const GetCallerResponseSchema: GenMessage<GetCallerResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 5);
+  messageDesc(file_usergroup_admin_v1_admin_service, 9);
 
 /**
  * @generated from message usergroup.admin.v1.CreateApiTokenRequest
@@ -211,7 +311,7 @@ export type CreateApiTokenRequest = Message<"usergroup.admin.v1.CreateApiTokenRe
  * Use `create(CreateApiTokenRequestSchema)` to create a new message.
  */
 export const CreateApiTokenRequestSchema: GenMessage<CreateApiTokenRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 6);
+  messageDesc(file_usergroup_admin_v1_admin_service, 10);
 
 /**
  * @generated from message usergroup.admin.v1.CreateApiTokenResponse
@@ -235,7 +335,7 @@ export type CreateApiTokenResponse = Message<"usergroup.admin.v1.CreateApiTokenR
  * Use `create(CreateApiTokenResponseSchema)` to create a new message.
  */
 export const CreateApiTokenResponseSchema: GenMessage<CreateApiTokenResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 7);
+  messageDesc(file_usergroup_admin_v1_admin_service, 11);
 
 /**
  * @generated from message usergroup.admin.v1.ListApiTokensRequest
@@ -297,7 +397,7 @@ export type ListApiTokensRequest = Message<"usergroup.admin.v1.ListApiTokensRequ
  * Use `create(ListApiTokensRequestSchema)` to create a new message.
  */
 export const ListApiTokensRequestSchema: GenMessage<ListApiTokensRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 8);
+  messageDesc(file_usergroup_admin_v1_admin_service, 12);
 
 /**
  * @generated from message usergroup.admin.v1.ListApiTokensResponse
@@ -321,7 +421,7 @@ export type ListApiTokensResponse = Message<"usergroup.admin.v1.ListApiTokensRes
  * Use `create(ListApiTokensResponseSchema)` to create a new message.
  */
 export const ListApiTokensResponseSchema: GenMessage<ListApiTokensResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 9);
+  messageDesc(file_usergroup_admin_v1_admin_service, 13);
 
 /**
  * @generated from message usergroup.admin.v1.LookupApiTokenRequest
@@ -340,7 +440,7 @@ export type LookupApiTokenRequest = Message<"usergroup.admin.v1.LookupApiTokenRe
  * Use `create(LookupApiTokenRequestSchema)` to create a new message.
  */
 export const LookupApiTokenRequestSchema: GenMessage<LookupApiTokenRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 10);
+  messageDesc(file_usergroup_admin_v1_admin_service, 14);
 
 /**
  * @generated from message usergroup.admin.v1.LookupApiTokenResponse
@@ -380,7 +480,7 @@ export type LookupApiTokenResponse = Message<"usergroup.admin.v1.LookupApiTokenR
  * Use `create(LookupApiTokenResponseSchema)` to create a new message.
  */
 export const LookupApiTokenResponseSchema: GenMessage<LookupApiTokenResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 11);
+  messageDesc(file_usergroup_admin_v1_admin_service, 15);
 
 /**
  * Where a credential comes from.
@@ -426,7 +526,7 @@ export type LookupApiTokenResponse_Source = (typeof LookupApiTokenResponse_Sourc
  * Describes the enum usergroup.admin.v1.LookupApiTokenResponse.Source.
  */
 export const LookupApiTokenResponse_SourceSchema: GenEnum<LookupApiTokenResponse_Source> = /*@__PURE__*/
-  enumDesc(file_usergroup_admin_v1_admin_service, 11, 0);
+  enumDesc(file_usergroup_admin_v1_admin_service, 15, 0);
 
 /**
  * @generated from message usergroup.admin.v1.UpdateApiTokenRequest
@@ -472,7 +572,7 @@ export type UpdateApiTokenRequest = Message<"usergroup.admin.v1.UpdateApiTokenRe
  * Use `create(UpdateApiTokenRequestSchema)` to create a new message.
  */
 export const UpdateApiTokenRequestSchema: GenMessage<UpdateApiTokenRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 12);
+  messageDesc(file_usergroup_admin_v1_admin_service, 16);
 
 /**
  * @generated from message usergroup.admin.v1.UpdateApiTokenResponse
@@ -489,7 +589,7 @@ export type UpdateApiTokenResponse = Message<"usergroup.admin.v1.UpdateApiTokenR
  * Use `create(UpdateApiTokenResponseSchema)` to create a new message.
  */
 export const UpdateApiTokenResponseSchema: GenMessage<UpdateApiTokenResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 13);
+  messageDesc(file_usergroup_admin_v1_admin_service, 17);
 
 /**
  * @generated from message usergroup.admin.v1.RotateApiTokenRequest
@@ -522,7 +622,7 @@ export type RotateApiTokenRequest = Message<"usergroup.admin.v1.RotateApiTokenRe
  * Use `create(RotateApiTokenRequestSchema)` to create a new message.
  */
 export const RotateApiTokenRequestSchema: GenMessage<RotateApiTokenRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 14);
+  messageDesc(file_usergroup_admin_v1_admin_service, 18);
 
 /**
  * @generated from message usergroup.admin.v1.RotateApiTokenResponse
@@ -546,7 +646,7 @@ export type RotateApiTokenResponse = Message<"usergroup.admin.v1.RotateApiTokenR
  * Use `create(RotateApiTokenResponseSchema)` to create a new message.
  */
 export const RotateApiTokenResponseSchema: GenMessage<RotateApiTokenResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 15);
+  messageDesc(file_usergroup_admin_v1_admin_service, 19);
 
 /**
  * @generated from message usergroup.admin.v1.RevokeApiTokenRequest
@@ -578,7 +678,7 @@ export type RevokeApiTokenRequest = Message<"usergroup.admin.v1.RevokeApiTokenRe
  * Use `create(RevokeApiTokenRequestSchema)` to create a new message.
  */
 export const RevokeApiTokenRequestSchema: GenMessage<RevokeApiTokenRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 16);
+  messageDesc(file_usergroup_admin_v1_admin_service, 20);
 
 /**
  * @generated from message usergroup.admin.v1.RevokeApiTokenResponse
@@ -597,7 +697,7 @@ export type RevokeApiTokenResponse = Message<"usergroup.admin.v1.RevokeApiTokenR
  * Use `create(RevokeApiTokenResponseSchema)` to create a new message.
  */
 export const RevokeApiTokenResponseSchema: GenMessage<RevokeApiTokenResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 17);
+  messageDesc(file_usergroup_admin_v1_admin_service, 21);
 
 /**
  * @generated from message usergroup.admin.v1.ListUserGroupsRequest
@@ -638,7 +738,7 @@ export type ListUserGroupsRequest = Message<"usergroup.admin.v1.ListUserGroupsRe
  * Use `create(ListUserGroupsRequestSchema)` to create a new message.
  */
 export const ListUserGroupsRequestSchema: GenMessage<ListUserGroupsRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 18);
+  messageDesc(file_usergroup_admin_v1_admin_service, 22);
 
 /**
  * @generated from message usergroup.admin.v1.ListUserGroupsResponse
@@ -665,7 +765,7 @@ export type ListUserGroupsResponse = Message<"usergroup.admin.v1.ListUserGroupsR
  * Use `create(ListUserGroupsResponseSchema)` to create a new message.
  */
 export const ListUserGroupsResponseSchema: GenMessage<ListUserGroupsResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 19);
+  messageDesc(file_usergroup_admin_v1_admin_service, 23);
 
 /**
  * @generated from message usergroup.admin.v1.LookupUserGroupRequest
@@ -689,7 +789,7 @@ export type LookupUserGroupRequest = Message<"usergroup.admin.v1.LookupUserGroup
  * Use `create(LookupUserGroupRequestSchema)` to create a new message.
  */
 export const LookupUserGroupRequestSchema: GenMessage<LookupUserGroupRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 20);
+  messageDesc(file_usergroup_admin_v1_admin_service, 24);
 
 /**
  * @generated from message usergroup.admin.v1.LookupUserGroupResponse
@@ -706,7 +806,7 @@ export type LookupUserGroupResponse = Message<"usergroup.admin.v1.LookupUserGrou
  * Use `create(LookupUserGroupResponseSchema)` to create a new message.
  */
 export const LookupUserGroupResponseSchema: GenMessage<LookupUserGroupResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 21);
+  messageDesc(file_usergroup_admin_v1_admin_service, 25);
 
 /**
  * @generated from message usergroup.admin.v1.DeleteUserGroupRequest
@@ -737,7 +837,7 @@ export type DeleteUserGroupRequest = Message<"usergroup.admin.v1.DeleteUserGroup
  * Use `create(DeleteUserGroupRequestSchema)` to create a new message.
  */
 export const DeleteUserGroupRequestSchema: GenMessage<DeleteUserGroupRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 22);
+  messageDesc(file_usergroup_admin_v1_admin_service, 26);
 
 /**
  * @generated from message usergroup.admin.v1.DeleteUserGroupResponse
@@ -750,7 +850,7 @@ export type DeleteUserGroupResponse = Message<"usergroup.admin.v1.DeleteUserGrou
  * Use `create(DeleteUserGroupResponseSchema)` to create a new message.
  */
 export const DeleteUserGroupResponseSchema: GenMessage<DeleteUserGroupResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 23);
+  messageDesc(file_usergroup_admin_v1_admin_service, 27);
 
 /**
  * @generated from message usergroup.admin.v1.RevokeUserGroupTokensRequest
@@ -782,7 +882,7 @@ export type RevokeUserGroupTokensRequest = Message<"usergroup.admin.v1.RevokeUse
  * Use `create(RevokeUserGroupTokensRequestSchema)` to create a new message.
  */
 export const RevokeUserGroupTokensRequestSchema: GenMessage<RevokeUserGroupTokensRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 24);
+  messageDesc(file_usergroup_admin_v1_admin_service, 28);
 
 /**
  * @generated from message usergroup.admin.v1.RevokeUserGroupTokensResponse
@@ -799,7 +899,7 @@ export type RevokeUserGroupTokensResponse = Message<"usergroup.admin.v1.RevokeUs
  * Use `create(RevokeUserGroupTokensResponseSchema)` to create a new message.
  */
 export const RevokeUserGroupTokensResponseSchema: GenMessage<RevokeUserGroupTokensResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 25);
+  messageDesc(file_usergroup_admin_v1_admin_service, 29);
 
 /**
  * @generated from message usergroup.admin.v1.ImportUserGroupsRequest
@@ -857,7 +957,7 @@ export type ImportUserGroupsRequest = Message<"usergroup.admin.v1.ImportUserGrou
  * Use `create(ImportUserGroupsRequestSchema)` to create a new message.
  */
 export const ImportUserGroupsRequestSchema: GenMessage<ImportUserGroupsRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 26);
+  messageDesc(file_usergroup_admin_v1_admin_service, 30);
 
 /**
  * @generated from message usergroup.admin.v1.ImportUserGroupsResponse
@@ -876,7 +976,7 @@ export type ImportUserGroupsResponse = Message<"usergroup.admin.v1.ImportUserGro
  * Use `create(ImportUserGroupsResponseSchema)` to create a new message.
  */
 export const ImportUserGroupsResponseSchema: GenMessage<ImportUserGroupsResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 27);
+  messageDesc(file_usergroup_admin_v1_admin_service, 31);
 
 /**
  * @generated from message usergroup.admin.v1.ExportUserGroupsRequest
@@ -924,7 +1024,7 @@ export type ExportUserGroupsRequest = Message<"usergroup.admin.v1.ExportUserGrou
  * Use `create(ExportUserGroupsRequestSchema)` to create a new message.
  */
 export const ExportUserGroupsRequestSchema: GenMessage<ExportUserGroupsRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 28);
+  messageDesc(file_usergroup_admin_v1_admin_service, 32);
 
 /**
  * @generated from message usergroup.admin.v1.ExportUserGroupsResponse
@@ -959,7 +1059,7 @@ export type ExportUserGroupsResponse = Message<"usergroup.admin.v1.ExportUserGro
  * Use `create(ExportUserGroupsResponseSchema)` to create a new message.
  */
 export const ExportUserGroupsResponseSchema: GenMessage<ExportUserGroupsResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 29);
+  messageDesc(file_usergroup_admin_v1_admin_service, 33);
 
 /**
  * @generated from message usergroup.admin.v1.ListAuditEventsRequest
@@ -1029,7 +1129,7 @@ export type ListAuditEventsRequest = Message<"usergroup.admin.v1.ListAuditEvents
  * Use `create(ListAuditEventsRequestSchema)` to create a new message.
  */
 export const ListAuditEventsRequestSchema: GenMessage<ListAuditEventsRequest> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 30);
+  messageDesc(file_usergroup_admin_v1_admin_service, 34);
 
 /**
  * @generated from message usergroup.admin.v1.ListAuditEventsResponse
@@ -1053,7 +1153,7 @@ export type ListAuditEventsResponse = Message<"usergroup.admin.v1.ListAuditEvent
  * Use `create(ListAuditEventsResponseSchema)` to create a new message.
  */
 export const ListAuditEventsResponseSchema: GenMessage<ListAuditEventsResponse> = /*@__PURE__*/
-  messageDesc(file_usergroup_admin_v1_admin_service, 31);
+  messageDesc(file_usergroup_admin_v1_admin_service, 35);
 
 /**
  * What an import does with a user group that exists and is not as it is given.
@@ -1115,7 +1215,18 @@ export const AdminService: GenService<{
     output: typeof CreateEnvironmentResponseSchema;
   },
   /**
-   * Lists all environments by name and tag. ADMIN_TOKEN only.
+   * Tells of an environment, and how much it has.
+   *
+   * @generated from rpc usergroup.admin.v1.AdminService.GetEnvironment
+   */
+  getEnvironment: {
+    methodKind: "unary";
+    input: typeof GetEnvironmentRequestSchema;
+    output: typeof GetEnvironmentResponseSchema;
+  },
+  /**
+   * Lists all environments by name and tag, also those that are being deleted.
+   * ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListEnvironments
    */
@@ -1123,6 +1234,23 @@ export const AdminService: GenService<{
     methodKind: "unary";
     input: typeof ListEnvironmentsRequestSchema;
     output: typeof ListEnvironmentsResponseSchema;
+  },
+  /**
+   * Deletes an environment that has no user groups or, by `force`, with all of
+   * them: so many by a call. Repeat it until it says `done`, or NOT_FOUND when
+   * the answer that said so was lost. From the first call on the environment
+   * is not found, no user group is created in it, and its API tokens and user
+   * group tokens end, those of the setting API_TOKENS within a minute. It is
+   * made anew by CreateEnvironment alone. Its audit trail stays for the
+   * setting AUDIT_RETENTION. FAILED_PRECONDITION when it has user groups and
+   * `force` is not set: then nothing has changed. ADMIN_TOKEN only.
+   *
+   * @generated from rpc usergroup.admin.v1.AdminService.DeleteEnvironment
+   */
+  deleteEnvironment: {
+    methodKind: "unary";
+    input: typeof DeleteEnvironmentRequestSchema;
+    output: typeof DeleteEnvironmentResponseSchema;
   },
   /**
    * Tells the bearer of any API token, and of ADMIN_TOKEN, who it is.

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file usergroup/admin/v1/environment.proto.
  */
 export const file_usergroup_admin_v1_environment: GenFile = /*@__PURE__*/
-  fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvZW52aXJvbm1lbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSKOAQoLRW52aXJvbm1lbnQSDAoEbmFtZRgBIAEoCRIsCgN0YWcYAiABKA4yHy51c2VyZ3JvdXAudjEuQXBpRW52aXJvbm1lbnRUYWcSEgoKcGFydGl0aW9ucxgDIAEoBRIvCgtjcmVhdGVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiegoPRW52aXJvbm1lbnROYW1lEi8KBG5hbWUYASABKAlCIbpIGnIYMhZeW0EtWmEtejAtOS5fLV17MSw2NH0kwP0YARI2CgN0YWcYAiABKA4yHy51c2VyZ3JvdXAudjEuQXBpRW52aXJvbm1lbnRUYWdCCLpIBYIBAhABYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
+  fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvZW52aXJvbm1lbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSK/AQoLRW52aXJvbm1lbnQSDAoEbmFtZRgBIAEoCRIsCgN0YWcYAiABKA4yHy51c2VyZ3JvdXAudjEuQXBpRW52aXJvbm1lbnRUYWcSEgoKcGFydGl0aW9ucxgDIAEoBRIvCgtjcmVhdGVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZGVsZXRlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wInoKD0Vudmlyb25tZW50TmFtZRIvCgRuYW1lGAEgASgJQiG6SBpyGDIWXltBLVphLXowLTkuXy1dezEsNjR9JMD9GAESNgoDdGFnGAIgASgOMh8udXNlcmdyb3VwLnYxLkFwaUVudmlyb25tZW50VGFnQgi6SAWCAQIQAWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
 
 /**
  * An isolated namespace of user groups. Its name and tag together are unique.
@@ -45,6 +45,14 @@ export type Environment = Message<"usergroup.admin.v1.Environment"> & {
    * @generated from field: google.protobuf.Timestamp create_time = 4;
    */
   createTime?: Timestamp | undefined;
+
+  /**
+   * Since when it is being deleted: until that is done nothing but
+   * DeleteEnvironment acts on it. Unset: it is not.
+   *
+   * @generated from field: google.protobuf.Timestamp delete_time = 5;
+   */
+  deleteTime?: Timestamp | undefined;
 };
 
 /**
