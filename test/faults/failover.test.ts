@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { keysOf, newEnvironment, newGroup, RING } from "../support/contract/context.ts";
+import { failOverByScript } from "../support/failover.ts";
 import { Load, openStores, servedAgain } from "../support/load.ts";
 import { describeWithRedis, newCluster, newSentinels, newStoreClient } from "../support/opened.ts";
 import { ask } from "../support/redis.ts";
@@ -48,6 +49,40 @@ describeWithRedis("Sentinels", () => {
       },
       5000,
     );
+  });
+
+  it("replace a master that is well by the operators' script, and nothing is lost that one replica has confirmed", async () => {
+    const sentinels = await newSentinels();
+    const load = new Load({ stores: await openStores(sentinels, 1) });
+    await load.start();
+    for (let round = 0; round < 3; round++) {
+      await servedAgain(load);
+      const old = await sentinels.master();
+      const { code, output } = await failOverByScript(sentinels.url);
+      expect({ code, output }).toMatchObject({ code: 0, output: expect.stringMatching(/\+switch-master.*\n.*done/) });
+      expect(await sentinels.master()).not.toBe(old);
+      await servedAgain(load);
+      await sentinels.whole();
+    }
+    await load.stop();
+  });
+
+  it("are not asked by the script to replace a master that they do not know, or that no replica can follow", async () => {
+    const sentinels = await newSentinels();
+    expect(await failOverByScript(sentinels.url, "another")).toMatchObject({
+      code: 1,
+      output: expect.stringMatching(/knows no master another/),
+    });
+    const master = await sentinels.master();
+    await Promise.all(sentinels.nodes.filter((node) => node !== master).map((node) => node.kill()));
+    await waitFor("the master has no replica", async () =>
+      String(await ask(master, "INFO", "replication")).includes("connected_slaves:0"),
+    );
+    expect(await failOverByScript(sentinels.url)).toMatchObject({
+      code: 1,
+      output: expect.stringMatching(/has no replica that is online/),
+    });
+    expect(await ask(master, "SET", "still", "taken")).toBe("OK");
   });
 
   it("may be away while the master is there, also for new connections to it", async () => {

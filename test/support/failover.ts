@@ -1,3 +1,5 @@
+import { startProcess } from "./process.ts";
+import { MASTER } from "./redis-sentinel.ts";
 import { waitFor } from "./wait.ts";
 
 /** Redis carries a planned failover out, or gives it up, within so many milliseconds. */
@@ -17,4 +19,11 @@ export async function planFailover(ask: () => Promise<void>, isReplaced: () => P
     await ask().catch(() => undefined);
     return false;
   });
+}
+
+/** Runs the operators' script for a failover by Sentinels; what it wrote and its exit code. */
+export async function failOverByScript(url: string, master = MASTER): Promise<{ code: number | null; output: string }> {
+  const [, sentinel = ""] = /:\/\/([^,/]+)/.exec(url) ?? [];
+  const script = startProcess(["scripts/sentinel-failover.sh", sentinel, master]);
+  return { code: await script.exited(), output: script.output() };
 }

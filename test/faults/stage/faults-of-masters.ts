@@ -1,4 +1,4 @@
-import { planFailover } from "../../support/failover.ts";
+import { failOverByScript, planFailover } from "../../support/failover.ts";
 import { CLIENT } from "../../support/network.ts";
 import { pause, waitFor } from "../../support/wait.ts";
 import { STRICT } from "../history/violation.ts";
@@ -114,6 +114,21 @@ export const masterFaults: readonly Fault[] = [
     minReplicas: 2,
     allow: FORGETS,
     act: replaceAgainAndAgain,
+  },
+  {
+    name: "a master that is well is replaced by the operators' script",
+    shape: "Sentinels",
+    minReplicas: 1,
+    allow: FORGETS,
+    isInShort: true,
+    act: async ({ shape, load, hasTime }) => {
+      while (hasTime()) {
+        const { code, output } = await failOverByScript(shape.url);
+        if (code !== 0) throw new Error(output);
+        await shape.whole();
+        await load.servedAgain();
+      }
+    },
   },
   {
     name: "a master that is well is replaced by CLUSTER FAILOVER",

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Replaces a master that is well, such as before its machine is maintained, and loses no change that was acknowledged.
+#
+#   scripts/sentinel-failover.sh SENTINEL_HOST:PORT MASTER
+#
+# A plain SENTINEL FAILOVER promotes a replica about a second before the old master learns of it, and what that one
+# acknowledges meanwhile is lost. So the old master's changes are paused from before the promotion until it is a replica.
+#
+#   REDISCLI_AUTH, REDIS_USER   password and user of the nodes, with the rights info, client, replicaof, config|rewrite
+#   REDIS_SENTINEL_PASSWORD     password of the Sentinels
+#   REDIS_CLI                   the client with its options, such as "redis-cli --tls --cacert ca.pem"
+set -euo pipefail
+
+if [ $# -ne 2 ]; then
+  sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0" >&2
+  exit 2
+fi
+sentinel_port=${1##*:}
+sentinel_host=${1%:*}
+# An IPv6 address stands in brackets.
+sentinel_host=${sentinel_host#[}
+sentinel_host=${sentinel_host%]}
+name=$2
+node_password=${REDISCLI_AUTH-}
+read -ra client <<<"${REDIS_CLI-redis-cli}"
+unset REDISCLI_AUTH
+
+# For how long one pause lasts, and for how long the switch may take.
+pause_ms=2500
+seconds=20
+
+# ask PASSWORD HOST PORT WORD...
+ask() {
+  local password=$1 host=$2 port=$3
+  shift 3
+  if [ -n "$password" ]; then
+    REDISCLI_AUTH=$password "${client[@]}" -e --no-auth-warning -h "$host" -p "$port" "$@"
+  else
+    "${client[@]}" -e -h "$host" -p "$port" "$@"
+  fi
+}
+ask_sentinel() { ask "${REDIS_SENTINEL_PASSWORD-}" "$sentinel_host" "$sentinel_port" "$@"; }
+ask_old() { ask "$node_password" "$old_host" "$old_port" ${REDIS_USER:+--user "$REDIS_USER"} "$@"; }
+master() { ask_sentinel SENTINEL GET-MASTER-ADDR-BY-NAME "$name" | paste -sd' '; }
+say() { echo "$(date -u +%H:%M:%S) $*"; }
+fail() {
+  say "$*" >&2
+  exit 1
+}
+
+old=$(master) || fail "the Sentinel $1 does not answer"
+read -r old_host old_port <<<"$old" || true
+[ -n "${old_port-}" ] || fail "the Sentinel $1 knows no master $name"
+replication=$(ask_old INFO replication) || fail "the master $old_host:$old_port does not answer; Sentinel replaces it by itself"
+grep -q '^role:master' <<<"$replication" || fail "$old_host:$old_port is no master; another failover is under way"
+grep -q 'state=online' <<<"$replication" || fail "the master $old_host:$old_port has no replica that is online"
+
+say "pausing the changes of $old_host:$old_port"
+ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null || fail "$old_host:$old_port does not take CLIENT PAUSE"
+if ! answer=$(ask_sentinel SENTINEL FAILOVER "$name" 2>&1); then
+  ask_old CLIENT UNPAUSE >/dev/null || true
+  fail "the Sentinel refuses a failover: $answer"
+fi
+
+new=$old
+while [ "$new" = "$old" ]; do
+  [ $SECONDS -lt $seconds ] || fail "no other master within $seconds s; the pause ends by itself, and $old_host:$old_port goes on"
+  sleep 0.1
+  # Until the switch: a pause that ended before it would let the old master acknowledge what is lost.
+  ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null 2>&1 || true
+  new=$(master 2>/dev/null) || new=$old
+  new=${new:-$old}
+done
+say "+switch-master: the master is ${new/ /:}"
+
+# Sentinel does the same, but a pause holds it up as well, and what waits for its end would come first.
+read -r new_host new_port <<<"$new"
+ask_old REPLICAOF "$new_host" "$new_port" >/dev/null ||
+  fail "$old_host:$old_port cannot be made a replica: end it, for it may take changes that are lost"
+ask_old CONFIG REWRITE >/dev/null 2>&1 || true
+ask_old CLIENT UNPAUSE >/dev/null
+say "$old_host:$old_port is its replica: done"
