@@ -1,6 +1,6 @@
-import { isIP } from "node:net";
-import type { ConnectionOptions as TlsOptions } from "node:tls";
-import type { RedisOptions } from "ioredis";
+import { createConnection, isIP } from "node:net";
+import { connect as connectTls, type ConnectionOptions as TlsOptions } from "node:tls";
+import { AbstractConnector, type RedisOptions } from "ioredis";
 import { isAnswerTo, StoreMisconfigured } from "./answers.ts";
 import type { HostPort, RedisLogin, RedisTarget } from "./redis-url.ts";
 import type { Sentinels } from "./sentinels.ts";
@@ -17,6 +17,7 @@ export function redisOptions(place: RedisPlace, onRedisError: (error: Error) => 
     ...("host" in to ? { host: to.host, port: to.port } : { Connector: to.connector(place) }),
     db,
     ...(tls && { tls: tlsOptions(place, "host" in to ? to.host : "") }),
+    ...(tls && "host" in to && { Connector: tlsConnector(place, to) }),
     ...(username !== undefined && { username }),
     ...(password !== undefined && { password }),
     // While Redis is away a call fails at once instead of waiting for it.
@@ -35,6 +36,39 @@ export function redisOptions(place: RedisPlace, onRedisError: (error: Error) => 
       return false;
     },
   };
+}
+
+/** A connection as ioredis has it. */
+export type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
+
+/** A connector as the option of ioredis. */
+export type Connector = new (options: unknown) => AbstractConnector;
+
+/**
+ * The connector to one host by TLS. ioredis' own hears the first error of a connection alone (5.11.1); where the
+ * certificate is not trusted there is a second, the host's alert, and an error that nobody hears ends the process.
+ */
+export function tlsConnector(login: RedisLogin, to: HostPort): Connector {
+  return class extends AbstractConnector {
+    constructor(options: unknown) {
+      super((options as { disconnectTimeout: number }).disconnectTimeout);
+    }
+
+    async connect(): Promise<Stream> {
+      this.connecting = true;
+      this.stream = openStream(login, to);
+      this.stream.once("error", (error) => {
+        this.firstError = error;
+      });
+      return this.stream;
+    }
+  };
+}
+
+/** Begins a connection to a host. Whoever takes it hears of its first error; further ones are heard here. */
+export function openStream(login: RedisLogin, to: HostPort): Stream {
+  const stream = login.tls ? connectTls({ ...to, ...tlsOptions(login, to.host) }) : createConnection(to);
+  return stream.on("error", () => {});
 }
 
 /** How TLS is spoken to a host. Node names no host to the server by itself, and a server of many hosts needs it. */

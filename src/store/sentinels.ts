@@ -1,12 +1,7 @@
-import { createConnection } from "node:net";
-import { connect as connectTls } from "node:tls";
-import { type AbstractConnector, Redis, SentinelConnector } from "ioredis";
+import { Redis, SentinelConnector } from "ioredis";
 import { StoreMisconfigured } from "./answers.ts";
-import { tlsOptions } from "./redis-options.ts";
+import { type Connector, openStream, type Stream, tlsConnector, tlsOptions } from "./redis-options.ts";
 import { type HostPort, nameOf, type RedisLogin, type RedisTarget } from "./redis-url.ts";
-
-type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
-type Connector = new (options: unknown) => AbstractConnector;
 
 /** How long a Sentinel may take to answer, in milliseconds. */
 const ANSWER_MS = 500;
@@ -50,7 +45,7 @@ export class Sentinels {
       /** What a Sentinel has named. */
       readonly #found: { master?: HostPort };
 
-      constructor({ disconnectTimeout }: { disconnectTimeout: number }) {
+      constructor(options: unknown) {
         const found: { master?: HostPort } = {};
         super({
           name,
@@ -60,7 +55,7 @@ export class Sentinels {
           sentinelPassword: asking.password,
           sentinelCommandTimeout: ANSWER_MS,
           connectTimeout: ANSWER_MS,
-          disconnectTimeout,
+          disconnectTimeout: (options as { disconnectTimeout: number }).disconnectTimeout,
           ...(login.tls && { enableTLSForSentinelMode: true, tls, sentinelTLS: tls }),
           // ioredis says here whom it connects to.
           natMap: (address) => {
@@ -81,7 +76,7 @@ export class Sentinels {
           if (!this.connecting) throw error;
           const last = masterFrom(faults);
           this.#found.master = last;
-          stream = login.tls ? connectTls({ ...last, ...tlsOptions(login, last.host) }) : createConnection(last);
+          stream = openStream(login, last);
           this.stream = stream;
           stream.once("error", (cause) => {
             this.firstError = cause;
@@ -90,7 +85,7 @@ export class Sentinels {
         opened(stream, this.#found.master as HostPort);
         return stream;
       }
-    } as Connector;
+    };
   }
 
   close(): void {
@@ -100,6 +95,8 @@ export class Sentinels {
   #opened(stream: Stream, master: HostPort): void {
     this.#known = master;
     this.#streams.set(stream, master);
+    // As in `openStream`.
+    stream.on("error", () => {});
     stream.once("close", () => this.#streams.delete(stream));
   }
 
@@ -125,8 +122,10 @@ export class Sentinels {
 
   #subscribe({ host, port }: HostPort): Redis {
     const name = nameOf({ host, port });
+    const { tls } = this.#target;
     const redis = new Redis({
       ...this.#options(host),
+      ...(tls && { Connector: tlsConnector(this.#target, { host, port }) }),
       host,
       port,
       retryStrategy: (attempt) => Math.min(50 * attempt, 500),

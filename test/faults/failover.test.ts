@@ -51,21 +51,24 @@ describeWithRedis("Sentinels", () => {
     );
   });
 
-  it("replace a master that is well by the operators' script, and nothing is lost that one replica has confirmed", async () => {
-    const sentinels = await newSentinels();
-    const load = new Load({ stores: await openStores(sentinels, 1) });
-    await load.start();
-    for (let round = 0; round < 3; round++) {
-      await servedAgain(load);
-      const old = await sentinels.master();
-      const { code, output } = await failOverByScript(sentinels.url);
-      expect({ code, output }).toMatchObject({ code: 0, output: expect.stringMatching(/\+switch-master.*\n.*done/) });
-      expect(await sentinels.master()).not.toBe(old);
-      await servedAgain(load);
-      await sentinels.whole();
-    }
-    await load.stop();
-  });
+  it.each([0, 1])(
+    "replace a master that is well by the operators' script, and nothing is lost that %i replicas have confirmed",
+    async (minReplicas) => {
+      const sentinels = await newSentinels();
+      const load = new Load({ stores: await openStores(sentinels, minReplicas) });
+      await load.start();
+      for (let round = 0; round < 3; round++) {
+        await servedAgain(load);
+        const old = await sentinels.master();
+        const { code, output } = await failOverByScript(sentinels.url);
+        expect({ code, output }).toMatchObject({ code: 0, output: expect.stringMatching(/\+switch-master.*\n.*done/) });
+        expect(await sentinels.master()).not.toBe(old);
+        await servedAgain(load);
+        await sentinels.whole();
+      }
+      await load.stop();
+    },
+  );
 
   it("are not asked by the script to replace a master that they do not know, or that no replica can follow", async () => {
     const sentinels = await newSentinels();
