@@ -1,4 +1,4 @@
-import type { ApiTokenSetting } from "./config/config.ts";
+import type { ApiTokenSetting } from "./config/parse.ts";
 import type { Log } from "./observability/log.ts";
 
 /** What is announced once the service listens. */

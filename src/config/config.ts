@@ -1,72 +1,6 @@
+import { createSecureContext } from "node:tls";
 import { distance } from "fastest-levenshtein";
-import type { Network } from "../domain/client-address.ts";
-import type { EnvironmentName } from "../domain/environment.ts";
-import type { RateLimit } from "../domain/rate-limit.ts";
-import type { RingKey } from "../store/encryption.ts";
 import * as parse from "./parse.ts";
-import { caFile, readTls } from "./tls.ts";
-
-/** A token of `API_TOKENS`. */
-export interface ApiTokenSetting {
-  readonly environment: EnvironmentName;
-  readonly token: string;
-  /** What logs and the audit trail call it; undefined: it has no name. */
-  readonly name?: string | undefined;
-}
-
-/** Certificates in PEM. */
-export interface TlsConfig {
-  readonly cert: string;
-  readonly key: string;
-  /** The CAs of client certificates; undefined: clients need no certificate. */
-  readonly clientCa: string | undefined;
-}
-
-/** All settings, validated. Durations are in milliseconds. */
-export interface Config {
-  readonly host: string;
-  readonly port: number;
-  /** How many worker processes share the port. */
-  readonly workers: number;
-  /** Undefined: use the embedded store. */
-  readonly redisUrl: string | undefined;
-  /** The CAs of Redis' certificates, in PEM; undefined: those that the runtime trusts. */
-  readonly redisCa: string | undefined;
-  /** Undefined: the Sentinels have none. */
-  readonly redisSentinelPassword: string | undefined;
-  readonly tokenKeys: readonly RingKey[];
-  readonly apiTokens: readonly ApiTokenSetting[];
-  /** The credentials of root, for AdminService alone: none, one, or two while one takes the place of the other. */
-  readonly adminTokens: readonly string[];
-  readonly rotationGraceMs: number;
-  /** How long an issued API token may be cached, in milliseconds; 0: never. */
-  readonly apiTokenCacheMs: number;
-  /** How long audit events are kept, in milliseconds. */
-  readonly auditRetentionMs: number;
-  /** How many updates of groups the audit trail of an environment keeps. */
-  readonly auditMaxEvents: number;
-  readonly minReplicasAck: number;
-  /** A separate port for health and metrics over HTTP; undefined: they share the main port. */
-  readonly metricsPort: number | undefined;
-  /** The files that settings name. */
-  readonly files: readonly string[];
-  /** Whether server reflection is served. */
-  readonly reflection: boolean;
-  /** How many connections a worker keeps open at once. */
-  readonly maxConnections: number;
-  /** How often the bearer of an API token may call; undefined: as often as it likes. */
-  readonly rateLimit: RateLimit | undefined;
-  /** How often a client may fail to authenticate; undefined: as often as it likes. */
-  readonly authFailureLimit: RateLimit | undefined;
-  /** Whose `X-Forwarded-For` names their clients. */
-  readonly trustedProxies: readonly Network[];
-  readonly corsOrigins: "*" | readonly string[];
-  readonly tls: TlsConfig | undefined;
-  readonly logLevel: parse.LogLevel;
-  readonly shutdownTimeoutMs: number;
-  readonly redisTimeoutMs: number;
-  readonly misspelled: readonly Misspelled[];
-}
 
 /** A variable of the environment that looks like a setting and is none. */
 export interface Misspelled {
@@ -125,10 +59,60 @@ export const SETTINGS = {
 /** The name of a setting. */
 export type Setting = keyof typeof SETTINGS;
 
-/** Parses a setting with a parser that throws SettingError; returns `fallback` when it is empty or invalid. */
-export type ReadSetting = <T>(name: Setting, parser: (text: string) => T, fallback: T) => T;
-
 const FILES = (Object.keys(SETTINGS) as Setting[]).filter((name) => name.endsWith("_FILE"));
+
+/** What each field of the configuration is read from, and by what. Fields that end in `Ms` are in milliseconds. */
+const FIELDS = {
+  host: ["HOST", parse.host],
+  port: ["PORT", parse.integer(0, 65_535)],
+  workers: ["WORKERS", parse.integer(1, 256)],
+  redisUrl: ["REDIS_URL", parse.optional(parse.redisUrl)],
+  /** In PEM; undefined: those that the runtime trusts. */
+  redisCa: ["REDIS_CA_FILE", parse.optional(parse.caFile)],
+  redisSentinelPassword: ["REDIS_SENTINEL_PASSWORD", parse.optional(parse.password)],
+  tokenKeys: ["TOKEN_KEYS", parse.tokenKeys],
+  apiTokens: ["API_TOKENS", parse.apiTokens],
+  /** None, one, or two while one takes the place of the other. */
+  adminTokens: ["ADMIN_TOKEN", parse.adminTokens],
+  rotationGraceMs: ["ROTATION_GRACE", parse.duration(0, 30 * parse.DAY_MS)],
+  /** 0: never. */
+  apiTokenCacheMs: ["API_TOKEN_CACHE", parse.duration(0, parse.DAY_MS)],
+  auditRetentionMs: ["AUDIT_RETENTION", parse.duration(1000, 3660 * parse.DAY_MS)],
+  auditMaxEvents: ["AUDIT_MAX_EVENTS", parse.integer(1000, 1_000_000_000)],
+  minReplicasAck: ["MIN_REPLICAS_ACK", parse.integer(0, 100)],
+  /** Undefined: health and metrics share the main port. */
+  metricsPort: ["METRICS_PORT", parse.optional(parse.integer(0, 65_535))],
+  reflection: ["REFLECTION", parse.onOff],
+  maxConnections: ["MAX_CONNECTIONS", parse.integer(1, 1_000_000)],
+  rateLimit: ["RATE_LIMIT", parse.rateLimit],
+  authFailureLimit: ["AUTH_FAILURE_LIMIT", parse.rateLimit],
+  trustedProxies: ["TRUSTED_PROXIES", parse.networks],
+  corsOrigins: ["CORS_ORIGINS", parse.origins],
+  tlsCert: ["TLS_CERT_FILE", parse.optional(parse.certificateFile)],
+  tlsKey: ["TLS_KEY_FILE", parse.optional(parse.keyFile)],
+  tlsClientCa: ["TLS_CLIENT_CA_FILE", parse.optional(parse.caFile)],
+  logLevel: ["LOG_LEVEL", parse.logLevel],
+  shutdownTimeoutMs: ["SHUTDOWN_TIMEOUT", parse.duration(0, parse.DAY_MS)],
+  redisTimeoutMs: ["REDIS_TIMEOUT", parse.duration(10, 60_000)],
+} as const satisfies { readonly [field: string]: readonly [Setting, (text: string) => unknown] };
+
+type Values = { readonly [Field in keyof typeof FIELDS]: ReturnType<(typeof FIELDS)[Field][1]> };
+
+/** Certificates in PEM. */
+interface TlsConfig {
+  readonly cert: string;
+  readonly key: string;
+  /** The CAs of client certificates; undefined: clients need no certificate. */
+  readonly clientCa: string | undefined;
+}
+
+/** All settings, validated. */
+export interface Config extends Omit<Values, "tlsCert" | "tlsKey" | "tlsClientCa"> {
+  readonly tls: TlsConfig | undefined;
+  /** The files that settings name. */
+  readonly files: readonly string[];
+  readonly misspelled: readonly Misspelled[];
+}
 
 /**
  * Reads the settings. An unset and an empty variable both mean the default.
@@ -136,92 +120,81 @@ const FILES = (Object.keys(SETTINGS) as Setting[]).filter((name) => name.endsWit
  * @throws ConfigError naming every fault
  */
 export function loadConfig(environ: Environ): Readonly<Config> {
-  const faults: string[] = [];
   const given = (name: Setting): string => environ[name] || SETTINGS[name][0];
-  const read: ReadSetting = (name, parser, fallback) => {
-    const text = given(name);
-    if (text === "") return fallback;
+  const faults: string[] = [];
+  const wrong = new Set<Setting>();
+  const read: { [field: string]: unknown } = {};
+  for (const [field, [name, parser]] of Object.entries(FIELDS)) {
     try {
-      return parser(text);
+      read[field] = parser(given(name));
     } catch (error) {
       if (!(error instanceof parse.SettingError)) throw error;
+      wrong.add(name);
       faults.push(...error.faults.map((fault) => `${name} ${fault}`));
-      return fallback;
     }
-  };
-
-  const givenUrl = given("REDIS_URL");
-  const redisUrl = read("REDIS_URL", parse.redisUrl, undefined);
-  const tokenKeys = read("TOKEN_KEYS", parse.tokenKeys, []);
-  const workers = read("WORKERS", parse.integer(1, 256), 1);
-  const minReplicasAck = read("MIN_REPLICAS_ACK", parse.integer(0, 100), 0);
-  const redisSentinelPassword = read("REDIS_SENTINEL_PASSWORD", parse.password, undefined);
-  const redisCa = read("REDIS_CA_FILE", caFile, undefined);
-  // When the URL itself is at fault, the settings that go with it cannot be checked.
-  const isUrlKnown = redisUrl !== undefined || givenUrl === "";
-  if (isUrlKnown && redisCa !== undefined && !/^rediss/i.test(givenUrl)) {
-    faults.push("REDIS_CA_FILE needs a REDIS_URL with TLS: rediss://, rediss-sentinel:// or rediss-cluster://");
   }
-  if (isUrlKnown && redisSentinelPassword !== undefined && !/^rediss?-sentinel:/i.test(givenUrl)) {
-    faults.push("REDIS_SENTINEL_PASSWORD needs a REDIS_URL that names Sentinels: redis-sentinel://");
-  }
-  if (givenUrl !== "" && given("TOKEN_KEYS") === "") {
-    faults.push(
+  const { tlsCert: cert, tlsKey: key, tlsClientCa: clientCa, ...others } = read as Partial<Values>;
+  const areRight = (...names: Setting[]) => names.every((name) => !wrong.has(name));
+  const url = given("REDIS_URL");
+  const areTlsFilesRight = areRight("TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE");
+  const tls = areTlsFilesRight && cert !== undefined && key !== undefined ? { cert, key, clientCa } : undefined;
+  const tlsFault = tls && faultOf(tls);
+  // What goes together. A setting that is wrong by itself cannot be checked against others.
+  const rules: readonly (readonly [isBroken: boolean, fault: string])[] = [
+    [
+      areRight("REDIS_URL") && others.redisCa !== undefined && !/^rediss/i.test(url),
+      "REDIS_CA_FILE needs a REDIS_URL with TLS: rediss://, rediss-sentinel:// or rediss-cluster://",
+    ],
+    [
+      areRight("REDIS_URL") && others.redisSentinelPassword !== undefined && !/^rediss?-sentinel:/i.test(url),
+      "REDIS_SENTINEL_PASSWORD needs a REDIS_URL that names Sentinels: redis-sentinel://",
+    ],
+    [
+      url !== "" && given("TOKEN_KEYS") === "",
       'TOKEN_KEYS is missing: a real Redis needs keys to encrypt tokens with; make one with: echo "k1:$(openssl rand -base64 32)"',
-    );
-  }
-  if (givenUrl === "" && workers > 1) {
-    faults.push(
+    ],
+    [
+      url === "" && (others.workers ?? 1) > 1,
       "WORKERS above 1 need a real Redis to share: set REDIS_URL; every worker would have an embedded store of its own",
-    );
-  }
-  if (givenUrl === "" && minReplicasAck > 0) {
-    faults.push(
+    ],
+    [
+      url === "" && (others.minReplicasAck ?? 0) > 0,
       "MIN_REPLICAS_ACK needs a real Redis with replicas: set REDIS_URL, or leave it 0 for the embedded store",
-    );
-  }
+    ],
+    [
+      given("METRICS_PORT") === given("PORT") && given("PORT") !== "0",
+      "METRICS_PORT must be another port than PORT; unset it to serve health and metrics there",
+    ],
+    [
+      others.apiTokens?.some(({ token }) => others.adminTokens?.includes(token)) ?? false,
+      "ADMIN_TOKEN must not be one of API_TOKENS: a token is either root's or bound to one environment",
+    ],
+    [
+      areTlsFilesRight && clientCa !== undefined && cert === undefined && key === undefined,
+      "TLS_CLIENT_CA_FILE needs TLS_CERT_FILE and TLS_KEY_FILE: without TLS no client is asked for a certificate",
+    ],
+    [
+      areTlsFilesRight && (cert === undefined) !== (key === undefined),
+      `${cert === undefined ? "TLS_CERT_FILE" : "TLS_KEY_FILE"} is missing: a certificate and its key go together`,
+    ],
+    [tlsFault !== undefined, tlsFault ?? ""],
+  ];
+  faults.push(...rules.flatMap(([isBroken, fault]) => (isBroken ? [fault] : [])));
+  const misspelled = misspelledIn(environ);
+  if (faults.length > 0) throw new ConfigError(faults, misspelled);
+  const files = FILES.map(given).filter((name) => name !== "");
+  return Object.freeze({ ...(others as Values), tls, files, misspelled });
+}
 
-  if (given("METRICS_PORT") === given("PORT") && given("PORT") !== "0") {
-    faults.push("METRICS_PORT must be another port than PORT; unset it to serve health and metrics there");
+/** What a TLS server would refuse, or what one of the runtimes would silently ignore. */
+function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
+  if (!parse.isKeyOf(cert, key)) return "TLS_KEY_FILE is not the key of the certificate in TLS_CERT_FILE";
+  try {
+    createSecureContext({ cert, key, ...(clientCa === undefined ? {} : { ca: clientCa }) });
+    return undefined;
+  } catch (error) {
+    return `TLS_CERT_FILE and TLS_KEY_FILE cannot be used: ${(error as { code?: string }).code ?? "unknown error"}`;
   }
-
-  const apiTokens = read("API_TOKENS", parse.apiTokens, []);
-  const adminTokens = read("ADMIN_TOKEN", parse.adminTokens, []);
-  if (apiTokens.some(({ token }) => adminTokens.includes(token))) {
-    faults.push("ADMIN_TOKEN must not be one of API_TOKENS: a token is either root's or bound to one environment");
-  }
-
-  const config: Config = {
-    host: read("HOST", parse.host, SETTINGS.HOST[0]),
-    port: read("PORT", parse.integer(0, 65_535), 0),
-    workers,
-    redisUrl,
-    redisCa,
-    redisSentinelPassword,
-    tokenKeys,
-    apiTokens,
-    adminTokens,
-    apiTokenCacheMs: read("API_TOKEN_CACHE", parse.duration(0, parse.DAY_MS), 0),
-    rotationGraceMs: read("ROTATION_GRACE", parse.duration(0, 30 * parse.DAY_MS), 0),
-    auditRetentionMs: read("AUDIT_RETENTION", parse.duration(1000, 3660 * parse.DAY_MS), 0),
-    auditMaxEvents: read("AUDIT_MAX_EVENTS", parse.integer(1000, 1_000_000_000), 1000),
-    minReplicasAck,
-    files: FILES.map(given).filter((name) => name !== ""),
-    metricsPort: read("METRICS_PORT", parse.integer(0, 65_535), undefined),
-    reflection: read("REFLECTION", parse.onOff, true),
-    maxConnections: read("MAX_CONNECTIONS", parse.integer(1, 1_000_000), 1),
-    rateLimit: read("RATE_LIMIT", parse.rateLimit, undefined),
-    authFailureLimit: read("AUTH_FAILURE_LIMIT", parse.rateLimit, undefined),
-    trustedProxies: read("TRUSTED_PROXIES", parse.networks, []),
-    corsOrigins: read("CORS_ORIGINS", parse.origins, []),
-    tls: readTls(read, faults),
-    logLevel: read("LOG_LEVEL", parse.logLevel, "info"),
-    shutdownTimeoutMs: read("SHUTDOWN_TIMEOUT", parse.duration(0, parse.DAY_MS), 0),
-    redisTimeoutMs: read("REDIS_TIMEOUT", parse.duration(10, 60_000), 0),
-    misspelled: misspelledIn(environ),
-  };
-  if (faults.length > 0) throw new ConfigError(faults, config.misspelled);
-  return Object.freeze(config);
 }
 
 /**

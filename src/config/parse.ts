@@ -1,10 +1,11 @@
+import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { type Network, parseNetwork } from "../domain/client-address.ts";
-import { environmentPath, parseEnvironmentName } from "../domain/environment.ts";
+import { type EnvironmentName, environmentPath, parseEnvironmentName } from "../domain/environment.ts";
 import type { RateLimit } from "../domain/rate-limit.ts";
 import { looksLikeUserGroupToken } from "../domain/token.ts";
 import type { RingKey } from "../store/encryption.ts";
 import { readRedisUrl } from "../store/redis-url.ts";
-import type { ApiTokenSetting } from "./config.ts";
 
 /** Thrown by the parsers of settings. The message says what to write instead, and never contains a secret. */
 export class SettingError extends Error {
@@ -14,6 +15,11 @@ export class SettingError extends Error {
     super(faults.join("; "));
     this.faults = faults;
   }
+}
+
+/** Makes a parser that gives undefined for a setting that is not set. */
+export function optional<T>(parser: (text: string) => T) {
+  return (text: string): T | undefined => (text === "" ? undefined : parser(text));
 }
 
 const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
@@ -66,11 +72,12 @@ export function rateLimit(text: string): RateLimit | undefined {
 }
 
 /**
- * Parses each entry of a comma list.
+ * Parses each entry of a comma list; an empty text has none.
  *
  * @throws SettingError that names every entry at fault by its place; the entry itself may be a secret
  */
 function list<T>(text: string, parseEntry: (entry: string) => T): T[] {
+  if (text === "") return [];
   const faults: string[] = [];
   const values = text.split(",").flatMap((entry, i) => {
     try {
@@ -140,6 +147,14 @@ export function tokenKeys(text: string): RingKey[] {
   return keys;
 }
 
+/** A token of `API_TOKENS`. */
+export interface ApiTokenSetting {
+  readonly environment: EnvironmentName;
+  readonly token: string;
+  /** What logs and the audit trail call it; undefined: it has no name. */
+  readonly name?: string | undefined;
+}
+
 /** Parses `[NAME@]ENV[/TAG]=TOKEN,...`. @throws SettingError */
 export function apiTokens(text: string): ApiTokenSetting[] {
   const tokens = list(text, (entry) => {
@@ -175,7 +190,7 @@ export function adminTokens(text: string): string[] {
 }
 
 /** Validates a credential that an HTTP header can carry. @throws SettingError */
-export function credential(text: string): string {
+function credential(text: string): string {
   if (!/^[\x21-\x7e]{16,512}$/.test(text)) {
     throw new SettingError("needs a token of 16 to 512 visible ASCII characters without spaces");
   }
@@ -221,4 +236,56 @@ export function logLevel(text: string): LogLevel {
 export function host(text: string): string {
   if (!/^[A-Za-z0-9.:_-]+$/.test(text)) throw new SettingError("must be a host name or an IP address without brackets");
   return text;
+}
+
+/** Reads a file. @throws SettingError, whose message repeats the path, and so must not get a key in its place */
+function file(path: string): string {
+  if (path.includes("-----BEGIN")) throw new SettingError("holds the text of a file; give the path of the file");
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw new SettingError(`cannot be read: ${(error as { code?: string }).code ?? "unknown error"} at ${path}`);
+  }
+}
+
+/** Makes a parser of paths of PEM files that hold something. It throws SettingError. */
+function pemFile(isHeld: (pem: string) => boolean, what: string) {
+  return (path: string): string => {
+    const pem = file(path);
+    if (!isHeld(pem)) throw new SettingError(`must hold ${what}`);
+    return pem;
+  };
+}
+
+/** Reads the file of a certificate, perhaps with its chain. @throws SettingError */
+export const certificateFile = pemFile((pem) => certificatesOf(pem).length > 0, "a certificate in PEM");
+
+/** Reads a file of CAs. With none in it, Node would trust the system's, and so anybody's. @throws SettingError */
+export const caFile = pemFile((pem) => certificatesOf(pem).length > 0, "one or more certificates in PEM");
+
+/** Reads the file of a private key. @throws SettingError */
+export const keyFile = pemFile((pem) => privateKeyOf(pem) !== undefined, "a private key in PEM without a passphrase");
+
+/** Whether a private key is the one of a certificate, both in PEM. */
+export function isKeyOf(cert: string, key: string): boolean {
+  const privateKey = privateKeyOf(key);
+  return privateKey !== undefined && certificatesOf(cert)[0]?.checkPrivateKey(privateKey) === true;
+}
+
+/** The certificates in a PEM text; empty when one of them is invalid. */
+function certificatesOf(pem: string): X509Certificate[] {
+  try {
+    const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+    return blocks.map((block) => new X509Certificate(block));
+  } catch {
+    return [];
+  }
+}
+
+function privateKeyOf(pem: string): KeyObject | undefined {
+  try {
+    return createPrivateKey(pem);
+  } catch {
+    return undefined;
+  }
 }
