@@ -1,15 +1,19 @@
+import { RateLimits } from "./auth/rate-limits.ts";
 import type { Config } from "./config/config.ts";
 import { formatEnvironmentName } from "./domain/environment.ts";
+import type { RateLimit } from "./domain/rate-limit.ts";
 import type { StoreProbe } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import type { RedisState } from "./redis-state.ts";
+import type { CallerLimits, LimitName } from "./rpc/limits.ts";
 import { Audit } from "./store/audit.ts";
 import type { StoreClient } from "./store/client.ts";
 import { durabilityWarnings } from "./store/durability.ts";
 import { openEmbedded } from "./store/embedded.ts";
 import { isNodeReady } from "./store/nodes.ts";
 import { openRedis } from "./store/open.ts";
+import { rateCounter } from "./store/rate-counter.ts";
 import { isReporter } from "./worker.ts";
 
 /** What the store is opened with. */
@@ -80,6 +84,25 @@ export function openAudit(
       );
     },
   });
+}
+
+/**
+ * Opens the limits on callers that are set.
+ *
+ * @param client undefined for the embedded store
+ */
+export function openLimits(
+  { rateLimit, authFailureLimit }: Config,
+  { client, metrics }: { client: StoreClient | undefined; metrics: Metrics },
+): CallerLimits {
+  const limitsOf = (kind: LimitName, limit: RateLimit) =>
+    new RateLimits({ limit, counter: rateCounter(client, { kind, limit }) });
+  const count = { "api-token": metrics.limited("api-token"), address: metrics.limited("address") };
+  return {
+    tokens: rateLimit && limitsOf("api-token", rateLimit),
+    failures: authFailureLimit && limitsOf("address", authFailureLimit),
+    onLimited: (name) => count[name](),
+  };
 }
 
 /**

@@ -75,12 +75,6 @@ interface Entry {
   noteAt: number;
 }
 
-/** A read of the store that is under way, and whether a revocation came meanwhile, so that it may be out of date. */
-interface Reading {
-  readonly answer: Promise<Authenticated>;
-  isStale: boolean;
-}
-
 /** What issued tokens are authenticated with. */
 export interface IssuedTokensParts {
   readonly store: Pick<ApiTokenStore, "find">;
@@ -99,7 +93,8 @@ export class IssuedTokens implements RevocationListener {
   readonly #known = new Map<string, Entry>();
   /** Digests of unknown tokens, and until when they are not asked for again. */
   readonly #unknown = new Map<string, number>();
-  readonly #readings = new Map<string, Reading>();
+  /** Reads of the store that are under way. A revocation takes out those that may be out of date. */
+  readonly #readings = new Map<string, Promise<Authenticated>>();
 
   constructor(parts: IssuedTokensParts) {
     this.#parts = parts;
@@ -121,32 +116,26 @@ export class IssuedTokens implements RevocationListener {
     if (until !== undefined && performance.now() < until) return undefined;
     // A read that began before this call may be older than the call, which is too old where nothing may be cached.
     const reading = this.#parts.cacheMs === 0 ? undefined : this.#readings.get(digest);
-    return reading ? reading.answer : this.#share(digest);
+    return reading ?? this.#share(digest);
   }
 
   revoked(digest: string): void {
     this.#known.delete(digest);
-    const reading = this.#readings.get(digest);
-    if (!reading) return;
-    reading.isStale = true;
     this.#readings.delete(digest);
   }
 
   missed(): void {
     this.#known.clear();
-    for (const reading of this.#readings.values()) reading.isStale = true;
     this.#readings.clear();
   }
 
   #share(digest: string): Promise<Authenticated> {
-    const reading: Reading = {
-      isStale: false,
-      answer: this.#read(digest, () => !reading.isStale).finally(() => {
-        if (this.#readings.get(digest) === reading) this.#readings.delete(digest);
-      }),
-    };
+    const isFresh = () => this.#readings.get(digest) === reading;
+    const reading = this.#read(digest, isFresh).finally(() => {
+      if (isFresh()) this.#readings.delete(digest);
+    });
     this.#readings.set(digest, reading);
-    return reading.answer;
+    return reading;
   }
 
   /** @param isFresh whether no revocation came since the read began */

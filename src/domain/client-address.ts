@@ -16,10 +16,8 @@ const MAX_LENGTH = 80;
 
 /** Parses an address, or a network in CIDR notation; undefined for anything else. */
 export function parseNetwork(text: string): Network | undefined {
-  if (ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text)) {
-    const address = ipaddr.process(text);
-    return [address, address.kind() === "ipv4" ? 32 : 128];
-  }
+  const single = parsePlain(text);
+  if (single) return [single, single.kind() === "ipv4" ? 32 : 128];
   if (!ipaddr.IPv4.isValidCIDRFourPartDecimal(text) && !ipaddr.IPv6.isValidCIDR(text)) return undefined;
   const [address, bits] = ipaddr.parseCIDR(text);
   // An IPv4 network in the notation of IPv6.
@@ -72,13 +70,16 @@ function isOneOf(networks: readonly Network[], address: ipaddr.IPv4 | ipaddr.IPv
   return networks.some(([network, bits]) => network.kind() === address.kind() && address.match(network, bits));
 }
 
-/** Parses an address; an IPv4 address in the notation of IPv6 is one of IPv4. */
+/** Parses an address of a connection or of `X-Forwarded-For`. */
 function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   if (text.length > MAX_LENGTH) return undefined;
   const [, ipv6, ipv4] = WITH_PORT.exec(text) ?? [];
-  const plain = ipv6 ?? ipv4 ?? text;
-  if (!ipaddr.IPv4.isValidFourPartDecimal(plain) && !ipaddr.IPv6.isValid(plain)) return undefined;
-  return ipaddr.process(plain);
+  return parsePlain(ipv6 ?? ipv4 ?? text);
+}
+
+/** Parses an address; an IPv4 address in the notation of IPv6 is one of IPv4. */
+function parsePlain(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
+  return ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text) ? ipaddr.process(text) : undefined;
 }
 
 function keyOf(address: ipaddr.IPv4 | ipaddr.IPv6): string {
