@@ -1,6 +1,7 @@
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import { CREDENTIAL_HEADERS } from "./auth/authenticator.ts";
 import type { Config } from "./config/config.ts";
+import { clientKey, connectionKey } from "./domain/client-address.ts";
 import { errorResponse } from "./http/error-response.ts";
 import { operations } from "./http/operations.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "./limits.ts";
@@ -18,7 +19,7 @@ import { observeInterceptor, observeRefusals, prepareSeries, REQUEST_ID_HEADER }
 import { type RouteParts, routes } from "./rpc/routes.ts";
 import { sharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
-import type { ServeOptions } from "./transport/index.ts";
+import { type ClientOf, headerValue, type ServeOptions } from "./transport/index.ts";
 
 /** What the service depends on. */
 export interface AppParts
@@ -76,6 +77,11 @@ export function createApp(parts: AppParts): App {
     httpError: errorResponse,
     onError: (error: unknown) => logger.error(errorFields(error), "request failed"),
   };
+  const clientOf: ClientOf = (peer, headers) =>
+    headers
+      ? clientKey({ peer, forwardedFor: headerValue(headers, "x-forwarded-for") }, parts.trustedProxies)
+      : connectionKey(peer, parts.trustedProxies);
+  const limits = { maxConnections: parts.maxConnections, clientOf };
   const service: ServeOptions = {
     ...common,
     routes: routes({ ...parts, probe }),
@@ -98,9 +104,9 @@ export function createApp(parts: AppParts): App {
     readMaxBytes: MAX_MESSAGE_BYTES,
     jsonOptions: JSON_OPTIONS,
     streamsSignal: shutdownSignal,
-    maxCalls: { max: MAX_CALLS, isExempt: isOpen },
-    limits: { streams: STREAMS, maxConnections: parts.maxConnections },
+    maxCalls: MAX_CALLS,
+    isOpen,
+    limits: { streams: STREAMS, ...limits },
   };
-  const limits = { maxConnections: parts.maxConnections };
   return { service, operations: { ...common, routes: () => {}, endpoints: operatorEndpoints, limits } };
 }

@@ -123,10 +123,7 @@ describe("the table of limits", () => {
       `${DEFAULT_PARTITIONS}, or what CreateEnvironment is told, up to ${count(MAX_PARTITIONS)}`,
     ],
     ["calls in flight", `${count(MAX_CALLS)} per worker`],
-    [
-      "Watch and reflection streams",
-      `${STREAMS.maxPerConnection} per connection, ${count(STREAMS.max)} per worker, ${STREAMS.lifetimeMs / 60_000} minutes each`,
-    ],
+    ["Watch and reflection streams", `${count(STREAMS.max)} per worker, ${STREAMS.lifetimeMs / 60_000} minutes each`],
     ["violations that an error lists", `${MAX_VIOLATIONS}`],
   ])("has the limit of the code on %s", (what, limit) => {
     const row = rowsOf("docs/api.md", "Limits").find(([documented]) => documented === what);

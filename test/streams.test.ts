@@ -12,47 +12,45 @@ const REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) => {
   const server = suiteServer({ runtime, tls });
 
-  it.each(["Watch", "reflection"])(
-    "of %s are refused in their protocol when a connection has too many",
-    async (kind) => {
-      const session = openHttp2(server.url);
-      const open = async (contentType: string, isWhole: boolean) => {
-        const path = kind === "Watch" ? WATCH : REFLECTION;
-        const fields = { ":method": "POST", ":path": path, "content-type": contentType, te: "trailers" };
-        const stream = session.request(fields, { endStream: false });
-        if (isWhole) stream.end(envelope(Buffer.alloc(0)));
-        const { headers, trailers, body } = await answerOn(stream);
-        return { headers: { ...headers, ...trailers }, body };
-      };
-      const kept: ReturnType<typeof open>[] = [];
-      while (kept.length < STREAMS.maxPerConnection) {
-        // Few enough at once that none is refused, however much the server lags.
-        for (let i = 0; i < 5; i++) kept.push(open("application/grpc", kind === "Watch"));
-        await pinged(session);
-      }
-      expect(kept).toHaveLength(STREAMS.maxPerConnection);
-      for (const type of ["application/grpc", "application/grpc+proto"]) {
-        const { headers, body } = await open(type, true);
-        expect(headers).toMatchObject({ ":status": 200, "content-type": "application/grpc+proto", "grpc-status": "8" });
-        expect(body).toHaveLength(0);
-      }
-      const web = await open("application/grpc-web+proto", true);
-      expect(web.headers).toMatchObject({ ":status": 200, "content-type": "application/grpc-web+proto" });
-      expect([web.body[0], web.body.toString("latin1")]).toEqual([0x80, expect.stringContaining("grpc-status: 8\r\n")]);
-      const { headers, body } = await open("application/connect+proto", true);
-      expect(headers).toMatchObject({ ":status": 200, "content-type": "application/connect+proto" });
-      expect(body[0]).toBe(2);
-      expect(JSON.parse(body.subarray(5).toString())).toMatchObject({ error: { code: "resource_exhausted" } });
-      session.destroy();
-      await Promise.allSettled(kept);
-      // Those are gone, so that others have room.
-      const other = openHttp2(server.url);
-      const stream = other.request({ ":method": "POST", ":path": WATCH, "content-type": "application/grpc" });
-      stream.end(envelope(Buffer.alloc(0)));
-      await new Promise((resolve) => stream.once("data", resolve));
-      other.destroy();
-    },
-  );
+  it("are refused in their protocol when their client has too many", async () => {
+    const session = openHttp2(server.url);
+    const sessions = [session];
+    const open = async (contentType: string, kind: "Watch" | "reflection", on = session) => {
+      const path = kind === "Watch" ? WATCH : REFLECTION;
+      const fields = { ":method": "POST", ":path": path, "content-type": contentType, te: "trailers" };
+      const stream = on.request(fields, { endStream: false });
+      if (kind === "Watch") stream.end(envelope(Buffer.alloc(0)));
+      const { headers, trailers, body } = await answerOn(stream);
+      return { headers: { ...headers, ...trailers }, body };
+    };
+    const kept: ReturnType<typeof open>[] = [];
+    for (let left = STREAMS.max; left > 0; left -= 200) {
+      const full = openHttp2(server.url);
+      sessions.push(full);
+      for (let i = 0; i < 200; i++) kept.push(open("application/grpc", i % 2 === 0 ? "Watch" : "reflection", full));
+      await pinged(full);
+    }
+    for (const type of ["application/grpc", "application/grpc+proto"]) {
+      const { headers, body } = await open(type, "Watch");
+      expect(headers).toMatchObject({ ":status": 200, "content-type": "application/grpc+proto", "grpc-status": "8" });
+      expect(body).toHaveLength(0);
+    }
+    const web = await open("application/grpc-web+proto", "Watch");
+    expect(web.headers).toMatchObject({ ":status": 200, "content-type": "application/grpc-web+proto" });
+    expect([web.body[0], web.body.toString("latin1")]).toEqual([0x80, expect.stringContaining("grpc-status: 8\r\n")]);
+    const { headers, body } = await open("application/connect+proto", "Watch");
+    expect(headers).toMatchObject({ ":status": 200, "content-type": "application/connect+proto" });
+    expect(body[0]).toBe(2);
+    expect(JSON.parse(body.subarray(5).toString())).toMatchObject({ error: { code: "resource_exhausted" } });
+    for (const each of sessions) each.destroy();
+    await Promise.allSettled(kept);
+    // Those are gone, so that others have room.
+    const other = openHttp2(server.url);
+    const stream = other.request({ ":method": "POST", ":path": WATCH, "content-type": "application/grpc" });
+    stream.end(envelope(Buffer.alloc(0)));
+    await new Promise((resolve) => stream.once("data", resolve));
+    other.destroy();
+  });
 
   it("end an HTTP/1.1 connection when they are answered before they are read", async () => {
     const raw = await rawConnect(server.url, "http/1.1");

@@ -35,10 +35,23 @@ export interface Origin {
   readonly forwardedFor: string | null;
 }
 
-/** The key that failures of a client are counted under: its IPv4 address, or its IPv6 network of 64 bits. */
+/**
+ * The key that the failures of a client, and what it holds, are counted under: its IPv4 address, or its IPv6 network of
+ * 64 bits.
+ */
 export function clientKey(origin: Origin, proxies: readonly Network[]): string {
   const address = clientOf(origin, proxies);
   return address ? keyOf(address) : "unknown";
+}
+
+/**
+ * The same for a connection, of which no request is known; undefined for one of a trusted proxy, which carries the requests
+ * of many clients.
+ */
+export function connectionKey(peer: string, proxies: readonly Network[]): string | undefined {
+  const address = parseAddress(peer);
+  if (!address) return "unknown";
+  return isOneOf(proxies, address) ? undefined : keyOf(address);
 }
 
 /** The address of a client; empty when it is not known. */

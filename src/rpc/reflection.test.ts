@@ -1,7 +1,7 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
-import { Code } from "@connectrpc/connect";
+import { Code, ConnectError } from "@connectrpc/connect";
 import { expect, it } from "vitest";
 import type { ServerReflectionRequest } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
@@ -72,4 +72,32 @@ it.each([
     case: "errorResponse",
     value: { errorCode: Code.NotFound, errorMessage: `this server does not know ${question.value}` },
   });
+});
+
+it("answers so many questions of a stream, and with so many bytes", async () => {
+  const askAgain = async (messageRequest: Question) => {
+    let [answers, bytes, sent] = [0, 0, 0];
+    const requests = (async function* () {
+      for (let i = 0; i < 100_000; i++) {
+        sent++;
+        yield { host: "", messageRequest };
+      }
+    })();
+    const reading = (async () => {
+      for await (const { messageResponse } of served.serverReflectionInfo(requests)) {
+        answers++;
+        if (messageResponse.case !== "fileDescriptorResponse") continue;
+        for (const file of messageResponse.value.fileDescriptorProto) bytes += file.byteLength;
+      }
+    })();
+    const error = ConnectError.from(await reading.catch((reason: unknown) => reason));
+    return { answers, bytes, sent, code: error.code };
+  };
+  const small = await askAgain({ case: "listServices", value: "" });
+  expect(small).toEqual({ answers: 1000, bytes: 0, sent: 1001, code: Code.ResourceExhausted });
+  const large = await askAgain({ case: "fileContainingSymbol", value: "buf.validate.FieldRules" });
+  expect(large.code).toBe(Code.ResourceExhausted);
+  expect(large.bytes).toBeLessThanOrEqual(4 * 1024 * 1024);
+  // The schema itself is well within that.
+  expect(large.answers).toBeGreaterThan(20);
 });

@@ -2,6 +2,7 @@ import { createRegistry, type DescFile, type DescService, toBinary } from "@bufb
 import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import { Code } from "@connectrpc/connect";
 import type { ServerReflectionRequest, ServerReflectionResponse } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
+import { callError } from "./errors.ts";
 
 /** The messages of a reflection call. v1 and v1alpha differ only in their package. */
 type Request = Pick<ServerReflectionRequest, "host" | "messageRequest">;
@@ -80,6 +81,19 @@ function nameOf(file: DescFile): string {
 }
 
 /**
+ * How many questions a stream may ask, and how many bytes of files it gets. A client that asks for every file and every
+ * type of the schema by name needs a fraction; one that asks for the largest file again and again would get a hundred times
+ * what it sends.
+ */
+const MAX_QUESTIONS = 1000;
+const MAX_FILE_BYTES = 4 * 1024 * 1024;
+
+function tooMuch() {
+  const message = `a reflection stream answers ${MAX_QUESTIONS} questions with ${MAX_FILE_BYTES / 2 ** 20} MiB of files; call again for more`;
+  return callError(Code.ResourceExhausted, message, { reason: "TOO_MANY_QUESTIONS" });
+}
+
+/**
  * grpc.reflection ServerReflection (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md).
  *
  * @param loadFiles loads what is served beside the files of the services, so that clients can read error details; called
@@ -91,13 +105,16 @@ export function reflection(services: readonly DescService[], loadFiles: () => Pr
     async *serverReflectionInfo(requests: AsyncIterable<Request>) {
       indexing ??= loadFiles().then((files) => new SchemaIndex(services, files));
       const index = await indexing;
+      let questions = 0;
+      let bytes = 0;
       for await (const originalRequest of requests) {
         const { host, messageRequest } = originalRequest;
-        yield {
-          validHost: host,
-          originalRequest: { host, messageRequest },
-          messageResponse: answer(index, messageRequest),
-        };
+        const messageResponse = answer(index, messageRequest);
+        if (messageResponse.case === "fileDescriptorResponse") {
+          for (const file of messageResponse.value.fileDescriptorProto) bytes += file.byteLength;
+        }
+        if (++questions > MAX_QUESTIONS || bytes > MAX_FILE_BYTES) throw tooMuch();
+        yield { validHost: host, originalRequest: { host, messageRequest }, messageResponse };
       }
     },
   };

@@ -43,6 +43,8 @@ export interface Route {
    * the route does not want the body, and the request is served at once.
    */
   isTooLong?(received: Uint8Array): boolean;
+  /** Whether anyone may make this request. Its body has less time to arrive, and no share of the memory for bodies. */
+  readonly isOpen?: boolean;
   serve(request: HttpRequest): Promise<HttpResponse>;
   /** Call when the request is answered or abandoned. Only the first call counts. */
   end?(): void;

@@ -9,6 +9,9 @@ export const HEADER_TIMEOUT_MS = 15_000;
 /** How long a request may take to arrive, including its body, in milliseconds. */
 export const REQUEST_TIMEOUT_MS = 30_000;
 
+/** The same for a request that anyone may make, in milliseconds: such requests hold only names. */
+export const OPEN_REQUEST_TIMEOUT_MS = 5000;
+
 /** How long a client may take to read a response, in milliseconds. */
 export const READ_TIMEOUT_MS = 60_000;
 

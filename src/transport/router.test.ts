@@ -204,7 +204,7 @@ it("needs no promise where the decision needs none", () => {
 
 describe("the limit of calls", () => {
   it("is of those whose body has come, and a place is given back once", async () => {
-    const { route, waiting } = routerWith({ maxCalls: { max: 1 } });
+    const { route, waiting } = routerWith({ maxCalls: 1 });
     let answer = () => {};
     const [first, second] = [await route(), await route()];
     waiting.push(new Promise<void>((resolve) => (answer = resolve)));
@@ -226,7 +226,7 @@ describe("the limit of calls", () => {
   it("counts calls whose authorization is pending", async () => {
     let decide = () => {};
     const decision = new Promise<void>((resolve) => (decide = resolve));
-    const { router, route } = routerWith({ authorize: () => decision, maxCalls: { max: 1 } });
+    const { router, route } = routerWith({ authorize: () => decision, maxCalls: 1 });
     const first = router.find(request(""));
     expect((await (await route()).serve(request("{}"))).status).toBe(429);
     decide();
@@ -237,7 +237,7 @@ describe("the limit of calls", () => {
   });
 
   it("does not hold for methods that are exempt", async () => {
-    const { route } = routerWith({ maxCalls: { max: 0, isExempt: () => true } });
+    const { route } = routerWith({ maxCalls: 0, isOpen: () => true });
     expect((await (await route()).serve(request("{}"))).status).toBe(200);
   });
 });
@@ -246,7 +246,7 @@ describe("a refusal", () => {
   const heard: [Refusal, string | undefined][] = [];
   const options: Partial<RouterOptions> = {
     readMaxBytes: 100,
-    maxCalls: { max: 1 },
+    maxCalls: 1,
     onRefused: (refusal, { method, protocolName }) => {
       heard.push([refusal, method?.name ?? protocolName]);
       return new ConnectError(refusal.kind, Code.Aborted);

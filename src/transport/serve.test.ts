@@ -18,7 +18,7 @@ it("counts a call whose client is gone until it has ended", async () => {
           await finished;
           return {};
         }),
-      maxCalls: { max: 1 },
+      maxCalls: 1,
     },
     { host: "127.0.0.1", port: 0, tls: undefined },
   );

@@ -3,8 +3,11 @@ import { openPort, type Port, type PortOptions } from "./http/port.ts";
 import { Router, type RouterOptions } from "./router.ts";
 
 /** Limits on what clients may use, and for how long. */
-export type Limits = Pick<DispatchOptions, "arrivalTimeoutMs" | "readTimeoutMs" | "streams"> &
-  Omit<PortOptions, keyof ListenOptions>;
+export type Limits = Pick<
+  DispatchOptions,
+  "arrivalTimeoutMs" | "openArrivalTimeoutMs" | "readTimeoutMs" | "streams" | "clientOf"
+> &
+  Omit<PortOptions, keyof ListenOptions | "clientOf">;
 
 /** What a server serves. */
 export interface ServeOptions extends RouterOptions {

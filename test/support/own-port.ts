@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
 import { createContextValues } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
+import { headerValue } from "../../src/transport/exchange.ts";
 import { dispatch } from "../../src/transport/http/dispatch.ts";
+import type { ClientOf } from "../../src/transport/http/node-exchange.ts";
 import { openPort } from "../../src/transport/http/port.ts";
 import { REFUSAL_STATUS } from "../../src/transport/protocol/refusals.ts";
 import type { OwnPortOptions } from "./own-ports.ts";
@@ -11,7 +13,9 @@ import type { OwnPortOptions } from "./own-ports.ts";
  * its first argument. What it serves: `/memory` tells what the process holds,
  * and anything else answers with as many bytes as the field `x-bytes` says.
  */
-const { tls, maxConnections, deadSessionCheckMs, ...limits } = JSON.parse(process.argv[2] ?? "{}") as OwnPortOptions;
+const { tls, maxConnections, deadSessionCheckMs, headerTimeoutMs, proxy, ...limits } = JSON.parse(
+  process.argv[2] ?? "{}",
+) as OwnPortOptions;
 const gc = (globalThis as { gc?: () => void }).gc;
 let served = 0;
 let failures = 0;
@@ -25,8 +29,13 @@ const neverAnswers = Object.assign(async ({ body }: UniversalServerRequest) => {
   for await (const _piece of body as AsyncIterable<Uint8Array>);
   return new Promise<never>(() => {});
 }, {} as UniversalHandler);
+const clientOf: ClientOf = (peer, headers) => {
+  if (peer !== proxy) return peer;
+  return headers && (headerValue(headers, "x-forwarded-for") ?? peer);
+};
 const handlers = dispatch({
   ...limits,
+  clientOf,
   refuse: ({ kind }) => text(REFUSAL_STATUS[kind] ?? 400, `refused: ${kind}`),
   onError: () => {
     failures++;
@@ -34,6 +43,7 @@ const handlers = dispatch({
   find: ({ target, headers }) => {
     if (target === "/stream") return { handler: neverAnswers, contextValues: createContextValues() };
     return {
+      isOpen: target === "/open",
       isTooLong: ({ byteLength }) => byteLength > 1024 * 1024,
       serve: async ({ body }) => {
         if (target === "/memory") {
@@ -54,6 +64,8 @@ const port = await openPort(
     port: 0,
     ...(maxConnections !== undefined && { maxConnections }),
     ...(deadSessionCheckMs !== undefined && { deadSessionCheckMs }),
+    ...(headerTimeoutMs !== undefined && { headerTimeoutMs }),
+    clientOf,
     tls: tls && {
       cert: readFileSync(tls.certFile, "utf8"),
       key: readFileSync(tls.keyFile, "utf8"),

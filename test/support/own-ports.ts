@@ -13,7 +13,11 @@ export interface OwnPortOptions {
   readonly deadSessionCheckMs?: number;
   readonly arrivalTimeoutMs?: number;
   readonly readTimeoutMs?: number;
-  readonly streams?: { readonly max?: number; readonly maxPerConnection?: number; readonly lifetimeMs?: number };
+  readonly openArrivalTimeoutMs?: number;
+  readonly headerTimeoutMs?: number;
+  readonly streams?: { readonly max?: number; readonly lifetimeMs?: number };
+  /** Whose `X-Forwarded-For` names the client, whole. */
+  readonly proxy?: string;
 }
 
 /** A port in a process of its own. */

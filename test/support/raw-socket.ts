@@ -24,11 +24,16 @@ export interface RawSocket {
  * Connects to where a URL points; over TLS when it says so, trusting everybody.
  *
  * @param alpn the protocol that is asked for over TLS
+ * @param localAddress the client's own address: any of 127.0.0.0/8
  */
-export async function rawConnect(url: string, alpn: "h2" | "http/1.1" = "h2"): Promise<RawSocket> {
+export async function rawConnect(
+  url: string,
+  alpn: "h2" | "http/1.1" = "h2",
+  localAddress = "127.0.0.1",
+): Promise<RawSocket> {
   const { hostname: host, port, protocol } = new URL(url);
   const isSecure = protocol === "https:";
-  const tcp = connect({ host, port: Number(port), noDelay: true });
+  const tcp = connect({ host, port: Number(port), noDelay: true, localAddress });
   tcp.on("error", () => {});
   const socket = isSecure ? connectTls({ socket: tcp, rejectUnauthorized: false, ALPNProtocols: [alpn] }) : tcp;
   const chunks: Buffer[] = [];

@@ -22,8 +22,8 @@ export interface WatchedPort {
   readonly port: OwnPort;
   /** The connections that `dial` made for this test. */
   readonly raws: RawSocket[];
-  /** Makes a connection, which is closed after the test. Default: for HTTP/2. */
-  dial(alpn?: "h2" | "http/1.1"): Promise<RawSocket>;
+  /** Makes a connection, which is closed after the test. Default: for HTTP/2, from 127.0.0.1. */
+  dial(alpn?: "h2" | "http/1.1", localAddress?: string): Promise<RawSocket>;
   memory(): Promise<Memory>;
   /** What it holds once its garbage is collected. */
   heldBytes(): Promise<number>;
@@ -52,8 +52,8 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
   return {
     port,
     raws,
-    dial: async (alpn) => {
-      const raw = await rawConnect(port.url, alpn);
+    dial: async (alpn, localAddress) => {
+      const raw = await rawConnect(port.url, alpn, localAddress);
       raws.push(raw);
       return raw;
     },

@@ -1,19 +1,99 @@
 import type { Readable } from "node:stream";
 import type { Route } from "../exchange.ts";
-import type { EvictionReason, MemoryBudget, MemoryHolder } from "./memory-budget.ts";
+import type { Charge, ClientBudget, EvictionReason, Holding, Turn, Unfinished } from "./client-budget.ts";
 
 /** The smallest buffer that collects several chunks, in bytes. */
 const MIN_BUFFER_BYTES = 4096;
 
-/** Collects the chunks of a body. */
-export class BodyBuffer {
+const EMPTY = new Uint8Array(0);
+
+/** Who a body is collected for. `onBody` or `onBodyEvicted` is called, unless the source closes first. */
+export interface BodyReceiver {
+  readonly turn: Turn;
+  /**
+   * The body is complete, or so long that the rest need not be read. In that case the source keeps flowing and its data
+   * is discarded.
+   */
+  onBody(body: Uint8Array): void;
+  onBodyEvicted(reason: EvictionReason): void;
+  /** Where a body is charged, to whom, and how long it may take to arrive, in milliseconds. */
+  bodyBudget(): { readonly budget: ClientBudget; readonly client: string | undefined; readonly timeoutMs: number };
+}
+
+/** The body of a request while it arrives. One that arrives within a turn of the event loop is not charged. */
+export class IncomingBody implements Holding, Unfinished {
+  readonly #source: Readable;
+  readonly #route: Pick<Route, "isTooLong">;
+  readonly #receiver: BodyReceiver;
+  readonly #onData = (chunk: Uint8Array) => this.#take(chunk);
   #buffer: Uint8Array | undefined;
   #length = 0;
   /** Whether the buffer is the first chunk itself, not a copy. */
   #isBorrowed = false;
+  /** Handed over or given up. */
+  #isOver = false;
+  #charged: { readonly charge: Charge; readonly budget: ClientBudget } | undefined;
+
+  /** @param route its limit for the body */
+  constructor(source: Readable, route: Pick<Route, "isTooLong">, receiver: BodyReceiver) {
+    this.#source = source;
+    this.#route = route;
+    this.#receiver = receiver;
+    source.on("data", this.#onData);
+    source.once("end", () => this.#end());
+    // An empty body may have ended while its route was being found.
+    if (source.readableEnded) this.#end();
+    else receiver.turn.begin(this);
+  }
+
+  outliveTurn(): void {
+    const source = this.#source;
+    // The connection may have closed while the request waited in a pipeline.
+    if (this.#isOver || source.destroyed) return;
+    this.#compact();
+    const { budget, client, timeoutMs } = this.#receiver.bodyBudget();
+    const charge = budget.charge(client, this, { bytes: this.#heldBytes, timeoutMs });
+    if (!charge) {
+      this.evict("over-budget");
+      return;
+    }
+    this.#charged = { charge, budget };
+    source.once("close", () => budget.release(charge));
+  }
+
+  evict(reason: EvictionReason): void {
+    this.#isOver = true;
+    this.#source.off("data", this.#onData);
+    this.#buffer = undefined;
+    this.#receiver.onBodyEvicted(reason);
+  }
+
+  #take(chunk: Uint8Array): void {
+    this.#add(chunk);
+    if (this.#route.isTooLong?.(this.#bytes())) {
+      // Without the listener, further data is discarded.
+      this.#source.off("data", this.#onData);
+      this.#end();
+    } else if (this.#charged) {
+      // The body is slow, so what it holds may be held for long.
+      this.#compact();
+      this.#charged.budget.resize(this.#charged.charge, this.#heldBytes);
+    }
+  }
+
+  #end(): void {
+    // It may have been evicted, or may have been too long.
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#charged?.budget.release(this.#charged.charge);
+    const body = this.#bytes();
+    // The listeners keep the buffer for as long as the rest of the request is arriving.
+    this.#buffer = undefined;
+    this.#receiver.onBody(body);
+  }
 
   /** The memory held, in bytes. A chunk keeps the whole ArrayBuffer alive that it is a view of. */
-  get heldBytes(): number {
+  get #heldBytes(): number {
     return this.#buffer === undefined ? 0 : this.#isBorrowed ? this.#buffer.buffer.byteLength : this.#buffer.byteLength;
   }
 
@@ -21,7 +101,7 @@ export class BodyBuffer {
    * Adds a chunk. Most bodies are a single chunk, which is kept as it is. Further chunks are copied into one buffer,
    * because each chunk would keep a buffer of its own.
    */
-  add(chunk: Uint8Array): void {
+  #add(chunk: Uint8Array): void {
     const length = this.#length + chunk.byteLength;
     if (this.#buffer === undefined) {
       this.#buffer = chunk;
@@ -34,83 +114,19 @@ export class BodyBuffer {
   }
 
   /** Copies a chunk that is a small part of a larger buffer. This only pays off for bodies that stay incomplete. */
-  compact(): void {
-    if (this.#isBorrowed && this.#length < this.heldBytes / 2) this.#moveTo(this.#length);
+  #compact(): void {
+    if (this.#isBorrowed && this.#length < this.#heldBytes / 2) this.#moveTo(this.#length);
   }
 
   /** The body so far, without a copy. */
-  bytes(): Uint8Array {
+  #bytes(): Uint8Array {
     return this.#buffer === undefined ? EMPTY : this.#buffer.subarray(0, this.#length);
-  }
-
-  /** Frees the buffer. Whoever was given its bytes keeps them. */
-  clear(): void {
-    this.#buffer = undefined;
   }
 
   #moveTo(capacity: number): void {
     const buffer = Buffer.allocUnsafeSlow(Math.max(capacity, MIN_BUFFER_BYTES));
-    buffer.set(this.bytes());
+    buffer.set(this.#bytes());
     this.#buffer = buffer;
     this.#isBorrowed = false;
   }
 }
-
-/** Callbacks of `collectBody`; exactly one is called, unless the source closes first. */
-export interface BodyEvents {
-  /**
-   * The body is complete, or so long that the rest need not be read. In that case the source keeps flowing and its data
-   * is discarded.
-   */
-  readonly onBody: (body: Uint8Array) => void;
-  /** The body was evicted from the memory budget. */
-  readonly onEvicted: (reason: EvictionReason) => void;
-}
-
-/** Collects the body of a request within the memory budget. @param route its limit for the body */
-export function collectBody(
-  source: Readable,
-  { route, bodies, connection }: { route: Pick<Route, "isTooLong">; bodies: MemoryBudget; connection: object },
-  { onBody, onEvicted }: BodyEvents,
-): void {
-  const received = new BodyBuffer();
-  const onData = (chunk: Uint8Array) => {
-    received.add(chunk);
-    if (route.isTooLong?.(received.bytes())) {
-      // Without the listener, further data is discarded.
-      source.off("data", onData);
-      onEnd();
-    } else bodies.resize(holder, received.heldBytes);
-  };
-  const onEnd = () => {
-    // The body may have been evicted, or may have been too long.
-    if (!release()) return;
-    const body = received.bytes();
-    // The listeners keep the buffer for as long as the rest of the request is arriving.
-    received.clear();
-    onBody(body);
-  };
-  const release = () => bodies.remove(holder);
-  const holder: MemoryHolder = {
-    connection,
-    evict: (reason) => {
-      source.off("data", onData);
-      received.clear();
-      onEvicted(reason);
-    },
-    onTick: () => {
-      received.compact();
-      bodies.resize(holder, received.heldBytes);
-    },
-  };
-  source.on("data", onData);
-  source.once("end", onEnd);
-  source.once("close", release);
-  bodies.add(holder, 0);
-  // An empty body may have ended while its route was being found.
-  if (source.readableEnded) onEnd();
-  // Or the connection may have closed while the request waited in a pipeline.
-  else if (source.destroyed) release();
-}
-
-const EMPTY = new Uint8Array(0);

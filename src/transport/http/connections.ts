@@ -1,6 +1,9 @@
 import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
+import { setTimeout } from "node:timers";
+import { ClientBudget, type Holding } from "./client-budget.ts";
 import { Http1Connection } from "./http1-connection.ts";
+import { plainAddress } from "./peers.ts";
 
 /**
  * The socket of each open HTTP/2 connection. node:http2 exposes only a proxy that cannot be destroyed.
@@ -20,57 +23,91 @@ export function endConnection(session: Http2Session): void {
   sockets.get(session)?.destroy();
 }
 
-/** The minimum time between two searches for idle connections, in milliseconds. */
-const CHECK_MS = 1000;
+/** Whether HTTP/2 streams end before the kernel has taken their bytes. Node's wait for it. */
+export const STREAMS_END_EARLY = "Deno" in globalThis;
 
-/** After this many checks without new data a connection counts as idle. */
-const IDLE_CHECKS = 2;
+/** How many bytes an HTTP/2 connection has written, and how many of them the kernel has taken. */
+export function sentBytes(session: Http2Session): { readonly written: number; readonly taken: number } {
+  const { bytesWritten: written = 0, writableLength = 0 } = sockets.get(session) ?? {};
+  return { written, taken: written - writableLength };
+}
 
-/** The share of the connections that one search may close. */
-const IDLE_SHARE = 1 / 16;
+/** How long a connection has to be silent to be idle, in milliseconds. */
+const IDLE_MS = 1000;
+
+/** How long the calls of an HTTP/2 connection that gives way may go on, in milliseconds. */
+const LAST_CALLS_MS = 1000;
 
 /** An open connection. */
-interface Connection {
+class Connection implements Holding {
   /** The accepted TCP socket. Over TLS, the TLS socket is another object on top of it. */
   readonly socket: Socket;
   /** The socket that HTTP/1.1 is read from; undefined for HTTP/2, and until the protocol is known. */
   http1: Socket | undefined;
   session: Http2Session | undefined;
-  /** How many bytes had arrived at the last check. */
-  bytesRead: number;
-  /** How many checks in a row found no new bytes. */
-  idleChecks: number;
+  /** How many bytes had arrived at the last look, and since when. */
+  #bytesRead = -1;
+  #silentSince = 0;
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+  }
+
+  /** Whether nothing has arrived between two looks, with no HTTP/1.1 request being answered. */
+  isIdle(): boolean {
+    const { bytesRead } = this.socket;
+    const now = performance.now();
+    if (bytesRead !== this.#bytesRead) {
+      this.#bytesRead = bytesRead;
+      this.#silentSince = now;
+    }
+    return now - this.#silentSince >= IDLE_MS && !(this.http1 && Http1Connection.of(this.http1).isBusy);
+  }
+
+  evict(): void {
+    const { session, socket } = this;
+    if (!session) {
+      socket.destroy();
+      return;
+    }
+    // Without streams it closes at once. GOAWAY tells the client which of its calls were not begun.
+    session.close();
+    setTimeout(() => endConnection(session), LAST_CALLS_MS).unref();
+  }
 }
 
 /**
- * The connections of a port, and their limit. At the limit, idle connections are closed, so that a client cannot lock
- * others out by opening many connections. When none is idle, the new connection is closed before anything is read from
- * it.
+ * The connections of a port, and their limit, which clients share as `ClientBudget` says. A connection for which there is
+ * no room is closed before anything is read from it.
  */
 export class Connections {
-  readonly #max: number;
+  readonly #budget: ClientBudget;
+  readonly #clientOf: (peerAddress: string) => string | undefined;
   readonly #open = new Map<Socket, Connection>();
   /** By remote address and port. node:tls does not tell which TCP socket a TLS socket uses. */
   readonly #byPeer = new Map<string, Connection>();
-  #checkedAt = Number.NEGATIVE_INFINITY;
   #isDraining = false;
 
-  constructor(max: number) {
-    this.#max = max;
+  /** @param clientOf the client that a connection from an address is charged to; undefined: a proxy's */
+  constructor(max: number | undefined, clientOf: (peerAddress: string) => string | undefined) {
+    this.#budget = new ClientBudget(max);
+    this.#clientOf = clientOf;
   }
 
   /** Registers an accepted connection. Closes it and returns false when there is no room. */
   accept(socket: Socket): boolean {
     socket.on("error", () => {});
-    if (this.#open.size >= this.#max && !this.#closeIdle()) {
+    const connection = new Connection(socket);
+    const charge = this.#budget.charge(this.#clientOf(plainAddress(socket.remoteAddress)), connection);
+    if (!charge) {
       socket.destroy();
       return false;
     }
     const peer = peerOf(socket);
-    const connection = { socket, http1: undefined, session: undefined, bytesRead: -1, idleChecks: 0 };
     this.#open.set(socket, connection);
     this.#byPeer.set(peer, connection);
     socket.once("close", () => {
+      this.#budget.release(charge);
       this.#open.delete(socket);
       if (this.#byPeer.get(peer) === connection) this.#byPeer.delete(peer);
     });
@@ -111,26 +148,6 @@ export class Connections {
 
   #of(socket: Socket): Connection | undefined {
     return this.#open.get(socket) ?? this.#byPeer.get(peerOf(socket));
-  }
-
-  /** Closes idle connections. Returns whether there is room now. */
-  #closeIdle(): boolean {
-    const now = performance.now();
-    if (now - this.#checkedAt < CHECK_MS) return false;
-    this.#checkedAt = now;
-    let left = Math.ceil(this.#max * IDLE_SHARE);
-    for (const connection of this.#open.values()) {
-      const { socket, http1, session } = connection;
-      const { bytesRead } = socket;
-      connection.idleChecks = bytesRead === connection.bytesRead ? connection.idleChecks + 1 : 0;
-      connection.bytesRead = bytesRead;
-      if (left === 0 || connection.idleChecks < IDLE_CHECKS || (http1 && Http1Connection.of(http1).isBusy)) continue;
-      left--;
-      // An HTTP/2 session closes at once when it has no streams, otherwise when they have ended.
-      if (session) session.close();
-      else socket.destroy();
-    }
-    return this.#open.size < this.#max;
   }
 }
 

@@ -72,6 +72,7 @@ export class Cors {
 /** A route that adds headers to the responses of another. */
 function routeWith(route: Route, added: HeaderRecord): Route {
   return {
+    isOpen: route.isOpen === true,
     ...(route.isTooLong && { isTooLong: (received) => route.isTooLong?.(received) === true }),
     serve: async (request) => {
       const response = await route.serve(request);

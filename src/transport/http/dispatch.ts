@@ -4,16 +4,15 @@ import {
   EXPECTATION_FAILED,
   HEADER_TOO_LARGE,
   MAX_HEADER_BYTES,
+  OPEN_REQUEST_TIMEOUT_MS,
   READ_TIMEOUT_MS,
-  REQUEST_TIMEOUT,
   REQUEST_TIMEOUT_MS,
 } from "../limits.ts";
 import type { Refusal, Refuse } from "../protocol/refusals.ts";
+import { ClientBudget, Turn, UNIT_BYTES } from "./client-budget.ts";
 import { Http1Exchange } from "./http1-exchange.ts";
 import { Http2Exchange } from "./http2-exchange.ts";
-import { MemoryBudget } from "./memory-budget.ts";
-import type { Exchange, ExchangeContext } from "./node-exchange.ts";
-import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";
+import type { ClientOf, Exchange, ExchangeContext } from "./node-exchange.ts";
 import type { PortHandlers } from "./port.ts";
 import { serveStream } from "./streams.ts";
 
@@ -29,11 +28,31 @@ export interface DispatchOptions {
   readonly arrivalTimeoutMs?: number | undefined;
   /** How long a client may take to read a response, in milliseconds. Default 60 s. */
   readonly readTimeoutMs?: number | undefined;
-  /** Limits of streaming calls. */
-  readonly streams?: OpenStreamsOptions | undefined;
+  /** The same for the body of a request that anyone may make. Default 5 s. */
+  readonly openArrivalTimeoutMs?: number | undefined;
+  readonly streams?: StreamLimits | undefined;
+  /** Default: the peer's address. */
+  readonly clientOf?: ClientOf | undefined;
+}
+
+/** Limits of streaming calls, and of bodies of calls that anyone may make. */
+export interface StreamLimits {
+  /** How many may be open at once. Default: no limit. */
+  readonly max?: number | undefined;
+  /** How long a stream may last, in milliseconds. The client may then call again. Default: no limit. */
+  readonly lifetimeMs?: number | undefined;
 }
 
 const MIB = 1024 * 1024;
+
+/** How much memory slow bodies may hold, in bytes. */
+const BODY_BYTES = 64 * MIB;
+
+/**
+ * The same for unread responses. Deno 2.9.3 never frees what it has left to write to a TLS connection when that is closed, so
+ * it may have less.
+ */
+const ANSWER_BYTES = ("Deno" in globalThis ? 16 : 64) * MIB;
 
 /** Dispatches each request of a port to its route. */
 export function dispatch({
@@ -41,24 +60,23 @@ export function dispatch({
   refuse,
   onError,
   arrivalTimeoutMs = REQUEST_TIMEOUT_MS,
+  openArrivalTimeoutMs = OPEN_REQUEST_TIMEOUT_MS,
   readTimeoutMs = READ_TIMEOUT_MS,
-  streams: streamLimits,
+  streams: { max: maxStreams, lifetimeMs = Infinity } = {},
+  clientOf = (peerAddress) => peerAddress,
 }: DispatchOptions): PortHandlers {
-  const bounds = { maxBytes: 64 * MIB, maxConnectionBytes: 16 * MIB, overheadBytes: 16 * 1024 };
   const context: ExchangeContext = {
     refuse,
     onError,
-    evictionRefusals: {
-      timeout: { ...REQUEST_TIMEOUT, requestMs: arrivalTimeoutMs },
-      "over-budget": { kind: "too-many-bodies" },
-    },
-    bodies: new MemoryBudget({ ...bounds, timeoutMs: arrivalTimeoutMs }),
-    discards: new MemoryBudget({ ...bounds, timeoutMs: arrivalTimeoutMs }),
-    // All responses of one event loop turn are pending together. That is no sign of clients that do not read, so each
-    // costs little.
-    answers: new MemoryBudget({ ...bounds, overheadBytes: 2 * 1024, timeoutMs: readTimeoutMs }),
+    bodies: new ClientBudget(BODY_BYTES / UNIT_BYTES),
+    answers: new ClientBudget(ANSWER_BYTES / UNIT_BYTES),
+    streams: new ClientBudget(maxStreams),
+    turn: new Turn(),
+    clientOf,
+    arrivalTimeoutMs,
+    openArrivalTimeoutMs: Math.min(openArrivalTimeoutMs, arrivalTimeoutMs),
+    readTimeoutMs,
   };
-  const streams = new OpenStreams(streamLimits);
 
   const serve = async (exchange: Exchange): Promise<void> => {
     // An exception that escapes from here would end the process.
@@ -69,7 +87,7 @@ export function dispatch({
         // The client may have disconnected meanwhile.
         if (exchange.response.destroyed) return;
       }
-      if ("handler" in route) serveStream(route, exchange, streams);
+      if ("handler" in route) serveStream(route, exchange, lifetimeMs);
       else exchange.serve(route);
     } catch (error) {
       exchange.fail(error);

@@ -3,27 +3,19 @@ import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { MAX_DISCARDED_BYTES } from "../limits.ts";
-import type { MemoryBudget } from "./memory-budget.ts";
 
 /**
  * Reads and discards the rest of an HTTP/2 request that is already answered. A paused stream would never be destroyed,
  * and its bytes would stay counted against the connection's flow-control window. Resetting the stream at once would
- * keep some clients from seeing the response, so it is reset only when too many bytes arrive or it takes too long.
+ * keep some clients from seeing the response, so it is reset only when too many bytes arrive; its exchange is charged for
+ * it, and ends it when it takes too long.
  */
-export function discardBodyHttp2(stream: ServerHttp2Stream, discards: MemoryBudget): void {
+export function discardBodyHttp2(stream: ServerHttp2Stream): void {
   if (stream.destroyed || stream.readableEnded) return;
   // The former reader needs no more data. A request object of the stream would buffer the data and then pause the
   // stream.
   stream.removeAllListeners("data");
-  const reset = () => stream.close(constants.NGHTTP2_NO_ERROR);
-  const rest = { connection: stream.session ?? stream, evict: reset };
-  const done = () => discards.remove(rest);
-  stream.once("end", done);
-  stream.once("close", done);
-  discards.add(rest, 0);
-  discard(stream, () => {
-    if (done()) reset();
-  });
+  discard(stream, () => stream.close(constants.NGHTTP2_NO_ERROR));
 }
 
 /**

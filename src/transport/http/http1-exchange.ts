@@ -5,7 +5,6 @@ import { discardBodyHttp1 } from "./drain.ts";
 import { Http1Connection } from "./http1-connection.ts";
 import { Exchange, type ExchangeContext, ignore } from "./node-exchange.ts";
 import { plainAddress } from "./peers.ts";
-import { trackHttp1Response } from "./pending-responses.ts";
 
 /** Whether node:http writes headers and a string body in one piece. Deno's does not. */
 const MERGES_TEXT_WITH_HEADER = !("Deno" in globalThis);
@@ -41,10 +40,6 @@ export class Http1Exchange extends Exchange {
     this.#res = res;
     this.#connection = Http1Connection.of(req.socket);
     this.#awaitsContinue = awaitsContinue;
-  }
-
-  get connection(): object {
-    return this.#req.socket;
   }
 
   /**
@@ -105,9 +100,7 @@ export class Http1Exchange extends Exchange {
       res.end(bodyBytes(body));
     }
     // The kernel takes most responses at once. A response that is queued in a pipeline has no socket yet.
-    if ((res.socket === null || req.socket.writableLength > 0) && !res.writableFinished) {
-      trackHttp1Response(req.socket, res, body.length, this.context.answers);
-    }
+    if ((res.socket === null || req.socket.writableLength > 0) && !res.writableFinished) this.charge(body.length);
     if (!req.readableEnded && hasBody(req)) discardBodyHttp1(req);
   }
 
@@ -118,6 +111,20 @@ export class Http1Exchange extends Exchange {
 
   reset(): void {
     this.#res.destroy();
+  }
+
+  protected get isWritten(): boolean {
+    // node:http does not tell a response that is queued in a pipeline when its connection closes.
+    return this.#res.writableFinished || this.#req.socket.destroyed;
+  }
+
+  /** node:http itself ends a request that takes too long. */
+  protected get isFinished(): boolean {
+    return this.isWritten;
+  }
+
+  evict(): void {
+    this.#req.socket.destroy();
   }
 }
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import {
+  constants,
   Http2ServerRequest,
   Http2ServerResponse,
   type Http2Session,
@@ -7,14 +8,19 @@ import {
   type ServerHttp2Stream,
 } from "node:http2";
 import type { Readable } from "node:stream";
+import { setTimeout } from "node:timers";
 import { bodyBytes, type HeaderRecord, type HttpResponse, headerValue } from "../exchange.ts";
+import type { EvictionReason } from "./client-budget.ts";
+import { endConnection, STREAMS_END_EARLY, sentBytes } from "./connections.ts";
 import { discardBodyHttp2 } from "./drain.ts";
 import { Exchange, type ExchangeContext } from "./node-exchange.ts";
 import { peerOfSession } from "./peers.ts";
-import { trackHttp2Response } from "./pending-responses.ts";
 
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
 const END_STREAM = { endStream: true };
+
+/** How long a closing connection may take for its last write, in milliseconds. */
+const LAST_WRITE_MS = 5000;
 
 /** A request over HTTP/2, and the stream that its response goes to. */
 export class Http2Exchange extends Exchange {
@@ -24,6 +30,10 @@ export class Http2Exchange extends Exchange {
   readonly #stream: ServerHttp2Stream;
   /** A stream that has ended has no session any more. */
   readonly #session: Http2Session | undefined;
+  /** Whether the body of the response is written. Bytes of a stream that was reset may still wait for the kernel. */
+  #isWritten = true;
+  /** How many bytes the connection had written by then, where that is not when the kernel has taken them. */
+  #writtenBytes = 0;
 
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, context: ExchangeContext) {
     super(stream, context);
@@ -32,10 +42,6 @@ export class Http2Exchange extends Exchange {
     this.headers = headers as HeaderRecord;
     this.#stream = stream;
     this.#session = stream.session;
-  }
-
-  get connection(): object {
-    return this.#session ?? this.#stream;
   }
 
   get isDisconnected(): boolean {
@@ -69,7 +75,10 @@ export class Http2Exchange extends Exchange {
   handOver(): [req: IncomingMessage, res: ServerResponse] {
     const stream = this.#stream;
     this.openBody();
-    stream.once("finish", () => discardBodyHttp2(stream, this.context.discards));
+    stream.once("finish", () => {
+      discardBodyHttp2(stream);
+      this.charge(0);
+    });
     const req = new Http2ServerRequest(stream, this.headers as IncomingHttpHeaders, {}, []);
     const res = new Http2ServerResponse(stream);
     return [req as unknown as IncomingMessage, res as unknown as ServerResponse];
@@ -98,17 +107,61 @@ export class Http2Exchange extends Exchange {
       stream.respond(headers);
     }
     // A response to HEAD, or with a status without a body, has already ended.
-    if (!stream.writableEnded) {
-      if (body.length > 0) {
-        const bytes = bodyBytes(body);
-        stream.write(bytes, trackHttp2Response(stream, bytes.byteLength, this.context.answers));
-      }
-      stream.end();
+    this.#isWritten = stream.writableEnded || body.length === 0;
+    this.charge(body.length);
+    if (this.isDisconnected) return;
+    if (!this.#isWritten) {
+      stream.write(bodyBytes(body), () => {
+        this.#isWritten = true;
+        if (STREAMS_END_EARLY && this.#session) this.#writtenBytes = sentBytes(this.#session).written;
+        this.settle();
+      });
     }
-    if (!stream.readableEnded) discardBodyHttp2(stream, this.context.discards);
+    if (!stream.writableEnded) stream.end();
+    if (!stream.readableEnded) discardBodyHttp2(stream);
   }
 
   reset(code: number): void {
     this.#stream.close(code);
   }
+
+  protected get isWritten(): boolean {
+    if (!STREAMS_END_EARLY || !this.#isWritten || !this.#session) return this.#isWritten;
+    const { written, taken } = sentBytes(this.#session);
+    return taken >= Math.min(this.#writtenBytes, written);
+  }
+
+  protected get isFinished(): boolean {
+    const { readableEnded, destroyed } = this.#stream;
+    return this.isWritten && (readableEnded || destroyed);
+  }
+
+  evict(reason: EvictionReason): void {
+    const [stream, session] = [this.#stream, this.#session];
+    // A stream that is not destroyed waits for the client's flow-control window. A destroyed one waits for the
+    // connection.
+    if (stream.destroyed) {
+      if (session) endConnection(session);
+    } else if (this.isWritten) {
+      stream.close(constants.NGHTTP2_NO_ERROR);
+    } else {
+      stream.close(reason === "timeout" ? constants.NGHTTP2_CANCEL : constants.NGHTTP2_ENHANCE_YOUR_CALM);
+      // The connection accepts no new streams. The open ones may finish.
+      session?.close();
+      if (session) endLaterIfStuck(session, new WeakRef(stream));
+    }
+  }
+}
+
+/**
+ * Ends a connection that does not close by itself: a session without streams closes, but first waits for unsent bytes.
+ * So does a closed stream.
+ *
+ * @param stream held weakly: its session holds it until it is destroyed, and after that its unsent bytes are to be freed
+ */
+function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Stream>): void {
+  const endStuck = () => {
+    if (session.destroyed || stream.deref()?.destroyed === false) endConnection(session);
+  };
+  setTimeout(endStuck, LAST_WRITE_MS).unref();
 }

@@ -1,6 +1,7 @@
 import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
-import { clearTimeout, setTimeout } from "node:timers";
+import { clearInterval, clearTimeout, setInterval, setTimeout } from "node:timers";
+import { HEADER_TIMEOUT_MS } from "../limits.ts";
 import { endConnection } from "./connections.ts";
 
 /** How long nothing may be sent or received on an HTTP/2 connection, in milliseconds. */
@@ -39,4 +40,30 @@ export function closeWhenIdle(
   };
   let timer = setTimeout(check, idleTimeoutMs).unref();
   session.once("close", () => clearTimeout(timer));
+}
+
+/** How many checks in a row have to find parts of a request. */
+const PARTIAL_CHECKS = 2;
+
+/**
+ * Ends an HTTP/2 connection whose first request does not arrive in time, though its bytes do: they would come one by one,
+ * without end. A client may connect before it has anything to ask; then it sends nothing for a while, or PINGs, which
+ * cannot come within a request's headers. It may acknowledge a PING of ours, too, but not at each check.
+ */
+export function endWithoutRequest(session: Http2Session, socket: Socket, timeoutMs = HEADER_TIMEOUT_MS): void {
+  let seenBytes = Number.POSITIVE_INFINITY;
+  let isPinged = false;
+  let partialChecks = 0;
+  const check = () => {
+    partialChecks = socket.bytesRead > seenBytes && !isPinged ? partialChecks + 1 : 0;
+    if (partialChecks >= PARTIAL_CHECKS) endConnection(session);
+    seenBytes = socket.bytesRead;
+    isPinged = false;
+  };
+  // The first check comes after what a client sends as it connects.
+  const timer = setInterval(check, timeoutMs / (PARTIAL_CHECKS + 1)).unref();
+  session.on("ping", () => {
+    isPinged = true;
+  });
+  for (const event of ["stream", "close"]) session.once(event, () => clearInterval(timer));
 }

@@ -15,7 +15,7 @@ import { Connections } from "./connections.ts";
 import { endWhenBroken } from "./dead-sessions.ts";
 import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
 import { Http1Connection } from "./http1-connection.ts";
-import { closeWhenIdle } from "./idle-sessions.ts";
+import { closeWhenIdle, endWithoutRequest } from "./idle-sessions.ts";
 import { recordPeer } from "./peers.ts";
 
 /** The request handlers of a port. */
@@ -48,11 +48,12 @@ export interface PortOptions {
   readonly reusePort?: boolean | undefined;
   /** Certificates in PEM; undefined: HTTP/1.1 and HTTP/2 in cleartext. */
   readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa: string | undefined } | undefined;
-  /**
-   * How many connections may be open. A further one closes idle connections; when none is idle it is itself closed
-   * before anything is read from it. Default: no limit.
-   */
+  /** How many connections may be open. At that limit the client that has the most gives way. Default: no limit. */
   readonly maxConnections?: number;
+  /** The client of a connection, by its address; undefined: a proxy, which gives way to nobody. Default: the address. */
+  readonly clientOf?: ((peerAddress: string) => string | undefined) | undefined;
+  /** How long the headers of a request may take to arrive, in milliseconds. Default 15 s. */
+  readonly headerTimeoutMs?: number;
   /** Called when the system cannot accept a connection. */
   readonly onConnectionError?: ((error: Error) => void) | undefined;
   /** How long a connection may stay silent before its first request, in milliseconds. Default 10 s. */
@@ -106,7 +107,6 @@ const HTTP2_OPTIONS = {
 const HTTP1_OPTIONS = {
   maxHeaderSize: MAX_HEADER_BYTES,
   requestTimeout: REQUEST_TIMEOUT_MS,
-  headersTimeout: HEADER_TIMEOUT_MS,
   keepAliveTimeout: 75_000,
   /** How often node:http checks the timeouts, in milliseconds. */
   connectionsCheckingInterval: 5000,
@@ -124,7 +124,7 @@ const HTTP1_OPTIONS = {
  * limits of HTTP/1.1.
  */
 export async function openPort(options: PortOptions, handlers: PortHandlers): Promise<Port> {
-  const connections = new Connections(options.maxConnections ?? Infinity);
+  const connections = new Connections(options.maxConnections, options.clientOf ?? ((address) => address));
   const server = listener(options, handlers);
   let opened: ServerHttp2Session | undefined;
   const http2 = http2Server(handlers);
@@ -148,6 +148,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     recordPeer(opened, socket.remoteAddress);
     connections.speaksHttp2(socket, opened);
     closeWhenIdle(opened, socket, options);
+    endWithoutRequest(opened, socket, options.headerTimeoutMs);
     endWhenBroken(opened, socket, options.deadSessionCheckMs);
   };
   if (options.tls) {
@@ -192,17 +193,21 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
 }
 
 /** Creates the HTTP/1.1 server that listens. */
-function listener({ tls, firstByteTimeoutMs }: PortOptions, handlers: PortHandlers): HttpServer {
+function listener(
+  { tls, firstByteTimeoutMs, headerTimeoutMs: headersTimeout = HEADER_TIMEOUT_MS }: PortOptions,
+  handlers: PortHandlers,
+): HttpServer {
   const server = tls
     ? createSecureServer({
         ...HTTP1_OPTIONS,
+        headersTimeout,
         ALPNProtocols: ["h2", "http/1.1"],
         handshakeTimeout: firstByteTimeoutMs ?? FIRST_BYTE_TIMEOUT_MS,
         cert: tls.cert,
         key: tls.key,
         ...(tls.clientCa !== undefined && { ca: tls.clientCa, requestCert: true, rejectUnauthorized: true }),
       })
-    : createServer(HTTP1_OPTIONS);
+    : createServer({ ...HTTP1_OPTIONS, headersTimeout });
   // By default node:http answers a failed handshake like a malformed request.
   server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket: Socket) => socket.destroy());
   // The bytes of a header are limited. By default, node:http would drop fields above a number without a word.

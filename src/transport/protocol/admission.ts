@@ -30,16 +30,14 @@ export interface AdmissionOptions {
   readonly authorize?: Authorize | undefined;
   /** Makes the initial context values of a call. Default: empty. */
   readonly contextValues?: ((protocolName: string) => ContextValues) | undefined;
-  /** Limits the unary calls in flight. Default: no limit. */
-  readonly maxCalls?: CallLimit | undefined;
+  /** The maximum number of unary calls in flight. Default: no limit. */
+  readonly maxCalls?: number | undefined;
+  /**
+   * Methods that anyone may call. Their calls are always admitted, and not counted; and their bodies have little time to
+   * arrive. Default: none.
+   */
+  readonly isOpen?: ((method: DescMethod) => boolean) | undefined;
   readonly onRefused?: OnRefused | undefined;
-}
-
-/** The maximum number of unary calls in flight. */
-export interface CallLimit {
-  readonly max: number;
-  /** Methods whose calls are always admitted, and not counted. Default: none. */
-  readonly isExempt?: (method: DescMethod) => boolean;
 }
 
 /** The unary calls in flight, and how many there may be. */
@@ -55,7 +53,7 @@ export class Admission {
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
-    this.#inFlight = options.maxCalls && { max: options.maxCalls.max, count: 0 };
+    this.#inFlight = options.maxCalls === undefined ? undefined : { max: options.maxCalls, count: 0 };
   }
 
   /** Authorizes a call. Never rejects. */
@@ -64,13 +62,14 @@ export class Admission {
     protocolName: string,
     request: RequestHead,
   ): AdmittedCall | Refused | Promise<AdmittedCall | Refused> {
-    const { authorize, contextValues: valuesOf, maxCalls, onRefused } = this.#options;
+    const { authorize, contextValues: valuesOf, isOpen: isOpenMethod, onRefused } = this.#options;
     const contextValues = valuesOf?.(protocolName) ?? createContextValues();
     const { headers, arrived } = request;
     const peerAddress = () => request.peerAddress();
     const head = { method, protocolName, header: new RecordHeaders(headers), peerAddress, arrived, contextValues };
-    const isLimited = method.methodKind === "unary" && !maxCalls?.isExempt?.(method);
-    const call = new AdmittedCall(head, isLimited ? this.#inFlight : undefined, onRefused);
+    const isOpen = isOpenMethod?.(method) === true;
+    const isLimited = method.methodKind === "unary" && !isOpen;
+    const call = new AdmittedCall(head, { isOpen, inFlight: isLimited ? this.#inFlight : undefined, onRefused });
     // The call counts while it is being authorized: a slow authorization must not pile up requests.
     const refused = call.begin();
     if (refused) return refused;
@@ -94,13 +93,22 @@ export class Admission {
 /** An admitted call, whose body may now be read. */
 export class AdmittedCall {
   readonly head: CallHead;
+  /** Whether anyone may make it. */
+  readonly isOpen: boolean;
   readonly #inFlight: InFlight | undefined;
   readonly #onRefused: OnRefused | undefined;
   #isCounted = false;
 
-  /** @param inFlight undefined when the call is not limited */
-  constructor(head: CallHead, inFlight: InFlight | undefined, onRefused: OnRefused | undefined) {
+  constructor(
+    head: CallHead,
+    {
+      isOpen,
+      inFlight,
+      onRefused,
+    }: { isOpen: boolean; inFlight: InFlight | undefined; onRefused: OnRefused | undefined },
+  ) {
     this.head = head;
+    this.isOpen = isOpen;
     this.#inFlight = inFlight;
     this.#onRefused = onRefused;
   }

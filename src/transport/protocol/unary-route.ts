@@ -25,6 +25,10 @@ export class UnaryRoute implements Route {
     this.#admitted = admitted;
   }
 
+  get isOpen(): boolean {
+    return this.#admitted.isOpen;
+  }
+
   isTooLong(received: Uint8Array): boolean {
     const limit = this.#method.options.readMaxBytes;
     const { protocol, isText } = this.#format;

@@ -1,0 +1,164 @@
+import { describe, expect, it, vi } from "vitest";
+import { ClientBudget, Turn, UNIT_BYTES } from "./client-budget.ts";
+
+/** A budget, and what was evicted from it: the names of holdings, with the reason. @param isIdle of those that can be */
+function open(max: number, isIdle?: (name: string) => boolean) {
+  const budget = new ClientBudget(max);
+  const evicted: string[] = [];
+  const over = new Set<string>();
+  const charge = (client: string | undefined, name: string, options: { bytes?: number; timeoutMs?: number } = {}) =>
+    budget.charge(
+      client,
+      {
+        evict: (reason) => void evicted.push(reason === "timeout" ? `${name} late` : name),
+        ...(isIdle && { isIdle: () => isIdle(name) }),
+        isOver: () => over.has(name),
+      },
+      options,
+    );
+  const fill = (client: string | undefined, times: number) =>
+    Array.from({ length: times }, (_, i) => charge(client, `${client}${i}`));
+  return { budget, evicted, over, charge, fill };
+}
+
+describe("a budget of clients", () => {
+  it("has whoever holds the most give way, the oldest first, until all hold the same", () => {
+    const { evicted, charge, fill } = open(10);
+    fill("a", 10);
+    const admitted = ["b", "b", "b", "b", "b", "b", "c"].map(
+      (client, i) => charge(client, `${client}${i}`) !== undefined,
+    );
+    // The sixth of b would be as many as a has left, and c has none.
+    expect(admitted).toEqual([true, true, true, true, true, false, true]);
+    expect(evicted).toHaveLength(6);
+    expect(evicted.slice(0, 5)).toEqual(["a0", "a1", "a2", "a3", "a4"]);
+  });
+
+  it("refuses a newcomer that would hold the most, and takes nothing from those who hold less", () => {
+    const { evicted, charge, fill } = open(10);
+    fill("a", 6);
+    fill("b", 4);
+    for (let i = 0; i < 100; i++) expect(charge("a", "more")).toBeUndefined();
+    expect(evicted).toEqual([]);
+    // Of two who hold as much, neither gives way to the other: that would go on without end.
+    expect(charge("b", "b4")).toBeDefined();
+    expect(evicted).toEqual(["a0"]);
+    expect([charge("b", "b5"), charge("a", "a6")]).toEqual([undefined, undefined]);
+  });
+
+  it("has idle holdings give way first, and looks at some of many only", () => {
+    const idle = new Set<string>();
+    const { evicted, charge, fill } = open(100, (name) => idle.has(name));
+    fill("a", 100);
+    idle.add("a7").add("a9");
+    expect([charge("b", "b0"), charge("b", "b1")]).not.toContain(undefined);
+    expect(evicted).toEqual(["a7", "a9"]);
+    // None is idle: one that was looked at just now gives way last.
+    charge("b", "b2");
+    expect(evicted).toHaveLength(3);
+    idle.add("a99");
+    const before = evicted.length;
+    for (let i = 3; i < 9; i++) charge("b", `b${i}`);
+    expect(evicted.slice(before)).toContain("a99");
+  });
+
+  it("has a client's own idle holdings make room for it", () => {
+    const idle = new Set<string>();
+    const { evicted, charge, fill } = open(4, (name) => idle.has(name));
+    fill("a", 4);
+    expect(charge("a", "more")).toBeUndefined();
+    idle.add("a2");
+    expect(charge("a", "more")).toBeDefined();
+    expect(evicted).toEqual(["a2"]);
+  });
+
+  it("lets proxies give way to nobody, except for idle ones of their own", () => {
+    const idle = new Set<string>();
+    const { evicted, charge, fill } = open(10, (name) => idle.has(name));
+    fill(undefined, 8);
+    fill("a", 2);
+    expect(charge("b", "b0")).toBeDefined();
+    expect(evicted).toEqual(["a0"]);
+    expect(charge("a", "a2")).toBeUndefined();
+    expect([charge(undefined, "p8"), charge(undefined, "p9"), charge(undefined, "p10")].indexOf(undefined)).toBe(2);
+    expect(evicted.slice(1).sort()).toEqual(["a1", "b0"]);
+    expect(charge("c", "c0")).toBeUndefined();
+    idle.add("p9");
+    expect(charge(undefined, "p11")).toBeDefined();
+    expect(evicted.at(-1)).toBe("p9");
+  });
+
+  it("counts bytes, and evicts what grows beyond the room of its client alone", () => {
+    const { budget, evicted, charge } = open(100);
+    const large = charge("a", "large", { bytes: 60 * UNIT_BYTES });
+    const small = charge("b", "small", { bytes: 10 * UNIT_BYTES });
+    if (!large || !small) return expect.unreachable();
+    budget.resize(small, 40 * UNIT_BYTES);
+    expect(evicted).toEqual([]);
+    // It holds less, even so.
+    budget.resize(small, 50 * UNIT_BYTES);
+    expect(evicted).toEqual(["large"]);
+    const other = charge("a", "other", { bytes: 20 * UNIT_BYTES });
+    if (!other) return expect.unreachable();
+    budget.resize(small, 90 * UNIT_BYTES);
+    expect(evicted).toEqual(["large", "small"]);
+    // What is released counts no more, and is not released twice.
+    expect([budget.release(small), budget.release(other), budget.release(other)]).toEqual([false, true, false]);
+    budget.resize(other, 1000 * UNIT_BYTES);
+    expect(charge("c", "all", { bytes: 100 * UNIT_BYTES })).toBeDefined();
+    expect(charge("d", "too large", { bytes: 101 * UNIT_BYTES })).toBeUndefined();
+    expect(evicted).toEqual(["large", "small"]);
+  });
+
+  it("ends what takes too long, and forgets what is over", async () => {
+    const { evicted, over, charge } = open(4);
+    charge("a", "long", { timeoutMs: 60_000 });
+    charge("a", "short", { timeoutMs: 100 });
+    charge("b", "endless");
+    charge("b", "over", { timeoutMs: 60_000 });
+    expect(charge("b", "more")).toBeUndefined();
+    over.add("over");
+    await vi.waitFor(() => expect(evicted).toEqual(["short late"]));
+    expect([charge("b", "more"), charge("c", "more")]).not.toContain(undefined);
+    expect(evicted).toEqual(["short late"]);
+  });
+
+  it("takes no longer for many clients than for few", () => {
+    const { evicted, charge } = open(20_000);
+    for (let i = 0; i < 20_000; i++) charge(`client ${i}`, "only");
+    const started = performance.now();
+    // Each would hold as much as all others: one look has to do.
+    let admitted = 0;
+    // Each would hold as much as any other: one look has to do.
+    for (let i = 0; i < 50_000; i++) if (charge(`newcomer ${i}`, "only")) admitted++;
+    expect([admitted, evicted]).toEqual([0, []]);
+    // A guard alone: a search of all clients for each takes minutes.
+    expect(performance.now() - started).toBeLessThan(5000);
+  });
+});
+
+it("asks what began in a turn once, when the next turn is over", async () => {
+  const turn = new Turn();
+  const asked: number[] = [];
+  const begin = (i: number, then = () => {}) =>
+    turn.begin({
+      outliveTurn: () => {
+        asked.push(i);
+        then();
+      },
+    });
+  const nextTurn = () => new Promise(setImmediate);
+  for (const i of [1, 2]) begin(i, () => begin(i + 10));
+  await nextTurn();
+  begin(3);
+  expect(asked).toEqual([]);
+  await nextTurn();
+  expect(asked).toEqual([1, 2]);
+  await nextTurn();
+  expect(asked).toEqual([1, 2, 3]);
+  for (let i = 0; i < 5; i++) await nextTurn();
+  expect(asked).toEqual([1, 2, 3, 11, 12]);
+  begin(4);
+  for (let i = 0; i < 3; i++) await nextTurn();
+  expect(asked.at(-1)).toBe(4);
+});

@@ -1,0 +1,221 @@
+import { clearInterval, setInterval } from "node:timers";
+
+/** Why a holding has to end: it took too long, or its client holds the most and the room is needed. */
+export type EvictionReason = "timeout" | "over-budget";
+
+/** Something that a client holds for a while: a body that is arriving, an unread response, a stream, a connection. */
+export interface Holding {
+  /** Ends it. It is no longer charged by then. */
+  evict(reason: EvictionReason): void;
+  /** Whether it can end without harm. Such holdings of a client give way first. Default: the oldest does. */
+  isIdle?(): boolean;
+  /** Whether it is over though nobody has released it; asked now and then. Default: no. */
+  isOver?(): boolean;
+}
+
+/** What a client is charged for a holding. */
+export interface Charge {
+  readonly client: Client;
+  readonly holding: Holding;
+  units: number;
+  /** When it times out, by `performance.now()`. */
+  readonly until: number;
+}
+
+/** A client, and what it holds. */
+interface Client {
+  /** Undefined: a proxy, whose connections carry the requests of many clients. */
+  readonly key: string | undefined;
+  /** The oldest first. */
+  readonly charges: Set<Charge>;
+  units: number;
+}
+
+/** What is charged, and for how long at most. */
+export interface ChargeOptions {
+  /** Default: none, which is a unit like anything up to `UNIT_BYTES`. */
+  readonly bytes?: number;
+  /** In milliseconds. Default: no limit. */
+  readonly timeoutMs?: number;
+}
+
+/**
+ * What a unit stands for, in bytes. Anything that is held is charged one at least: for the connection, stream and objects
+ * around it.
+ */
+export const UNIT_BYTES = 16 * 1024;
+
+function unitsOf(bytes: number): number {
+  return Math.max(1, Math.ceil(bytes / UNIT_BYTES));
+}
+
+/** How often timeouts are checked, in milliseconds. */
+const CHECK_MS = 250;
+
+/** How many holdings of a client one search for an idle one looks at. */
+const SEARCHED = 32;
+
+/**
+ * A bound that all clients share. What a client holds is charged to it. At the bound, the client that holds the most gives
+ * way, with what is idle first, then with its oldest. Nobody gives way to a client that would hold as much itself: that is
+ * refused, unless something of its own is idle. So whoever holds little is never refused for what others hold.
+ *
+ * Only what outlives its turn of the event loop is worth a charge: see `Turn`.
+ */
+export class ClientBudget {
+  readonly #max: number;
+  readonly #clients = new Map<string | undefined, Client>();
+  /** The clients by the units that they hold. Proxies are not among them: they give way to nobody. */
+  readonly #byUnits = new Map<number, Set<Client>>();
+  /** No client holds more. */
+  #mostUnits = 0;
+  #total = 0;
+  readonly #check = () => this.#endTimedOut();
+  #timer: NodeJS.Timeout | undefined;
+
+  /** @param max how many units all clients may hold together. Default: no limit */
+  constructor(max = Infinity) {
+    this.#max = max;
+  }
+
+  /**
+   * Charges a client for a holding. This may evict holdings of others; undefined when there is no room.
+   *
+   * @param key the client; undefined: a proxy
+   */
+  charge(
+    key: string | undefined,
+    holding: Holding,
+    { bytes = 0, timeoutMs = Infinity }: ChargeOptions = {},
+  ): Charge | undefined {
+    const client = this.#clients.get(key) ?? { key, charges: new Set(), units: 0 };
+    const units = unitsOf(bytes);
+    if (!this.#makeRoom(client, units)) return undefined;
+    this.#clients.set(key, client);
+    const charge = { client, holding, units, until: performance.now() + timeoutMs };
+    client.charges.add(charge);
+    this.#addTo(client, units);
+    if (timeoutMs !== Infinity) this.#timer ??= setInterval(this.#check, CHECK_MS).unref();
+    return charge;
+  }
+
+  /** Sets how many bytes a holding has, if it is not released. This may evict it, or those of others. */
+  resize(charge: Charge, bytes: number): void {
+    const more = unitsOf(bytes) - charge.units;
+    if (more === 0 || !charge.client.charges.has(charge)) return;
+    if (more > 0 && !this.#makeRoom(charge.client, more)) {
+      this.#evict(charge, "over-budget");
+      return;
+    }
+    charge.units += more;
+    this.#addTo(charge.client, more);
+  }
+
+  /** Ends a charge; false when it had ended before. */
+  release(charge: Charge): boolean {
+    const { client, units } = charge;
+    if (!client.charges.delete(charge)) return false;
+    this.#addTo(client, -units);
+    if (client.charges.size === 0) this.#clients.delete(client.key);
+    return true;
+  }
+
+  /** Makes room for more of a client; false when it has to be refused. */
+  #makeRoom(client: Client, more: number): boolean {
+    while (this.#total + more > this.#max) {
+      const largest = this.#largest();
+      const givesWay = largest && (client.key === undefined || largest.units > client.units + more);
+      const victim = givesWay ? (idleOf(largest) ?? firstOf(largest.charges)) : idleOf(client);
+      if (!victim) return false;
+      this.#evict(victim, "over-budget");
+    }
+    return true;
+  }
+
+  #evict(charge: Charge, reason: EvictionReason): void {
+    if (this.release(charge)) charge.holding.evict(reason);
+  }
+
+  /** One of the clients that hold the most. Lowering the mark takes as many steps as raising it did. */
+  #largest(): Client | undefined {
+    while (this.#mostUnits > 0) {
+      const clients = this.#byUnits.get(this.#mostUnits);
+      if (clients) return firstOf(clients);
+      this.#mostUnits--;
+    }
+    return undefined;
+  }
+
+  #addTo(client: Client, units: number): void {
+    const before = client.units;
+    this.#total += units;
+    client.units += units;
+    if (client.key === undefined) return;
+    const peers = this.#byUnits.get(before);
+    peers?.delete(client);
+    if (peers?.size === 0) this.#byUnits.delete(before);
+    if (client.units === 0) return;
+    const others = this.#byUnits.get(client.units);
+    if (others) others.add(client);
+    else this.#byUnits.set(client.units, new Set([client]));
+    this.#mostUnits = Math.max(this.#mostUnits, client.units);
+  }
+
+  #endTimedOut(): void {
+    const now = performance.now();
+    let isTimed = false;
+    for (const { charges } of this.#clients.values()) {
+      for (const charge of charges) {
+        if (charge.holding.isOver?.()) this.release(charge);
+        else if (now >= charge.until) this.#evict(charge, "timeout");
+        else isTimed ||= charge.until !== Infinity;
+      }
+    }
+    if (isTimed) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+/** An idle holding of a client. Those that are not go behind the others, so that each search looks at other ones. */
+function idleOf({ charges }: Client): Charge | undefined {
+  let left = SEARCHED;
+  for (const charge of charges) {
+    const { holding } = charge;
+    if (!holding.isIdle || left-- === 0) return undefined;
+    if (holding.isIdle()) return charge;
+    charges.delete(charge);
+    charges.add(charge);
+  }
+  return undefined;
+}
+
+function firstOf<T>(set: ReadonlySet<T>): T | undefined {
+  for (const first of set) return first;
+  return undefined;
+}
+
+/** Something that is over within a turn of the event loop, or else has to be charged. */
+export interface Unfinished {
+  outliveTurn(): void;
+}
+
+/**
+ * What began in this turn of the event loop and the one before. Nearly all bodies and responses are over by then, and cost
+ * no more than a place in a list.
+ */
+export class Turn {
+  #begun: Unfinished[] = [];
+  #before: Unfinished[] = [];
+  readonly #end = () => {
+    const outlived = this.#before;
+    this.#before = this.#begun;
+    this.#begun = [];
+    if (this.#before.length > 0) setImmediate(this.#end);
+    for (const each of outlived) each.outliveTurn();
+  };
+
+  begin(unfinished: Unfinished): void {
+    if (this.#begun.push(unfinished) === 1 && this.#before.length === 0) setImmediate(this.#end);
+  }
+}

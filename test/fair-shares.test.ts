@@ -1,0 +1,218 @@
+import { constants } from "node:http2";
+import { describe, expect, it } from "vitest";
+import { FLAG, FRAME, frame, HELLO, requestHeaders } from "./support/http2-frames.ts";
+import { framesIn, type RawSocket } from "./support/raw-socket.ts";
+import { VARIANTS } from "./support/variants.ts";
+import { pause, waitFor } from "./support/wait.ts";
+import { statusOn, watchedPort } from "./support/watched-port.ts";
+
+const frames = (raw: RawSocket) => framesIn(raw.received());
+/** The resets of what has to end. Those of requests that are answered, but not whole, say NO_ERROR. */
+const resetsOf = (raw: RawSocket) =>
+  frames(raw).filter(
+    ({ type, payload }) => type === FRAME.reset && payload.readUInt32BE() !== constants.NGHTTP2_NO_ERROR,
+  );
+const textOf = (raw: RawSocket) => raw.received().toString("latin1");
+const statusOf = (raw: RawSocket) => /^HTTP\/1\.1 (\d+)/.exec(textOf(raw))?.[1];
+
+/** Odd numbers, as those of streams. */
+const streamIds = (count: number) => Array.from({ length: count }, (_, i) => 2 * i + 1);
+
+/** Has the port answer a PING, behind which everything sent before is read. */
+async function pinged(raw: RawSocket): Promise<void> {
+  const before = frames(raw).filter(({ type }) => type === FRAME.ping).length;
+  raw.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
+  await waitFor("the PING is answered", () => frames(raw).filter(({ type }) => type === FRAME.ping).length > before);
+}
+
+const CONNECTIONS = 60;
+const STREAMS = 20;
+const HEADER_MS = 1500;
+const [STRANGER, PROXY] = ["127.0.0.2", "127.0.0.9"];
+
+describe.each(VARIANTS)("what one client holds is charged to it on $runtime, TLS $secure:", ({ runtime, tls }) => {
+  const { raws, dial, heldBytes } = watchedPort(runtime, {
+    maxConnections: CONNECTIONS,
+    headerTimeoutMs: HEADER_MS,
+    openArrivalTimeoutMs: 2000,
+    streams: { max: STREAMS, lifetimeMs: 60_000 },
+    proxy: PROXY,
+    tls: tls?.server,
+  });
+
+  /** Sends the head and half of the body of a POST that never ends on its own. */
+  const startUpload = async (from?: string) => {
+    const raw = await dial("http/1.1", from);
+    raw.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n");
+    raw.send(Buffer.alloc(10_000));
+    await pause(50);
+    return raw;
+  };
+  const endUpload = async (raw: RawSocket) => {
+    raw.send(Buffer.alloc(10_000));
+    await waitFor("the upload is answered", () => statusOf(raw) !== undefined || raw.isClosed());
+    return statusOf(raw);
+  };
+  /** Half-sends bodies to a path, on 250 streams of each of so many connections. */
+  const halfBodies = async (connections: number, path: string, from: string) => {
+    const opened: RawSocket[] = [];
+    for (let i = 0; i < connections; i++) {
+      const raw = await dial("h2", from);
+      const half = streamIds(250).flatMap((stream) => [
+        requestHeaders(stream, { ":path": path }),
+        frame(FRAME.data, 0, stream, Buffer.from("half")),
+      ]);
+      raw.send(Buffer.concat([HELLO, ...half]));
+      opened.push(raw);
+    }
+    for (const raw of opened) await pinged(raw);
+    return opened;
+  };
+  const refusedOf = (opened: readonly RawSocket[]) =>
+    opened.reduce((sum, raw) => sum + frames(raw).filter(({ type }) => type === FRAME.headers).length, 0);
+  const closeAll = async () => {
+    for (const { socket } of raws.splice(0)) socket.destroy();
+    await pause(50);
+  };
+
+  it("half bodies use up the room of whoever sends them, and no slow upload of others, however old", async () => {
+    const upload = await startUpload();
+    // 64 MiB are 4,096 bodies.
+    const opened = await halfBodies(20, "/", STRANGER);
+    await waitFor("the rest is refused", () => refusedOf(opened) > 800);
+    const other = await startUpload("127.0.0.3");
+    expect(await endUpload(upload)).toBe("200");
+    expect(await endUpload(other)).toBe("200");
+    expect(refusedOf(opened)).toBeLessThan(1000);
+    await closeAll();
+  });
+
+  it("half bodies of open requests have no share of the memory for bodies, and little time", async () => {
+    const upload = await startUpload();
+    const before = await heldBytes();
+    const opened = await halfBodies(20, "/open", "127.0.0.1");
+    await waitFor("all but a few are refused", () => refusedOf(opened) >= 5000 - STREAMS);
+    // Not even of the same address.
+    expect(await endUpload(upload)).toBe("200");
+    await waitFor("those are told that they took too long", () => refusedOf(opened) === 5000);
+    await closeAll();
+    await waitFor("it is given back", async () => (await heldBytes()) - before < 24 * 1024 * 1024);
+  });
+
+  it("a body of an open request may come a little behind its head, as that of gRPC clients does", async () => {
+    const [overHttp2, overHttp1] = [await dial(), await dial("http/1.1")];
+    overHttp2.send(Buffer.concat([HELLO, requestHeaders(1, { ":path": "/open" })]));
+    overHttp1.send("POST /open HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n");
+    await pinged(overHttp2);
+    await pause(300);
+    overHttp2.send(frame(FRAME.data, FLAG.endStream, 1, Buffer.from("body")));
+    overHttp1.send("body");
+    await waitFor("it is answered", () => statusOn(overHttp2, 1) === "200" && statusOf(overHttp1) === "200");
+  });
+
+  it("streams of one client give way to those of others, until all have the same", async () => {
+    const open = (streams: readonly number[], fields: { [name: string]: string } = {}) =>
+      Buffer.concat(streams.map((stream) => requestHeaders(stream, { ":path": "/stream", ...fields })));
+    const many = [await dial("h2", STRANGER), await dial("h2", STRANGER)];
+    for (const raw of many) {
+      raw.send(Buffer.concat([HELLO, open(streamIds(STREAMS / 2 + 1))]));
+      await pinged(raw);
+    }
+    await waitFor("one too many is refused", () => statusOn(many[1] as RawSocket, STREAMS - 1) === "429");
+    const few = await dial();
+    few.send(Buffer.concat([HELLO, open(streamIds(STREAMS / 2 + 1))]));
+    await pinged(few);
+    // All but the last of a half and one more.
+    await waitFor("one is refused", () => statusOn(few, STREAMS + 1) === "429");
+    expect(frames(few).filter(({ type }) => type === FRAME.headers)).toHaveLength(1);
+    expect(resetsOf(few)).toEqual([]);
+    const resets = () => many.flatMap((raw) => resetsOf(raw));
+    await waitFor("as many have given way", () => resets().length === STREAMS / 2);
+    for (const { payload } of resets()) expect(payload.readUInt32BE()).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    // Clients of one proxy are told apart, however they share its connections.
+    await closeAll();
+    const proxy = await dial("h2", PROXY);
+    proxy.send(Buffer.concat([HELLO, open(streamIds(STREAMS), { "x-forwarded-for": "a" })]));
+    await pinged(proxy);
+    const next = 2 * STREAMS + 1;
+    proxy.send(open([next], { "x-forwarded-for": "b" }));
+    proxy.send(open([next + 2], { "x-forwarded-for": "a" }));
+    await pinged(proxy);
+    await waitFor("a has too many", () => statusOn(proxy, next + 2) === "429");
+    await waitFor("its oldest has given way", () => resetsOf(proxy).some(({ stream }) => stream === 1));
+    expect([resetsOf(proxy).some(({ stream }) => stream === next), statusOn(proxy, next)]).toEqual([false, undefined]);
+    await closeAll();
+  });
+
+  it("connections that drip header bytes lock nobody out", async () => {
+    const drip = async () => {
+      const raw = await dial("http/1.1", STRANGER);
+      raw.send("GET / HTTP/1.1\r\nHost: x\r\nX: ");
+      return raw;
+    };
+    const dripping = await Promise.all(Array.from({ length: CONNECTIONS }, drip));
+    const timer = setInterval(() => {
+      for (const raw of dripping) if (!raw.isClosed()) raw.send("a");
+    }, 100);
+    try {
+      await pause(300);
+      for (let i = 0; i < 10; i++) {
+        const raw = await dial("http/1.1");
+        raw.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        await waitFor("it is answered or closed", () => raw.isClosed() || statusOf(raw) !== undefined);
+        expect(statusOf(raw)).toBe("200");
+        // The stranger takes the room again, and has to give it.
+        dripping.push(await drip());
+      }
+    } finally {
+      clearInterval(timer);
+    }
+    await closeAll();
+  });
+
+  it("connections of a trusted proxy give way to nobody", async () => {
+    const opened = await Promise.all(Array.from({ length: CONNECTIONS - 2 }, () => dial("h2", PROXY)));
+    for (const raw of opened) raw.send(Buffer.concat([HELLO, requestHeaders(1, { ":path": "/stream" })]));
+    for (const raw of opened) await pinged(raw);
+    const direct = [await dial("h2"), await dial("h2")];
+    for (const raw of direct) {
+      raw.send(HELLO);
+      await pinged(raw);
+    }
+    const another = await dial("h2", PROXY);
+    another.send(HELLO);
+    await pinged(another);
+    await waitFor("a client of its own gives way", () => direct.some((raw) => raw.isClosed()));
+    const late = await dial("http/1.1", STRANGER);
+    late.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    await waitFor("there is no room for more", () => late.isClosed() || statusOf(late) !== undefined);
+    expect(opened.filter((raw) => raw.isClosed())).toEqual([]);
+    await closeAll();
+  });
+
+  it("headers that come a byte at a time end in 408, the first and later ones of a connection", async () => {
+    const [first, later, http2, calm] = [await dial("http/1.1"), await dial("http/1.1"), await dial(), await dial()];
+    later.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    await waitFor("the first is answered", () => statusOf(later) === "200");
+    await pause(HEADER_MS);
+    for (const raw of [first, later]) raw.send("GET / HTTP/1.1\r\nHost: x\r\nX: ");
+    // The frame of the fields says that it is long.
+    http2.send(Buffer.concat([HELLO, Buffer.from([0, 0x20, 0, FRAME.headers, FLAG.endHeaders, 0, 0, 0, 1])]));
+    // Whoever connects before there is anything to ask sends nothing, or PINGs.
+    calm.send(HELLO);
+    const timer = setInterval(() => {
+      for (const raw of [first, later]) if (!raw.isClosed()) raw.send("a");
+      if (!http2.isClosed()) http2.send(Buffer.from([0x82]));
+      if (!calm.isClosed()) calm.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
+    }, 200);
+    try {
+      await waitFor("they are closed", () => first.isClosed() && later.isClosed() && http2.isClosed());
+    } finally {
+      clearInterval(timer);
+    }
+    expect(statusOf(first)).toBe("408");
+    expect(textOf(later)).toContain("HTTP/1.1 408");
+    calm.send(requestHeaders(1, { ":method": "GET" }, { endStream: true }));
+    await waitFor("it is still served", () => statusOn(calm, 1) === "200");
+  });
+});
