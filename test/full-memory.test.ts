@@ -56,5 +56,7 @@ describeWithRedis("while Redis' memory is full", () => {
     }
     const { auditEvents } = await admin.listAuditEvents({ method: "RevokeUserGroupTokens" });
     expect(auditEvents.map(({ userGroupId }) => userGroupId).sort()).toEqual(["leaked", "other"]);
+    const deleted = await adminOf(server.url).deleteEnvironment({ environment: customerOf(server), force: true });
+    expect(deleted).toMatchObject({ done: true });
   });
 });

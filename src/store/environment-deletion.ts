@@ -13,8 +13,11 @@ import { ENVIRONMENTS_KEY, environmentKey, idsKey, KEY, partitionPrefix } from "
  */
 export const CLOSED_MS = 25 * 60 * 60 * 1000;
 
-/** How long an environment is held closed that is found to be empty, in milliseconds: a process may end in between. */
-const HELD_MS = 60_000;
+/**
+ * How long an environment is held closed that is found to be empty, in milliseconds: a process may end in between. Its
+ * deletion begins in the first third of it, and the longest call to Redis takes less than another.
+ */
+const HELD_MS = 180_000;
 
 /** How many groups a call deletes, and a script at once, and how long a call goes on, in milliseconds. */
 const MAX_GROUPS = 10_000;
@@ -38,7 +41,7 @@ export interface EnvironmentDeletionParts {
  * Deletes environments in Redis. Its record, its API tokens and its partitions are in different slots, so the record says
  * first that it is being deleted, and every step may be repeated:
  *
- * - An environment that has to be empty is closed partition by partition, each only if it has no group, for a minute.
+ * - An environment that has to be empty is closed partition by partition, each only if it has no group, for some minutes.
  * - Its record says that it is being deleted. Nobody finds it any more, so nobody makes an API token in it.
  * - Its API tokens end.
  * - Every partition is closed under the number of the environment, and its groups are deleted.
@@ -58,11 +61,11 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
     const { client, environments } = this.#parts;
     const environment = await environments.get(name);
     if (!force && (await environments.countUserGroups(environment)) > 0) throw new EnvironmentNotEmpty();
-    const sendBy = performance.now() + HELD_MS / 2;
+    const sendBy = performance.now() + HELD_MS / 3;
     if (!force && environment.deleteTime === undefined) await this.#hold(environment);
     await this.#mark("ugBeginDeletion", environment, by, force ? undefined : sendBy);
     await this.#endApiTokens(environment, by);
-    const left = await this.#clear(environment);
+    const left = await this.#clear(environment, force);
     if (left > 0) return left;
     await this.#mark("ugEndDeletion", environment, by);
     // A path that stays listed because this fails leads to nothing.
@@ -109,11 +112,11 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
     }
   }
 
-  /** Closes all partitions, and deletes groups of them. @returns how many are left */
-  async #clear(environment: Environment): Promise<number> {
+  /** Closes all partitions and, by force, deletes groups of them. @returns how many are left */
+  async #clear(environment: Environment, force: boolean): Promise<number> {
     const { partitions } = environment;
-    const { maxGroups = MAX_GROUPS } = this.#parts;
-    const atOnce = Math.max(1, Math.min(GROUPS_AT_ONCE, Math.floor(maxGroups / partitions)));
+    const maxGroups = force ? (this.#parts.maxGroups ?? MAX_GROUPS) : 0;
+    const atOnce = force ? Math.max(1, Math.min(GROUPS_AT_ONCE, Math.floor(maxGroups / partitions))) : 0;
     const end = performance.now() + MAX_MS;
     let budget = maxGroups;
     let left: readonly (readonly [partition: number, count: number])[] = [];

@@ -1,10 +1,13 @@
 import { ENVIRONMENT_FIELD, FIELD } from "./fields.ts";
 import { KEY } from "./keys.ts";
-import { AUDIT, CHANGE, UNPACK } from "./script-parts.ts";
+import { ALLOW_OOM, AUDIT, CHANGE, UNPACK } from "./script-parts.ts";
 
 const { partitions, number, createTime, deleteTime, formerPartitions, isDeleted, generation } = ENVIRONMENT_FIELD;
 
-/** The scripts that make and delete environments, as `SCRIPTS` has them; `environments.ts` says what becomes of one. */
+/**
+ * The scripts that make and delete environments, as `SCRIPTS` has them. A deletion goes on while Redis' memory is full,
+ * which it frees.
+ */
 export const ENVIRONMENT_SCRIPTS = {
   /**
    * Makes an environment that has none of its fields yet, completes one of an earlier version, or makes a deleted one anew.
@@ -32,7 +35,7 @@ return {#missing > 0 and 'made' or 'found', stamp, spread(redis.call('HGETALL', 
    * KEYS: the environment. ARGV: 2 its number; then those of AUDIT.
    * Answers `missing` when it is deleted, or another one by now; `done`, or `found` when it was begun before.
    */
-  ugBeginDeletion: `${CHANGE}${AUDIT}
+  ugBeginDeletion: `${ALLOW_OOM}${CHANGE}${AUDIT}
 if redis.call('HGET', KEYS[1], '${number}') ~= ARGV[2] then return {'missing', stamp} end
 if redis.call('HEXISTS', KEYS[1], '${deleteTime}') == 1 then return {'found', stamp} end
 redis.call('HSET', KEYS[1], '${deleteTime}', stamp, '${formerPartitions}', redis.call('HGET', KEYS[1], '${partitions}'))
@@ -46,7 +49,7 @@ return {'done', stamp}`,
    * KEYS: the environment. ARGV: 2 its number; then those of AUDIT.
    * Answers `missing` when it is deleted, or another one by now; or `done`.
    */
-  ugEndDeletion: `${CHANGE}${AUDIT}
+  ugEndDeletion: `${ALLOW_OOM}${CHANGE}${AUDIT}
 local is_begun = redis.call('HEXISTS', KEYS[1], '${deleteTime}') == 1
 if not is_begun or redis.call('HGET', KEYS[1], '${number}') ~= ARGV[2] then return {'missing', stamp} end
 local next = tonumber(redis.call('HGET', KEYS[1], '${generation}') or '0') + 1
@@ -69,7 +72,7 @@ return {'done', stamp}`,
    * KEYS: the ids. ARGV: 2 key that closes it, 3 for how long, in milliseconds; 0: it is opened.
    * Answers `filled` when it has groups, or `done`.
    */
-  ugHold: `${CHANGE}
+  ugHold: `${ALLOW_OOM}${CHANGE}
 local state = redis.call('GET', ARGV[2])
 if ARGV[3] == '0' then
   if state == 'held' then redis.call('DEL', ARGV[2]) end
@@ -86,7 +89,7 @@ return {'done', stamp}`,
    * partition's first team id, 6 how many team ids an environment has, 7 how many groups are deleted at most.
    * Answers `done`, how many groups are left, and ids of deleted ones with what `endedEntry` holds of each.
    */
-  ugClear: `${CHANGE}${UNPACK}
+  ugClear: `${ALLOW_OOM}${CHANGE}${UNPACK}
 local prefix = ARGV[4]
 local tokens, counter = prefix .. '${KEY.tokens}', prefix .. '${KEY.teamCount}'
 local is_new = redis.call('GET', ARGV[2]) ~= 'closed'
@@ -102,7 +105,7 @@ for _, id in ipairs(ids) do
   if offset < 0 or offset >= tonumber(ARGV[6]) then return {'done', stamp, '0'} end
 end
 redis.call('SET', ARGV[2], 'closed', 'PX', ARGV[3])
-if is_new then redis.call('DEL', tokens) end
+if is_new and ARGV[7] ~= '0' then redis.call('DEL', tokens) end
 local ended = {}
 for _, id in ipairs(ids) do
   local digest, graced = read(id, '${FIELD.digest}'), read(id, '${FIELD.graceDigest}')
@@ -116,6 +119,6 @@ for _, id in ipairs(ids) do
   redis.call('ZREM', KEYS[1], id)
 end
 local left = redis.call('ZCARD', KEYS[1])
-if left == 0 and (is_new or #ids > 0) then redis.call('DEL', counter) end
+if left == 0 and (is_new or #ids > 0) then redis.call('DEL', counter, tokens) end
 return {'done', stamp, string.format('%.0f', left), spread(ended)}`,
 } as const;

@@ -23,9 +23,6 @@ import { optionalIntegerOf, recordFromAnswer, type StoredRecord } from "./stored
 /** How many numbers are tried for a new environment: with a tenth of all taken, one in 10^12 finds none free. */
 const TRIES = 12;
 
-/** How many partitions are asked at once. */
-const PARTITIONS_AT_ONCE = 256;
-
 /**
  * Environments in Redis. What is left of a deleted one says so for good: no caller and no worker that has not heard of it
  * makes it again, but CreateEnvironment alone.
@@ -88,15 +85,10 @@ export class RedisEnvironments implements EnvironmentStore {
   }
 
   async countUserGroups(environment: Environment): Promise<number> {
-    let count = 0;
-    for (let first = 0; first < environment.partitions; first += PARTITIONS_AT_ONCE) {
-      const length = Math.min(PARTITIONS_AT_ONCE, environment.partitions - first);
-      const counts = Array.from({ length }, (_, i) =>
-        this.#client.run("count-user-groups", "zcard", [idsKey(partitionPrefix(environment, first + i))]),
-      );
-      for (const one of await Promise.all(counts)) count += one;
-    }
-    return count;
+    const counts = Array.from({ length: environment.partitions }, (_, partition) =>
+      this.#client.run("count-user-groups", "zcard", [idsKey(partitionPrefix(environment, partition))]),
+    );
+    return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
   }
 
   async list(page: PageRequest): Promise<Page<ListedEnvironment>> {

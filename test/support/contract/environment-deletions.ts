@@ -75,6 +75,26 @@ export function environmentDeletionContract({ clients, store, admin, redis }: Co
       expect(await counting.get(environment)).toEqual(environment);
     });
 
+    it("deletes no group unless it is by force, whatever it was told of them", async () => {
+      const environment = await create();
+      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const late = new RedisEnvironmentDeletion({
+        client: client(),
+        audit: AUDIT,
+        // As if the group had come behind every check.
+        environments: {
+          get: async (name) => ({ ...(await environments().get(name)), deleteTime: 1 }),
+          countUserGroups: async () => 0,
+        },
+        apiTokens: tokens(),
+      });
+      expect(await late.delete(environment, false, BY)).toBe(1);
+      expect((await store().resolve(environment, group.token)).providedId).toBe("a");
+      await fails(deletion().delete(environment, false, BY), EnvironmentNotEmpty);
+      expect(await deletion().delete(environment, true, BY)).toBe(0);
+      await isNowhere(environment);
+    });
+
     it("goes by bounded steps, from the first of which on all tokens are dead and nothing is made", async () => {
       const environment = await create();
       const made = await Promise.all(ids(30).map((id) => store().getOrCreate(environment, newGroup(id))));
