@@ -1,8 +1,7 @@
 import { RateLimits } from "./auth/rate-limits.ts";
 import type { Config } from "./config/config.ts";
 import { formatEnvironmentName } from "./domain/environment.ts";
-import type { RateLimit } from "./domain/rate-limit.ts";
-import type { StoreProbe } from "./domain/store.ts";
+import type { RateLimit, StoreProbe } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import type { RedisState } from "./redis-state.ts";

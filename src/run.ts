@@ -6,8 +6,8 @@ import { ApiTokens, IssuedTokens, type StaticToken, TokenUses } from "./auth/api
 import { type BoundPrincipal, ROOT } from "./auth/authenticator.ts";
 import type { Config } from "./config/config.ts";
 import type { ApiTokenSetting } from "./config/parse.ts";
+import type { RevocationListener } from "./domain/api-token.ts";
 import type { Environment } from "./domain/environment.ts";
-import type { RevocationListener } from "./domain/store.ts";
 import { newApiToken } from "./domain/token.ts";
 import { openForks } from "./fork.ts";
 import "./hardening.ts";

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import type { RateCounter } from "../src/domain/rate-limit.ts";
+import type { RateCounter } from "../src/domain/store.ts";
 import { slotOf } from "../src/store/cluster-topology.ts";
 import { rateCounter } from "../src/store/rate-counter.ts";
 import {

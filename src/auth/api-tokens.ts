@@ -1,6 +1,11 @@
-import { apiTokenDigest, type ValidApiToken } from "../domain/api-token.ts";
+import {
+  type ApiTokenStore,
+  apiTokenDigest,
+  type RevocationListener,
+  USE_INTERVAL_MS,
+  type ValidApiToken,
+} from "../domain/api-token.ts";
 import { type EnvironmentName, environmentPath } from "../domain/environment.ts";
-import { type ApiTokenStore, type RevocationListener, USE_INTERVAL_MS } from "../domain/store.ts";
 import { isIntactApiToken, looksLikeUserGroupToken } from "../domain/token.ts";
 import type { Authenticated, Authenticator, BoundPrincipal, Principal } from "./authenticator.ts";
 import { setBounded } from "./rate-limits.ts";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Count } from "../domain/rate-limit.ts";
+import type { Count } from "../domain/store.ts";
 import { RateLimits } from "./rate-limits.ts";
 
 const LIMIT = { max: 3, windowSeconds: 10 };

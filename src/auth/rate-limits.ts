@@ -1,4 +1,4 @@
-import type { Limited, RateCounter, RateLimit } from "../domain/rate-limit.ts";
+import type { Limited, RateCounter, RateLimit } from "../domain/store.ts";
 
 /** How many keys are kept; the one whose window began first makes room. Redis still knows what was counted under it. */
 const MAX_KEYS = 10_000;

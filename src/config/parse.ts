@@ -2,7 +2,7 @@ import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { type Network, parseNetwork } from "../domain/client-address.ts";
 import { type EnvironmentName, environmentPath, parseEnvironmentName } from "../domain/environment.ts";
-import type { RateLimit } from "../domain/rate-limit.ts";
+import type { RateLimit } from "../domain/store.ts";
 import { looksLikeUserGroupToken } from "../domain/token.ts";
 import type { RingKey } from "../store/encryption.ts";
 import { readRedisUrl } from "../store/redis-url.ts";

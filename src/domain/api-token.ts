@@ -1,5 +1,7 @@
 import { hash } from "node:crypto";
-import type { Environment } from "./environment.ts";
+import type { ChangeBy } from "./audit.ts";
+import type { Environment, EnvironmentName } from "./environment.ts";
+import type { Page, PageRequest } from "./store.ts";
 import { randomBase62 } from "./token.ts";
 
 /** The roles of API tokens. Each may do what those before it may, except that `read` does not create groups. */
@@ -99,4 +101,90 @@ export function apiTokenDigest(token: string): string {
 /** Whether a text is the name of a role. */
 export function isRole(text: string | undefined): text is Role {
   return (ROLES as readonly (string | undefined)[]).includes(text);
+}
+
+/**
+ * The contract of a store of API tokens. It throws what a user group store throws, and knows tokens by their digests. A
+ * token's record is the truth, and the list of its environment is not in one step with it: what creates, updates or rotates
+ * a token writes its event before it changes anything, and what revokes one ends it first. Whatever changes a token tells
+ * every `RevocationListener`, and is true from then on.
+ */
+export interface ApiTokenStore {
+  /**
+   * Creates an API token. The answer alone has the token itself. When it fails before it is known to be made, what it made
+   * ends by itself within a minute.
+   *
+   * @throws EnvironmentNotFound, TooManyApiTokens; TooFewReplicas after the change
+   */
+  create(
+    environment: Environment,
+    values: NewApiToken,
+    by: ChangeBy,
+  ): Promise<{ readonly apiToken: ApiToken; readonly token: string }>;
+
+  /**
+   * Lists the API tokens of an environment in order of their ids, which are its keys. A token that exists while the pages
+   * are read is on exactly one of them.
+   */
+  list(environment: EnvironmentName, filter: ApiTokenFilter, page: PageRequest): Promise<Page<ApiToken>>;
+
+  /**
+   * Changes values of an API token, also of its texts on their grace, which it does not lengthen.
+   *
+   * @throws ApiTokenNotFound; TooFewReplicas after the change
+   */
+  update(environment: EnvironmentName, id: string, change: ApiTokenChange, by: ChangeBy): Promise<ApiToken>;
+
+  /**
+   * Gives an API token a new text, which the answer alone has. Texts before it last for the grace at most; one that is on
+   * its grace already keeps what it has left of it, so that a rotation whose answer was lost can be repeated. At most
+   * `MAX_GRACED` of them live. Of several concurrent rotations one succeeds.
+   *
+   * @throws ApiTokenNotFound, ApiTokenChanged, ApiTokenOutlivesCaller; TooFewReplicas after the change
+   */
+  rotate(
+    environment: Environment,
+    id: string,
+    rotation: ApiTokenRotation,
+    by: ChangeBy,
+  ): Promise<{ readonly apiToken: ApiToken; readonly token: string }>;
+
+  /**
+   * Revokes an API token with all its texts: from then on `find` does not find them. Returns how many it revoked.
+   *
+   * @param options `issued`: also all that it created or rotated, that these did, and so on; it may be gone itself
+   * @throws ApiTokenNotFound when there was none to revoke; TooFewReplicas after the change
+   */
+  revoke(
+    environment: EnvironmentName,
+    id: string,
+    by: ChangeBy,
+    options?: { readonly issued?: boolean },
+  ): Promise<number>;
+
+  /**
+   * Returns the API token with this digest (`apiTokenDigest`), never from a cache; undefined when it is unknown, revoked
+   * or expired by the store's clock.
+   */
+  find(digest: string): Promise<ValidApiToken | undefined>;
+
+  /** As `find`, and lists the token again if the list lost it, so that it can be revoked by its id. */
+  lookUp(digest: string): Promise<ValidApiToken | undefined>;
+
+  /**
+   * Notes that the API token with this digest was used just now, unless it is gone or a use within `USE_INTERVAL_MS` is
+   * noted already, and lists it again if the list lost it. A failure loses the note.
+   */
+  noteUse(digest: string): Promise<void>;
+}
+
+/** How often the use of an API token is noted, in milliseconds. */
+export const USE_INTERVAL_MS = 60_000;
+
+/** Told when API tokens are revoked or changed, wherever that is done, so that a cache can forget them. */
+export interface RevocationListener {
+  /** The API token with this digest was revoked or changed. */
+  revoked(digest: string): void;
+  /** Any API token may have been. */
+  missed(): void;
 }

@@ -1,7 +1,7 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
 import { RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import type { RateLimits } from "../auth/rate-limits.ts";
-import type { Limited } from "../domain/rate-limit.ts";
+import type { Limited } from "../domain/store.ts";
 import { callError, untraced } from "./errors.ts";
 
 /** What is limited, by the name that metrics and `RateLimit-Policy` have for it. */

@@ -3,12 +3,15 @@ import {
   type ApiTokenChange,
   type ApiTokenFilter,
   type ApiTokenRotation,
+  type ApiTokenStore,
   apiTokenDigest,
   isApiTokenId,
   MAX_API_TOKENS,
   MAX_GRACED,
   type NewApiToken,
   newApiTokenId,
+  type RevocationListener,
+  USE_INTERVAL_MS,
   type ValidApiToken,
 } from "../domain/api-token.ts";
 import { AT_START, type ChangeBy } from "../domain/audit.ts";
@@ -27,13 +30,7 @@ import {
   StoreUnavailable,
   TooManyApiTokens,
 } from "../domain/errors.ts";
-import {
-  type ApiTokenStore,
-  type Page,
-  type PageRequest,
-  type RevocationListener,
-  USE_INTERVAL_MS,
-} from "../domain/store.ts";
+import type { Page, PageRequest } from "../domain/store.ts";
 import { newApiToken } from "../domain/token.ts";
 import { apiTokenFrom, currentOf, isReplaced, isWanted, subjectOf, type TokenText } from "./api-token-record.ts";
 import type { Audit } from "./audit.ts";

@@ -1,7 +1,8 @@
+import type { ApiTokenStore } from "../domain/api-token.ts";
 import type { ChangeBy } from "../domain/audit.ts";
 import { type Environment, type EnvironmentName, environmentPath, TEAM_IDS, teamIdsOf } from "../domain/environment.ts";
 import { ApiTokenNotFound, EnvironmentNotEmpty, EnvironmentNotFound } from "../domain/errors.ts";
-import type { ApiTokenStore, EnvironmentDeletion, EnvironmentStore } from "../domain/store.ts";
+import type { EnvironmentDeletion, EnvironmentStore } from "../domain/store.ts";
 import type { Audit } from "./audit.ts";
 import type { StoreClient } from "./client.ts";
 import { ForeignTokens } from "./foreign-tokens.ts";

@@ -1,5 +1,5 @@
 import { RateLimiterMemory } from "rate-limiter-flexible";
-import type { RateCounter, RateLimit } from "../domain/rate-limit.ts";
+import type { RateCounter, RateLimit } from "../domain/store.ts";
 import type { StoreClient } from "./client.ts";
 
 /** What is counted: it names the keys, `ug:rate:KIND:KEY`. */

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Redis } from "ioredis";
-import type { RevocationListener } from "../domain/store.ts";
+import type { RevocationListener } from "../domain/api-token.ts";
 import { isRefusal } from "./answers.ts";
 import type { StoreClient } from "./client.ts";
 import { REVOKED_CHANNEL } from "./keys.ts";

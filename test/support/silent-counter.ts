@@ -1,4 +1,4 @@
-import type { RateCounter } from "../../src/domain/rate-limit.ts";
+import type { RateCounter } from "../../src/domain/store.ts";
 
 /** A counter that never answers, and the keys that it was to count. */
 export function silentCounter() {

@@ -1,7 +1,6 @@
-import type { ApiTokenChange, ApiTokenRotation, NewApiToken } from "../../src/domain/api-token.ts";
+import type { ApiTokenChange, ApiTokenRotation, NewApiToken, RevocationListener } from "../../src/domain/api-token.ts";
 import type { ChangeBy } from "../../src/domain/audit.ts";
 import type { Environment, EnvironmentName } from "../../src/domain/environment.ts";
-import type { RevocationListener } from "../../src/domain/store.ts";
 import type {
   ImportedUserGroup,
   ImportMode,

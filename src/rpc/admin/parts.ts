@@ -1,13 +1,8 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { Principal } from "../../auth/authenticator.ts";
-import type {
-  ApiTokenStore,
-  AuditStore,
-  EnvironmentDeletion,
-  EnvironmentStore,
-  UserGroupAdminStore,
-} from "../../domain/store.ts";
+import type { ApiTokenStore } from "../../domain/api-token.ts";
+import type { AuditStore, EnvironmentDeletion, EnvironmentStore, UserGroupAdminStore } from "../../domain/store.ts";
 import type { Logger } from "../../observability/log.ts";
 import type { Metrics } from "../../observability/metrics.ts";
 

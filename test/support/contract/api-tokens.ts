@@ -1,5 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { apiTokenDigest, MAX_API_TOKENS, type NewApiToken } from "../../../src/domain/api-token.ts";
+import {
+  apiTokenDigest,
+  MAX_API_TOKENS,
+  type NewApiToken,
+  type RevocationListener,
+} from "../../../src/domain/api-token.ts";
 import type { Environment } from "../../../src/domain/environment.ts";
 import {
   ApiTokenChanged,
@@ -10,7 +15,6 @@ import {
   StoreUnavailable,
   TooManyApiTokens,
 } from "../../../src/domain/errors.ts";
-import type { RevocationListener } from "../../../src/domain/store.ts";
 import { newApiToken } from "../../../src/domain/token.ts";
 import type { StoreClient } from "../../../src/store/client.ts";
 import { slotOf } from "../../../src/store/cluster-topology.ts";
