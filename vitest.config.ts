@@ -7,8 +7,6 @@ const common = {
   hookTimeout: 180_000,
   // Most tests wait for servers in processes of their own.
   maxWorkers: 4,
-  // A machine that others load may stop for seconds. What fails once is told with the results, what fails twice fails.
-  retry: process.env["CI"] ? 1 : 0,
 };
 
 export default defineConfig({
