@@ -6,64 +6,50 @@ import { endConnection } from "./connections.ts";
 /** How often sessions are checked, in milliseconds. */
 const CHECK_MS = 10_000;
 
-/**
- * After this many checks with an unsent PING a session is ended. A healthy one cannot send it while its client reads
- * nothing, which is allowed for as long: a minute, as for responses.
- */
-const UNSENT_CHECKS = 6;
+/** How many checks a PING may stay unanswered. A client may take a minute to read a response. */
+const UNANSWERED_CHECKS = 6;
 
 /** The size of a PING acknowledgement, in bytes (RFC 9113, 6.7). */
 const PONG_BYTES = 17;
 
-/** Deno itself closes the connection of a session that breaks the protocol. */
-const RUNTIME_ENDS_BROKEN_SESSIONS = "Deno" in globalThis;
-
 /**
- * Ends an HTTP/2 session that a protocol error has broken. After such an error Node 20 sends GOAWAY and stops reading, but
- * emits no event; the connection stays open even if the client closes it. A broken session accepts a PING but never sends
- * it, so a session that has received data and then fell silent gets a PING. A session that answers is left alone until
- * more data arrives. A session that sends the PING but gets no answer is left alone too.
+ * Ends an HTTP/2 session that does not answer a PING within a minute: its client does not read, whatever it sends to look
+ * alive, or is gone, or the session is broken. A protocol error breaks it: Node 20 then sends GOAWAY and stops reading, but
+ * emits no event, and the connection stays open even if the client closes it. Streams that are reset too fast make it stop
+ * reading, too. A session that has received data and sent nothing since gets a PING. One that has answered is left alone
+ * until more data arrives.
  *
  * @param checkMs how often the session is checked, in milliseconds
  */
-export function endWhenBroken(session: Http2Session, socket: Socket, checkMs = CHECK_MS): void {
-  if (RUNTIME_ENDS_BROKEN_SESSIONS || session.destroyed) return;
-  /** How many bytes had arrived at the last check. */
-  let seenBytes = -1;
+export function endWhenDead(session: Http2Session, socket: Socket, checkMs = CHECK_MS): void {
+  if (session.destroyed) return;
+  /** How many bytes the system had taken at the last check. */
+  let sent = 0;
   /** How many bytes had arrived when the session last proved alive. Only later bytes can have broken it. */
-  let knownAliveBytes = -1;
-  /** How many bytes had arrived when the PING was sent; undefined while no PING is pending. */
-  let pingedBytes: number | undefined;
-  let isAnswered = false;
-  let unsentChecks = 0;
+  let aliveBytes = -1;
+  /** For how many checks a PING has been unanswered; undefined when there is none. */
+  let unanswered: number | undefined;
 
   const check = () => {
     // A session that was destroyed need not have said so.
-    if (session.destroyed) {
-      clearInterval(timer);
-      return;
-    }
-    const { bytesRead } = socket;
-    if (pingedBytes === undefined) {
-      if (bytesRead === seenBytes && bytesRead !== knownAliveBytes) ping(bytesRead);
-      seenBytes = bytesRead;
-    } else if (bytesRead === pingedBytes) {
-      unsentChecks = (session.state.outboundQueueSize ?? 0) > 0 ? unsentChecks + 1 : 0;
-      if (unsentChecks >= UNSENT_CHECKS) endConnection(session);
-    } else {
-      // Bytes that came with the acknowledgement, or instead of it, may have broken the session.
-      if (isAnswered && bytesRead === pingedBytes + PONG_BYTES) knownAliveBytes = bytesRead;
-      pingedBytes = undefined;
-      seenBytes = bytesRead;
-    }
+    if (session.destroyed) return clearInterval(timer);
+    // Deno hands all that a session writes to the socket, and counts it as written.
+    const nowSent = socket.bytesWritten - socket.writableLength;
+    const hasSent = nowSent !== sent;
+    sent = nowSent;
+    if (unanswered !== undefined) {
+      if (++unanswered >= UNANSWERED_CHECKS) endConnection(session);
+    } else if (!hasSent && socket.bytesRead !== aliveBytes) ping();
   };
-  const ping = (bytesRead: number) => {
-    isAnswered = false;
-    unsentChecks = 0;
-    const isTaken = session.ping((error) => {
-      isAnswered = error === null;
+  const ping = () => {
+    const { bytesRead } = socket;
+    unanswered = 0;
+    session.ping((error) => {
+      if (error !== null) return;
+      unanswered = undefined;
+      // Bytes that came with the acknowledgement may have broken the session.
+      if (socket.bytesRead === bytesRead + PONG_BYTES) aliveBytes = socket.bytesRead;
     });
-    if (isTaken) pingedBytes = bytesRead;
   };
   const timer = setInterval(check, checkMs).unref();
   session.once("close", () => clearInterval(timer));

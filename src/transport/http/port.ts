@@ -12,7 +12,7 @@ import type { TLSSocket } from "node:tls";
 import { HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "../limits.ts";
 import type { Refuse } from "../protocol/refusals.ts";
 import { Connections } from "./connections.ts";
-import { endWhenBroken } from "./dead-sessions.ts";
+import { endWhenDead } from "./dead-sessions.ts";
 import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
 import { Http1Connection } from "./http1-connection.ts";
 import { closeWhenIdle, endWithoutRequest } from "./idle-sessions.ts";
@@ -149,7 +149,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     connections.speaksHttp2(socket, opened);
     closeWhenIdle(opened, socket, options);
     endWithoutRequest(opened, socket, options.headerTimeoutMs);
-    endWhenBroken(opened, socket, options.deadSessionCheckMs);
+    endWhenDead(opened, socket, options.deadSessionCheckMs);
   };
   if (options.tls) {
     const startHandshake = detachListeners(server, "connection");
