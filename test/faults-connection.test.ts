@@ -77,7 +77,8 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     const admin = newOperator(redis);
     const server = await newServer({ runtime, redisUrl: redis.url });
     const { groups, viewers } = grpcClients(server);
-    const { userGroup } = await groups.getUserGroup({ userGroupId: "a", name: "before" });
+    await groups.getUserGroup({ userGroupId: "a", name: "first" });
+    const { userGroup } = await groups.updateUserGroup({ userGroupId: "a", name: "before" });
     const keys = await admin.dbsize();
     await admin.config("SET", "maxmemory", "1");
     await waitUntilReady(server, false);
