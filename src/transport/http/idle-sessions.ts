@@ -54,7 +54,17 @@ export function endWithoutRequest(session: Http2Session, socket: Socket, timeout
   let seenBytes = Number.POSITIVE_INFINITY;
   let isPinged = false;
   let partialChecks = 0;
+  const onPing = () => {
+    isPinged = true;
+  };
+  const stop = () => {
+    clearInterval(timer);
+    // They lead from the session to the socket: see `sockets` in connections.ts.
+    session.off("ping", onPing).off("stream", stop).off("close", stop);
+  };
   const check = () => {
+    // A session that was destroyed need not have said so.
+    if (session.destroyed) return stop();
     partialChecks = socket.bytesRead > seenBytes && !isPinged ? partialChecks + 1 : 0;
     if (partialChecks >= PARTIAL_CHECKS) endConnection(session);
     seenBytes = socket.bytesRead;
@@ -62,8 +72,5 @@ export function endWithoutRequest(session: Http2Session, socket: Socket, timeout
   };
   // The first check comes after what a client sends as it connects.
   const timer = setInterval(check, timeoutMs / (PARTIAL_CHECKS + 1)).unref();
-  session.on("ping", () => {
-    isPinged = true;
-  });
-  for (const event of ["stream", "close"]) session.once(event, () => clearInterval(timer));
+  session.on("ping", onPing).on("stream", stop).on("close", stop);
 }
