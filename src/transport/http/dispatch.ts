@@ -99,7 +99,8 @@ export function dispatch({
     onError,
     onHttp1: (req, res, expectation) => {
       const refusal = expectation === "unknown" ? EXPECTATION_FAILED : doubtOf(req);
-      const exchange = new Http1Exchange(req, res, { context, awaitsContinue: expectation === "continue" });
+      const exchange = new Http1Exchange(req, res, context);
+      exchange.awaitsContinue = expectation === "continue";
       if (refusal) exchange.refuse(refusal);
       else void serve(exchange);
     },

@@ -24,13 +24,9 @@ export class Http1Exchange extends Exchange {
   readonly #res: ServerResponse;
   readonly #connection: Http1Connection;
   /** Whether the client waits to be asked for the body. */
-  #awaitsContinue: boolean;
+  awaitsContinue = false;
 
-  constructor(
-    req: IncomingMessage,
-    res: ServerResponse,
-    { context, awaitsContinue }: { context: ExchangeContext; awaitsContinue: boolean },
-  ) {
+  constructor(req: IncomingMessage, res: ServerResponse, context: ExchangeContext) {
     super(res, context);
     req.on("error", ignore);
     this.httpMethod = req.method ?? "";
@@ -39,7 +35,6 @@ export class Http1Exchange extends Exchange {
     this.#req = req;
     this.#res = res;
     this.#connection = Http1Connection.of(req.socket);
-    this.#awaitsContinue = awaitsContinue;
   }
 
   /**
@@ -64,8 +59,8 @@ export class Http1Exchange extends Exchange {
 
   protected openBody(): IncomingMessage | undefined {
     if (!hasBody(this.#req)) return undefined;
-    if (this.#awaitsContinue) this.#res.writeContinue();
-    this.#awaitsContinue = false;
+    if (this.awaitsContinue) this.#res.writeContinue();
+    this.awaitsContinue = false;
     return this.#req;
   }
 
@@ -86,7 +81,7 @@ export class Http1Exchange extends Exchange {
     const [req, res] = [this.#req, this.#res];
     if (this.isDisconnected) return;
     // Whether the body still comes is up to the client (RFC 9110, 10.1.1).
-    if (this.#awaitsContinue && hasBody(req)) this.#connection.closeAfter(res);
+    if (this.awaitsContinue && hasBody(req)) this.#connection.closeAfter(res);
     this.#connection.writes(res);
     res.writeHead(status, headers);
     if (trailers) {
