@@ -25,8 +25,9 @@ node_password=${REDISCLI_AUTH-}
 read -ra client <<<"${REDIS_CLI-redis-cli}"
 unset REDISCLI_AUTH
 
-# For how long one pause lasts, and for how long the switch may take.
+# For how long one pause lasts, how long replicas may take to be in step, and how long until the switch.
 pause_ms=2500
+step_seconds=5
 seconds=20
 
 # ask PASSWORD HOST PORT WORD...
@@ -40,8 +41,19 @@ ask() {
   fi
 }
 ask_sentinel() { ask "${REDIS_SENTINEL_PASSWORD-}" "$sentinel_host" "$sentinel_port" "$@"; }
-ask_old() { ask "$node_password" "$old_host" "$old_port" ${REDIS_USER:+--user "$REDIS_USER"} "$@"; }
+ask_node() { ask "$node_password" "$1" "$2" ${REDIS_USER:+--user "$REDIS_USER"} "${@:3}"; }
+ask_old() { ask_node "$old_host" "$old_port" "$@"; }
 master() { ask_sentinel SENTINEL GET-MASTER-ADDR-BY-NAME "$name" | paste -sd' '; }
+# Whether each replica that is online has all that the old master has.
+in_step() {
+  local replication offset host port received
+  replication=$(ask_old INFO replication | tr -d '\r')
+  offset=$(sed -n 's/^master_repl_offset://p' <<<"$replication")
+  while read -r host port; do
+    received=$(ask_node "$host" "$port" INFO replication | sed -n 's/^slave_repl_offset:\([0-9]*\).*/\1/p')
+    [ "${received:-0}" -ge "$offset" ] || return 1
+  done < <(sed -n 's/^slave[0-9]*:ip=\([^,]*\),port=\([0-9]*\),state=online.*/\1 \2/p' <<<"$replication")
+}
 say() { echo "$(date -u +%H:%M:%S) $*"; }
 fail() {
   say "$*" >&2
@@ -57,6 +69,15 @@ grep -q 'state=online' <<<"$replication" || fail "the master $old_host:$old_port
 
 say "pausing the changes of $old_host:$old_port"
 ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null || fail "$old_host:$old_port does not take CLIENT PAUSE"
+# Sentinel may choose any of them, and not by what they have received since it asked them last.
+until in_step; do
+  if [ $SECONDS -ge $step_seconds ]; then
+    ask_old CLIENT UNPAUSE >/dev/null || true
+    fail "a replica of $old_host:$old_port is not in step; try again when it is"
+  fi
+  sleep 0.05
+  ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null
+done
 if ! answer=$(ask_sentinel SENTINEL FAILOVER "$name" 2>&1); then
   ask_old CLIENT UNPAUSE >/dev/null || true
   fail "the Sentinel refuses a failover: $answer"

@@ -2,7 +2,7 @@ import { Redis } from "ioredis";
 import { expect, it } from "vitest";
 import { requireUsable } from "../src/store/requirements.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
-import { closeLater, describeWithRedis, newRedis, newServer, suiteRedis } from "./support/opened.ts";
+import { closeLater, describeWithRedis, newOperator, newRedis, newServer, suiteRedis } from "./support/opened.ts";
 import { documentedRights, withRights } from "./support/rights.ts";
 import { grpcClients } from "./support/rpc.ts";
 
@@ -34,6 +34,20 @@ describeWithRedis("the rights of docs/operations.md", () => {
       /ACL SETUSER NAME \+wait \+hset \+xtrim$/,
     );
     expect(await faultOf(rights.filter((right) => !OPTIONAL.slice(1).includes(right)))).toBe("none");
+  });
+
+  it("are tried at a replica as well, which may come first in REDIS_URL", async () => {
+    const [master, replica] = [await newRedis(), await newRedis()];
+    await newOperator(replica).replicaof("127.0.0.1", master.port);
+    const options = { isCluster: false, waits: true };
+    for (const right of ["", "+wait", "+xtrim"]) {
+      const rights = documentedRights().filter((each) => each !== right);
+      const user = new Redis(await withRights(replica, rights)).on("error", () => {});
+      closeLater(() => user.disconnect());
+      const checked = requireUsable(user, options);
+      if (right === "") await checked;
+      else await expect(checked).rejects.toThrow(`ACL SETUSER NAME ${right}`);
+    }
   });
 
   it("are all that a server needs, which warns of nothing that it may not", async () => {

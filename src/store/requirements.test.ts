@@ -33,7 +33,7 @@ describe("the version of Redis", () => {
         return answer;
       },
       evalsha: async () => {
-        throw new Error("NOSCRIPT No matching script");
+        throw Object.assign(new Error("NOSCRIPT No matching script"), { name: "ReplyError" });
       },
       eval: async () => [],
     };

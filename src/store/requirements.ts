@@ -1,5 +1,5 @@
 import type { Redis } from "ioredis";
-import { StoreMisconfigured } from "./answers.ts";
+import { isRefusal, StoreMisconfigured } from "./answers.ts";
 import { PROBE_KEY } from "./keys.ts";
 
 /** The oldest version of each server that will do, as major and minor. */
@@ -125,10 +125,11 @@ const none = (): string[] => [];
 function unlessDenied(rights: readonly string[]) {
   return (error: Error): string[] => {
     if (error.message.startsWith("NOPERM")) return [...rights];
-    if (error.message.startsWith("NOSCRIPT")) return [];
     if (error.message.includes("cluster support disabled")) {
       throw new StoreMisconfigured("REDIS_URL names a Cluster, but this Redis is none; give it as redis://");
     }
+    // Any other answer comes behind the look at the rights, such as that of a replica to WAIT.
+    if (isRefusal(error)) return [];
     throw error;
   };
 }
