@@ -42,7 +42,7 @@ export class Administration {
       () => this.#revokeAndRetry(known),
       () => this.#import(this.#some(groups, known)),
       () => this.#import(this.#some(groups, known)),
-      () => this.#contest(this.#some(groups, known)),
+      () => this.#contest(known),
     ];
     await random.pick<() => Promise<unknown>>(acts)();
   }
@@ -83,8 +83,12 @@ export class Administration {
     for (const [i, call] of calls.entries()) remember(groups[i]?.tokens ?? [], call.given ?? "", isDone(call));
   }
 
-  /** Imports one token for several groups at once, by any workers: one of them gets it at the most. */
-  async #contest(groups: readonly Known[]): Promise<void> {
+  /**
+   * Imports one token for several new groups at once, by any workers: one of them gets it at the most. Nobody else asks for
+   * these groups: one that lost the token meanwhile would leave it to another.
+   */
+  async #contest({ environment }: Known): Promise<void> {
+    const groups = Array.from({ length: IMPORTED }, () => this.#make(environment));
     const token = newToken();
     const calls = await Promise.all(groups.map((known) => this.#importAs(ImportMode.UPSERT, [known], () => token)));
     // Whose it is when nobody was told so is seen in what is stored.
@@ -119,12 +123,15 @@ export class Administration {
     const some = new Set([known]);
     const others = groups.filter((other) => other.environment === environment);
     for (let i = random.below(IMPORTED); i > 0; i--) some.add(random.pick(others));
-    if (random.chance(0.3)) {
-      const made = { environment, id: `imported ${randomBytes(6).toString("hex")}`, tokens: [] };
-      this.made.push(made);
-      some.add(made);
-    }
+    if (random.chance(0.3)) some.add(this.#make(environment));
     return [...some];
+  }
+
+  /** A group that is not there yet. */
+  #make(environment: Known["environment"]): Known {
+    const made = { environment, id: `imported ${randomBytes(6).toString("hex")}`, tokens: [] };
+    this.made.push(made);
+    return made;
   }
 
   #asked(method: Call["method"], { environment, id }: Known, worker: Worker): Asked {
