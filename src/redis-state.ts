@@ -146,6 +146,11 @@ export class RedisState {
       this.#inUse.delete(path);
       this.onGone(known);
       if (!stored) this.#tellDeleted(path);
+      else
+        this.#parts.logger.error(
+          { environment: path },
+          "Redis holds a different environment of this name than before: its API tokens act on that one now",
+        );
     }
   }
 
