@@ -112,6 +112,9 @@ export class Http1Connection {
       this.closeAfter(res);
     } else if (res?.headersSent) {
       socket.destroy();
+    } else if (!res && (this.#isOver || error.code === "HPE_CLOSED_CONNECTION")) {
+      // The last response is written, though the socket may not have ended yet: what comes behind it gets no answer.
+      endHttp1(socket);
     } else {
       const { status, headers, body } = refuse(refusalOf(error), {});
       if (!res) {
