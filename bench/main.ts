@@ -1,9 +1,9 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { type Plan, runBenchmark } from "./benchmark.ts";
 import { calls } from "./calls.ts";
 import { describeMachine, pinToLoadCore, requireTools } from "./machine.ts";
-import { comparison, gains, insertReport, noise, type Report, targets } from "./report.ts";
+import { comparison, gains, noise, type Report, targets, writeResults } from "./report.ts";
 import { allRows, READS } from "./rows.ts";
 import { findRuntimes, RUNTIMES } from "./runtimes.ts";
 import { type BundleService, rowsWithout } from "./without.ts";
@@ -18,9 +18,8 @@ const USAGE = `Usage: npm run bench -- [options]
   --turns N        turns of each server, for each call, in each round
   --quick          short turns, to see that it works
   --json FILE      keep the raw figures
-Without options, and with --without all, docs/performance.md is written too.`;
+Without options, and with --without all, the figures are kept in bench/results/.`;
 
-const PAGE = "docs/performance.md";
 /** A process needs some ten thousand calls of a kind until it is compiled throughout; on Deno, more. */
 const DURATIONS = { warmUp: 5, turn: 0.9, paced: 2 };
 /** Turns of two servers that hardly differ: many short ones, some of which nothing disturbs. */
@@ -92,9 +91,8 @@ async function measure(options: ReturnType<typeof optionsOf>, bundle: BundleServ
   const isWhole =
     !quick && options.calls === (without === undefined ? CALLS : READS) && runtimes.length === options.runtimes.length;
   if (isWhole && (without === undefined || without === "all")) {
-    const part = without === undefined ? "figures" : "optimisations";
-    writeFileSync(PAGE, insertReport(readFileSync(PAGE, "utf8"), part, text));
-  } else console.error(`${PAGE} is left as it is: this was a part of a run`);
+    writeResults(without === undefined ? "calls" : "without", text);
+  } else console.error("bench/results/ is left as it is: this was a part of a run");
 }
 
 function countOf(text: string | undefined, usual: number): number {

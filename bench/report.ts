@@ -1,3 +1,4 @@
+import { writeFileSync } from "node:fs";
 import type { Results } from "./benchmark.ts";
 import { type Call, type CallKey, calls } from "./calls.ts";
 import { isService, type Row } from "./rows.ts";
@@ -12,12 +13,19 @@ export interface Report {
   readonly results: Results;
 }
 
-/** A page with a part replaced. @throws when the page has no place for it */
-export function insertReport(page: string, part: string, text: string): string {
-  const [begin, end] = [`<!-- ${part} begin -->`, `<!-- ${part} end -->`];
-  const [from, to] = [page.indexOf(begin), page.indexOf(end)];
-  if (from < 0 || to < from) throw new Error(`the page has no place between ${begin} and ${end}`);
-  return `${page.slice(0, from + begin.length)}\n\n${text}\n\n${page.slice(to)}`;
+/** The pages that the benchmarks write: their titles, and the commands that write them. */
+const PAGES = {
+  calls: ["What a call costs, beside its peers", "npm run bench"],
+  growth: ["What a group takes, and what many groups cost", "npm run bench:growth"],
+  overload: ["Under more than it can do", "npm run bench:overload"],
+  without: ["What each optimisation gains", "npm run bench -- --without all"],
+} as const;
+
+/** Writes a page of `bench/results/`. @param body Markdown without a title */
+export function writeResults(page: keyof typeof PAGES, body: string): void {
+  const [title, command] = PAGES[page];
+  const origin = `Written by \`${command}\`; [docs/performance.md](../../docs/performance.md) says how it is measured.`;
+  writeFileSync(`bench/results/${page}.md`, `# ${title}\n\n${origin}\n\n${body}\n`);
 }
 
 /** How quiet the machine was. */
@@ -29,7 +37,7 @@ export function noise({ turns }: Results): string {
 
 /** A table for each call: every server, and this service beside it, turn by turn. */
 export function comparison(report: Report): string {
-  const sections = titles(report.results).map(([call, title]) => `### ${title}\n\n${table(report, call)}`);
+  const sections = titles(report.results).map(([call, title]) => `## ${title}\n\n${table(report, call)}`);
   return sections.join("\n\n");
 }
 

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import "../../src/hardening.ts";
@@ -9,11 +9,10 @@ import { TokenCipher } from "../../src/store/encryption.ts";
 import { openRedis } from "../../src/store/open.ts";
 import { RedisUserGroups } from "../../src/store/user-groups.ts";
 import { describeMachine, startRedis } from "../machine.ts";
-import { insertReport } from "../report.ts";
+import { writeResults } from "../report.ts";
 import { type CallFigures, measureCalls } from "./calls.ts";
 import { BY, ENVIRONMENT, KINDS, type Kind, payloadOf } from "./groups.ts";
 
-const PAGE = "docs/performance.md";
 const SIZES = [1000, 200_000, 1_000_000];
 /** Calls are measured at the first and the last size. */
 const CALLS = 4000;
@@ -41,8 +40,8 @@ export async function main(args: readonly string[]): Promise<void> {
   const text = parts.join("\n\n");
   console.log(text);
   console.error(`took ${((performance.now() - began) / 60_000).toFixed(1)} minutes`);
-  if (isQuick) console.error(`${PAGE} is left as it is: this was a part of a run`);
-  else writeFileSync(PAGE, insertReport(readFileSync(PAGE, "utf8"), "growth", text));
+  if (isQuick) console.error("bench/results/ is left as it is: this was a part of a run");
+  else writeResults("growth", text);
 }
 
 async function grow(kind: Kind, sizes: readonly number[], calls: number): Promise<Size[]> {

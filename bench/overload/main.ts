@@ -1,17 +1,16 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ask, startRedis, type TestRedis } from "../../test/support/redis.ts";
 import { startCluster, type TestCluster } from "../../test/support/redis-cluster.ts";
 import { startSentinels } from "../../test/support/redis-sentinel.ts";
 import { describeMachine, freePort, pinToLoadCore, requireTools } from "../machine.ts";
-import { insertReport } from "../report.ts";
+import { writeResults } from "../report.ts";
 import { serviceRow } from "../rows.ts";
 import { findRuntimes, type RuntimeInfo } from "../runtimes.ts";
 import { type BenchServer, startServer } from "../servers.ts";
 import { type Answered, loadAtOnce, loadAtRate, type Target } from "./load.ts";
 
-const PAGE = "docs/performance.md";
 const API_TOKEN = "overload-c2VjcmV0LXRva2VuLW9mLXRoZS1iZW5jaA";
 const GROUPS = 300;
 
@@ -61,8 +60,8 @@ export async function main(args: readonly string[]): Promise<void> {
   parts.push(await withShape(cluster, runtime, onCluster));
   const text = parts.join("\n\n");
   console.log(text);
-  if (args.includes("--quick")) console.error(`${PAGE} is left as it is: this was a part of a run`);
-  else writeFileSync(PAGE, insertReport(readFileSync(PAGE, "utf8"), "overload", text));
+  if (args.includes("--quick")) console.error("bench/results/ is left as it is: this was a part of a run");
+  else writeResults("overload", text);
 }
 
 /** Starts a worker on a Redis, fills it with groups, and ends both. */
@@ -117,7 +116,7 @@ async function offered(title: string, target: Target, server: BenchServer, secon
     await measure(`${count(calls)} at once, again and again`, undefined, () => loadAtOnce(target, seconds, calls));
   }
   return [
-    `### ${title}`,
+    `## ${title}`,
     "",
     `The peak, with 64 calls at once: ${count(peak)} calls a second, at ${micros.toFixed(0)} µs of CPU each.`,
     "",
