@@ -7,12 +7,12 @@ import type { Metrics } from "./observability/metrics.ts";
 import type { RedisState } from "./redis-state.ts";
 import type { CallerLimits, LimitName } from "./rpc/limits.ts";
 import { Audit } from "./store/audit.ts";
-import type { StoreClient } from "./store/client.ts";
-import { durabilityWarnings } from "./store/durability.ts";
 import { openEmbedded } from "./store/embedded.ts";
-import { isNodeReady } from "./store/nodes.ts";
-import { openRedis } from "./store/open.ts";
 import { rateCounter } from "./store/rate-counter.ts";
+import type { StoreClient } from "./store/redis/client.ts";
+import { durabilityWarnings } from "./store/redis/durability.ts";
+import { isNodeReady } from "./store/redis/nodes.ts";
+import { openRedis } from "./store/redis/open.ts";
 import { isReporter } from "./worker.ts";
 
 /** What the store is opened with. */

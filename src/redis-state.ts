@@ -3,10 +3,10 @@ import { AT_START } from "./domain/audit.ts";
 import { type Environment, environmentPath, type NewEnvironment } from "./domain/environment.ts";
 import { EnvironmentNotFound, StoreUnavailable } from "./domain/errors.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
-import { StoreMisconfigured } from "./store/answers.ts";
-import type { StoreClient } from "./store/client.ts";
 import type { RedisEnvironments } from "./store/environments.ts";
 import { checkFormat } from "./store/format.ts";
+import { StoreMisconfigured } from "./store/redis/answers.ts";
+import type { StoreClient } from "./store/redis/client.ts";
 import { checkTokenKeys } from "./store/token-keys.ts";
 
 /** How long until what could not be checked or restored is tried again, in milliseconds. */

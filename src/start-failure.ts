@@ -1,7 +1,7 @@
 import { ConfigError } from "./config/config.ts";
 import { RecordUnreadable, StoreUnavailable, TooFewReplicas } from "./domain/errors.ts";
 import { RunNotAllowed } from "./permissions.ts";
-import { StoreMisconfigured } from "./store/answers.ts";
+import { StoreMisconfigured } from "./store/redis/answers.ts";
 import { WorkersFailed } from "./supervisor.ts";
 import { notifySupervisor, worker } from "./worker.ts";
 

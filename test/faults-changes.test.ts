@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import type { StoreClient } from "../src/store/client.ts";
 import { FIELD } from "../src/store/fields.ts";
+import type { StoreClient } from "../src/store/redis/client.ts";
 import { describeWithRedis, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { redisOf } from "./support/redis-of.ts";

@@ -4,7 +4,7 @@ import { createServer as createTlsServer } from "node:tls";
 import type { Redis } from "ioredis";
 import { expect, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
-import { openRedis } from "../src/store/open.ts";
+import { openRedis } from "../src/store/redis/open.ts";
 import {
   closeLater,
   describeWithRedis,

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
-import type { StoreClient } from "../src/store/client.ts";
+import type { StoreClient } from "../src/store/redis/client.ts";
 import { closeLater, describeWithRedis, newProxy, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { healthOf, waitUntilReady } from "./support/operations.ts";
 import { redisOf } from "./support/redis-of.ts";

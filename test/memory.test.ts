@@ -3,7 +3,7 @@ import { newApiTokenId } from "../src/domain/api-token.ts";
 import type { ChangeBy } from "../src/domain/audit.ts";
 import type { Environment } from "../src/domain/environment.ts";
 import { auditKey, partitionPrefix } from "../src/store/keys.ts";
-import { openRedis } from "../src/store/open.ts";
+import { openRedis } from "../src/store/redis/open.ts";
 import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
 import { describeWithRedis, forSuite, suiteRedis } from "./support/opened.ts";
 import { redisOf } from "./support/redis-of.ts";

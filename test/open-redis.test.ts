@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { expect, inject, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
-import { StoreMisconfigured } from "../src/store/answers.ts";
-import { openRedis } from "../src/store/open.ts";
+import { StoreMisconfigured } from "../src/store/redis/answers.ts";
+import { openRedis } from "../src/store/redis/open.ts";
 import {
   closeLater,
   describeWithRedis,

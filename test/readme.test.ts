@@ -16,7 +16,7 @@ import { accessTo, METHODS } from "../src/rpc/access.ts";
 import { callError, toCallError } from "../src/rpc/errors.ts";
 import { refusedError } from "../src/rpc/refusals.ts";
 import { MAX_VIOLATIONS } from "../src/rpc/violations.ts";
-import { OLDEST } from "../src/store/requirements.ts";
+import { OLDEST } from "../src/store/redis/requirements.ts";
 import { MAX_HEADER_BYTES } from "../src/transport/limits.ts";
 import { httpStatusOf } from "../src/transport/protocol/error-responses.ts";
 import { REFUSAL_STATUS, type Refusal } from "../src/transport/protocol/refusals.ts";

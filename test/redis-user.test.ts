@@ -1,6 +1,6 @@
 import { Redis } from "ioredis";
 import { expect, it } from "vitest";
-import { requireUsable } from "../src/store/requirements.ts";
+import { requireUsable } from "../src/store/redis/requirements.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
 import { closeLater, describeWithRedis, newOperator, newRedis, newServer, suiteRedis } from "./support/opened.ts";
 import { documentedRights, withRights } from "./support/rights.ts";

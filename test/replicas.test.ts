@@ -1,7 +1,7 @@
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
-import type { StoreClient } from "../src/store/client.ts";
 import { FIELD } from "../src/store/fields.ts";
-import { openRedis } from "../src/store/open.ts";
+import type { StoreClient } from "../src/store/redis/client.ts";
+import { openRedis } from "../src/store/redis/open.ts";
 import { describeWithRedis, forSuite, newServer, suiteRedis } from "./support/opened.ts";
 import type { TestRedis } from "./support/redis.ts";
 import { redisOf } from "./support/redis-of.ts";

@@ -4,7 +4,7 @@ import { partitionOf } from "../src/domain/environment.ts";
 import { StoreUnavailable } from "../src/domain/errors.ts";
 import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
 import type { UserGroup } from "../src/domain/user-group.ts";
-import { openRedis } from "../src/store/open.ts";
+import { openRedis } from "../src/store/redis/open.ts";
 import {
   byId,
   byToken,

@@ -1,5 +1,5 @@
 import { openEmbedded } from "../src/store/embedded.ts";
-import { openRedis } from "../src/store/open.ts";
+import { openRedis } from "../src/store/redis/open.ts";
 import { describeWithRedis, forSuite, suiteRedis } from "./support/opened.ts";
 import { redisOf } from "./support/redis-of.ts";
 import { documentedRights, withRights } from "./support/rights.ts";

@@ -5,7 +5,7 @@ import { type EnvironmentName, environmentPath, parseEnvironmentName } from "../
 import type { RateLimit } from "../domain/store.ts";
 import { looksLikeUserGroupToken } from "../domain/token.ts";
 import type { RingKey } from "../store/encryption.ts";
-import { readRedisUrl } from "../store/redis-url.ts";
+import { readRedisUrl } from "../store/redis/url.ts";
 
 /** Thrown by the parsers of settings. The message says what to write instead, and never contains a secret. */
 export class SettingError extends Error {

@@ -34,11 +34,11 @@ import type { Page, PageRequest } from "../domain/store.ts";
 import { newApiToken } from "../domain/token.ts";
 import { apiTokenFrom, currentOf, isReplaced, isWanted, subjectOf, type TokenText } from "./api-token-record.ts";
 import type { Audit } from "./audit.ts";
-import type { StoreClient } from "./client.ts";
 import { environmentFromRecord } from "./environments.ts";
 import { API_TOKEN_FIELD } from "./fields.ts";
 import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey, REVOKED_CHANNEL } from "./keys.ts";
 import { recordsOf } from "./pages.ts";
+import type { StoreClient } from "./redis/client.ts";
 import { isEmpty, recordFromAnswer, type StoredRecord, textOf } from "./stored-record.ts";
 
 /** How long the record of a new text lasts until it is confirmed, in milliseconds: longer than any call. */

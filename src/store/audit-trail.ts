@@ -5,9 +5,9 @@ import { InvalidPageToken, RecordUnreadable } from "../domain/errors.ts";
 import type { AuditStore, Page, PageRequest } from "../domain/store.ts";
 import type { Audit } from "./audit.ts";
 import { type AuditPosition, comparePositions, endFor, formatPosition, parsePosition } from "./audit-positions.ts";
-import type { StoreClient } from "./client.ts";
 import { EVENT_FIELD } from "./fields.ts";
 import { auditKey, environmentAuditKey, partitionPrefix, updatesAuditKey } from "./keys.ts";
+import type { StoreClient } from "./redis/client.ts";
 import { recordFromAnswer, textOf } from "./stored-record.ts";
 
 /** How many events are read from all streams together when a filter may drop most of them. */

@@ -1,8 +1,8 @@
-import { StoreClient, type StoreClientOptions } from "./client.ts";
-import { readClock, type ScriptedRedis, type StoreConnection } from "./connection.ts";
 import { LIST_APPEND, LIST_LENGTH, reverseRange } from "./embedded-streams.ts";
 import { compareIds } from "./id-order.ts";
-import { singleNode } from "./nodes.ts";
+import { StoreClient, type StoreClientOptions } from "./redis/client.ts";
+import { readClock, type ScriptedRedis, type StoreConnection } from "./redis/connection.ts";
+import { singleNode } from "./redis/nodes.ts";
 import { ALLOW_OOM, APPEND, LENGTH, TIME } from "./script-parts.ts";
 import { SCRIPTS } from "./scripts.ts";
 

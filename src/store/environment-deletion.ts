@@ -4,9 +4,9 @@ import { type Environment, type EnvironmentName, environmentPath, TEAM_IDS, team
 import { ApiTokenNotFound, EnvironmentNotEmpty, EnvironmentNotFound } from "../domain/errors.ts";
 import type { EnvironmentDeletion, EnvironmentStore } from "../domain/store.ts";
 import type { Audit } from "./audit.ts";
-import type { StoreClient } from "./client.ts";
 import { ForeignTokens } from "./foreign-tokens.ts";
 import { ENVIRONMENTS_KEY, environmentKey, idsKey, KEY, partitionPrefix } from "./keys.ts";
+import type { StoreClient } from "./redis/client.ts";
 
 /**
  * How long a partition stays closed, in milliseconds: longer than a worker may believe that the environment is there. Issued

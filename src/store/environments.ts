@@ -14,10 +14,10 @@ import {
 import { EnvironmentBeingDeleted, EnvironmentExists, EnvironmentNotFound, RecordUnreadable } from "../domain/errors.ts";
 import type { EnvironmentStore, Page, PageRequest } from "../domain/store.ts";
 import type { Audit } from "./audit.ts";
-import type { StoreClient } from "./client.ts";
 import { ENVIRONMENT_FIELD } from "./fields.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey, idsKey, partitionPrefix } from "./keys.ts";
 import { pageOfKeys, recordsOf } from "./pages.ts";
+import type { StoreClient } from "./redis/client.ts";
 import { optionalIntegerOf, recordFromAnswer, type StoredRecord } from "./stored-record.ts";
 
 /** How many numbers are tried for a new environment: with a tenth of all taken, one in 10^12 finds none free. */

@@ -1,8 +1,8 @@
 import { type Environment, partitionOf } from "../domain/environment.ts";
 import { TokenNotFound, TokenTaken } from "../domain/errors.ts";
 import { userGroupTokenShape } from "../domain/token.ts";
-import type { StoreClient } from "./client.ts";
 import { foreignTokenKey, groupKeyOf, partitionPrefix } from "./keys.ts";
+import type { StoreClient } from "./redis/client.ts";
 
 /** For how long after its entry was made a group may begin to be given a token, in milliseconds. */
 export const CLAIM_MS = 60 * 1000;

@@ -1,6 +1,6 @@
-import { StoreMisconfigured } from "./answers.ts";
-import type { StoreClient } from "./client.ts";
 import { ENVIRONMENTS_KEY, FORMAT_KEY, TOKEN_KEYS_KEY } from "./keys.ts";
+import { StoreMisconfigured } from "./redis/answers.ts";
+import type { StoreClient } from "./redis/client.ts";
 
 /** The number of the layout that this release reads and writes; a release that changes the layout takes the next one. */
 export const LAYOUT = "2";

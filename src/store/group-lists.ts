@@ -2,7 +2,6 @@ import type { Environment } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
 import type { ExportedPage, Page, UserGroupRange } from "../domain/store.ts";
 import type { ListedUserGroup, UserGroup } from "../domain/user-group.ts";
-import type { StoreClient } from "./client.ts";
 import type { TokenCipher } from "./encryption.ts";
 import { LISTED_FIELDS } from "./fields.ts";
 import type { UserGroupsParts } from "./group-parts.ts";
@@ -10,6 +9,7 @@ import { groupFromRecord, listedFromRecord } from "./group-record.ts";
 import { compareIds } from "./id-order.ts";
 import { groupKeyOf, idsKey, partitionPrefix } from "./keys.ts";
 import { type RecordReading, recordsOf } from "./pages.ts";
+import type { StoreClient } from "./redis/client.ts";
 import { isEmpty } from "./stored-record.ts";
 
 /** How many partitions are asked at once. */

@@ -1,7 +1,7 @@
 import type { Audit } from "./audit.ts";
-import type { StoreClient } from "./client.ts";
 import type { TokenCipher } from "./encryption.ts";
 import type { ForeignTokens } from "./foreign-tokens.ts";
+import type { StoreClient } from "./redis/client.ts";
 
 /** What the stores of user groups are made of. */
 export interface UserGroupsParts {

@@ -1,5 +1,5 @@
 import type { PageRequest } from "../domain/store.ts";
-import type { StoreClient } from "./client.ts";
+import type { StoreClient } from "./redis/client.ts";
 
 /** How many records are read at once, so that a long page does not keep Redis from its other callers. */
 const BATCH = 100;

@@ -1,6 +1,6 @@
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import type { RateCounter, RateLimit } from "../domain/store.ts";
-import type { StoreClient } from "./client.ts";
+import type { StoreClient } from "./redis/client.ts";
 
 /** What is counted: it names the keys, `ug:rate:KIND:KEY`. */
 export interface RateCounterOptions {

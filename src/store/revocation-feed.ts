@@ -1,11 +1,11 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import type { RevocationListener } from "../domain/api-token.ts";
-import { isRefusal } from "./answers.ts";
-import type { StoreClient } from "./client.ts";
 import { REVOKED_CHANNEL } from "./keys.ts";
-import { isNodeReady, type StoreNode } from "./nodes.ts";
-import { dropWhenSilent } from "./reconnects.ts";
+import { isRefusal } from "./redis/answers.ts";
+import type { StoreClient } from "./redis/client.ts";
+import { isNodeReady, type StoreNode } from "./redis/nodes.ts";
+import { dropWhenSilent } from "./redis/reconnects.ts";
 
 /** How long until another subscription is tried when one is lost, in milliseconds. */
 const RETRY_MS = 100;

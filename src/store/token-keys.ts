@@ -1,7 +1,7 @@
-import { StoreMisconfigured } from "./answers.ts";
-import type { StoreClient } from "./client.ts";
 import { deriveKey, type RingKey } from "./encryption.ts";
 import { TOKEN_KEYS_KEY } from "./keys.ts";
+import { StoreMisconfigured } from "./redis/answers.ts";
+import type { StoreClient } from "./redis/client.ts";
 import { recordFromAnswer } from "./stored-record.ts";
 
 /** Identifies a key, and reveals nothing of it. */

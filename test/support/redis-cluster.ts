@@ -1,6 +1,6 @@
 import { Cluster } from "ioredis";
-import { slotOf } from "../../src/store/cluster-topology.ts";
-import type { ScriptedRedis } from "../../src/store/connection.ts";
+import { slotOf } from "../../src/store/redis/cluster-topology.ts";
+import type { ScriptedRedis } from "../../src/store/redis/connection.ts";
 import { SCRIPTS } from "../../src/store/scripts.ts";
 import type { Network } from "./network.ts";
 import { ask, startRedis, type TestRedis } from "./redis.ts";

@@ -1,8 +1,8 @@
 import { expect } from "vitest";
 import { type Environment, partitionOf } from "../../src/domain/environment.ts";
-import type { ScriptedRedis } from "../../src/store/connection.ts";
 import { FIELD, PIECES } from "../../src/store/fields.ts";
 import { foreignTokenKey, idsKey, partitionPrefix, tokensKey } from "../../src/store/keys.ts";
+import type { ScriptedRedis } from "../../src/store/redis/connection.ts";
 import { contents } from "./contract/context.ts";
 
 type Fields = Readonly<Record<string, string>>;

@@ -11,9 +11,9 @@ import type {
 } from "../../src/domain/user-group.ts";
 import { RedisApiTokens } from "../../src/store/api-tokens.ts";
 import { Audit } from "../../src/store/audit.ts";
-import type { StoreClient } from "../../src/store/client.ts";
 import { type RingKey, TokenCipher } from "../../src/store/encryption.ts";
 import { RedisEnvironments } from "../../src/store/environments.ts";
+import type { StoreClient } from "../../src/store/redis/client.ts";
 import { RedisUserGroupAdmin } from "../../src/store/user-group-admin.ts";
 import { RedisUserGroups } from "../../src/store/user-groups.ts";
 

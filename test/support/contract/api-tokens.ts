@@ -16,9 +16,9 @@ import {
   TooManyApiTokens,
 } from "../../../src/domain/errors.ts";
 import { newApiToken } from "../../../src/domain/token.ts";
-import type { StoreClient } from "../../../src/store/client.ts";
-import { slotOf } from "../../../src/store/cluster-topology.ts";
 import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey } from "../../../src/store/keys.ts";
+import type { StoreClient } from "../../../src/store/redis/client.ts";
+import { slotOf } from "../../../src/store/redis/cluster-topology.ts";
 import { RevocationFeed } from "../../../src/store/revocation-feed.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
 import { waitFor } from "../wait.ts";

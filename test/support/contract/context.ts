@@ -4,11 +4,11 @@ import { type Environment, partitionOf } from "../../../src/domain/environment.t
 import type { ImportedUserGroup, NewUserGroup, Rotation } from "../../../src/domain/user-group.ts";
 import "../../../src/hardening.ts";
 import type { Audit } from "../../../src/store/audit.ts";
-import type { StoreClient } from "../../../src/store/client.ts";
-import type { ScriptedRedis } from "../../../src/store/connection.ts";
 import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded-streams.ts";
 import type { RingKey } from "../../../src/store/encryption.ts";
 import { groupKey, partitionPrefix } from "../../../src/store/keys.ts";
+import type { StoreClient } from "../../../src/store/redis/client.ts";
+import type { ScriptedRedis } from "../../../src/store/redis/connection.ts";
 import { redisOf } from "../redis-of.ts";
 import { AUDIT, TestUserGroupAdmin, TestUserGroups } from "../stores.ts";
 

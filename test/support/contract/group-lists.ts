@@ -1,9 +1,9 @@
 import { describe, expect, it, vi } from "vitest";
 import { UserGroupNotFound } from "../../../src/domain/errors.ts";
 import type { Page, UserGroupRange } from "../../../src/domain/store.ts";
-import type { StoreClient } from "../../../src/store/client.ts";
 import { FIELD } from "../../../src/store/fields.ts";
 import { idsKey } from "../../../src/store/keys.ts";
+import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { byId, type ContractContext, contents, fails, imported, keysOf, newEnvironment, newGroup } from "./context.ts";
 
 const HOUR_MS = 3_600_000;

@@ -11,9 +11,9 @@ import {
 import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
 import type { ImportedUserGroup, ImportOutcome, Json } from "../../../src/domain/user-group.ts";
 import { RedisAuditTrail } from "../../../src/store/audit-trail.ts";
-import type { StoreClient } from "../../../src/store/client.ts";
 import { FIELD } from "../../../src/store/fields.ts";
 import { auditKey, KEY, updatesAuditKey } from "../../../src/store/keys.ts";
+import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { AUDIT } from "../stores.ts";
 import {
   byId,

@@ -1,9 +1,9 @@
 import type { Redis } from "ioredis";
 import { describe, expect, it } from "vitest";
+import { SCRIPTS } from "../scripts.ts";
 import { StoreMisconfigured } from "./answers.ts";
 import type { CommandName, ScriptName } from "./commands.ts";
 import { requireUsable, TRIALS } from "./requirements.ts";
-import { SCRIPTS } from "./scripts.ts";
 
 /** The commands that are sent beside the scripts; those that calls send are held against their type. */
 const CALLED: { readonly [name in Exclude<CommandName, ScriptName>]: true } = {

@@ -1,12 +1,12 @@
 import { Redis } from "ioredis";
+import { SCRIPTS } from "../scripts.ts";
 import { isAnswerTo, isNotSent, NotSent } from "./answers.ts";
 import { batchWrites } from "./batch-writes.ts";
 import type { StoreCommands } from "./commands.ts";
+import { type RedisPlace, redisOptions, setupFault } from "./options.ts";
 import { dropWhenSilent, reconnectWhenDemoted } from "./reconnects.ts";
 import { RedisClock } from "./redis-clock.ts";
-import { type RedisPlace, redisOptions, setupFault } from "./redis-options.ts";
 import { requireUsable } from "./requirements.ts";
-import { SCRIPTS } from "./scripts.ts";
 
 /** ioredis with the scripts of this service as commands. */
 export type ScriptedRedis = Redis & StoreCommands;

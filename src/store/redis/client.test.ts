@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { redisOf } from "../../test/support/redis-of.ts";
-import { RecordUnreadable, StoreUnavailable } from "../domain/errors.ts";
+import { redisOf } from "../../../test/support/redis-of.ts";
+import { RecordUnreadable, StoreUnavailable } from "../../domain/errors.ts";
+import { openEmbedded } from "../embedded.ts";
 import type { StoreClient, StoreClientOptions, StoreObserver } from "./client.ts";
-import { openEmbedded } from "./embedded.ts";
 
 const clients: StoreClient[] = [];
 afterEach(() => {

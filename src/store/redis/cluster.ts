@@ -1,10 +1,10 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { MAX_CALLS } from "../limits.ts";
-import { within } from "../within.ts";
+import { MAX_CALLS } from "../../limits.ts";
+import { within } from "../../within.ts";
 import { isRefusal, NotSent } from "./answers.ts";
 import { SLOTS, slotOf, Topology, type TopologyOptions } from "./cluster-topology.ts";
 import { isNodeReady, type NodeWork, type StoreNode, type StoreNodes } from "./nodes.ts";
-import type { HostPort, RedisTarget } from "./redis-url.ts";
+import type { HostPort, RedisTarget } from "./url.ts";
 
 /** How often a call is redirected without a pause. */
 const QUICK_HOPS = 5;

@@ -2,8 +2,8 @@ import { createConnection, isIP } from "node:net";
 import { connect as connectTls, type ConnectionOptions as TlsOptions } from "node:tls";
 import { AbstractConnector, type RedisOptions } from "ioredis";
 import { isAnswerTo, StoreMisconfigured } from "./answers.ts";
-import type { HostPort, RedisLogin, RedisTarget } from "./redis-url.ts";
 import type { Sentinels } from "./sentinels.ts";
+import type { HostPort, RedisLogin, RedisTarget } from "./url.ts";
 
 /** Where a connection leads: to a node, or to whichever node Sentinels say is the master. */
 export interface RedisPlace extends RedisLogin, Pick<RedisTarget, "shape"> {

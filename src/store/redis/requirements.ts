@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
+import { PROBE_KEY } from "../keys.ts";
 import { isRefusal, StoreMisconfigured } from "./answers.ts";
-import { PROBE_KEY } from "./keys.ts";
 
 /** The oldest version of each server that will do, as major and minor. */
 export const OLDEST: { readonly [server: string]: readonly [number, number] } = { redis: [7, 0], valkey: [7, 2] };

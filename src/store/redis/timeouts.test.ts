@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { MessageChannel } from "node:worker_threads";
 import { describe, expect, it } from "vitest";
-import { pause, waitFor } from "../../test/support/wait.ts";
+import { pause, waitFor } from "../../../test/support/wait.ts";
 import { TimedCall, Timeouts } from "./timeouts.ts";
 
 class Call extends TimedCall {

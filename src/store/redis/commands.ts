@@ -1,6 +1,6 @@
+import type { SCRIPTS } from "../scripts.ts";
 import { NotSent } from "./answers.ts";
 import type { ScriptedRedis } from "./connection.ts";
-import type { SCRIPTS } from "./scripts.ts";
 
 /** The commands of Redis that are used beside the scripts. Each touches one key, its first argument. */
 interface PlainCommands {

@@ -4,14 +4,14 @@ import {
   RecordUnreadable,
   StoreUnavailable,
   TooFewReplicas,
-} from "../domain/errors.ts";
-import type { StoreProbe } from "../domain/store.ts";
+} from "../../domain/errors.ts";
+import type { StoreProbe } from "../../domain/store.ts";
+import { PROBE_KEY } from "../keys.ts";
+import { MADE } from "../scripts.ts";
 import { changedNothing, isNotSent, isRefusal, NotSent } from "./answers.ts";
 import { type Answer, type CommandArgs, type CommandName, type ScriptName, send } from "./commands.ts";
 import type { StoreConnection } from "./connection.ts";
-import { PROBE_KEY } from "./keys.ts";
 import { isNodeReady, type StoreNode, type StoreNodes } from "./nodes.ts";
-import { MADE } from "./scripts.ts";
 import { TimedCall, Timeouts } from "./timeouts.ts";
 
 /** Told of every round trip to the store. */

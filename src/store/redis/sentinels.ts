@@ -1,7 +1,7 @@
 import { Redis, SentinelConnector } from "ioredis";
 import { StoreMisconfigured } from "./answers.ts";
-import { type Connector, openStream, type Stream, tlsConnector, tlsOptions } from "./redis-options.ts";
-import { type HostPort, nameOf, type RedisLogin, type RedisTarget } from "./redis-url.ts";
+import { type Connector, openStream, type Stream, tlsConnector, tlsOptions } from "./options.ts";
+import { type HostPort, nameOf, type RedisLogin, type RedisTarget } from "./url.ts";
 
 /** How long a Sentinel may take to answer, in milliseconds. */
 const ANSWER_MS = 500;

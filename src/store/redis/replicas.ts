@@ -1,4 +1,4 @@
-import { TooFewReplicas } from "../domain/errors.ts";
+import { TooFewReplicas } from "../../domain/errors.ts";
 import type { StoreConnection } from "./connection.ts";
 
 interface Waiter {

@@ -1,8 +1,8 @@
 import { crc16xmodem } from "crc";
-import { within } from "../within.ts";
+import { within } from "../../within.ts";
 import { StoreMisconfigured } from "./answers.ts";
 import { closeNode, isNodeReady, type NodeOptions, openNode, type StoreNode } from "./nodes.ts";
-import { type HostPort, nameOf, type RedisTarget } from "./redis-url.ts";
+import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
 
 /** How the nodes of a Cluster are connected to. */
 export type TopologyOptions = Omit<NodeOptions, "onClose">;

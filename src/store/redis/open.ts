@@ -1,12 +1,12 @@
-import { StoreUnavailable } from "../domain/errors.ts";
-import { within } from "../within.ts";
+import { StoreUnavailable } from "../../domain/errors.ts";
+import { within } from "../../within.ts";
 import { StoreMisconfigured } from "./answers.ts";
 import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { ClusterNodes } from "./cluster.ts";
 import type { ConnectionOptions } from "./connection.ts";
 import { openNode, type StoreNodes, singleNode } from "./nodes.ts";
-import { nameOf, type RedisTarget, readRedisUrl } from "./redis-url.ts";
 import { Sentinels } from "./sentinels.ts";
+import { nameOf, type RedisTarget, readRedisUrl } from "./url.ts";
 
 /** How to connect to Redis. */
 export interface OpenOptions extends StoreClientOptions, Partial<Pick<ConnectionOptions, "onError" | "onReady">> {

@@ -1,5 +1,5 @@
 import { type ConnectionOptions, connect, type StoreConnection } from "./connection.ts";
-import type { RedisPlace } from "./redis-options.ts";
+import type { RedisPlace } from "./options.ts";
 import { Replicas } from "./replicas.ts";
 
 /** A node of Redis that makes changes, and the connections to it. */
