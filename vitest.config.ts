@@ -1,6 +1,9 @@
 import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./test/support/longest-first.ts";
 
+/** What imports a package of ours by its name has its sources. */
+const resolve = { tsconfigPaths: true };
+
 const common = {
   // Nothing waits this long but what hangs, however busy the machine is; longer than `waitFor`, which says for what.
   testTimeout: 180_000,
@@ -16,6 +19,7 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     projects: [
       {
+        resolve,
         test: {
           ...common,
           name: "service",
@@ -25,10 +29,11 @@ export default defineConfig({
         },
       },
       {
+        resolve,
         test: {
           ...common,
           name: "units",
-          include: ["src/**/*.test.ts"],
+          include: ["src/**/*.test.ts", "packages/*/src/**/*.test.ts"],
           // They leave nothing behind, so that a process runs several and loads what they share once.
           isolate: false,
         },

@@ -2,6 +2,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Plugin } from "esbuild";
 
+/** Where the service is, and the package that it brings. */
+const SOURCES: readonly string[] = ["src", "packages/transport/src"];
+
 /** An export of a variant: what replaces a declaration of that name. */
 const EXPORT = /^export (?:const|function) (\w+)/gm;
 
@@ -13,19 +16,19 @@ interface Replacement {
 }
 
 /**
- * Has esbuild replace top-level declarations of `src/`. Each export of a variant
+ * Has esbuild replace top-level declarations of ours. Each export of a variant
  * is a function, named after what it replaces, that is given what is declared
  * there and returns what takes its place.
  *
  * @param variants files
- * @param folder whose modules declare what is replaced; one named `src`
- * @throws when nothing in the folder declares such a name, or several modules do
+ * @param folders whose modules declare what is replaced; each is named `src`
+ * @throws when nothing in the folders declares such a name, or several modules do
  */
-export function replaceDeclarations(variants: readonly string[], folder = "src"): Plugin {
+export function replaceDeclarations(variants: readonly string[], folders = SOURCES): Plugin {
   const byFile = new Map<string, Replacement[]>();
   for (const variant of variants) {
     for (const [, name = ""] of readFileSync(variant, "utf8").matchAll(EXPORT)) {
-      const file = fileThatDeclares(name, variant, folder);
+      const file = fileThatDeclares(name, variant, folders);
       byFile.set(file, [...(byFile.get(file) ?? []), { name, variant: resolve(variant) }]);
     }
   }
@@ -46,12 +49,12 @@ function declaration(name: string): RegExp {
   return new RegExp(`^(export )?((?:async )?function|(?:abstract )?class|const|let) ${name}\\b`, "m");
 }
 
-/** @throws when no module of `src/` declares it, or several do */
-function fileThatDeclares(name: string, variant: string, folder: string): string {
-  const files = sources(folder).filter((file) => declaration(name).test(readFileSync(file, "utf8")));
+/** @throws when no module declares it, or several do */
+function fileThatDeclares(name: string, variant: string, folders: readonly string[]): string {
+  const files = folders.flatMap(sources).filter((file) => declaration(name).test(readFileSync(file, "utf8")));
   const [file, other] = files;
   if (file === undefined)
-    throw new Error(`${variant} replaces ${name}, which nothing in ${folder}/ declares: was it renamed?`);
+    throw new Error(`${variant} replaces ${name}, which nothing in ${folders.join(", ")} declares: was it renamed?`);
   if (other !== undefined) throw new Error(`${variant} replaces ${name}, which several declare: ${files.join(", ")}`);
   return resolve(file);
 }

@@ -16,12 +16,12 @@ const VARIANTS = "bench/without";
  * more with all of them first.
  *
  * Each file of `bench/without/` leaves one optimisation out. Each of its exports
- * is a function, named after a top-level declaration somewhere in `src/`, that
+ * is a function, named after a top-level declaration of ours, that
  * is given what is declared there and returns what takes its place. So the
  * service has no switches, and what moves to another file is found there.
  *
  * @param names a comma list, each a file without extension or several joined by `+`; or `all`
- * @throws when there is no such file, or nothing in `src/` that it could replace
+ * @throws when there is no such file, or nothing of ours that it could replace
  */
 export async function rowsWithout(names: string, bundle: BundleService): Promise<Row[]> {
   const known = readdirSync(VARIANTS).map((file) => file.replace(/\.ts$/, ""));

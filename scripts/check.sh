@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 PATH="$PWD/node_modules/.bin:$PATH"
 
 # The service has one buf module, the transport's tests have another.
-for house in . test/transport; do
+for house in . packages/transport/test; do
   pushd "$house" >/dev/null
   before=$(find gen -type f -exec sha256sum {} + | sort)
   buf generate

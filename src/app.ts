@@ -1,3 +1,4 @@
+import { type ClientOf, headerValue, type ServeOptions } from "@user-group-service/transport";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import { CREDENTIAL_HEADERS } from "./auth/authenticator.ts";
 import type { Config } from "./config/config.ts";
@@ -19,7 +20,6 @@ import { observeInterceptor, observeRefusals, prepareSeries, REQUEST_ID_HEADER }
 import { type RouteParts, routes } from "./rpc/routes.ts";
 import { sharedProbe } from "./rpc/shared-probe.ts";
 import { validationInterceptor } from "./rpc/validation.ts";
-import { type ClientOf, headerValue, type ServeOptions } from "./transport/index.ts";
 
 /** What the service depends on. */
 export interface AppParts

@@ -11,6 +11,7 @@ import type { Environment } from "./domain/environment.ts";
 import { newApiToken } from "./domain/token.ts";
 import { openForks } from "./fork.ts";
 import "./hardening.ts";
+import { serveNode } from "@user-group-service/transport";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
@@ -31,7 +32,6 @@ import { RevocationFeed } from "./store/revocation-feed.ts";
 import { RedisUserGroupAdmin } from "./store/user-group-admin.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
 import { Supervisor } from "./supervisor.ts";
-import { serveNode } from "./transport/index.ts";
 import { answer, ask, isReporter, notifySupervisor, worker } from "./worker.ts";
 
 /** How many hexadecimal digits name a static API token without a name: enough that no two of a service are alike. */

@@ -1,6 +1,6 @@
 import { constants } from "node:http2";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { RecordHeaders } from "../src/transport/protocol/record-headers.ts";
+import { RecordHeaders } from "../packages/transport/src/protocol/record-headers.ts";
 import { resetUpload } from "./support/differential-frames.ts";
 import { FORMS, type Form, requestOf } from "./support/differential-requests.ts";
 import { type Candidate, type Outcome, openPair, send } from "./support/differential-servers.ts";

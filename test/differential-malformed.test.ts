@@ -1,12 +1,12 @@
 import { gzipSync } from "node:zlib";
 import { toBinary } from "@bufbuild/protobuf";
 import { afterAll, describe, expect, it } from "vitest";
+import { TalkSchema } from "../packages/transport/test/gen/talk/v1/talk_pb.ts";
 import { exchangeAlike } from "./support/differential-compare.ts";
 import { FORMS, type Form, frame, requestOf, requestWith } from "./support/differential-requests.ts";
 import { MAX_BYTES, openPair } from "./support/differential-servers.ts";
 import { talk } from "./support/differential-service.ts";
 import type { FieldList, RawRequest } from "./support/differential-wire.ts";
-import { TalkSchema } from "./transport/gen/talk/v1/talk_pb.ts";
 
 const pair = await openPair();
 afterAll(() => pair.close());

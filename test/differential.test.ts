@@ -3,14 +3,14 @@ import { anyPack } from "@bufbuild/protobuf/wkt";
 import { Code } from "@connectrpc/connect";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
+import { PlainSchema } from "../packages/transport/test/gen/talk/v1/plain_pb.ts";
+import { type Talk, TalkSchema } from "../packages/transport/test/gen/talk/v1/talk_pb.ts";
+import { fieldValues, messages, setField } from "../packages/transport/test/messages.ts";
 import { exchangeAlike } from "./support/differential-compare.ts";
 import { FORMS, type Form, type RequestOptions, requestOf, requestWith } from "./support/differential-requests.ts";
 import { MAX_BYTES, openPair } from "./support/differential-servers.ts";
 import { plain, type Script, type Spoken, talk } from "./support/differential-service.ts";
 import type { FieldList, RawRequest } from "./support/differential-wire.ts";
-import { PlainSchema } from "./transport/gen/talk/v1/plain_pb.ts";
-import { type Talk, TalkSchema } from "./transport/gen/talk/v1/talk_pb.ts";
-import { fieldValues, messages, setField } from "./transport/messages.ts";
 
 const pair = await openPair();
 afterAll(() => pair.close());

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { openPort, type Port } from "../src/transport/http/port.ts";
-import { bareRefusal } from "../src/transport/protocol/refusals.ts";
+import { openPort, type Port } from "../packages/transport/src/http/port.ts";
+import { bareRefusal } from "../packages/transport/src/protocol/refusals.ts";
 import { suiteServer } from "./support/opened.ts";
 import { framesIn, HTTP2_GET, type RawSocket, rawConnect } from "./support/raw-socket.ts";
 import { RUNTIMES } from "./support/server.ts";

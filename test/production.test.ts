@@ -88,15 +88,15 @@ describe("an install without what is for development alone", () => {
   /** A folder with what `npm ci --omit=dev` leaves, linked. */
   const newInstall = () => {
     const folder = newFolder();
-    for (const name of ["LICENSE", "package.json", "scripts", "src", "gen"]) {
+    for (const name of ["LICENSE", "package.json", "tsconfig.json", "scripts", "packages", "src", "gen"]) {
       cpSync(`${ROOT}/${name}`, join(folder, name), { recursive: true });
     }
     const { packages } = JSON.parse(readFileSync(`${ROOT}/package-lock.json`, "utf8")) as {
       packages: { [path: string]: { dev?: boolean; optional?: boolean; devOptional?: boolean } };
     };
     for (const [path, { dev, devOptional }] of Object.entries(packages)) {
-      const isNested = path.lastIndexOf("node_modules/") > 0;
-      if (path === "" || dev || devOptional || isNested) continue;
+      const isInstalled = path.lastIndexOf("node_modules/") === 0;
+      if (!isInstalled || dev || devOptional) continue;
       mkdirSync(dirname(join(folder, path)), { recursive: true });
       symlinkSync(`${ROOT}/${path}`, join(folder, path));
     }

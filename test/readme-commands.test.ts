@@ -82,7 +82,7 @@ const API: readonly RegExp[] = [
 
 it.skipIf(redisUrl === undefined)("the blocks of the README, and then of the API, work in their order", async () => {
   const folder = newFolder();
-  for (const name of ["LICENSE", "gen", "package.json", "scripts", "src"]) {
+  for (const name of ["LICENSE", "gen", "package.json", "packages", "scripts", "src", "tsconfig.json"]) {
     cpSync(`${ROOT}/${name}`, join(folder, name), { recursive: true });
   }
   symlinkSync(`${ROOT}/node_modules`, join(folder, "node_modules"));

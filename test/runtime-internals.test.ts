@@ -16,14 +16,14 @@ describe.each(RUNTIMES)("what the transport uses of the private parts of %s:", (
     found = JSON.parse(looking.output());
   });
 
-  it("`parser.onIncoming` of a socket takes its requests, and can be replaced (src/transport/http/http1-connection.ts)", () =>
+  it("`parser.onIncoming` of a socket takes its requests, and can be replaced (packages/transport/src/http/http1-connection.ts)", () =>
     expect(found["parser.onIncoming"]).toBe(true));
 
-  it("node:http closes a connection by `destroySoon` of its socket (src/transport/http/http1-connection.ts)", () =>
+  it("node:http closes a connection by `destroySoon` of its socket (packages/transport/src/http/http1-connection.ts)", () =>
     expect(found["destroySoon"]).toBe(true));
 
   it.runIf(runtime === "deno")(
-    "a stream of node:http2 has the handle `kHandle`, and is shut down by its prototype (src/transport/http/deno-stream-leak.ts)",
+    "a stream of node:http2 has the handle `kHandle`, and is shut down by its prototype (packages/transport/src/http/deno-stream-leak.ts)",
     () => expect(found["kHandle"]).toBe(true),
   );
 });

@@ -1,8 +1,8 @@
 import { connect as connectHttp2 } from "node:http2";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { dispatch } from "../src/transport/http/dispatch.ts";
-import { openPort, type Port } from "../src/transport/http/port.ts";
-import { bareRefusal } from "../src/transport/protocol/refusals.ts";
+import { dispatch } from "../packages/transport/src/http/dispatch.ts";
+import { openPort, type Port } from "../packages/transport/src/http/port.ts";
+import { bareRefusal } from "../packages/transport/src/protocol/refusals.ts";
 import { pause } from "./support/wait.ts";
 
 const served: number[] = [];

@@ -1,5 +1,5 @@
-import type { compileBinaryEncoder as Binary } from "../../src/transport/codec/binary-encoder.ts";
-import type { compileJsonEncoder as Json } from "../../src/transport/codec/json-encoder.ts";
+import type { compileBinaryEncoder as Binary } from "../../packages/transport/src/codec/binary-encoder.ts";
+import type { compileJsonEncoder as Json } from "../../packages/transport/src/codec/json-encoder.ts";
 
 /* Every answer is encoded by protobuf-es. */
 

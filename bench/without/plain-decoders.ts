@@ -1,7 +1,7 @@
 import type {
   compilePlainBinaryDecoder as Binary,
   compilePlainJsonDecoder as Json,
-} from "../../src/transport/codec/plain-decoders.ts";
+} from "../../packages/transport/src/codec/plain-decoders.ts";
 
 /* Every request is decoded by protobuf-es. */
 

@@ -1,5 +1,5 @@
-import type { HeaderRecord } from "../../src/transport/exchange.ts";
-import type { RecordHeaders as Recorded } from "../../src/transport/protocol/record-headers.ts";
+import type { HeaderRecord } from "../../packages/transport/src/exchange.ts";
+import type { RecordHeaders as Recorded } from "../../packages/transport/src/protocol/record-headers.ts";
 
 /* Headers of the fetch API, filled from the record. */
 

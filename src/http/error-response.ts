@@ -1,8 +1,8 @@
 import { ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
+import { type HttpError, recordOf } from "@user-group-service/transport";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { EtagMismatch, TokenNotFound } from "../domain/errors.ts";
-import { type HttpError, recordOf } from "../transport/index.ts";
 
 /** Whether a call failed because the group's etag did not match. */
 export function isEtagMismatch(failure: unknown): boolean {

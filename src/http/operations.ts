@@ -1,6 +1,3 @@
-import { formatOf } from "../observability/exposition.ts";
-import type { Metrics } from "../observability/metrics.ts";
-import type { HealthParts } from "../rpc/health.ts";
 import {
   acceptsEncoding,
   type Endpoint,
@@ -8,7 +5,10 @@ import {
   type HttpRequest,
   type HttpResponse,
   headerValue,
-} from "../transport/index.ts";
+} from "@user-group-service/transport";
+import { formatOf } from "../observability/exposition.ts";
+import type { Metrics } from "../observability/metrics.ts";
+import type { HealthParts } from "../rpc/health.ts";
 
 /** What the endpoints for operators depend on. */
 export interface OperationsParts extends HealthParts {

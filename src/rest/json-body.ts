@@ -1,8 +1,5 @@
 import { type DescMethodUnary, fromJsonString } from "@bufbuild/protobuf";
 import { StructSchema } from "@bufbuild/protobuf/wkt";
-import type { Json, JsonObject } from "../domain/user-group.ts";
-import { MAX_MESSAGE_BYTES } from "../limits.ts";
-import { malformed, notJson, refusedJson } from "../rpc/refusals.ts";
 import {
   type EndpointMethod,
   type HeaderRecord,
@@ -10,7 +7,10 @@ import {
   type HttpResponse,
   headerValue,
   RequestRefused,
-} from "../transport/index.ts";
+} from "@user-group-service/transport";
+import type { Json, JsonObject } from "../domain/user-group.ts";
+import { MAX_MESSAGE_BYTES } from "../limits.ts";
+import { malformed, notJson, refusedJson } from "../rpc/refusals.ts";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 

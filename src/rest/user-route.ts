@@ -1,6 +1,4 @@
 import type { Message } from "@bufbuild/protobuf";
-import { isEtagMismatch } from "../http/error-response.ts";
-import { malformed, refusedJson } from "../rpc/refusals.ts";
 import {
   type Endpoint,
   type EndpointMethod,
@@ -8,7 +6,9 @@ import {
   headerValue,
   type Invoke,
   requireStrictJson,
-} from "../transport/index.ts";
+} from "@user-group-service/transport";
+import { isEtagMismatch } from "../http/error-response.ts";
+import { malformed, refusedJson } from "../rpc/refusals.ts";
 import { jsonMethod, jsonResponse, parseFields, readBody } from "./json-body.ts";
 import { VERBS, type Verb, type VerbRequest } from "./verbs.ts";
 

@@ -1,11 +1,11 @@
 import { fromJson, type MessageShape } from "@bufbuild/protobuf";
+import { type Endpoint, type HttpRequest, recordOf } from "@user-group-service/transport";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
 import type { JsonObject } from "../domain/user-group.ts";
 import { isTokenNotFound } from "../http/error-response.ts";
 import { environmentOf } from "../rpc/context.ts";
 import { refusedJson } from "../rpc/refusals.ts";
-import { type Endpoint, type HttpRequest, recordOf } from "../transport/index.ts";
 import { isForm, jsonMethod, jsonResponse, oneOf, parseFields, readBody } from "./json-body.ts";
 
 const { resolveViewer } = ViewerService.method;

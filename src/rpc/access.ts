@@ -1,5 +1,6 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { Code, type ConnectError, type Interceptor } from "@connectrpc/connect";
+import type { CallHead } from "@user-group-service/transport";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ReflectionV1Alpha } from "../../gen/grpc/reflection/v1alpha/reflection_pb.ts";
@@ -10,7 +11,6 @@ import type { Principal } from "../auth/authenticator.ts";
 import type { Role } from "../domain/api-token.ts";
 import { clientAddress } from "../domain/client-address.ts";
 import { environmentPath } from "../domain/environment.ts";
-import type { CallHead } from "../transport/index.ts";
 import { kClientAddress, kDenied, kPrincipal } from "./context.ts";
 import { type Authentication, authenticate, type Caller, originOf } from "./credentials.ts";
 import { callError } from "./errors.ts";

@@ -1,6 +1,6 @@
 import { Code, ConnectError, type StreamRequest } from "@connectrpc/connect";
+import { streamRefusal } from "@user-group-service/transport";
 import { CONNECTION_LOST } from "../observability/connection-lost.ts";
-import { streamRefusal } from "../transport/index.ts";
 import { refusedError } from "./refusals.ts";
 
 /**

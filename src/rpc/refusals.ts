@@ -1,7 +1,7 @@
 import type { DescField, DescMessage, DescMethod, DescOneof } from "@bufbuild/protobuf";
 import { isFieldError } from "@bufbuild/protobuf/reflect";
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { Refusal, RefusedRequest } from "../transport/index.ts";
+import type { Refusal, RefusedRequest } from "@user-group-service/transport";
 import { callError, type FieldViolation, toCallError, untraced } from "./errors.ts";
 
 /** The maximum length of a transport error text that is passed on, in UTF-16 units. */

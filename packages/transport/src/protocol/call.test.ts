@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { createContextValues, type HandlerContext, type Interceptor } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
-import { TalkSchema, TalkService } from "../../../test/transport/gen/talk/v1/talk_pb.ts";
+import { TalkSchema, TalkService } from "../../test/gen/talk/v1/talk_pb.ts";
 import type { RequestHead } from "../exchange.ts";
 import { UnaryCall } from "./call.ts";
 import { collectRpcs, type RpcOptions, type UnaryMethod } from "./methods.ts";

@@ -3,11 +3,11 @@ import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { StructSchema } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import { EditionSchema, FreeSchema } from "../../../test/transport/gen/talk/v1/edition_pb.ts";
-import { RequiredSchema } from "../../../test/transport/gen/talk/v1/legacy_pb.ts";
-import { PlainSchema } from "../../../test/transport/gen/talk/v1/plain_pb.ts";
-import { TalkSchema, TalkService } from "../../../test/transport/gen/talk/v1/talk_pb.ts";
-import "../../hardening.ts";
+import { EditionSchema, FreeSchema } from "../../test/gen/talk/v1/edition_pb.ts";
+import { RequiredSchema } from "../../test/gen/talk/v1/legacy_pb.ts";
+import { PlainSchema } from "../../test/gen/talk/v1/plain_pb.ts";
+import { TalkSchema, TalkService } from "../../test/gen/talk/v1/talk_pb.ts";
+import "../../test/no-proto-accessor.ts";
 import { collectRpcs } from "../protocol/methods.ts";
 import { structDetour } from "./struct-detour.ts";
 

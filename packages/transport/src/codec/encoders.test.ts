@@ -10,12 +10,12 @@ import {
 import { DurationSchema, StructSchema, TimestampSchema, ValueSchema } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { EditionSchema, PresenceSchema } from "../../../test/transport/gen/talk/v1/edition_pb.ts";
-import { LegacySchema, RequiredSchema } from "../../../test/transport/gen/talk/v1/legacy_pb.ts";
-import { Mood, PlainSchema } from "../../../test/transport/gen/talk/v1/plain_pb.ts";
-import { TalkSchema } from "../../../test/transport/gen/talk/v1/talk_pb.ts";
-import { fieldValues, messages, setField } from "../../../test/transport/messages.ts";
-import "../../hardening.ts";
+import { EditionSchema, PresenceSchema } from "../../test/gen/talk/v1/edition_pb.ts";
+import { LegacySchema, RequiredSchema } from "../../test/gen/talk/v1/legacy_pb.ts";
+import { Mood, PlainSchema } from "../../test/gen/talk/v1/plain_pb.ts";
+import { TalkSchema } from "../../test/gen/talk/v1/talk_pb.ts";
+import { fieldValues, messages, setField } from "../../test/messages.ts";
+import "../../test/no-proto-accessor.ts";
 import { compileBinaryEncoder } from "./binary-encoder.ts";
 import { compileJsonEncoder } from "./json-encoder.ts";
 

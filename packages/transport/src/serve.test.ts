@@ -3,7 +3,7 @@ import { connect as connectHttp2, constants } from "node:http2";
 import { connect } from "node:net";
 import { ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { TalkService } from "../../test/transport/gen/talk/v1/talk_pb.ts";
+import { TalkService } from "../test/gen/talk/v1/talk_pb.ts";
 import { type Endpoint, type NodeServer, type ServeOptions, serveNode } from "./index.ts";
 
 it("counts a call whose client is gone until it has ended", async () => {

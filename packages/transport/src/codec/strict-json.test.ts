@@ -1,9 +1,9 @@
 import { fromJson } from "@bufbuild/protobuf";
 import { DurationSchema, TimestampSchema } from "@bufbuild/protobuf/wkt";
 import { describe, expect, it } from "vitest";
-import { EditionSchema, FreeSchema } from "../../../test/transport/gen/talk/v1/edition_pb.ts";
-import { PlainSchema } from "../../../test/transport/gen/talk/v1/plain_pb.ts";
-import { TalkSchema } from "../../../test/transport/gen/talk/v1/talk_pb.ts";
+import { EditionSchema, FreeSchema } from "../../test/gen/talk/v1/edition_pb.ts";
+import { PlainSchema } from "../../test/gen/talk/v1/plain_pb.ts";
+import { TalkSchema } from "../../test/gen/talk/v1/talk_pb.ts";
 import { hasLenientJson, requireStrictJson } from "./strict-json.ts";
 
 /** A duration wherever a message can hold one, by either name of the field. */

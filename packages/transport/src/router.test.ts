@@ -1,7 +1,7 @@
 import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from "node:zlib";
 import { Code, ConnectError, createContextKey } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
-import { TalkService } from "../../test/transport/gen/talk/v1/talk_pb.ts";
+import { TalkService } from "../test/gen/talk/v1/talk_pb.ts";
 import type { Endpoint, EndpointMethod } from "./endpoints.ts";
 import type { HeaderRecord, HttpRequest, Route } from "./exchange.ts";
 import type { Authorize } from "./protocol/admission.ts";

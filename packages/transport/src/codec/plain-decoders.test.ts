@@ -1,10 +1,10 @@
 import { create, type DescMessage, fromBinary, fromJsonString, type Message, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { EditionSchema, PresenceSchema } from "../../../test/transport/gen/talk/v1/edition_pb.ts";
-import { LegacySchema, RequiredSchema } from "../../../test/transport/gen/talk/v1/legacy_pb.ts";
-import { PlainSchema } from "../../../test/transport/gen/talk/v1/plain_pb.ts";
-import { TalkSchema } from "../../../test/transport/gen/talk/v1/talk_pb.ts";
+import { EditionSchema, PresenceSchema } from "../../test/gen/talk/v1/edition_pb.ts";
+import { LegacySchema, RequiredSchema } from "../../test/gen/talk/v1/legacy_pb.ts";
+import { PlainSchema } from "../../test/gen/talk/v1/plain_pb.ts";
+import { TalkSchema } from "../../test/gen/talk/v1/talk_pb.ts";
 import { compilePlainBinaryDecoder, compilePlainJsonDecoder, type PlainDecoder } from "./plain-decoders.ts";
 
 const SCHEMAS = [PlainSchema, TalkSchema, EditionSchema, PresenceSchema, LegacySchema, RequiredSchema];

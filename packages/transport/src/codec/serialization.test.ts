@@ -1,6 +1,6 @@
 import { create, toBinary } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { type Talk, TalkSchema, TalkService } from "../../../test/transport/gen/talk/v1/talk_pb.ts";
+import { type Talk, TalkSchema, TalkService } from "../../test/gen/talk/v1/talk_pb.ts";
 import { collectRpcs } from "../protocol/methods.ts";
 
 it("decodes bytes to what Connect's adapter decodes them to, not to a Buffer that is cut out of the body", () => {

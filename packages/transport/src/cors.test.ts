@@ -1,7 +1,7 @@
 import { connect } from "node:http2";
 import type { ServiceImpl } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { TalkService } from "../../test/transport/gen/talk/v1/talk_pb.ts";
+import { TalkService } from "../test/gen/talk/v1/talk_pb.ts";
 import { type NodeServer, type ServeOptions, serveNode } from "./index.ts";
 
 const ORIGIN = "https://app.example";

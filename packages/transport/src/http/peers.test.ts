@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, createServer, type ServerHttp2Session } from "node:http2";
 import { expect, it } from "vitest";
-import { listen } from "../../../test/support/wait.ts";
+import { listen } from "../../../../test/support/wait.ts";
 import { peerOfSession, plainAddress, recordPeer } from "./peers.ts";
 
 it.each([
