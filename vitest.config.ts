@@ -23,7 +23,7 @@ export default defineConfig({
         test: {
           ...common,
           name: "service",
-          include: ["test/**/*.test.ts"],
+          include: ["test/**/*.test.ts", "packages/*/test/**/*.test.ts"],
           // `npm run test:attacks`, `npm run test:faults` and `npm run test:go` run those.
           exclude: ["test/attacks/**", "test/faults/*.test.ts", "test/go/**"],
         },
