@@ -1,25 +1,21 @@
 import { type ClientOf, headerValue, type ServeOptions } from "@user-group-service/transport";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
-import { CREDENTIAL_HEADERS } from "./auth/authenticator.ts";
 import type { Config } from "./config/config.ts";
 import { clientKey, connectionKey } from "./domain/client-address.ts";
-import { errorResponse } from "./http/error-response.ts";
-import { operations } from "./http/operations.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "./limits.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
-import { userEndpoint } from "./rest/user-route.ts";
-import { VERBS } from "./rest/verbs.ts";
-import { viewerEndpoint } from "./rest/viewer-route.ts";
+import { operations } from "./operations.ts";
+import { errorResponse } from "./rest/json.ts";
+import { userEndpoint, VERBS } from "./rest/user.ts";
+import { viewerEndpoint } from "./rest/viewer.ts";
 import { authorization, authorizationInterceptor, isOpen, METHODS } from "./rpc/access.ts";
 import { contextOf } from "./rpc/context.ts";
-import type { Authentication } from "./rpc/credentials.ts";
-import { deadlineInterceptor } from "./rpc/deadline.ts";
-import { LIMIT_HEADERS } from "./rpc/limits.ts";
+import { type Authentication, CREDENTIAL_HEADERS, LIMIT_HEADERS } from "./rpc/credentials.ts";
+import { sharedProbe } from "./rpc/health.ts";
+import { deadlineInterceptor, validationInterceptor } from "./rpc/interceptors.ts";
 import { observeInterceptor, observeRefusals, prepareSeries, REQUEST_ID_HEADER } from "./rpc/observe.ts";
 import { type RouteParts, routes } from "./rpc/routes.ts";
-import { sharedProbe } from "./rpc/shared-probe.ts";
-import { validationInterceptor } from "./rpc/validation.ts";
 
 /** What the service depends on. */
 export interface AppParts

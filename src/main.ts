@@ -1,9 +1,7 @@
-import { answerTo } from "./command-line.ts";
 import { loadConfig } from "./config/config.ts";
 import { run, supervise } from "./run.ts";
-import { reportStartFailure } from "./start-failure.ts";
+import { answerTo, reportStartFailure } from "./start-messages.ts";
 import { worker } from "./worker.ts";
-import "./heap.ts";
 
 const answer = worker ? undefined : answerTo(process.argv.slice(2));
 if (answer) {

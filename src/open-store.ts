@@ -5,7 +5,7 @@ import type { RateLimit, StoreProbe } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import type { RedisState } from "./redis-state.ts";
-import type { CallerLimits, LimitName } from "./rpc/limits.ts";
+import type { CallerLimits, LimitName } from "./rpc/credentials.ts";
 import { Audit } from "./store/audit.ts";
 import { openEmbedded } from "./store/embedded.ts";
 import { rateCounter } from "./store/rate-counter.ts";

@@ -1,16 +1,16 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { setMaxListeners } from "node:events";
-import { announce, type Listening } from "./announce.ts";
 import { type App, createApp } from "./app.ts";
 import { ApiTokens, IssuedTokens, type StaticToken, TokenUses } from "./auth/api-tokens.ts";
-import { type BoundPrincipal, ROOT } from "./auth/authenticator.ts";
+import { type BoundPrincipal, ROOT } from "./auth/principal.ts";
 import type { Config } from "./config/config.ts";
 import type { ApiTokenSetting } from "./config/parse.ts";
 import type { RevocationListener } from "./domain/api-token.ts";
 import type { Environment } from "./domain/environment.ts";
 import { newApiToken } from "./domain/token.ts";
-import { openForks } from "./fork.ts";
-import "./hardening.ts";
+import { announce, endUnusable, type Listening } from "./start-messages.ts";
+import { openForks, Supervisor } from "./supervisor.ts";
+import "./runtime.ts";
 import { serveNode } from "@user-group-service/transport";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
@@ -18,8 +18,7 @@ import { Metrics } from "./observability/metrics.ts";
 import { checkRedis, loggedProbe, openAudit, openLimits, openStore } from "./open-store.ts";
 import { requireListenPermission } from "./permissions.ts";
 import { RedisState } from "./redis-state.ts";
-import { loadAllRules } from "./rpc/validation.ts";
-import { endUnusable } from "./start-failure.ts";
+import { loadAllRules } from "./rpc/interceptors.ts";
 import { RedisApiTokens } from "./store/api-tokens.ts";
 import type { Audit } from "./store/audit.ts";
 import { RedisAuditTrail } from "./store/audit-trail.ts";
@@ -31,7 +30,6 @@ import { readRedisUrl } from "./store/redis/url.ts";
 import { RevocationFeed } from "./store/revocation-feed.ts";
 import { RedisUserGroupAdmin } from "./store/user-group-admin.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
-import { Supervisor } from "./supervisor.ts";
 import { answer, ask, isReporter, notifySupervisor, worker } from "./worker.ts";
 
 /** How many hexadecimal digits name a static API token without a name: enough that no two of a service are alike. */

@@ -33,6 +33,9 @@ export type Channel = Pick<EventEmitter, "on" | "off"> & {
   send?(message: object, handle: undefined, options: undefined, callback: (error: Error | null) => void): boolean;
 };
 
+/** The workers cannot start. The message says why. */
+export class WorkersFailed extends Error {}
+
 const ARGUMENT = "--worker=";
 
 /** The argument that makes a process a worker. */

@@ -13,12 +13,12 @@ import { REFUSAL_STATUS, type Refusal } from "../packages/transport/src/protocol
 import { SETTINGS } from "../src/config/config.ts";
 import { DEFAULT_PARTITIONS, MAX_PARTITIONS } from "../src/domain/environment.ts";
 import * as domainErrors from "../src/domain/errors.ts";
-import { errorResponse } from "../src/http/error-response.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, MAX_OPEN_MESSAGE_BYTES, STREAMS } from "../src/limits.ts";
+import { errorResponse } from "../src/rest/json.ts";
 import { accessTo, METHODS } from "../src/rpc/access.ts";
+import { MAX_VIOLATIONS } from "../src/rpc/all-rules.ts";
 import { callError, toCallError } from "../src/rpc/errors.ts";
 import { refusedError } from "../src/rpc/refusals.ts";
-import { MAX_VIOLATIONS } from "../src/rpc/violations.ts";
 import { OLDEST } from "../src/store/redis/requirements.ts";
 import { rowsOf, textOf } from "./support/documents.ts";
 import { ROOT } from "./support/process.ts";
@@ -54,7 +54,7 @@ const HTTP_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "OPTIONS", "OK"]);
 /** Every reason that the sources hold: their texts in capitals that are no HTTP methods, nor the name of success. */
 function reasonsInSource(): string[] {
   const files = ["src/domain/errors.ts"];
-  for (const folder of ["src/rpc", "src/rest", "src/http", "src/auth"]) {
+  for (const folder of ["src/rpc", "src/rest", "src/auth"]) {
     for (const name of readdirSync(`${ROOT}/${folder}`, { recursive: true }) as string[]) {
       if (name.endsWith(".ts") && !name.endsWith(".test.ts")) files.push(`${folder}/${name}`);
     }

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import "../../src/hardening.ts";
+import "../../src/runtime.ts";
 import { Audit } from "../../src/store/audit.ts";
 import { TokenCipher } from "../../src/store/encryption.ts";
 import type { StoreClient } from "../../src/store/redis/client.ts";

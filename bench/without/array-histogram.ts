@@ -1,5 +1,5 @@
 import { Histogram, type Registry } from "prom-client";
-import type { HistogramOptions } from "../../src/observability/array-histogram.ts";
+import type { HistogramOptions } from "../../src/observability/call-metrics.ts";
 
 /* prom-client's own histogram, its children kept. */
 

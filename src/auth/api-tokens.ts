@@ -7,7 +7,7 @@ import {
 } from "../domain/api-token.ts";
 import { type EnvironmentName, environmentPath } from "../domain/environment.ts";
 import { isIntactApiToken, looksLikeUserGroupToken } from "../domain/token.ts";
-import type { Authenticated, Authenticator, BoundPrincipal, Principal } from "./authenticator.ts";
+import type { Authenticated, Authenticator, BoundPrincipal, Principal } from "./principal.ts";
 import { setBounded } from "./rate-limits.ts";
 
 /** A credential of the settings, and whose it is. */

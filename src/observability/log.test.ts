@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { newApiToken } from "../domain/token.ts";
-import { errorFields, openLog } from "./log.ts";
+import { errorFields, openLog, terminalLine } from "./log.ts";
 
 async function lines(secrets: readonly string[], write: (log: Awaited<ReturnType<typeof openLog>>) => void) {
   const written: string[] = [];
@@ -81,4 +81,18 @@ describe("the log", () => {
     );
     expect(line).toMatchObject({ token: "0123456789abcdef", msg: "made" });
   });
+});
+
+it("shows a line of the log as one line without quotes around it", async () => {
+  const lines: string[] = [];
+  const { logger } = await openLog({ level: "info", secrets: [], write: (line) => void lines.push(line) });
+  logger.warn({ failed: ["store"], request_id: "a b" }, "not closed in time");
+  expect(terminalLine(lines[0] ?? "")).toMatch(
+    /^\d\d:\d\d:\d\d WARN {2}not closed in time failed=\["store"\] request_id="a b"\n$/,
+  );
+});
+
+it("lets nobody write commands to the terminal", () => {
+  const line = JSON.stringify({ time: 0, level: "info", msg: "x", id: "\u001b[2J\n\r\u007f\u009b2J" });
+  expect(terminalLine(line)).toMatch(/^\S+ INFO {2}x id="\\u001b\[2J\\n\\r\\u007f\\u009b2J"\n$/);
 });

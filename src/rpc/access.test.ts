@@ -1,7 +1,7 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, createConnectRouter, createContextValues } from "@connectrpc/connect";
 import { expect, it } from "vitest";
-import { ROOT } from "../auth/authenticator.ts";
+import { ROOT } from "../auth/principal.ts";
 import { accessTo, authorization, METHODS } from "./access.ts";
 import { kPrincipal } from "./context.ts";
 import { routes } from "./routes.ts";

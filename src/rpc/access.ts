@@ -7,14 +7,20 @@ import { ServerReflection as ReflectionV1Alpha } from "../../gen/grpc/reflection
 import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
-import type { Principal } from "../auth/authenticator.ts";
+import type { Principal } from "../auth/principal.ts";
 import type { Role } from "../domain/api-token.ts";
 import { clientAddress } from "../domain/client-address.ts";
 import { environmentPath } from "../domain/environment.ts";
 import { kClientAddress, kDenied, kPrincipal } from "./context.ts";
-import { type Authentication, authenticate, type Caller, originOf } from "./credentials.ts";
+import {
+  type Authentication,
+  authenticate,
+  type Caller,
+  type CallerLimits,
+  limitedError,
+  originOf,
+} from "./credentials.ts";
 import { callError } from "./errors.ts";
-import { type CallerLimits, limitedError } from "./limits.ts";
 
 /**
  * Who may call a method: anyone (`open`); whoever authenticates (`any`); the bearers of API tokens with this role or a

@@ -1,6 +1,15 @@
-import { Code, ConnectError, type ContextValues, createContextKey, createContextValues } from "@connectrpc/connect";
-import type { Principal } from "../auth/authenticator.ts";
+import {
+  Code,
+  ConnectError,
+  type ContextValues,
+  createContextKey,
+  createContextValues,
+  type HandlerContext,
+} from "@connectrpc/connect";
+import type { Principal } from "../auth/principal.ts";
+import type { ChangeBy } from "../domain/audit.ts";
 import type { Environment } from "../domain/environment.ts";
+import { withoutTokens } from "./credentials.ts";
 
 /** The protocol of a call, as metrics name it. */
 export type WireProtocol = "grpc" | "grpc-web" | "connect" | "rest";
@@ -46,4 +55,48 @@ export function environmentOf(values: ContextValues): Environment {
   const { environment } = principalOf(values);
   if (!environment) throw new ConnectError("the call was not authorized", Code.Internal);
   return environment;
+}
+
+/**
+ * Who makes a change by a call.
+ *
+ * @throws ConnectError Internal when the call did not pass authentication
+ */
+export function changeBy(context: HandlerContext): ChangeBy {
+  return new Caller(context);
+}
+
+/** Computes on demand what only changes need: most calls of GetUserGroup make none. */
+class Caller implements ChangeBy {
+  readonly method: string;
+  readonly #principal: Principal;
+  readonly #context: HandlerContext;
+
+  constructor(context: HandlerContext) {
+    this.method = context.method.name;
+    this.#principal = principalOf(context.values);
+    this.#context = context;
+  }
+
+  get actorId(): string {
+    return this.#principal.id;
+  }
+
+  get actorName(): string {
+    return this.#principal.displayName;
+  }
+
+  get role(): Principal["role"] {
+    return this.#principal.role;
+  }
+
+  /** Callers choose it, and a mistaken one may send a credential. */
+  get requestId(): string {
+    const { values, requestHeader } = this.#context;
+    return withoutTokens(values.get(kRequestId), requestHeader);
+  }
+
+  get peer(): string {
+    return this.#context.values.get(kClientAddress)();
+  }
 }

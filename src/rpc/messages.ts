@@ -1,7 +1,9 @@
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
 import { ApiEnvironmentTag, type UserGroup as UserGroupMessage } from "../../gen/usergroup/v1/user_group_pb.ts";
 import type { EnvironmentTag } from "../domain/environment.ts";
+import { InvalidUpdateMask } from "../domain/errors.ts";
 import type { UserGroup } from "../domain/user-group.ts";
+import { invalidField } from "./errors.ts";
 
 /*
  * Messages are written as object literals, because `create` would look up every field of each. The types make sure that
@@ -46,4 +48,43 @@ export function tagFromMessage(value: ApiEnvironmentTag): EnvironmentTag | undef
 export function timestamp(ms: number): Timestamp {
   const seconds = Math.floor(ms / 1000);
   return { $typeName: "google.protobuf.Timestamp", seconds: BigInt(seconds), nanos: (ms - seconds * 1000) * 1_000_000 };
+}
+
+/**
+ * Which fields an update is of (https://google.aip.dev/134): those of its mask, all for `*`, those that are populated
+ * without a mask.
+ *
+ * @param fields those that can be updated, by their names in the proto files
+ * @throws InvalidUpdateMask
+ */
+export function maskedFields<Field extends string, Request extends { readonly updateMask?: FieldMask }>(
+  request: Request,
+  fields: readonly Field[],
+  isPopulated: (request: Request, field: Field) => boolean,
+): readonly Field[] {
+  const paths = request.updateMask?.paths ?? [];
+  if (paths.length === 0) return fields.filter((field) => isPopulated(request, field));
+  if (paths.length === 1 && paths[0] === "*") return fields;
+  return paths.map((path) => {
+    const field = fields.find((known) => known === path);
+    if (!field) throw new InvalidUpdateMask(fields);
+    return field;
+  });
+}
+
+/** The first and the last second that a Timestamp can stand for, of the years 1 to 9999, in milliseconds since 1970. */
+const MIN_TIME = -62_135_596_800_000;
+const MAX_TIME = Date.UTC(10_000, 0) - 1;
+
+/**
+ * Converts a time of a request to milliseconds since 1970, with its fraction; undefined when it is unset.
+ *
+ * @throws ConnectError InvalidArgument when it is out of range, which protobuf's binary format does not prevent
+ */
+export function timeOf(field: string, time: Timestamp | undefined): number | undefined {
+  if (!time) return undefined;
+  const { seconds, nanos } = time;
+  const ms = Number(seconds) * 1000 + nanos / 1_000_000;
+  if (nanos >= 0 && nanos < 1_000_000_000 && ms >= MIN_TIME && ms <= MAX_TIME) return ms;
+  throw invalidField(field, "must be a valid time of the years 1 to 9999");
 }

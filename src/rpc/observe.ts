@@ -1,16 +1,18 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import type { DescMethod, Message } from "@bufbuild/protobuf";
-import { Code, ConnectError, type ContextValues, type Interceptor } from "@connectrpc/connect";
+import { Code, ConnectError, type ContextValues, type Interceptor, type StreamRequest } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
-import type { OnRefused } from "@user-group-service/transport";
+import { type OnRefused, streamRefusal } from "@user-group-service/transport";
+import type { EnvironmentName as EnvironmentNameMessage } from "../../gen/usergroup/admin/v1/environment_pb.ts";
+import { type EnvironmentName, formatEnvironmentName, parseEnvironmentName } from "../domain/environment.ts";
+import { MAX_ID_LENGTH } from "../domain/user-group.ts";
 import { type CallKind, type CallSeries, CODE_OK } from "../observability/call-metrics.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import type { Metrics } from "../observability/metrics.ts";
-import { callerFields, groupFields, peerFields } from "./call-log.ts";
-import { kProtocol, kRequestId, type WireProtocol } from "./context.ts";
+import { kClientAddress, kDenied, kPrincipal, kProtocol, kRequestId, type WireProtocol } from "./context.ts";
 import { toCallError } from "./errors.ts";
-import { abortError, readMessages } from "./read-streams.ts";
+import { tagFromMessage } from "./messages.ts";
 import { refusedError } from "./refusals.ts";
 
 /** The header with the id of a request. A caller may send one; the response repeats it. */
@@ -223,4 +225,108 @@ function kindOf(method: DescMethod): NamedKind {
     kinds.set(method, kind);
   }
   return kind;
+}
+
+/**
+ * Why a stream was aborted: its deadline passed, or the client disconnected. Returns undefined when it was not aborted.
+ * Failures that follow from an abort are not faults of the server.
+ */
+export function abortError({ aborted, reason }: AbortSignal, failure?: unknown): ConnectError | undefined {
+  const { code } =
+    ((failure instanceof ConnectError ? failure.cause : failure) as { code?: unknown } | undefined) ?? {};
+  if (!aborted && !CONNECTION_LOST.has(code)) return undefined;
+  const isOver = reason instanceof ConnectError && reason.code === Code.DeadlineExceeded;
+  return isOver ? reason : new ConnectError("the client disconnected", Code.Canceled);
+}
+
+/**
+ * Reads the messages of a request. A failure to read them is the fault of the request or of its connection.
+ *
+ * @param call marked as refused when reading fails
+ */
+export async function* readMessages(request: StreamRequest, call: { isRefused?: boolean }) {
+  try {
+    yield* request.message;
+  } catch (failure) {
+    call.isRefused = true;
+    throw readError(failure, request);
+  }
+}
+
+/** The error for the caller of a stream whose messages cannot be read. */
+function readError(failure: unknown, request: StreamRequest): ConnectError {
+  if (failure instanceof ConnectError) {
+    return refusedError(streamRefusal(failure, request), { method: request.method, protocolName: undefined });
+  }
+  // An error of the runtime. Runtimes name a lost connection differently, and not all errors have a code.
+  return new ConnectError("the client disconnected", Code.Canceled, undefined, undefined, failure);
+}
+
+/**
+ * Error codes of the runtimes for a client that disconnected in the middle of a stream. Such an error may come before
+ * the signal aborts.
+ */
+export const CONNECTION_LOST: ReadonlySet<unknown> = new Set([
+  "ABORT_ERR",
+  "ECONNRESET",
+  "EPIPE",
+  "ERR_HTTP2_INVALID_STREAM",
+  "ERR_HTTP2_STREAM_CANCEL",
+  "ERR_HTTP2_STREAM_ERROR",
+  "ERR_STREAM_DESTROYED",
+  "ERR_STREAM_PREMATURE_CLOSE",
+]);
+
+/**
+ * What log lines tell of a caller: nothing when the API token is not known. None of it is secret.
+ *
+ * @param input the request, which names the environment that root acts on
+ */
+export function callerFields(values: ContextValues | undefined, input: Message | undefined) {
+  const principal = values?.get(kPrincipal) ?? values?.get(kDenied);
+  if (!principal) return {};
+  const { id, displayName } = principal;
+  const environment = principal.environment ?? namedEnvironment(input);
+  return {
+    ...(environment && { environment: formatEnvironmentName(environment) }),
+    api_token_id: id,
+    api_token_name: displayName,
+  };
+}
+
+/** The environment that a request names; undefined when it names none, or by what is no name. */
+function namedEnvironment(input: Message | undefined): EnvironmentName | undefined {
+  const { environment } = (input ?? {}) as { readonly environment?: EnvironmentNameMessage };
+  if (environment === undefined) return undefined;
+  // One that is no name was refused, and may be anything.
+  return parseEnvironmentName(formatEnvironmentName({ ...environment, tag: tagFromMessage(environment.tag) }));
+}
+
+/** Fields that name a group, in whichever message they are. All other fields may hold a token, and are not looked at. */
+interface NamesGroup {
+  readonly userGroupId?: unknown;
+  readonly providedId?: unknown;
+  readonly group?: { readonly case?: unknown; readonly value?: unknown };
+  readonly userGroup?: { readonly providedId?: unknown };
+}
+
+/** Which group a call is about. Only for authorized callers: what a stranger claims is not logged. */
+export function groupFields(
+  values: ContextValues | undefined,
+  input: Message | undefined,
+  output: Message | undefined,
+): { user_group_id?: string } {
+  if (!values?.get(kPrincipal)) return {};
+  const asked = input as NamesGroup | undefined;
+  const told = output as NamesGroup | undefined;
+  const byId = asked?.group?.case === "userGroupId" ? asked.group.value : undefined;
+  const id = asked?.userGroupId ?? byId ?? told?.userGroup?.providedId ?? told?.providedId;
+  // A longer id was refused, and would only make the log longer.
+  return typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH ? { user_group_id: id } : {};
+}
+
+/** Where a call that failed came from, as far as it is known. */
+export function peerFields(values: ContextValues | undefined): { peer?: string } {
+  const peer = values?.get(kClientAddress)();
+  return peer ? { peer } : {};
 }

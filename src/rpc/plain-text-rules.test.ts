@@ -1,4 +1,28 @@
-import { create, type DescMessage, type Message } from "@bufbuild/protobuf";
+import {
+  create,
+  createFileRegistry,
+  type DescField,
+  type DescMessage,
+  type Message,
+  type MessageInitShape,
+  setExtension,
+} from "@bufbuild/protobuf";
+import {
+  FieldOptionsSchema,
+  type FileDescriptorProto,
+  FileDescriptorSetSchema,
+  MessageOptionsSchema,
+  OneofOptionsSchema,
+} from "@bufbuild/protobuf/wkt";
+import { createValidator } from "@bufbuild/protovalidate";
+import {
+  FieldRulesSchema,
+  field as fieldRules,
+  MessageRulesSchema,
+  message as messageRules,
+  OneofRulesSchema,
+  oneof as oneofRules,
+} from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import type { UnaryRequest } from "@connectrpc/connect";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -8,8 +32,10 @@ import {
   UpdateUserGroupRequestSchema,
 } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ResolveViewerRequestSchema } from "../../gen/usergroup/v1/viewer_service_pb.ts";
+import { compileProto } from "../../test/support/proto.ts";
+import { cel, later, minLen, RULE_CASES, type Rules } from "../../test/support/rule-cases.ts";
 import { allRulesInterceptor } from "./all-rules.ts";
-import { compilePlainTextCheck } from "./plain-text-rules.ts";
+import { compilePlainTextCheck, regexMatch } from "./plain-text-rules.ts";
 
 const allRules = allRulesInterceptor()(async () => ({}) as never);
 
@@ -87,4 +113,140 @@ it("recognizes what callers mostly send", () => {
   const request = { userGroupId: "acme", name: "Acme" };
   const isPlain = compilePlainTextCheck(GetUserGroupRequestSchema);
   expect(isPlain(create(GetUserGroupRequestSchema, request))).toBe(true);
+});
+
+const registry = compileProto(`
+  syntax = "proto3";
+  package sure.v1;
+  import "google/protobuf/any.proto";
+  import "google/protobuf/duration.proto";
+  import "google/protobuf/timestamp.proto";
+  import "google/protobuf/wrappers.proto";
+  enum Kind { KIND_UNSPECIFIED = 0; KIND_ONE = 1; }
+  message Inner { string f = 1; }
+  message Outer { repeated Inner inner = 1; }
+  message Choice { oneof o { string a = 1; } }
+  message Whole { string a = 1; }
+  message Free { string a = 1; Free free = 2; }
+  message WithOneof { oneof o { string a = 1; string b = 2; } }
+  message WithUnknownOneof { oneof o { string a = 1; } }
+  message WithCel { string a = 1; }
+  message WithMessageOneof { string a = 1; string b = 2; }
+  ${RULE_CASES.map(({ field }, i) => `message Case${i} { ${field}${field.endsWith("}") ? "" : ";"} }`).join("\n")}
+`);
+
+/** The same files with rules. */
+function annotated(): ReturnType<typeof createFileRegistry> {
+  const files = [...registry.files].map(({ proto }) => proto);
+  const file = files.find(({ package: name }) => name === "sure.v1") as FileDescriptorProto;
+  const messageOf = (name: string) => file.messageType.find((message) => message.name === name);
+  const annotate = (message: string, name: string, rules: Rules) => {
+    const field = messageOf(message)?.field.find((each) => each.name === name);
+    if (!field) throw new TypeError(`no ${message}.${name}`);
+    field.options ??= create(FieldOptionsSchema);
+    setExtension(field.options, fieldRules, create(FieldRulesSchema, rules));
+  };
+  RULE_CASES.forEach(({ rules }, i) => {
+    if (rules) annotate(`Case${i}`, "f", rules);
+  });
+  annotate("Inner", "f", { type: minLen });
+  const onMessage = (name: string, rules: MessageInitShape<typeof MessageRulesSchema>) => {
+    const message = messageOf(name);
+    if (!message) throw new TypeError(`no ${name}`);
+    message.options = create(MessageOptionsSchema);
+    setExtension(message.options, messageRules, create(MessageRulesSchema, rules));
+  };
+  const onOneof = (name: string, rules: MessageInitShape<typeof OneofRulesSchema>) => {
+    const oneof = messageOf(name)?.oneofDecl[0];
+    if (!oneof) throw new TypeError(`no ${name}`);
+    oneof.options = create(OneofOptionsSchema);
+    setExtension(oneof.options, oneofRules, create(OneofRulesSchema, rules));
+  };
+  onMessage("Whole", { cel });
+  onMessage("WithCel", { cel });
+  onMessage("WithMessageOneof", { oneof: [{ fields: ["a", "b"], required: true }] });
+  onOneof("Choice", { required: true });
+  onOneof("WithOneof", { required: true });
+  onOneof("WithUnknownOneof", later(create(OneofRulesSchema)));
+  return createFileRegistry(create(FileDescriptorSetSchema, { file: files }));
+}
+
+const rules = annotated();
+const messageType = (name: string) => rules.getMessage(`sure.v1.${name}`) as DescMessage;
+const validator = createValidator({ regexMatch });
+
+/** Any value of a field, for `create`. */
+function anyValue(field: DescField, depth: number): fc.Arbitrary<unknown> {
+  const text = fc.constantFrom("", "a", "ab", "abc", "👪", "x@example.com", "a".repeat(5));
+  const single = (): fc.Arbitrary<unknown> => {
+    if (field.message)
+      return field.message.typeName.endsWith("StringValue") ? text : anyMessage(field.message, depth - 1);
+    if (field.enum) return fc.nat(2);
+    if (field.scalar === 9) return text;
+    if (field.scalar === 8) return fc.boolean();
+    if (field.scalar === 12) return fc.uint8Array({ maxLength: 3 });
+    if (field.scalar === 3) return fc.bigInt(0n, 4n);
+    return fc.nat(5);
+  };
+  if (field.fieldKind === "list") return fc.array(single(), { maxLength: 3 });
+  if (field.fieldKind === "map")
+    return fc.dictionary(field.mapKey === 9 ? text : fc.nat(5).map(String), single(), { maxKeys: 3 });
+  return fc.option(single(), { nil: undefined });
+}
+
+function anyMessage(desc: DescMessage, depth: number): fc.Arbitrary<object> {
+  if (depth < 0) return fc.constant({});
+  const plain = desc.fields.filter(({ oneof }) => oneof === undefined);
+  const fields = fc.record(Object.fromEntries(plain.map((field) => [field.localName, anyValue(field, depth)])));
+  return desc.oneofs.reduce<fc.Arbitrary<object>>((all, oneof) => {
+    const chosen = fc
+      .constantFrom(undefined, ...oneof.fields)
+      .chain(
+        (field): fc.Arbitrary<unknown> =>
+          field === undefined
+            ? fc.constant({ case: undefined })
+            : anyValue(field, depth).map((value) =>
+                value === undefined ? { case: undefined } : { case: field.localName, value },
+              ),
+      );
+    return fc.tuple(all, chosen).map(([others, value]) => ({ ...others, [oneof.localName]: value }));
+  }, fields);
+}
+
+/** Requires that protovalidate accepts each message that the check accepts. @returns how many the check accepted */
+function timesPlain(desc: DescMessage): number {
+  const isPlain = compilePlainTextCheck(desc);
+  let plain = 0;
+  fc.assert(
+    fc.property(anyMessage(desc, 3), (init) => {
+      const message = create(desc, init as never) as Message;
+      if (!isPlain(message)) return;
+      plain++;
+      expect(validator.validate(desc, message as never).kind).toBe("valid");
+    }),
+    { numRuns: 200, seed: 11 },
+  );
+  return plain;
+}
+
+describe("the check of plain messages leaves to protovalidate what it does not know", () => {
+  it.each(RULE_CASES.map((each, i) => ({ ...each, i })))("$name", ({ sure, i }) => {
+    const times = timesPlain(messageType(`Case${i}`));
+    if (sure === "never") expect(times).toBe(0);
+    else expect(times).toBeGreaterThan(0);
+  });
+
+  it.each([
+    ["a rule of the whole message", "WithCel"],
+    ["a oneof made of fields", "WithMessageOneof"],
+    ["a oneof with a rule of a later version", "WithUnknownOneof"],
+  ])("%s", (_name, message) => {
+    expect(timesPlain(messageType(message))).toBe(0);
+  });
+
+  it("a oneof that must be set", () => {
+    const isPlain = compilePlainTextCheck(messageType("WithOneof"));
+    expect(isPlain(create(messageType("WithOneof")))).toBe(false);
+    expect(timesPlain(messageType("WithOneof"))).toBeGreaterThan(0);
+  });
 });

@@ -9,14 +9,13 @@ import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.t
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import { MAX_OPEN_MESSAGE_BYTES } from "../limits.ts";
-import type { AdminParts } from "./admin/parts.ts";
-import { adminService } from "./admin/service.ts";
-import { getUserGroup } from "./get-user-group.ts";
+import { apiTokenRpcs } from "./admin/api-tokens.ts";
+import { auditEventRpcs, environmentRpcs } from "./admin/environments.ts";
+import type { AdminParts, AdminRpcs } from "./admin/requests.ts";
+import { importRpcs, userGroupRpcs } from "./admin/user-groups.ts";
 import { type HealthParts, healthService } from "./health.ts";
 import { reflection } from "./reflection.ts";
-import { resolveViewer } from "./resolve-viewer.ts";
-import { rotateUserGroupToken } from "./rotate-user-group-token.ts";
-import { updateUserGroup } from "./update-user-group.ts";
+import { getUserGroup, resolveViewer, rotateUserGroupToken, updateUserGroup } from "./user-groups.ts";
 
 /** What the RPCs depend on. */
 export interface RouteParts extends HealthParts, AdminParts {
@@ -57,5 +56,16 @@ export function routes(parts: RouteParts): (router: ConnectRouter) => void {
     if (!parts.reflection) return;
     router.service(ReflectionV1, reflectionOfAll as never, OPEN_OPTIONS);
     router.service(ReflectionV1Alpha, reflectionOfAll as never, OPEN_OPTIONS);
+  };
+}
+
+/** usergroup.admin.v1.AdminService. */
+export function adminService(parts: AdminParts): AdminRpcs {
+  return {
+    ...environmentRpcs(parts),
+    ...apiTokenRpcs(parts),
+    ...userGroupRpcs(parts),
+    ...importRpcs(parts),
+    ...auditEventRpcs(parts),
   };
 }

@@ -3,21 +3,16 @@ import {
   LookupApiTokenResponse_Source as Source,
   type UpdateApiTokenRequest,
 } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import type { Principal } from "../../auth/authenticator.ts";
+import type { Principal } from "../../auth/principal.ts";
 import { type ApiTokenChange, apiTokenDigest, isApiTokenId, type Role } from "../../domain/api-token.ts";
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { ApiTokenNotFound } from "../../domain/errors.ts";
 import { isIntactApiToken, looksLikeUserGroupToken } from "../../domain/token.ts";
-import { changeBy } from "../change-by.ts";
-import { principalOf } from "../context.ts";
+import { changeBy, principalOf } from "../context.ts";
 import { invalidField } from "../errors.ts";
-import { timestamp } from "../messages.ts";
-import { maskedFields } from "../update-mask.ts";
+import { maskedFields, timeOf, timestamp } from "../messages.ts";
 import { apiTokenMessage, environmentNameMessage, roleFromMessage, settingsTokenMessage } from "./messages.ts";
-import { nextPageToken, pageRequest } from "./pages.ts";
-import type { AdminParts, AdminRpcs } from "./parts.ts";
-import { targetOf } from "./target.ts";
-import { timeOf } from "./times.ts";
+import { type AdminParts, type AdminRpcs, nextPageToken, pageRequest, targetOf } from "./requests.ts";
 
 const UPDATED_FIELDS = ["display_name", "expire_time"] as const;
 

@@ -1,18 +1,19 @@
-import type { EnvironmentName } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
+import type { ListAuditEventsRequest } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import type { EnvironmentName as EnvironmentNameMessage } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { MAX_API_TOKENS } from "../../domain/api-token.ts";
-import { parseEnvironmentPath } from "../../domain/environment.ts";
-import { changeBy } from "../change-by.ts";
-import { environmentMessage, environmentNameFromMessage } from "./messages.ts";
-import { nextPageToken, pageRequest } from "./pages.ts";
-import type { AdminParts, AdminRpcs } from "./parts.ts";
-import { targetName } from "./target.ts";
+import { type AuditFilter, isAuditEventId } from "../../domain/audit.ts";
+import { type EnvironmentName, environmentPath, parseEnvironmentPath } from "../../domain/environment.ts";
+import { changeBy } from "../context.ts";
+import { timeOf } from "../messages.ts";
+import { auditEventMessage, environmentMessage, environmentNameFromMessage } from "./messages.ts";
+import { type AdminParts, type AdminRpcs, nextPageToken, pageRequest, targetName, targetOf } from "./requests.ts";
 
 /** The RPCs on environments. */
 export function environmentRpcs({ environments, environmentDeletion, apiTokens }: AdminParts) {
   return {
     async createEnvironment({ environment, partitions }, context) {
       // Validation requires it.
-      const name = environmentNameFromMessage(environment as EnvironmentName);
+      const name = environmentNameFromMessage(environment as EnvironmentNameMessage);
       const created = await environments.create({ ...name, partitions }, changeBy(context));
       return { environment: environmentMessage(created) };
     },
@@ -33,7 +34,7 @@ export function environmentRpcs({ environments, environmentDeletion, apiTokens }
 
     async deleteEnvironment({ environment, force }, context) {
       // Validation requires it.
-      const name = environmentNameFromMessage(environment as EnvironmentName);
+      const name = environmentNameFromMessage(environment as EnvironmentNameMessage);
       const left = await environmentDeletion.delete(name, force, changeBy(context));
       return { done: left === 0, remainingUserGroups: BigInt(left) };
     },
@@ -44,4 +45,36 @@ export function environmentRpcs({ environments, environmentDeletion, apiTokens }
       return { environments: items.map(environmentMessage), nextPageToken: nextPageToken(next) };
     },
   } satisfies Partial<AdminRpcs>;
+}
+
+/** The RPC on the audit trail. */
+export function auditEventRpcs({ environments, audit }: AdminParts) {
+  return {
+    async listAuditEvents(request, { values }) {
+      const filter = filterOf(request);
+      // Who deleted an environment is of interest when it is gone.
+      const find = (name: EnvironmentName) => environments.findFormer(name);
+      const environment = await targetOf({ find }, values, request.environment);
+      const scope = ["ListAuditEvents", environmentPath(environment), JSON.stringify(filter)];
+      const page = pageRequest(request, isAuditEventId, scope);
+      const { items, next } = await audit.list(environment, filter, page);
+      return { auditEvents: items.map(auditEventMessage), nextPageToken: nextPageToken(next, scope) };
+    },
+  } satisfies Partial<AdminRpcs>;
+}
+
+/** @throws ConnectError InvalidArgument */
+function filterOf(request: ListAuditEventsRequest): AuditFilter {
+  return {
+    userGroupId: request.userGroupId || undefined,
+    actorId: request.actorId || undefined,
+    method: request.method || undefined,
+    from: wholeMs(timeOf("start_time", request.startTime)),
+    before: wholeMs(timeOf("end_time", request.endTime)),
+  };
+}
+
+/** Rounds a time up to whole milliseconds, as the times of events are. */
+function wholeMs(time: number | undefined): number | undefined {
+  return time === undefined ? undefined : Math.ceil(time);
 }

@@ -1,12 +1,35 @@
+import { durationMs } from "@bufbuild/protobuf/wkt";
+import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
+import { ImportMode, type ImportUserGroupsRequest } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import {
+  type ImportedUserGroup as ImportedMessage,
+  type ImportResult,
+  type ImportResult_Failure,
+  ImportResult_Outcome as Outcome,
+} from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
+import type { DomainError } from "../../domain/errors.ts";
 import type { UserGroupRange } from "../../domain/store.ts";
-import { MAX_ID_LENGTH } from "../../domain/user-group.ts";
-import { changeBy } from "../change-by.ts";
-import { timestamp, userGroupMessage } from "../messages.ts";
+import {
+  type ImportedUserGroup,
+  type ImportOptions,
+  type ImportOutcome,
+  MAX_ID_LENGTH,
+} from "../../domain/user-group.ts";
+import { changeBy, kRequestId } from "../context.ts";
+import { invalidField, toCallError } from "../errors.ts";
+import { timeOf, timestamp, userGroupMessage } from "../messages.ts";
+import { callerFields } from "../observe.ts";
 import { listedUserGroupMessage, userGroupInfoMessage } from "./messages.ts";
-import { nextPageToken, type PageOf, pageRequest, type Scope } from "./pages.ts";
-import type { AdminParts, AdminRpcs } from "./parts.ts";
-import { targetOf } from "./target.ts";
+import {
+  type AdminParts,
+  type AdminRpcs,
+  nextPageToken,
+  type PageOf,
+  pageRequest,
+  type Scope,
+  targetOf,
+} from "./requests.ts";
 
 /** The RPCs on user groups, except their import. */
 export function userGroupRpcs({ environments, userGroups, audit }: AdminParts) {
@@ -69,4 +92,99 @@ function userGroupPage(
   const scope = [method, environmentPath(environment), prefix];
   const isKey = (id: string) => id !== "" && id.length <= MAX_ID_LENGTH && id.startsWith(prefix);
   return { range: { ...pageRequest(request, isKey, scope), prefix }, scope };
+}
+
+const OUTCOMES: { readonly [outcome in ImportOutcome["outcome"]]: Outcome } = {
+  created: Outcome.CREATED,
+  updated: Outcome.UPDATED,
+  unchanged: Outcome.UNCHANGED,
+  "token-newer": Outcome.TOKEN_NEWER,
+  failed: Outcome.FAILED,
+};
+
+/** How far a time may be ahead of this process' clock: those of other machines need not agree with it. */
+const CLOCK_SLACK_MS = 5000;
+
+/** The import of user groups: each is made as it is given, for itself. */
+export function importRpcs({ environments, userGroups, logger, metrics }: AdminParts) {
+  return {
+    /** A call is well though groups of it failed, so those are counted and logged apart. */
+    async importUserGroups(request, context) {
+      requireDifferent(request.userGroups);
+      const environment = await targetOf(environments, context.values, request.environment);
+      const given = request.userGroups.map(importedFromMessage);
+      const outcomes = await userGroups.import(environment, given, optionsOf(request), changeBy(context));
+      const failures: { [reason: string]: number } = {};
+      for (const outcome of outcomes) {
+        const { reason } = outcome.outcome === "failed" ? outcome.error : { reason: undefined };
+        metrics.imported(reason ?? outcome.outcome);
+        if (reason !== undefined) failures[reason] = (failures[reason] ?? 0) + 1;
+      }
+      if (Object.keys(failures).length > 0) {
+        const fields = { request_id: context.values.get(kRequestId), ...callerFields(context.values, request) };
+        logger.warn({ ...fields, failures }, "user groups were not imported");
+      }
+      return { results: outcomes.map((outcome, i) => resultMessage(given[i]?.providedId ?? "", outcome)) };
+    },
+  } satisfies Partial<AdminRpcs>;
+}
+
+/** @throws ConnectError InvalidArgument */
+function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
+  const { mode, userGroups, replaceNewerTokens, previousTokenTtl } = request;
+  const time = timeOf("snapshot_time", request.snapshotTime);
+  if (time === undefined && userGroups.some(({ token }) => token !== undefined)) {
+    throw invalidField("snapshot_time", "must say of when the groups are, where tokens are given");
+  }
+  if (time !== undefined && time > Date.now() + CLOCK_SLACK_MS) {
+    throw invalidField("snapshot_time", "must not be in the future");
+  }
+  return {
+    mode: mode === ImportMode.UPSERT ? "upsert" : "create-only",
+    snapshotTime: Math.floor(Math.min(time ?? 0, Date.now())),
+    replaceNewerTokens,
+    graceMs: previousTokenTtl === undefined ? 0 : Math.floor(durationMs(previousTokenTtl)),
+  };
+}
+
+/**
+ * Refuses two groups with one id or one token: which of them is meant cannot be guessed. @throws ConnectError
+ * InvalidArgument
+ */
+function requireDifferent(groups: readonly ImportedMessage[]): void {
+  const ids = new Set<string>();
+  const tokens = new Set<string>();
+  for (const [i, { providedId, token }] of groups.entries()) {
+    if (ids.has(providedId)) throw invalidField(`user_groups[${i}].provided_id`, "must not be given twice");
+    if (token !== undefined && tokens.has(token))
+      throw invalidField(`user_groups[${i}].token`, "must not be given twice");
+    ids.add(providedId);
+    if (token !== undefined) tokens.add(token);
+  }
+}
+
+function importedFromMessage({ providedId, name, mapping, properties, token }: ImportedMessage): ImportedUserGroup {
+  return { providedId, name: name ?? providedId, mapping, properties, token };
+}
+
+function resultMessage(providedId: string, outcome: ImportOutcome): ImportResult {
+  return {
+    $typeName: "usergroup.admin.v1.ImportResult",
+    providedId,
+    outcome: OUTCOMES[outcome.outcome],
+    ...(outcome.outcome === "failed" && { failure: failureMessage(outcome.error) }),
+  };
+}
+
+/** The failure of one group, as a call for that group alone would report it. */
+function failureMessage(failure: DomainError): ImportResult_Failure {
+  const error = toCallError(failure);
+  const [info] = error.findDetails(ErrorInfoSchema);
+  return {
+    $typeName: "usergroup.admin.v1.ImportResult.Failure",
+    code: error.code,
+    reason: info?.reason ?? "",
+    message: error.rawMessage,
+    outcome: info?.metadata["outcome"] ?? "",
+  };
 }

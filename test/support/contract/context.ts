@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect } from "vitest";
 import { type Environment, partitionOf } from "../../../src/domain/environment.ts";
 import type { ImportedUserGroup, NewUserGroup, Rotation } from "../../../src/domain/user-group.ts";
-import "../../../src/hardening.ts";
+import "../../../src/runtime.ts";
 import type { Audit } from "../../../src/store/audit.ts";
 import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded-streams.ts";
 import type { RingKey } from "../../../src/store/encryption.ts";

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import packageJson from "../package.json" with { type: "json" };
-import { answerTo } from "./command-line.ts";
 import { SETTINGS } from "./config/config.ts";
+import { RecordUnreadable } from "./domain/errors.ts";
+import { answerTo, explainStartFailure } from "./start-messages.ts";
 
 describe("a command line", () => {
   it("without arguments starts the service", () => {
@@ -34,4 +35,9 @@ describe("a command line", () => {
     expect(text.slice(0, text.indexOf(":"))).toBe(start);
     expect(exitCode).toBe(2);
   });
+});
+
+it("says what to check when Redis holds a record that is not of this service", () => {
+  const text = explainStartFailure(new RecordUnreadable(new Error("ug:env:acme/ holds no usable number")));
+  expect(text).toMatch(/^cannot use Redis: ug:env:acme\/ holds no usable number; check that REDIS_URL .*/);
 });

@@ -3,10 +3,9 @@ import { type Endpoint, type HttpRequest, recordOf } from "@user-group-service/t
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
 import type { JsonObject } from "../domain/user-group.ts";
-import { isTokenNotFound } from "../http/error-response.ts";
 import { environmentOf } from "../rpc/context.ts";
 import { refusedJson } from "../rpc/refusals.ts";
-import { isForm, jsonMethod, jsonResponse, oneOf, parseFields, readBody } from "./json-body.ts";
+import { isForm, isTokenNotFound, jsonMethod, jsonResponse, oneOf, parseFields, readBody } from "./json.ts";
 
 const { resolveViewer } = ViewerService.method;
 

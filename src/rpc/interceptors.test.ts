@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { BadRequestSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { toCallError } from "./errors.ts";
-import { validationInterceptor } from "./validation.ts";
+import { validationInterceptor } from "./interceptors.ts";
 
 const { getUserGroup, rotateUserGroupToken } = UserGroupService.method;
 

@@ -1,0 +1,130 @@
+import packageJson from "../package.json" with { type: "json" };
+import { ConfigError, SETTINGS } from "./config/config.ts";
+import type { ApiTokenSetting } from "./config/parse.ts";
+import { RecordUnreadable, StoreUnavailable, TooFewReplicas } from "./domain/errors.ts";
+import type { Log } from "./observability/log.ts";
+import { RunNotAllowed } from "./permissions.ts";
+import { StoreMisconfigured } from "./store/redis/answers.ts";
+import { notifySupervisor, WorkersFailed, worker } from "./worker.ts";
+
+/** What is announced once the service listens. */
+export interface Listening {
+  /** The URL of the service, such as `http://127.0.0.1:8080`. */
+  readonly url: string;
+  /** The URL of health and metrics; undefined when they have no port of their own. */
+  readonly metricsUrl: string | undefined;
+  /** How many processes share the port; undefined for a single process. */
+  readonly workers?: number;
+  /** The API tokens that were generated because none were set. */
+  readonly generatedTokens: readonly ApiTokenSetting[];
+}
+
+/** Announces where the service listens, and how to try it: as plain lines on a terminal, as log lines elsewhere. */
+export function announce({ logger, logUnredacted, print }: Log, listening: Listening): void {
+  const { url, metricsUrl, workers, generatedTokens } = listening;
+  const tokens = generatedTokens.map(({ environment: { name, tag }, token }) => [`${name}/${tag}`, token] as const);
+  const example = tokens[0] && curl(url, tokens[0][1]);
+  if (print && (example !== undefined || logger.isLevelEnabled("info"))) {
+    const processes = workers === undefined ? "" : ` with ${workers} workers`;
+    const operations = metricsUrl === undefined ? "" : `Health and metrics are on ${metricsUrl}\n`;
+    print(`\nServing on ${url}${processes}. Ctrl-C ends it.\n${operations}\n`);
+    if (example === undefined) return;
+    const width = Math.max(...tokens.map(([environment]) => environment.length));
+    const rows = tokens.map(([environment, token]) => `  ${environment.padEnd(width)}  ${token}\n`);
+    print(`API tokens, made for development, as API_TOKENS is not set:\n${rows.join("")}\nTry it:\n\n${example}\n\n`);
+    return;
+  }
+  if (example !== undefined) {
+    const fields = { api_tokens: Object.fromEntries(tokens), try: example };
+    logUnredacted(fields, "API_TOKENS is not set: made these for development");
+  }
+  logger.info(
+    { url, ...(metricsUrl !== undefined && { metrics_url: metricsUrl }), ...(workers !== undefined && { workers }) },
+    "listening",
+  );
+}
+
+/** A curl command to paste into a shell. */
+function curl(url: string, token: string): string {
+  const insecure = url.startsWith("https:") ? "-k " : "";
+  return `curl ${insecure}'${url}/api/user?user_group_id=acme&name=Acme' -H 'Authorization: Token ${token}'`;
+}
+
+/** How a command line is answered instead of starting the service. */
+export interface Answer {
+  readonly text: string;
+  /** Of the process; 0: what was asked for is in the text. */
+  readonly exitCode: 0 | 2;
+}
+
+/** Answers the arguments of the command line; undefined: there are none, so the service starts. */
+export function answerTo(args: readonly string[]): Answer | undefined {
+  const asked = args.map((arg) => KNOWN.get(arg));
+  const unknown = asked.indexOf(undefined);
+  if (unknown >= 0) return { text: refusal(unknown, args[unknown] ?? ""), exitCode: 2 };
+  const [make] = asked;
+  return make && { text: make(), exitCode: 0 };
+}
+
+const KNOWN: ReadonlyMap<string, () => string> = new Map([
+  ["--help", help],
+  ["-h", help],
+  ["--version", () => packageJson.version],
+  ["-v", () => packageJson.version],
+]);
+
+/** Of the argument only what cannot be a part of a secret is repeated. */
+function refusal(index: number, arg: string): string {
+  const [name] = /^[a-z_-]{0,30}/i.exec(arg) ?? [];
+  const shown = name ? ` (${name})` : "";
+  return `argument ${index + 1}${shown} is unknown: settings are variables of the environment, such as PORT=8080 before the command; --help lists them`;
+}
+
+function help(): string {
+  const widths = [0, 0];
+  const rows = Object.entries(SETTINGS).map(([name, [byDefault, words]]) => [name, byDefault, words] as const);
+  for (const row of rows) for (const i of [0, 1] as const) widths[i] = Math.max(widths[i] ?? 0, row[i].length);
+  const lines = rows.map(([name, byDefault, words]) => {
+    return `  ${name.padEnd(widths[0] ?? 0)}  ${byDefault.padEnd(widths[1] ?? 0)}  ${words}`;
+  });
+  return `User Group Service ${packageJson.version}: user groups and their tokens, over gRPC, gRPC-Web, Connect and REST.
+
+Usage: NAME=VALUE ... node dist/main.js [--help | --version]
+       NAME=VALUE ... npm run start:deno
+
+Settings are variables of the environment. Their names, defaults, and what they are:
+
+${lines.join("\n")}`;
+}
+
+/** Explains to an operator why the service does not start. */
+export function explainStartFailure(error: unknown): string {
+  if (error instanceof ConfigError || error instanceof RunNotAllowed || error instanceof WorkersFailed)
+    return error.message;
+  if (error instanceof StoreMisconfigured) return `cannot use Redis: ${error.message}`;
+  if (error instanceof StoreUnavailable)
+    return `cannot use Redis: ${(error.cause as Error)?.message}; check REDIS_URL and that Redis runs`;
+  if (error instanceof TooFewReplicas)
+    return "cannot use Redis: too few replicas confirm changes; check MIN_REPLICAS_ACK and the replicas of REDIS_URL";
+  if (error instanceof RecordUnreadable)
+    return `cannot use Redis: ${(error.cause as Error)?.message}; check that REDIS_URL names the Redis of this service, and what else writes to it`;
+  const { syscall } = error as { syscall?: unknown };
+  if (syscall === "listen" || syscall === "bind" || syscall === "getaddrinfo")
+    return `cannot listen: ${(error as Error).message}; check HOST, PORT and METRICS_PORT`;
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+/** Reports why the service does not start, and sets exit code 1. A worker reports to its supervisor. */
+export function reportStartFailure(error: unknown): void {
+  process.exitCode = 1;
+  const reason = explainStartFailure(error);
+  if (worker) notifySupervisor({ kind: "failed", reason });
+  else console.error(reason);
+}
+
+/** Ends a process that serves, and can do so no longer, with exit code 1. */
+export function endUnusable(error: Error): void {
+  reportStartFailure(error);
+  // As by a signal: what is under way is finished. Deno sends itself none without a permission.
+  process.emit("SIGTERM", "SIGTERM");
+}
