@@ -1,43 +1,80 @@
-import { defineConfig } from "vitest/config";
+import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config";
 import { LongestFirst } from "./test/support/longest-first.ts";
+
+/** Tests that need minutes, wherever they stand: `npm run test:all` runs them, `npm test` does not. */
+const LONG = "**/*.long.test.ts";
+
+/** Those of `npm test` that try every way to call the service: it runs them with some ways, `npm run test:all` with the others. */
+const MATRICES = ["**/*.matrix.test.ts"];
 
 /** What imports a package of ours by its name has its sources. */
 const resolve = { tsconfigPaths: true };
 
-const common = {
-  // Nothing waits this long but what hangs, however busy the machine is; longer than `waitFor`, which says for what.
-  testTimeout: 180_000,
-  hookTimeout: 180_000,
-  // Most tests wait for servers in processes of their own.
-  maxWorkers: 4,
-};
+const INSTALLED = "**/node_modules/**";
 
-export default defineConfig({
-  test: {
-    ...common,
-    globalSetup: "test/support/global-setup.ts",
-    sequence: { sequencer: LongestFirst },
-    projects: [
-      {
-        resolve,
-        test: {
-          ...common,
-          name: "service",
-          include: ["test/**/*.test.ts", "packages/*/test/**/*.test.ts"],
-          // `npm run test:attacks`, `npm run test:faults` and `npm run test:go` run those.
-          exclude: ["test/attacks/**", "test/faults/*.test.ts", "test/go/**"],
-        },
-      },
-      {
-        resolve,
-        test: {
-          ...common,
-          name: "units",
-          include: ["src/**/*.test.ts", "packages/*/src/**/*.test.ts"],
-          // They leave nothing behind, so that a process runs several and loads what they share once.
-          isolate: false,
-        },
-      },
-    ],
-  },
+/** `npm test` runs the first two projects. With `--mode short`, `faults` and `attacks` are a part of what they are by themselves. */
+export default defineConfig(({ mode }) => {
+  const isShort = mode === "short";
+  const projects: TestProjectInlineConfiguration[] = [
+    project("units", {
+      include: ["{src,packages/*/src}/**/*.test.ts"],
+      exclude: [LONG],
+      // They leave nothing behind, so that a process runs several and loads what they share once.
+      isolate: false,
+    }),
+    project("service", {
+      include: ["{test,packages/*/test}/**/*.test.ts"],
+      exclude: [LONG, "test/faults/*.test.ts", "test/attacks/**", "test/go/**"],
+      provide: { matrixShare: "one client a protocol" },
+    }),
+    project("long", { include: [LONG, ...MATRICES], provide: { matrixShare: "the rest" } }),
+    // They wait for failovers. What a fault leaves of the machine is for its own load.
+    project("faults", {
+      include: isShort ? ["test/faults/history.test.ts"] : ["test/faults/*.test.ts"],
+      provide: { isShort },
+      maxWorkers: 1,
+      disableConsoleIntercept: true,
+      sequence: { groupOrder: 1 },
+    }),
+    // What an attack costs is measured: nothing else may run.
+    project("attacks", {
+      include: ["test/attacks/**/*.test.ts"],
+      globalSetup: "test/attacks/support/global-setup.ts",
+      provide: { isShort },
+      testTimeout: 400_000,
+      maxWorkers: 2,
+      // Of attacks that only wait.
+      maxConcurrency: 8,
+      sequence: { groupOrder: 2 },
+    }),
+    // The first time, Go compiles for minutes.
+    project("go", { include: ["test/go/*.test.ts"], testTimeout: 900_000 }),
+  ];
+  return {
+    test: {
+      globalSetup: "test/support/global-setup.ts",
+      sequence: { sequencer: LongestFirst },
+      projects,
+    },
+  };
 });
+
+/** A project of the tests, with what they have in common. */
+function project(
+  name: string,
+  options: NonNullable<TestProjectInlineConfiguration["test"]>,
+): TestProjectInlineConfiguration {
+  return {
+    resolve,
+    test: {
+      name,
+      // Nothing waits this long but what hangs, however busy the machine is; longer than `waitFor`, which says for what.
+      testTimeout: 180_000,
+      hookTimeout: 180_000,
+      // Most tests wait for servers in processes of their own.
+      maxWorkers: 4,
+      ...options,
+      exclude: [INSTALLED, ...(options.exclude ?? [])],
+    },
+  };
+}

@@ -16,8 +16,8 @@ export interface Report {
 /** The pages that the benchmarks write: their titles, and the commands that write them. */
 const PAGES = {
   calls: ["What a call costs, beside its peers", "npm run bench"],
-  growth: ["What a group takes, and what many groups cost", "npm run bench:growth"],
-  overload: ["Under more than it can do", "npm run bench:overload"],
+  growth: ["What a group takes, and what many groups cost", "npm run bench -- growth"],
+  overload: ["Under more than it can do", "npm run bench -- overload"],
   without: ["What each optimisation gains", "npm run bench -- --without all"],
 } as const;
 

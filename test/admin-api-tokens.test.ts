@@ -32,7 +32,7 @@ const INVALID = { code: "InvalidArgument", reason: "VALIDATION_FAILED" };
 describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
   const server = suiteServer({ runtime, env: ADMIN_ENV });
 
-  describe.each(ADMIN_CLIENTS)("over %s", (_name, options) => {
+  describe.each(ADMIN_CLIENTS)("over $name", (options) => {
     const opened = forSuite(
       () => openAdminTransport(server.url, options),
       ({ close }) => close(),

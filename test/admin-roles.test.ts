@@ -92,7 +92,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
     return token === undefined ? {} : bearer(token);
   };
 
-  describe.each(ADMIN_CLIENTS)("over %s", (_name, options) => {
+  describe.each(ADMIN_CLIENTS)("over $name", (options) => {
     const opened = forSuite(
       // Streams in both directions need HTTP/2.
       () => openAdminTransport(server.url, { ...options, httpVersion: "2" }),

@@ -6,13 +6,6 @@ import type { Fault } from "./stage/fault.ts";
 import { FAULTS } from "./stage/faults.ts";
 import { perform } from "./stage/stage.ts";
 
-declare module "vitest" {
-  interface ProvidedContext {
-    /** Whether only some faults come, for a shorter time. */
-    isShort: boolean;
-  }
-}
-
 /** How long a fault lasts, in seconds. */
 const SECONDS = { whole: 20, short: 5 };
 

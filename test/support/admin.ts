@@ -2,6 +2,7 @@ import { type Client, createClient, type Transport } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { Role } from "../../gen/usergroup/admin/v1/api_token_pb.ts";
+import type { AuditEvent } from "../../gen/usergroup/admin/v1/audit_event_pb.ts";
 import { ApiEnvironmentTag } from "../../gen/usergroup/v1/user_group_pb.ts";
 import type { Role as RoleName } from "../../src/domain/api-token.ts";
 import { type ConnectClientOptions, openTransport } from "./clients/connect.ts";
@@ -15,21 +16,22 @@ export const ADMIN_ENV = { ADMIN_TOKEN, LOG_LEVEL: "debug" };
 
 /** How a client of AdminService speaks. */
 export interface AdminClientOptions extends ConnectClientOptions {
+  readonly name: string;
   /** Whether it is one of grpc-js. Default: of connect-node. */
   readonly isGrpcJs?: boolean;
 }
 
 /** Every way that AdminService is called. */
-export const ADMIN_CLIENTS: readonly (readonly [string, AdminClientOptions])[] = [
-  ["gRPC", { protocol: "grpc", httpVersion: "2", binary: true }],
-  ["gRPC-Web", { protocol: "grpc-web", httpVersion: "1.1", binary: true }],
-  ["Connect JSON", { protocol: "connect", httpVersion: "1.1", binary: false }],
-  ["Connect binary", { protocol: "connect", httpVersion: "2", binary: true }],
-  ["gRPC by grpc-js", { protocol: "grpc", httpVersion: "2", binary: true, isGrpcJs: true }],
+export const ADMIN_CLIENTS: readonly AdminClientOptions[] = [
+  { name: "gRPC", protocol: "grpc", httpVersion: "2", binary: true },
+  { name: "gRPC-Web", protocol: "grpc-web", httpVersion: "1.1", binary: true },
+  { name: "Connect JSON", protocol: "connect", httpVersion: "1.1", binary: false },
+  { name: "Connect binary", protocol: "connect", httpVersion: "2", binary: true },
+  { name: "gRPC by grpc-js", protocol: "grpc", httpVersion: "2", binary: true, isGrpcJs: true },
 ];
 
 /** A transport of such a client, and what ends its connections. */
-export function openAdminTransport(url: string, { isGrpcJs = false, ...options }: AdminClientOptions) {
+export function openAdminTransport(url: string, { isGrpcJs = false, ...options }: Omit<AdminClientOptions, "name">) {
   return isGrpcJs ? openGrpcJsTransport(url) : openTransport(url, options);
 }
 
@@ -73,4 +75,20 @@ export async function issueToken(server: { readonly url: string; readonly enviro
   const request = { environment: customerOf(server), displayName: `of role ${role}`, role: ROLE_VALUES[role] };
   const { token, apiToken } = await adminOf(server.url).createApiToken(request);
   return { token, id: apiToken?.id ?? "" };
+}
+
+/** Every event of an environment that a filter lets through, from all pages. */
+export async function auditEventsOf(
+  server: { readonly url: string; readonly environment: string },
+  filter: object = {},
+): Promise<AuditEvent[]> {
+  const found: AuditEvent[] = [];
+  let pageToken = "";
+  do {
+    const request = { environment: customerOf(server), ...filter, pageToken };
+    const page = await adminOf(server.url).listAuditEvents(request);
+    found.push(...page.auditEvents);
+    pageToken = page.nextPageToken;
+  } while (pageToken !== "");
+  return found;
 }

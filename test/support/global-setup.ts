@@ -15,24 +15,20 @@ declare module "vitest" {
     chromiumPath: string | undefined;
     /** The certificates that all tests share. */
     certificates: Certificates;
+    /** Whether of the faults and attacks only a part comes, and faults for a shorter time. */
+    isShort: boolean;
   }
 }
 
-/** Builds the server once and makes the certificates that all tests share; gives what removes those. */
-export function buildAndCertify(project: TestProject): () => void {
+/** Builds the server once, makes the certificates that all tests share, and starts the Redis that they share. */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   execFileSync(process.execPath, ["scripts/build.js"], { cwd: ROOT, stdio: "inherit" });
   const certificates = makeCertificates();
   project.provide("certificates", certificates);
-  return () => removeCertificates(certificates);
-}
-
-/** As `buildAndCertify`, and starts the Redis that all tests share. */
-export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const removeAll = buildAndCertify(project);
   project.provide("chromiumPath", orLeaveOut("chromium", "the tests in a browser are"));
   if (orLeaveOut("redis-server", "everything that needs a real Redis is") === undefined) {
     project.provide("redisUrl", undefined);
-    return async () => removeAll();
+    return async () => removeCertificates(certificates);
   }
   const redis = await startRedis();
   // Some tests write to it beneath a server, and servers take what they find without a number for data of another release.
@@ -40,6 +36,6 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide("redisUrl", redis.url);
   return async () => {
     await redis.stop();
-    removeAll();
+    removeCertificates(certificates);
   };
 }

@@ -1,7 +1,14 @@
-import { describe } from "vitest";
+import { describe, inject } from "vitest";
 import { type CallHeaders, CLIENTS, type ClientRow, openReference, type ServiceClient } from "./clients.ts";
 import { forSuite, redisUrl, suiteServer } from "./opened.ts";
-import { RUNTIMES, type TestServer } from "./server.ts";
+import { RUNTIMES, type Runtime, type ServerOptions, type TestServer } from "./server.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** Which of the ways to call the service are tried: see `describeClients`. */
+    matrixShare: "one client a protocol" | "the rest";
+  }
+}
 
 /** Where a case of the matrix runs. */
 export interface Place {
@@ -21,50 +28,82 @@ export function newId(): string {
   return `group ${lastId}/é{x}`;
 }
 
+/** What a server keeps its data in. */
+export type StoreName = "embedded store" | "real Redis";
+
+/** Where a suite runs. */
+interface ServerPlace {
+  readonly server: TestServer;
+  readonly runtime: Runtime;
+  readonly store: StoreName;
+  readonly redisUrl: string | undefined;
+}
+
+/** How the servers of a suite start. */
+type Settings = Pick<ServerOptions, "env">;
+
+const isRest = inject("matrixShare") === "the rest";
+/** The store that every client is tried on. */
+const MAIN: StoreName = redisUrl === undefined ? "embedded store" : "real Redis";
+const STORES: readonly StoreName[] = ["embedded store", "real Redis"];
+
 /**
- * The clients that cases are tried with on a store.
+ * Runs cases for every runtime, store and client, each server started once.
  *
  * No store knows by what protocol a call came, and no protocol knows what store is beneath: the domain is between them.
  * Each client is therefore tried on one store, Redis where there is one, and each store with one client of every
- * protocol. With `FULL_MATRIX=1` every client is tried on every store.
+ * protocol. With `FULL_MATRIX=1` every client is tried on every store. `npm test` takes one client of every protocol on
+ * one store, `npm run test:all` what that leaves.
+ *
+ * @param define registers the cases for one of the clients
  */
-export function clientsOn<T>(
-  store: "embedded store" | "real Redis",
+export function describeClients<T extends { readonly name: string; readonly protocol: string }>(
   clients: readonly T[],
-  protocolOf: (client: T) => string,
-): readonly T[] {
-  if (store === "real Redis" || redisUrl === undefined || process.env["FULL_MATRIX"] === "1") return clients;
-  const protocols = clients.map(protocolOf);
-  return clients.filter((_, i) => protocols.indexOf(protocols[i] ?? "") === i);
+  define: (place: ServerPlace, client: T) => void,
+  settings: Settings = {},
+): void {
+  const first = clients.filter(({ protocol }, i) => clients.findIndex((one) => one.protocol === protocol) === i);
+  const others = clients.filter((client) => !first.includes(client));
+  const onOther = process.env["FULL_MATRIX"] === "1" ? clients : first;
+  describePlaces(
+    (store) => (store !== MAIN ? isRest && onOther : isRest ? others : first) || [],
+    (place, rows) => describe.each(rows)("$name", (row) => define(place, row)),
+    settings,
+  );
 }
 
-/**
- * Runs cases for every runtime, store and client, as `clientsOn` says. Each server is started once.
- *
- * @param define registers the cases; the place is there while one runs
- */
+/** Runs cases that no protocol matters to, for every runtime and store: in `npm test` on one, as `describeClients` does. */
+export function describeServers(define: (place: ServerPlace) => void, settings: Settings = {}): void {
+  describePlaces((store) => ((store !== MAIN) === isRest ? [define] : []), define, settings);
+}
+
+/** Runs the cases of the service for every runtime, store and client. @param define the place is there while a case runs */
 export function describeMatrix(define: (place: Place, row: ClientRow) => void): void {
-  describeServers((server, store) => {
-    describe.each(clientsOn(store, CLIENTS, ({ protocol }) => protocol))("$name", (row) => {
-      const place = forSuite(
-        () => placeOf(server, row.open(server.url)),
-        ({ client, reference }) => {
-          client.close();
-          reference.close();
-        },
-      );
-      define(place, row);
-    });
+  describeClients(CLIENTS, ({ server }, row) => {
+    const place = forSuite(
+      () => placeOf(server, row.open(server.url)),
+      ({ client, reference }) => {
+        client.close();
+        reference.close();
+      },
+    );
+    define(place, row);
   });
 }
 
-/** Runs cases for every runtime and store, with the reference client alone. */
-export function describeServers(define: (server: TestServer, store: "embedded store" | "real Redis") => void): void {
+function describePlaces<T>(
+  rowsOn: (store: StoreName) => readonly T[],
+  define: (place: ServerPlace, rows: readonly T[]) => void,
+  settings: Settings,
+): void {
   for (const runtime of RUNTIMES) {
-    for (const store of ["embedded store", "real Redis"] as const) {
-      const needsRedis = store === "real Redis";
-      describe.skipIf(needsRedis && redisUrl === undefined)(`${runtime}, ${store}`, () => {
-        define(suiteServer({ runtime, redisUrl: needsRedis ? redisUrl : undefined }), store);
+    for (const store of STORES) {
+      const rows = rowsOn(store);
+      if (rows.length === 0) continue;
+      const url = store === "real Redis" ? redisUrl : undefined;
+      describe.skipIf(store === "real Redis" && url === undefined)(`${runtime}, ${store}`, () => {
+        const server = suiteServer({ ...settings, runtime, redisUrl: url });
+        define({ server, runtime, store, redisUrl: url }, rows);
       });
     }
   }

@@ -63,12 +63,15 @@ export interface Attack {
 const NOISE_BYTES = 24 * 1024 * 1024;
 const WARM_UP_CALLS = 60;
 
+/** Each runtime, and TLS or none, where a part has to do. */
+const ATTACKED = inject("isShort") ? PLACES.filter(({ runtime, tls }) => tls === (runtime === "deno")) : PLACES;
+
 /** Runs attacks at every place, each on a server of its own, and holds them to their bounds. */
 export function describeAttacks(title: string, attacks: readonly Attack[], { isConcurrent = false } = {}): void {
   describe(title, () => {
     const register = isConcurrent ? it.concurrent : it;
     for (const attack of attacks) {
-      for (const place of PLACES) {
+      for (const place of ATTACKED) {
         // What only waits can wait together.
         register(`${attack.title}: ${place.title}`, () => strike(attack, title, place));
       }

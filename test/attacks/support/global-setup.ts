@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
-import { buildAndCertify } from "../../support/global-setup.ts";
 import { tableOf } from "./table.ts";
 
 declare module "vitest" {
@@ -12,16 +11,14 @@ declare module "vitest" {
   }
 }
 
-/** Builds the server once, and prints the table of what the attacks cost in the end. */
+/** Prints the table of what the attacks cost in the end. */
 export default function setup(project: TestProject): () => void {
-  const removeAll = buildAndCertify(project);
   const folder = mkdtempSync(join(tmpdir(), "ugs-attacks-"));
   const file = join(folder, "rows");
   project.provide("attackRows", file);
   return () => {
     const table = tableOf(file);
     if (table !== undefined) console.log(`\n${table}\n`);
-    removeAll();
     rmSync(folder, { recursive: true, force: true });
   };
 }

@@ -2,7 +2,6 @@ import { describe, expect, it } from "vitest";
 import { newUserGroupToken } from "../src/domain/token.ts";
 import { failureOf, type GroupResult } from "./support/clients.ts";
 import { describeMatrix, describeServers, newId, placeOf } from "./support/matrix.ts";
-import { newServer } from "./support/opened.ts";
 import { waitFor } from "./support/wait.ts";
 
 const DAY_MS = 86_400_000;
@@ -179,7 +178,7 @@ describeMatrix((place) => {
   });
 });
 
-describeServers((server) => {
+describeServers(({ server }) => {
   it("ends a grace when its time has come", async () => {
     const { reference, as } = placeOf(server);
     const { token, providedId } = (await reference.getUserGroup({ userGroupId: newId() }, as.customer)).group;
@@ -197,19 +196,4 @@ describeServers((server) => {
     expect((await reference.resolveViewer({ token: current }, as.customer)).viewer.providedId).toBe(providedId);
     reference.close();
   });
-});
-
-it("gives the grace of ROTATION_GRACE where a request does not say", async () => {
-  const server = await newServer({ env: { ROTATION_GRACE: "1h" } });
-  const { reference, as } = placeOf(server);
-  const { token, providedId: userGroupId } = (await reference.getUserGroup({ userGroupId: "a" }, as.customer)).group;
-  const second = (await reference.rotateUserGroupToken({ userGroupId }, as.customer)).group.token;
-  const { expireTime = 0 } = (await reference.resolveViewer({ token }, as.customer)).viewer;
-  expect(Math.abs(expireTime - Date.now() - 3_600_000)).toBeLessThan(60_000);
-  await reference.rotateUserGroupToken({ userGroupId, previousTokenTtl: "0s" }, as.customer);
-  for (const ended of [token, second]) {
-    const { fields } = await failureOf(reference.resolveViewer({ token: ended }, as.customer));
-    expect(fields.reason).toBe("TOKEN_NOT_FOUND");
-  }
-  reference.close();
 });

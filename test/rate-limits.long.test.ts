@@ -53,7 +53,7 @@ describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
     const connect = await http1(server.url, "/usergroup.v1.UserGroupService/GetUserGroup", body);
     expectConnectError(connect, "resource_exhausted", "RATE_LIMITED");
     secondsIn((name) => connect.headers[name] as string, 3);
-    for (const [, options] of ADMIN_CLIENTS) {
+    for (const options of ADMIN_CLIENTS) {
       const { transport, close } = openAdminTransport(server.url, options);
       const headers = bearer(customer);
       const call = transport.unary(UserGroupService.method.getUserGroup, undefined, undefined, headers, {});

@@ -51,7 +51,7 @@ describe.each(RUNTIMES)("failures of authentication on %s", (runtime) => {
     const body = { method: "POST", headers: { "content-type": "application/json" }, body: "{" };
     const connect = await http1(server.url, "/usergroup.v1.UserGroupService/GetUserGroup", body);
     expectConnectError(connect, "resource_exhausted", "TOO_MANY_FAILURES");
-    for (const [, options] of ADMIN_CLIENTS) {
+    for (const options of ADMIN_CLIENTS) {
       const { transport, close } = openAdminTransport(server.url, options);
       const call = transport.unary(UserGroupService.method.getUserGroup, undefined, undefined, {}, {});
       const error = ConnectError.from(await call.catch((thrown: unknown) => thrown));

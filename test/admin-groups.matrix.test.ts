@@ -1,6 +1,6 @@
 import { timestampDate, timestampNow } from "@bufbuild/protobuf/wkt";
 import { type Client, createClient } from "@connectrpc/connect";
-import { beforeAll, describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { AdminService, ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
@@ -14,34 +14,41 @@ import {
   openAdminTransport,
   presenting,
 } from "./support/admin.ts";
-import { clientsOn } from "./support/matrix.ts";
-import { forSuite, redisUrl, suiteServer } from "./support/opened.ts";
+import { describeClients, describeServers } from "./support/matrix.ts";
+import { forSuite } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { RUNTIMES } from "./support/server.ts";
-
-const PLACES = RUNTIMES.flatMap((runtime) => [
-  { runtime, store: "embedded store" as const, url: undefined, isThere: true },
-  { runtime, store: "real Redis" as const, url: redisUrl, isThere: redisUrl !== undefined },
-]).filter(({ isThere }) => isThere);
+import type { TestServer } from "./support/server.ts";
 
 let lastId = 0;
 const newId = () => `admin group ${++lastId}/é{x}`;
 const newToken = () => `other-system.${crypto.randomUUID()}`;
 
-describe.each(PLACES)("the administration of user groups on $runtime, $store", ({ runtime, store, url }) => {
-  const server = suiteServer({ runtime, redisUrl: url, env: ADMIN_ENV });
-  let adminToken = "";
+/** An API token of role admin, for a suite. */
+function newAdminToken(server: TestServer) {
+  return forSuite(
+    async () => ({ text: (await issueToken(server, "admin")).token }),
+    () => {},
+  );
+}
 
-  beforeAll(async () => {
-    adminToken = (await issueToken(server, "admin")).token;
+/** How a client's tests, or those of none, end: nothing that they did is in the log. */
+function tellsNoLog(server: TestServer): void {
+  it("tells no log of a token", () => {
+    expect(server.output()).not.toContain("other-system.");
+    expect(server.output()).not.toMatch(/ug[tk]_[0-9A-Za-z]{8}/);
+    expect(server.log().some(({ method }) => String(method).endsWith("/ImportUserGroups"))).toBe(true);
   });
+}
 
-  describe.each(clientsOn(store, ADMIN_CLIENTS, ([, { protocol }]) => protocol))("over %s", (_name, options) => {
+describeClients(
+  ADMIN_CLIENTS,
+  ({ server }, options) => {
     const opened = forSuite(
       () => openAdminTransport(server.url, options),
       ({ close }) => close(),
     );
-    const admin = () => createClient(AdminService, presenting(opened.transport, adminToken));
+    const adminToken = newAdminToken(server);
+    const admin = () => createClient(AdminService, presenting(opened.transport, adminToken.text));
     const root = () => createClient(AdminService, presenting(opened.transport, ADMIN_TOKEN));
     const own = () => grpcClients(server);
 
@@ -218,64 +225,70 @@ describe.each(PLACES)("the administration of user groups on $runtime, $store", (
         { ...said, role: "admin", exported: { providedIdPrefix: prefix, count: 3 } },
       ]);
     });
-  });
 
-  it("acts on the environment of the API token, which another one does not reach", async () => {
-    const userGroupId = newId();
-    await grpcClients(server).groups.getUserGroup({ userGroupId });
-    const admin = adminOf(server.url, adminToken);
-    const other = { name: server.environment, tag: ApiEnvironmentTag.TESTING };
-    const foreign = { code: "PermissionDenied", reason: "OTHER_ENVIRONMENT" };
-    const root = adminOf(server.url);
-    const unnamed = { code: "InvalidArgument", reason: "VALIDATION_FAILED" };
-    const missing = { code: "NotFound", reason: "ENVIRONMENT_NOT_FOUND" };
-    const none = { name: "no-such-environment" };
-    for (const call of calls(userGroupId)) {
-      expect(await failureOf(call(admin, other))).toEqual(foreign);
-      expect(await failureOf(call(root, undefined))).toEqual(unnamed);
-      expect(await failureOf(call(root, none))).toEqual(missing);
-    }
-    expect((await root.lookupUserGroup({ environment: customerOf(server), userGroupId })).userGroup?.name).toBe(
-      userGroupId,
-    );
-    expect((await failureOf(root.lookupUserGroup({ environment: other, userGroupId }))).reason).toBe(
-      "USER_GROUP_NOT_FOUND",
-    );
-  });
+    tellsNoLog(server);
+  },
+  { env: ADMIN_ENV },
+);
 
-  it("writes an event for each group that changes, with the names of what changed, and none for what does not", async () => {
-    const admin = adminOf(server.url, adminToken);
-    const [a, b] = [newId(), newId()];
-    const token = newToken();
-    const userGroups = [{ providedId: a, token, properties: { p: 1 } }, { providedId: b }];
-    for (let i = 0; i < 2; i++) await admin.importUserGroups({ userGroups, snapshotTime: timestampNow() });
-    await admin.importUserGroups({
-      userGroups: [{ providedId: a, name: "N", token: newToken() }],
-      mode: ImportMode.UPSERT,
-      snapshotTime: timestampNow(),
+describeServers(
+  ({ server }) => {
+    const adminToken = newAdminToken(server);
+
+    it("acts on the environment of the API token, which another one does not reach", async () => {
+      const userGroupId = newId();
+      await grpcClients(server).groups.getUserGroup({ userGroupId });
+      const admin = adminOf(server.url, adminToken.text);
+      const other = { name: server.environment, tag: ApiEnvironmentTag.TESTING };
+      const foreign = { code: "PermissionDenied", reason: "OTHER_ENVIRONMENT" };
+      const root = adminOf(server.url);
+      const unnamed = { code: "InvalidArgument", reason: "VALIDATION_FAILED" };
+      const missing = { code: "NotFound", reason: "ENVIRONMENT_NOT_FOUND" };
+      const none = { name: "no-such-environment" };
+      for (const call of calls(userGroupId)) {
+        expect(await failureOf(call(admin, other))).toEqual(foreign);
+        expect(await failureOf(call(root, undefined))).toEqual(unnamed);
+        expect(await failureOf(call(root, none))).toEqual(missing);
+      }
+      expect((await root.lookupUserGroup({ environment: customerOf(server), userGroupId })).userGroup?.name).toBe(
+        userGroupId,
+      );
+      expect((await failureOf(root.lookupUserGroup({ environment: other, userGroupId }))).reason).toBe(
+        "USER_GROUP_NOT_FOUND",
+      );
     });
-    for (let i = 0; i < 2; i++) await admin.revokeUserGroupTokens({ userGroupId: a, requestId: `r${lastId}` });
-    await admin.deleteUserGroup({ userGroupId: a });
-    await failureOf(admin.deleteUserGroup({ userGroupId: a }));
-    const eventsOf = async (userGroupId: string) => {
-      const { auditEvents } = await admin.listAuditEvents({ userGroupId });
-      return auditEvents.map(({ method, changedFields }) => [method, [...changedFields].sort().join(",")]).reverse();
-    };
-    expect(await eventsOf(a)).toEqual([
-      ["ImportUserGroups", "mapping,name,properties,token"],
-      ["ImportUserGroups", "name,properties,token"],
-      ["RevokeUserGroupTokens", "token"],
-      ["DeleteUserGroup", ""],
-    ]);
-    expect(await eventsOf(b)).toEqual([["ImportUserGroups", "mapping,name,token"]]);
-  });
 
-  it("tells no log of a token", () => {
-    expect(server.output()).not.toContain("other-system.");
-    expect(server.output()).not.toMatch(/ug[tk]_[0-9A-Za-z]{8}/);
-    expect(server.log().some(({ method }) => String(method).endsWith("/ImportUserGroups"))).toBe(true);
-  });
-});
+    it("writes an event for each group that changes, with the names of what changed, and none for what does not", async () => {
+      const admin = adminOf(server.url, adminToken.text);
+      const [a, b] = [newId(), newId()];
+      const token = newToken();
+      const userGroups = [{ providedId: a, token, properties: { p: 1 } }, { providedId: b }];
+      for (let i = 0; i < 2; i++) await admin.importUserGroups({ userGroups, snapshotTime: timestampNow() });
+      await admin.importUserGroups({
+        userGroups: [{ providedId: a, name: "N", token: newToken() }],
+        mode: ImportMode.UPSERT,
+        snapshotTime: timestampNow(),
+      });
+      for (let i = 0; i < 2; i++) await admin.revokeUserGroupTokens({ userGroupId: a, requestId: `r${lastId}` });
+      await admin.deleteUserGroup({ userGroupId: a });
+      await failureOf(admin.deleteUserGroup({ userGroupId: a }));
+      const eventsOf = async (userGroupId: string) => {
+        const { auditEvents } = await admin.listAuditEvents({ userGroupId });
+        return auditEvents.map(({ method, changedFields }) => [method, [...changedFields].sort().join(",")]).reverse();
+      };
+      expect(await eventsOf(a)).toEqual([
+        ["ImportUserGroups", "mapping,name,properties,token"],
+        ["ImportUserGroups", "name,properties,token"],
+        ["RevokeUserGroupTokens", "token"],
+        ["DeleteUserGroup", ""],
+      ]);
+      expect(await eventsOf(b)).toEqual([["ImportUserGroups", "mapping,name,token"]]);
+    });
+
+    tellsNoLog(server);
+  },
+  { env: ADMIN_ENV },
+);
 
 /** Every method, called by an admin for an environment. */
 function calls(userGroupId: string) {

@@ -1,0 +1,94 @@
+import { describe, expect, it } from "vitest";
+import { ADMIN_ENV, auditEventsOf, bearer } from "./support/admin.ts";
+import { newId } from "./support/matrix.ts";
+import { newServer, redisUrl } from "./support/opened.ts";
+import { grpcClients } from "./support/rpc.ts";
+import { RUNTIMES } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+it("keeps AUDIT_MAX_EVENTS updates, and counts and says that it drops others", async () => {
+  const server = await newServer({ redisUrl, env: { ...ADMIN_ENV, AUDIT_MAX_EVENTS: "1000" } });
+  const { groups } = grpcClients(server);
+  await groups.getUserGroup({ userGroupId: "a" });
+  await groups.rotateUserGroupToken({ group: { case: "userGroupId", value: "a" } });
+  for (let i = 0; i < 4; i++) {
+    const updates = Array.from({ length: 100 }, (_, j) =>
+      groups.updateUserGroup({ userGroupId: "a", name: `${i} ${j}` }),
+    );
+    await Promise.all(updates);
+  }
+  const events = await auditEventsOf(server, { userGroupId: "a" });
+  const methods = events.map(({ method }) => method);
+  const updates = methods.filter((method) => method === "UpdateUserGroup").length;
+  // A partition has a 64th of them.
+  expect(updates).toBeGreaterThanOrEqual(Math.ceil(1000 / 64));
+  expect(updates).toBeLessThan(400);
+  expect(methods.slice(updates)).toEqual(["RotateUserGroupToken", "GetUserGroup"]);
+  const metrics = await (await fetch(`${server.url}/metrics`)).text();
+  expect(metrics).toMatch(new RegExp(`^ugs_audit_dropped_total ${400 - updates}$`, "m"));
+  const warnings = server.log().filter(({ msg }) => msg.startsWith("the audit trail drops updates"));
+  expect(warnings).toMatchObject([{ level: "warn", environment: `${server.environment}/Customer` }]);
+});
+
+it("keeps events for AUDIT_RETENTION", async () => {
+  const server = await newServer({ redisUrl, env: { ...ADMIN_ENV, AUDIT_RETENTION: "3s" } });
+  const { groups } = grpcClients(server);
+  await groups.getUserGroup({ userGroupId: "a" });
+  // A slow machine may take longer than that to show one.
+  await waitFor("an event is shown", async () => {
+    await groups.updateUserGroup({ userGroupId: "a", name: newId() });
+    return (await auditEventsOf(server, { userGroupId: "a" })).length > 0;
+  });
+  await waitFor("none is shown", async () => (await auditEventsOf(server)).length === 0);
+});
+
+describe.runIf(redisUrl !== undefined)("the audit trail of several workers", () => {
+  it("has one event of every change that was acknowledged, whoever else wanted it", async () => {
+    const first = await newServer({ redisUrl, env: ADMIN_ENV });
+    const second = await newServer({ redisUrl, env: ADMIN_ENV, like: first, runtime: "deno" });
+    const clients = [grpcClients(first), grpcClients(second)];
+    const ids = Array.from({ length: 5 }, newId);
+    const acknowledged: string[] = [];
+    const call = async (i: number) => {
+      const { groups } = clients[i % 2] as (typeof clients)[number];
+      const userGroupId = ids[i % 5] as string;
+      const requestId = crypto.randomUUID();
+      const headers = { "x-request-id": requestId };
+      const { newUserGroup, userGroup } = await groups.getUserGroup({ userGroupId }, { headers });
+      if (newUserGroup) acknowledged.push(requestId);
+      const update = crypto.randomUUID();
+      await groups.updateUserGroup({ userGroupId, name: `${i}` }, { headers: { "x-request-id": update } });
+      acknowledged.push(update);
+      const rotation = crypto.randomUUID();
+      const group = { case: "currentToken", value: userGroup?.token ?? "" } as const;
+      const won = groups.rotateUserGroupToken({ group }, { headers: { "x-request-id": rotation } });
+      await won.then(
+        () => acknowledged.push(rotation),
+        (error: unknown) => expect(String(error)).toContain("not_found"),
+      );
+    };
+    await Promise.all(Array.from({ length: 100 }, (_, i) => call(i)));
+    const events = await auditEventsOf(second);
+    const own = events.filter(({ userGroupId }) => ids.includes(userGroupId));
+    expect(own.map(({ requestId }) => requestId).sort()).toEqual(acknowledged.sort());
+    expect(acknowledged.length).toBeGreaterThan(105);
+  });
+
+  it.each(RUNTIMES)("names the client of a trusted proxy, and no other that is claimed, on %s", async (runtime) => {
+    const trusted = { ...ADMIN_ENV, TRUSTED_PROXIES: "127.0.0.0/8, 2001:db8::/32" };
+    for (const [env, peerAddress] of [
+      [trusted, "198.51.100.7"],
+      [ADMIN_ENV, "127.0.0.1"],
+    ] as const) {
+      const server = await newServer({ runtime, env });
+      const headers = { ...bearer(server.tokens.customer), "x-forwarded-for": "1.2.3.4, 198.51.100.7, 2001:db8::1" };
+      const byRest = newId();
+      await fetch(`${server.url}/api/user?user_group_id=${encodeURIComponent(byRest)}`, { headers });
+      const byGrpc = newId();
+      await grpcClients(server).groups.getUserGroup({ userGroupId: byGrpc }, { headers });
+      for (const userGroupId of [byRest, byGrpc]) {
+        expect(await auditEventsOf(server, { userGroupId })).toMatchObject([{ peerAddress }]);
+      }
+    }
+  });
+});

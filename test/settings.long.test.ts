@@ -1,0 +1,89 @@
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { expect, it } from "vitest";
+import { ADMIN_ENV, ADMIN_TOKEN, adminOf, customerOf } from "./support/admin.ts";
+import { describeWithRedis, newOperator, newRedis, newServer, redisUrl } from "./support/opened.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
+import { waitFor } from "./support/wait.ts";
+
+const newName = () => `e${crypto.randomUUID().slice(0, 8)}`;
+
+describeWithRedis("credentials of the settings", () => {
+  const [older, newer] = [`older-${crypto.randomUUID()}`, `newer-${crypto.randomUUID()}`];
+
+  it("let root change its token without a gap", async () => {
+    const server = await newServer({ redisUrl, env: { ADMIN_TOKEN: `${older},${newer}` } });
+    for (const token of [older, newer]) await adminOf(server.url, token).listEnvironments({});
+    for (const none of [`${older},${newer}`, `${older},`]) {
+      expect((await failureOf(adminOf(server.url, none).listEnvironments({}))).code).toBe("Unauthenticated");
+    }
+    expect(server.output()).not.toContain(older);
+    expect(server.output()).not.toContain(newer);
+  });
+
+  it("keep the ids that the audit trail has for them when their order changes", async () => {
+    const environment = { name: newName() };
+    const entries = [`${environment.name}=${older}`, `named@${environment.name}=${newer}`];
+    const actors: (readonly string[])[] = [];
+    for (const order of [entries, entries.toReversed()]) {
+      const server = await newServer({ redisUrl, env: { ADMIN_TOKEN, API_TOKENS: order.join(",") } });
+      for (const token of [older, newer]) {
+        await grpcClients(server, token).groups.getUserGroup({ userGroupId: crypto.randomUUID() });
+      }
+      const { auditEvents } = await adminOf(server.url).listAuditEvents({ environment, method: "GetUserGroup" });
+      actors.push(auditEvents.slice(0, 2).map(({ actorId }) => actorId));
+    }
+    expect(actors[0]).toEqual(["static-named", expect.stringMatching(/^static-[0-9a-f]{10}$/)]);
+    expect(actors[1]).toEqual(actors[0]);
+  });
+});
+
+describeWithRedis("the API tokens of the settings for an environment that is deleted", () => {
+  it("create nothing, end, do not bring it back, and act on it again when it is made anew", async () => {
+    const redis = await newRedis();
+    const operator = newOperator(redis);
+    const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
+    const root = adminOf(server.url);
+    const environment = customerOf(server);
+    const { groups } = grpcClients(server);
+    await groups.getUserGroup({ userGroupId: "a" });
+    const ended = { code: "NotFound", reason: "ENVIRONMENT_NOT_FOUND" };
+    expect(await root.deleteEnvironment({ environment, force: true })).toMatchObject({ done: true });
+    // This worker still believes that the environment is there.
+    const gone = { code: "NotFound", reason: "USER_GROUP_NOT_FOUND" };
+    expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toEqual(gone);
+    expect(await failureOf(groups.getUserGroup({ userGroupId: "a" }))).toEqual(ended);
+    await operator.client("KILL", "TYPE", "normal");
+    const told = "an environment of API_TOKENS is deleted";
+    await waitFor("it has heard of it", () => server.log().some(({ msg }) => msg.startsWith(told)));
+    expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toEqual(ended);
+
+    const other = await newServer({ redisUrl: redis.url, env: ADMIN_ENV, like: server });
+    expect(other.log().filter(({ msg }) => msg.startsWith(told))).toMatchObject([
+      { level: "error", environment: `${server.environment}/Customer` },
+    ]);
+    const others = grpcClients(other);
+    expect(await failureOf(others.groups.getUserGroup({ userGroupId: "a" }))).toEqual(ended);
+    expect(await failureOf(root.getEnvironment({ environment }))).toEqual(ended);
+
+    await root.createEnvironment({ environment, partitions: 3 });
+    for (const each of [groups, others.groups]) {
+      const { userGroup } = await each.getUserGroup({ userGroupId: "b" });
+      expect(userGroup?.providedId).toBe("b");
+    }
+    expect(await root.getEnvironment({ environment })).toMatchObject({ userGroupCount: 1n });
+  });
+});
+
+it("gives the grace of ROTATION_GRACE where a request does not say", async () => {
+  const { groups, viewers } = grpcClients(await newServer({ env: { ROTATION_GRACE: "1h" } }));
+  const token = (await groups.getUserGroup({ userGroupId: "a" })).userGroup?.token ?? "";
+  const group = { case: "userGroupId", value: "a" } as const;
+  const second = (await groups.rotateUserGroupToken({ group })).userGroup?.token ?? "";
+  const { tokenExpireTime } = await viewers.resolveViewer({ token });
+  const expireTime = tokenExpireTime ? timestampDate(tokenExpireTime).getTime() : 0;
+  expect(Math.abs(expireTime - Date.now() - 3_600_000)).toBeLessThan(60_000);
+  await groups.rotateUserGroupToken({ group, previousTokenTtl: { seconds: 0n } });
+  for (const ended of [token, second]) {
+    expect((await failureOf(viewers.resolveViewer({ token: ended }))).reason).toBe("TOKEN_NOT_FOUND");
+  }
+});
