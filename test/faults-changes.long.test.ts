@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { FIELD } from "../src/store/fields.ts";
 import type { StoreClient } from "../src/store/redis/client.ts";
+import { ADOPT } from "../src/store/token-keys.ts";
 import { describeWithRedis, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { redisOf } from "./support/redis-of.ts";
@@ -89,7 +90,7 @@ describeWithRedis("a change whose connection is lost", () => {
     const redis = await newRedis();
     const client = await newStoreClient(redis, { timeoutMs: 1500 });
     redis.freeze();
-    const failure = client.change("adopt", "ugAdopt", ["hash", "field", "value"]);
+    const failure = client.change("adopt", ADOPT, { key: "hash", field: "field", value: "value" });
     failure.catch(() => {});
     const told = failure.then(
       () => "made",

@@ -1,7 +1,30 @@
 import { type ApiToken, type ApiTokenFilter, isRole } from "../domain/api-token.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
-import { API_TOKEN_FIELD } from "./fields.ts";
-import { integerOf, isEmpty, optionalIntegerOf, type StoredRecord, textOf } from "./stored-record.ts";
+import { integerOf, isEmpty, optionalIntegerOf, type StoredRecord, textOf } from "./records.ts";
+
+/** Names of the fields of an API token's hash. Times are milliseconds since 1970 by Redis' clock. */
+export const API_TOKEN_FIELD = {
+  id: "id",
+  /** As `ENV/TAG`. */
+  environment: "environment",
+  /** As those of the environment, which never change. */
+  partitions: "partitions",
+  number: "number",
+  displayName: "display_name",
+  role: "role",
+  creator: "creator",
+  /** Missing: the same as `tokenCreateTime`. */
+  createTime: "create_time",
+  tokenCreateTime: "token_create_time",
+  /** Missing: no rotation made it. */
+  rotator: "rotator",
+  /** Missing: the token does not expire. The key expires then, too. */
+  expireTime: "expire_time",
+  /** `1` once a rotation gave the API token another text. */
+  isReplaced: "is_replaced",
+  /** Missing: no use is known. */
+  lastUseTime: "last_use_time",
+} as const;
 
 /** A text of an API token, by its digest, and its record, which is empty when there is none any more. */
 export interface TokenText {

@@ -32,14 +32,22 @@ import {
 } from "../domain/errors.ts";
 import type { Page, PageRequest } from "../domain/store.ts";
 import { newApiToken } from "../domain/token.ts";
-import { apiTokenFrom, currentOf, isReplaced, isWanted, subjectOf, type TokenText } from "./api-token-record.ts";
+import {
+  API_TOKEN_FIELD,
+  apiTokenFrom,
+  currentOf,
+  isReplaced,
+  isWanted,
+  subjectOf,
+  type TokenText,
+} from "./api-token-record.ts";
 import type { Audit } from "./audit.ts";
-import { environmentFromRecord } from "./environments.ts";
-import { API_TOKEN_FIELD } from "./fields.ts";
+import { RECORD } from "./audit-trail.ts";
+import { ENVIRONMENT_FIELD, environmentFromRecord } from "./environments.ts";
 import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey, REVOKED_CHANNEL } from "./keys.ts";
-import { recordsOf } from "./pages.ts";
+import { ADD_MEMBER, isEmpty, READ, recordFromAnswer, recordsOf, type StoredRecord, textOf } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
-import { isEmpty, recordFromAnswer, type StoredRecord, textOf } from "./stored-record.ts";
+import { auditedScript, changeScript } from "./script.ts";
 
 /** How long the record of a new text lasts until it is confirmed, in milliseconds: longer than any call. */
 const UNCONFIRMED_MS = 60_000;
@@ -50,17 +58,110 @@ const MAX_LISTED = 10 * MAX_API_TOKENS;
 /** How many API tokens are read, or revoked, at once, so that Redis has time for its other callers. */
 const AT_ONCE = 50;
 
+/** The members of the list that are of an id, each `ID DIGEST`: no digest has a character behind `z`. */
+const LISTED = `local function listed(list, id) return redis.call('ZRANGEBYLEX', list, '[' .. id .. ' ', '(' .. id .. '~') end
+`;
+
+/** Writes the record of a new text, its fields and values, which ends by itself unless it is confirmed. Answers `made`. */
+export const WRITE = changeScript("ugWriteApiToken", {
+  isAlone: true,
+  args: ["lastsMs"],
+  lua: `redis.call('HSET', key, '${API_TOKEN_FIELD.tokenCreateTime}', stamp, spread(ARGV, rest))
+redis.call('PEXPIRE', key, lastsMs)
+return {'made', stamp}`,
+});
+
+/**
+ * Lists a text in its environment, whose key is the first; `known` is what is listed under the id so far, separated by
+ * commas, `most` how many ids may be listed, `subject` and `names` what the event tells.
+ * Answers `missing` when there is no such environment; `stale` when something else is listed under the id; `full`; or
+ * `made`.
+ */
+export const LIST = auditedScript("ugListApiToken", {
+  args: ["list", "id", "digest", "known", "mostIds", "subject", "names"],
+  lua: `${LISTED}
+if not redis.call('HGET', key, '${ENVIRONMENT_FIELD.partitions}') then return {'missing', stamp} end
+if table.concat(listed(list, id), ',') ~= known then return {'stale', stamp} end
+if known == '' and redis.call('ZCARD', list) >= tonumber(mostIds) then
+  local ids, last = 0, ''
+  for _, member in ipairs(redis.call('ZRANGEBYLEX', list, '-', '+')) do
+    local of = string.match(member, '^[^ ]*')
+    if of ~= last then ids = ids + 1 end
+    last = of
+  end
+  if ids >= tonumber(mostIds) then return {'full', stamp} end
+end
+redis.call('ZADD', list, '0', id .. ' ' .. digest)
+audit(subject, names)
+return {'made', stamp}`,
+});
+
+/**
+ * Changes fields of a record, confirms it, and tells every worker to read it again. A user who may not publish can still
+ * change it. It ends at the time `ends`, in milliseconds since 1970, never where that is empty, and as before where it is
+ * `same`; one that is replaced never lasts longer than before.
+ * Answers `missing` or `done`.
+ */
+export const CHANGE = changeScript("ugChangeApiToken", {
+  isAlone: true,
+  args: ["digest", "ends"],
+  lua: `if redis.call('EXISTS', key) == 0 then return {'missing', stamp} end
+if rest <= #ARGV then redis.call('HSET', key, spread(ARGV, rest)) end
+local last = redis.call('HGET', key, '${API_TOKEN_FIELD.expireTime}')
+local is_later = last and (ends == '' or tonumber(ends) and tonumber(ends) > tonumber(last))
+if ends ~= 'same' and not (is_later and redis.call('HEXISTS', key, '${API_TOKEN_FIELD.isReplaced}') == 1) then
+  last = ends ~= '' and ends
+  if last then redis.call('HSET', key, '${API_TOKEN_FIELD.expireTime}', last) else redis.call('HDEL', key, '${API_TOKEN_FIELD.expireTime}') end
+end
+if last then redis.call('PEXPIREAT', key, last) else redis.call('PERSIST', key) end
+redis.pcall('PUBLISH', '${REVOKED_CHANNEL}', digest)
+return {'done', stamp}`,
+});
+
+/** Ends a text, and tells every worker so. A user who may not publish can still end it. Answers `missing` or `done`. */
+export const END = changeScript("ugEndApiToken", {
+  isAlone: true,
+  evenIfFull: true,
+  args: ["digest"],
+  lua: `local gone = redis.call('DEL', key)
+redis.pcall('PUBLISH', '${REVOKED_CHANNEL}', digest)
+return {gone > 0 and 'done' or 'missing', stamp}`,
+});
+
+/**
+ * Takes members off the list of their environment. No event is written where `subject` is empty.
+ * Answers `done`, or `missing` when none of them was listed; and what is still listed under the id.
+ */
+export const UNLIST = auditedScript("ugUnlistApiTokens", {
+  evenIfFull: true,
+  args: ["id", "subject"],
+  lua: `${LISTED}
+local gone = 0
+for i = rest, #ARGV do gone = gone + redis.call('ZREM', key, ARGV[i]) end
+if gone > 0 and subject ~= '' then audit(subject, '') end
+return {gone > 0 and 'done' or 'missing', stamp, spread(listed(key, id))}`,
+});
+
+/**
+ * Notes that an API token is in use, unless there is a note that is younger. Answers `missing`; or `noted`, the id and the
+ * environment. No replica is waited for.
+ */
+export const NOTE_USE = changeScript("ugNoteApiTokenUse", {
+  isAlone: true,
+  args: ["intervalMs"],
+  lua: `local id = redis.call('HGET', key, '${API_TOKEN_FIELD.id}')
+if not id then return {'missing', stamp} end
+local last = tonumber(redis.call('HGET', key, '${API_TOKEN_FIELD.lastUseTime}') or '0') or 0
+if now - last >= tonumber(intervalMs) then redis.call('HSET', key, '${API_TOKEN_FIELD.lastUseTime}', stamp) end
+return {'noted', stamp, id, redis.call('HGET', key, '${API_TOKEN_FIELD.environment}') or ''}`,
+});
+
 /** What the store is made of. */
 export interface RedisApiTokensParts {
   readonly client: StoreClient;
   /** Told of changes by this process; `RevocationFeed` tells it of those by others. */
   readonly listener: RevocationListener;
   readonly audit: Audit;
-}
-
-/** A text that was just made. */
-interface NewText extends TokenText {
-  readonly token: string;
 }
 
 /**
@@ -86,22 +187,14 @@ export class RedisApiTokens implements ApiTokenStore {
   }
 
   async create(environment: Environment, { displayName, role, expireTime, creator }: NewApiToken, by: ChangeBy) {
-    const made = await this.#write(environment, {
+    const values = {
       [API_TOKEN_FIELD.id]: newApiTokenId(),
       [API_TOKEN_FIELD.displayName]: displayName,
       [API_TOKEN_FIELD.role]: role,
       [API_TOKEN_FIELD.creator]: creator,
       [API_TOKEN_FIELD.expireTime]: expireTime?.toString(),
-    });
-    let outcome = await this.#list(environment, made, [], by);
-    if (outcome === "full") {
-      // Those that have expired are listed until somebody looks.
-      for await (const _ of this.#byId(environment));
-      outcome = await this.#list(environment, made, [], by);
-    }
-    if (outcome === "full") throw new TooManyApiTokens();
-    await this.#requireMaker(environment, creator, made);
-    return this.#confirm(made);
+    };
+    return this.#make(environment, values, { maker: creator, known: [], by });
   }
 
   async list(
@@ -129,11 +222,10 @@ export class RedisApiTokens implements ApiTokenStore {
       ...(expireTime === undefined || (expireTime ?? undefined) === apiToken.expireTime ? [] : ["expire_time"]),
     ];
     if (changed.length === 0) return apiToken;
-    await this.#client.prepare("record-audit-event", "ugRecord", [
-      environmentAuditKey(environment),
-      ...[subjectOf(texts), changed.join(",")],
+    await this.#client.prepare("record-audit-event", RECORD, {
+      ...{ key: environmentAuditKey(environment), subject: subjectOf(texts), names: changed.join(",") },
       ...this.#audit.ofEnvironment(environment, by),
-    ]);
+    });
     const ends = expireTime === undefined ? "same" : `${expireTime ?? ""}`;
     const fields = displayName === undefined ? [] : [API_TOKEN_FIELD.displayName, displayName];
     const done = new Set<string>();
@@ -157,18 +249,15 @@ export class RedisApiTokens implements ApiTokenStore {
     const before = apiTokenFrom(texts);
     if (!current || !before) throw new ApiTokenNotFound();
     if (notBeyond < (before.expireTime ?? Number.POSITIVE_INFINITY)) throw new ApiTokenOutlivesCaller();
-    const made = await this.#write(environment, {
+    const values = {
       ...current.record,
       [API_TOKEN_FIELD.createTime]: String(before.createTime),
       [API_TOKEN_FIELD.rotator]: rotator,
       [API_TOKEN_FIELD.tokenCreateTime]: undefined,
       [API_TOKEN_FIELD.isReplaced]: undefined,
       [API_TOKEN_FIELD.lastUseTime]: undefined,
-    });
-    if ((await this.#list(environment, made, texts, by)) === "stale") throw new ApiTokenChanged();
-    await this.#requireMaker(environment, rotator, made);
-    await this.#requireSame(environment, current, made);
-    const answer = await this.#confirm(made);
+    };
+    const answer = await this.#make(environment, values, { maker: rotator, known: texts, by });
     const until = String(answer.apiToken.tokenCreateTime + graceMs);
     const ended = texts.filter(({ record }) => isEmpty(record));
     const older = texts.filter((text) => text !== current && !isEmpty(text.record));
@@ -179,7 +268,7 @@ export class RedisApiTokens implements ApiTokenStore {
       const step = isGraced ? this.#change(text.digest, until, fields) : this.#end(text.digest);
       if ((await stepOf(step, true)) === "missing" && text === current) {
         // Somebody has ended it, whose revocation may not have come to the new text.
-        await stepOf(this.#end(made.digest), true);
+        await stepOf(this.#end(apiTokenDigest(answer.token)), true);
         throw new ApiTokenNotFound();
       }
       if (!isGraced) ended.push(text);
@@ -198,7 +287,7 @@ export class RedisApiTokens implements ApiTokenStore {
 
   async find(digest: string): Promise<ValidApiToken | undefined> {
     // A failure here fails the call before it changes anything.
-    const answer = await this.#client.run("api-token", "ugReadApiToken", [apiTokenKey(digest)], "not_made");
+    const answer = await this.#client.ask("api-token", READ, { key: apiTokenKey(digest) }, "not_made");
     if (answer.length === 0) return undefined;
     const now = Number(answer[1]);
     const record = recordFromAnswer(answer);
@@ -219,8 +308,8 @@ export class RedisApiTokens implements ApiTokenStore {
   }
 
   async noteUse(digest: string): Promise<void> {
-    const args = [apiTokenKey(digest), String(USE_INTERVAL_MS)] as const;
-    const [, , id, path = ""] = await this.#client.change("note-api-token-use", "ugNoteApiTokenUse", args);
+    const args = { key: apiTokenKey(digest), intervalMs: USE_INTERVAL_MS };
+    const [, , id, path = ""] = await this.#client.change("note-api-token-use", NOTE_USE, args);
     const environment = parseEnvironmentPath(path);
     if (environment) await this.#relist(environment, `${id} ${digest}`);
   }
@@ -233,13 +322,45 @@ export class RedisApiTokens implements ApiTokenStore {
 
   /** Lists a text that is there, should the list have lost it. */
   async #relist(environment: EnvironmentName, member: string): Promise<void> {
-    await this.#client.change("list", "ugList", [apiTokensKey(environment), member]);
+    await this.#client.change("list", ADD_MEMBER, { key: apiTokensKey(environment), member });
+  }
+
+  /**
+   * Makes a text: writes its record, lists it, and lets it last.
+   *
+   * @param values of its record
+   * @param how the id of the token that makes it, and what is listed under its id so far
+   * @throws EnvironmentNotFound, TooManyApiTokens; ApiTokenChanged, ApiTokenNotFound when something ended or changed meanwhile
+   */
+  async #make(
+    environment: Environment,
+    values: StoredRecord,
+    how: { readonly maker: string; readonly known: readonly TokenText[]; readonly by: ChangeBy },
+  ): Promise<{ readonly apiToken: ApiToken; readonly token: string }> {
+    const token = newApiToken();
+    const made = await this.#write(environment, apiTokenDigest(token), values);
+    let outcome = await this.#list(environment, made, how);
+    if (outcome === "full") {
+      // Those that have expired are listed until somebody looks.
+      for await (const _ of this.#byId(environment));
+      outcome = await this.#list(environment, made, how);
+    }
+    if (outcome === "full") throw new TooManyApiTokens();
+    if (outcome === "missing") throw new EnvironmentNotFound();
+    if (outcome === "stale") throw new ApiTokenChanged();
+    const ended = await this.#endedSince(environment, how);
+    if (ended) {
+      await this.#unlist(environment, [made]);
+      throw ended;
+    }
+    const apiToken = apiTokenFrom([made]);
+    // A revocation may have ended it already.
+    if ((await this.#change(made.digest, "same")) === "missing" || !apiToken) throw new ApiTokenNotFound();
+    return { apiToken, token };
   }
 
   /** Writes the record of a new text, which ends by itself. */
-  async #write(environment: Environment, values: StoredRecord): Promise<NewText> {
-    const token = newApiToken();
-    const digest = apiTokenDigest(token);
+  async #write(environment: Environment, digest: string, values: StoredRecord): Promise<TokenText> {
     const record: StoredRecord = {
       ...values,
       [API_TOKEN_FIELD.environment]: environmentPath(environment),
@@ -247,85 +368,64 @@ export class RedisApiTokens implements ApiTokenStore {
       [API_TOKEN_FIELD.number]: String(environment.number),
     };
     const fields = Object.entries(record).flatMap(([field, value]) => (value === undefined ? [] : [field, value]));
-    const args = [apiTokenKey(digest), String(UNCONFIRMED_MS), ...fields] as const;
-    const [, now] = await this.#client.prepare("write-api-token", "ugWriteApiToken", args);
-    return {
-      id: record[API_TOKEN_FIELD.id] ?? "",
-      digest,
-      token,
-      record: { ...record, [API_TOKEN_FIELD.tokenCreateTime]: now },
-    };
+    const args = { key: apiTokenKey(digest), lastsMs: UNCONFIRMED_MS, rest: fields };
+    const [, now] = await this.#client.prepare("write-api-token", WRITE, args);
+    const id = record[API_TOKEN_FIELD.id] ?? "";
+    return { id, digest, record: { ...record, [API_TOKEN_FIELD.tokenCreateTime]: now } };
   }
 
-  /**
-   * Lists a new text, and writes the event.
-   *
-   * @param known what is listed under its id so far
-   * @returns the outcome of `ugListApiToken`
-   * @throws EnvironmentNotFound
-   */
-  async #list(environment: Environment, made: NewText, known: readonly TokenText[], by: ChangeBy) {
-    const [outcome] = await this.#client.prepare("list-api-token", "ugListApiToken", [
-      environmentKey(environment),
-      ...[apiTokensKey(environment), made.id, made.digest],
-      ...[known.map(memberOf).join(","), String(MAX_API_TOKENS)],
-      ...[subjectOf([made]), known.length === 0 ? "" : "token"],
+  /** Lists a new text, and writes the event. @returns the outcome of `LIST` */
+  async #list(
+    environment: Environment,
+    made: TokenText,
+    { known, by }: { readonly known: readonly TokenText[]; readonly by: ChangeBy },
+  ): Promise<string | undefined> {
+    const [outcome] = await this.#client.prepare("list-api-token", LIST, {
+      ...{ key: environmentKey(environment), list: apiTokensKey(environment), id: made.id, digest: made.digest },
+      ...{ known: known.map(memberOf).join(","), mostIds: MAX_API_TOKENS },
+      ...{ subject: subjectOf([made]), names: known.length === 0 ? "" : "token" },
       ...this.#audit.ofEnvironment(environment, by),
-    ]);
-    if (outcome === "missing") throw new EnvironmentNotFound();
+    });
     return outcome;
   }
 
-  /** Lets a listed text last. @throws ApiTokenNotFound when a revocation has ended it already */
-  async #confirm(made: NewText): Promise<{ readonly apiToken: ApiToken; readonly token: string }> {
-    const apiToken = apiTokenFrom([made]);
-    if ((await this.#change(made.digest, "same")) === "missing" || !apiToken) throw new ApiTokenNotFound();
-    return { apiToken, token: made.token };
-  }
-
   /**
-   * Requires that the token that makes a new text has not ended since the call began: what ends all that it made may have
-   * looked before the new text was listed.
+   * Looks, once a new text is listed, whether it may be made. The token that makes it may have ended since the call began,
+   * and what ends all that it made may have looked before. And the token that it is a text of has to be as it was: an
+   * update that comes once the text is listed changes that one, too.
    *
-   * @throws ApiTokenChanged
+   * @returns why it may not
    */
-  async #requireMaker(environment: EnvironmentName, maker: string, made: TokenText): Promise<void> {
-    if (!isApiTokenId(maker) || currentOf(await this.#textsOf(environment, maker))) return;
-    await this.#unlist(environment, [made]);
-    throw new ApiTokenChanged();
-  }
-
-  /**
-   * Requires that a token is as it was when a new text was made of it. An update that comes once the new text is listed
-   * changes that one, too.
-   *
-   * @throws ApiTokenChanged, ApiTokenNotFound
-   */
-  async #requireSame(environment: EnvironmentName, current: TokenText, made: TokenText): Promise<void> {
+  async #endedSince(
+    environment: EnvironmentName,
+    { maker, known }: { readonly maker: string; readonly known: readonly TokenText[] },
+  ): Promise<ApiTokenChanged | ApiTokenNotFound | undefined> {
+    if (isApiTokenId(maker) && !currentOf(await this.#textsOf(environment, maker))) return new ApiTokenChanged();
+    const current = currentOf(known);
+    if (!current) return undefined;
     const [now] = await this.#read(environment, [memberOf(current)]);
+    if (!now || isEmpty(now.record)) return new ApiTokenNotFound();
     const isSame = [API_TOKEN_FIELD.displayName, API_TOKEN_FIELD.expireTime].every(
-      (field) => now?.record[field] === current.record[field],
+      (field) => now.record[field] === current.record[field],
     );
-    if (now && isSame && !isEmpty(now.record)) return;
-    await this.#unlist(environment, [made]);
-    throw now && !isEmpty(now.record) ? new ApiTokenChanged() : new ApiTokenNotFound();
+    return isSame ? undefined : new ApiTokenChanged();
   }
 
-  /** Changes a record. @param ends as `ugChangeApiToken` has it. @returns its outcome */
-  #change(digest: string, ends: string, fields: readonly string[] = []): Promise<string | undefined> {
-    return this.#tell(digest, "ugChangeApiToken", [ends, REVOKED_CHANNEL, digest, ...fields]);
+  /** Changes a record. @param ends as `CHANGE` has it. @returns its outcome */
+  #change(digest: string, ends: string, rest: readonly string[] = []): Promise<string | undefined> {
+    const args = { key: apiTokenKey(digest), digest, ends, rest };
+    return this.#told(digest, this.#client.change("change-api-token", CHANGE, args));
   }
 
-  /** Ends a text. @returns the outcome of `ugEndApiToken` */
+  /** Ends a text. @returns the outcome of `END` */
   #end(digest: string): Promise<string | undefined> {
-    return this.#tell(digest, "ugEndApiToken", [REVOKED_CHANNEL, digest]);
+    return this.#told(digest, this.#client.change("revoke-api-token", END, { key: apiTokenKey(digest), digest }));
   }
 
-  /** Runs a script on a record, and tells the listener, also when it fails: the change may be made. */
-  async #tell(digest: string, script: "ugChangeApiToken" | "ugEndApiToken", args: readonly string[]) {
+  /** Tells the listener of a change, also when it fails: it may be made. @returns its outcome */
+  async #told(digest: string, change: Promise<string[]>): Promise<string | undefined> {
     try {
-      const operation = script === "ugEndApiToken" ? "revoke-api-token" : "change-api-token";
-      return (await this.#client.change(operation, script, [apiTokenKey(digest), ...args]))[0];
+      return (await change)[0];
     } finally {
       this.#listener.revoked(digest);
     }
@@ -381,11 +481,10 @@ export class RedisApiTokens implements ApiTokenStore {
     { subject, by }: { readonly subject: string; readonly by: ChangeBy } = { subject: "", by: AT_START },
   ): Promise<readonly string[]> {
     if (texts.length === 0) return [];
-    return this.#client.change("unlist-api-token", "ugUnlistApiTokens", [
-      apiTokensKey(environment),
-      ...[texts[0]?.id ?? "", subject, ...texts.map(memberOf)],
+    return this.#client.change("unlist-api-token", UNLIST, {
+      ...{ key: apiTokensKey(environment), id: texts[0]?.id, subject, rest: texts.map(memberOf) },
       ...this.#audit.ofEnvironment(environment, by),
-    ]);
+    });
   }
 
   /** What is listed under an id. @throws ApiTokenNotFound for what is no id: it may be a token, sent by mistake */

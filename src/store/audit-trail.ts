@@ -1,14 +1,20 @@
 import { isRole } from "../domain/api-token.ts";
-import type { AuditEvent, AuditedApiToken, AuditFilter, ChangeBy, ExportedUserGroups } from "../domain/audit.ts";
+import {
+  type AuditEvent,
+  type AuditedApiToken,
+  type AuditFilter,
+  type ChangeBy,
+  type ExportedUserGroups,
+  isAuditEventId,
+} from "../domain/audit.ts";
 import { type Environment, type EnvironmentName, partitionOf } from "../domain/environment.ts";
 import { InvalidPageToken, RecordUnreadable } from "../domain/errors.ts";
 import type { AuditStore, Page, PageRequest } from "../domain/store.ts";
-import type { Audit } from "./audit.ts";
-import { type AuditPosition, comparePositions, endFor, formatPosition, parsePosition } from "./audit-positions.ts";
-import { EVENT_FIELD } from "./fields.ts";
+import { type Audit, EVENT_FIELD } from "./audit.ts";
 import { auditKey, environmentAuditKey, partitionPrefix, updatesAuditKey } from "./keys.ts";
+import { recordFromAnswer, textOf } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
-import { recordFromAnswer, textOf } from "./stored-record.ts";
+import { auditedScript } from "./script.ts";
 
 /** How many events are read from all streams together when a filter may drop most of them. */
 const READ_FOR_FILTER = 4000;
@@ -40,6 +46,14 @@ interface Found {
   readonly event: AuditEvent;
 }
 
+/** Writes an audit event that no change goes with: what it is about, and names of fields. Answers `made`. */
+export const RECORD = auditedScript("ugRecord", {
+  isAlone: true,
+  args: ["subject", "names"],
+  lua: `audit(subject, names)
+return {'made', stamp}`,
+});
+
 /** The audit trail of environments in Redis. */
 export class RedisAuditTrail implements AuditStore {
   readonly #client: StoreClient;
@@ -51,11 +65,12 @@ export class RedisAuditTrail implements AuditStore {
   }
 
   async recordExport(environment: EnvironmentName, { prefix, count }: ExportedUserGroups, by: ChangeBy): Promise<void> {
-    await this.#client.change("record-audit-event", "ugRecord", [
-      environmentAuditKey(environment),
-      ...[`${EXPORT} ${count} ${prefix}`, "token"],
+    await this.#client.change("record-audit-event", RECORD, {
+      key: environmentAuditKey(environment),
+      subject: `${EXPORT} ${count} ${prefix}`,
+      names: "token",
       ...this.#audit.ofEnvironment(environment, by),
-    ]);
+    });
   }
 
   async list(environment: Environment, filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>> {
@@ -176,4 +191,50 @@ function apiTokenOf(subject: string): AuditedApiToken {
 function exportFrom(subject: string): ExportedUserGroups | undefined {
   const [kind, count, ...prefix] = subject.split(" ");
   return kind === EXPORT ? { count: Number(count), prefix: prefix.join(" ") } : undefined;
+}
+
+/**
+ * The place of an event in the order of all events of an environment: the newest first; of those with one id in several
+ * streams, that of the stream with the lowest number. New events come before all others, so the pages behind stay the
+ * same.
+ */
+export interface AuditPosition {
+  /** The time of the event, in milliseconds since 1970: the first part of its id in the stream. */
+  readonly ms: number;
+  /** The second part of its id: the microseconds, unless the clock was set back. */
+  readonly sequence: number;
+  readonly stream: number;
+}
+
+/** Parses the id of an event; undefined for any other text. */
+export function parsePosition(text: string): AuditPosition | undefined {
+  if (!isAuditEventId(text)) return undefined;
+  const [ms, sequence, stream] = text.split(/[-.]/).map(Number) as [number, number, number];
+  // Redis gives no event the id 0-0, and accepts none that is lower.
+  return ms + sequence === 0 ? undefined : { ms, sequence, stream };
+}
+
+/** The id of the event at a position. */
+export function formatPosition({ ms, sequence, stream }: AuditPosition): string {
+  return `${ms}-${sequence}.${stream}`;
+}
+
+/** Compares two positions; negative when the first one comes first. */
+export function comparePositions(one: AuditPosition, other: AuditPosition): number {
+  return other.ms - one.ms || other.sequence - one.sequence || one.stream - other.stream;
+}
+
+/**
+ * The id up to which XREVRANGE reads a stream.
+ *
+ * @param after the position behind which events are wanted; undefined: all
+ * @param before the time before which they are wanted, in milliseconds since 1970; undefined: all
+ */
+export function endFor(stream: number, after: AuditPosition | undefined, before = Number.POSITIVE_INFINITY): string {
+  if (after !== undefined && after.ms < before) {
+    // Streams with a lower number, and this one, have shown their event with that id on the pages before.
+    return `${stream <= after.stream ? "(" : ""}${after.ms}-${after.sequence}`;
+  }
+  // An id without its second part, which XREVRANGE takes for the last one of that millisecond.
+  return before === Number.POSITIVE_INFINITY ? "+" : String(Math.max(before - 1, 0));
 }

@@ -2,6 +2,77 @@ import type { ChangeBy } from "../domain/audit.ts";
 import type { Environment, EnvironmentName } from "../domain/environment.ts";
 import { auditKey, environmentAuditKey, partitionPrefix, updatesAuditKey } from "./keys.ts";
 
+/**
+ * Names of the fields of an audit event, in the order in which all events have them, so that Redis keeps the names once
+ * for many events. The id of an event in its stream tells its time.
+ */
+export const EVENT_FIELD = {
+  actorId: "a",
+  actorName: "n",
+  role: "r",
+  method: "m",
+  /** The id of the group or the API token that changed, or what was exported; empty: the environment itself. */
+  subject: "i",
+  /** Names of the fields that have new values, separated by commas. */
+  changedFields: "f",
+  requestId: "q",
+  peer: "p",
+} as const;
+
+/**
+ * What a script that changes something audited takes beside its own arguments: the key of the stream; how long events are
+ * kept, in milliseconds; how many of them, or nothing for all; and who makes the change (`ChangeBy`).
+ */
+export const AUDIT_ARGS = [
+  ...["trail", "retentionMs", "most"],
+  ...["actorId", "actorName", "role", "method", "requestId", "peer"],
+] as (keyof AuditArgs)[];
+
+/** The arguments that `AUDIT_ARGS` names. */
+export interface AuditArgs extends ChangeBy {
+  readonly trail: string;
+  readonly retentionMs: number;
+  readonly most: number | undefined;
+}
+
+/** The fields and values of an event, in Lua. */
+export const EVENT = Object.entries(EVENT_FIELD)
+  .map(([name, field]) => `'${field}', ${name}`)
+  .join(", ");
+
+/** How many events the stream `trail` has; the embedded store puts its own in its place. */
+export const LENGTH = "redis.call('XLEN', trail)";
+
+/** After how many events those that are too old or too many are looked for: Redis drops them by blocks anyway. */
+const TRIM_INTERVAL = 64;
+
+/**
+ * Appends an event to the stream `trail`, and leaves in `dropped` how many were too many; the embedded store puts its
+ * own in its place. The id of an event tells the microsecond, so that it has its place among the events of other
+ * streams; when the clock was set back, Redis makes the id.
+ */
+export const APPEND = `local function add(call, id) return call('XADD', trail, id, ${EVENT}) end
+  if type(add(redis.pcall, stamp .. '-' .. time[2] % 1000)) == 'table' then add(redis.call, '*') end
+  if length % ${TRIM_INTERVAL} == 0 then
+    redis.call('XTRIM', trail, 'MINID', '~', string.format('%.0f', now - retentionMs))
+    if length > limit then dropped = redis.call('XTRIM', trail, 'MAXLEN', '~', most) end
+  end`;
+
+/**
+ * Begins a script that changes something audited, and looks at the stream before anything is written. The script calls
+ * `audit` once for each change that it makes, whatever it has written before, with the id of what it changed and the names
+ * of the fields that have new values. It answers how many events it dropped because there were too many, though they were
+ * young enough.
+ */
+export const AUDIT = `local length, limit = ${LENGTH}, tonumber(most) or math.huge
+local function audit(subject, changedFields)
+  local dropped = 0
+  ${APPEND}
+  redis.call('PEXPIRE', trail, retentionMs)
+  return dropped
+end
+`;
+
 /** How many updates of groups an environment keeps on record by default, however young they are. */
 export const MAX_UPDATES = 10_000_000;
 
@@ -16,7 +87,7 @@ export interface AuditOptions {
   readonly onDropped?: (environment: EnvironmentName, count: number) => void;
 }
 
-/** Names who makes a change to the scripts that write audit events (`AUDIT` in `script-parts.ts`). */
+/** Tells the scripts that write audit events where, and who makes the change. */
 export class Audit {
   /** How long events are kept, in milliseconds. */
   readonly retentionMs: number;
@@ -29,24 +100,24 @@ export class Audit {
     this.#maxUpdates = maxUpdates;
   }
 
-  /** The last arguments of a script that creates, deletes or imports user groups of a partition, or replaces tokens. */
-  ofPartition(environment: Environment, partition: number, by: ChangeBy): string[] {
-    return this.#args(auditKey(partitionPrefix(environment, partition)), "", by);
+  /** For what creates, deletes or imports user groups of a partition, or replaces tokens. */
+  ofPartition(environment: Environment, partition: number, by: ChangeBy): AuditArgs {
+    return this.#args(auditKey(partitionPrefix(environment, partition)), undefined, by);
   }
 
-  /** The last arguments of a script that updates a user group: the only events that are dropped for their number. */
-  ofUpdate(environment: Environment, partition: number, by: ChangeBy): string[] {
-    const most = String(Math.ceil(this.#maxUpdates / environment.partitions));
+  /** For what updates a user group: the only events that are dropped for their number. */
+  ofUpdate(environment: Environment, partition: number, by: ChangeBy): AuditArgs {
+    const most = Math.ceil(this.#maxUpdates / environment.partitions);
     return this.#args(updatesAuditKey(partitionPrefix(environment, partition)), most, by);
   }
 
-  /** The last arguments of a script that changes an environment or its API tokens. */
-  ofEnvironment(environment: EnvironmentName, by: ChangeBy): string[] {
-    return this.#args(environmentAuditKey(environment), "", by);
+  /** For what changes an environment or its API tokens. */
+  ofEnvironment(environment: EnvironmentName, by: ChangeBy): AuditArgs {
+    return this.#args(environmentAuditKey(environment), undefined, by);
   }
 
-  #args(key: string, most: string, by: ChangeBy): string[] {
+  #args(trail: string, most: number | undefined, by: ChangeBy): AuditArgs {
     const { actorId, actorName, role, method, requestId, peer } = by;
-    return [key, String(this.retentionMs), most, actorId, actorName, role, method, requestId, peer];
+    return { trail, retentionMs: this.retentionMs, most, actorId, actorName, role, method, requestId, peer };
   }
 }

@@ -1,5 +1,4 @@
-import { EVENT_FIELD } from "./fields.ts";
-import { EVENT } from "./script-parts.ts";
+import { EVENT, EVENT_FIELD } from "./audit.ts";
 
 /*
  * The streams of ioredis-mock give an id twice once they are trimmed, keep what is trimmed in memory, and cannot be read
@@ -20,11 +19,11 @@ export const LIST_APPEND = `appended = (appended or 0) + 1
   redis.call('RPUSH', trail, ${ID}, ${EVENT})
   local function is_old(event)
     local id = redis.call('LINDEX', trail, string.format('%.0f', event * ${ELEMENTS}))
-    return id and tonumber(string.match(id, '^%d+')) < now - ARGV[own + 2]
+    return id and tonumber(string.match(id, '^%d+')) < now - retentionMs
   end
   local gone = 0.0
   while is_old(gone) do gone = gone + 1 end
-  dropped = math.max(length + 1.0 - gone - most, 0)
+  dropped = math.max(length + 1.0 - gone - limit, 0)
   redis.call('LTRIM', trail, string.format('%.0f', (gone + dropped) * ${ELEMENTS}), -1)`;
 
 /** XREVRANGE on such a list. @param elements of the list */

@@ -1,10 +1,11 @@
+import type { Redis } from "ioredis";
+import { APPEND, LENGTH } from "./audit.ts";
 import { LIST_APPEND, LIST_LENGTH, reverseRange } from "./embedded-streams.ts";
-import { compareIds } from "./id-order.ts";
+import { compareIds, LIST_IDS } from "./group-lists.ts";
 import { StoreClient, type StoreClientOptions } from "./redis/client.ts";
 import { readClock, type ScriptedRedis, type StoreConnection } from "./redis/connection.ts";
 import { singleNode } from "./redis/nodes.ts";
-import { ALLOW_OOM, APPEND, LENGTH, TIME } from "./script-parts.ts";
-import { SCRIPTS } from "./scripts.ts";
+import { ALLOW_OOM, TIME } from "./script.ts";
 
 /** The embedded store: in the memory of this process, empty at first. */
 export async function openEmbedded(options: StoreClientOptions): Promise<StoreClient> {
@@ -13,21 +14,23 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   const redis = new RedisMock({ host: crypto.randomUUID() }) as unknown as ScriptedRedis;
   // The mock's TIME rounds to seconds, and its microseconds do not belong to that second.
   redis.time = async () => time();
+  const define = redis.defineCommand.bind(redis);
   const commands: Record<string, (...args: string[]) => Promise<string[]>> = redis as never;
   const nextEvent = eventIds();
-  for (const [name, lua] of Object.entries(SCRIPTS)) {
+  redis.defineCommand = (name, { lua = "" }) => {
     // Three more keys, which no script uses, carry the time and the beginning of the ids of its events.
     const own = lua
       .replace(ALLOW_OOM, "")
       .replace(TIME, "{KEYS[2], KEYS[3]}")
       .replace(LENGTH, LIST_LENGTH)
       .replace(APPEND, () => LIST_APPEND);
-    redis.defineCommand(name, { lua: own, numberOfKeys: 4 });
-    const run = commands[name]?.bind(redis);
-    commands[name] = (key = "", ...args) =>
-      (run as NonNullable<typeof run>)(key, ...time().map(String), nextEvent(), ...args);
-  }
-  commands["ugListGroups"] = listGroups(redis, () => String(Date.now()));
+    define(name, { lua: own, numberOfKeys: 4 });
+    const run = commands[name]?.bind(redis) as (typeof commands)[string];
+    commands[name] =
+      name === LIST_IDS.name
+        ? (key = "", ...args) => listIds(redis, key, args)
+        : (key = "", ...args) => run(key, ...time().map(String), nextEvent(), ...args);
+  };
   redis.xrevrange = (async (key: string, end: string, start: string, _count: "COUNT", limit: number) =>
     reverseRange(await redis.lrange(key, 0, -1), end, start, limit)) as never;
   const clock = await readClock(redis);
@@ -59,19 +62,15 @@ function eventIds(): () => string {
 }
 
 /**
- * `ugListGroups` for the embedded store, whose ZRANGEBYLEX orders by UTF-16 units and not by bytes: a page could skip
- * groups.
- *
- * @param stamp the clock, as scripts answer with it
+ * `LIST_IDS` for the embedded store, whose ZRANGEBYLEX orders by UTF-16 units and not by bytes: a page could skip groups.
  */
-function listGroups(redis: ScriptedRedis, stamp: () => string): ScriptedRedis["ugListGroups"] {
-  return async (key, from = "", idPrefix = "", limit = "") => {
-    const after = from.slice(1);
-    const isIn = (id: string) => {
-      const order = from === "-" ? 1 : compareIds(id, after);
-      return id.startsWith(idPrefix) && (order > 0 || (order === 0 && from.startsWith("[")));
-    };
-    const ids = (await redis.zrange(key, 0, -1)).filter(isIn).sort(compareIds).slice(0, Number(limit));
-    return ["found", stamp(), ...ids];
+async function listIds(redis: Redis, key: string, args: readonly string[]): Promise<string[]> {
+  const [from = "", idPrefix = "", limit] = args;
+  const after = from.slice(1);
+  const isIn = (id: string) => {
+    const order = from === "-" ? 1 : compareIds(id, after);
+    return id.startsWith(idPrefix) && (order > 0 || (order === 0 && from.startsWith("[")));
   };
+  const ids = (await redis.zrange(key, 0, -1)).filter(isIn).sort(compareIds).slice(0, Number(limit));
+  return ["found", String(Date.now()), ...ids];
 }

@@ -4,9 +4,12 @@ import { type Environment, type EnvironmentName, environmentPath, TEAM_IDS, team
 import { ApiTokenNotFound, EnvironmentNotEmpty, EnvironmentNotFound } from "../domain/errors.ts";
 import type { EnvironmentDeletion, EnvironmentStore } from "../domain/store.ts";
 import type { Audit } from "./audit.ts";
-import { ForeignTokens } from "./foreign-tokens.ts";
+import { ENVIRONMENT_FIELD } from "./environments.ts";
+import { FIELD } from "./fields.ts";
+import { forgetLater } from "./foreign-tokens.ts";
 import { ENVIRONMENTS_KEY, environmentKey, idsKey, KEY, partitionPrefix } from "./keys.ts";
 import type { StoreClient } from "./redis/client.ts";
+import { auditedScript, changeScript } from "./script.ts";
 
 /**
  * How long a partition stays closed, in milliseconds: longer than a worker may believe that the environment is there. Issued
@@ -27,6 +30,109 @@ const MAX_MS = 5000;
 
 /** How many partitions, or API tokens, are worked on at once, so that Redis has time for its other callers. */
 const AT_ONCE = 16;
+
+/*
+ * A deletion goes on while Redis' memory is full, which it frees.
+ */
+
+/**
+ * Begins to delete the environment with this number: from now on nobody finds it but who goes on with that.
+ * Answers `missing` when it is deleted, or another one by now; `done`, or `found` when it was begun before.
+ */
+const BEGIN = auditedScript("ugBeginDeletion", {
+  evenIfFull: true,
+  args: ["number"],
+  lua: `if redis.call('HGET', key, '${ENVIRONMENT_FIELD.number}') ~= number then return {'missing', stamp} end
+if redis.call('HEXISTS', key, '${ENVIRONMENT_FIELD.deleteTime}') == 1 then return {'found', stamp} end
+redis.call('HSET', key, '${ENVIRONMENT_FIELD.deleteTime}', stamp, '${ENVIRONMENT_FIELD.formerPartitions}', redis.call('HGET', key, '${ENVIRONMENT_FIELD.partitions}'))
+redis.call('HDEL', key, '${ENVIRONMENT_FIELD.partitions}')
+audit('', '${ENVIRONMENT_FIELD.deleteTime}')
+return {'done', stamp}`,
+});
+
+/**
+ * Ends the deletion of the environment with this number. What is left of it says which generation the next one of its name
+ * is, and where its events are.
+ * Answers `missing` when it is deleted, or another one by now; or `done`.
+ */
+const END = auditedScript("ugEndDeletion", {
+  evenIfFull: true,
+  args: ["number"],
+  lua: `local is_begun = redis.call('HEXISTS', key, '${ENVIRONMENT_FIELD.deleteTime}') == 1
+if not is_begun or redis.call('HGET', key, '${ENVIRONMENT_FIELD.number}') ~= number then return {'missing', stamp} end
+local next = tonumber(redis.call('HGET', key, '${ENVIRONMENT_FIELD.generation}') or '0') + 1
+redis.call('HSET', key, '${ENVIRONMENT_FIELD.isDeleted}', '1', '${ENVIRONMENT_FIELD.generation}', string.format('%.0f', next))
+redis.call('HDEL', key, '${ENVIRONMENT_FIELD.number}', '${ENVIRONMENT_FIELD.createTime}')
+audit('', '')
+return {'done', stamp}`,
+});
+
+/** Takes a member off a sorted set. Answers `done`. */
+const REMOVE_MEMBER = changeScript("ugUnlist", {
+  isAlone: true,
+  args: ["member"],
+  lua: `redis.call('ZREM', key, member)
+return {'done', stamp}`,
+});
+
+/**
+ * Holds a partition closed that has no group, by its key `closed`, for so many milliseconds; 0: opens it again. The first
+ * key is that of its ids.
+ * Answers `filled` when it has groups, or `done`.
+ */
+const HOLD = changeScript("ugHold", {
+  evenIfFull: true,
+  args: ["closed", "heldMs"],
+  lua: `local state = redis.call('GET', closed)
+if heldMs == '0' then
+  if state == 'held' then redis.call('DEL', closed) end
+  return {'done', stamp}
+end
+if redis.call('ZCARD', key) > 0 then return {'filled', stamp} end
+if not state then redis.call('SET', closed, 'held', 'PX', heldMs) end
+return {'done', stamp}`,
+});
+
+/**
+ * Closes a partition of an environment that is being deleted, and deletes groups of it, so many at most. Their tokens end
+ * at once. It may come late, when the environment has been deleted and made anew: what that one has, whose team ids do not
+ * begin with the partition's `first`, is left alone.
+ * Answers `done`, how many groups are left, and ids of deleted ones with what `endedEntry` holds of each.
+ */
+export const CLEAR = changeScript("ugClear", {
+  evenIfFull: true,
+  args: ["closed", "closedMs", "prefix", "first", "most"],
+  lua: `local tokens, counter = prefix .. '${KEY.tokens}', prefix .. '${KEY.teamCount}'
+local is_new = redis.call('GET', closed) ~= 'closed'
+redis.call('EXISTS', tokens)
+redis.call('EXISTS', counter)
+local ids = redis.call('ZRANGEBYLEX', key, '-', '+', 'LIMIT', '0', most)
+local function read(id, name)
+  local value = redis.pcall('HGET', prefix .. '${KEY.group}' .. id, name)
+  return type(value) == 'string' and value
+end
+for _, id in ipairs(ids) do
+  local offset = (tonumber(read(id, '${FIELD.teamId}') or '') or first) + 0.0 - first
+  if offset < 0 or offset >= ${TEAM_IDS}.0 then return {'done', stamp, '0'} end
+end
+redis.call('SET', closed, 'closed', 'PX', closedMs)
+if is_new and most ~= '0' then redis.call('DEL', tokens) end
+local ended = {}
+for _, id in ipairs(ids) do
+  local digest, graced = read(id, '${FIELD.digest}'), read(id, '${FIELD.graceDigest}')
+  local entry = digest and read(id, '${FIELD.entry}')
+  if entry then
+    ended[#ended + 1] = id
+    ended[#ended + 1] = entry .. ':' .. digest
+  end
+  if graced then redis.call('DEL', prefix .. '${KEY.grace}' .. graced) end
+  redis.call('DEL', prefix .. '${KEY.group}' .. id)
+  redis.call('ZREM', key, id)
+end
+local left = redis.call('ZCARD', key)
+if left == 0 and (is_new or #ids > 0) then redis.call('DEL', counter, tokens) end
+return {'done', stamp, string.format('%.0f', left), spread(ended)}`,
+});
 
 /** What deletions are made of. */
 export interface EnvironmentDeletionParts {
@@ -51,11 +157,9 @@ export interface EnvironmentDeletionParts {
  */
 export class RedisEnvironmentDeletion implements EnvironmentDeletion {
   readonly #parts: EnvironmentDeletionParts;
-  readonly #foreignTokens: ForeignTokens;
 
   constructor(parts: EnvironmentDeletionParts) {
     this.#parts = parts;
-    this.#foreignTokens = new ForeignTokens(parts.client);
   }
 
   async delete(name: EnvironmentName, force: boolean, by: ChangeBy): Promise<number> {
@@ -64,26 +168,22 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
     if (!force && (await environments.countUserGroups(environment)) > 0) throw new EnvironmentNotEmpty();
     const sendBy = performance.now() + HELD_MS / 3;
     if (!force && environment.deleteTime === undefined) await this.#hold(environment);
-    await this.#mark("ugBeginDeletion", environment, by, force ? undefined : sendBy);
+    await this.#mark(BEGIN, environment, by, force ? undefined : sendBy);
     await this.#endApiTokens(environment, by);
     const left = await this.#clear(environment, force);
     if (left > 0) return left;
-    await this.#mark("ugEndDeletion", environment, by);
+    await this.#mark(END, environment, by);
     // A path that stays listed because this fails leads to nothing.
-    const unlist = [ENVIRONMENTS_KEY, environmentPath(environment)] as const;
-    await client.change("list-environment", "ugUnlist", unlist).catch(() => {});
+    const listed = { key: ENVIRONMENTS_KEY, member: environmentPath(environment) };
+    await client.change("list-environment", REMOVE_MEMBER, listed).catch(() => {});
     return 0;
   }
 
   /** Closes an environment without user groups for a moment. @throws EnvironmentNotEmpty */
   async #hold(environment: Environment): Promise<void> {
-    const hold = async (partition: number, ms: number) => {
-      const args = [
-        idsKey(partitionPrefix(environment, partition)),
-        closedKeyOf(environment, partition),
-        String(ms),
-      ] as const;
-      const [state] = await this.#parts.client.change("hold-partition", "ugHold", args);
+    const hold = async (partition: number, heldMs: number) => {
+      const { key, closed } = keysOf(environment, partition);
+      const [state] = await this.#parts.client.change("hold-partition", HOLD, { key, closed, heldMs });
       if (state === "filled") throw new EnvironmentNotEmpty();
     };
     try {
@@ -136,29 +236,20 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
 
   /** @returns how many groups are left */
   async #clearPartition(environment: Environment, partition: number, atOnce: number): Promise<number> {
-    const prefix = partitionPrefix(environment, partition);
-    const { first } = teamIdsOf(environment, partition);
-    const [, , count, ...ended] = await this.#parts.client.change("clear-partition", "ugClear", [
-      idsKey(prefix),
-      ...[closedKeyOf(environment, partition), String(CLOSED_MS)],
-      ...[prefix, String(first), String(TEAM_IDS), String(atOnce)],
-    ]);
+    const { client } = this.#parts;
+    const args = { ...keysOf(environment, partition), closedMs: CLOSED_MS, most: atOnce };
+    const [, , count, ...ended] = await client.change("clear-partition", CLEAR, args);
     for (let i = 0; i + 1 < ended.length; i += 2) {
-      this.#foreignTokens.forgetLater(environment, ended[i + 1] as string, ended[i] as string);
+      forgetLater(client, environment, { id: ended[i] as string, entry: ended[i + 1] as string });
     }
     return Number(count);
   }
 
   /** @throws EnvironmentNotFound when another call has deleted the environment meanwhile */
-  async #mark(
-    script: "ugBeginDeletion" | "ugEndDeletion",
-    environment: Environment,
-    by: ChangeBy,
-    sendBy?: number,
-  ): Promise<void> {
+  async #mark(script: typeof BEGIN, environment: Environment, by: ChangeBy, sendBy?: number): Promise<void> {
     const { client, audit } = this.#parts;
     const { number } = environment;
-    const args = [environmentKey(environment), String(number), ...audit.ofEnvironment(environment, by)] as const;
+    const args = { key: environmentKey(environment), number, ...audit.ofEnvironment(environment, by) };
     const [state] = await client.change("delete-environment", script, args, sendBy);
     if (state === "missing") throw new EnvironmentNotFound();
   }
@@ -168,9 +259,11 @@ function partitionsOf({ partitions }: Environment): number[] {
   return Array.from({ length: partitions }, (_, partition) => partition);
 }
 
-function closedKeyOf(environment: Environment, partition: number): string {
+/** What a script takes of a partition: the keys of its ids and of what closes it, and what that is made of. */
+function keysOf(environment: Environment, partition: number) {
+  const prefix = partitionPrefix(environment, partition);
   const { first } = teamIdsOf(environment, partition);
-  return `${partitionPrefix(environment, partition)}${KEY.closed}${first}`;
+  return { key: idsKey(prefix), closed: `${prefix}${KEY.closed}${first}`, prefix, first };
 }
 
 /** Works on items, some at once. @returns the results in their order; rejects with the first failure, once none is under way */

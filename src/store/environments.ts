@@ -14,14 +14,62 @@ import {
 import { EnvironmentBeingDeleted, EnvironmentExists, EnvironmentNotFound, RecordUnreadable } from "../domain/errors.ts";
 import type { EnvironmentStore, Page, PageRequest } from "../domain/store.ts";
 import type { Audit } from "./audit.ts";
-import { ENVIRONMENT_FIELD } from "./fields.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey, idsKey, partitionPrefix } from "./keys.ts";
-import { pageOfKeys, recordsOf } from "./pages.ts";
+import {
+  ADD_MEMBER,
+  CLAIM,
+  optionalIntegerOf,
+  pageOfKeys,
+  recordFromAnswer,
+  recordsOf,
+  type StoredRecord,
+} from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
-import { optionalIntegerOf, recordFromAnswer, type StoredRecord } from "./stored-record.ts";
+import { auditedScript } from "./script.ts";
+
+/** Names of the fields of an environment's hash. Numbers are decimal. */
+export const ENVIRONMENT_FIELD = {
+  partitions: "partitions",
+  number: "number",
+  /** In milliseconds since 1970 by the clock of the process that made it; missing in one of an earlier version. */
+  createTime: "create_time",
+  /** Since when it is being deleted, by Redis' clock. */
+  deleteTime: "delete_time",
+  /** How many partitions it had, in one that is being deleted, or is. */
+  formerPartitions: "former_partitions",
+  /** Only in one that is deleted. */
+  isDeleted: "is_deleted",
+  /** How many environments of its name were deleted; missing: none. */
+  generation: "generation",
+} as const;
 
 /** How many numbers are tried for a new environment: with a tenth of all taken, one in 10^12 finds none free. */
 const TRIES = 12;
+
+/**
+ * Makes an environment that has none of its fields yet, completes one of an earlier version, or makes a deleted one `anew`,
+ * if it is of this `generation`. Behind the arguments come fields and values.
+ * Answers `deleted` when it is, or is another one by now; `made` when any field was missing, else `found`, and the hash.
+ */
+const MAKE = auditedScript("ugMakeEnvironment", {
+  args: ["generation", "anew"],
+  lua: `local is_deleted = redis.call('HEXISTS', key, '${ENVIRONMENT_FIELD.deleteTime}') == 1
+local may_be = anew ~= '' and redis.call('HEXISTS', key, '${ENVIRONMENT_FIELD.isDeleted}') == 1
+if is_deleted and not may_be or (redis.call('HGET', key, '${ENVIRONMENT_FIELD.generation}') or '') ~= generation then
+  return {'deleted', stamp}
+end
+local missing = {}
+for i = rest, #ARGV, 2 do
+  if is_deleted or redis.call('HEXISTS', key, ARGV[i]) == 0 then missing[#missing + 1] = i end
+end
+for _, i in ipairs(missing) do redis.call('HSET', key, ARGV[i], ARGV[i + 1]) end
+if is_deleted then
+  local fields = {'${ENVIRONMENT_FIELD.deleteTime}', '${ENVIRONMENT_FIELD.formerPartitions}', '${ENVIRONMENT_FIELD.isDeleted}'}
+  redis.call('HDEL', key, spread(fields))
+end
+if #missing > 0 then audit('', '') end
+return {#missing > 0 and 'made' or 'found', stamp, spread(redis.call('HGETALL', key))}`,
+});
 
 /**
  * Environments in Redis. What is left of a deleted one says so for good: no caller and no worker that has not heard of it
@@ -122,8 +170,8 @@ export class RedisEnvironments implements EnvironmentStore {
       ...[ENVIRONMENT_FIELD.createTime, String(Date.now())],
       ...[ENVIRONMENT_FIELD.number, number],
     ];
-    const args = [environmentKey(name), generation, anew ? "1" : "", ...fields] as const;
-    return this.#client.change("environment", "ugMakeEnvironment", [...args, ...this.#audit.ofEnvironment(name, by)]);
+    const args = { key: environmentKey(name), generation, anew, rest: fields };
+    return this.#client.change("environment", MAKE, { ...args, ...this.#audit.ofEnvironment(name, by) });
   }
 
   /** Adds an environment to the list of all. It is listed before it is there, so that none is there unlisted. */
@@ -132,7 +180,7 @@ export class RedisEnvironments implements EnvironmentStore {
     const range = [ENVIRONMENTS_KEY, `[${path}`, `[${path}`, "LIMIT", 0, 1] as const;
     const listed = await this.#client.run("list", "zrangebylex", range, "not_made");
     if (listed.length > 0) return;
-    await this.#client.prepare("list-environment", "ugList", [ENVIRONMENTS_KEY, path]);
+    await this.#client.prepare("list-environment", ADD_MEMBER, { key: ENVIRONMENTS_KEY, member: path });
   }
 
   /**
@@ -145,7 +193,7 @@ export class RedisEnvironments implements EnvironmentStore {
     for (let tries = 0; tries < TRIES; tries++) {
       const number = wantedNumber(path, tries);
       const key = environmentNumberKey(number);
-      const [, , owner] = await this.#client.change("environment-number", "ugClaim", [key, path, "0"]);
+      const [, , owner] = await this.#client.change("environment-number", CLAIM, { key, text: path, lastsMs: 0 });
       if (owner === path) return number;
     }
     throw new RecordUnreadable(new Error(`no number is left for the environment ${path}`));

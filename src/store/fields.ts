@@ -1,4 +1,5 @@
-import type { StoredRecord } from "./stored-record.ts";
+import { KEY } from "./keys.ts";
+import type { StoredRecord } from "./records.ts";
 
 /**
  * Names of the fields of a group's hash. They are one letter long because every group holds them. Numbers are decimal,
@@ -59,63 +60,6 @@ export const LISTED_FIELDS = [
   FIELD.entry,
 ] as const;
 
-/** Names of the fields of an environment's hash. Numbers are decimal. */
-export const ENVIRONMENT_FIELD = {
-  partitions: "partitions",
-  number: "number",
-  /** In milliseconds since 1970 by the clock of the process that made it; missing in one of an earlier version. */
-  createTime: "create_time",
-  /** Since when it is being deleted, by Redis' clock. */
-  deleteTime: "delete_time",
-  /** How many partitions it had, in one that is being deleted, or is. */
-  formerPartitions: "former_partitions",
-  /** Only in one that is deleted. */
-  isDeleted: "is_deleted",
-  /** How many environments of its name were deleted; missing: none. */
-  generation: "generation",
-} as const;
-
-/** Names of the fields of an API token's hash. Times are milliseconds since 1970 by Redis' clock. */
-export const API_TOKEN_FIELD = {
-  id: "id",
-  /** As `ENV/TAG`. */
-  environment: "environment",
-  /** As those of the environment, which never change. */
-  partitions: "partitions",
-  number: "number",
-  displayName: "display_name",
-  role: "role",
-  creator: "creator",
-  /** Missing: the same as `tokenCreateTime`. */
-  createTime: "create_time",
-  tokenCreateTime: "token_create_time",
-  /** Missing: no rotation made it. */
-  rotator: "rotator",
-  /** Missing: the token does not expire. The key expires then, too. */
-  expireTime: "expire_time",
-  /** `1` once a rotation gave the API token another text. */
-  isReplaced: "is_replaced",
-  /** Missing: no use is known. */
-  lastUseTime: "last_use_time",
-} as const;
-
-/**
- * Names of the fields of an audit event, in the order in which all events have them, so that Redis keeps the names once
- * for many events. The id of an event in its stream tells its time.
- */
-export const EVENT_FIELD = {
-  actorId: "a",
-  actorName: "n",
-  role: "r",
-  method: "m",
-  /** The id of the group or the API token that changed, or what was exported; empty: the environment itself. */
-  subject: "i",
-  /** Names of the fields that have new values, separated by commas. */
-  changedFields: "f",
-  requestId: "q",
-  peer: "p",
-} as const;
-
 /** Redis keeps a hash compact while no value has more bytes than that (`hash-max-listpack-value`). */
 const PIECE_BYTES = 64;
 
@@ -147,3 +91,72 @@ export function joinPieces(record: StoredRecord, field: string): string | undefi
     text += piece;
   }
 }
+
+/** How many characters of a token's digest the index holds: enough to tell a partition's tokens apart. */
+const INDEXED_CHARACTERS = 14;
+
+/** The field of a token in the index, from its digest. */
+export const INDEXED = `local function indexed(digest) return string.sub(digest, 1, ${INDEXED_CHARACTERS}) end
+`;
+
+/** For how long a token is still on its grace in a group, in milliseconds; 0 or less: it is not. Fails on damaged times. */
+export const GRACE = `local function grace_left(key, digest)
+  if redis.call('HGET', key, '${FIELD.graceDigest}') ~= digest then return 0 end
+  return tonumber(redis.call('HGET', key, '${FIELD.graceUntil}') or '0') - now
+end
+`;
+
+/** The group that the entry of a foreign token with a digest is of, or nothing. */
+export const ENTRY = `local function holder_of(entry)
+  return string.sub(entry, (string.find(entry, ':', 1, true) or 0) + 1)
+end
+local function held_by(prefix, digest)
+  local entry = redis.call('GET', prefix .. '${KEY.foreign}' .. digest)
+  return entry and holder_of(entry)
+end
+`;
+
+/**
+ * Gives a group another token, and the one that it had a grace in milliseconds, or none. The fields that hold the token
+ * itself and its times are set by the caller. Answers what `endedEntry` holds. Goes behind `INDEXED`.
+ */
+export const REPLACE = `local function replace(prefix, key, id, digest, is_indexed, grace)
+  local tokens, graces = prefix .. '${KEY.tokens}', prefix .. '${KEY.grace}'
+  local old, graced = redis.call('HGET', key, '${FIELD.digest}'), redis.call('HGET', key, '${FIELD.graceDigest}')
+  local entry = redis.call('HGET', key, '${FIELD.entry}')
+  redis.call('HLEN', tokens)
+  if graced then redis.call('EXISTS', graces .. graced) end
+  if grace ~= '0' then redis.call('EXISTS', graces .. old) end
+  redis.call('HSET', key, '${FIELD.digest}', digest)
+  if is_indexed then redis.call('HSET', tokens, indexed(digest), id) end
+  redis.call('HDEL', tokens, indexed(old))
+  if graced then redis.call('DEL', graces .. graced) end
+  if grace ~= '0' then
+    redis.call('SET', graces .. old, id, 'PX', grace)
+    redis.call('HSET', key, '${FIELD.graceDigest}', old, '${FIELD.graceUntil}', string.format('%.0f', now + grace))
+  else
+    redis.call('HDEL', key, '${FIELD.graceDigest}', '${FIELD.graceUntil}')
+  end
+  redis.call('HDEL', key, '${FIELD.token}', '${FIELD.entry}')
+  return entry and entry .. ':' .. old or ''
+end
+`;
+
+/** Removes the pieces of a value from one of them on; the numbers of pieces have no gaps. */
+export const DROP = `local function drop(key, field, from)
+  while redis.call('HDEL', key, field .. string.format('%.0f', from)) == 1 do from = from + 1 end
+end
+`;
+
+/**
+ * The time of a change, which is later than that of the one before, so that no
+ * group has one etag twice; `before` is nil when the record is not whole.
+ */
+export const CHANGED = `local function last_change(key)
+  return redis.call('HGET', key, '${FIELD.updateTime}') or redis.call('HGET', key, '${FIELD.createTime}')
+end
+local function after(before)
+  if now > before then return stamp end
+  return string.format('%.0f', before + 1.0)
+end
+`;

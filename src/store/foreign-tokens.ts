@@ -1,8 +1,20 @@
 import { type Environment, partitionOf } from "../domain/environment.ts";
 import { TokenNotFound, TokenTaken } from "../domain/errors.ts";
 import { userGroupTokenShape } from "../domain/token.ts";
-import { foreignTokenKey, groupKeyOf, partitionPrefix } from "./keys.ts";
+import { ENTRY, FIELD, GRACE, INDEXED } from "./fields.ts";
+import { foreignTokenKey, groupKeyOf, KEY, partitionPrefix } from "./keys.ts";
 import type { StoreClient } from "./redis/client.ts";
+import { changeScript, readScript } from "./script.ts";
+
+/*
+ * The entries of tokens that do not name the partition of their group, for they are of another system, or of an environment
+ * of another number of partitions.
+ *
+ * The record of a group decides who has a token; an entry only says where to look. Yet no token may be of two groups, and
+ * entry and group are in two slots. So the entry is made first, for one group at a time, and the group is given the token
+ * soon after, or never. Another group may take over what is too old to be used any more, if the first one does not have the
+ * token then. An import that is cut off between the two blocks its token for `OLD_MS`, and nobody else's.
+ */
 
 /** For how long after its entry was made a group may begin to be given a token, in milliseconds. */
 export const CLAIM_MS = 60 * 1000;
@@ -15,6 +27,56 @@ const OLD_MS = 5 * 60 * 1000;
 
 /** How much longer an entry is kept than a grace, in milliseconds: two nodes need not agree on the time. */
 const SLACK_MS = 60 * 1000;
+
+/**
+ * Makes the entry of a token for a group, later than any that was there, where the entry is missing, is the one of another
+ * group that may be `replaced`, or is to be made `anew` where it is of the group already. Answers `taken` when a group of
+ * this partition has the token; `held` and the entry of another group; or `made` and the entry that is there now.
+ */
+export const CLAIM_TOKEN = changeScript("ugClaimToken", {
+  isAlone: true,
+  args: ["prefix", "digest", "id", "replaced", "anew"],
+  lua: `${INDEXED}${GRACE}${ENTRY}
+local function has(holder)
+  if not holder or holder == id then return false end
+  local group = prefix .. '${KEY.group}' .. holder
+  return redis.call('HGET', group, '${FIELD.digest}') == digest or grace_left(group, digest) > 0
+end
+if has(redis.call('HGET', prefix .. '${KEY.tokens}', indexed(digest))) then return {'taken', stamp} end
+if has(redis.call('GET', prefix .. '${KEY.grace}' .. digest)) then return {'taken', stamp} end
+local held = redis.call('GET', key)
+local is_own = held and holder_of(held) == id
+if held and not is_own and held ~= replaced then return {'held', stamp, held} end
+if is_own and anew == '' then return {'made', stamp, held} end
+local last = tonumber(held and string.match(held, '^%d+') or '0')
+held = string.format('%.0f', now > last and now or last + 1.0) .. ':' .. id
+redis.call('SET', key, held)
+return {'made', stamp, held}`,
+});
+
+/** Removes the entry of a token that its group has no more, unless it was made anew. Answers `kept` or `made`. */
+export const FORGET_TOKEN = changeScript("ugForgetToken", {
+  isAlone: true,
+  args: ["entry", "keepMs"],
+  lua: `if redis.call('GET', key) ~= entry then return {'kept', stamp} end
+if keepMs == '0' then redis.call('DEL', key) else redis.call('PEXPIRE', key, keepMs) end
+return {'made', stamp}`,
+});
+
+/**
+ * Reads a group if it has a token. Answers nothing; or `current` or `graced`, Redis' clock, the id as a field and the
+ * record.
+ */
+export const READ_HOLDER = readScript("ugReadHolder", {
+  isAlone: true,
+  args: ["id", "digest"],
+  lua: `${GRACE}
+local state
+if redis.call('HGET', key, '${FIELD.digest}') == digest then state = 'current'
+elseif grace_left(key, digest) > 0 then state = 'graced'
+else return {} end
+return {state, stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', key))}`,
+});
 
 /** For how long the entry of a token that is replaced may still be needed, in milliseconds. @param graceMs of the token */
 export function keptFor(graceMs: number): number {
@@ -34,67 +96,62 @@ export function tokenPartition(environment: Environment, token: string, digest: 
   return isNamed ? shape.partition : partitionOf(environment, digest);
 }
 
+/** A token that is to be found by its entry. */
+export interface ClaimedToken {
+  readonly text: string;
+  readonly digest: string;
+  /** Whether its group is about to be given it; else the group has it, and its entry may be lost. */
+  readonly isGiven: boolean;
+}
+
 /**
- * The entries of tokens that do not name the partition of their group, for they are of another system, or of an environment
- * of another number of partitions.
+ * Makes the entry of a token for a group, which may be given the token for `CLAIM_MS` from before this call.
  *
- * The record of a group decides who has a token; an entry only says where to look. Yet no token may be of two groups, and
- * entry and group are in two slots. So the entry is made first, for one group at a time, and the group is given the token
- * soon after, or never. Another group may take over what is too old to be used any more, if the first one does not have the
- * token then. An import that is cut off between the two blocks its token for `OLD_MS`, and nobody else's.
+ * @returns the entry, as `FIELD.entry` has it
+ * @throws TokenTaken when another group has it, or may be about to be given it; StoreUnavailable
  */
-export class ForeignTokens {
-  readonly #client: StoreClient;
-
-  constructor(client: StoreClient) {
-    this.#client = client;
+export async function claimToken(
+  client: StoreClient,
+  environment: Environment,
+  id: string,
+  { text, digest, isGiven }: ClaimedToken,
+): Promise<string> {
+  const partition = tokenPartition(environment, text, digest);
+  const prefix = partitionPrefix(environment, partition);
+  const key = foreignTokenKey(prefix, digest);
+  let replaced = "";
+  while (true) {
+    const args = { key, prefix, digest, id, replaced, anew: isGiven };
+    const [state, now, entry = ""] = await client.prepare("claim-token", CLAIM_TOKEN, args);
+    const [time = "", holder] = divided(entry);
+    if (state === "made") return `${partition}:${time}`;
+    // It was old when it was to be replaced: somebody was quicker.
+    if (state === "taken" || replaced !== "" || Number(now) - Number(time) <= OLD_MS) throw new TokenTaken();
+    // Looked at after it was found too old to be used, so that nothing gives the group the token behind this.
+    const at = { key: groupKeyOf(environment, holder), id: holder, digest };
+    if ((await client.ask("claim-token", READ_HOLDER, at, "not_made")).length > 0) throw new TokenTaken();
+    replaced = entry;
   }
+}
 
-  /**
-   * Makes the entry of a token for a group, which may be given the token for `CLAIM_MS` from before this call.
-   *
-   * @param isGiven whether the group is about to be given it; else it has it, and its entry may be lost
-   * @returns the entry, as `FIELD.entry` has it
-   * @throws TokenTaken when another group has it, or may be about to be given it; StoreUnavailable
-   */
-  async claim(
-    environment: Environment,
-    { text, digest }: { readonly text: string; readonly digest: string },
-    id: string,
-    isGiven: boolean,
-  ): Promise<string> {
-    const partition = tokenPartition(environment, text, digest);
-    const prefix = partitionPrefix(environment, partition);
-    const key = foreignTokenKey(prefix, digest);
-    let replaced = "";
-    while (true) {
-      const args = [key, prefix, digest, id, replaced, isGiven ? "1" : ""] as const;
-      const [state, now, entry = ""] = await this.#client.prepare("claim-token", "ugClaimToken", args);
-      const [time = "", holder] = divided(entry);
-      if (state === "made") return `${partition}:${time}`;
-      // It was old when it was to be replaced: somebody was quicker.
-      if (state === "taken" || replaced !== "" || Number(now) - Number(time) <= OLD_MS) throw new TokenTaken();
-      // Looked at after it was found too old to be used, so that nothing gives the group the token behind this.
-      const at = [groupKeyOf(environment, holder), holder, digest] as const;
-      if ((await this.#client.run("claim-token", "ugResolveAt", at, "not_made")).length > 0) throw new TokenTaken();
-      replaced = entry;
-    }
-  }
-
-  /**
-   * Forgets the entry of a token that a group has no more, without being waited for: what fails leaves an entry that finds
-   * nothing, and that another group may take over. One that was made anew since is left.
-   *
-   * @param ended as `FIELD.endedEntry` has it; empty: there is none
-   * @param keepMs for how long it may still be needed, in milliseconds
-   */
-  forgetLater(environment: Environment, ended: string, id: string, keepMs = 0): void {
-    if (ended === "") return;
-    const [partition, rest] = divided(ended);
-    const [time, digest] = divided(rest);
-    const key = foreignTokenKey(partitionPrefix(environment, Number(partition)), digest);
-    this.#client.change("forget-token", "ugForgetToken", [key, `${time}:${id}`, String(keepMs)]).catch(() => {});
-  }
+/**
+ * Forgets the entry of a token that a group has no more, without being waited for: what fails leaves an entry that finds
+ * nothing, and that another group may take over. One that was made anew since is left.
+ *
+ * @param ended the group's id and its entry, as `FIELD.endedEntry` has it, empty when there is none; and for how long it may
+ *   still be needed, in milliseconds
+ */
+export function forgetLater(
+  client: StoreClient,
+  environment: Environment,
+  ended: { readonly id: string; readonly entry: string; readonly keepMs?: number },
+): void {
+  if (ended.entry === "") return;
+  const [partition, rest] = divided(ended.entry);
+  const [time, digest] = divided(rest);
+  const key = foreignTokenKey(partitionPrefix(environment, Number(partition)), digest);
+  const args = { key, entry: `${time}:${ended.id}`, keepMs: ended.keepMs ?? 0 };
+  client.change("forget-token", FORGET_TOKEN, args).catch(() => {});
 }
 
 /** What is before and behind the first colon. */

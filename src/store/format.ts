@@ -1,4 +1,5 @@
 import { ENVIRONMENTS_KEY, FORMAT_KEY, TOKEN_KEYS_KEY } from "./keys.ts";
+import { CLAIM } from "./records.ts";
 import { StoreMisconfigured } from "./redis/answers.ts";
 import type { StoreClient } from "./redis/client.ts";
 
@@ -20,7 +21,8 @@ export async function checkFormat(client: StoreClient, wasChecked: boolean): Pro
   let found = await client.run("format", "get", [FORMAT_KEY]);
   if (found === null && isUsed) found = FIRST_LAYOUT;
   // Another worker may start meanwhile, even one of another release.
-  if (found === null) [, , found = ""] = await client.change("format", "ugClaim", [FORMAT_KEY, LAYOUT, "0"]);
+  if (found === null)
+    [, , found = ""] = await client.change("format", CLAIM, { key: FORMAT_KEY, text: LAYOUT, lastsMs: 0 });
   if (found === LAYOUT) return;
   const writer = Number(found) > Number(LAYOUT) ? "a later" : "an earlier";
   throw new StoreMisconfigured(

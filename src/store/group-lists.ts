@@ -2,15 +2,12 @@ import type { Environment } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
 import type { ExportedPage, Page, UserGroupRange } from "../domain/store.ts";
 import type { ListedUserGroup, UserGroup } from "../domain/user-group.ts";
-import type { TokenCipher } from "./encryption.ts";
 import { LISTED_FIELDS } from "./fields.ts";
-import type { UserGroupsParts } from "./group-parts.ts";
-import { groupFromRecord, listedFromRecord } from "./group-record.ts";
-import { compareIds } from "./id-order.ts";
+import { type GroupParts, groupFromRecord, listedFromRecord } from "./group-record.ts";
 import { groupKeyOf, idsKey, partitionPrefix } from "./keys.ts";
-import { type RecordReading, recordsOf } from "./pages.ts";
+import { isEmpty, recordsOf } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
-import { isEmpty } from "./stored-record.ts";
+import { readScript } from "./script.ts";
 
 /** How many partitions are asked at once. */
 const PARTITIONS_AT_ONCE = 256;
@@ -30,84 +27,95 @@ interface Entry {
   readonly now: number;
 }
 
-/** Lists of user groups in order of their ids, from all partitions of an environment. */
-export class GroupLists {
-  readonly #client: StoreClient;
-  readonly #cipher: TokenCipher;
+/**
+ * Lists the ids of the groups of a partition in their order, so many at most: `from` as ZRANGEBYLEX has it, and all with
+ * one beginning. Answers `found`, Redis' clock and the ids.
+ */
+export const LIST_IDS = readScript("ugListIds", {
+  isAlone: true,
+  args: ["from", "idPrefix", "limit"],
+  lua: `local to = idPrefix == '' and '+' or '(' .. idPrefix .. '\\255'
+return {'found', stamp, spread(redis.call('ZRANGEBYLEX', key, from, to, 'LIMIT', '0', limit))}`,
+});
 
-  constructor({ client, cipher }: Pick<UserGroupsParts, "client" | "cipher">) {
-    this.#client = client;
-    this.#cipher = cipher;
+/** As `UserGroupAdminStore.list`. */
+export async function listGroups(
+  { client }: Pick<GroupParts, "client">,
+  environment: Environment,
+  range: UserGroupRange,
+): Promise<Page<ListedUserGroup>> {
+  const { items: entries, next } = await entriesOf(client, environment, range);
+  const items: ListedUserGroup[] = [];
+  const keyOf = ({ id }: Entry) => groupKeyOf(environment, id);
+  const reading = { operation: "list-user-groups", keyOf, atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
+  for await (const [{ id, now }, record] of recordsOf(client, entries, reading)) {
+    // A listed id may have no group, when it was deleted meanwhile, or by hand.
+    if (!isEmpty(record)) items.push(listedFromRecord(record, id, now));
   }
+  return { items, next };
+}
 
-  async list(environment: Environment, range: UserGroupRange): Promise<Page<ListedUserGroup>> {
-    const { items: entries, next } = await this.#entries(environment, range);
-    const items: ListedUserGroup[] = [];
-    const reading = { operation: "list-user-groups", atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
-    for await (const [{ id, now }, record] of this.#records(environment, entries, reading)) {
-      // A listed id may have no group, when it was deleted meanwhile, or by hand.
-      if (!isEmpty(record)) items.push(listedFromRecord(record, id, now));
+/** As `UserGroupAdminStore.export`. */
+export async function exportGroups(
+  { client, cipher }: Pick<GroupParts, "client" | "cipher">,
+  environment: Environment,
+  range: UserGroupRange,
+): Promise<ExportedPage> {
+  const { items: entries, next, snapshotTime } = await entriesOf(client, environment, range);
+  const items: UserGroup[] = [];
+  let bytes = 0;
+  const keyOf = ({ id }: Entry) => groupKeyOf(environment, id);
+  const reading = { operation: "export", keyOf, atOnce: RECORDS_AT_ONCE };
+  for await (const [{ id }, record] of recordsOf(client, entries, reading)) {
+    const size = bytesOf(record);
+    if (items.length > 0 && bytes + size > MAX_PAGE_BYTES)
+      return { items, next: items.at(-1)?.providedId, snapshotTime };
+    bytes += size;
+    // A group that was deleted since the ids were read is left out.
+    if (!isEmpty(record)) items.push(groupFromRecord(record, environment, cipher, id));
+  }
+  return { items, next, snapshotTime };
+}
+
+/**
+ * A page of the ids of all partitions. Each partition is asked once, for a little more than its share of the page. When
+ * one may have more than that, the page ends at the last group that it told of, because what follows is not known.
+ */
+async function entriesOf(
+  client: StoreClient,
+  environment: Environment,
+  range: UserGroupRange,
+): Promise<Page<Entry> & { readonly snapshotTime: number }> {
+  const limit = limitOf(range.size, environment.partitions);
+  const entries: Entry[] = [];
+  let end: string | undefined;
+  let snapshotTime = Number.POSITIVE_INFINITY;
+  for (let first = 0; first < environment.partitions; first += PARTITIONS_AT_ONCE) {
+    const count = Math.min(PARTITIONS_AT_ONCE, environment.partitions - first);
+    const asked = Array.from({ length: count }, (_, i) =>
+      idsOf(client, partitionPrefix(environment, first + i), range, limit),
+    );
+    for (const { now, found } of await Promise.all(asked)) {
+      // What changes in the same millisecond is younger.
+      snapshotTime = Math.min(snapshotTime, now - 1);
+      for (const entry of found) entries.push(entry);
+      const last = found.at(-1)?.id;
+      if (found.length < limit || last === undefined) continue;
+      if (end === undefined || compareIds(last, end) < 0) end = last;
     }
-    return { items, next };
   }
+  const known = entries.filter(({ id }) => end === undefined || compareIds(id, end) <= 0);
+  known.sort((a, b) => compareIds(a.id, b.id));
+  const items = known.slice(0, range.size);
+  return { items, next: end !== undefined || known.length > range.size ? items.at(-1)?.id : undefined, snapshotTime };
+}
 
-  async export(environment: Environment, range: UserGroupRange): Promise<ExportedPage> {
-    const { items: entries, next, snapshotTime } = await this.#entries(environment, range);
-    const items: UserGroup[] = [];
-    let bytes = 0;
-    const reading = { operation: "export", atOnce: RECORDS_AT_ONCE };
-    for await (const [{ id }, record] of this.#records(environment, entries, reading)) {
-      const size = bytesOf(record);
-      if (items.length > 0 && bytes + size > MAX_PAGE_BYTES)
-        return { items, next: items.at(-1)?.providedId, snapshotTime };
-      bytes += size;
-      // A group that was deleted since the ids were read is left out.
-      if (!isEmpty(record)) items.push(groupFromRecord(record, environment, this.#cipher, id));
-    }
-    return { items, next, snapshotTime };
-  }
-
-  #records(environment: Environment, entries: readonly Entry[], reading: Omit<RecordReading<Entry>, "keyOf">) {
-    return recordsOf(this.#client, entries, { ...reading, keyOf: ({ id }) => groupKeyOf(environment, id) });
-  }
-
-  /**
-   * A page of the ids of all partitions. Each partition is asked once, for a little more than its share of the page.
-   * When one may have more than that, the page ends at the last group that it told of, because what follows is not
-   * known.
-   */
-  async #entries(environment: Environment, range: UserGroupRange): Promise<Page<Entry> & { snapshotTime: number }> {
-    const limit = limitOf(range.size, environment.partitions);
-    const entries: Entry[] = [];
-    let end: string | undefined;
-    let snapshotTime = Number.POSITIVE_INFINITY;
-    for (let first = 0; first < environment.partitions; first += PARTITIONS_AT_ONCE) {
-      const count = Math.min(PARTITIONS_AT_ONCE, environment.partitions - first);
-      const asked = Array.from({ length: count }, (_, i) =>
-        this.#ofPartition(partitionPrefix(environment, first + i), range, limit),
-      );
-      for (const { now, found } of await Promise.all(asked)) {
-        // What changes in the same millisecond is younger.
-        snapshotTime = Math.min(snapshotTime, now - 1);
-        for (const entry of found) entries.push(entry);
-        const last = found.at(-1)?.id;
-        if (found.length < limit || last === undefined) continue;
-        if (end === undefined || compareIds(last, end) < 0) end = last;
-      }
-    }
-    const known = entries.filter(({ id }) => end === undefined || compareIds(id, end) <= 0);
-    known.sort((a, b) => compareIds(a.id, b.id));
-    const items = known.slice(0, range.size);
-    return { items, next: end !== undefined || known.length > range.size ? items.at(-1)?.id : undefined, snapshotTime };
-  }
-
-  async #ofPartition(prefix: string, range: UserGroupRange, limit: number) {
-    const from = range.after !== "" ? `(${range.after}` : range.prefix === "" ? "-" : `[${range.prefix}`;
-    const args = [idsKey(prefix), from, range.prefix, String(limit)] as const;
-    const [state, now, ...ids] = await this.#client.run("list-user-group-ids", "ugListGroups", args);
-    if (state !== "found") throw new RecordUnreadable(new Error(`list-user-group-ids: ${state}`));
-    return { now: Number(now), found: ids.map((id): Entry => ({ id, now: Number(now) })) };
-  }
+async function idsOf(client: StoreClient, prefix: string, { after, prefix: idPrefix }: UserGroupRange, limit: number) {
+  const from = after !== "" ? `(${after}` : idPrefix === "" ? "-" : `[${idPrefix}`;
+  const args = { key: idsKey(prefix), from, idPrefix, limit };
+  const [state, now, ...ids] = await client.ask("list-user-group-ids", LIST_IDS, args);
+  if (state !== "found") throw new RecordUnreadable(new Error(`list-user-group-ids: ${state}`));
+  return { now: Number(now), found: ids.map((id): Entry => ({ id, now: Number(now) })) };
 }
 
 /**
@@ -122,4 +130,22 @@ function limitOf(size: number, partitions: number): number {
 /** About how many bytes a group takes in an answer. */
 function bytesOf(record: Readonly<Record<string, string>>): number {
   return Object.values(record).reduce((sum, value) => sum + Buffer.byteLength(value), 0);
+}
+
+/**
+ * Compares two ids by their UTF-8 bytes, as Redis orders them. JavaScript compares UTF-16 units, which differs where a
+ * surrogate meets a unit above it.
+ */
+export function compareIds(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const [x, y] = [a.charCodeAt(i), b.charCodeAt(i)];
+    if (x !== y) return rank(x) - rank(y);
+  }
+  return a.length - b.length;
+}
+
+/** The order of a UTF-16 unit: surrogates, which stand for the characters above all others, come last. */
+function rank(unit: number): number {
+  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }

@@ -9,9 +9,18 @@ import type {
   UserGroupInfo,
   Viewer,
 } from "../domain/user-group.ts";
+import type { Audit } from "./audit.ts";
 import type { EncryptedToken, TokenCipher } from "./encryption.ts";
 import { FIELD, joinPieces, PIECES, piecesOf } from "./fields.ts";
-import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "./stored-record.ts";
+import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "./records.ts";
+import type { StoreClient } from "./redis/client.ts";
+
+/** What user groups are read and changed with. */
+export interface GroupParts {
+  readonly client: StoreClient;
+  readonly cipher: TokenCipher;
+  readonly audit: Audit;
+}
 
 /**
  * The group that a record holds.

@@ -13,18 +13,60 @@ import {
 import { newUserGroupToken, userGroupTokenShape } from "../domain/token.ts";
 import type { ImportedUserGroup, ImportOptions, ImportOutcome, UserGroupChange } from "../domain/user-group.ts";
 import { tokenDigest } from "./encryption.ts";
-import { FIELD, joinPieces, PIECES } from "./fields.ts";
-import { CLAIM_MS, keptFor } from "./foreign-tokens.ts";
-import type { GroupParts } from "./group-parts.ts";
-import { changedFields, tokenFields, tokenTimeOf, updateTimeFromRecord } from "./group-record.ts";
-import { groupKeyOf, placeOf } from "./keys.ts";
-import { isEmpty, type StoredRecord } from "./stored-record.ts";
+import { CHANGED, DROP, FIELD, INDEXED, joinPieces, PIECES, REPLACE } from "./fields.ts";
+import { CLAIM_MS, claimToken, forgetLater, keptFor } from "./foreign-tokens.ts";
+import { changedFields, type GroupParts, tokenFields, tokenTimeOf, updateTimeFromRecord } from "./group-record.ts";
+import { groupKeyOf, KEY, placeOf } from "./keys.ts";
+import { isEmpty, type StoredRecord } from "./records.ts";
+import { auditedScript } from "./script.ts";
 
 /** How many groups are imported at once: their records have to fit into memory, and Redis is not ours alone. */
 const AT_ONCE = 50;
 
 /** How often a group is tried again that others change meanwhile. */
 const TRIES = 10;
+
+/**
+ * Makes a group as it is given, if it has this `updateTime`, or is not there where that is empty. It gets the token with
+ * the `digest`, unless that is empty, to which the partition's index of tokens leads if `isIndexed`; the token that it
+ * had gets the grace. `first`, `step` and `count` are the partition's team ids; `names`, `replaced` and what is behind them
+ * are as in `UPDATE`.
+ * Answers `changed` when the group is not as it must be; `unreadable` when the record is not whole; `closed` when the
+ * environment is deleted; `full`; `created`; or `done` and what `endedEntry` holds.
+ */
+export const IMPORT = auditedScript("ugImport", {
+  args: ["prefix", "id", "updateTime", "digest", "isIndexed", "graceMs", "first", "step", "count", "names", "replaced"],
+  lua: `${INDEXED}${REPLACE}${DROP}${CHANGED}
+local is_indexed = isIndexed ~= ''
+local tokens, ids, counter = prefix .. '${KEY.tokens}', prefix .. '${KEY.ids}', prefix .. '${KEY.teamCount}'
+local before = last_change(key)
+if (before or '') ~= updateTime then return {'changed', stamp} end
+if before and not tonumber(before) or not before and redis.call('EXISTS', key) == 1 then return {'unreadable', stamp} end
+if before and not redis.call('HGET', key, '${FIELD.digest}') then return {'unreadable', stamp} end
+redis.call('HLEN', tokens)
+redis.call('ZSCORE', ids, id)
+redis.call('EXISTS', prefix .. '${KEY.foreign}' .. digest)
+local set = rest + 2 * tonumber(replaced)
+local outcome, ended = 'done', ''
+if not before then
+  if redis.call('EXISTS', prefix .. '${KEY.closed}' .. first) == 1 then return {'closed', stamp} end
+  outcome = 'created'
+  local used = tonumber(redis.call('GET', counter) or '0')
+  if used >= tonumber(count) then return {'full', stamp} end
+  redis.call('ZADD', ids, '0', id)
+  if is_indexed then redis.call('HSET', tokens, indexed(digest), id) end
+  redis.call('SET', counter, string.format('%.0f', used + 1))
+  redis.call('HSET', key, '${FIELD.createTime}', stamp, '${FIELD.digest}', digest,
+    '${FIELD.teamId}', string.format('%.0f', first + (step + 0.0) * used), spread(ARGV, set))
+else
+  if digest ~= '' then ended = replace(prefix, key, id, digest, is_indexed, graceMs) end
+  redis.call('HSET', key, '${FIELD.updateTime}', after(tonumber(before)), spread(ARGV, set))
+  for i = rest, set - 1, 2 do drop(key, ARGV[i], tonumber(ARGV[i + 1])) end
+end
+if is_indexed then redis.call('DEL', prefix .. '${KEY.foreign}' .. digest) end
+audit(id, names)
+return {outcome, stamp, ended}`,
+});
 
 /** How groups are imported, and by whom. */
 interface Import extends ImportOptions {
@@ -108,7 +150,7 @@ class GroupImport {
     try {
       return await this.#try();
     } finally {
-      this.#parts.foreignTokens.forgetLater(this.#environment, this.#unusedEntry, this.#group.providedId);
+      this.#forget(this.#unusedEntry);
     }
   }
 
@@ -154,23 +196,23 @@ class GroupImport {
 
   /** Makes the entry of the token, then writes the group; `changed` when that is to be done again. */
   async #write(record: StoredRecord, plan: Plan): Promise<"created" | "done" | "changed"> {
-    const { client, audit, foreignTokens } = this.#parts;
+    const { client, audit } = this.#parts;
     const environment = this.#environment;
     const { providedId } = this.#group;
+    const { graceMs, by } = this.#how;
     const { partition, prefix, key } = placeOf(environment, providedId);
-    const { first, step, count } = teamIdsOf(environment, partition);
     const { given } = plan;
     const sendBy = performance.now() + CLAIM_MS;
-    const entry = given && given === this.#token ? await this.#claim(given) : "";
-    const args = [
-      key,
-      ...[isEmpty(record) ? "" : updateTimeFromRecord(record), prefix, providedId],
-      ...[given?.digest ?? "", given?.isIndexed ? "1" : "", String(this.#how.graceMs)],
-      ...[String(first), String(step), String(count)],
+    const entry = given && given === this.#token ? await this.#claim(given, true) : "";
+    if (entry !== "") this.#unusedEntry = `${entry}:${given?.digest}`;
+    const args = {
+      ...{ key, prefix, id: providedId, updateTime: isEmpty(record) ? "" : updateTimeFromRecord(record) },
+      ...{ digest: given?.digest, isIndexed: given?.isIndexed, graceMs },
+      ...teamIdsOf(environment, partition),
       ...this.#fieldsOf(record, plan, entry),
-      ...audit.ofPartition(environment, partition, this.#how.by),
-    ] as const;
-    const [state, , ended = ""] = await client.change("import", "ugImport", args, sendBy).catch((error: unknown) => {
+      ...audit.ofPartition(environment, partition, by),
+    };
+    const [state, , ended = ""] = await client.change("import", IMPORT, args, sendBy).catch((error: unknown) => {
       const isRefused = error instanceof StoreUnavailable && error.outcome === "not_made";
       if (!isRefused) this.#unusedEntry = "";
       throw error;
@@ -179,7 +221,7 @@ class GroupImport {
       case "created":
       case "done":
         this.#unusedEntry = "";
-        foreignTokens.forgetLater(environment, ended, providedId, keptFor(this.#how.graceMs));
+        this.#forget(ended, keptFor(graceMs));
         return state;
       case "changed":
         return state;
@@ -193,7 +235,7 @@ class GroupImport {
   }
 
   /** What changes, as the script takes it. @param entry of the token that is given */
-  #fieldsOf(record: StoredRecord, { change, given }: Plan, entry: string): string[] {
+  #fieldsOf(record: StoredRecord, { change, given }: Plan, entry: string) {
     const { names, replaced, set } = changedFields(change);
     if (given !== undefined) {
       const encrypted = this.#parts.cipher.encrypt(this.#environment, given.text, given.digest);
@@ -209,21 +251,24 @@ class GroupImport {
         set.push(FIELD.tokenCreateTime, String(Math.max(this.#how.snapshotTime, before)));
       }
     }
-    return [names.join(","), String(replaced.length / 2), ...replaced, ...set];
-  }
-
-  /** @returns the entry of the token, as `FIELD.entry` has it */
-  async #claim(token: GivenToken): Promise<string> {
-    const { providedId } = this.#group;
-    const entry = await this.#parts.foreignTokens.claim(this.#environment, token, providedId, true);
-    this.#unusedEntry = `${entry}:${token.digest}`;
-    return entry;
+    return { names: names.join(","), replaced: replaced.length / 2, rest: [...replaced, ...set] };
   }
 
   /** The entry of a token that the group has may be lost, and nobody would find the group by it. */
   async #mendEntry(record: StoredRecord): Promise<void> {
-    if (this.#token === undefined || this.#token.isIndexed || record[FIELD.digest] !== this.#token.digest) return;
-    await this.#parts.foreignTokens.claim(this.#environment, this.#token, this.#group.providedId, false);
+    const token = this.#token;
+    if (token !== undefined && !token.isIndexed && record[FIELD.digest] === token.digest)
+      await this.#claim(token, false);
+  }
+
+  /** @returns the entry of the token, as `FIELD.entry` has it */
+  #claim({ text, digest }: GivenToken, isGiven: boolean): Promise<string> {
+    const { providedId } = this.#group;
+    return claimToken(this.#parts.client, this.#environment, providedId, { text, digest, isGiven });
+  }
+
+  #forget(entry: string, keepMs = 0): void {
+    forgetLater(this.#parts.client, this.#environment, { id: this.#group.providedId, entry, keepMs });
   }
 }
 

@@ -1,6 +1,25 @@
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import type { RateCounter, RateLimit } from "../domain/store.ts";
 import type { StoreClient } from "./redis/client.ts";
+import { readScript } from "./script.ts";
+
+/**
+ * Adds to a count that lasts for a window of time, which begins with what is counted first. It changes nothing that has
+ * to last, so it takes no deadline, and no replica is waited for. A count without an end, which an operator may have
+ * made, gets one. Answers the count, and when the window ends in milliseconds from now.
+ */
+const COUNT = readScript("ugCount", {
+  hasClock: false,
+  isAlone: true,
+  args: ["amount", "windowSeconds"],
+  lua: `local count = redis.call('INCRBY', key, amount)
+local left = redis.call('PTTL', key)
+if left < 0 then
+  left = windowSeconds * 1000
+  redis.call('PEXPIRE', key, string.format('%.0f', left))
+end
+return {string.format('%.0f', count), string.format('%.0f', left)}`,
+});
 
 /** What is counted: it names the keys, `ug:rate:KIND:KEY`. */
 export interface RateCounterOptions {
@@ -23,8 +42,8 @@ export function rateCounter(client: StoreClient | undefined, { kind, limit }: Ra
     return { total: consumedPoints, resetMs: msBeforeNext };
   };
   const inRedis = async (store: StoreClient, key: string, amount: number) => {
-    const args = [`ug:rate:${kind}:${key}`, String(amount), String(windowSeconds)] as const;
-    const [total, resetMs] = (await store.run("count", "ugCount", args)).map(Number) as [number, number];
+    const args = { key: `ug:rate:${kind}:${key}`, amount, windowSeconds };
+    const [total, resetMs] = (await store.ask("count", COUNT, args)).map(Number) as [number, number];
     // 0 seconds would mean without an end.
     void memory.set(key, total, Math.max(1, resetMs) / 1000);
     return { total, resetMs };

@@ -1,8 +1,18 @@
 import { deriveKey, type RingKey } from "./encryption.ts";
 import { TOKEN_KEYS_KEY } from "./keys.ts";
+import { recordFromAnswer } from "./records.ts";
 import { StoreMisconfigured } from "./redis/answers.ts";
 import type { StoreClient } from "./redis/client.ts";
-import { recordFromAnswer } from "./stored-record.ts";
+import { changeScript } from "./script.ts";
+
+/** Sets a field of a hash unless it is there. Answers `made` or `found`, and the hash. */
+export const ADOPT = changeScript("ugAdopt", {
+  isAlone: true,
+  args: ["field", "value"],
+  lua: `local outcome = redis.call('HEXISTS', key, field) == 1 and 'found' or 'made'
+if outcome == 'made' then redis.call('HSET', key, field, value) end
+return {outcome, stamp, spread(redis.call('HGETALL', key))}`,
+});
 
 /** Identifies a key, and reveals nothing of it. */
 export function checkValue(secret: Uint8Array): string {
@@ -26,8 +36,8 @@ export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey
   requireFit(known, ring);
   const [current] = ring;
   if (current && !known.has(current.id)) {
-    const args = [TOKEN_KEYS_KEY, current.id, checkValue(current.secret)] as const;
-    const answer = await client.change("token-keys", "ugAdopt", args);
+    const args = { key: TOKEN_KEYS_KEY, field: current.id, value: checkValue(current.secret) };
+    const answer = await client.change("token-keys", ADOPT, args);
     // Another process may have noted a key meanwhile, even another one under this id.
     for (const [id, value] of Object.entries(recordFromAnswer(answer))) known.set(id, value);
     requireFit(known, ring);

@@ -12,21 +12,109 @@ import type { UserGroupStore } from "../domain/store.ts";
 import { newUserGroupToken } from "../domain/token.ts";
 import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from "../domain/user-group.ts";
 import { tokenDigest } from "./encryption.ts";
-import { ForeignTokens, tokenPartition } from "./foreign-tokens.ts";
-import type { GroupParts, UserGroupsParts } from "./group-parts.ts";
-import { changedFields, etagOf, groupFromRecord, tokenFields, updateTimeOf, viewerFromRecord } from "./group-record.ts";
-import { groupKeyOf, partitionPrefix, placeOf, tokensKey } from "./keys.ts";
-import { Rotations } from "./rotations.ts";
-import { isEmpty, recordFromAnswer } from "./stored-record.ts";
+import { CHANGED, DROP, ENTRY, FIELD, GRACE, INDEXED } from "./fields.ts";
+import { READ_HOLDER, tokenPartition } from "./foreign-tokens.ts";
+import {
+  changedFields,
+  etagOf,
+  type GroupParts,
+  groupFromRecord,
+  tokenFields,
+  updateTimeOf,
+  viewerFromRecord,
+} from "./group-record.ts";
+import { groupKeyOf, KEY, partitionPrefix, placeOf, tokensKey } from "./keys.ts";
+import { isEmpty, recordFromAnswer } from "./records.ts";
+import { rotate } from "./rotations.ts";
+import { auditedScript, readScript } from "./script.ts";
+
+/**
+ * Creates a group unless it exists: `prefix` is that of the partition's keys, `first`, `step` and `count` its team ids,
+ * `names` those of the fields that are given; behind them come other fields and values of the record.
+ * Answers `created` and the team id; `found` and the record that is there; `closed` when the environment is deleted; or
+ * `full`.
+ */
+export const CREATE = auditedScript("ugCreate", {
+  args: ["prefix", "id", "digest", "first", "step", "count", "names"],
+  lua: `${INDEXED}
+local record = redis.call('HGETALL', key)
+if #record > 0 then return {'found', stamp, spread(record)} end
+local tokens, ids, counter = prefix .. '${KEY.tokens}', prefix .. '${KEY.ids}', prefix .. '${KEY.teamCount}'
+if redis.call('EXISTS', prefix .. '${KEY.closed}' .. first) == 1 then return {'closed', stamp} end
+local used = tonumber(redis.call('GET', counter) or '0')
+if used >= tonumber(count) then return {'full', stamp} end
+local team_id = string.format('%.0f', first + (step + 0.0) * used)
+redis.call('ZSCORE', ids, id)
+redis.call('HSET', tokens, indexed(digest), id)
+redis.call('ZADD', ids, '0', id)
+redis.call('SET', counter, string.format('%.0f', used + 1))
+redis.call('HSET', key, '${FIELD.createTime}', stamp, '${FIELD.digest}', digest, '${FIELD.teamId}', team_id,
+  spread(ARGV, rest))
+audit(id, names)
+return {'created', stamp, team_id}`,
+});
+
+/**
+ * Changes a group that has this `updateTime`, or any where it is empty. `names` are those of the fields that are replaced,
+ * `replaced` how many of these are kept in pieces; behind them come the fields of these with the number of the first piece
+ * that they have no more, then fields to set with their values.
+ * Answers `missing`; `unreadable` when the record is not whole; `stale`; `same` and the record when it has these values
+ * already; `done` and the record; or `crowded`, as a field how many older events were dropped, and the record.
+ */
+export const UPDATE = auditedScript("ugUpdate", {
+  args: ["id", "updateTime", "names", "replaced"],
+  lua: `${DROP}${CHANGED}
+local before = last_change(key)
+if not before then return {redis.call('EXISTS', key) == 1 and 'unreadable' or 'missing', stamp} end
+if not tonumber(before) then return {'unreadable', stamp} end
+if updateTime ~= '' and updateTime ~= before then return {'stale', stamp} end
+local set = rest + 2 * tonumber(replaced)
+local function is_same()
+  for i = set, #ARGV, 2 do
+    if redis.call('HGET', key, ARGV[i]) ~= ARGV[i + 1] then return false end
+  end
+  for i = rest, set - 1, 2 do
+    if redis.call('HEXISTS', key, ARGV[i] .. ARGV[i + 1]) == 1 then return false end
+  end
+  return true
+end
+if is_same() then return {'same', stamp, spread(redis.call('HGETALL', key))} end
+redis.call('HSET', key, '${FIELD.updateTime}', after(tonumber(before)), spread(ARGV, set))
+for i = rest, set - 1, 2 do drop(key, ARGV[i], tonumber(ARGV[i + 1])) end
+local dropped = audit(id, names)
+if dropped == 0 then return {'done', stamp, spread(redis.call('HGETALL', key))} end
+return {'crowded', stamp, '${FIELD.dropped}', string.format('%.0f', dropped), spread(redis.call('HGETALL', key))}`,
+});
+
+/**
+ * Finds the group that a token stands for, by the index of tokens. An index only says where to look: the record has to
+ * name the token, and a grace must not be over.
+ * Answers nothing; `elsewhere`, Redis' clock and the id of the group that may have it, of whatever partition; or `current`
+ * or `graced`, Redis' clock, the id as a field and the record.
+ */
+const RESOLVE = readScript("ugResolve", {
+  args: ["prefix", "digest"],
+  lua: `${INDEXED}${GRACE}${ENTRY}
+local groups = prefix .. '${KEY.group}'
+local id = redis.call('HGET', key, indexed(digest))
+local state = id and redis.call('HGET', groups .. id, '${FIELD.digest}') == digest and 'current'
+if not state then
+  id = redis.call('GET', prefix .. '${KEY.grace}' .. digest)
+  state = id and grace_left(groups .. id, digest) > 0 and 'graced'
+end
+if not state then
+  id = held_by(prefix, digest)
+  return id and {'elsewhere', stamp, id} or {}
+end
+return {state, stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', groups .. id))}`,
+});
 
 /** User groups in Redis. Which keys hold what: `keys.ts` and `fields.ts`. */
 export class RedisUserGroups implements UserGroupStore {
   readonly #parts: GroupParts;
-  readonly #rotations: Rotations;
 
-  constructor(parts: UserGroupsParts) {
-    this.#parts = { ...parts, foreignTokens: new ForeignTokens(parts.client) };
-    this.#rotations = new Rotations(this.#parts);
+  constructor(parts: GroupParts) {
+    this.#parts = parts;
   }
 
   async get(environment: Environment, providedId: string): Promise<UserGroup> {
@@ -54,22 +142,25 @@ export class RedisUserGroups implements UserGroupStore {
     etag: string,
     by: ChangeBy,
   ): Promise<UserGroup> {
+    const { client, audit } = this.#parts;
     const { partition, key } = placeOf(environment, providedId);
     const { names, replaced, set } = changedFields(change);
-    const answer = await this.#parts.client.change("update", "ugUpdate", [
+    const answer = await client.change("update", UPDATE, {
       key,
-      ...[updateTimeOf(etag), String(replaced.length / 2), names.join(","), providedId],
-      ...replaced,
-      ...set,
-      ...this.#parts.audit.ofUpdate(environment, partition, by),
-    ]);
+      id: providedId,
+      updateTime: updateTimeOf(etag),
+      names: names.join(","),
+      replaced: replaced.length / 2,
+      rest: [...replaced, ...set],
+      ...audit.ofUpdate(environment, partition, by),
+    });
     switch (answer[0]) {
       case "missing":
         throw new UserGroupNotFound();
       case "stale":
         throw new EtagMismatch();
       case "crowded":
-        this.#parts.audit.onDropped(environment, Number(answer[3]));
+        audit.onDropped(environment, Number(answer[3]));
         return this.#group(environment, answer, providedId);
       case "same":
       case "done":
@@ -80,19 +171,19 @@ export class RedisUserGroups implements UserGroupStore {
   }
 
   async rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup> {
-    const { record } = await this.#rotations.rotate(environment, rotation, by);
+    const { record } = await rotate(this.#parts, environment, rotation, by);
     const providedId = rotation.target.by === "id" ? rotation.target.providedId : undefined;
     return groupFromRecord(record, environment, this.#parts.cipher, providedId);
   }
 
   async resolve(environment: Environment, token: string): Promise<Viewer> {
     const { client } = this.#parts;
-    const presented = tokenDigest(token);
-    const prefix = partitionPrefix(environment, tokenPartition(environment, token, presented));
-    let answer = await client.run("resolve", "ugResolve", [tokensKey(prefix), prefix, presented]);
+    const digest = tokenDigest(token);
+    const prefix = partitionPrefix(environment, tokenPartition(environment, token, digest));
+    let answer = await client.ask("resolve", RESOLVE, { key: tokensKey(prefix), prefix, digest });
     if (answer[0] === "elsewhere") {
       const [, , id = ""] = answer;
-      answer = await client.run("resolve", "ugResolveAt", [groupKeyOf(environment, id), id, presented]);
+      answer = await client.ask("resolve", READ_HOLDER, { key: groupKeyOf(environment, id), id, digest });
     }
     const [state] = answer;
     if (state === undefined) throw new TokenNotFound();
@@ -101,20 +192,19 @@ export class RedisUserGroups implements UserGroupStore {
 
   /** Creates a group, unless another caller has done so meanwhile. */
   async #create(environment: Environment, group: NewUserGroup, by: ChangeBy) {
+    const { client, cipher, audit } = this.#parts;
     const { providedId } = group;
     const { partition, prefix, key } = placeOf(environment, providedId);
     const token = newUserGroupToken(partition);
-    const newDigest = tokenDigest(token);
-    const { first, step, count } = teamIdsOf(environment, partition);
+    const digest = tokenDigest(token);
     const { names, set } = changedFields(group);
-    const answer = await this.#parts.client.change("create", "ugCreate", [
-      key,
-      ...[prefix, providedId, newDigest, String(first), String(step), String(count)],
-      [...names, "token"].join(","),
-      ...tokenFields(this.#parts.cipher.encrypt(environment, token, newDigest)),
-      ...set,
-      ...this.#parts.audit.ofPartition(environment, partition, by),
-    ]);
+    const answer = await client.change("create", CREATE, {
+      ...{ key, prefix, id: providedId, digest },
+      ...teamIdsOf(environment, partition),
+      names: [...names, "token"].join(","),
+      rest: [...tokenFields(cipher.encrypt(environment, token, digest)), ...set],
+      ...audit.ofPartition(environment, partition, by),
+    });
     const [outcome, now, teamId] = answer;
     if (outcome === "closed") throw new EnvironmentNotFound();
     if (outcome === "full") throw new EnvironmentFull();

@@ -1,7 +1,6 @@
 import { Cluster } from "ioredis";
 import { slotOf } from "../../src/store/redis/cluster-topology.ts";
 import type { ScriptedRedis } from "../../src/store/redis/connection.ts";
-import { SCRIPTS } from "../../src/store/scripts.ts";
 import type { Network } from "./network.ts";
 import { ask, startRedis, type TestRedis } from "./redis.ts";
 import { freePort, waitFor } from "./wait.ts";
@@ -199,11 +198,10 @@ async function firstAnswer<T>(nodes: readonly TestRedis[], question: (node: Test
   return Promise.any(nodes.filter((node) => node.isRunning()).map(question));
 }
 
-/** A connection to a Cluster as an operator has it, with the scripts of the store as commands. */
+/** A connection to a Cluster as an operator has it. */
 export function clusterOperator({ nodes }: Pick<TestCluster, "nodes">): ScriptedRedis & { disconnect(): void } {
   const cluster = new Cluster(nodes.map(({ port }) => ({ host: "127.0.0.1", port })));
   cluster.on("error", () => {});
-  for (const [name, lua] of Object.entries(SCRIPTS)) cluster.defineCommand(name, { lua, numberOfKeys: 1 });
   const keys = async (pattern: string) =>
     (await Promise.all(cluster.nodes("master").map((node) => node.keys(pattern)))).flat();
   return Object.assign(cluster, { keys }) as unknown as ScriptedRedis;

@@ -1,9 +1,17 @@
 import type { StoreClient } from "../../src/store/redis/client.ts";
+import { sendScript } from "../../src/store/redis/commands.ts";
 import type { ScriptedRedis } from "../../src/store/redis/connection.ts";
+import { argumentsOf, type Script, type ScriptArgs } from "../../src/store/script.ts";
 
 /** The connection beneath a client, to the only node or one of them, for tests that look beneath the store. */
 export function redisOf({ nodes }: StoreClient): ScriptedRedis {
   const [node] = nodes.masters();
   if (!node) throw new Error("no node is known");
   return node.changes.redis;
+}
+
+/** Sends scripts that change something. @param deadline by Redis' clock, in milliseconds since 1970 */
+export function sendBy(redis: ScriptedRedis, deadline: number) {
+  return <Name extends string>(script: Script<Name>, args: ScriptArgs<Name>): Promise<string[]> =>
+    sendScript(redis, script, argumentsOf(script, args, String(deadline)));
 }

@@ -2,7 +2,11 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { redisOf } from "../../../test/support/redis-of.ts";
 import { RecordUnreadable, StoreUnavailable } from "../../domain/errors.ts";
 import { openEmbedded } from "../embedded.ts";
+import { ADOPT } from "../token-keys.ts";
 import type { StoreClient, StoreClientOptions, StoreObserver } from "./client.ts";
+
+/** What `ADOPT` sets. */
+const FIELD = { key: "hash", field: "field", value: "value" };
 
 const clients: StoreClient[] = [];
 afterEach(() => {
@@ -44,19 +48,19 @@ it("tells what is unreadable from what is unavailable, and keeps no arguments of
 
 it("makes no change that is not sent by when it has to be", async () => {
   const client = await open({ timeoutMs: 1000 });
-  const late = client.change("adopt", "ugAdopt", ["hash", "field", "value"], performance.now());
+  const late = client.change("adopt", ADOPT, FIELD, performance.now());
   await expect(late).rejects.toMatchObject({ name: "StoreUnavailable", outcome: "not_made" });
   expect(await redisOf(client).exists("hash")).toBe(0);
-  const early = client.change("adopt", "ugAdopt", ["hash", "field", "value"], performance.now() + 60_000);
+  const early = client.change("adopt", ADOPT, FIELD, performance.now() + 60_000);
   expect((await early)[0]).toBe("made");
 });
 
 describe("a clock of Redis that is set", () => {
   const HOUR_MS = 3_600_000;
-  /** Makes a change, and counts how often it was sent. */
+  /** Makes a change, and counts how often it was sent. The connection knows the script from an earlier one. */
   const change = async (client: StoreClient) => {
-    const sent = vi.spyOn(redisOf(client), "ugAdopt");
-    const [outcome] = await client.change("adopt", "ugAdopt", ["hash", `field ${Math.random()}`, "value"]);
+    const sent = vi.spyOn(redisOf(client) as unknown as Record<string, () => unknown>, ADOPT.name);
+    const [outcome] = await client.change("adopt", ADOPT, { ...FIELD, field: `field ${Math.random()}` });
     expect(outcome).toBe("made");
     const { length } = sent.mock.calls;
     sent.mockRestore();
@@ -68,6 +72,7 @@ describe("a clock of Redis that is set", () => {
 
   it.each([HOUR_MS, -HOUR_MS, 25_000, 24 * 365 * HOUR_MS])("by %i ms costs one retry at most", async (jump) => {
     const client = await open({ timeoutMs });
+    await client.change("adopt", ADOPT, { ...FIELD, key: "another" });
     const now = Date.now;
     expect(await change(client)).toBe(1);
     vi.spyOn(Date, "now").mockImplementation(() => now() + jump);
@@ -81,10 +86,11 @@ describe("a clock of Redis that is set", () => {
 
   it("at every change is given up, and nothing is made", async () => {
     const client = await open({ timeoutMs });
+    await client.change("adopt", ADOPT, { ...FIELD, key: "another" });
     const now = Date.now;
     let jumps = 0;
     vi.spyOn(Date, "now").mockImplementation(() => now() + HOUR_MS * ++jumps);
-    const call = client.change("adopt", "ugAdopt", ["hash", "field", "value"]);
+    const call = client.change("adopt", ADOPT, FIELD);
     const error = await call.catch((caught: unknown) => caught as StoreUnavailable);
     expect(error).toBeInstanceOf(StoreUnavailable);
     expect(String((error as StoreUnavailable).cause)).toMatch(/was not carried out/);

@@ -7,9 +7,9 @@ import {
 } from "../../domain/errors.ts";
 import type { StoreProbe } from "../../domain/store.ts";
 import { PROBE_KEY } from "../keys.ts";
-import { MADE } from "../scripts.ts";
+import { argumentsOf, MADE, type Script, type ScriptArgs } from "../script.ts";
 import { changedNothing, isNotSent, isRefusal, NotSent } from "./answers.ts";
-import { type Answer, type CommandArgs, type CommandName, type ScriptName, send } from "./commands.ts";
+import { type Answer, type CommandArgs, type CommandName, send, sendScript } from "./commands.ts";
 import type { StoreConnection } from "./connection.ts";
 import { isNodeReady, type StoreNode, type StoreNodes } from "./nodes.ts";
 import { TimedCall, Timeouts } from "./timeouts.ts";
@@ -26,9 +26,8 @@ export interface StoreClientOptions {
 
 /** A change: one of the scripts that take a deadline. */
 interface Change {
-  readonly script: ScriptName;
-  /** Its key, and its arguments behind the deadline. */
-  readonly args: CommandArgs<ScriptName>;
+  readonly script: Script;
+  readonly args: ScriptArgs<string>;
   /** The instant of `performance.now()` before which it must be sent. */
   readonly sendBy: number;
 }
@@ -110,33 +109,46 @@ export class StoreClient implements StoreProbe {
     });
   }
 
+  /** Runs a script that changes nothing, as `run` does a command. */
+  ask<Name extends string>(
+    operation: string,
+    script: Script<Name>,
+    args: ScriptArgs<Name>,
+    outcome?: ChangeOutcome,
+  ): Promise<string[]> {
+    return this.#trip(operation, (trip) => {
+      trip.outcome = outcome;
+      const given = argumentsOf(script, args);
+      return this.nodes.at(args.key, ({ reads }, asking) => sendScript(reads.redis, script, given, asking), trip);
+    });
+  }
+
   /**
    * Makes a change at the node of its key, by one of the scripts that take a deadline, in one round trip. It is made
    * before the call fails with StoreUnavailable, or not at all; the error's outcome says what is known. With
    * `minReplicas` it waits for the replicas in a second round trip. It is sent again when Redis got it too late, or when
    * another node has to be asked.
    *
-   * @param args of the script, the key first, without the deadline
    * @param sendBy the instant of `performance.now()` before which it must be sent; default: there is none
    * @throws as `run`; TooFewReplicas when the change was made
    */
-  change(
+  change<Name extends string>(
     operation: string,
-    script: ScriptName,
-    args: CommandArgs<ScriptName>,
+    script: Script<Name>,
+    args: ScriptArgs<Name>,
     sendBy = Number.POSITIVE_INFINITY,
   ): Promise<string[]> {
     return this.#trip(operation, (trip) => {
       trip.outcome = "not_made";
       const change = { script, args, sendBy };
-      return this.nodes.at(args[0], (node, asking) => this.#change(trip, node, asking, change), trip);
+      return this.nodes.at(args.key, (node, asking) => this.#change(trip, node, asking, change), trip);
     });
   }
 
   /**
    * Makes a change, as `change` does, that has to be made before another one. When it fails, the other one is not made.
    */
-  prepare(operation: string, script: ScriptName, args: CommandArgs<ScriptName>): Promise<string[]> {
+  prepare<Name extends string>(operation: string, script: Script<Name>, args: ScriptArgs<Name>): Promise<string[]> {
     return this.change(operation, script, args).catch((error: unknown) => {
       const isUnsure = error instanceof StoreUnavailable || error instanceof TooFewReplicas;
       throw isUnsure ? new StoreUnavailable(error.cause, "not_made") : error;
@@ -206,8 +218,7 @@ export class StoreClient implements StoreProbe {
   }
 
   async #send(trip: RoundTrip, connection: StoreConnection, asking: boolean, change: Change) {
-    const { script, sendBy } = change;
-    const [key, ...args] = change.args;
+    const { script, args, sendBy } = change;
     for (let tries = 1; ; tries++) {
       const known = connection.clock();
       const clock = known instanceof Promise ? await known : known;
@@ -217,12 +228,14 @@ export class StoreClient implements StoreProbe {
       if (sent >= sendBy) throw new NotSent(`${trip.operation}: took too long`);
       const deadline = clock.at(sent + this.#timeouts.left(trip) * CHANGE_SHARE);
       trip.outcome = "unknown";
-      const answer = await send(connection.redis, script, [key, deadline, ...args], asking).catch((error: unknown) => {
-        if (isNotSent(error) || (isRefusal(error) && changedNothing(error))) trip.outcome = "not_made";
-        if (isNotSent(error) || isRefusal(error)) throw error;
-        // Redis may still carry it out, until the deadline. So the call does not fail before its timeout.
-        return new Promise<never>(() => {});
-      });
+      const answer = await sendScript(connection.redis, script, argumentsOf(script, args, deadline), asking).catch(
+        (error: unknown) => {
+          if (isNotSent(error) || (isRefusal(error) && changedNothing(error))) trip.outcome = "not_made";
+          if (isNotSent(error) || isRefusal(error)) throw error;
+          // Redis may still carry it out, until the deadline. So the call does not fail before its timeout.
+          return new Promise<never>(() => {});
+        },
+      );
       clock.learn(Number(answer[1]), sent, performance.now());
       if (answer[0] !== "late") return answer;
       // Redis' clock was set, or this process was slow to send. Nothing was changed.

@@ -1,9 +1,9 @@
-import type { SCRIPTS } from "../scripts.ts";
+import type { Script } from "../script.ts";
 import { NotSent } from "./answers.ts";
 import type { ScriptedRedis } from "./connection.ts";
 
 /** The commands of Redis that are used beside the scripts. Each touches one key, its first argument. */
-interface PlainCommands {
+export interface PlainCommands {
   get(key: string): Promise<string | null>;
   hgetall(key: string): Promise<Record<string, string>>;
   hmget(key: string, ...fields: string[]): Promise<(string | null)[]>;
@@ -12,58 +12,19 @@ interface PlainCommands {
   xrevrange(key: string, end: string, start: string, count: "COUNT", limit: number): Promise<[string, string[]][]>;
 }
 
-/** The name of a script, as a command of a client. */
-export type ScriptName = keyof typeof SCRIPTS;
-
-/** What is asked of Redis. All keys that a command touches share the slot of its first argument. */
-export type StoreCommands = {
-  readonly [name in ScriptName]: (key: string, ...args: string[]) => Promise<string[]>;
-} & PlainCommands;
-
 /** The name of a command. */
-export type CommandName = keyof StoreCommands;
+export type CommandName = keyof PlainCommands;
 
 /** The arguments of a command; the first is the key. */
-export type CommandArgs<Name extends CommandName = CommandName> = Readonly<Parameters<StoreCommands[Name]>>;
+export type CommandArgs<Name extends CommandName = CommandName> = Readonly<Parameters<PlainCommands[Name]>>;
 
 /** What a command answers. */
-export type Answer<Name extends CommandName> = Awaited<ReturnType<StoreCommands[Name]>>;
-
-/** The commands that touch no other key than their first argument. */
-const ALONE: ReadonlySet<CommandName> = new Set<CommandName>([
-  "get",
-  "hgetall",
-  "hmget",
-  "zcard",
-  "zrangebylex",
-  "xrevrange",
-  "ugClaim",
-  "ugClaimRevocation",
-  "ugAdopt",
-  "ugList",
-  "ugUnlist",
-  "ugLookUp",
-  "ugListGroups",
-  "ugClaimToken",
-  "ugForgetToken",
-  "ugResolveAt",
-  "ugRecord",
-  "ugWriteApiToken",
-  "ugChangeApiToken",
-  "ugEndApiToken",
-  "ugReadApiToken",
-  "ugNoteApiTokenUse",
-  "ugCount",
-]);
+export type Answer<Name extends CommandName> = Awaited<ReturnType<PlainCommands[Name]>>;
 
 /**
  * Sends a command.
  *
- * @param asking whether the slot of its key is on its way to this node of a Cluster (ASK). Redis looks there for the keys
- *   that a command names, but a further one that has not arrived yet is like one that is nowhere: a group would be
- *   created a second time, or a token not found. So only what touches one key is done; for all else the slot has to
- *   arrive first.
- * @throws NotSent
+ * @param asking whether the slot of its key is on its way to this node of a Cluster (ASK)
  */
 export function send<Name extends CommandName>(
   redis: ScriptedRedis,
@@ -71,11 +32,32 @@ export function send<Name extends CommandName>(
   args: CommandArgs<Name>,
   asking: boolean,
 ): Promise<Answer<Name>> {
-  if (asking) {
-    if (!ALONE.has(name)) return Promise.reject(new NotSent("TRYAGAIN the keys are on their way to another node"));
-    // If ASKING fails, so does the command that follows it.
-    redis.asking().catch(() => {});
-  }
+  // If ASKING fails, so does the command that follows it.
+  if (asking) redis.asking().catch(() => {});
   const command = redis[name] as unknown as (...args: CommandArgs<Name>) => Promise<Answer<Name>>;
   return command.call(redis, ...args);
+}
+
+/**
+ * Sends a script, which the connection knows as a command from the first time on.
+ *
+ * @param args as `argumentsOf` makes them
+ * @param asking as `send` has it. Redis looks there for the keys that a command names, but a further one that has not
+ *   arrived yet is like one that is nowhere: a group would be created a second time, or a token not found. So only what
+ *   touches one key is done; for all else the slot has to arrive first.
+ * @throws NotSent
+ */
+export function sendScript(
+  redis: Pick<ScriptedRedis, "asking" | "defineCommand">,
+  { name, lua, isAlone }: Script,
+  args: readonly string[],
+  asking = false,
+): Promise<string[]> {
+  if (asking) {
+    if (!isAlone) return Promise.reject(new NotSent("TRYAGAIN the keys are on their way to another node"));
+    redis.asking().catch(() => {});
+  }
+  if (!(name in redis)) redis.defineCommand(name, { lua, numberOfKeys: 1 });
+  const scripted = redis as unknown as Record<string, (...args: readonly string[]) => Promise<string[]>>;
+  return (scripted[name] as NonNullable<(typeof scripted)[string]>)(...args);
 }

@@ -1,15 +1,14 @@
 import { Redis } from "ioredis";
-import { SCRIPTS } from "../scripts.ts";
 import { isAnswerTo, isNotSent, NotSent } from "./answers.ts";
 import { batchWrites } from "./batch-writes.ts";
-import type { StoreCommands } from "./commands.ts";
+import type { PlainCommands } from "./commands.ts";
 import { type RedisPlace, redisOptions, setupFault } from "./options.ts";
 import { dropWhenSilent, reconnectWhenDemoted } from "./reconnects.ts";
 import { RedisClock } from "./redis-clock.ts";
 import { requireUsable } from "./requirements.ts";
 
-/** ioredis with the scripts of this service as commands. */
-export type ScriptedRedis = Redis & StoreCommands;
+/** ioredis, which `sendScript` makes the scripts of this service commands of. */
+export type ScriptedRedis = Redis & PlainCommands;
 
 /** A connection to Redis, which is made anew whenever it is lost. */
 export interface StoreConnection {
@@ -51,7 +50,6 @@ export function connect(place: RedisPlace, options: ConnectionOptions) {
   const redis = new Redis(redisOptions(place, onRedisError)) as ScriptedRedis;
   batchWrites(redis);
   const isSilent = dropWhenSilent(redis, options.silenceMs);
-  for (const [name, lua] of Object.entries(SCRIPTS)) redis.defineCommand(name, { lua, numberOfKeys: 1 });
 
   let clock: RedisClock | Promise<RedisClock> = noClock();
   let losses = 0;

@@ -1,7 +1,8 @@
 import { Redis } from "ioredis";
 import { DEFAULT_PARTITIONS, environmentPath, partitionOf } from "../../../src/domain/environment.ts";
+import { EVENT_FIELD } from "../../../src/store/audit.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
-import { EVENT_FIELD, FIELD, PIECES } from "../../../src/store/fields.ts";
+import { FIELD, PIECES } from "../../../src/store/fields.ts";
 import {
   auditKey,
   foreignTokenKey,

@@ -16,10 +16,12 @@ import {
   TooManyApiTokens,
 } from "../../../src/domain/errors.ts";
 import { newApiToken } from "../../../src/domain/token.ts";
+import { CHANGE, END, LIST, NOTE_USE, UNLIST, WRITE } from "../../../src/store/api-tokens.ts";
 import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { slotOf } from "../../../src/store/redis/cluster-topology.ts";
 import { RevocationFeed } from "../../../src/store/revocation-feed.ts";
+import { sendBy } from "../redis-of.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
 import { waitFor } from "../wait.ts";
 import { type ContractContext, fails, newEnvironment } from "./context.ts";
@@ -35,11 +37,12 @@ function newListener() {
 /** A client whose changes by one script fail, as if this process ended before it. */
 function failingAt(client: StoreClient, failing: string): StoreClient {
   const change: StoreClient["change"] = (operation, script, args) =>
-    script === failing
+    script.name === failing
       ? Promise.reject(new StoreUnavailable(undefined, "not_made"))
       : client.change(operation, script, args);
   const run: StoreClient["run"] = (...args) => client.run(...args);
-  return { change, prepare: change, run } as StoreClient;
+  const ask: StoreClient["ask"] = (...args) => client.ask(...args);
+  return { change, prepare: change, run, ask } as StoreClient;
 }
 
 /** API tokens. @param feeds whether other workers hear of a revocation */
@@ -206,14 +209,15 @@ export function apiTokenContract({ clients, redis }: ContractContext, { feeds }:
       const { environment, apiToken, digest } = await create();
       const [key, list] = [apiTokenKey(digest), apiTokensKey(environment)];
       const audited = AUDIT.ofEnvironment(environment, BY);
-      const late = String(Date.now() - 1000);
+      const what = { id: "late", digest: "d", known: "", mostIds: 9, subject: "", names: "" };
+      const send = sendBy(redis(), Date.now() - 1000);
       const answers = [
-        await redis().ugWriteApiToken(apiTokenKey("late"), late, "60000", "id", "late"),
-        await redis().ugListApiToken(environmentKey(environment), late, list, "late", "d", "", "9", "", "", ...audited),
-        await redis().ugChangeApiToken(key, late, "", "ug:revoked", digest, "role", "admin"),
-        await redis().ugNoteApiTokenUse(key, late, "60000"),
-        await redis().ugEndApiToken(key, late, "ug:revoked", digest),
-        await redis().ugUnlistApiTokens(list, late, apiToken.id, "", `${apiToken.id} ${digest}`, ...audited),
+        await send(WRITE, { key: apiTokenKey("late"), lastsMs: 60_000, rest: ["id", "late"] }),
+        await send(LIST, { key: environmentKey(environment), list, ...what, ...audited }),
+        await send(CHANGE, { key, digest, ends: "", rest: ["role", "admin"] }),
+        await send(NOTE_USE, { key, intervalMs: 60_000 }),
+        await send(END, { key, digest }),
+        await send(UNLIST, { key: list, id: apiToken.id, subject: "", rest: [`${apiToken.id} ${digest}`], ...audited }),
       ];
       expect(answers.map(([outcome]) => outcome)).toEqual(answers.map(() => "late"));
       expect(await redis().exists(apiTokenKey("late"))).toBe(0);

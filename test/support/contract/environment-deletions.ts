@@ -8,7 +8,7 @@ import {
   TokenNotFound,
 } from "../../../src/domain/errors.ts";
 import { RedisAuditTrail } from "../../../src/store/audit-trail.ts";
-import { RedisEnvironmentDeletion } from "../../../src/store/environment-deletion.ts";
+import { CLEAR, RedisEnvironmentDeletion } from "../../../src/store/environment-deletion.ts";
 import { ENVIRONMENTS_KEY, idsKey, KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
 import { waitFor } from "../wait.ts";
@@ -175,16 +175,9 @@ export function environmentDeletionContract({ clients, store, admin, redis }: Co
         for (let partition = 0; partition < 3; partition++) {
           const prefix = partitionPrefix(environment, partition);
           const first = String(environment.number * 2 ** 33 + partition);
-          const args = [
-            idsKey(prefix),
-            `${prefix}${KEY.closed}${first}`,
-            "60000",
-            prefix,
-            first,
-            String(2 ** 33),
-            "9",
-          ] as const;
-          expect(await client().change("test", "ugClear", args)).toEqual(["done", expect.any(String), "0"]);
+          const closed = `${prefix}${KEY.closed}${first}`;
+          const args = { key: idsKey(prefix), closed, closedMs: 60_000, prefix, first, most: 9 };
+          expect(await client().change("test", CLEAR, args)).toEqual(["done", expect.any(String), "0"]);
         }
         expect((await store().resolve(anew, group.token)).teamId).toBe(group.teamId);
         expect((await store().getOrCreate(anew, newGroup("b"))).created).toBe(true);

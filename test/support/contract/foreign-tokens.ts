@@ -4,7 +4,7 @@ import { StoreUnavailable, TokenNotFound, TokenTaken, UserGroupNotFound } from "
 import { newUserGroupToken, userGroupTokenShape } from "../../../src/domain/token.ts";
 import type { ImportedUserGroup } from "../../../src/domain/user-group.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
-import { CLAIM_MS, ForeignTokens, tokenPartition } from "../../../src/store/foreign-tokens.ts";
+import { CLAIM_MS, claimToken, tokenPartition } from "../../../src/store/foreign-tokens.ts";
 import { foreignTokenKey, partitionPrefix } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
 import type { ScriptedRedis } from "../../../src/store/redis/connection.ts";
@@ -275,7 +275,7 @@ function claims({ store, admin, clients, redis }: ContractContext): void {
   const claim = (environment: Environment, token: string, id = "a", worker = 0) => {
     const all = clients();
     const client = all[worker % all.length] as StoreClient;
-    return new ForeignTokens(client).claim(environment, { text: token, digest: tokenDigest(token) }, id, true);
+    return claimToken(client, environment, id, { text: token, digest: tokenDigest(token), isGiven: true });
   };
   const entryOf = (environment: Environment, token: string) => redis().get(entryKey(environment, token));
 
@@ -439,6 +439,7 @@ function claims({ store, admin, clients, redis }: ContractContext): void {
     let entry: string | undefined;
     const ending = {
       run: client.run.bind(client),
+      ask: client.ask.bind(client),
       prepare: async (...args: Parameters<StoreClient["prepare"]>) => {
         const answer = await client.prepare(...args);
         if (answer[0] === "made") entry = answer[2];
@@ -464,9 +465,9 @@ function claims({ store, admin, clients, redis }: ContractContext): void {
     let isFirst = true;
     const intercept =
       (call: (...args: never[]) => Promise<unknown>) =>
-      async (...args: [string, string, ...unknown[]]) => {
+      async (...args: [string, { readonly name: string }, ...unknown[]]) => {
         const answer = await call.apply(client, args as unknown as never[]);
-        const isIt = args[0] === after ? call === client.run : args[1] === after;
+        const isIt = args[0] === after ? call !== client.prepare : args[1].name === after;
         if (!isFirst || !isIt) return answer;
         isFirst = false;
         await meanwhile();
@@ -474,6 +475,7 @@ function claims({ store, admin, clients, redis }: ContractContext): void {
       };
     const late = {
       run: intercept(client.run as never),
+      ask: intercept(client.ask as never),
       prepare: intercept(client.prepare as never),
       change: client.change.bind(client),
     } as unknown as StoreClient;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type AuditPosition, comparePositions, endFor, formatPosition, parsePosition } from "./audit-positions.ts";
+import { type AuditPosition, comparePositions, endFor, formatPosition, parsePosition } from "./audit-trail.ts";
 
 const at = (ms: number, sequence: number, stream: number): AuditPosition => ({ ms, sequence, stream });
 

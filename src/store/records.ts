@@ -1,0 +1,120 @@
+import { RecordUnreadable } from "../domain/errors.ts";
+import type { PageRequest } from "../domain/store.ts";
+import type { StoreClient } from "./redis/client.ts";
+import { changeScript, readScript } from "./script.ts";
+
+/** A hash as Redis holds it, by the names of `fields.ts`. */
+export type StoredRecord = Record<string, string | undefined>;
+
+/** The record in an answer: fields and values in turn, behind values of another kind, of which a script has two. */
+export function recordFromAnswer(answer: readonly string[], behind = 2): StoredRecord {
+  const record: StoredRecord = {};
+  for (let i = behind; i + 1 < answer.length; i += 2) record[answer[i] as string] = answer[i + 1];
+  return record;
+}
+
+/** Whether nothing is stored under the key. */
+export function isEmpty(record: StoredRecord): boolean {
+  return Object.keys(record).length === 0;
+}
+
+/** The text of a field. @param what the record is, for the log. @throws RecordUnreadable */
+export function textOf(record: StoredRecord, field: string, what = "a record"): string {
+  const value = record[field];
+  if (value === undefined) throw new RecordUnreadable(new Error(`${what} has no field ${field}`));
+  return value;
+}
+
+/** The integer of a field. @param what the record is, for the log. @throws RecordUnreadable */
+export function integerOf(record: StoredRecord, field: string, what = "a record"): number {
+  const digits = textOf(record, field, what);
+  const value = Number(digits);
+  if (digits === "" || !Number.isSafeInteger(value)) {
+    throw new RecordUnreadable(new Error(`the field ${field} of ${what} is not an integer`));
+  }
+  return value;
+}
+
+/** As `integerOf`; undefined when the field is missing. */
+export function optionalIntegerOf(record: StoredRecord, field: string, what?: string): number | undefined {
+  return record[field] === undefined ? undefined : integerOf(record, field, what);
+}
+
+/** Reads a hash. Answers nothing when it is missing; or `found`, Redis' clock and the record. */
+export const READ = readScript("ugRead", {
+  isAlone: true,
+  lua: `local record = redis.call('HGETALL', key)
+if #record == 0 then return {} end
+return {'found', stamp, spread(record)}`,
+});
+
+/**
+ * Sets a string unless it is there, for so many milliseconds, or for good where that is 0. Answers `claimed` and the text
+ * that is there now.
+ */
+export const CLAIM = changeScript("ugClaim", claim());
+
+/** As `CLAIM`, for what ends a token that leaked. */
+export const CLAIM_REVOCATION = changeScript("ugClaimRevocation", { ...claim(), evenIfFull: true });
+
+function claim() {
+  return {
+    isAlone: true,
+    args: ["text", "lastsMs"],
+    lua: `local first = redis.call('GET', key)
+if not first then
+  first = text
+  if lastsMs == '0' then redis.call('SET', key, first) else redis.call('SET', key, first, 'PX', lastsMs) end
+end
+return {'claimed', stamp, first}`,
+  } as const;
+}
+
+/** Adds a member to a sorted set whose scores are all 0. Answers `made`, or `found` when it is there already. */
+export const ADD_MEMBER = changeScript("ugList", {
+  isAlone: true,
+  args: ["member"],
+  lua: `if redis.call('ZSCORE', key, member) then return {'found', stamp} end
+redis.call('ZADD', key, '0', member)
+return {'made', stamp}`,
+});
+
+/** How many records are read at once, so that a long page does not keep Redis from its other callers. */
+const BATCH = 100;
+
+/** The members of a sorted set, all scores 0, that a page begins with, and where the next page begins. */
+export async function pageOfKeys(client: StoreClient, setKey: string, { after, size }: PageRequest) {
+  const from = after === "" ? "-" : `(${after}`;
+  const found = await client.run("list", "zrangebylex", [setKey, from, "+", "LIMIT", 0, size + 1]);
+  const keys = found.slice(0, size);
+  return { keys, next: found.length > size ? keys.at(-1) : undefined };
+}
+
+/** How records are read. */
+export interface RecordReading<T> {
+  /** The name of the operation, for metrics. */
+  readonly operation: string;
+  readonly keyOf: (item: T) => string;
+  /** How many records are read at once; default: 100. */
+  readonly atOnce?: number;
+  /** The fields to read; default: all. */
+  readonly fields?: readonly string[];
+}
+
+/** Reads the hashes of items, and yields them in the order of the items. A missing hash is an empty record. */
+export async function* recordsOf<T>(
+  client: StoreClient,
+  items: readonly T[],
+  { operation, keyOf, atOnce = BATCH, fields }: RecordReading<T>,
+): AsyncGenerator<readonly [T, Record<string, string>]> {
+  const read = async (key: string) => {
+    if (fields === undefined) return client.run(operation, "hgetall", [key]);
+    const values = await client.run(operation, "hmget", [key, ...fields]);
+    const entries = fields.map((field, i) => [field, values[i]] as const);
+    return Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));
+  };
+  for (let start = 0; start < items.length; start += atOnce) {
+    const batch = items.slice(start, start + atOnce);
+    yield* await Promise.all(batch.map(async (item) => [item, await read(keyOf(item))] as const));
+  }
+}
