@@ -6,20 +6,12 @@ import { afterAll, beforeAll, describe, expect, inject, onTestFinished } from "v
 import type { StoreClient } from "../../src/store/redis/client.ts";
 import { type OpenOptions, openRedis } from "../../src/store/redis/open.ts";
 import { type Monitor, openMonitor } from "./monitor.ts";
-import { type OwnPort, type OwnPortOptions, startOwnPort } from "./own-ports.ts";
 import type { RunningProcess } from "./process.ts";
 import { startRedis, type TestRedis } from "./redis.ts";
 import { startCluster, type TestCluster } from "./redis-cluster.ts";
 import { openRedisProxy, type RedisProxy } from "./redis-proxy.ts";
 import { type SentinelOptions, startSentinels, type TestSentinels } from "./redis-sentinel.ts";
-import {
-  type LaunchedServer,
-  launch,
-  type Runtime,
-  type ServerOptions,
-  startServer,
-  type TestServer,
-} from "./server.ts";
+import { type LaunchedServer, launch, type ServerOptions, startServer, type TestServer } from "./server.ts";
 
 /*
  * What tests open, and what closes it, whether they pass or fail, what was opened last first:
@@ -36,7 +28,7 @@ export const redisUrl = inject("redisUrl");
 export const describeWithRedis = describe.skipIf(redisUrl === undefined);
 
 /** What no process of ours may write. */
-const UNFORESEEN = /\b[A-Z]\w+Warning\b|[Uu]ncaught|[Uu]nhandled/;
+export const UNFORESEEN = /\b[A-Z]\w+Warning\b|[Uu]ncaught|[Uu]nhandled/;
 
 /** Has something closed when the running test is over. */
 export function closeLater(close: () => unknown): void {
@@ -154,18 +146,6 @@ export function suiteProxy(redis: Pick<TestRedis, "port">): RedisProxy {
   return forSuite(
     () => openRedisProxy(redis.port),
     (proxy) => proxy.close(),
-  );
-}
-
-/** A port of the transport alone for a suite. */
-export function suitePort(runtime: Runtime, options: OwnPortOptions, heapMib?: number): OwnPort {
-  return forSuite(
-    () => startOwnPort(runtime, options, heapMib),
-    async (port) => {
-      expect(port.isRunning()).toBe(true);
-      expect(port.output()).not.toMatch(UNFORESEEN);
-      await port.stop();
-    },
   );
 }
 

@@ -3,13 +3,13 @@ import { connect as connectTcp } from "node:net";
 import { Code } from "@connectrpc/connect";
 import fc from "fast-check";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { waitFor } from "../../../test/support/wait.ts";
 import { exchangeAlike } from "./support/differential-compare.ts";
 import { resetUpload, wholeUpload } from "./support/differential-frames.ts";
 import { FORMS, type Form, requestOf } from "./support/differential-requests.ts";
 import { type Candidate, openPair, send } from "./support/differential-servers.ts";
 import { talk } from "./support/differential-service.ts";
 import { http1Pieces, type RawRequest, writeTo } from "./support/differential-wire.ts";
-import { waitFor } from "./support/wait.ts";
 
 const pair = await openPair({ readMaxBytes: 1_000_000 });
 afterAll(() => pair.close());

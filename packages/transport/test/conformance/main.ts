@@ -1,8 +1,8 @@
 // Runs the official Connect conformance suite against our port and against Connect's adapter, and fails when ours
 // fails a case that the adapter passes. The servers run on what runs this: `npm run test:conformance` on Node, and
-// `deno run -A test/conformance/main.ts` on Deno.
+// `deno run -A packages/transport/test/conformance/main.ts` on Deno.
 import { parseArgs } from "node:util";
-import { onPath } from "../support/on-path.ts";
+import { onPath } from "../../../../test/support/on-path.ts";
 import { faults, parseResults, type Results } from "./results.ts";
 import { installSuite, type Suite } from "./suite.ts";
 import { VARIANTS } from "./variants.ts";

@@ -2,9 +2,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "esbuild";
-import type { Certificate } from "./certificates.ts";
-import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "./process.ts";
-import { denoRun, type Runtime } from "./server.ts";
+import { expect } from "vitest";
+import type { Certificate } from "../../../../test/support/certificates.ts";
+import { forSuite, UNFORESEEN } from "../../../../test/support/opened.ts";
+import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "../../../../test/support/process.ts";
+import { denoRun, type Runtime } from "../../../../test/support/server.ts";
 
 /** Limits of a port of its own. */
 export interface OwnPortOptions {
@@ -26,7 +28,7 @@ export interface OwnPort extends Pick<RunningProcess, "pid" | "output" | "isRunn
   stop(): Promise<void>;
 }
 
-const ENTRY = `${ROOT}/test/support/own-port.ts`;
+const ENTRY = `${ROOT}/packages/transport/test/support/own-port.ts`;
 
 /** Starts a port with these limits. @param heapMib what the heap may grow to, in MiB */
 export async function startOwnPort(runtime: Runtime, options: OwnPortOptions, heapMib = 256): Promise<OwnPort> {
@@ -51,4 +53,16 @@ export async function startOwnPort(runtime: Runtime, options: OwnPortOptions, he
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** A port of the transport alone for a suite. */
+export function suitePort(runtime: Runtime, options: OwnPortOptions, heapMib?: number): OwnPort {
+  return forSuite(
+    () => startOwnPort(runtime, options, heapMib),
+    async (port) => {
+      expect(port.isRunning()).toBe(true);
+      expect(port.output()).not.toMatch(UNFORESEEN);
+      await port.stop();
+    },
+  );
 }

@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { createContextValues } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
-import { headerValue } from "../../packages/transport/src/exchange.ts";
-import { dispatch } from "../../packages/transport/src/http/dispatch.ts";
-import type { ClientOf } from "../../packages/transport/src/http/node-exchange.ts";
-import { openPort } from "../../packages/transport/src/http/port.ts";
-import { REFUSAL_STATUS } from "../../packages/transport/src/protocol/refusals.ts";
+import { headerValue } from "../../src/exchange.ts";
+import { dispatch } from "../../src/http/dispatch.ts";
+import type { ClientOf } from "../../src/http/node-exchange.ts";
+import { openPort } from "../../src/http/port.ts";
+import { REFUSAL_STATUS } from "../../src/protocol/refusals.ts";
 import type { OwnPortOptions } from "./own-ports.ts";
 
 /*

@@ -1,7 +1,7 @@
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { createRegistry, type JsonValue, toBinary, toJsonString } from "@bufbuild/protobuf";
-import { PlainSchema } from "../../packages/transport/test/gen/talk/v1/plain_pb.ts";
-import { TalkService } from "../../packages/transport/test/gen/talk/v1/talk_pb.ts";
+import { PlainSchema } from "../gen/talk/v1/plain_pb.ts";
+import { TalkService } from "../gen/talk/v1/talk_pb.ts";
 import { type Spoken, schemaOf } from "./differential-service.ts";
 import type { FieldList, RawRequest } from "./differential-wire.ts";
 

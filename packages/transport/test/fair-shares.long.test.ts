@@ -1,9 +1,9 @@
 import { constants } from "node:http2";
 import { describe, expect, it } from "vitest";
-import { FLAG, FRAME, frame, HELLO, requestHeaders } from "./support/http2-frames.ts";
-import { framesIn, type RawSocket } from "./support/raw-socket.ts";
-import { VARIANTS } from "./support/variants.ts";
-import { pause, waitFor } from "./support/wait.ts";
+import { FLAG, FRAME, frame, HELLO, requestHeaders } from "../../../test/support/http2-frames.ts";
+import { framesIn, type RawSocket } from "../../../test/support/raw-socket.ts";
+import { VARIANTS } from "../../../test/support/variants.ts";
+import { pause, waitFor } from "../../../test/support/wait.ts";
 import { statusOn, watchedPort } from "./support/watched-port.ts";
 
 const frames = (raw: RawSocket) => framesIn(raw.received());

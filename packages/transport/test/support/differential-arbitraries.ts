@@ -1,8 +1,8 @@
 import { Code } from "@connectrpc/connect";
 import fc from "fast-check";
-import { PlainSchema } from "../../packages/transport/test/gen/talk/v1/plain_pb.ts";
-import { TalkSchema } from "../../packages/transport/test/gen/talk/v1/talk_pb.ts";
-import { messages } from "../../packages/transport/test/messages.ts";
+import { PlainSchema } from "../gen/talk/v1/plain_pb.ts";
+import { TalkSchema } from "../gen/talk/v1/talk_pb.ts";
+import { messages } from "../messages.ts";
 import { FORMS, frame, type RequestOptions, requestOf } from "./differential-requests.ts";
 import { MAX_BYTES } from "./differential-servers.ts";
 import { type Script, type Spoken, scriptText } from "./differential-service.ts";

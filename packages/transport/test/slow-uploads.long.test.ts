@@ -1,9 +1,9 @@
 import { connect as connectHttp2 } from "node:http2";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { dispatch } from "../packages/transport/src/http/dispatch.ts";
-import { openPort, type Port } from "../packages/transport/src/http/port.ts";
-import { bareRefusal } from "../packages/transport/src/protocol/refusals.ts";
-import { pause } from "./support/wait.ts";
+import { pause } from "../../../test/support/wait.ts";
+import { dispatch } from "../src/http/dispatch.ts";
+import { openPort, type Port } from "../src/http/port.ts";
+import { bareRefusal } from "../src/protocol/refusals.ts";
 
 const served: number[] = [];
 let port: Port;

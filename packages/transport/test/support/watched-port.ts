@@ -1,10 +1,10 @@
 import { afterEach, expect } from "vitest";
-import { FRAME } from "./http2-frames.ts";
-import { suitePort } from "./opened.ts";
+import { FRAME } from "../../../../test/support/http2-frames.ts";
+import { framesIn, type RawSocket, rawConnect } from "../../../../test/support/raw-socket.ts";
+import type { Runtime } from "../../../../test/support/server.ts";
+import { waitFor } from "../../../../test/support/wait.ts";
 import type { OwnPort, OwnPortOptions } from "./own-ports.ts";
-import { framesIn, type RawSocket, rawConnect } from "./raw-socket.ts";
-import type { Runtime } from "./server.ts";
-import { waitFor } from "./wait.ts";
+import { suitePort } from "./own-ports.ts";
 
 export const MIB = 1024 * 1024;
 

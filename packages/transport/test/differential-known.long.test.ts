@@ -1,13 +1,13 @@
 import { constants } from "node:http2";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { RecordHeaders } from "../packages/transport/src/protocol/record-headers.ts";
+import { waitFor } from "../../../test/support/wait.ts";
+import { RecordHeaders } from "../src/protocol/record-headers.ts";
 import { resetUpload } from "./support/differential-frames.ts";
 import { FORMS, type Form, requestOf } from "./support/differential-requests.ts";
 import { type Candidate, type Outcome, openPair, send } from "./support/differential-servers.ts";
 import { talk } from "./support/differential-service.ts";
 import { writeTo } from "./support/differential-wire.ts";
 import { codeOf, type Excerpt, KNOWN_DIFFERENCES } from "./support/known-differences.ts";
-import { waitFor } from "./support/wait.ts";
 
 afterEach(() => vi.restoreAllMocks());
 

@@ -35,7 +35,7 @@ export function installSuite(folder: string): Suite {
     version: VERSION,
     descriptors,
     run: (command, flags) => {
-      const config = ["--mode", "server", "--conf", "test/conformance/config.yaml"];
+      const config = ["--mode", "server", "--conf", "packages/transport/test/conformance/config.yaml"];
       return outputOf(join(bin, "connectconformance"), [...config, ...flags, "--", ...command]);
     },
   };

@@ -1,7 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { toBinary } from "@bufbuild/protobuf";
 import { afterAll, describe, expect, it } from "vitest";
-import { TalkSchema } from "../packages/transport/test/gen/talk/v1/talk_pb.ts";
+import { TalkSchema } from "./gen/talk/v1/talk_pb.ts";
 import { exchangeAlike } from "./support/differential-compare.ts";
 import { FORMS, type Form, frame, requestOf, requestWith } from "./support/differential-requests.ts";
 import { MAX_BYTES, openPair } from "./support/differential-servers.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { RawSocket } from "./support/raw-socket.ts";
-import { VARIANTS } from "./support/variants.ts";
-import { waitFor } from "./support/wait.ts";
+import type { RawSocket } from "../../../test/support/raw-socket.ts";
+import { VARIANTS } from "../../../test/support/variants.ts";
+import { waitFor } from "../../../test/support/wait.ts";
 import { MIB, watchedPort } from "./support/watched-port.ts";
 
 describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtime, tls }) => {

@@ -6,12 +6,12 @@ import {
   createContextValues,
 } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
-import { serveNode } from "@user-group-service/transport";
-import { type Find, pathOf } from "../../packages/transport/src/exchange.ts";
-import { dispatch } from "../../packages/transport/src/http/dispatch.ts";
-import { openPort } from "../../packages/transport/src/http/port.ts";
-import { COMPRESSIONS } from "../../packages/transport/src/protocol/compression.ts";
-import { bareRefusal } from "../../packages/transport/src/protocol/refusals.ts";
+import { type Find, pathOf } from "../../src/exchange.ts";
+import { dispatch } from "../../src/http/dispatch.ts";
+import { openPort } from "../../src/http/port.ts";
+import { serveNode } from "../../src/index.ts";
+import { COMPRESSIONS } from "../../src/protocol/compression.ts";
+import { bareRefusal } from "../../src/protocol/refusals.ts";
 import { type Effects, talkInterceptors, talkRoutes } from "./differential-service.ts";
 import { type RawAnswer, type RawRequest, sendHttp1, sendHttp2 } from "./differential-wire.ts";
 

@@ -1,11 +1,19 @@
 import { describe, expect, it } from "vitest";
-import { http2On, openHttp2 } from "./support/http.ts";
-import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders, settings } from "./support/http2-frames.ts";
-import { suitePort } from "./support/opened.ts";
-import { descriptorsOf } from "./support/process-usage.ts";
-import { framesIn, rawConnect } from "./support/raw-socket.ts";
-import { VARIANTS } from "./support/variants.ts";
-import { pause, waitFor } from "./support/wait.ts";
+import { http2On, openHttp2 } from "../../../test/support/http.ts";
+import {
+  FLAG,
+  FRAME,
+  frame,
+  HELLO,
+  numberFrame,
+  requestHeaders,
+  settings,
+} from "../../../test/support/http2-frames.ts";
+import { descriptorsOf } from "../../../test/support/process-usage.ts";
+import { framesIn, rawConnect } from "../../../test/support/raw-socket.ts";
+import { VARIANTS } from "../../../test/support/variants.ts";
+import { pause, waitFor } from "../../../test/support/wait.ts";
+import { suitePort } from "./support/own-ports.ts";
 
 /** Frames that no connection survives (RFC 9113, 5.4.1). */
 const BREAKING: readonly Buffer[] = [

@@ -1,10 +1,10 @@
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { describe, expect, it } from "vitest";
-import { FLAG, FRAME, frame, HELLO, numberFrame, PREFACE, requestHeaders } from "./support/http2-frames.ts";
-import { descriptorsOf } from "./support/process-usage.ts";
-import { VARIANTS } from "./support/variants.ts";
-import { pause, waitFor } from "./support/wait.ts";
+import { FLAG, FRAME, frame, HELLO, numberFrame, PREFACE, requestHeaders } from "../../../test/support/http2-frames.ts";
+import { descriptorsOf } from "../../../test/support/process-usage.ts";
+import { VARIANTS } from "../../../test/support/variants.ts";
+import { pause, waitFor } from "../../../test/support/wait.ts";
 import { watchedPort } from "./support/watched-port.ts";
 
 const CONNECTIONS = 800;

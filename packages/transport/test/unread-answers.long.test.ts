@@ -1,8 +1,8 @@
 import { describe, it } from "vitest";
-import { FRAME, frame, HELLO, numberFrame, requestHeaders, settings } from "./support/http2-frames.ts";
-import { descriptorsOf } from "./support/process-usage.ts";
-import { VARIANTS } from "./support/variants.ts";
-import { waitFor } from "./support/wait.ts";
+import { FRAME, frame, HELLO, numberFrame, requestHeaders, settings } from "../../../test/support/http2-frames.ts";
+import { descriptorsOf } from "../../../test/support/process-usage.ts";
+import { VARIANTS } from "../../../test/support/variants.ts";
+import { waitFor } from "../../../test/support/wait.ts";
 import { MIB, watchedPort } from "./support/watched-port.ts";
 
 // They mostly wait, each for a server of its own.

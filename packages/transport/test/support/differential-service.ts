@@ -1,7 +1,7 @@
 import { create, type DescMessage, type MessageInitShape } from "@bufbuild/protobuf";
 import { ConnectError, type ConnectRouter, type HandlerContext, type Interceptor } from "@connectrpc/connect";
-import { type Plain, PlainSchema } from "../../packages/transport/test/gen/talk/v1/plain_pb.ts";
-import { type Talk, TalkSchema, TalkService } from "../../packages/transport/test/gen/talk/v1/talk_pb.ts";
+import { type Plain, PlainSchema } from "../gen/talk/v1/plain_pb.ts";
+import { type Talk, TalkSchema, TalkService } from "../gen/talk/v1/talk_pb.ts";
 
 /** What the test service is sent and answers: `Tell` plain messages, every other method those with every kind of field. */
 export type Spoken = Talk | Plain;

@@ -7,7 +7,7 @@ import type { AddressInfo, Server } from "node:net";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import type { ConnectRouterOptions } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip, connectNodeAdapter } from "@connectrpc/connect-node";
-import { serveNode } from "../../packages/transport/src/index.ts";
+import { serveNode } from "../../src/index.ts";
 import { readSchemas, type ServerCompatRequest } from "./schemas.ts";
 import { conformanceRoutes } from "./service.ts";
 import { VARIANTS } from "./variants.ts";
