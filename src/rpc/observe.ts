@@ -3,7 +3,7 @@ import { setImmediate } from "node:timers/promises";
 import type { DescMethod, Message } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ContextValues, type Interceptor, type StreamRequest } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
-import { type OnRefused, streamRefusal } from "@user-group-service/transport";
+import { type OnRefused, SharedError, streamRefusal } from "@user-group-service/transport";
 import type { EnvironmentName as EnvironmentNameMessage } from "../../gen/usergroup/admin/v1/environment_pb.ts";
 import { type EnvironmentName, formatEnvironmentName, parseEnvironmentName } from "../domain/environment.ts";
 import { MAX_ID_LENGTH } from "../domain/user-group.ts";
@@ -13,7 +13,7 @@ import type { Metrics } from "../observability/metrics.ts";
 import { kClientAddress, kDenied, kPrincipal, kProtocol, kRequestId, type WireProtocol } from "./context.ts";
 import { toCallError } from "./errors.ts";
 import { tagFromMessage } from "./messages.ts";
-import { refusedError } from "./refusals.ts";
+import { OVERLOADED, refusedError } from "./refusals.ts";
 
 /** The header with the id of a request. A caller may send one; the response repeats it. */
 export const REQUEST_ID_HEADER = "x-request-id";
@@ -63,6 +63,7 @@ export function observeInterceptor(observers: Observers): Interceptor {
 
 /** Counts and logs every request that is refused before it becomes a call, and makes the error for its caller. */
 export function observeRefusals(observers: Observers): OnRefused {
+  const shared = new SharedError(OVERLOADED);
   return (refusal, request) => {
     const { method, protocolName, header, arrived, contextValues: values } = request;
     const protocol = (protocolName ?? "none") as WireProtocol | "none";
@@ -70,7 +71,10 @@ export function observeRefusals(observers: Observers): OnRefused {
     const call = new ObservedCall(observers, { method, protocol, header, started, values, input: undefined });
     // An unexpected error in authorization or an endpoint is a fault of the server.
     call.isRefused = refusal.kind !== "unauthorized" && refusal.kind !== "endpoint";
-    return call.fail(refusedError(refusal, request));
+    const error = refusedError(refusal, request);
+    if (error !== OVERLOADED) return call.fail(error);
+    call.end(error);
+    return { shared, headers: { [REQUEST_ID_HEADER]: call.requestId } };
   };
 }
 

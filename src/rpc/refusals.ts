@@ -45,7 +45,7 @@ export function refusedError(
     case "too-many-bodies":
       return retryLater("too many requests are waiting for their bodies; try again later", "OVERLOADED");
     case "too-many-calls":
-      return overloaded();
+      return OVERLOADED;
     case "not-found":
       return protocolName === undefined || protocolName === "connect"
         ? callError(Code.NotFound, NOTHING_HERE, { reason: "PATH_NOT_FOUND" })
@@ -94,10 +94,10 @@ function retryLater(message: string, reason: string): ConnectError {
   return error;
 }
 
-function overloaded(): ConnectError {
-  const message = "the server is overloaded: too many calls are in flight; try again later";
-  return untraced(() => retryLater(message, "OVERLOADED"));
-}
+/** The error of calls beyond those that a worker takes. All of them share it. */
+export const OVERLOADED = untraced(() =>
+  retryLater("the server is overloaded: too many calls are in flight; try again later", "OVERLOADED"),
+);
 
 function methodNotAllowed(httpMethod: string, allowed: readonly string[]): ConnectError {
   const list = [...new Set(allowed)].join(", ");

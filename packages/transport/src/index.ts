@@ -12,6 +12,7 @@ export {
   type Refusal,
   type RefusedRequest,
   RequestRefused,
+  SharedError,
   streamRefusal,
 } from "./protocol/refusals.ts";
 export { type ListenOptions, type ServeOptions, serveNode } from "./serve.ts";

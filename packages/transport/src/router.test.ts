@@ -1,11 +1,11 @@
 import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from "node:zlib";
 import { Code, ConnectError, createContextKey } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
-import { TalkService } from "../test/gen/talk/v1/talk_pb.ts";
+import { TalkSchema, TalkService } from "../test/gen/talk/v1/talk_pb.ts";
 import type { Endpoint, EndpointMethod } from "./endpoints.ts";
 import type { HeaderRecord, HttpRequest, Route } from "./exchange.ts";
 import type { Authorize } from "./protocol/admission.ts";
-import type { Refusal } from "./protocol/refusals.ts";
+import { type OnRefused, type Refusal, SharedError } from "./protocol/refusals.ts";
 import { Router, type RouterOptions } from "./router.ts";
 
 const kCaller = createContextKey("nobody");
@@ -302,6 +302,48 @@ describe("a refusal", () => {
     const { headers, body } = await found.serve(request("", path));
     expect(headers["x-why"]).toBe("because");
     expect(textOf(body)).not.toContain("because, because");
+  });
+
+  it.each([
+    ["application/json", PATH],
+    ["application/proto", PATH],
+    ["application/grpc+proto", PATH],
+    ["application/grpc-web+json", PATH],
+    ["application/grpc-web-text", PATH],
+    ["application/connect+json", "/talk.v1.TalkService/Watch"],
+    ["application/json", "/say"],
+  ])("with a shared error is, in %s at %s, as with an error of its own", async (type, path) => {
+    const errorWith = (headers: HeadersInit) => {
+      const error = new ConnectError("too busy: \u2603", Code.ResourceExhausted, { "retry-after": "1", ...headers });
+      error.details.push({ desc: TalkSchema, value: { text: "x" } });
+      return error;
+    };
+    const shared = new SharedError(errorWith({}));
+    const answers = async (onRefused: (headers: { [name: string]: string }) => ReturnType<OnRefused>) => {
+      const endpoint: Endpoint = { methods: new Map([["POST", { rpc: TalkService.method.say, serve: expect.fail }]]) };
+      let count = 0;
+      const router = new Router({
+        routes: (routes) => {
+          routes.rpc(TalkService.method.say, () => ({}));
+          routes.rpc(TalkService.method.watch, async function* () {});
+        },
+        endpoints: new Map([["/say", endpoint]]),
+        maxCalls: 0,
+        authorize: () => Promise.reject(new Error("a stream")),
+        onRefused: () => onRefused({ "x-request-id": `id-${++count}` }),
+      });
+      const answer = async () => {
+        const route = (await router.find(request("", path, { "content-type": type }))) as Route;
+        const { body, headers, ...rest } = await route.serve(request("", path));
+        return { ...rest, headers: { ...headers }, body: textOf(body) };
+      };
+      return [await answer(), await answer(), await answer()];
+    };
+    const ofTheirOwn = await answers(errorWith);
+    expect(ofTheirOwn[2]).not.toEqual(ofTheirOwn[1]);
+    expect(await answers((headers) => ({ shared, headers }))).toEqual(ofTheirOwn);
+    // What is shared holds nothing of one request.
+    expect(shared.error.metadata.has("x-request-id")).toBe(false);
   });
 
   it("can be read by pages of other origins", () => {

@@ -15,7 +15,7 @@ import { Cors, type CorsOptions } from "./http/cors.ts";
 import { Admission, type AdmissionOptions, AdmittedCall } from "./protocol/admission.ts";
 import { COMPRESSIONS } from "./protocol/compression.ts";
 import { type CallFormat, formatOf, isRpcOnly } from "./protocol/content-types.ts";
-import { errorResponse, httpStatusOf } from "./protocol/error-responses.ts";
+import { errorResponse, httpStatusOf, withHeaders } from "./protocol/error-responses.ts";
 import { collectRpcs, type Rpc, type RpcOptions, type UnaryMethod } from "./protocol/methods.ts";
 import { RecordHeaders } from "./protocol/record-headers.ts";
 import {
@@ -64,9 +64,13 @@ export class Router {
     this.#options = options;
     this.#admission = new Admission(options);
     this.#cors = options.cors && new Cors(options.cors);
-    const { httpError = (error, status) => errorResponse(formatOf("application/json"), error, status) } = options;
+    const { httpError = (error, status) => errorResponse(formatOf("application/json"), { error }, status) } = options;
     this.#endpoints = {
-      respond: ({ error, status = httpStatusOf(error) }) => httpError(error, status),
+      respond: ({ error, status = httpStatusOf(error), shared, headers }) => {
+        const response = shared?.http ?? httpError(error, status);
+        if (shared) shared.http = response;
+        return withHeaders(response, headers);
+      },
       compressions: options.acceptCompression ?? COMPRESSIONS,
     };
     for (const { handler, unary, readMaxBytes } of collectRpcs(options)) {
@@ -96,7 +100,7 @@ export class Router {
     if (!unary || !format) return this.#stream(rpc, request);
     return this.#admit(unary.desc, format.protocol, request, {
       onAdmitted: (admitted) => new UnaryRoute(unary, format, admitted),
-      onDenied: ({ error }) => errorResponse(format, error),
+      onDenied: (refused) => errorResponse(format, refused),
     });
   }
 
@@ -116,7 +120,7 @@ export class Router {
         if (!isServed) return this.#refused({ kind: "content-type" }, refused, format);
         return { handler, contextValues: contextValues.set(kReadMaxBytes, readMaxBytes) };
       },
-      onDenied: ({ error }) => errorResponse(format, error),
+      onDenied: (refused) => errorResponse(format, refused),
     });
   }
 
@@ -190,6 +194,6 @@ export class Router {
     const { onRefused } = this.#options;
     if (!onRefused) return bareRefusal(refusal);
     const refused = refuse(refusal, request, onRefused);
-    return format ? errorResponse(format, refused.error, refused.status) : this.#endpoints.respond(refused);
+    return format ? errorResponse(format, refused, refused.status) : this.#endpoints.respond(refused);
   }
 }

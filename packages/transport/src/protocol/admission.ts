@@ -46,6 +46,10 @@ interface InFlight {
   count: number;
 }
 
+function tooManyCalls({ max }: InFlight): Refusal {
+  return { kind: "too-many-calls", limit: max };
+}
+
 /** Admits or denies calls by their headers alone. */
 export class Admission {
   readonly #options: AdmissionOptions;
@@ -63,27 +67,26 @@ export class Admission {
     request: RequestHead,
   ): AdmittedCall | Refused | Promise<AdmittedCall | Refused> {
     const { authorize, contextValues: valuesOf, isOpen: isOpenMethod, onRefused } = this.#options;
-    const contextValues = valuesOf?.(protocolName) ?? createContextValues();
     const { headers, arrived } = request;
-    const peerAddress = () => request.peerAddress();
-    const head = { method, protocolName, header: new RecordHeaders(headers), peerAddress, arrived, contextValues };
+    const header = new RecordHeaders(headers);
     const isOpen = isOpenMethod?.(method) === true;
-    const isLimited = method.methodKind === "unary" && !isOpen;
-    const call = new AdmittedCall(head, { isOpen, inFlight: isLimited ? this.#inFlight : undefined, onRefused });
-    // The call counts while it is being authorized: a slow authorization must not pile up requests.
-    const refused = call.begin();
-    if (refused) return refused;
-    const admit = () => {
-      call.end();
-      return call;
-    };
-    const deny = (error: unknown) => {
-      call.end();
-      return call.refuse({ kind: "unauthorized", error });
-    };
+    const inFlight = method.methodKind === "unary" && !isOpen ? this.#inFlight : undefined;
+    // Before anything else: under overload most calls end here.
+    if (inFlight && inFlight.count >= inFlight.max)
+      return refuse(tooManyCalls(inFlight), { method, protocolName, header, arrived }, onRefused);
+    const contextValues = valuesOf?.(protocolName) ?? createContextValues();
+    const peerAddress = () => request.peerAddress();
+    const head = { method, protocolName, header, peerAddress, arrived, contextValues };
+    const call = new AdmittedCall(head, { isOpen, inFlight, onRefused });
+    const deny = (error: unknown) => call.refuse({ kind: "unauthorized", error });
     try {
       const decision = authorize?.(head);
-      return decision === undefined ? admit() : Promise.resolve(decision).then(admit, deny);
+      if (decision === undefined) return call;
+      // The call counts while it is being authorized: a slow authorization must not pile up requests.
+      call.begin();
+      return Promise.resolve(decision)
+        .then(() => call, deny)
+        .finally(() => call.end());
     } catch (error) {
       return deny(error);
     }
@@ -120,7 +123,7 @@ export class AdmittedCall {
   begin(): Refused | undefined {
     const inFlight = this.#inFlight;
     if (!inFlight) return undefined;
-    if (inFlight.count >= inFlight.max) return this.refuse({ kind: "too-many-calls", limit: inFlight.max });
+    if (inFlight.count >= inFlight.max) return this.refuse(tooManyCalls(inFlight));
     inFlight.count++;
     this.#isCounted = true;
     return undefined;

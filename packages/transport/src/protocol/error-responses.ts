@@ -6,21 +6,38 @@ import {
   endStreamToJson,
   errorToJsonBytes,
 } from "@connectrpc/connect/protocol-connect";
-import type { HttpResponse } from "../exchange.ts";
+import type { HeaderRecord, HttpResponse } from "../exchange.ts";
 import { type CallFormat, contentTypeOf } from "./content-types.ts";
 import { envelopeOf } from "./envelopes.ts";
-import { grpcError } from "./grpc.ts";
-import { recordOf } from "./record-headers.ts";
+import { errorTrailers, trailersOnly } from "./grpc.ts";
+import { headersOf, recordOf } from "./record-headers.ts";
+import type { Refused } from "./refusals.ts";
 
 /**
- * Makes the error response in the protocol of the request.
+ * Makes the error response in the protocol of the request. A shared error is encoded once for each protocol.
  *
  * @param status the HTTP status, for protocols that leave the choice to the server; default: the status of the error's
  *   code
  */
-export function errorResponse(format: CallFormat, error: ConnectError, status = httpStatusOf(error)): HttpResponse {
-  if (format.protocol !== "connect") return grpcError(format, error);
-  return format.isStream ? connectStreamError(format, error) : connectError(error, status);
+export function errorResponse(
+  format: CallFormat,
+  { error, shared, headers }: Omit<Refused, "status">,
+  status = httpStatusOf(error),
+): HttpResponse {
+  if (format.protocol !== "connect") {
+    const trailers = shared?.grpc ?? errorTrailers(error);
+    if (shared) shared.grpc = trailers;
+    return trailersOnly(format, { ...trailers, ...headers });
+  }
+  if (format.isStream) return connectStreamError(format, error, headers);
+  const response = shared?.connect ?? connectError(error, status);
+  if (shared) shared.connect = response;
+  return withHeaders(response, headers);
+}
+
+/** Adds headers to a response that other requests may share. */
+export function withHeaders(response: HttpResponse, headers: HeaderRecord | undefined): HttpResponse {
+  return headers ? { ...response, headers: { ...response.headers, ...headers } } : response;
 }
 
 /** The error response of a unary Connect call. */
@@ -31,9 +48,9 @@ function connectError(error: ConnectError, status: number): HttpResponse {
 }
 
 /** The error response of a Connect stream: an end-stream message alone. */
-function connectStreamError(format: CallFormat, error: ConnectError): HttpResponse {
-  const end = Buffer.from(JSON.stringify(endStreamToJson(new Headers(), error, undefined)));
-  const headers = { "content-type": contentTypeOf(format), ...recordOf(error.metadata) };
+function connectStreamError(format: CallFormat, error: ConnectError, added: HeaderRecord = {}): HttpResponse {
+  const end = Buffer.from(JSON.stringify(endStreamToJson(headersOf(added), error, undefined)));
+  const headers = { "content-type": contentTypeOf(format), ...recordOf(error.metadata), ...added };
   return { status: 200, headers, body: envelopeOf(endStreamFlag, end) };
 }
 

@@ -16,7 +16,7 @@ import {
   serializeEnvelope,
 } from "./envelopes.ts";
 import type { UnaryMethod } from "./methods.ts";
-import { RecordHeaders, recordOf } from "./record-headers.ts";
+import { headersOf, RecordHeaders, recordOf } from "./record-headers.ts";
 import { asConnectError } from "./refusals.ts";
 import { invokeCall, parseMessage } from "./requests.ts";
 import { decodeWebText } from "./web-text.ts";
@@ -116,12 +116,16 @@ async function finishGrpcWeb(
   return response(call, Buffer.from(Buffer.from(body).toString("base64") + Buffer.from(last).toString("base64")));
 }
 
+/** The trailers of an error. */
+export function errorTrailers(error: ConnectError): HeaderRecord {
+  return recordOf(grpc.setTrailerStatus(new RecordHeaders({}, true), wellFormed(error)));
+}
+
 /** The response for an error alone. gRPC sends its trailers as headers; gRPC-Web puts them in the body. */
-export function grpcError(format: CallFormat, error: ConnectError): HttpResponse {
+export function trailersOnly(format: CallFormat, trailers: HeaderRecord): HttpResponse {
   const headers: HeaderRecord = { "content-type": contentTypeOf(format) };
-  const trailer = grpc.setTrailerStatus(new RecordHeaders({}, true), wellFormed(error));
-  if (format.protocol === "grpc") return { status: 200, headers: { ...headers, ...recordOf(trailer) }, body: "" };
-  const bytes = envelopeOf(grpcWeb.trailerFlag, grpcWeb.trailerSerialize(trailer));
+  if (format.protocol === "grpc") return { status: 200, headers: { ...headers, ...trailers }, body: "" };
+  const bytes = envelopeOf(grpcWeb.trailerFlag, grpcWeb.trailerSerialize(headersOf(trailers)));
   const body = format.isText ? Buffer.from(bytes.toString("base64")) : bytes;
   return { status: 200, headers: { ...headers, "content-length": String(body.byteLength) }, body };
 }

@@ -59,7 +59,27 @@ export interface RefusedRequest {
 export type Refuse = (refusal: Refusal, headers: HeaderRecord, method?: DescMethod) => HttpResponse;
 
 /** Makes the error for the client of a refused request. Called once per refused request. */
-export type OnRefused = (refusal: Refusal, request: RefusedRequest) => ConnectError;
+export type OnRefused = (refusal: Refusal, request: RefusedRequest) => ConnectError | SharedRefusal;
+
+/** An error that many requests are refused with. It is encoded once for each protocol, so that refusals cost little. */
+export class SharedError {
+  readonly error: ConnectError;
+  /** What it was encoded to: the trailers of gRPC and gRPC-Web, and the responses of Connect and of endpoints. */
+  grpc: HeaderRecord | undefined;
+  connect: HttpResponse | undefined;
+  http: HttpResponse | undefined;
+
+  constructor(error: ConnectError) {
+    this.error = error;
+  }
+}
+
+/** A shared error, and what one response tells beside it. */
+export interface SharedRefusal {
+  readonly shared: SharedError;
+  /** Sent like the error's metadata. */
+  readonly headers: HeaderRecord;
+}
 
 /** The HTTP status of a refusal outside of the RPC protocols, where it differs from that of the error's code. */
 export const REFUSAL_STATUS: { readonly [kind in Refusal["kind"]]?: number } = {
@@ -85,14 +105,16 @@ export function bareRefusal({ kind }: Refusal): HttpResponse {
 }
 
 /** A refused request's error for the client, and its HTTP status; undefined: that of the error's code. */
-export interface Refused {
+export interface Refused extends Partial<SharedRefusal> {
   readonly error: ConnectError;
   readonly status: number | undefined;
 }
 
 /** Refuses a request. */
 export function refuse(refusal: Refusal, request: RefusedRequest, onRefused: OnRefused | undefined): Refused {
-  return { error: onRefused?.(refusal, request) ?? defaultError(refusal), status: REFUSAL_STATUS[refusal.kind] };
+  const told = onRefused?.(refusal, request) ?? defaultError(refusal);
+  const status = REFUSAL_STATUS[refusal.kind];
+  return "shared" in told ? { ...told, error: told.shared.error, status } : { error: told, status };
 }
 
 /** The error for the client, if `onRefused` does not provide one. */

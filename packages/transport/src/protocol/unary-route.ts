@@ -38,7 +38,7 @@ export class UnaryRoute implements Route {
 
   serve(request: HttpRequest): Promise<HttpResponse> {
     const refused = this.#admitted.begin();
-    if (refused) return Promise.resolve(errorResponse(this.#format, refused.error));
+    if (refused) return Promise.resolve(errorResponse(this.#format, refused));
     const serve = this.#format.protocol === "connect" ? serveConnect : serveGrpc;
     return serve(this.#method, request, this.#format, this.#admitted);
   }
