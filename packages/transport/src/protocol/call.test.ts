@@ -98,4 +98,27 @@ describe("a call", () => {
     const context = await call([replacing]);
     expect(context.signal).toBe(controller.signal);
   });
+
+  it("passes interceptors that are made once for all calls of a method", async () => {
+    let made = 0;
+    const counted: Interceptor = (next) => {
+      made++;
+      return (req) => next(req);
+    };
+    const method = methodOf({
+      routes: (router) => router.rpc(TalkService.method.say, ({ text }) => ({ text })),
+      interceptors: [counted],
+    });
+    for (const text of ["a", "b"]) {
+      const answer = await callOf(method).invoke(create(TalkSchema, { text }));
+      expect(answer).toMatchObject({ text });
+    }
+    // Once for the calls of this transport, and never for those of Connect's handler, of which there are none.
+    expect(made).toBe(1);
+  });
+
+  it("fails when an interceptor passes on what is no request of a call", async () => {
+    const inventing: Interceptor = (next) => () => next({ stream: false } as never);
+    await expect(call([inventing])).rejects.toThrow(TypeError);
+  });
 });

@@ -27,8 +27,28 @@ interface CallInit {
   readonly responseTrailer: HeaderRecord;
 }
 
-/** The function that interceptors wrap. */
-type AnyFn = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | StreamResponse>;
+/** A function that interceptors wrap, or that they make of it. */
+export type CallHandler = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | StreamResponse>;
+
+/**
+ * Wraps interceptors around the implementation of a method, once for all of its calls. What one of them passes on must
+ * be the request that it was given, or a spread copy of it.
+ */
+export function intercepted(interceptors: readonly Interceptor[]): CallHandler {
+  let handler: CallHandler = (req) => callOf(req).implement(req);
+  for (const interceptor of interceptors.toReversed()) {
+    const next = handler;
+    handler = interceptor((req) => next((req as unknown) instanceof UnaryCall ? req : callOf(req).complete(req)));
+  }
+  return handler;
+}
+
+/** The call of a request that passes the interceptors. */
+function callOf(req: UnaryRequest | StreamRequest): UnaryCall {
+  const { call } = req as unknown as { readonly call?: UnaryCall };
+  if (!call) throw new TypeError("an interceptor must pass on the request that it was given, or a spread copy of it");
+  return call;
+}
 
 /**
  * One unary call. The same object serves as the interceptors' request and as the handler's context, so each has
@@ -38,6 +58,8 @@ type AnyFn = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | Stre
  */
 export class UnaryCall {
   readonly stream = false;
+  /** Tells of a spread copy which call it is of. */
+  readonly call: UnaryCall = this;
   readonly service: DescService;
   readonly method: DescMethodUnary;
   readonly requestMethod: string;
@@ -75,14 +97,9 @@ export class UnaryCall {
   /** Passes the message through the interceptors to the implementation. Rejects with whatever one of them throws. */
   invoke(input: Message): Promise<Message> {
     this.message = input;
-    let next: AnyFn = (req) => this.#implement(req);
-    const { interceptors } = this.#method.options;
     try {
-      for (let i = interceptors.length - 1; i >= 0; i--) {
-        const inner = next;
-        next = (interceptors[i] as Interceptor)((req) => inner(this.#completeRequest(req)));
-      }
-      return Promise.resolve(next(this as unknown as UnaryRequest)).then((response) => this.#unwrap(response));
+      const response = this.#method.handler(this as unknown as UnaryRequest);
+      return Promise.resolve(response).then((response) => this.#unwrap(response));
     } catch (reason) {
       return Promise.reject(reason);
     }
@@ -145,13 +162,14 @@ export class UnaryCall {
   /**
    * Completes a request that an interceptor passed on: a spread copy of this object lacks the getters of the prototype.
    */
-  #completeRequest(req: UnaryRequest | StreamRequest): UnaryRequest | StreamRequest {
-    if ((req as unknown) === this || ("url" in req && "signal" in req)) return req;
+  complete(req: UnaryRequest | StreamRequest): UnaryRequest | StreamRequest {
+    if ("url" in req && "signal" in req) return req;
     const { url = this.url, signal = this.signal } = req as Partial<UnaryRequest>;
     return { ...(req as UnaryRequest), url, signal };
   }
 
-  #implement(req: UnaryRequest | StreamRequest): Promise<UnaryResponse> {
+  /** Calls the implementation with a request that has passed the interceptors. Rejects when it fails. */
+  implement(req: UnaryRequest | StreamRequest): Promise<UnaryResponse> {
     try {
       const context = (req as unknown) === this ? this : this.#contextOf(req);
       const output = this.#method.impl(req.message as never, context as never);

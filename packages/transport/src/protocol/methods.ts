@@ -13,6 +13,7 @@ import {
   validateUniversalHandlerOptions,
 } from "@connectrpc/connect/protocol";
 import { binarySerialization, jsonSerialization, type Serialization } from "../codec/serialization.ts";
+import { type CallHandler, intercepted } from "./call.ts";
 import { COMPRESSIONS } from "./compression.ts";
 import type { RpcProtocol } from "./content-types.ts";
 
@@ -21,6 +22,8 @@ export interface UnaryMethod {
   readonly desc: DescMethodUnary;
   readonly impl: (request: never, context: never) => unknown;
   readonly options: UniversalHandlerOptions;
+  /** The interceptors around the implementation. */
+  readonly handler: CallHandler;
   readonly binary: Serialization;
   readonly json: Serialization;
   readonly protocols: { readonly [protocol in RpcProtocol]: boolean };
@@ -82,5 +85,12 @@ export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rp
 
 function unaryMethod(desc: DescMethodUnary, parts: Pick<UnaryMethod, "impl" | "options" | "protocols">): UnaryMethod {
   const { options } = parts;
-  return { ...parts, desc, binary: binarySerialization(desc, options), json: jsonSerialization(desc, options) };
+  const handler = intercepted(options.interceptors);
+  return {
+    ...parts,
+    desc,
+    handler,
+    binary: binarySerialization(desc, options),
+    json: jsonSerialization(desc, options),
+  };
 }
