@@ -10,7 +10,7 @@ import { errorResponse } from "./rest/json.ts";
 import { userEndpoint, VERBS } from "./rest/user.ts";
 import { viewerEndpoint } from "./rest/viewer.ts";
 import { authorization, authorizationInterceptor, isOpen, METHODS } from "./rpc/access.ts";
-import { contextOf } from "./rpc/context.ts";
+import { Call, type WireProtocol } from "./rpc/context.ts";
 import { type Authentication, CREDENTIAL_HEADERS, LIMIT_HEADERS } from "./rpc/credentials.ts";
 import { sharedProbe } from "./rpc/health.ts";
 import { deadlineInterceptor, validationInterceptor } from "./rpc/interceptors.ts";
@@ -83,7 +83,7 @@ export function createApp(parts: AppParts): App {
     routes: routes({ ...parts, probe }),
     endpoints: parts.metricsPort === undefined ? new Map([...callerEndpoints, ...operatorEndpoints]) : callerEndpoints,
     authorize,
-    contextValues: contextOf,
+    contextValues: (protocolName) => new Call(protocolName as WireProtocol),
     interceptors: [
       // Outermost: observes every call, and converts every failure to the caller's error.
       observeInterceptor(parts),

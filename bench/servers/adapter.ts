@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { createServer as createHttp2Server } from "node:http2";
 import type { AddressInfo } from "node:net";
-import { createContextValues } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { loadConfig } from "../../src/config/config.ts";
+import { Call } from "../../src/rpc/context.ts";
 import { open } from "../../src/run.ts";
 
 /*
@@ -14,7 +14,7 @@ import { open } from "../../src/run.ts";
  */
 const config = loadConfig(process.env);
 const { app } = await open(config);
-const adapter = connectNodeAdapter({ ...app.service, contextValues: () => createContextValues() });
+const adapter = connectNodeAdapter({ ...app.service, contextValues: () => new Call("connect") });
 const http1 = createServer(adapter as never);
 const http2 = createHttp2Server(adapter as never);
 http1.listen(config.port, config.host);

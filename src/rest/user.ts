@@ -190,15 +190,17 @@ export function userEndpoint(): Endpoint {
 }
 
 function methodOf(verb: Verb): EndpointMethod {
-  return jsonMethod(verb.method, async (request, invoke) => {
+  return jsonMethod(verb.method, (request, invoke) => {
     const verbRequest = read(request);
     requireStrict(verb, verbRequest);
     const message: Message = verb.toRequest(verbRequest);
-    const [, ...otherTags] = verbRequest.ifMatch ?? [];
-    const { message: output, headers } = await callUntilMatch(invoke, message, otherTags);
-    const { userGroup } = output as { userGroup?: { etag: string } };
-    if (userGroup) headers["etag"] = `"${userGroup.etag}"`;
-    return jsonResponse(headers, verb.toText(output as never, message as never));
+    const { ifMatch = [] } = verbRequest;
+    const answered = ifMatch.length > 1 ? callUntilMatch(invoke, message, ifMatch.slice(1)) : invoke(message);
+    return answered.then(({ message: output, headers }) => {
+      const { userGroup } = output as { userGroup?: { etag: string } };
+      if (userGroup) headers["etag"] = `"${userGroup.etag}"`;
+      return jsonResponse(headers, verb.toText(output as never, message as never));
+    });
   });
 }
 

@@ -3,7 +3,7 @@ import { type Endpoint, type HttpRequest, recordOf } from "@user-group-service/t
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
 import type { JsonObject } from "../domain/user-group.ts";
-import { environmentOf } from "../rpc/context.ts";
+import { callOf } from "../rpc/context.ts";
 import { refusedJson } from "../rpc/refusals.ts";
 import { isForm, isTokenNotFound, jsonMethod, jsonResponse, oneOf, parseFields, readBody } from "./json.ts";
 
@@ -27,7 +27,7 @@ export function viewerEndpoint(): Endpoint {
           const message = requestOf(isForm(request) ? formFields(request) : readBody(request));
           try {
             const { message: viewer, headers, contextValues } = await invoke(message);
-            return jsonResponse(headers, textOf(viewer as Viewer, environmentOf(contextValues)));
+            return jsonResponse(headers, textOf(viewer as Viewer, callOf(contextValues).environment));
           } catch (failure) {
             if (!isTokenNotFound(failure)) throw failure;
             return jsonResponse({ "cache-control": "no-store", ...recordOf(failure.metadata) }, INACTIVE);

@@ -1,9 +1,9 @@
 import type { DescMethod } from "@bufbuild/protobuf";
-import { Code, createConnectRouter, createContextValues } from "@connectrpc/connect";
+import { Code, createConnectRouter } from "@connectrpc/connect";
 import { expect, it } from "vitest";
 import { ROOT } from "../auth/principal.ts";
 import { accessTo, authorization, METHODS } from "./access.ts";
-import { kPrincipal } from "./context.ts";
+import { Call } from "./context.ts";
 import { routes } from "./routes.ts";
 
 it("every method that is served has a policy, and every policy a method", () => {
@@ -18,7 +18,7 @@ it("every method that is served has a policy, and every policy a method", () => 
 it("nobody may call a method without a policy", () => {
   const method = { name: "Forgotten" } as DescMethod;
   const header = new Headers({ authorization: "Token 0123456789abcdef" });
-  const contextValues = createContextValues();
+  const contextValues = new Call("grpc");
   const authorize = authorization({
     authenticator: { authenticate: () => ROOT },
     limits: { tokens: undefined, failures: undefined, onLimited: () => {} },
@@ -27,5 +27,5 @@ it("nobody may call a method without a policy", () => {
   expect(() => authorize({ method, header, contextValues })).toThrow(
     expect.objectContaining({ code: Code.PermissionDenied }),
   );
-  expect(contextValues.get(kPrincipal)).toBeUndefined();
+  expect(contextValues.principal).toBeUndefined();
 });

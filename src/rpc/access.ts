@@ -9,17 +9,9 @@ import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.t
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Principal } from "../auth/principal.ts";
 import type { Role } from "../domain/api-token.ts";
-import { clientAddress } from "../domain/client-address.ts";
 import { environmentPath } from "../domain/environment.ts";
-import { kClientAddress, kDenied, kPrincipal } from "./context.ts";
-import {
-  type Authentication,
-  authenticate,
-  type Caller,
-  type CallerLimits,
-  limitedError,
-  originOf,
-} from "./credentials.ts";
+import { callOf } from "./context.ts";
+import { type Authentication, authenticate, type Caller, type CallerLimits, limitedError } from "./credentials.ts";
 import { callError } from "./errors.ts";
 
 /**
@@ -106,7 +98,7 @@ export function authorization(authentication: Authentication): (call: Head) => v
   return (call) => {
     const access = accessTo(call.method);
     if (access === "open") return undefined;
-    call.contextValues.set(kClientAddress, () => clientAddress(originOf(call), trustedProxies));
+    callOf(call.contextValues).origin = { caller: call, trustedProxies };
     const principal = authenticate(authentication, call);
     return principal instanceof Promise
       ? principal.then((known) => admit(known, access, call, limits))
@@ -127,10 +119,10 @@ function admit(
   if (limited) onLimited("api-token");
   const denied = limited ? limitedError("api-token", limited) : denial(principal, access, name);
   if (denied) {
-    contextValues.set(kDenied, principal);
+    callOf(contextValues).denied = principal;
     throw denied;
   }
-  contextValues.set(kPrincipal, principal);
+  callOf(contextValues).principal = principal;
 }
 
 /** Why a caller may not call a method; undefined when it may. */
@@ -162,8 +154,9 @@ function roleTooLow(role: string, access: string, name: string): ConnectError {
 
 /** Authorizes every call that the transport has not authorized, so that no entry point can bypass authorization. */
 export function authorizationInterceptor(authorize: ReturnType<typeof authorization>): Interceptor {
-  return (next) => async (req) => {
-    if (!req.contextValues.get(kPrincipal)) await authorize(req);
-    return next(req);
+  return (next) => (req) => {
+    if (callOf(req.contextValues).principal) return next(req);
+    const authorized = authorize(req);
+    return authorized ? authorized.then(() => next(req)) : next(req);
   };
 }

@@ -1,102 +1,90 @@
-import {
-  Code,
-  ConnectError,
-  type ContextValues,
-  createContextKey,
-  createContextValues,
-  type HandlerContext,
-} from "@connectrpc/connect";
+import { Code, ConnectError, type ContextKey, type ContextValues } from "@connectrpc/connect";
 import type { Principal } from "../auth/principal.ts";
 import type { ChangeBy } from "../domain/audit.ts";
+import { clientAddress, type Network } from "../domain/client-address.ts";
 import type { Environment } from "../domain/environment.ts";
-import { withoutTokens } from "./credentials.ts";
+import { type Caller, originOf, withoutTokens } from "./credentials.ts";
 
 /** The protocol of a call, as metrics name it. */
 export type WireProtocol = "grpc" | "grpc-web" | "connect" | "rest";
 
-/** The protocol of the call; set by the transport. */
-export const kProtocol = createContextKey<WireProtocol>("connect", { description: "wire protocol" });
-
-/** Who was calling when authorization denied the call, for the log alone. */
-export const kDenied = createContextKey<Principal | undefined>(undefined, { description: "denied principal" });
-
-/** The initial context values of a call. @param protocolName as the transport names it */
-export function contextOf(protocolName: string): ContextValues {
-  const values = createContextValues();
-  return protocolName === "connect" ? values : values.set(kProtocol, protocolName as WireProtocol);
-}
-
-/** Who is calling; set by authorization. */
-export const kPrincipal = createContextKey<Principal | undefined>(undefined, { description: "principal" });
-
-/** Tells the address of the client, empty when it is not known; set by authorization. */
-export const kClientAddress = createContextKey(() => "", { description: "client address" });
-
-/** The id of the request; set by the interceptor that observes calls. */
-export const kRequestId = createContextKey("", { description: "request id" });
-
 /**
- * Who is calling.
- *
- * @throws ConnectError Internal when the call did not pass authentication
+ * What the service knows of a call, in plain fields: the transport passes it on as the call's context values. For a change
+ * it says who makes it, computed when it is asked: most calls of GetUserGroup make none.
  */
-export function principalOf(values: ContextValues): Principal {
-  const principal = values.get(kPrincipal);
-  if (!principal) throw new ConnectError("the call was not authenticated", Code.Internal);
-  return principal;
-}
+export class Call implements ContextValues, ChangeBy {
+  /** `none` for a request that is not a call. */
+  readonly protocol: WireProtocol | "none";
+  /** The name of the RPC; set when the call begins to be observed, as its id is. */
+  method = "";
+  /** The id of the request as the caller knows it: it may have chosen one that holds a credential. */
+  id = "";
+  /** Who is calling; set by authorization. */
+  principal: Principal | undefined;
+  /** Who was calling when authorization denied the call, for the log alone. */
+  denied: Principal | undefined;
+  /** Where the call comes from, and whom to believe about it; set by authorization. */
+  origin: { readonly caller: Caller; readonly trustedProxies: readonly Network[] } | undefined;
 
-/**
- * The environment that the caller's API token is bound to.
- *
- * @throws ConnectError Internal when the call did not pass authorization, which lets only such callers in
- */
-export function environmentOf(values: ContextValues): Environment {
-  const { environment } = principalOf(values);
-  if (!environment) throw new ConnectError("the call was not authorized", Code.Internal);
-  return environment;
-}
+  constructor(protocol: Call["protocol"]) {
+    this.protocol = protocol;
+  }
 
-/**
- * Who makes a change by a call.
- *
- * @throws ConnectError Internal when the call did not pass authentication
- */
-export function changeBy(context: HandlerContext): ChangeBy {
-  return new Caller(context);
-}
+  /** Who is calling. @throws ConnectError Internal when the call did not pass authentication */
+  get caller(): Principal {
+    if (!this.principal) throw new ConnectError("the call was not authenticated", Code.Internal);
+    return this.principal;
+  }
 
-/** Computes on demand what only changes need: most calls of GetUserGroup make none. */
-class Caller implements ChangeBy {
-  readonly method: string;
-  readonly #principal: Principal;
-  readonly #context: HandlerContext;
-
-  constructor(context: HandlerContext) {
-    this.method = context.method.name;
-    this.#principal = principalOf(context.values);
-    this.#context = context;
+  /**
+   * The environment that the caller's API token is bound to.
+   *
+   * @throws ConnectError Internal when the call did not pass authorization, which lets only such callers in
+   */
+  get environment(): Environment {
+    const { environment } = this.caller;
+    if (!environment) throw new ConnectError("the call was not authorized", Code.Internal);
+    return environment;
   }
 
   get actorId(): string {
-    return this.#principal.id;
+    return this.caller.id;
   }
 
   get actorName(): string {
-    return this.#principal.displayName;
+    return this.caller.displayName;
   }
 
   get role(): Principal["role"] {
-    return this.#principal.role;
+    return this.caller.role;
   }
 
-  /** Callers choose it, and a mistaken one may send a credential. */
   get requestId(): string {
-    const { values, requestHeader } = this.#context;
-    return withoutTokens(values.get(kRequestId), requestHeader);
+    return this.origin ? withoutTokens(this.id, this.origin.caller.header) : this.id;
   }
 
   get peer(): string {
-    return this.#context.values.get(kClientAddress)();
+    return this.origin ? clientAddress(originOf(this.origin.caller), this.origin.trustedProxies) : "";
   }
+
+  // Values of others, by their keys, as Connect keeps them.
+
+  get<T>(key: ContextKey<T>): T {
+    return key.id in this ? ((this as unknown as { readonly [id: symbol]: T })[key.id] as T) : key.defaultValue;
+  }
+
+  set<T>(key: ContextKey<T>, value: T): this {
+    return Object.assign(this, { [key.id]: value });
+  }
+
+  delete(key: ContextKey<unknown>): this {
+    delete (this as unknown as { [id: symbol]: unknown })[key.id];
+    return this;
+  }
+}
+
+/** The call of context values. @throws ConnectError Internal when they are not those of a call of this service */
+export function callOf(values: ContextValues): Call {
+  if (values instanceof Call) return values;
+  throw new ConnectError("the call was not authenticated", Code.Internal);
 }

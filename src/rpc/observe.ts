@@ -1,16 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import type { DescMethod, Message } from "@bufbuild/protobuf";
-import { Code, ConnectError, type ContextValues, type Interceptor, type StreamRequest } from "@connectrpc/connect";
+import { Code, ConnectError, type Interceptor, type StreamRequest } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
-import { type OnRefused, SharedError, streamRefusal } from "@user-group-service/transport";
+import { type OnRefused, type RefusedRequest, SharedError, streamRefusal } from "@user-group-service/transport";
 import type { EnvironmentName as EnvironmentNameMessage } from "../../gen/usergroup/admin/v1/environment_pb.ts";
 import { type EnvironmentName, formatEnvironmentName, parseEnvironmentName } from "../domain/environment.ts";
 import { MAX_ID_LENGTH } from "../domain/user-group.ts";
 import { type CallKind, type CallSeries, CODE_OK } from "../observability/call-metrics.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import type { Metrics } from "../observability/metrics.ts";
-import { kClientAddress, kDenied, kPrincipal, kProtocol, kRequestId, type WireProtocol } from "./context.ts";
+import { Call, callOf, type WireProtocol } from "./context.ts";
 import { toCallError } from "./errors.ts";
 import { tagFromMessage } from "./messages.ts";
 import { OVERLOADED, refusedError } from "./refusals.ts";
@@ -36,27 +36,24 @@ const SERVER_FAULTS: ReadonlySet<Code> = new Set([Code.Unknown, Code.Internal, C
  * the caller may see.
  */
 export function observeInterceptor(observers: Observers): Interceptor {
-  return (next) => async (req) => {
-    const { method, header, contextValues: values } = req;
-    const call = new ObservedCall(observers, {
-      method,
-      protocol: values.get(kProtocol),
-      header,
-      started: performance.now(),
-      values,
-      input: req.stream ? undefined : req.message,
-    });
-    values.set(kRequestId, call.requestId);
-    try {
-      const response = await next(req.stream ? { ...req, message: readMessages(req, call) } : req);
-      response.header.set(REQUEST_ID_HEADER, call.requestId);
+  return (next) => (req) => {
+    const call = new ObservedCall(observers, callOf(req.contextValues), req);
+    if (!req.stream) call.input = req.message;
+    const succeed: (response: Awaited<ReturnType<typeof next>>) => typeof response = (response) => {
+      response.header.set(REQUEST_ID_HEADER, call.id);
       // Most responses contain a token, and none should be cached.
       response.header.set("cache-control", "no-store");
       if (response.stream) return { ...response, message: call.passOn(response.message, req.signal) };
       call.end(undefined, response.message);
       return response;
-    } catch (failure) {
+    };
+    const fail = (failure: unknown): never => {
       throw call.fail((req.stream && abortError(req.signal, failure)) || failure);
+    };
+    try {
+      return next(req.stream ? { ...req, message: readMessages(req, call) } : req).then(succeed, fail);
+    } catch (failure) {
+      return fail(failure);
     }
   };
 }
@@ -65,16 +62,20 @@ export function observeInterceptor(observers: Observers): Interceptor {
 export function observeRefusals(observers: Observers): OnRefused {
   const shared = new SharedError(OVERLOADED);
   return (refusal, request) => {
-    const { method, protocolName, header, arrived, contextValues: values } = request;
-    const protocol = (protocolName ?? "none") as WireProtocol | "none";
-    const started = startTimeOf(arrived);
-    const call = new ObservedCall(observers, { method, protocol, header, started, values, input: undefined });
+    const { protocolName, contextValues } = request;
+    const known = contextValues && callOf(contextValues);
+    const call = new ObservedCall(
+      observers,
+      known ?? new Call((protocolName ?? "none") as WireProtocol | "none"),
+      request,
+    );
+    call.started = startTimeOf(request.arrived);
     // An unexpected error in authorization or an endpoint is a fault of the server.
     call.isRefused = refusal.kind !== "unauthorized" && refusal.kind !== "endpoint";
     const error = refusedError(refusal, request);
     if (error !== OVERLOADED) return call.fail(error);
     call.end(error);
-    return { shared, headers: { [REQUEST_ID_HEADER]: call.requestId } };
+    return { shared, headers: { [REQUEST_ID_HEADER]: call.id } };
   };
 }
 
@@ -116,69 +117,61 @@ export function prepareSeries(
   for (const method of methods) for (const protocol of protocols) metrics.calls(kindOf(method), protocol, CODES);
 }
 
-/** What is known of a call when it begins. */
-interface CallStart {
-  /** Undefined for a request that names no method. */
-  readonly method: DescMethod | undefined;
-  /** `none` for a request that is not a call. */
-  readonly protocol: WireProtocol | "none";
-  readonly header: Headers;
-  /** By `performance.now()`. */
-  readonly started: number;
-  /** What authorization stored; undefined when the request did not become a call. */
-  readonly values: ContextValues | undefined;
-  /** The message of a unary request; undefined for a stream, and for a request that did not become a call. */
-  readonly input: Message | undefined;
-}
-
 /** What is recorded of a call. */
 class ObservedCall {
   /** The id that the caller sent, or a new one if it sent none or an invalid one. */
-  readonly requestId: string;
+  readonly id: string;
+  /** By `performance.now()`. */
+  started = performance.now();
+  /** The message of a unary request; undefined for a stream, and for a request that did not become a call. */
+  input: Message | undefined;
   /** Whether the request is at fault, whatever the code. */
   isRefused = false;
   readonly #observers: Observers;
-  readonly #start: CallStart;
+  readonly #call: Call;
   readonly #kind: NamedKind;
   readonly #series: CallSeries;
 
-  /** Counts the start of the call. */
-  constructor(observers: Observers, start: CallStart) {
-    const given = start.header.get(REQUEST_ID_HEADER);
-    this.requestId = given !== null && REQUEST_ID.test(given) ? given : randomUUID();
+  /** Counts the start of the call. @param request its method is undefined when it names none */
+  constructor(observers: Observers, call: Call, { method, header }: Pick<RefusedRequest, "method" | "header">) {
+    const given = header.get(REQUEST_ID_HEADER);
+    this.id = given !== null && REQUEST_ID.test(given) ? given : randomUUID();
+    call.id = this.id;
+    call.method = method?.name ?? "";
     this.#observers = observers;
-    this.#start = start;
-    this.#kind = start.method ? kindOf(start.method) : UNKNOWN;
-    this.#series = observers.metrics.calls(this.#kind, start.protocol);
+    this.#call = call;
+    this.#kind = method ? kindOf(method) : UNKNOWN;
+    this.#series = observers.metrics.calls(this.#kind, call.protocol);
     this.#series.start();
   }
 
   /** Ends the call with a failure. @returns the error for the caller */
   fail(failure: unknown): ConnectError {
     const error = toCallError(failure);
-    error.metadata.set(REQUEST_ID_HEADER, this.requestId);
+    error.metadata.set(REQUEST_ID_HEADER, this.id);
     this.end(error);
     return error;
   }
 
   /** Counts and logs the end of the call. @param output the message of a unary response */
   end(error: ConnectError | undefined, output?: Message): void {
-    const seconds = (performance.now() - this.#start.started) / 1000;
+    const seconds = (performance.now() - this.started) / 1000;
     this.#series.end(error ? (Code[error.code] ?? "Unknown") : CODE_OK, seconds);
     const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !this.isRefused;
     const { logger } = this.#observers;
     // Most calls are not logged, so their fields are put together only when they are.
     if (!isFault && !logger.isLevelEnabled("debug")) return;
-    const { protocol, values, input } = this.#start;
+    const call = this.#call;
+    const peer = error && call.peer;
     const fields = {
-      request_id: this.requestId,
+      request_id: this.id,
       method: this.#kind.name,
-      protocol,
+      protocol: call.protocol,
       code: error ? codeToString(error.code) : "ok",
       seconds,
-      ...callerFields(values, input),
-      ...groupFields(values, input, output),
-      ...(error && { ...peerFields(values), ...errorFields(error.cause ?? error) }),
+      ...callerFields(call, this.input),
+      ...groupFields(call, this.input, output),
+      ...(error && { ...(peer && { peer }), ...errorFields(error.cause ?? error) }),
     };
     if (!isFault) logger.debug(fields, error ? "call refused" : "call");
     // An outage of Redis or its replicas mostly passes by itself; any other fault needs somebody to look at it.
@@ -235,7 +228,7 @@ function kindOf(method: DescMethod): NamedKind {
  * Why a stream was aborted: its deadline passed, or the client disconnected. Returns undefined when it was not aborted.
  * Failures that follow from an abort are not faults of the server.
  */
-export function abortError({ aborted, reason }: AbortSignal, failure?: unknown): ConnectError | undefined {
+function abortError({ aborted, reason }: AbortSignal, failure?: unknown): ConnectError | undefined {
   const { code } =
     ((failure instanceof ConnectError ? failure.cause : failure) as { code?: unknown } | undefined) ?? {};
   if (!aborted && !CONNECTION_LOST.has(code)) return undefined;
@@ -248,7 +241,7 @@ export function abortError({ aborted, reason }: AbortSignal, failure?: unknown):
  *
  * @param call marked as refused when reading fails
  */
-export async function* readMessages(request: StreamRequest, call: { isRefused?: boolean }) {
+async function* readMessages(request: StreamRequest, call: { isRefused?: boolean }) {
   try {
     yield* request.message;
   } catch (failure) {
@@ -270,7 +263,7 @@ function readError(failure: unknown, request: StreamRequest): ConnectError {
  * Error codes of the runtimes for a client that disconnected in the middle of a stream. Such an error may come before
  * the signal aborts.
  */
-export const CONNECTION_LOST: ReadonlySet<unknown> = new Set([
+const CONNECTION_LOST: ReadonlySet<unknown> = new Set([
   "ABORT_ERR",
   "ECONNRESET",
   "EPIPE",
@@ -286,11 +279,11 @@ export const CONNECTION_LOST: ReadonlySet<unknown> = new Set([
  *
  * @param input the request, which names the environment that root acts on
  */
-export function callerFields(values: ContextValues | undefined, input: Message | undefined) {
-  const principal = values?.get(kPrincipal) ?? values?.get(kDenied);
-  if (!principal) return {};
-  const { id, displayName } = principal;
-  const environment = principal.environment ?? namedEnvironment(input);
+export function callerFields({ principal, denied }: Call, input: Message | undefined) {
+  const caller = principal ?? denied;
+  if (!caller) return {};
+  const { id, displayName } = caller;
+  const environment = caller.environment ?? namedEnvironment(input);
   return {
     ...(environment && { environment: formatEnvironmentName(environment) }),
     api_token_id: id,
@@ -315,22 +308,12 @@ interface NamesGroup {
 }
 
 /** Which group a call is about. Only for authorized callers: what a stranger claims is not logged. */
-export function groupFields(
-  values: ContextValues | undefined,
-  input: Message | undefined,
-  output: Message | undefined,
-): { user_group_id?: string } {
-  if (!values?.get(kPrincipal)) return {};
+function groupFields({ principal }: Call, input: Message | undefined, output: Message | undefined) {
+  if (!principal) return {};
   const asked = input as NamesGroup | undefined;
   const told = output as NamesGroup | undefined;
   const byId = asked?.group?.case === "userGroupId" ? asked.group.value : undefined;
   const id = asked?.userGroupId ?? byId ?? told?.userGroup?.providedId ?? told?.providedId;
   // A longer id was refused, and would only make the log longer.
   return typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH ? { user_group_id: id } : {};
-}
-
-/** Where a call that failed came from, as far as it is known. */
-export function peerFields(values: ContextValues | undefined): { peer?: string } {
-  const peer = values?.get(kClientAddress)();
-  return peer ? { peer } : {};
 }

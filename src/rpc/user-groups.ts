@@ -12,26 +12,23 @@ import type { ResolveViewerRequest, ResolveViewerResponse } from "../../gen/user
 import type { UserGroupStore } from "../domain/store.ts";
 import type { RotationTarget, UserGroup, UserGroupChange } from "../domain/user-group.ts";
 import { mayCreate } from "./access.ts";
-import { changeBy, environmentOf, principalOf } from "./context.ts";
+import { callOf } from "./context.ts";
 import { maskedFields, tagMessage, timestamp, userGroupMessage } from "./messages.ts";
 
 /** GetUserGroup: returns the stored group, or creates it from the request where the caller's role allows that. */
 export function getUserGroup(store: UserGroupStore) {
-  return (request: GetUserGroupRequest, context: HandlerContext) => {
-    const { values } = context;
-    const environment = environmentOf(values);
+  return (request: GetUserGroupRequest, { values }: HandlerContext) => {
+    const call = callOf(values);
+    const { environment } = call;
     const { userGroupId } = request;
-    if (!mayCreate(principalOf(values)))
-      return store.get(environment, userGroupId).then((group) => answer(group, false));
+    if (!mayCreate(call.caller)) return store.get(environment, userGroupId).then((group) => answer(group, false));
     const group = {
       providedId: userGroupId,
       name: request.name ?? userGroupId,
       mapping: request.mapping,
       properties: request.properties,
     };
-    return store
-      .getOrCreate(environment, group, changeBy(context))
-      .then(({ group, created }) => answer(group, created));
+    return store.getOrCreate(environment, group, call).then(({ group, created }) => answer(group, created));
   };
 }
 
@@ -47,8 +44,8 @@ const FIELDS: readonly Field[] = ["name", "mapping", "properties"];
 export function updateUserGroup(store: UserGroupStore) {
   return async (request: UpdateUserGroupRequest, context: HandlerContext) => {
     const { userGroupId, etag } = request;
-    const environment = environmentOf(context.values);
-    const group = await store.update(environment, userGroupId, changeOf(request), etag, changeBy(context));
+    const environment = callOf(context.values).environment;
+    const group = await store.update(environment, userGroupId, changeOf(request), etag, callOf(context.values));
     return {
       $typeName: "usergroup.v1.UpdateUserGroupResponse",
       userGroup: userGroupMessage(group),
@@ -86,7 +83,7 @@ export function rotateUserGroupToken(store: UserGroupStore, defaultGraceMs: numb
       askedGraceMs,
       requestId: request.requestId || undefined,
     };
-    const group = await store.rotate(environmentOf(context.values), rotation, changeBy(context));
+    const group = await store.rotate(callOf(context.values).environment, rotation, callOf(context.values));
     return {
       $typeName: "usergroup.v1.RotateUserGroupTokenResponse",
       userGroup: userGroupMessage(group),
@@ -107,7 +104,7 @@ function graceMs(ttl: Duration | undefined): number | undefined {
 /** ResolveViewer: returns the group of a user group token. Every call reads the store. */
 export function resolveViewer(store: UserGroupStore) {
   return async (request: ResolveViewerRequest, { values }: HandlerContext) => {
-    const viewer = await store.resolve(environmentOf(values), request.token);
+    const viewer = await store.resolve(callOf(values).environment, request.token);
     return {
       $typeName: "usergroup.v1.ResolveViewerResponse",
       teamId: BigInt(viewer.teamId),

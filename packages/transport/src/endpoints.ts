@@ -107,7 +107,7 @@ export class EndpointRoute implements Route {
   }
 
   /** Calls the RPC through the interceptors, as a request for it would. */
-  async #invoke(message: Message, request: HttpRequest): ReturnType<Invoke> {
+  #invoke(message: Message, request: HttpRequest): ReturnType<Invoke> {
     const { admitted, rpc: method } = this.#target.call ?? {};
     if (!admitted || !method) throw new TypeError("the endpoint names no RPC that is served");
     const { head } = admitted;
@@ -119,15 +119,17 @@ export class EndpointRoute implements Route {
       responseHeader: {},
       responseTrailer: {},
     });
-    try {
-      const output = await call.invoke(message);
-      call.end();
-      return { message: output, headers: recordOf(call.responseHeader), contextValues: head.contextValues };
-    } catch (failure) {
-      call.end(failure);
-      this.#callFailure = failure;
-      throw failure;
-    }
+    return call.invoke(message).then(
+      (output) => {
+        call.end();
+        return { message: output, headers: recordOf(call.responseHeader), contextValues: head.contextValues };
+      },
+      (failure) => {
+        call.end(failure);
+        this.#callFailure = failure;
+        throw failure;
+      },
+    );
   }
 
   #refused(failure: unknown): Refused {

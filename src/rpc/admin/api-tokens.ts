@@ -8,7 +8,7 @@ import { type ApiTokenChange, apiTokenDigest, isApiTokenId, type Role } from "..
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { ApiTokenNotFound } from "../../domain/errors.ts";
 import { isIntactApiToken, looksLikeUserGroupToken } from "../../domain/token.ts";
-import { changeBy, principalOf } from "../context.ts";
+import { callOf } from "../context.ts";
 import { invalidField } from "../errors.ts";
 import { maskedFields, timeOf, timestamp } from "../messages.ts";
 import { apiTokenMessage, environmentNameMessage, roleFromMessage, settingsTokenMessage } from "./messages.ts";
@@ -20,7 +20,7 @@ const UPDATED_FIELDS = ["display_name", "expire_time"] as const;
 export function apiTokenRpcs({ environments, apiTokens, credentials }: AdminParts) {
   return {
     async getCaller(_request, { values }) {
-      const { id, displayName, role, environment, expireTime } = principalOf(values);
+      const { id, displayName, role, environment, expireTime } = callOf(values).caller;
       return {
         ...{ apiTokenId: id, displayName, role },
         ...(environment && { environment: environmentNameMessage(environment) }),
@@ -31,7 +31,7 @@ export function apiTokenRpcs({ environments, apiTokens, credentials }: AdminPart
     async createApiToken(request, context) {
       const { values } = context;
       const environment = await targetOf(environments, values, request.environment);
-      const caller = principalOf(values);
+      const caller = callOf(values).caller;
       const created = {
         displayName: request.displayName,
         // Validation requires one that is defined.
@@ -39,7 +39,7 @@ export function apiTokenRpcs({ environments, apiTokens, credentials }: AdminPart
         expireTime: request.expireTime ? endOf(request.expireTime, caller) : caller.expireTime,
         creator: caller.id,
       };
-      const { apiToken, token } = await apiTokens.create(environment, created, changeBy(context));
+      const { apiToken, token } = await apiTokens.create(environment, created, callOf(context.values));
       return { apiToken: apiTokenMessage(apiToken), token };
     },
 
@@ -64,7 +64,7 @@ export function apiTokenRpcs({ environments, apiTokens, credentials }: AdminPart
           "must be an API token: this is a user group token, whose group ResolveViewer tells",
         );
       }
-      const { environment: own } = principalOf(values);
+      const { environment: own } = callOf(values).caller;
       const requireOwn = (environment: EnvironmentName | undefined) => {
         const isOwn = own === undefined || (environment && environmentPath(environment) === environmentPath(own));
         if (!isOwn) throw new ApiTokenNotFound();
@@ -85,28 +85,33 @@ export function apiTokenRpcs({ environments, apiTokens, credentials }: AdminPart
     },
 
     async updateApiToken(request, context) {
-      const change = changeOf(request, principalOf(context.values));
+      const change = changeOf(request, callOf(context.values).caller);
       const environment = await targetOf(environments, context.values, request.environment);
-      const apiToken = await apiTokens.update(environment, request.apiTokenId, change, changeBy(context));
+      const apiToken = await apiTokens.update(environment, request.apiTokenId, change, callOf(context.values));
       return { apiToken: apiTokenMessage(apiToken) };
     },
 
     async rotateApiToken(request, context) {
       const environment = await targetOf(environments, context.values, request.environment);
-      const caller = principalOf(context.values);
+      const caller = callOf(context.values).caller;
       const ttl = request.previousTokenTtl;
       const rotation = {
         graceMs: ttl ? Math.floor(durationMs(ttl)) : 0,
         rotator: caller.id,
         notBeyond: caller.expireTime,
       };
-      const { apiToken, token } = await apiTokens.rotate(environment, request.apiTokenId, rotation, changeBy(context));
+      const { apiToken, token } = await apiTokens.rotate(
+        environment,
+        request.apiTokenId,
+        rotation,
+        callOf(context.values),
+      );
       return { apiToken: apiTokenMessage(apiToken), token };
     },
 
     async revokeApiToken({ environment: named, apiTokenId, revokeIssued: issued }, context) {
       const environment = await targetOf(environments, context.values, named);
-      return { revokedCount: await apiTokens.revoke(environment, apiTokenId, changeBy(context), { issued }) };
+      return { revokedCount: await apiTokens.revoke(environment, apiTokenId, callOf(context.values), { issued }) };
     },
   } satisfies Partial<AdminRpcs>;
 }

@@ -3,7 +3,7 @@ import type { EnvironmentName as EnvironmentNameMessage } from "../../../gen/use
 import { MAX_API_TOKENS } from "../../domain/api-token.ts";
 import { type AuditFilter, isAuditEventId } from "../../domain/audit.ts";
 import { type EnvironmentName, environmentPath, parseEnvironmentPath } from "../../domain/environment.ts";
-import { changeBy } from "../context.ts";
+import { callOf } from "../context.ts";
 import { timeOf } from "../messages.ts";
 import { auditEventMessage, environmentMessage, environmentNameFromMessage } from "./messages.ts";
 import { type AdminParts, type AdminRpcs, nextPageToken, pageRequest, targetName, targetOf } from "./requests.ts";
@@ -14,7 +14,7 @@ export function environmentRpcs({ environments, environmentDeletion, apiTokens }
     async createEnvironment({ environment, partitions }, context) {
       // Validation requires it.
       const name = environmentNameFromMessage(environment as EnvironmentNameMessage);
-      const created = await environments.create({ ...name, partitions }, changeBy(context));
+      const created = await environments.create({ ...name, partitions }, callOf(context.values));
       return { environment: environmentMessage(created) };
     },
 
@@ -35,7 +35,7 @@ export function environmentRpcs({ environments, environmentDeletion, apiTokens }
     async deleteEnvironment({ environment, force }, context) {
       // Validation requires it.
       const name = environmentNameFromMessage(environment as EnvironmentNameMessage);
-      const left = await environmentDeletion.delete(name, force, changeBy(context));
+      const left = await environmentDeletion.delete(name, force, callOf(context.values));
       return { done: left === 0, remainingUserGroups: BigInt(left) };
     },
 

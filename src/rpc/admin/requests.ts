@@ -15,7 +15,7 @@ import type {
 } from "../../domain/store.ts";
 import type { Logger } from "../../observability/log.ts";
 import type { Metrics } from "../../observability/metrics.ts";
-import { principalOf } from "../context.ts";
+import { callOf } from "../context.ts";
 import { callError, invalidField } from "../errors.ts";
 import { environmentNameFromMessage } from "./messages.ts";
 
@@ -49,12 +49,12 @@ export async function targetOf(
   named: EnvironmentNameMessage | undefined,
 ): Promise<Environment> {
   const name = targetName(values, named);
-  return principalOf(values).environment ?? environments.find(name);
+  return callOf(values).caller.environment ?? environments.find(name);
 }
 
 /** The name of that environment. @throws ConnectError InvalidArgument or PermissionDenied */
 export function targetName(values: ContextValues, named: EnvironmentNameMessage | undefined): EnvironmentName {
-  const { environment: own } = principalOf(values);
+  const { environment: own } = callOf(values).caller;
   const name = named && environmentNameFromMessage(named);
   if (own) {
     if (name && environmentPath(name) !== environmentPath(own)) throw otherEnvironment(environmentPath(own));

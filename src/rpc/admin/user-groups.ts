@@ -16,7 +16,7 @@ import {
   type ImportOutcome,
   MAX_ID_LENGTH,
 } from "../../domain/user-group.ts";
-import { changeBy, kRequestId } from "../context.ts";
+import { callOf } from "../context.ts";
 import { invalidField, toCallError } from "../errors.ts";
 import { timeOf, timestamp, userGroupMessage } from "../messages.ts";
 import { callerFields } from "../observe.ts";
@@ -48,13 +48,13 @@ export function userGroupRpcs({ environments, userGroups, audit }: AdminParts) {
 
     async deleteUserGroup(request, context) {
       const environment = await targetOf(environments, context.values, request.environment);
-      await userGroups.delete(environment, request.userGroupId, request.etag, changeBy(context));
+      await userGroups.delete(environment, request.userGroupId, request.etag, callOf(context.values));
       return {};
     },
 
     async revokeUserGroupTokens({ environment: named, userGroupId, requestId }, context) {
       const environment = await targetOf(environments, context.values, named);
-      const group = await userGroups.revokeTokens(environment, userGroupId, requestId, changeBy(context));
+      const group = await userGroups.revokeTokens(environment, userGroupId, requestId, callOf(context.values));
       return { userGroup: userGroupInfoMessage(group) };
     },
 
@@ -66,7 +66,7 @@ export function userGroupRpcs({ environments, userGroups, audit }: AdminParts) {
       const { items, next, snapshotTime } = await userGroups.export(environment, range);
       if (includeTokens && items.length > 0) {
         const exported = { prefix: range.prefix, count: items.length };
-        await audit.recordExport(environment, exported, changeBy(context));
+        await audit.recordExport(environment, exported, callOf(context.values));
       }
       return {
         userGroups: items.map((group) => userGroupMessage(includeTokens ? group : { ...group, token: "" })),
@@ -113,7 +113,7 @@ export function importRpcs({ environments, userGroups, logger, metrics }: AdminP
       requireDifferent(request.userGroups);
       const environment = await targetOf(environments, context.values, request.environment);
       const given = request.userGroups.map(importedFromMessage);
-      const outcomes = await userGroups.import(environment, given, optionsOf(request), changeBy(context));
+      const outcomes = await userGroups.import(environment, given, optionsOf(request), callOf(context.values));
       const failures: { [reason: string]: number } = {};
       for (const outcome of outcomes) {
         const { reason } = outcome.outcome === "failed" ? outcome.error : { reason: undefined };
@@ -121,7 +121,7 @@ export function importRpcs({ environments, userGroups, logger, metrics }: AdminP
         if (reason !== undefined) failures[reason] = (failures[reason] ?? 0) + 1;
       }
       if (Object.keys(failures).length > 0) {
-        const fields = { request_id: context.values.get(kRequestId), ...callerFields(context.values, request) };
+        const fields = { request_id: callOf(context.values).id, ...callerFields(callOf(context.values), request) };
         logger.warn({ ...fields, failures }, "user groups were not imported");
       }
       return { results: outcomes.map((outcome, i) => resultMessage(given[i]?.providedId ?? "", outcome)) };
