@@ -1,11 +1,11 @@
 import type { Redis } from "ioredis";
 import { APPEND, LENGTH } from "./audit.ts";
 import { LIST_APPEND, LIST_LENGTH, reverseRange } from "./embedded-streams.ts";
-import { compareIds, LIST_IDS } from "./group-lists.ts";
 import { StoreClient, type StoreClientOptions } from "./redis/client.ts";
 import { readClock, type ScriptedRedis, type StoreConnection } from "./redis/connection.ts";
 import { singleNode } from "./redis/nodes.ts";
 import { ALLOW_OOM, TIME } from "./script.ts";
+import { compareIds, LIST_IDS } from "./user-group-admin.ts";
 
 /** The embedded store: in the memory of this process, empty at first. */
 export async function openEmbedded(options: StoreClientOptions): Promise<StoreClient> {

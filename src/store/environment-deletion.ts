@@ -31,39 +31,31 @@ const MAX_MS = 5000;
 /** How many partitions, or API tokens, are worked on at once, so that Redis has time for its other callers. */
 const AT_ONCE = 16;
 
-/*
- * A deletion goes on while Redis' memory is full, which it frees.
- */
+const { number, createTime, deleteTime, partitions, formerPartitions, isDeleted, generation } = ENVIRONMENT_FIELD;
 
 /**
- * Begins to delete the environment with this number: from now on nobody finds it but who goes on with that.
+ * Begins to delete the environment with this number, so that nobody finds it any more but who goes on with that; or ends
+ * its deletion. What is left then says which generation the next one of its name is, and where its events are. As all that
+ * deletes, it goes on while Redis' memory is full.
  * Answers `missing` when it is deleted, or another one by now; `done`, or `found` when it was begun before.
  */
-const BEGIN = auditedScript("ugBeginDeletion", {
+const MARK = auditedScript("ugMarkDeletion", {
   evenIfFull: true,
-  args: ["number"],
-  lua: `if redis.call('HGET', key, '${ENVIRONMENT_FIELD.number}') ~= number then return {'missing', stamp} end
-if redis.call('HEXISTS', key, '${ENVIRONMENT_FIELD.deleteTime}') == 1 then return {'found', stamp} end
-redis.call('HSET', key, '${ENVIRONMENT_FIELD.deleteTime}', stamp, '${ENVIRONMENT_FIELD.formerPartitions}', redis.call('HGET', key, '${ENVIRONMENT_FIELD.partitions}'))
-redis.call('HDEL', key, '${ENVIRONMENT_FIELD.partitions}')
-audit('', '${ENVIRONMENT_FIELD.deleteTime}')
-return {'done', stamp}`,
-});
-
-/**
- * Ends the deletion of the environment with this number. What is left of it says which generation the next one of its name
- * is, and where its events are.
- * Answers `missing` when it is deleted, or another one by now; or `done`.
- */
-const END = auditedScript("ugEndDeletion", {
-  evenIfFull: true,
-  args: ["number"],
-  lua: `local is_begun = redis.call('HEXISTS', key, '${ENVIRONMENT_FIELD.deleteTime}') == 1
-if not is_begun or redis.call('HGET', key, '${ENVIRONMENT_FIELD.number}') ~= number then return {'missing', stamp} end
-local next = tonumber(redis.call('HGET', key, '${ENVIRONMENT_FIELD.generation}') or '0') + 1
-redis.call('HSET', key, '${ENVIRONMENT_FIELD.isDeleted}', '1', '${ENVIRONMENT_FIELD.generation}', string.format('%.0f', next))
-redis.call('HDEL', key, '${ENVIRONMENT_FIELD.number}', '${ENVIRONMENT_FIELD.createTime}')
-audit('', '')
+  args: ["number", "ends"],
+  lua: `local is_begun = redis.call('HEXISTS', key, '${deleteTime}') == 1
+if redis.call('HGET', key, '${number}') ~= number or ends ~= '' and not is_begun then return {'missing', stamp} end
+if ends ~= '' then
+  local next = tonumber(redis.call('HGET', key, '${generation}') or '0') + 1
+  redis.call('HSET', key, '${isDeleted}', '1', '${generation}', string.format('%.0f', next))
+  redis.call('HDEL', key, '${number}', '${createTime}')
+  audit('', '')
+elseif is_begun then
+  return {'found', stamp}
+else
+  redis.call('HSET', key, '${deleteTime}', stamp, '${formerPartitions}', redis.call('HGET', key, '${partitions}'))
+  redis.call('HDEL', key, '${partitions}')
+  audit('', '${deleteTime}')
+end
 return {'done', stamp}`,
 });
 
@@ -168,11 +160,11 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
     if (!force && (await environments.countUserGroups(environment)) > 0) throw new EnvironmentNotEmpty();
     const sendBy = performance.now() + HELD_MS / 3;
     if (!force && environment.deleteTime === undefined) await this.#hold(environment);
-    await this.#mark(BEGIN, environment, by, force ? undefined : sendBy);
+    await this.#mark(environment, { ends: false, by, sendBy: force ? undefined : sendBy });
     await this.#endApiTokens(environment, by);
     const left = await this.#clear(environment, force);
     if (left > 0) return left;
-    await this.#mark(END, environment, by);
+    await this.#mark(environment, { ends: true, by });
     // A path that stays listed because this fails leads to nothing.
     const listed = { key: ENVIRONMENTS_KEY, member: environmentPath(environment) };
     await client.change("list-environment", REMOVE_MEMBER, listed).catch(() => {});
@@ -246,11 +238,14 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
   }
 
   /** @throws EnvironmentNotFound when another call has deleted the environment meanwhile */
-  async #mark(script: typeof BEGIN, environment: Environment, by: ChangeBy, sendBy?: number): Promise<void> {
+  async #mark(
+    environment: Environment,
+    { ends, by, sendBy }: { readonly ends: boolean; readonly by: ChangeBy; readonly sendBy?: number | undefined },
+  ): Promise<void> {
     const { client, audit } = this.#parts;
     const { number } = environment;
-    const args = { key: environmentKey(environment), number, ...audit.ofEnvironment(environment, by) };
-    const [state] = await client.change("delete-environment", script, args, sendBy);
+    const args = { key: environmentKey(environment), number, ends, ...audit.ofEnvironment(environment, by) };
+    const [state] = await client.change("delete-environment", MARK, args, sendBy);
     if (state === "missing") throw new EnvironmentNotFound();
   }
 }

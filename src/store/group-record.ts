@@ -1,5 +1,11 @@
 import type { Environment } from "../domain/environment.ts";
-import { RecordUnreadable } from "../domain/errors.ts";
+import {
+  EnvironmentFull,
+  EnvironmentNotFound,
+  EtagMismatch,
+  RecordUnreadable,
+  UserGroupNotFound,
+} from "../domain/errors.ts";
 import type {
   Json,
   JsonObject,
@@ -20,6 +26,23 @@ export interface GroupParts {
   readonly client: StoreClient;
   readonly cipher: TokenCipher;
   readonly audit: Audit;
+}
+
+/** What the scripts for groups refuse a change with. */
+const REFUSALS: ReadonlyMap<string | undefined, new () => Error> = new Map<string, new () => Error>([
+  ["missing", UserGroupNotFound],
+  ["stale", EtagMismatch],
+  ["closed", EnvironmentNotFound],
+  ["full", EnvironmentFull],
+]);
+
+/** The answer of a script to a change of a group. @throws the error of a refusal; RecordUnreadable */
+export function requireDone(operation: string, answer: readonly string[]): readonly string[] {
+  const [state] = answer;
+  const Refusal = REFUSALS.get(state);
+  if (Refusal) throw new Refusal();
+  if (state === "unreadable") throw new RecordUnreadable(new Error(`${operation}: a record is not whole`));
+  return answer;
 }
 
 /**

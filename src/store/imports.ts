@@ -3,8 +3,6 @@ import type { ChangeBy } from "../domain/audit.ts";
 import { type Environment, partitionOf, teamIdsOf } from "../domain/environment.ts";
 import {
   DomainError,
-  EnvironmentFull,
-  EnvironmentNotFound,
   RecordUnreadable,
   StoreUnavailable,
   TokenNotImportable,
@@ -15,7 +13,14 @@ import type { ImportedUserGroup, ImportOptions, ImportOutcome, UserGroupChange }
 import { tokenDigest } from "./encryption.ts";
 import { CHANGED, DROP, FIELD, INDEXED, joinPieces, PIECES, REPLACE } from "./fields.ts";
 import { CLAIM_MS, claimToken, forgetLater, keptFor } from "./foreign-tokens.ts";
-import { changedFields, type GroupParts, tokenFields, tokenTimeOf, updateTimeFromRecord } from "./group-record.ts";
+import {
+  changedFields,
+  type GroupParts,
+  requireDone,
+  tokenFields,
+  tokenTimeOf,
+  updateTimeFromRecord,
+} from "./group-record.ts";
 import { groupKeyOf, KEY, placeOf } from "./keys.ts";
 import { isEmpty, type StoredRecord } from "./records.ts";
 import { auditedScript } from "./script.ts";
@@ -68,8 +73,9 @@ audit(id, names)
 return {outcome, stamp, ended}`,
 });
 
-/** How groups are imported, and by whom. */
-interface Import extends ImportOptions {
+/** With what groups are imported, where, how and by whom. */
+interface Import extends GroupParts, ImportOptions {
+  readonly environment: Environment;
   readonly by: ChangeBy;
 }
 
@@ -94,15 +100,10 @@ interface GivenToken {
  * Imports user groups whose ids and tokens are not given twice: each for itself, in as few round trips as all of a batch
  * together. The outcomes are in their order.
  */
-export async function importGroups(
-  parts: GroupParts,
-  environment: Environment,
-  groups: readonly ImportedUserGroup[],
-  how: Import,
-): Promise<ImportOutcome[]> {
+export async function importGroups(groups: readonly ImportedUserGroup[], how: Import): Promise<ImportOutcome[]> {
   const outcomes: ImportOutcome[] = [];
   for (let start = 0; start < groups.length; start += AT_ONCE) {
-    const batch = groups.slice(start, start + AT_ONCE).map((group) => importGroup(parts, environment, group, how));
+    const batch = groups.slice(start, start + AT_ONCE).map((group) => importGroup(group, how));
     // An error that nobody foresaw is told once nothing is under way any more.
     await Promise.allSettled(batch);
     const ended = await Promise.all(batch);
@@ -116,9 +117,9 @@ export async function importGroups(
   return outcomes;
 }
 
-async function importGroup(...args: ConstructorParameters<typeof GroupImport>): Promise<ImportOutcome> {
+async function importGroup(group: ImportedUserGroup, how: Import): Promise<ImportOutcome> {
   try {
-    return await new GroupImport(...args).run();
+    return await new GroupImport(group, how).run();
   } catch (error) {
     if (error instanceof DomainError) return { outcome: "failed", error };
     throw error;
@@ -127,8 +128,6 @@ async function importGroup(...args: ConstructorParameters<typeof GroupImport>): 
 
 /** The import of one group. */
 class GroupImport {
-  readonly #parts: GroupParts;
-  readonly #environment: Environment;
   readonly #group: ImportedUserGroup;
   readonly #how: Import;
   /** The token that the import brings. */
@@ -137,12 +136,10 @@ class GroupImport {
   #unusedEntry = "";
 
   /** @throws TokenNotImportable */
-  constructor(parts: GroupParts, environment: Environment, group: ImportedUserGroup, how: Import) {
-    this.#parts = parts;
-    this.#environment = environment;
+  constructor(group: ImportedUserGroup, how: Import) {
     this.#group = group;
     this.#how = how;
-    this.#token = givenToken(environment, group);
+    this.#token = givenToken(how.environment, group);
   }
 
   /** @throws DomainError */
@@ -155,9 +152,10 @@ class GroupImport {
   }
 
   async #try(): Promise<ImportOutcome> {
-    const key = groupKeyOf(this.#environment, this.#group.providedId);
+    const { client, environment, mode } = this.#how;
+    const key = groupKeyOf(environment, this.#group.providedId);
     for (let tries = 0; tries < TRIES; tries++) {
-      const record = await this.#parts.client.run("import-read", "hgetall", [key], "not_made");
+      const record = await client.run("import-read", "hgetall", [key], "not_made");
       // Another import gave the group the token.
       if (record[FIELD.digest] === this.#token?.digest) this.#unusedEntry = "";
       const plan = this.#planOf(record);
@@ -166,7 +164,7 @@ class GroupImport {
           await this.#mendEntry(record);
           return { outcome: plan.outcome };
         }
-        if (this.#how.mode === "create-only") throw new UserGroupExists();
+        if (mode === "create-only") throw new UserGroupExists();
       }
       const state = await this.#write(record, plan);
       if (state !== "changed") return { outcome: state === "created" ? "created" : plan.outcome };
@@ -179,7 +177,7 @@ class GroupImport {
     const { providedId, name, mapping, properties } = this.#group;
     const token = this.#token;
     if (isEmpty(record)) {
-      const given = token ?? ownToken(partitionOf(this.#environment, providedId));
+      const given = token ?? ownToken(partitionOf(this.#how.environment, providedId));
       return { change: this.#group, given, outcome: "unchanged" };
     }
     const isOther = token !== undefined && record[FIELD.digest] !== token.digest;
@@ -196,10 +194,8 @@ class GroupImport {
 
   /** Makes the entry of the token, then writes the group; `changed` when that is to be done again. */
   async #write(record: StoredRecord, plan: Plan): Promise<"created" | "done" | "changed"> {
-    const { client, audit } = this.#parts;
-    const environment = this.#environment;
+    const { client, audit, environment, graceMs, by } = this.#how;
     const { providedId } = this.#group;
-    const { graceMs, by } = this.#how;
     const { partition, prefix, key } = placeOf(environment, providedId);
     const { given } = plan;
     const sendBy = performance.now() + CLAIM_MS;
@@ -212,33 +208,23 @@ class GroupImport {
       ...this.#fieldsOf(record, plan, entry),
       ...audit.ofPartition(environment, partition, by),
     };
-    const [state, , ended = ""] = await client.change("import", IMPORT, args, sendBy).catch((error: unknown) => {
+    const answer = await client.change("import", IMPORT, args, sendBy).catch((error: unknown) => {
       const isRefused = error instanceof StoreUnavailable && error.outcome === "not_made";
       if (!isRefused) this.#unusedEntry = "";
       throw error;
     });
-    switch (state) {
-      case "created":
-      case "done":
-        this.#unusedEntry = "";
-        this.#forget(ended, keptFor(graceMs));
-        return state;
-      case "changed":
-        return state;
-      case "closed":
-        throw new EnvironmentNotFound();
-      case "full":
-        throw new EnvironmentFull();
-      default:
-        throw new RecordUnreadable(new Error(`import: ${state}`));
-    }
+    const [state, , ended = ""] = requireDone("import", answer);
+    if (state === "changed") return state;
+    this.#unusedEntry = "";
+    this.#forget(ended, keptFor(graceMs));
+    return state === "created" ? state : "done";
   }
 
   /** What changes, as the script takes it. @param entry of the token that is given */
   #fieldsOf(record: StoredRecord, { change, given }: Plan, entry: string) {
     const { names, replaced, set } = changedFields(change);
     if (given !== undefined) {
-      const encrypted = this.#parts.cipher.encrypt(this.#environment, given.text, given.digest);
+      const encrypted = this.#how.cipher.encrypt(this.#how.environment, given.text, given.digest);
       const fields = tokenFields(encrypted);
       names.push("token");
       set.push(...fields);
@@ -264,11 +250,11 @@ class GroupImport {
   /** @returns the entry of the token, as `FIELD.entry` has it */
   #claim({ text, digest }: GivenToken, isGiven: boolean): Promise<string> {
     const { providedId } = this.#group;
-    return claimToken(this.#parts.client, this.#environment, providedId, { text, digest, isGiven });
+    return claimToken(this.#how.client, this.#how.environment, providedId, { text, digest, isGiven });
   }
 
   #forget(entry: string, keepMs = 0): void {
-    forgetLater(this.#parts.client, this.#environment, { id: this.#group.providedId, entry, keepMs });
+    forgetLater(this.#how.client, this.#how.environment, { id: this.#group.providedId, entry, keepMs });
   }
 }
 

@@ -83,88 +83,67 @@ export interface Rotated {
   readonly now: number;
 }
 
-/** How a group is given a new token. */
-interface Replacement {
+/** Who rotates, and whether it is a revocation, which is made even when Redis' memory is full. */
+interface RotationOptions {
+  readonly by: ChangeBy;
+  readonly isRevocation?: boolean;
+}
+
+/** Where a group is that is given a new token, and what ties a retry to what it repeats: digests. */
+interface Place {
   readonly partition: number;
   /** Undefined: the partition's indexes tell it. */
   readonly id: string | undefined;
-  /** The digest that its token must have; undefined: any. */
-  readonly old?: string;
-  readonly graceMs: number;
-  /** Digest of the request id; callers choose that, and it may be a secret, which must not become part of a key. */
-  readonly request: string | undefined;
-  /** Digest of what a retry must repeat. */
-  readonly fingerprint: string | undefined;
-  /** Whether it is to be made even when Redis' memory is full. */
-  readonly isRevocation: boolean;
-}
-
-/** As `UserGroupStore.rotate`. */
-export async function rotate(
-  parts: GroupParts,
-  environment: Environment,
-  { target, graceMs, askedGraceMs, requestId }: Rotation,
-  by: ChangeBy,
-): Promise<Rotated> {
-  // Not the default grace, which may change.
-  const parameters = [target.by, target.by === "id" ? target.providedId : target.token, askedGraceMs ?? null];
-  const what = {
-    ...(target.by === "id" ? placedBy(environment, target.providedId) : foundBy(environment, target.token)),
-    ...{ graceMs, isRevocation: false },
-    ...requestOf(requestId, parameters),
-  };
-  const rotated = await claimAndReplace(parts, environment, what, by);
-  if (rotated !== undefined) return rotated;
-  throw target.by === "id" ? new UserGroupNotFound() : new TokenNotFound();
-}
-
-/** As `UserGroupAdminStore.revokeTokens`. */
-export async function revokeTokens(
-  parts: GroupParts,
-  environment: Environment,
-  { providedId, requestId }: { readonly providedId: string; readonly requestId: string },
-  by: ChangeBy,
-): Promise<Rotated> {
-  const what = {
-    ...placedBy(environment, providedId),
-    ...{ graceMs: 0, isRevocation: true },
-    ...requestOf(requestId, ["revoke", providedId]),
-  };
-  const revoked = await claimAndReplace(parts, environment, what, by);
-  if (revoked === undefined) throw new UserGroupNotFound();
-  return revoked;
+  /** The digest that its token must have; empty: any. */
+  readonly old: string;
+  /** Callers choose a request id, and it may be a secret, which must not become part of a key. Empty: there is none. */
+  readonly request: string;
+  readonly fingerprint: string;
 }
 
 /**
- * Ties a request id to its parameters in the whole environment, and replaces the token. What that made is kept in the
- * group's partition, which another request under the same id need not look at. Replicas are not waited for: the rotation
- * that follows waits for all that is before it on the connection.
+ * Gives a group a new token, as `UserGroupStore.rotate` and `UserGroupAdminStore.revokeTokens`.
  *
- * @returns undefined when there is no such group, or its token is another one
+ * A request id is tied to its parameters in the whole environment first. What the rotation makes is kept in the group's
+ * partition, which another request under the same id need not look at. Replicas are not waited for before: the rotation
+ * waits for all that is before it on the connection.
  */
-async function claimAndReplace(parts: GroupParts, environment: Environment, what: Replacement, by: ChangeBy) {
-  const { request, fingerprint, isRevocation } = what;
-  if (request !== undefined) {
-    const key = requestClaimKey(prefixFor(environment, request), request);
-    const script = isRevocation ? CLAIM_REVOCATION : CLAIM;
-    const [, , first] = await parts.client.prepare("claim", script, {
-      key,
-      text: fingerprint,
-      lastsMs: REQUEST_TTL_MS,
-    });
-    if (first !== fingerprint) throw new RequestIdReused();
-  }
-  return replace(parts, environment, what, by);
-}
-
-async function replace(
+export async function rotate(
   parts: GroupParts,
   environment: Environment,
-  what: Replacement,
-  by: ChangeBy,
+  rotation: Rotation,
+  options: RotationOptions,
+): Promise<Rotated> {
+  const { target, askedGraceMs, requestId } = rotation;
+  const isById = target.by === "id";
+  const old = isById ? "" : tokenDigest(target.token);
+  const place = isById
+    ? { partition: partitionOf(environment, target.providedId), id: target.providedId }
+    : { partition: tokenPartition(environment, target.token, old), id: undefined };
+  const presented = isById ? target.providedId : target.token;
+  // Not the default grace, which may change.
+  const repeated = options.isRevocation ? ["revoke", presented] : [target.by, presented, askedGraceMs ?? null];
+  const request = requestId ? digest(requestId) : "";
+  const fingerprint = requestId ? digest(JSON.stringify(repeated)) : "";
+  if (requestId) {
+    const args = { key: requestClaimKey(prefixFor(environment, request), request), text: fingerprint };
+    const script = options.isRevocation ? CLAIM_REVOCATION : CLAIM;
+    const [, , first] = await parts.client.prepare("claim", script, { ...args, lastsMs: REQUEST_TTL_MS });
+    if (first !== fingerprint) throw new RequestIdReused();
+  }
+  const rotated = await rotateAt(parts, environment, { ...rotation, ...options, ...place, old, request, fingerprint });
+  if (rotated) return rotated;
+  throw isById ? new UserGroupNotFound() : new TokenNotFound();
+}
+
+/** @returns undefined when there is no such group, or its token is another one */
+async function rotateAt(
+  parts: GroupParts,
+  environment: Environment,
+  what: Pick<Rotation, "graceMs"> & RotationOptions & Place,
 ): Promise<Rotated | undefined> {
   const { client, cipher, audit } = parts;
-  const { partition, id, old, graceMs, request, fingerprint, isRevocation } = what;
+  const { partition, id, old, graceMs, request, fingerprint, isRevocation, by } = what;
   const prefix = partitionPrefix(environment, partition);
   const token = newUserGroupToken(partition);
   const newDigest = tokenDigest(token);
@@ -175,41 +154,28 @@ async function replace(
     ...audit.ofPartition(environment, partition, by),
   });
   const record = recordFromAnswer(answer);
-  const rotated = { record, now: Number(answer[1]) };
   switch (answer[0]) {
     case "missing":
       return undefined;
-    case "elsewhere":
+    case "elsewhere": {
       // The token does not name the partition of its group.
-      return replace(parts, environment, { ...what, ...placedBy(environment, textOf(record, FIELD.providedId)) }, by);
+      const held = textOf(record, FIELD.providedId);
+      return rotateAt(parts, environment, { ...what, partition: partitionOf(environment, held), id: held });
+    }
     case "replayed":
       if (record[FIELD.fingerprint] !== fingerprint) throw new RequestIdReused();
       // A revocation has done what it was to do, whatever came after it.
       if (!isRevocation && record[FIELD.madeDigest] !== record[FIELD.digest]) throw new TokenReplaced();
-      return rotated;
+      break;
     case "done": {
       // A retry by the old token has to find the partition that has the answer.
-      const keepMs = Math.max(keptFor(graceMs), request === undefined ? 0 : REQUEST_TTL_MS);
+      const keepMs = Math.max(keptFor(graceMs), request === "" ? 0 : REQUEST_TTL_MS);
       const ended = { id: textOf(record, FIELD.providedId), entry: textOf(record, FIELD.endedEntry), keepMs };
       forgetLater(client, environment, ended);
-      return rotated;
+      break;
     }
     default:
       throw new RecordUnreadable(new Error(`rotate: ${answer[0]}`));
   }
-}
-
-function requestOf(requestId: string | undefined, parameters: readonly unknown[]) {
-  if (!requestId) return { request: undefined, fingerprint: undefined };
-  return { request: digest(requestId), fingerprint: digest(JSON.stringify(parameters)) };
-}
-
-function placedBy(environment: Environment, id: string) {
-  return { partition: partitionOf(environment, id), id };
-}
-
-/** @throws TokenNotFound */
-function foundBy(environment: Environment, token: string) {
-  const old = tokenDigest(token);
-  return { partition: tokenPartition(environment, token, old), id: undefined, old };
+  return { record, now: Number(answer[1]) };
 }

@@ -1,17 +1,58 @@
 import type { ChangeBy } from "../domain/audit.ts";
 import type { Environment } from "../domain/environment.ts";
-import { EtagMismatch, RecordUnreadable, UserGroupNotFound } from "../domain/errors.ts";
-import type { UserGroupAdminStore, UserGroupRange } from "../domain/store.ts";
-import type { ImportedUserGroup, ImportOptions, UserGroupInfo } from "../domain/user-group.ts";
-import { CHANGED, FIELD, INDEXED } from "./fields.ts";
+import { UserGroupNotFound } from "../domain/errors.ts";
+import type { ExportedPage, Page, UserGroupAdminStore, UserGroupRange } from "../domain/store.ts";
+import type {
+  ImportedUserGroup,
+  ImportOptions,
+  ListedUserGroup,
+  UserGroup,
+  UserGroupInfo,
+} from "../domain/user-group.ts";
+import { CHANGED, FIELD, INDEXED, LISTED_FIELDS } from "./fields.ts";
 import { forgetLater } from "./foreign-tokens.ts";
-import { exportGroups, listGroups } from "./group-lists.ts";
-import { type GroupParts, infoFromRecord, updateTimeOf } from "./group-record.ts";
+import {
+  type GroupParts,
+  groupFromRecord,
+  infoFromRecord,
+  listedFromRecord,
+  requireDone,
+  updateTimeOf,
+} from "./group-record.ts";
 import { importGroups } from "./imports.ts";
-import { groupKeyOf, KEY, placeOf } from "./keys.ts";
-import { READ, recordFromAnswer } from "./records.ts";
-import { revokeTokens } from "./rotations.ts";
-import { auditedScript } from "./script.ts";
+import { groupKeyOf, idsKey, KEY, partitionPrefix, placeOf } from "./keys.ts";
+import { isEmpty, READ, recordFromAnswer, recordsOf } from "./records.ts";
+import { rotate } from "./rotations.ts";
+import { auditedScript, readScript } from "./script.ts";
+
+/** How many partitions are asked at once. */
+const PARTITIONS_AT_ONCE = 256;
+
+/** How many whole records are read at once. A record has up to some megabytes. */
+const RECORDS_AT_ONCE = 25;
+
+/** The maximum size of a page of whole groups, in bytes of their records. A page has at least one group. */
+const MAX_PAGE_BYTES = 1024 * 1024;
+
+/** How many records are read at once of which only `LISTED_FIELDS` are wanted. */
+const LISTED_AT_ONCE = 250;
+
+/** A group as a partition lists it, at a time by Redis' clock. */
+interface Entry {
+  readonly id: string;
+  readonly now: number;
+}
+
+/**
+ * Lists the ids of the groups of a partition in their order, so many at most: `from` as ZRANGEBYLEX has it, and all with
+ * one beginning. Answers `found`, Redis' clock and the ids.
+ */
+export const LIST_IDS = readScript("ugListIds", {
+  isAlone: true,
+  args: ["from", "idPrefix", "limit"],
+  lua: `local to = idPrefix == '' and '+' or '(' .. idPrefix .. '\\255'
+return {'found', stamp, spread(redis.call('ZRANGEBYLEX', key, from, to, 'LIMIT', '0', limit))}`,
+});
 
 /**
  * Deletes a group that has this `updateTime`, or any where it is empty, and all that leads to it in its partition. What is
@@ -45,12 +86,34 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
     this.#parts = parts;
   }
 
-  list(environment: Environment, range: UserGroupRange) {
-    return listGroups(this.#parts, environment, range);
+  async list(environment: Environment, range: UserGroupRange): Promise<Page<ListedUserGroup>> {
+    const { items: entries, next } = await this.#entries(environment, range);
+    const items: ListedUserGroup[] = [];
+    const reading = { operation: "list-user-groups", atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
+    const keyOf = ({ id }: Entry) => groupKeyOf(environment, id);
+    for await (const [{ id, now }, record] of recordsOf(this.#parts.client, entries, { ...reading, keyOf })) {
+      // A listed id may have no group, when it was deleted meanwhile, or by hand.
+      if (!isEmpty(record)) items.push(listedFromRecord(record, id, now));
+    }
+    return { items, next };
   }
 
-  export(environment: Environment, range: UserGroupRange) {
-    return exportGroups(this.#parts, environment, range);
+  async export(environment: Environment, range: UserGroupRange): Promise<ExportedPage> {
+    const { client, cipher } = this.#parts;
+    const { items: entries, next, snapshotTime } = await this.#entries(environment, range);
+    const items: UserGroup[] = [];
+    let bytes = 0;
+    const keyOf = ({ id }: Entry) => groupKeyOf(environment, id);
+    const reading = { operation: "export", atOnce: RECORDS_AT_ONCE, keyOf };
+    for await (const [{ id }, record] of recordsOf(client, entries, reading)) {
+      const size = bytesOf(record);
+      if (items.length > 0 && bytes + size > MAX_PAGE_BYTES)
+        return { items, next: items.at(-1)?.providedId, snapshotTime };
+      bytes += size;
+      // A group that was deleted since the ids were read is left out.
+      if (!isEmpty(record)) items.push(groupFromRecord(record, environment, cipher, id));
+    }
+    return { items, next, snapshotTime };
   }
 
   async lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo> {
@@ -63,22 +126,93 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
   async delete(environment: Environment, providedId: string, etag: string, by: ChangeBy): Promise<void> {
     const { client, audit } = this.#parts;
     const { partition, prefix, key } = placeOf(environment, providedId);
-    const [state, , entry = ""] = await client.change("delete", DELETE, {
+    const answer = await client.change("delete", DELETE, {
       ...{ key, prefix, id: providedId, updateTime: updateTimeOf(etag) },
       ...audit.ofPartition(environment, partition, by),
     });
-    if (state === "missing") throw new UserGroupNotFound();
-    if (state === "stale") throw new EtagMismatch();
-    if (state !== "done") throw new RecordUnreadable(new Error(`delete: ${state}`));
+    const [, , entry = ""] = requireDone("delete", answer);
     forgetLater(client, environment, { id: providedId, entry });
   }
 
   async revokeTokens(environment: Environment, providedId: string, requestId: string, by: ChangeBy) {
-    const { record, now } = await revokeTokens(this.#parts, environment, { providedId, requestId }, by);
+    const target = { by: "id", providedId } as const;
+    const rotation = { target, graceMs: 0, askedGraceMs: undefined, requestId };
+    const { record, now } = await rotate(this.#parts, environment, rotation, { by, isRevocation: true });
     return infoFromRecord(record, providedId, now);
   }
 
   import(environment: Environment, groups: readonly ImportedUserGroup[], options: ImportOptions, by: ChangeBy) {
-    return importGroups(this.#parts, environment, groups, { ...options, by });
+    return importGroups(groups, { ...this.#parts, ...options, environment, by });
   }
+
+  /**
+   * A page of the ids of all partitions. Each partition is asked once, for a little more than its share of the page. When
+   * one may have more than that, the page ends at the last group that it told of, because what follows is not known.
+   */
+  async #entries(
+    environment: Environment,
+    range: UserGroupRange,
+  ): Promise<Page<Entry> & { readonly snapshotTime: number }> {
+    const limit = limitOf(range.size, environment.partitions);
+    const entries: Entry[] = [];
+    let end: string | undefined;
+    let snapshotTime = Number.POSITIVE_INFINITY;
+    for (let first = 0; first < environment.partitions; first += PARTITIONS_AT_ONCE) {
+      const count = Math.min(PARTITIONS_AT_ONCE, environment.partitions - first);
+      const asked = Array.from({ length: count }, (_, i) =>
+        this.#ids(partitionPrefix(environment, first + i), range, limit),
+      );
+      for (const { now, found } of await Promise.all(asked)) {
+        // What changes in the same millisecond is younger.
+        snapshotTime = Math.min(snapshotTime, now - 1);
+        for (const entry of found) entries.push(entry);
+        const last = found.at(-1)?.id;
+        if (found.length < limit || last === undefined) continue;
+        if (end === undefined || compareIds(last, end) < 0) end = last;
+      }
+    }
+    const known = entries.filter(({ id }) => end === undefined || compareIds(id, end) <= 0);
+    known.sort((a, b) => compareIds(a.id, b.id));
+    const items = known.slice(0, range.size);
+    return { items, next: end !== undefined || known.length > range.size ? items.at(-1)?.id : undefined, snapshotTime };
+  }
+
+  async #ids(prefix: string, { after, prefix: idPrefix }: UserGroupRange, limit: number) {
+    const from = after !== "" ? `(${after}` : idPrefix === "" ? "-" : `[${idPrefix}`;
+    const args = { key: idsKey(prefix), from, idPrefix, limit };
+    const [, now, ...ids] = await this.#parts.client.ask("list-user-group-ids", LIST_IDS, args);
+    return { now: Number(now), found: ids.map((id): Entry => ({ id, now: Number(now) })) };
+  }
+}
+
+/**
+ * How many groups a partition is asked for: its share of the page, and six standard deviations more, so that hardly any
+ * partition has more. Ids are spread evenly, so the number in one partition is Poisson distributed.
+ */
+function limitOf(size: number, partitions: number): number {
+  const share = (size + 1) / partitions;
+  return Math.min(size + 1, Math.ceil(share + 6 * Math.sqrt(share)) + 2);
+}
+
+/** About how many bytes a group takes in an answer. */
+function bytesOf(record: Readonly<Record<string, string>>): number {
+  return Object.values(record).reduce((sum, value) => sum + Buffer.byteLength(value), 0);
+}
+
+/**
+ * Compares two ids by their UTF-8 bytes, as Redis orders them. JavaScript compares UTF-16 units, which differs where a
+ * surrogate meets a unit above it.
+ */
+export function compareIds(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const [x, y] = [a.charCodeAt(i), b.charCodeAt(i)];
+    if (x !== y) return rank(x) - rank(y);
+  }
+  return a.length - b.length;
+}
+
+/** The order of a UTF-16 unit: surrogates, which stand for the characters above all others, come last. */
+function rank(unit: number): number {
+  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }

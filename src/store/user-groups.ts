@@ -1,13 +1,6 @@
 import type { ChangeBy } from "../domain/audit.ts";
 import { type Environment, teamIdsOf } from "../domain/environment.ts";
-import {
-  EnvironmentFull,
-  EnvironmentNotFound,
-  EtagMismatch,
-  RecordUnreadable,
-  TokenNotFound,
-  UserGroupNotFound,
-} from "../domain/errors.ts";
+import { TokenNotFound, UserGroupNotFound } from "../domain/errors.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import { newUserGroupToken } from "../domain/token.ts";
 import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from "../domain/user-group.ts";
@@ -19,6 +12,7 @@ import {
   etagOf,
   type GroupParts,
   groupFromRecord,
+  requireDone,
   tokenFields,
   updateTimeOf,
   viewerFromRecord,
@@ -154,24 +148,13 @@ export class RedisUserGroups implements UserGroupStore {
       rest: [...replaced, ...set],
       ...audit.ofUpdate(environment, partition, by),
     });
-    switch (answer[0]) {
-      case "missing":
-        throw new UserGroupNotFound();
-      case "stale":
-        throw new EtagMismatch();
-      case "crowded":
-        audit.onDropped(environment, Number(answer[3]));
-        return this.#group(environment, answer, providedId);
-      case "same":
-      case "done":
-        return this.#group(environment, answer, providedId);
-      default:
-        throw new RecordUnreadable(new Error(`update: ${answer[0]}`));
-    }
+    const [state, , , dropped] = requireDone("update", answer);
+    if (state === "crowded") audit.onDropped(environment, Number(dropped));
+    return this.#group(environment, answer, providedId);
   }
 
   async rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup> {
-    const { record } = await rotate(this.#parts, environment, rotation, by);
+    const { record } = await rotate(this.#parts, environment, rotation, { by });
     const providedId = rotation.target.by === "id" ? rotation.target.providedId : undefined;
     return groupFromRecord(record, environment, this.#parts.cipher, providedId);
   }
@@ -205,9 +188,7 @@ export class RedisUserGroups implements UserGroupStore {
       rest: [...tokenFields(cipher.encrypt(environment, token, digest)), ...set],
       ...audit.ofPartition(environment, partition, by),
     });
-    const [outcome, now, teamId] = answer;
-    if (outcome === "closed") throw new EnvironmentNotFound();
-    if (outcome === "full") throw new EnvironmentFull();
+    const [outcome, now, teamId] = requireDone("create", answer);
     if (outcome === "found") return { group: this.#group(environment, answer, providedId), created: false };
     const time = Number(now);
     const times = { createTime: time, updateTime: time, tokenCreateTime: time };

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { compareIds } from "./group-lists.ts";
+import { compareIds } from "./user-group-admin.ts";
 
 it("orders ids as their UTF-8 bytes are ordered", () => {
   const text = fc.string({ unit: fc.constantFrom("a", "b", "é", "\u07ff", "日", "\ue000", "\uffff", "👪", "𐀀") });
