@@ -4,16 +4,12 @@ import { formatEnvironmentName } from "./domain/environment.ts";
 import type { RateLimit, StoreProbe } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
-import type { RedisState } from "./redis-state.ts";
 import type { CallerLimits, LimitName } from "./rpc/credentials.ts";
 import { Audit } from "./store/audit.ts";
 import { openEmbedded } from "./store/embedded.ts";
 import { rateCounter } from "./store/rate-counter.ts";
 import type { StoreClient } from "./store/redis/client.ts";
-import { durabilityWarnings } from "./store/redis/durability.ts";
-import { isNodeReady } from "./store/redis/nodes.ts";
 import { openRedis } from "./store/redis/open.ts";
-import { isReporter } from "./worker.ts";
 
 /** What the store is opened with. */
 interface StoreObservers {
@@ -51,7 +47,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
     },
   });
   if (!client.isReady()) {
-    const nodes = client.nodes.masters().filter((node) => !isNodeReady(node));
+    const nodes = client.nodes.masters().filter((node) => !node.isReady());
     logger.warn(
       { nodes: nodes.map(({ name }) => name) },
       "started without some shards of Redis: calls to what they hold fail until they answer",
@@ -102,27 +98,6 @@ export function openLimits(
     failures: authFailureLimit && limitsOf("address", authFailureLimit),
     onLimited: (name) => count[name](),
   };
-}
-
-/**
- * Checks Redis against the settings, and logs what an operator should change.
- *
- * @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas
- */
-export async function checkRedis(
-  { minReplicasAck }: Config,
-  { client, state }: { client: StoreClient; state: RedisState },
-  logger: Logger,
-): Promise<void> {
-  const missingKeys = await state.check();
-  if (!isReporter()) return;
-  if (missingKeys.length > 0) {
-    logger.warn(
-      { keys: missingKeys },
-      "TOKEN_KEYS lacks keys that may have encrypted tokens in this Redis; groups with such a token cannot be read; add the keys after the others",
-    );
-  }
-  for (const warning of await durabilityWarnings(client, minReplicasAck)) logger.warn(warning);
 }
 
 /** A probe that logs when its result changes, and why. */

@@ -4,10 +4,13 @@ import { type Environment, environmentPath, type NewEnvironment } from "./domain
 import { EnvironmentNotFound, StoreUnavailable } from "./domain/errors.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { RedisEnvironments } from "./store/environments.ts";
-import { checkFormat } from "./store/format.ts";
+import { ENVIRONMENTS_KEY, FORMAT_KEY, TOKEN_KEYS_KEY } from "./store/keys.ts";
+import { CLAIM } from "./store/records.ts";
 import { StoreMisconfigured } from "./store/redis/answers.ts";
 import type { StoreClient } from "./store/redis/client.ts";
+import { durabilityWarnings } from "./store/redis/requirements.ts";
 import { checkTokenKeys } from "./store/token-keys.ts";
+import { isReporter } from "./worker.ts";
 
 /** How long until what could not be checked or restored is tried again, in milliseconds. */
 const RETRY_MS = 1000;
@@ -20,7 +23,7 @@ const CHECK_MS = 60_000;
 
 /** What the state of Redis is kept with. */
 export interface RedisStateParts {
-  readonly config: Pick<Config, "tokenKeys">;
+  readonly config: Pick<Config, "tokenKeys" | "minReplicasAck">;
   readonly client: StoreClient;
   readonly environments: RedisEnvironments;
   readonly logger: Logger;
@@ -51,13 +54,21 @@ export class RedisState {
   }
 
   /**
-   * Checks layout and keys at the start.
+   * Checks layout and keys at the start, and tells what an operator should change.
    *
-   * @returns the ids of the keys that the ring lacks, under which tokens may still be encrypted
    * @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas
    */
-  async check(): Promise<readonly string[]> {
-    return (await this.#unlessAway(this.#check(), "the layout of its data and TOKEN_KEYS")) ?? [];
+  async check(): Promise<void> {
+    const { client, config, logger } = this.#parts;
+    const keys = (await this.#unlessAway(this.#check(), "the layout of its data and TOKEN_KEYS")) ?? [];
+    if (!isReporter()) return;
+    if (keys.length > 0) {
+      logger.warn(
+        { keys },
+        "TOKEN_KEYS lacks keys that may have encrypted tokens in this Redis; groups with such a token cannot be read; add the keys after the others",
+      );
+    }
+    for (const warning of await durabilityWarnings(client, config.minReplicasAck)) logger.warn(warning);
   }
 
   /**
@@ -130,6 +141,7 @@ export class RedisState {
     this.#timer ??= setTimeout(() => void this.#run(), RETRY_MS).unref();
   }
 
+  /** @returns the ids of the keys that the ring lacks, under which tokens may still be encrypted */
   async #check(): Promise<readonly string[]> {
     const { client, config } = this.#parts;
     await checkFormat(client, this.#isChecked);
@@ -179,4 +191,40 @@ export class RedisState {
 /** @throws the error, unless it says that an environment is deleted */
 function unlessDeleted(error: unknown): undefined {
   if (!(error instanceof EnvironmentNotFound)) throw error;
+}
+
+/** The number of the layout that this release reads and writes; a release that changes the layout takes the next one. */
+export const LAYOUT = "2";
+
+/** What every release before layouts had numbers left in Redis. */
+const FIRST_LAYOUT = "1";
+
+/**
+ * Checks whether what Redis holds has the layout of this release, and notes the layout where Redis holds nothing yet.
+ *
+ * @param wasChecked whether it was checked before: Redis has then lost the number with all else, and it is noted again
+ * @throws StoreMisconfigured when it has another; StoreUnavailable; TooFewReplicas
+ */
+async function checkFormat(client: StoreClient, wasChecked: boolean): Promise<void> {
+  // Before the number: who finds these without it knows that no worker of this release has just made them.
+  const isUsed = !wasChecked && (await holdsData(client));
+  let found = await client.run("format", "get", [FORMAT_KEY]);
+  if (found === null && isUsed) found = FIRST_LAYOUT;
+  // Another worker may start meanwhile, even one of another release.
+  if (found === null)
+    [, , found = ""] = await client.change("format", CLAIM, { key: FORMAT_KEY, text: LAYOUT, lastsMs: 0 });
+  if (found === LAYOUT) return;
+  const writer = Number(found) > Number(LAYOUT) ? "a later" : "an earlier";
+  throw new StoreMisconfigured(
+    `this Redis holds data of ${writer} release, in layout ${found}; this release has layout ${LAYOUT} and would not find it. ` +
+      "Start the release that wrote it, export its groups (ExportUserGroups), and import them (ImportUserGroups) with this release into an empty Redis or another database; or check REDIS_URL",
+  );
+}
+
+async function holdsData(client: StoreClient): Promise<boolean> {
+  const [keys, environments] = await Promise.all([
+    client.run("format", "hgetall", [TOKEN_KEYS_KEY]),
+    client.run("format", "zrangebylex", [ENVIRONMENTS_KEY, "-", "+", "LIMIT", 0, 1]),
+  ]);
+  return Object.keys(keys).length > 0 || environments.length > 0;
 }

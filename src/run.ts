@@ -15,7 +15,7 @@ import { serveNode } from "@user-group-service/transport";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
-import { checkRedis, loggedProbe, openAudit, openLimits, openStore } from "./open-store.ts";
+import { loggedProbe, openAudit, openLimits, openStore } from "./open-store.ts";
 import { requireListenPermission } from "./permissions.ts";
 import { RedisState } from "./redis-state.ts";
 import { loadAllRules } from "./rpc/interceptors.ts";
@@ -134,7 +134,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const environments = new RedisEnvironments(client, audit);
     const state = new RedisState({ config, client, environments, logger: log.logger, onUnusable: endUnusable });
     lifecycle.onClose("checks of Redis", () => state.close());
-    if (config.redisUrl !== undefined) await checkRedis(config, { client, state }, log.logger);
+    if (config.redisUrl !== undefined) await state.check();
     if (isReporter()) warnOfSettings(config, log.logger);
     const environmentsInUse = await Promise.all(apiTokens.map(({ environment }) => state.useIfThere(environment)));
     const { apiTokenStore, issued } = openIssuedTokens(config, { client, audit, lifecycle, logger: log.logger });

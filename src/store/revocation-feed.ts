@@ -4,8 +4,8 @@ import type { RevocationListener } from "../domain/api-token.ts";
 import { REVOKED_CHANNEL } from "./keys.ts";
 import { isRefusal } from "./redis/answers.ts";
 import type { StoreClient } from "./redis/client.ts";
-import { isNodeReady, type StoreNode } from "./redis/nodes.ts";
-import { dropWhenSilent } from "./redis/reconnects.ts";
+import { dropWhenSilent } from "./redis/connection.ts";
+import type { StoreNode } from "./redis/nodes.ts";
 
 /** How long until another subscription is tried when one is lost, in milliseconds. */
 const RETRY_MS = 100;
@@ -50,7 +50,7 @@ export class RevocationFeed {
   async #run(): Promise<void> {
     const { signal } = this.#closed;
     while (!signal.aborted) {
-      const node = anyOf(this.#client.nodes.masters().filter(isNodeReady));
+      const node = anyOf(this.#client.nodes.masters().filter((node) => node.isReady()));
       const wasRefused = node !== undefined && (await this.#follow(node));
       // Ends early when it is closed.
       await pause(wasRefused ? REFUSED_MS : RETRY_MS, undefined, { signal, ref: false }).catch(() => {});
@@ -94,11 +94,11 @@ export class RevocationFeed {
     const over = new AbortController();
     redis.once("close", () => over.abort());
     if (redis.status !== "ready") return;
-    const losses = node.reads.losses();
+    const losses = node.reads.losses;
     while (!over.signal.aborted) {
       await pause(CHECK_MS, undefined, { signal: over.signal, ref: false }).catch(() => {});
       // After a failover a name may lead to another Redis than it did.
-      const isMoved = node.reads.losses() !== losses || !this.#client.nodes.masters().includes(node);
+      const isMoved = node.reads.losses !== losses || !this.#client.nodes.masters().includes(node);
       if (isMoved || over.signal.aborted) return;
       // The check: subscribing again changes nothing, and has to be answered.
       await redis.subscribe(REVOKED_CHANNEL);

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import type { TestProject } from "vitest/node";
-import { LAYOUT } from "../../src/store/format.ts";
+import { LAYOUT } from "../../src/redis-state.ts";
 import { FORMAT_KEY } from "../../src/store/keys.ts";
 import { type Certificates, makeCertificates, removeCertificates } from "./certificates.ts";
 import { orLeaveOut } from "./on-path.ts";

@@ -1,6 +1,6 @@
 import { Cluster } from "ioredis";
-import { slotOf } from "../../src/store/redis/cluster-topology.ts";
 import type { ScriptedRedis } from "../../src/store/redis/connection.ts";
+import { slotOf } from "../../src/store/redis/topology.ts";
 import type { Network } from "./network.ts";
 import { ask, startRedis, type TestRedis } from "./redis.ts";
 import { freePort, waitFor } from "./wait.ts";

@@ -10,9 +10,9 @@ import { PROBE_KEY } from "../keys.ts";
 import { argumentsOf, MADE, type Script, type ScriptArgs } from "../script.ts";
 import { changedNothing, isNotSent, isRefusal, NotSent } from "./answers.ts";
 import { type Answer, type CommandArgs, type CommandName, send, sendScript } from "./commands.ts";
-import type { StoreConnection } from "./connection.ts";
-import { isNodeReady, type StoreNode, type StoreNodes } from "./nodes.ts";
-import { TimedCall, Timeouts } from "./timeouts.ts";
+import type { ScriptedRedis } from "./connection.ts";
+import { TimedCall, Timeouts } from "./deadlines.ts";
+import type { NodeCall, StoreNode, StoreNodes } from "./nodes.ts";
 
 /** Told of every round trip to the store. */
 export type StoreObserver = (roundTrip: { operation: string; seconds: number; failed: boolean }) => void;
@@ -24,65 +24,21 @@ export interface StoreClientOptions {
   readonly observe?: StoreObserver;
 }
 
-/** A change: one of the scripts that take a deadline. */
-interface Change {
-  readonly script: Script;
-  readonly args: ScriptArgs<string>;
-  /** The instant of `performance.now()` before which it must be sent. */
-  readonly sendBy: number;
-}
-
 /** The share of what is left to a call in which Redis may carry out its change; the rest is for the answer. */
 const CHANGE_SHARE = 0.9;
 
 /** How often a change is sent in all, when it is too late by Redis' clock though the call has time left. */
 const TRIES = 3;
 
-/** A call to the store that is under way. */
-class RoundTrip extends TimedCall {
-  readonly operation: string;
-  readonly started = performance.now();
-  /** What is known of the change; undefined when the call makes none. */
-  outcome: ChangeOutcome | undefined;
-  /** Whether the change is known to be made. */
-  isMade = false;
-  isEnded = false;
-  readonly #observe: StoreObserver | undefined;
-  readonly #reject: (error: DomainError) => void;
-
-  constructor(operation: string, observe: StoreObserver | undefined, reject: (error: DomainError) => void) {
-    super();
-    this.operation = operation;
-    this.#observe = observe;
-    this.#reject = reject;
-  }
-
-  /** Called once, with the answer or at the timeout. */
-  finish(failed: boolean): void {
-    this.isEnded = true;
-    this.#observe?.({ operation: this.operation, seconds: (performance.now() - this.started) / 1000, failed });
-  }
-
-  override expire(): void {
-    const cause = new Error(`${this.operation}: no answer in time`);
-    this.finish(true);
-    this.#reject(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome));
-  }
-}
-
 /** The store's connections, with a deadline and one kind of error on every call. */
 export class StoreClient implements StoreProbe {
   /** The nodes of this Redis. */
   readonly nodes: StoreNodes;
-  readonly #observe: StoreObserver | undefined;
-  readonly #timeoutMs: number;
-  readonly #timeouts: Timeouts;
+  readonly #shared: Shared;
 
   constructor(nodes: StoreNodes, { timeoutMs, observe }: StoreClientOptions) {
     this.nodes = nodes;
-    this.#observe = observe;
-    this.#timeoutMs = timeoutMs;
-    this.#timeouts = new Timeouts(timeoutMs);
+    this.#shared = { timeouts: new Timeouts(timeoutMs), observe };
   }
 
   /** Whether every connection is ready. */
@@ -103,10 +59,9 @@ export class StoreClient implements StoreProbe {
     args: CommandArgs<Name>,
     outcome?: ChangeOutcome,
   ): Promise<Answer<Name>> {
-    return this.#trip(operation, (trip) => {
-      trip.outcome = outcome;
-      return this.nodes.at(args[0], ({ reads }, asking) => send(reads.redis, name, args, asking), trip);
-    });
+    const command = new Command(operation, this.#shared, { name, args });
+    command.outcome = outcome;
+    return command.answer(this.nodes.at(args[0], command));
   }
 
   /** Runs a script that changes nothing, as `run` does a command. */
@@ -116,11 +71,9 @@ export class StoreClient implements StoreProbe {
     args: ScriptArgs<Name>,
     outcome?: ChangeOutcome,
   ): Promise<string[]> {
-    return this.#trip(operation, (trip) => {
-      trip.outcome = outcome;
-      const given = argumentsOf(script, args);
-      return this.nodes.at(args.key, ({ reads }, asking) => sendScript(reads.redis, script, given, asking), trip);
-    });
+    const question = new Question(operation, this.#shared, { script, args: argumentsOf(script, args) });
+    question.outcome = outcome;
+    return question.answer(this.nodes.at(args.key, question));
   }
 
   /**
@@ -138,11 +91,8 @@ export class StoreClient implements StoreProbe {
     args: ScriptArgs<Name>,
     sendBy = Number.POSITIVE_INFINITY,
   ): Promise<string[]> {
-    return this.#trip(operation, (trip) => {
-      trip.outcome = "not_made";
-      const change = { script, args, sendBy };
-      return this.nodes.at(args.key, (node, asking) => this.#change(trip, node, asking, change), trip);
-    });
+    const change = new Change(operation, this.#shared, { script, args, sendBy });
+    return change.answer(this.nodes.at(args.key, change));
   }
 
   /**
@@ -160,10 +110,13 @@ export class StoreClient implements StoreProbe {
    *
    * @throws StoreUnavailable when all do
    */
-  async each<T>(operation: string, ask: (redis: StoreConnection["redis"]) => Promise<T>): Promise<readonly T[]> {
-    const asked = this.nodes.masters().map(({ reads }) => this.#trip(operation, () => ask(reads.redis)));
-    await anyOf(asked);
-    return (await Promise.allSettled(asked)).flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  async each<T>(operation: string, ask: (redis: ScriptedRedis) => Promise<T>): Promise<readonly T[]> {
+    const asked = this.nodes
+      .masters()
+      .map(({ reads }) => new RoundTrip<T>(operation, this.#shared).answer(ask(reads.redis)));
+    const settled = await Promise.allSettled(asked);
+    if (settled.every(({ status }) => status === "rejected")) await asked[0];
+    return settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
   }
 
   /**
@@ -174,85 +127,168 @@ export class StoreClient implements StoreProbe {
    * @throws StoreUnavailable
    */
   async ping(): Promise<void> {
-    const masters = this.nodes.masters().filter(isNodeReady);
+    const masters = this.nodes.masters().filter((node) => node.isReady());
     if (masters.length === 0) throw new StoreUnavailable(new Error("not connected"));
-    const asked = masters.map((master) => {
-      const key = this.nodes.keyOf(master, PROBE_KEY);
-      return this.#trip("ping", (trip) => this.nodes.at(key, ({ reads }) => reads.redis.set(key, "1", "XX"), trip));
+    const asked = masters.map((node) => this.run("ping", "set", [this.nodes.keyOf(node, PROBE_KEY), "1", "XX"]));
+    await Promise.any(asked).catch(({ errors }: AggregateError) => {
+      throw errors[0];
     });
-    await anyOf(asked);
   }
 
   /** Closes the connections; calls under way fail. */
   close(): void {
     this.nodes.close();
   }
+}
 
-  #trip<T>(operation: string, work: (trip: RoundTrip) => Promise<T>): Promise<T> {
+/** What the round trips of a client share. */
+interface Shared {
+  readonly timeouts: Timeouts;
+  readonly observe: StoreObserver | undefined;
+}
+
+/** A call to the store that is under way. Its time begins when it is made. */
+class RoundTrip<T> extends TimedCall {
+  readonly operation: string;
+  /** What is known of the change; undefined when the call makes none. */
+  outcome: ChangeOutcome | undefined;
+  isEnded = false;
+  /** Whether the change is known to be made. */
+  protected isMade = false;
+  protected readonly timeouts: Timeouts;
+  readonly #observe: StoreObserver | undefined;
+  readonly #started = performance.now();
+  #reject: ((error: DomainError) => void) | undefined;
+
+  constructor(operation: string, { timeouts, observe }: Shared) {
+    super();
+    this.operation = operation;
+    this.timeouts = timeouts;
+    this.#observe = observe;
+    timeouts.add(this, this.#started);
+  }
+
+  /** The answer, or a failure at the timeout. To be called once. */
+  answer(sent: Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const trip = new RoundTrip(operation, this.#observe, reject);
-      this.#timeouts.add(trip, trip.started);
-      work(trip).then(
-        (value) => {
-          if (trip.isEnded) return;
-          this.#timeouts.remove(trip);
-          trip.finish(false);
-          resolve(value);
-        },
-        (error: unknown) => {
-          // What comes after the timeout has been counted as a failure already.
-          if (trip.isEnded) return;
-          this.#timeouts.remove(trip);
-          trip.finish(true);
-          reject(storeError(error, trip.outcome));
-        },
+      this.#reject = reject;
+      sent.then(
+        (value) => this.#end(false) && resolve(value),
+        (error: unknown) => this.#end(true) && reject(storeError(error, this.outcome)),
       );
     });
   }
 
-  async #change(trip: RoundTrip, node: StoreNode, asking: boolean, change: Change): Promise<string[]> {
-    const answer = await this.#send(trip, node.changes, asking, change);
-    trip.isMade = MADE.has(answer[0]);
-    if (trip.isMade) await node.replicas?.confirm(this.#timeouts.left(trip));
-    return answer;
+  override expire(): void {
+    this.#finish(true);
+    const cause = new Error(`${this.operation}: no answer in time`);
+    this.#reject?.(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome));
   }
 
-  async #send(trip: RoundTrip, connection: StoreConnection, asking: boolean, change: Change) {
-    const { script, args, sendBy } = change;
+  /** @returns false for what comes after the timeout, which has been counted as a failure already */
+  #end(failed: boolean): boolean {
+    if (this.isEnded) return false;
+    this.timeouts.remove(this);
+    this.#finish(failed);
+    return true;
+  }
+
+  #finish(failed: boolean): void {
+    this.isEnded = true;
+    this.#observe?.({
+      operation: this.operation,
+      seconds: (performance.now() - this.#started) / 1000,
+      failed,
+    });
+  }
+}
+
+/** A command that changes nothing which has to last. */
+class Command<Name extends CommandName> extends RoundTrip<Answer<Name>> implements NodeCall<Answer<Name>> {
+  readonly #name: Name;
+  readonly #args: CommandArgs<Name>;
+
+  constructor(operation: string, shared: Shared, { name, args }: { name: Name; args: CommandArgs<Name> }) {
+    super(operation, shared);
+    this.#name = name;
+    this.#args = args;
+  }
+
+  sendTo({ reads }: StoreNode, asking: boolean): Promise<Answer<Name>> {
+    return send(reads.redis, this.#name, this.#args, asking);
+  }
+}
+
+/** A script that changes nothing that has to last. */
+class Question extends RoundTrip<string[]> implements NodeCall<string[]> {
+  readonly #script: Script;
+  readonly #args: readonly string[];
+
+  constructor(operation: string, shared: Shared, { script, args }: { script: Script; args: readonly string[] }) {
+    super(operation, shared);
+    this.#script = script;
+    this.#args = args;
+  }
+
+  sendTo({ reads }: StoreNode, asking: boolean): Promise<string[]> {
+    return sendScript(reads.redis, this.#script, this.#args, asking);
+  }
+}
+
+/** A change: one of the scripts that take a deadline. */
+class Change extends RoundTrip<string[]> implements NodeCall<string[]> {
+  readonly #script: Script;
+  readonly #args: ScriptArgs<string>;
+  readonly #sendBy: number;
+
+  constructor(operation: string, shared: Shared, { script, args, sendBy }: ChangeOptions) {
+    super(operation, shared);
+    this.outcome = "not_made";
+    this.#script = script;
+    this.#args = args;
+    this.#sendBy = sendBy;
+  }
+
+  async sendTo({ changes, replicas }: StoreNode, asking: boolean): Promise<string[]> {
     for (let tries = 1; ; tries++) {
-      const known = connection.clock();
-      const clock = known instanceof Promise ? await known : known;
+      const { clock } = changes;
       // Nothing was sent, so the failure can be reported at once.
-      if (trip.isEnded || !connection.isReady()) throw new NotSent("not connected");
+      if (clock === undefined) throw new NotSent("not connected");
       const sent = performance.now();
-      if (sent >= sendBy) throw new NotSent(`${trip.operation}: took too long`);
-      const deadline = clock.at(sent + this.#timeouts.left(trip) * CHANGE_SHARE);
-      trip.outcome = "unknown";
-      const answer = await sendScript(connection.redis, script, argumentsOf(script, args, deadline), asking).catch(
-        (error: unknown) => {
-          if (isNotSent(error) || (isRefusal(error) && changedNothing(error))) trip.outcome = "not_made";
-          if (isNotSent(error) || isRefusal(error)) throw error;
-          // Redis may still carry it out, until the deadline. So the call does not fail before its timeout.
-          return new Promise<never>(() => {});
-        },
-      );
+      if (sent >= this.#sendBy) throw new NotSent(`${this.operation}: took too long`);
+      const deadline = clock.at(sent + this.timeouts.left(this) * CHANGE_SHARE);
+      this.outcome = "unknown";
+      let answer: string[];
+      try {
+        const args = argumentsOf(this.#script, this.#args, deadline);
+        answer = await sendScript(changes.redis, this.#script, args, asking);
+      } catch (error) {
+        if (isNotSent(error) || (isRefusal(error) && changedNothing(error))) this.outcome = "not_made";
+        if (isNotSent(error) || isRefusal(error)) throw error;
+        // Redis may still carry it out, until the deadline. So the call does not fail before its timeout.
+        return new Promise(() => {});
+      }
       clock.learn(Number(answer[1]), sent, performance.now());
-      if (answer[0] !== "late") return answer;
+      if (answer[0] !== "late") {
+        this.isMade = MADE.has(answer[0]);
+        if (this.isMade && replicas) await replicas.confirm(this.timeouts.left(this));
+        return answer;
+      }
       // Redis' clock was set, or this process was slow to send. Nothing was changed.
-      trip.outcome = "not_made";
-      const hasTime = !trip.isEnded && this.#timeouts.left(trip) > this.#timeoutMs * (1 - CHANGE_SHARE);
+      this.outcome = "not_made";
+      const hasTime = !this.isEnded && this.timeouts.left(this) > this.timeouts.timeoutMs * (1 - CHANGE_SHARE);
       if (tries === TRIES || !hasTime) {
-        throw new NotSent(`${trip.operation}: it reached Redis too late, and was not carried out`);
+        throw new NotSent(`${this.operation}: it reached Redis too late, and was not carried out`);
       }
     }
   }
 }
 
-/** Waits for the first that succeeds. @throws what the first of them throws, when none does */
-function anyOf<T>(asked: readonly Promise<T>[]): Promise<T> {
-  return Promise.any(asked).catch(({ errors }: AggregateError) => {
-    throw errors[0];
-  });
+interface ChangeOptions {
+  readonly script: Script;
+  readonly args: ScriptArgs<string>;
+  /** The instant of `performance.now()` before which it must be sent. */
+  readonly sendBy: number;
 }
 
 function storeError(error: unknown, outcome: ChangeOutcome | undefined): DomainError {
@@ -260,11 +296,8 @@ function storeError(error: unknown, outcome: ChangeOutcome | undefined): DomainE
   const message = error instanceof Error ? error.message : String(error);
   // ioredis puts the command with its arguments on the error; the text alone is safe to keep.
   if (message.startsWith("WRONGTYPE")) return new RecordUnreadable(new Error(message));
-  return new StoreUnavailable(new Error(explained(message)), outcome);
-}
-
-function explained(message: string): string {
-  return message.startsWith("MOVED ")
+  const explained = message.startsWith("MOVED ")
     ? `this is a node of a Cluster, which REDIS_URL names as redis-cluster:// (${message})`
     : message;
+  return new StoreUnavailable(new Error(explained), outcome);
 }

@@ -1,9 +1,8 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { MAX_CALLS } from "../../limits.ts";
-import { within } from "../../within.ts";
 import { isRefusal, NotSent } from "./answers.ts";
-import { SLOTS, slotOf, Topology, type TopologyOptions } from "./cluster-topology.ts";
-import { isNodeReady, type NodeWork, type StoreNode, type StoreNodes } from "./nodes.ts";
+import type { NodeCall, StoreNode, StoreNodes } from "./nodes.ts";
+import { SLOTS, slotOf, Topology, type TopologyOptions } from "./topology.ts";
 import type { HostPort, RedisTarget } from "./url.ts";
 
 /** How often a call is redirected without a pause. */
@@ -17,6 +16,9 @@ const PAUSE_MS = 25;
 
 /** How long a redirected call waits for the connection to its new node, in milliseconds. */
 const CONNECT_MS = 500;
+
+/** How often it is looked whether that connection is there, in milliseconds. */
+const CONNECTED_MS = 5;
 
 /**
  * How many commands may wait for one node: half of the calls that a worker takes, so that a slow node leaves room for
@@ -39,22 +41,15 @@ type Redirection =
  */
 export class ClusterNodes implements StoreNodes {
   readonly #topology: Topology;
-  readonly #keys = new Map<string, string>();
-  /** Resolves when every slot has a node and every node is connected; rejects with StoreMisconfigured. */
-  readonly opened: Promise<void>;
-  /** Resolves when any node that has slots is connected. */
-  readonly some: Promise<void>;
 
   constructor(target: RedisTarget, options: TopologyOptions) {
     this.#topology = new Topology(target, options);
-    this.opened = this.#topology.opened;
-    this.some = this.#topology.some;
   }
 
-  at<T>(key: string, work: NodeWork<T>, call: { readonly isEnded: boolean }): Promise<T> {
+  at<T>(key: string, call: NodeCall<T>): Promise<T> {
     const slot = slotOf(key);
     const node = this.#topology.nodeOf(slot);
-    return this.#attempt(node, false, work).catch((error: unknown) => this.#sendOn(error, { slot, node }, work, call));
+    return this.#attempt(node, call, false).catch((error: unknown) => this.#sendOn(error, { slot, node }, call));
   }
 
   masters(): readonly StoreNode[] {
@@ -62,13 +57,9 @@ export class ClusterNodes implements StoreNodes {
   }
 
   keyOf(node: StoreNode, base: string): string {
-    const known = this.#keys.get(node.name);
-    if (known !== undefined && this.#topology.nodeOf(slotOf(known)) === node) return known;
     for (let i = 0; i < SLOTS; i++) {
       const key = `${base}:{${i}}`;
-      if (this.#topology.nodeOf(slotOf(key)) !== node) continue;
-      this.#keys.set(node.name, key);
-      return key;
+      if (this.#topology.nodeOf(slotOf(key)) === node) return key;
     }
     return base;
   }
@@ -81,8 +72,8 @@ export class ClusterNodes implements StoreNodes {
     this.#topology.close();
   }
 
-  #attempt<T>(node: StoreNode | undefined, asking: boolean, work: NodeWork<T>): Promise<T> {
-    if (node === undefined || !isNodeReady(node)) {
+  #attempt<T>(node: StoreNode | undefined, call: NodeCall<T>, asking: boolean): Promise<T> {
+    if (!node?.isReady()) {
       this.#topology.refreshSoon();
       return Promise.reject(
         new NotSent(node ? `not connected to ${node.name}` : "no node of the Cluster has this slot"),
@@ -94,15 +85,10 @@ export class ClusterNodes implements StoreNodes {
         return Promise.reject(new NotSent(`${node.name} is slow: ${length} commands wait for it`));
       }
     }
-    return work(node, asking);
+    return call.sendTo(node, asking);
   }
 
-  async #sendOn<T>(
-    first: unknown,
-    from: { slot: number; node: StoreNode | undefined },
-    work: NodeWork<T>,
-    call: { readonly isEnded: boolean },
-  ): Promise<T> {
+  async #sendOn<T>(first: unknown, from: { slot: number; node: StoreNode | undefined }, call: NodeCall<T>): Promise<T> {
     let error = first;
     let { node } = from;
     for (let hops = 1; ; hops++) {
@@ -117,7 +103,7 @@ export class ClusterNodes implements StoreNodes {
       else node = await this.#follow(redirection, node);
       if (call.isEnded) throw error;
       try {
-        return await this.#attempt(node, redirection.kind === "ask", work);
+        return await this.#attempt(node, call, redirection.kind === "ask");
       } catch (caught) {
         error = caught;
       }
@@ -128,9 +114,10 @@ export class ClusterNodes implements StoreNodes {
   async #follow({ kind, slot, to }: Exclude<Redirection, { kind: "wait" }>, from: StoreNode | undefined) {
     // A node that does not know the name of the other leaves it out: it is the same host.
     const host = to.host || (from?.reads.redis.options.host ?? "");
-    const { node, opened } = this.#topology.open({ host, port: to.port });
+    const node = this.#topology.open({ host, port: to.port });
     if (kind === "moved") this.#topology.moved(slot, node);
-    if (!isNodeReady(node)) await within(CONNECT_MS, opened, "not connected in time").catch(() => {});
+    const until = performance.now() + CONNECT_MS;
+    while (!node.isReady() && performance.now() < until) await pause(CONNECTED_MS);
     return node;
   }
 }

@@ -5,6 +5,7 @@ import type { ScriptedRedis } from "./connection.ts";
 /** The commands of Redis that are used beside the scripts. Each touches one key, its first argument. */
 export interface PlainCommands {
   get(key: string): Promise<string | null>;
+  set(key: string, value: string, condition: "XX"): Promise<"OK" | null>;
   hgetall(key: string): Promise<Record<string, string>>;
   hmget(key: string, ...fields: string[]): Promise<(string | null)[]>;
   zcard(key: string): Promise<number>;

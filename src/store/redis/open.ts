@@ -1,5 +1,5 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { StoreUnavailable } from "../../domain/errors.ts";
-import { within } from "../../within.ts";
 import { StoreMisconfigured } from "./answers.ts";
 import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { ClusterNodes } from "./cluster.ts";
@@ -20,6 +20,9 @@ export interface OpenOptions extends StoreClientOptions, Partial<Pick<Connection
   readonly connectMs?: number;
 }
 
+/** How often it is looked whether Redis is ready, in milliseconds. */
+const LOOK_MS = 5;
+
 /**
  * Connects to Redis, in whichever shape its URL names, and waits until it is ready: of a Cluster until every shard is, or
  * for half of the time, and then until one is.
@@ -32,11 +35,7 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
   if ("faults" in read) throw new StoreMisconfigured(read.faults.join("; "));
   let lastError: Error | undefined;
   let isStarting = true;
-  const {
-    nodes,
-    opened,
-    some = opened,
-  } = openNodes(read.target, {
+  const nodes = openNodes(read.target, {
     ...options,
     onError: (error: Error) => {
       // Whoever waits reports what ends the start. Errors that follow from it are not reported.
@@ -46,44 +45,38 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
     },
     onReady: () => options.onReady?.(),
   });
-  const client = new StoreClient(nodes, options);
-  try {
-    const halfMs = (options.connectMs ?? 10_000) / 2;
-    await within(halfMs, opened, "timeout").catch((error: unknown) => {
-      if (error instanceof StoreMisconfigured) throw error;
-      // All shards of a Cluster have had their time. From now on those that are there will do.
-      return within(halfMs, Promise.race([opened, some]), "timeout");
-    });
-  } catch (error) {
-    client.close();
-    throw error instanceof StoreMisconfigured ? error : new StoreUnavailable(lastError ?? new Error("no answer"));
+  const { connectMs = 10_000 } = options;
+  const began = performance.now();
+  // All shards of a Cluster have half of the time. From then on those that are there will do.
+  const isOpen = (waitedMs: number) =>
+    nodes.isReady() || (waitedMs > connectMs / 2 && nodes.masters().some((node) => node.isReady()));
+  for (let waitedMs = 0; ; waitedMs = performance.now() - began) {
+    const fault = lastError instanceof StoreMisconfigured ? lastError : undefined;
+    if (fault === undefined && isOpen(waitedMs)) break;
+    if (fault !== undefined || waitedMs > connectMs) {
+      nodes.close();
+      throw fault ?? new StoreUnavailable(lastError ?? new Error("no answer"));
+    }
+    await pause(LOOK_MS);
   }
   isStarting = false;
-  return client;
+  return new StoreClient(nodes, options);
 }
 
-/**
- * `opened` resolves when every node is connected, `some` when any is, where there may be several; `opened` rejects with
- * StoreMisconfigured when the settings prevent that.
- */
 function openNodes(
   target: RedisTarget,
   options: OpenOptions & Required<Pick<OpenOptions, "onError" | "onReady">>,
-): { readonly nodes: StoreNodes; readonly opened: Promise<unknown>; readonly some?: Promise<unknown> } {
+): StoreNodes {
   switch (target.shape) {
     case "node": {
       const [to] = target.hosts;
-      const { node, opened } = openNode(nameOf(to), { ...target, to }, options);
-      return { nodes: singleNode(node), opened };
+      return singleNode(openNode(nameOf(to), { ...target, to }, options));
     }
     case "sentinel": {
       const sentinels = new Sentinels(target, options.onError);
-      const { node, opened } = openNode(target.master, { ...target, to: sentinels }, options);
-      return { nodes: singleNode(node, () => sentinels.close()), opened };
+      return singleNode(openNode(target.master, { ...target, to: sentinels }, options), () => sentinels.close());
     }
-    case "cluster": {
-      const nodes = new ClusterNodes(target, options);
-      return { nodes, opened: nodes.opened, some: nodes.some };
-    }
+    case "cluster":
+      return new ClusterNodes(target, options);
   }
 }

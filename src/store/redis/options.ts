@@ -10,14 +10,12 @@ export interface RedisPlace extends RedisLogin, Pick<RedisTarget, "shape"> {
   readonly to: HostPort | Sentinels;
 }
 
-/** The options of a connection. @param onRedisError told of every error that Redis answers with */
-export function redisOptions(place: RedisPlace, onRedisError: (error: Error) => void): RedisOptions {
-  const { to, db, tls, username, password } = place;
+/** The options of a connection. */
+export function redisOptions(place: RedisPlace): RedisOptions {
+  const { to, db, username, password } = place;
   return {
-    ...("host" in to ? { host: to.host, port: to.port } : { Connector: to.connector(place) }),
+    ...connectorOptions(place, to),
     db,
-    ...(tls && { tls: tlsOptions(place, "host" in to ? to.host : "") }),
-    ...(tls && "host" in to && { Connector: tlsConnector(place, to) }),
     ...(username !== undefined && { username }),
     ...(password !== undefined && { password }),
     // While Redis is away a call fails at once instead of waiting for it.
@@ -26,54 +24,63 @@ export function redisOptions(place: RedisPlace, onRedisError: (error: Error) => 
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: 500,
-    // A node that hangs does not confirm the end of a connection.
-    disconnectTimeout: 100,
-    retryStrategy: (attempt) => Math.min(50 * attempt, 500),
     // How soon to ask again while Redis loads its data; its own estimate is in whole seconds.
     maxLoadingRetryTime: 100,
-    reconnectOnError: (error) => {
-      onRedisError(error);
-      return false;
-    },
   };
 }
 
 /** A connection as ioredis has it. */
 export type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
 
-/** A connector as the option of ioredis. */
-export type Connector = new (options: unknown) => AbstractConnector;
-
 /**
- * The connector to one host by TLS. ioredis' own hears the first error of a connection alone (5.11.1); where the
- * certificate is not trusted there is a second, the host's alert, and an error that nobody hears ends the process.
+ * The options of ioredis by which a connection is begun anew whenever it is lost.
+ *
+ * Its own connector to a host hears the first error of a connection alone (5.11.1); where the certificate is not trusted
+ * there is a second, the host's alert, and an error that nobody hears ends the process.
  */
-export function tlsConnector(login: RedisLogin, to: HostPort): Connector {
-  return class extends AbstractConnector {
-    constructor(options: unknown) {
-      super((options as { disconnectTimeout: number }).disconnectTimeout);
-    }
+export function connectorOptions(login: Pick<RedisLogin, "tls" | "ca">, to: HostPort | Sentinels): RedisOptions {
+  const host = "host" in to ? to : undefined;
+  return {
+    ...host,
+    // ioredis looks only at whether it is there.
+    ...(login.tls && { tls: {} }),
+    retryStrategy: (attempt) => Math.min(50 * attempt, 500),
+    // A node that hangs does not confirm the end of a connection.
+    disconnectTimeout: 100,
+    Connector: class extends AbstractConnector {
+      constructor(options: unknown) {
+        super((options as { disconnectTimeout: number }).disconnectTimeout);
+      }
 
-    async connect(): Promise<Stream> {
-      this.connecting = true;
-      this.stream = openStream(login, to);
-      this.stream.once("error", (error) => {
-        this.firstError = error;
-      });
-      return this.stream;
-    }
+      async connect(): Promise<Stream> {
+        this.connecting = true;
+        const address = "host" in to ? to : await to.findMaster();
+        if (!this.connecting) throw new Error("closed meanwhile");
+        const stream = login.tls
+          ? connectTls({ ...address, ...tlsOptions(login, address.host) })
+          : createConnection({ ...address });
+        stream.once("error", (error) => {
+          this.firstError = error;
+        });
+        stream.on("error", () => {});
+        this.stream = stream;
+        if (!("host" in to)) to.follow(stream, address);
+        return stream;
+      }
+
+      /** @param info what the node says of itself */
+      override check({ role }: { readonly role?: string }): boolean {
+        if ("host" in to || !role || role === "master") return true;
+        to.distrust();
+        return false;
+      }
+    },
   };
 }
 
-/** Begins a connection to a host. Whoever takes it hears of its first error; further ones are heard here. */
-export function openStream(login: RedisLogin, to: HostPort): Stream {
-  const stream = login.tls ? connectTls({ ...to, ...tlsOptions(login, to.host) }) : createConnection(to);
-  return stream.on("error", () => {});
-}
-
 /** How TLS is spoken to a host. Node names no host to the server by itself, and a server of many hosts needs it. */
-export function tlsOptions({ ca }: Pick<RedisLogin, "ca">, host: string): TlsOptions {
-  return { ...(host !== "" && !isIP(host) && { servername: host }), ...(ca !== undefined && { ca }) };
+function tlsOptions({ ca }: Pick<RedisLogin, "ca">, host: string): TlsOptions {
+  return { ...(!isIP(host) && { servername: host }), ...(ca !== undefined && { ca }) };
 }
 
 /** What is wrong with the settings when Redis answers a new connection with an error; undefined for all other errors. */

@@ -1,7 +1,7 @@
-import { Redis, SentinelConnector } from "ioredis";
+import { Redis, type RedisOptions } from "ioredis";
 import { StoreMisconfigured } from "./answers.ts";
-import { type Connector, openStream, type Stream, tlsConnector, tlsOptions } from "./options.ts";
-import { type HostPort, nameOf, type RedisLogin, type RedisTarget } from "./url.ts";
+import { connectorOptions, type Stream } from "./options.ts";
+import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
 
 /** How long a Sentinel may take to answer, in milliseconds. */
 const ANSWER_MS = 500;
@@ -10,18 +10,20 @@ const ANSWER_MS = 500;
 const SWITCH = "+switch-master";
 
 /**
- * The Sentinels that know which Redis is the master. ioredis asks them wherever a connection begins, and a connection
- * is ended as soon as one of them says that the master is another. While none of them answers, the master that they
- * named last counts, so long as it says of itself that it is one: the end of all Sentinels is no outage.
+ * The Sentinels that know which Redis is the master. They are asked wherever a connection begins, and a connection is
+ * ended as soon as one of them says that the master is another. While none of them answers, the master that they named
+ * last counts, so long as it says of itself that it is one: the end of all Sentinels is no outage.
  *
- * The subscriptions are ours: those of ioredis' `failoverDetector` write to standard error whenever a Sentinel is away
- * (5.11.1).
+ * The like of it in ioredis writes to standard error whenever a Sentinel is away, and ends connections at the failover
+ * of any master (5.11.1).
  */
 export class Sentinels {
   readonly #target: RedisTarget;
   readonly #onError: (error: Error) => void;
   readonly #subscribers: Redis[];
-  /** Why a Sentinel cannot be asked, by its name. */
+  /** In the order in which they are asked: the one that answered last comes first. */
+  readonly #hosts: HostPort[];
+  /** Why a Sentinel cannot be subscribed to, by its name. */
   readonly #faults = new Map<string, string>();
   /** The connections to the master that are open, and where they lead. */
   readonly #streams = new Map<Stream, HostPort>();
@@ -31,110 +33,65 @@ export class Sentinels {
   constructor(target: RedisTarget, onError: (error: Error) => void) {
     this.#target = target;
     this.#onError = onError;
+    this.#hosts = [...target.hosts];
     this.#subscribers = target.hosts.map((host) => this.#subscribe(host));
   }
 
-  /** The connector for ioredis, which connects to the current master. */
-  connector(login: RedisLogin): Connector {
-    const { hosts, master: name } = this.#target;
-    const tls = tlsOptions(login, "");
-    const asking = this.#options();
-    const masterFrom = (faults: readonly string[]) => this.#masterWithout(faults);
-    const opened = (stream: Stream, master: HostPort) => this.#opened(stream, master);
-    return class extends SentinelConnector {
-      /** What a Sentinel has named. */
-      readonly #found: { master?: HostPort };
-
-      constructor(options: unknown) {
-        const found: { master?: HostPort } = {};
-        super({
-          name,
-          role: "master",
-          sentinels: [...hosts],
-          sentinelRetryStrategy: () => null,
-          sentinelPassword: asking.password,
-          sentinelCommandTimeout: ANSWER_MS,
-          connectTimeout: ANSWER_MS,
-          disconnectTimeout: (options as { disconnectTimeout: number }).disconnectTimeout,
-          ...(login.tls && { enableTLSForSentinelMode: true, tls, sentinelTLS: tls }),
-          // ioredis says here whom it connects to.
-          natMap: (address) => {
-            const [, host = "", port] = /^(.*):(\d+)$/.exec(address) ?? [];
-            found.master = { host, port: Number(port) };
-            return { ...found.master, ...(login.tls && tlsOptions(login, host)) };
-          },
-        });
-        this.#found = found;
-      }
-
-      override async connect(): Promise<Stream> {
-        const faults: string[] = [];
-        let stream: Stream;
-        try {
-          stream = await super.connect((_, { message }) => faults.push(message));
-        } catch (error) {
-          if (!this.connecting) throw error;
-          const last = masterFrom(faults);
-          this.#found.master = last;
-          stream = openStream(login, last);
-          this.stream = stream;
-          stream.once("error", (cause) => {
-            this.firstError = cause;
-          });
+  /**
+   * Asks for the master, one Sentinel after the other until one names it.
+   *
+   * @throws when none does, nor ever has; StoreMisconfigured when they know no such master or refuse to be asked
+   */
+  async findMaster(): Promise<HostPort> {
+    const { master } = this.#target;
+    const faults = new Map(this.#faults);
+    let isUnknown = false;
+    for (const host of [...this.#hosts]) {
+      const fail = ({ message }: Error) => faults.has(nameOf(host)) || faults.set(nameOf(host), message);
+      const redis = this.#connect(host, { retryStrategy: () => null, commandTimeout: ANSWER_MS }).on("error", fail);
+      try {
+        const answer = (await redis.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master)) as [string, string] | null;
+        if (answer) {
+          this.#known = { host: answer[0], port: Number(answer[1]) };
+          return this.#known;
         }
-        opened(stream, this.#found.master as HostPort);
-        return stream;
+        isUnknown = true;
+      } catch (error) {
+        fail(error as Error);
+      } finally {
+        redis.disconnect();
       }
-    };
+      this.distrust();
+    }
+    if (this.#known) return this.#known;
+    if (isUnknown) {
+      throw new StoreMisconfigured(`the Sentinels know no master ${master}; check what REDIS_URL ends with, after #`);
+    }
+    const text = `no Sentinel answers (${[...faults].map(([name, fault]) => `${name}: ${fault}`).join("; ")})`;
+    throw /\b(NOAUTH|WRONGPASS)\b/.test(text)
+      ? new StoreMisconfigured(`${text}; set REDIS_SENTINEL_PASSWORD to the password of the Sentinels`)
+      : new Error(text);
+  }
+
+  /** Notes that what the Sentinel that is asked first said of the master is not true, or that it said nothing. */
+  distrust(): void {
+    this.#hosts.push(...this.#hosts.splice(0, 1));
+  }
+
+  /** Ends a connection to a master when another one is the master. */
+  follow(stream: Stream, master: HostPort): void {
+    this.#streams.set(stream, master);
+    stream.once("close", () => this.#streams.delete(stream));
   }
 
   close(): void {
     for (const subscriber of this.#subscribers) subscriber.disconnect();
   }
 
-  #opened(stream: Stream, master: HostPort): void {
-    this.#known = master;
-    this.#streams.set(stream, master);
-    // As in `openStream`.
-    stream.on("error", () => {});
-    stream.once("close", () => this.#streams.delete(stream));
-  }
-
-  /**
-   * The master that was named last.
-   *
-   * @param faults why no Sentinel names one, as ioredis tells of each
-   * @throws when none ever has; StoreMisconfigured when they know no such master or refuse to be asked
-   */
-  #masterWithout(faults: readonly string[]): HostPort {
-    if (this.#known) return this.#known;
-    if (faults.some((fault) => fault.includes("invalid reply"))) {
-      throw new StoreMisconfigured(
-        `the Sentinels know no master ${this.#target.master}; check what REDIS_URL ends with, after #`,
-      );
-    }
-    const own = [...this.#faults].map(([host, fault]) => `${host}: ${fault}`);
-    const text = `no Sentinel answers (${(own.length > 0 ? own : faults).join("; ")})`;
-    throw faults.some((fault) => /\b(NOAUTH|WRONGPASS)\b/.test(fault))
-      ? new StoreMisconfigured(`${text}; set REDIS_SENTINEL_PASSWORD to the password of the Sentinels`)
-      : new Error(text);
-  }
-
-  #subscribe({ host, port }: HostPort): Redis {
-    const name = nameOf({ host, port });
-    const { tls } = this.#target;
-    const redis = new Redis({
-      ...this.#options(host),
-      ...(tls && { Connector: tlsConnector(this.#target, { host, port }) }),
-      host,
-      port,
-      retryStrategy: (attempt) => Math.min(50 * attempt, 500),
-      enableReadyCheck: false,
-      connectTimeout: ANSWER_MS,
-      disconnectTimeout: 100,
-      // Subscriptions are made anew by hand.
-      autoResubscribe: false,
-    });
+  #subscribe(host: HostPort): Redis {
+    const name = nameOf(host);
+    // Subscriptions are made anew by hand.
+    const redis = this.#connect(host, { autoResubscribe: false });
     const fail = ({ message }: Error) => {
       if (!this.#faults.has(name)) this.#onError(new Error(`Sentinel ${name}: ${message}`));
       this.#faults.set(name, message);
@@ -144,8 +101,8 @@ export class Sentinels {
       redis.subscribe(SWITCH).then(() => this.#faults.delete(name), fail);
     });
     redis.on("message", (_channel, text: string) => {
-      const [of, , , newHost, newPort] = text.split(" ");
-      if (of === this.#target.master && newHost !== undefined) this.#moveTo({ host: newHost, port: Number(newPort) });
+      const [of, , , newHost = "", newPort] = text.split(" ");
+      if (of === this.#target.master) this.#moveTo({ host: newHost, port: Number(newPort) });
     });
     return redis;
   }
@@ -159,12 +116,14 @@ export class Sentinels {
     }
   }
 
-  /** How Sentinels are logged in to. */
-  #options(host = "") {
-    const { sentinelPassword: password, tls } = this.#target;
-    return {
-      ...(tls && { tls: tlsOptions(this.#target, host) }),
+  #connect(host: HostPort, options: RedisOptions): Redis {
+    const { sentinelPassword: password } = this.#target;
+    return new Redis({
+      ...connectorOptions(this.#target, host),
       ...(password !== undefined && { password }),
-    };
+      enableReadyCheck: false,
+      connectTimeout: ANSWER_MS,
+      ...options,
+    });
   }
 }

@@ -15,7 +15,7 @@ import {
 } from "../../../src/domain/errors.ts";
 import { Audit } from "../../../src/store/audit.ts";
 import { RedisAuditTrail } from "../../../src/store/audit-trail.ts";
-import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded-streams.ts";
+import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded.ts";
 import { auditKey, environmentAuditKey, updatesAuditKey } from "../../../src/store/keys.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
 import { waitFor } from "../wait.ts";

@@ -4,7 +4,7 @@ import { type Environment, partitionOf } from "../../../src/domain/environment.t
 import type { ImportedUserGroup, NewUserGroup, Rotation } from "../../../src/domain/user-group.ts";
 import "../../../src/runtime.ts";
 import type { Audit } from "../../../src/store/audit.ts";
-import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded-streams.ts";
+import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded.ts";
 import type { RingKey } from "../../../src/store/encryption.ts";
 import { groupKey, partitionPrefix } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";

@@ -24,7 +24,8 @@ export abstract class TimedCall {
  * The clock stands still while the process is too busy to read answers: that delay is not Redis' fault.
  */
 export class Timeouts {
-  readonly #timeoutMs: number;
+  /** How long a call may take, in milliseconds. */
+  readonly timeoutMs: number;
   readonly #lookMs: number;
   /** Begins and ends the list. */
   #first: TimedCall | undefined;
@@ -36,13 +37,13 @@ export class Timeouts {
   #busyMs = 0;
 
   constructor(timeoutMs: number) {
-    this.#timeoutMs = timeoutMs;
+    this.timeoutMs = timeoutMs;
     this.#lookMs = Math.min(Math.max(timeoutMs / LOOKS, 5), 50);
   }
 
   /** @param now `performance.now()` */
   add(call: TimedCall, now: number): void {
-    call.end = now - this.#busyMs + this.#timeoutMs;
+    call.end = now - this.#busyMs + this.timeoutMs;
     call.previous = this.#last;
     if (this.#last) this.#last.next = call;
     else this.#first = call;
@@ -96,5 +97,33 @@ export class Timeouts {
   #passBusyTime(): void {
     const late = performance.now() - this.#due;
     if (late > this.#lookMs) this.#busyMs += late;
+  }
+}
+
+/**
+ * What a connection knows of Redis' clock: how far it is ahead of this process', at the least. A deadline by it is
+ * therefore never later for Redis than it is here.
+ *
+ * Every answer with a time shows where Redis' clock was at some instant between the question and the answer, which
+ * bounds the difference from both sides. When it is out of these bounds it is set to the lower one, so that it follows
+ * a clock that drifts or is set.
+ */
+export class RedisClock {
+  /** Redis' milliseconds since 1970 less those of `performance.now()`. */
+  #ahead = Number.NEGATIVE_INFINITY;
+
+  /**
+   * @param time Redis' clock in milliseconds, without the fraction
+   * @param asked `performance.now()` before it was asked for
+   * @param answered `performance.now()` when the answer was there
+   */
+  learn(time: number, asked: number, answered: number): void {
+    const atLeast = time - answered;
+    if (this.#ahead < atLeast || this.#ahead > time + 1 - asked) this.#ahead = atLeast;
+  }
+
+  /** An instant of `performance.now()` by Redis' clock, as a script takes it. */
+  at(instant: number): string {
+    return String(Math.floor(instant + this.#ahead));
   }
 }

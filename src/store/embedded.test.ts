@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { ELEMENTS, reverseRange } from "./embedded-streams.ts";
+import { ELEMENTS, reverseRange } from "./embedded.ts";
 
 const event = (id: string) => [id, ...Array.from({ length: ELEMENTS - 1 }, (_, i) => `${id}:${i}`)];
 
