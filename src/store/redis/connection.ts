@@ -78,7 +78,10 @@ export function connect(place: RedisPlace, options: ConnectionOptions): StoreCon
       const asked = readClock(redis).then((clock) => {
         if (connection.losses === losses) connection.clock = clock;
       });
-      await Promise.all([checked, asked]);
+      // What is missing is said before what fails without it.
+      asked.catch(() => {});
+      await checked;
+      await asked;
       if (connection.losses === losses) onReady();
     } catch (error) {
       // What ends a connection that was ready for a moment has been reported.

@@ -1,6 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { crc16xmodem } from "crc";
-import { within } from "../../within.ts";
 import { type NodeOptions, openNode, type StoreNode } from "./nodes.ts";
 import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
 
@@ -165,9 +164,10 @@ export class Topology {
   }
 }
 
-/** Asks a node who has which slots. */
-async function askOne({ reads: { redis } }: StoreNode): Promise<readonly Range[]> {
-  return rangesOf(await within(ANSWER_MS, redis.cluster("SLOTS"), "no answer in time"), redis.options.host ?? "");
+/** Asks a node who has which slots; undefined when it does not answer in time. */
+async function askOne({ reads: { redis } }: StoreNode): Promise<readonly Range[] | undefined> {
+  const answer = await Promise.race([redis.cluster("SLOTS"), pause(ANSWER_MS, undefined, { ref: false })]);
+  return answer && rangesOf(answer, redis.options.host ?? "");
 }
 
 /** What CLUSTER SLOTS answers: for each range its first and last slot, then the nodes, the master first. */
