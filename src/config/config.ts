@@ -25,78 +25,79 @@ export class ConfigError extends Error {
 /** The source of the settings: environment variables. */
 export type Environ = { readonly [name: string]: string | undefined };
 
-/** Every setting: its default as text, and what it is. */
+const { DAY_MS, duration, integer, optional } = parse;
+
+/**
+ * Every setting: its default as text, what it is, the field of the configuration that it becomes, and by what. Fields that
+ * end in `Ms` are in milliseconds.
+ */
 export const SETTINGS = {
-  HOST: ["127.0.0.1", "address to listen on"],
-  PORT: ["8080", "port to listen on; 0 picks a free one"],
-  WORKERS: ["1", "how many processes share the port"],
-  REDIS_URL: ["", "Redis, Sentinels or a Cluster; unset: an embedded store, in memory"],
-  REDIS_CA_FILE: ["", "authorities of Redis' certificates, in PEM"],
-  REDIS_SENTINEL_PASSWORD: ["", "password of the Sentinels"],
-  TOKEN_KEYS: ["", "keys that encrypt tokens: ID:BASE64,..."],
-  API_TOKENS: ["", "static API tokens: ENV=TOKEN,NAME@ENV/Customer=TOKEN,..."],
-  ADMIN_TOKEN: ["", "root's token, or two, for AdminService alone"],
-  ROTATION_GRACE: ["0s", "how long a rotated token stays valid"],
-  API_TOKEN_CACHE: ["5s", "how long an issued API token may be cached"],
-  AUDIT_RETENTION: ["90d", "how long audit events are kept"],
-  AUDIT_MAX_EVENTS: ["10000000", "how many updates the audit trail of an environment keeps"],
-  MIN_REPLICAS_ACK: ["0", "how many replicas of Redis have a change before it is acknowledged"],
-  METRICS_PORT: ["", "a separate port for health and metrics"],
-  REFLECTION: ["on", "server reflection, on or off"],
-  MAX_CONNECTIONS: ["4096", "how many connections a worker keeps open"],
-  RATE_LIMIT: ["off", "how often the bearer of an API token may call, such as 1000/10s"],
-  AUTH_FAILURE_LIMIT: ["60/1m", "how often an address may fail to authenticate"],
-  TRUSTED_PROXIES: ["", "proxies whose X-Forwarded-For is believed: addresses and networks"],
-  CORS_ORIGINS: ["", "origins whose pages may call, or *"],
-  TLS_CERT_FILE: ["", "certificate in PEM; with it the port speaks TLS"],
-  TLS_KEY_FILE: ["", "its private key in PEM"],
-  TLS_CLIENT_CA_FILE: ["", "authorities that clients' certificates must be of, in PEM"],
-  LOG_LEVEL: ["info", "trace, debug, info, warn, error, fatal or silent"],
-  SHUTDOWN_TIMEOUT: ["10s", "how long a shutdown waits for calls in flight"],
-  REDIS_TIMEOUT: ["1s", "how long Redis may take for a call"],
-} as const satisfies { readonly [name: string]: readonly [byDefault: string, words: string] };
+  HOST: ["127.0.0.1", "address to listen on", "host", parse.host],
+  PORT: ["8080", "port to listen on; 0 picks a free one", "port", integer(0, 65_535)],
+  WORKERS: ["1", "how many processes share the port", "workers", integer(1, 256)],
+  REDIS_URL: [
+    "",
+    "Redis, Sentinels or a Cluster; unset: an embedded store, in memory",
+    "redisUrl",
+    optional(parse.redisUrl),
+  ],
+  // In PEM; undefined: those that the runtime trusts.
+  REDIS_CA_FILE: ["", "authorities of Redis' certificates, in PEM", "redisCa", optional(parse.caFile)],
+  REDIS_SENTINEL_PASSWORD: ["", "password of the Sentinels", "redisSentinelPassword", optional(parse.password)],
+  TOKEN_KEYS: ["", "keys that encrypt tokens: ID:BASE64,...", "tokenKeys", parse.tokenKeys],
+  API_TOKENS: ["", "static API tokens: ENV=TOKEN,NAME@ENV/Customer=TOKEN,...", "apiTokens", parse.apiTokens],
+  // None, one, or two while one takes the place of the other.
+  ADMIN_TOKEN: ["", "root's token, or two, for AdminService alone", "adminTokens", parse.adminTokens],
+  ROTATION_GRACE: ["0s", "how long a rotated token stays valid", "rotationGraceMs", duration(0, 30 * DAY_MS)],
+  // 0: never.
+  API_TOKEN_CACHE: ["5s", "how long an issued API token may be cached", "apiTokenCacheMs", duration(0, DAY_MS)],
+  AUDIT_RETENTION: ["90d", "how long audit events are kept", "auditRetentionMs", duration(1000, 3660 * DAY_MS)],
+  AUDIT_MAX_EVENTS: [
+    "10000000",
+    "how many updates the audit trail of an environment keeps",
+    "auditMaxEvents",
+    integer(1000, 1_000_000_000),
+  ],
+  MIN_REPLICAS_ACK: [
+    "0",
+    "how many replicas of Redis have a change before it is acknowledged",
+    "minReplicasAck",
+    integer(0, 100),
+  ],
+  // Undefined: health and metrics share the main port.
+  METRICS_PORT: ["", "a separate port for health and metrics", "metricsPort", optional(integer(0, 65_535))],
+  REFLECTION: ["on", "server reflection, on or off", "reflection", parse.onOff],
+  MAX_CONNECTIONS: ["4096", "how many connections a worker keeps open", "maxConnections", integer(1, 1_000_000)],
+  RATE_LIMIT: ["off", "how often the bearer of an API token may call, such as 1000/10s", "rateLimit", parse.rateLimit],
+  AUTH_FAILURE_LIMIT: ["60/1m", "how often an address may fail to authenticate", "authFailureLimit", parse.rateLimit],
+  TRUSTED_PROXIES: [
+    "",
+    "proxies whose X-Forwarded-For is believed: addresses and networks",
+    "trustedProxies",
+    parse.networks,
+  ],
+  CORS_ORIGINS: ["", "origins whose pages may call, or *", "corsOrigins", parse.origins],
+  TLS_CERT_FILE: ["", "certificate in PEM; with it the port speaks TLS", "tlsCert", optional(parse.certificateFile)],
+  TLS_KEY_FILE: ["", "its private key in PEM", "tlsKey", optional(parse.keyFile)],
+  TLS_CLIENT_CA_FILE: [
+    "",
+    "authorities that clients' certificates must be of, in PEM",
+    "tlsClientCa",
+    optional(parse.caFile),
+  ],
+  LOG_LEVEL: ["info", "trace, debug, info, warn, error, fatal or silent", "logLevel", parse.logLevel],
+  SHUTDOWN_TIMEOUT: ["10s", "how long a shutdown waits for calls in flight", "shutdownTimeoutMs", duration(0, DAY_MS)],
+  REDIS_TIMEOUT: ["1s", "how long Redis may take for a call", "redisTimeoutMs", duration(10, 60_000)],
+} as const satisfies {
+  readonly [name: string]: readonly [byDefault: string, words: string, field: string, parse: (text: string) => unknown];
+};
 
 /** The name of a setting. */
 export type Setting = keyof typeof SETTINGS;
 
 const FILES = (Object.keys(SETTINGS) as Setting[]).filter((name) => name.endsWith("_FILE"));
 
-/** What each field of the configuration is read from, and by what. Fields that end in `Ms` are in milliseconds. */
-const FIELDS = {
-  host: ["HOST", parse.host],
-  port: ["PORT", parse.integer(0, 65_535)],
-  workers: ["WORKERS", parse.integer(1, 256)],
-  redisUrl: ["REDIS_URL", parse.optional(parse.redisUrl)],
-  /** In PEM; undefined: those that the runtime trusts. */
-  redisCa: ["REDIS_CA_FILE", parse.optional(parse.caFile)],
-  redisSentinelPassword: ["REDIS_SENTINEL_PASSWORD", parse.optional(parse.password)],
-  tokenKeys: ["TOKEN_KEYS", parse.tokenKeys],
-  apiTokens: ["API_TOKENS", parse.apiTokens],
-  /** None, one, or two while one takes the place of the other. */
-  adminTokens: ["ADMIN_TOKEN", parse.adminTokens],
-  rotationGraceMs: ["ROTATION_GRACE", parse.duration(0, 30 * parse.DAY_MS)],
-  /** 0: never. */
-  apiTokenCacheMs: ["API_TOKEN_CACHE", parse.duration(0, parse.DAY_MS)],
-  auditRetentionMs: ["AUDIT_RETENTION", parse.duration(1000, 3660 * parse.DAY_MS)],
-  auditMaxEvents: ["AUDIT_MAX_EVENTS", parse.integer(1000, 1_000_000_000)],
-  minReplicasAck: ["MIN_REPLICAS_ACK", parse.integer(0, 100)],
-  /** Undefined: health and metrics share the main port. */
-  metricsPort: ["METRICS_PORT", parse.optional(parse.integer(0, 65_535))],
-  reflection: ["REFLECTION", parse.onOff],
-  maxConnections: ["MAX_CONNECTIONS", parse.integer(1, 1_000_000)],
-  rateLimit: ["RATE_LIMIT", parse.rateLimit],
-  authFailureLimit: ["AUTH_FAILURE_LIMIT", parse.rateLimit],
-  trustedProxies: ["TRUSTED_PROXIES", parse.networks],
-  corsOrigins: ["CORS_ORIGINS", parse.origins],
-  tlsCert: ["TLS_CERT_FILE", parse.optional(parse.certificateFile)],
-  tlsKey: ["TLS_KEY_FILE", parse.optional(parse.keyFile)],
-  tlsClientCa: ["TLS_CLIENT_CA_FILE", parse.optional(parse.caFile)],
-  logLevel: ["LOG_LEVEL", parse.logLevel],
-  shutdownTimeoutMs: ["SHUTDOWN_TIMEOUT", parse.duration(0, parse.DAY_MS)],
-  redisTimeoutMs: ["REDIS_TIMEOUT", parse.duration(10, 60_000)],
-} as const satisfies { readonly [field: string]: readonly [Setting, (text: string) => unknown] };
-
-type Values = { readonly [Field in keyof typeof FIELDS]: ReturnType<(typeof FIELDS)[Field][1]> };
+type Values = { readonly [Name in Setting as (typeof SETTINGS)[Name][2]]: ReturnType<(typeof SETTINGS)[Name][3]> };
 
 /** Certificates in PEM. */
 interface TlsConfig {
@@ -124,7 +125,7 @@ export function loadConfig(environ: Environ): Readonly<Config> {
   const faults: string[] = [];
   const wrong = new Set<Setting>();
   const read: { [field: string]: unknown } = {};
-  for (const [field, [name, parser]] of Object.entries(FIELDS)) {
+  for (const [name, [, , field, parser]] of Object.entries(SETTINGS) as [Setting, (typeof SETTINGS)[Setting]][]) {
     try {
       read[field] = parser(given(name));
     } catch (error) {

@@ -1,4 +1,4 @@
-import { Counter, Gauge, type Registry } from "prom-client";
+import type { Registry } from "prom-client";
 
 /** How gRPC names success. */
 export const CODE_OK = "OK";
@@ -15,59 +15,43 @@ export interface CallKind {
   readonly method: string;
 }
 
-/** The counters for calls of one kind over one protocol. */
-export interface CallSeries {
-  /** Counts the start of a call. Call `end` when it ends. */
-  start(): void;
-  /** Counts the end of a call. @param code as gRPC names it, such as `OK` or `NotFound` */
-  end(code: string, seconds: number): void;
-}
-
 const LABELS = ["grpc_type", "grpc_service", "grpc_method", "protocol"] as const;
 
+/** The label values of a series, by label name. */
+type Labels = { readonly [name: string]: string };
+
 /**
- * Call metrics with the names that gRPC servers use (github.com/grpc-ecosystem/go-grpc-prometheus). Calls are counted
- * in plain fields, which prom-client reads when it collects: its own counters build a string of the labels every time.
+ * Registers a metric whose values are read from plain fields when prom-client collects it: its own metrics build a string
+ * of the labels for every observation.
  */
+function register(
+  registry: Registry,
+  metric: { readonly name: string; readonly help: string; readonly type: "counter" | "gauge" | "histogram" },
+  read: () => readonly { readonly labels: object; readonly value: number; readonly metricName?: string }[],
+): void {
+  const { name } = metric;
+  registry.registerMetric({ name, get: async () => ({ ...metric, values: read(), aggregator: "sum" }) } as never);
+}
+
+/** Call metrics with the names that gRPC servers use (github.com/grpc-ecosystem/go-grpc-prometheus). */
 export class CallMetrics {
   readonly #seconds: ArrayHistogram;
-  readonly #series = new Map<CallKind, Map<string, OneCallSeries>>();
+  readonly #series = new Map<CallKind, Map<string, CallSeries>>();
 
   /** @param buckets upper bounds in seconds, in ascending order */
   constructor(registry: Registry, buckets: readonly number[]) {
     const all = () => [...this.#series.values()].flatMap((ofKind) => [...ofKind.values()]);
-    const registers = [registry];
-    new Counter({
-      name: "grpc_server_started_total",
-      help: "Calls that began",
-      labelNames: LABELS,
-      registers,
-      collect() {
-        this.reset();
-        for (const { labels, started } of all()) this.inc(labels, started);
-      },
-    });
-    new Counter({
-      name: "grpc_server_handled_total",
-      help: "Calls that ended, by code",
-      labelNames: [...LABELS, "grpc_code"],
-      registers,
-      collect() {
-        this.reset();
-        for (const { labels, handled } of all()) {
-          for (const [grpc_code, count] of handled) this.inc({ ...labels, grpc_code }, count);
-        }
-      },
-    });
-    new Gauge({
-      name: "grpc_server_in_flight",
-      help: "Calls that are under way",
-      labelNames: LABELS,
-      registers,
-      collect() {
-        for (const { labels, inFlight } of all()) this.set(labels, inFlight);
-      },
-    });
+    register(registry, { name: "grpc_server_started_total", help: "Calls that began", type: "counter" }, () =>
+      all().map(({ labels, started }) => ({ labels, value: started })),
+    );
+    register(registry, { name: "grpc_server_handled_total", help: "Calls that ended, by code", type: "counter" }, () =>
+      all().flatMap(({ labels, handled }) =>
+        [...handled].map(([grpc_code, value]) => ({ labels: { ...labels, grpc_code }, value })),
+      ),
+    );
+    register(registry, { name: "grpc_server_in_flight", help: "Calls that are under way", type: "gauge" }, () =>
+      all().map(({ labels, inFlight }) => ({ labels, value: inFlight })),
+    );
     this.#seconds = new ArrayHistogram(
       { name: "grpc_server_handling_seconds", help: "How long unary calls took", labelNames: LABELS, buckets },
       registry,
@@ -76,19 +60,20 @@ export class CallMetrics {
 
   /** Returns the counters for a kind and protocol. @param codes codes whose counters exist from the start */
   series(kind: CallKind, protocol: string, codes: readonly string[] = []): CallSeries {
-    const ofKind = this.#series.get(kind) ?? new Map<string, OneCallSeries>();
+    const ofKind = this.#series.get(kind) ?? new Map<string, CallSeries>();
     let series = ofKind.get(protocol);
     if (!series) {
-      series = new OneCallSeries(kind, protocol, this.#seconds);
+      series = new CallSeries(kind, protocol, this.#seconds);
       this.#series.set(kind, ofKind.set(protocol, series));
     }
-    for (const code of codes) series.expect(code);
+    for (const code of codes) if (!series.handled.has(code)) series.handled.set(code, 0);
     return series;
   }
 }
 
-class OneCallSeries implements CallSeries {
-  readonly labels: Readonly<Record<(typeof LABELS)[number], string>>;
+/** The counters for calls of one kind over one protocol. */
+export class CallSeries {
+  readonly labels: Labels;
   started = 0;
   inFlight = 0;
   /** The number of calls that ended, by code. */
@@ -101,25 +86,19 @@ class OneCallSeries implements CallSeries {
     this.#observe = type === "unary" ? seconds.labels(type, service, method, protocol) : undefined;
   }
 
+  /** Counts the start of a call. Call `end` when it ends. */
   start(): void {
     this.started++;
     this.inFlight++;
   }
 
+  /** Counts the end of a call. @param code as gRPC names it, such as `OK` or `NotFound` */
   end(code: string, seconds: number): void {
     this.inFlight--;
     this.handled.set(code, (this.handled.get(code) ?? 0) + 1);
     this.#observe?.(seconds);
   }
-
-  /** Creates the counter of a code, at zero. */
-  expect(code: string): void {
-    if (!this.handled.has(code)) this.handled.set(code, 0);
-  }
 }
-
-/** The label values of a series, by label name. */
-type Labels = { readonly [name: string]: string };
 
 /** The options of a histogram. */
 export interface HistogramOptions {
@@ -130,45 +109,25 @@ export interface HistogramOptions {
   readonly buckets: readonly number[];
 }
 
-/** The observations of one set of label values. */
-class Series {
+/** The observations of one set of label values: how many in each bucket and above the last bound, and their sum. */
+interface Observations {
   readonly labels: Labels;
-  /** The number of observations in each bucket, and above the last bound. */
   readonly counts: number[];
-  sum = 0;
-  readonly #bounds: readonly number[];
-
-  constructor(labels: Labels, bounds: readonly number[]) {
-    this.labels = labels;
-    this.#bounds = bounds;
-    this.counts = new Array<number>(bounds.length + 1).fill(0);
-  }
-
-  observe(value: number): void {
-    const bounds = this.#bounds;
-    let i = 0;
-    while (i < bounds.length && value > (bounds[i] as number)) i++;
-    this.counts[i] = (this.counts[i] as number) + 1;
-    this.sum += value;
-  }
+  sum: number;
 }
 
 /**
- * A histogram for prom-client's registry that counts in arrays. prom-client's own histogram builds a string of the
- * labels for every observation. The exposed text is the same
+ * A histogram for prom-client's registry that counts in arrays. The exposed text is that of prom-client's own
  * (https://prometheus.io/docs/concepts/metric_types/#histogram).
  */
 export class ArrayHistogram {
   readonly #options: HistogramOptions;
-  readonly #series = new Map<string, Series>();
+  readonly #series = new Map<string, Observations>();
 
   constructor(options: HistogramOptions, registry: Registry) {
     this.#options = options;
-    registry.registerMetric(this as never);
-  }
-
-  get name(): string {
-    return this.#options.name;
+    const { name, help } = options;
+    register(registry, { name, help, type: "histogram" }, () => this.#values());
   }
 
   /**
@@ -179,20 +138,24 @@ export class ArrayHistogram {
     const { labelNames, buckets } = this.#options;
     const key = JSON.stringify(values);
     const labels = Object.fromEntries(labelNames.map((name, i) => [name, values[i] ?? ""]));
-    const series = this.#series.get(key) ?? new Series(labels, buckets);
+    const made = { labels, counts: new Array<number>(buckets.length + 1).fill(0), sum: 0 };
+    const series = this.#series.get(key) ?? made;
     this.#series.set(key, series);
-    return (value) => series.observe(value);
+    return (value) => {
+      let i = 0;
+      while (i < buckets.length && value > (buckets[i] as number)) i++;
+      series.counts[i] = (series.counts[i] as number) + 1;
+      series.sum += value;
+    };
   }
 
-  /** All series, as prom-client's registry expects them. */
-  async get() {
-    const { name, help, buckets } = this.#options;
-    const values = [...this.#series.values()].flatMap(({ labels, counts, sum }) => {
+  #values() {
+    const { name, buckets } = this.#options;
+    return [...this.#series.values()].flatMap(({ labels, counts, sum }) => {
       let total = 0;
       const cumulative = counts.map((count, i) => {
         total += count;
-        const le: number | string = buckets[i] ?? "+Inf";
-        return { metricName: `${name}_bucket`, labels: { le, ...labels }, value: total };
+        return { metricName: `${name}_bucket`, labels: { le: buckets[i] ?? "+Inf", ...labels }, value: total };
       });
       return [
         ...cumulative,
@@ -200,6 +163,5 @@ export class ArrayHistogram {
         { metricName: `${name}_count`, labels, value: total },
       ];
     });
-    return { name, help, type: "histogram", values, aggregator: "sum" };
   }
 }
