@@ -1,11 +1,8 @@
-import { openEmbedded } from "../src/store/embedded.ts";
 import { openRedis } from "../src/store/redis/open.ts";
 import { describeWithRedis, forSuite, suiteRedis } from "./support/opened.ts";
 import { redisOf } from "./support/redis-of.ts";
 import { documentedRights, withRights } from "./support/rights.ts";
 import { storeContract } from "./support/store-contract.ts";
-
-storeContract("embedded", async () => [await openEmbedded({ timeoutMs: 60_000 })], { typed: false });
 
 describeWithRedis("on a Redis of its own", () => {
   const redis = suiteRedis();

@@ -3,6 +3,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** The files that take longest, up to the first dot of their names, the longest first; those that mostly wait are among them, so that others run meanwhile. */
 const LONGEST = [
+  "store-embedded",
   "store",
   "first-minute",
   "lifecycle",

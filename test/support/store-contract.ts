@@ -29,7 +29,7 @@ import { wrongTypeContract } from "./contract/wrong-types.ts";
  * @param name of the store
  * @param open opens connections to data that nobody else uses
  * @param options `typed: false` when what is beneath the store is no Redis, as for the embedded one: it does not tell types of
- *   keys apart, and serves one process;
+ *   keys apart, is slow, and serves one process;
  *   `operator`: a connection that reaches every node, where there are more than one
  */
 export function storeContract(
@@ -38,7 +38,7 @@ export function storeContract(
   { typed = true, operator }: { typed?: boolean; operator?: () => ScriptedRedis } = {},
 ): void {
   describe(`the store's contract, ${name}`, () => {
-    const context = contractContext(open, operator);
+    const context = contractContext(open, { operator, isSlow: !typed });
     getContract(context);
     updateContract(context);
     rotateContract(context);

@@ -26,12 +26,25 @@ export interface ContractContext {
   admin(options?: { worker?: number; ring?: readonly RingKey[] }): TestUserGroupAdmin;
   /** The connections, for tests that look beneath the store. */
   clients(): readonly StoreClient[];
+  /** So many groups or calls; fewer on a store that takes milliseconds for a script. */
+  many(count: number): number;
   /** A connection to what is beneath the store: its first, unless it has more nodes than one. */
   redis(): ScriptedRedis;
 }
 
-/** Opens the connections before the tests and closes them after. @param operator a connection that reaches every node */
-export function contractContext(open: OpenClients, operator?: () => ScriptedRedis): ContractContext {
+/** How a store is tried. */
+export interface ContractOptions {
+  /** A connection that reaches every node, where there are more than one. */
+  readonly operator?: (() => ScriptedRedis) | undefined;
+  /** Whether a script takes milliseconds. */
+  readonly isSlow?: boolean;
+}
+
+/** Opens the connections before the tests and closes them after. */
+export function contractContext(
+  open: OpenClients,
+  { operator, isSlow = false }: ContractOptions = {},
+): ContractContext {
   let clients: readonly StoreClient[] = [];
   beforeAll(async () => {
     clients = await open();
@@ -50,6 +63,7 @@ export function contractContext(open: OpenClients, operator?: () => ScriptedRedi
     store,
     admin: ({ worker = 0, ring = RING } = {}) => new TestUserGroupAdmin(at(clients, worker), ring),
     clients: () => clients,
+    many: (count) => (isSlow ? Math.ceil(count / 5) : count),
     redis: () => operator?.() ?? redisOf(at(clients, 0)),
   };
 }

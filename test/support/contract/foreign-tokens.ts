@@ -209,7 +209,7 @@ function entries({ store, admin, redis }: ContractContext): void {
 }
 
 /** Tokens of our own shape that do not lead to the partition of their group. */
-function ofOtherCounts({ store, admin, redis }: ContractContext): void {
+function ofOtherCounts({ store, admin, redis, many }: ContractContext): void {
   const homeOf = (environment: Environment, token: string) => {
     const shape = userGroupTokenShape(token);
     return shape.kind === "ours" && shape.partition < environment.partitions ? shape.partition : undefined;
@@ -221,7 +221,7 @@ function ofOtherCounts({ store, admin, redis }: ContractContext): void {
     [64, 63],
   ])("of this service, exported from %i partitions, is imported into %i", async (from, to) => {
     const source = newEnvironment({ partitions: from });
-    const ids = Array.from({ length: 40 }, (_, i) => `g${i}`);
+    const ids = Array.from({ length: many(40) }, (_, i) => `g${i}`);
     await Promise.all(ids.map((id) => store().getOrCreate(source, newGroup(id))));
     const { items } = await admin().export(source, { after: "", size: 100, prefix: "" });
     const environment = newEnvironment({ partitions: to });

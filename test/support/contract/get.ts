@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { type ContractContext, contents, eventsIn, newEnvironment, newGroup } from "./context.ts";
 
 /** `getOrCreate`. */
-export function getContract({ store, redis }: ContractContext): void {
+export function getContract({ store, redis, many }: ContractContext): void {
   describe("getOrCreate", () => {
     it("creates a group of what is given", async () => {
       const environment = newEnvironment({ tag: "Customer" });
@@ -38,7 +38,7 @@ export function getContract({ store, redis }: ContractContext): void {
 
     it("creates once for concurrent creators, who all get the same group", async () => {
       const environment = newEnvironment();
-      const calls = Array.from({ length: 100 }, (_, worker) =>
+      const calls = Array.from({ length: many(100) }, (_, worker) =>
         store({ worker }).getOrCreate(environment, newGroup("a", { name: `creator ${worker}` })),
       );
       const answers = await Promise.all(calls);

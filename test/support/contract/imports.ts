@@ -45,10 +45,10 @@ export function importContract(context: ContractContext): void {
   });
 }
 
-function creating({ store, admin, redis }: ContractContext): void {
+function creating({ store, admin, redis, many }: ContractContext): void {
   it("creates groups with the tokens that they have, and tells of each", async () => {
     const environment = newEnvironment({ tag: "Customer" });
-    const groups = Array.from({ length: 120 }, (_, i) =>
+    const groups = Array.from({ length: many(120) }, (_, i) =>
       imported(`g${i}`, { name: `N${i}`, mapping: { s: `${i}` }, ...(i % 2 && { properties: { i } }) }),
     );
     expect(told(await admin().import(environment, groups))).toEqual(groups.map(() => "created"));

@@ -94,14 +94,16 @@ function eachWay({ store, redis }: ContractContext, by: "token" | "id"): void {
   });
 }
 
-function races({ store, redis }: ContractContext): void {
+function races({ store, redis, many }: ContractContext): void {
   it("lets one of 100 concurrent rotations of one token win, with and without grace", async () => {
     for (const graceMs of [0, HOUR_MS]) {
       const environment = newEnvironment();
       const { group } = await store().getOrCreate(environment, newGroup("a"));
       const stores = [store({ worker: 0 }), store({ worker: 1 })];
       const outcomes = await Promise.allSettled(
-        Array.from({ length: 100 }, (_, i) => stores[i % 2]?.rotate(environment, byToken(group.token, { graceMs }))),
+        Array.from({ length: many(100) }, (_, i) =>
+          stores[i % 2]?.rotate(environment, byToken(group.token, { graceMs })),
+        ),
       );
       const won = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
       const lost = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
