@@ -26,6 +26,7 @@ export default defineConfig(({ mode }) => {
       include: ["{test,packages/*/test}/**/*.test.ts"],
       exclude: [LONG, "test/faults/*.test.ts", "test/attacks/**", "test/go/**"],
       provide: { matrixShare: "one client a protocol" },
+      isolate: false,
     }),
     project("long", { include: [LONG, ...MATRICES], provide: { matrixShare: "the rest" } }),
     // They wait for failovers. What a fault leaves of the machine is for its own load.

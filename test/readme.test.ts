@@ -52,6 +52,9 @@ describe("the table of settings", () => {
 const HTTP_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "OPTIONS", "OK"]);
 
 /** Every reason that the sources hold: their texts in capitals that are no HTTP methods, nor the name of success. */
+/** Codes that errors of a runtime have. */
+const CODES_OF_RUNTIMES = /^(?:ABORT_ERR|ERR_\w+|E[A-Z]+)$/;
+
 function reasonsInSource(): string[] {
   const files = ["src/domain/errors.ts"];
   for (const folder of ["src/rpc", "src/rest", "src/auth"]) {
@@ -62,7 +65,7 @@ function reasonsInSource(): string[] {
   const found = files.flatMap((file) =>
     [...read(file).matchAll(/"([A-Z]+(?:_[A-Z]+)*)"/g)].map(([, text]) => text ?? ""),
   );
-  return [...new Set(found)].filter((text) => !HTTP_METHODS.has(text)).sort();
+  return [...new Set(found)].filter((text) => !HTTP_METHODS.has(text) && !CODES_OF_RUNTIMES.test(text)).sort();
 }
 
 const ERROR = new ConnectError("text");
