@@ -4,7 +4,7 @@ import type { ApiTokenSetting } from "./config/parse.ts";
 import { RecordUnreadable, StoreUnavailable, TooFewReplicas } from "./domain/errors.ts";
 import type { Log } from "./observability/log.ts";
 import { RunNotAllowed } from "./permissions.ts";
-import { StoreMisconfigured } from "./store/redis/answers.ts";
+import { StoreMisconfigured } from "./store/redis/commands.ts";
 import { notifySupervisor, WorkersFailed, worker } from "./worker.ts";
 
 /** What is announced once the service listens. */

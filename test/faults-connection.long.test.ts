@@ -99,6 +99,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     expect((await viewers.resolveViewer({ token: userGroup?.token ?? "" })).name).toBe("before");
     await admin.config("SET", "maxmemory", "0");
     await waitUntilReady(server);
+    await waitFor("the log says so", () => told().length > 1);
     // However often it was asked meanwhile.
     expect(told().map(({ level }) => level)).toEqual(["error", "info"]);
     expect((await groups.updateUserGroup({ userGroupId: "a", name: "after" })).userGroup?.name).toBe("after");

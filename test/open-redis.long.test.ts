@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { expect, inject, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
-import { StoreMisconfigured } from "../src/store/redis/answers.ts";
+import { StoreMisconfigured } from "../src/store/redis/commands.ts";
 import { openRedis } from "../src/store/redis/open.ts";
 import {
   closeLater,

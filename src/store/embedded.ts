@@ -2,7 +2,7 @@ import type { Redis } from "ioredis";
 import { APPEND, EVENT, EVENT_FIELD, LENGTH } from "./audit.ts";
 import { StoreClient, type StoreClientOptions } from "./redis/client.ts";
 import { readClock, type ScriptedRedis, type StoreConnection } from "./redis/connection.ts";
-import { StoreNode, singleNode } from "./redis/nodes.ts";
+import { nodeOf, singleNode } from "./redis/nodes.ts";
 import { ALLOW_OOM, TIME } from "./script.ts";
 import { compareIds, LIST_IDS } from "./user-group-admin.ts";
 
@@ -39,7 +39,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
     isSilent: () => false,
     close: () => redis.disconnect(),
   };
-  return new StoreClient(singleNode(new StoreNode("embedded", connection)), options);
+  return new StoreClient(singleNode(nodeOf("embedded", connection)), options);
 }
 
 /** As Redis gives it: seconds since 1970, and microseconds of the next one. */

@@ -2,8 +2,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import type { RevocationListener } from "../domain/api-token.ts";
 import { REVOKED_CHANNEL } from "./keys.ts";
-import { isRefusal } from "./redis/answers.ts";
 import type { StoreClient } from "./redis/client.ts";
+import { isRefusal } from "./redis/commands.ts";
 import { dropWhenSilent } from "./redis/connection.ts";
 import type { StoreNode } from "./redis/nodes.ts";
 

@@ -1,8 +1,8 @@
 import { deriveKey, type RingKey } from "./encryption.ts";
 import { TOKEN_KEYS_KEY } from "./keys.ts";
 import { recordFromAnswer } from "./records.ts";
-import { StoreMisconfigured } from "./redis/answers.ts";
 import type { StoreClient } from "./redis/client.ts";
+import { StoreMisconfigured } from "./redis/commands.ts";
 import { changeScript } from "./script.ts";
 
 /** Sets a field of a hash unless it is there. Answers `made` or `found`, and the hash. */

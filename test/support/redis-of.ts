@@ -1,5 +1,5 @@
 import type { StoreClient } from "../../src/store/redis/client.ts";
-import { sendScript } from "../../src/store/redis/commands.ts";
+import { send } from "../../src/store/redis/commands.ts";
 import type { ScriptedRedis } from "../../src/store/redis/connection.ts";
 import { argumentsOf, type Script, type ScriptArgs } from "../../src/store/script.ts";
 
@@ -13,5 +13,5 @@ export function redisOf({ nodes }: StoreClient): ScriptedRedis {
 /** Sends scripts that change something. @param deadline by Redis' clock, in milliseconds since 1970 */
 export function sendBy(redis: ScriptedRedis, deadline: number) {
   return <Name extends string>(script: Script<Name>, args: ScriptArgs<Name>): Promise<string[]> =>
-    sendScript(redis, script, argumentsOf(script, args, String(deadline)));
+    send(redis, script, argumentsOf(script, args, String(deadline)));
 }

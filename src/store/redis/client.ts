@@ -8,8 +8,16 @@ import {
 import type { StoreProbe } from "../../domain/store.ts";
 import { PROBE_KEY } from "../keys.ts";
 import { argumentsOf, MADE, type Script, type ScriptArgs } from "../script.ts";
-import { changedNothing, isNotSent, isRefusal, NotSent } from "./answers.ts";
-import { type Answer, type CommandArgs, type CommandName, send, sendScript } from "./commands.ts";
+import {
+  type Answer,
+  type CommandArgs,
+  type CommandName,
+  changedNothing,
+  isNotSent,
+  isRefusal,
+  NotSent,
+  send,
+} from "./commands.ts";
 import type { ScriptedRedis } from "./connection.ts";
 import { TimedCall, Timeouts } from "./deadlines.ts";
 import type { NodeCall, StoreNode, StoreNodes } from "./nodes.ts";
@@ -59,9 +67,9 @@ export class StoreClient implements StoreProbe {
     args: CommandArgs<Name>,
     outcome?: ChangeOutcome,
   ): Promise<Answer<Name>> {
-    const command = new Command(operation, this.#shared, { name, args });
-    command.outcome = outcome;
-    return command.answer(this.nodes.at(args[0], command));
+    const question = new Question<Answer<Name>>(operation, this.#shared, { command: name, args });
+    question.outcome = outcome;
+    return question.answer(this.nodes.at(args[0], question));
   }
 
   /** Runs a script that changes nothing, as `run` does a command. */
@@ -71,7 +79,10 @@ export class StoreClient implements StoreProbe {
     args: ScriptArgs<Name>,
     outcome?: ChangeOutcome,
   ): Promise<string[]> {
-    const question = new Question(operation, this.#shared, { script, args: argumentsOf(script, args) });
+    const question = new Question<string[]>(operation, this.#shared, {
+      command: script,
+      args: argumentsOf(script, args),
+    });
     question.outcome = outcome;
     return question.answer(this.nodes.at(args.key, question));
   }
@@ -203,35 +214,19 @@ class RoundTrip<T> extends TimedCall {
   }
 }
 
-/** A command that changes nothing which has to last. */
-class Command<Name extends CommandName> extends RoundTrip<Answer<Name>> implements NodeCall<Answer<Name>> {
-  readonly #name: Name;
-  readonly #args: CommandArgs<Name>;
+/** What changes nothing that has to last. */
+class Question<T> extends RoundTrip<T> implements NodeCall<T> {
+  readonly #command: CommandName | Script;
+  readonly #args: readonly unknown[];
 
-  constructor(operation: string, shared: Shared, { name, args }: { name: Name; args: CommandArgs<Name> }) {
+  constructor(operation: string, shared: Shared, what: { command: CommandName | Script; args: readonly unknown[] }) {
     super(operation, shared);
-    this.#name = name;
-    this.#args = args;
+    this.#command = what.command;
+    this.#args = what.args;
   }
 
-  sendTo({ reads }: StoreNode, asking: boolean): Promise<Answer<Name>> {
-    return send(reads.redis, this.#name, this.#args, asking);
-  }
-}
-
-/** A script that changes nothing that has to last. */
-class Question extends RoundTrip<string[]> implements NodeCall<string[]> {
-  readonly #script: Script;
-  readonly #args: readonly string[];
-
-  constructor(operation: string, shared: Shared, { script, args }: { script: Script; args: readonly string[] }) {
-    super(operation, shared);
-    this.#script = script;
-    this.#args = args;
-  }
-
-  sendTo({ reads }: StoreNode, asking: boolean): Promise<string[]> {
-    return sendScript(reads.redis, this.#script, this.#args, asking);
+  sendTo({ reads }: StoreNode, asking: boolean): Promise<T> {
+    return send(reads.redis, this.#command, this.#args, asking);
   }
 }
 
@@ -261,7 +256,7 @@ class Change extends RoundTrip<string[]> implements NodeCall<string[]> {
       let answer: string[];
       try {
         const args = argumentsOf(this.#script, this.#args, deadline);
-        answer = await sendScript(changes.redis, this.#script, args, asking);
+        answer = await send(changes.redis, this.#script, args, asking);
       } catch (error) {
         if (isNotSent(error) || (isRefusal(error) && changedNothing(error))) this.outcome = "not_made";
         if (isNotSent(error) || isRefusal(error)) throw error;

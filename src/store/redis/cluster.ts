@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { MAX_CALLS } from "../../limits.ts";
-import { isRefusal, NotSent } from "./answers.ts";
+import { isRefusal, NotSent } from "./commands.ts";
 import type { NodeCall, StoreNode, StoreNodes } from "./nodes.ts";
 import { SLOTS, slotOf, Topology, type TopologyOptions } from "./topology.ts";
 import type { HostPort, RedisTarget } from "./url.ts";

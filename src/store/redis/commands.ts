@@ -1,5 +1,4 @@
 import type { Script } from "../script.ts";
-import { NotSent } from "./answers.ts";
 import type { ScriptedRedis } from "./connection.ts";
 
 /** The commands of Redis that are used beside the scripts. Each touches one key, its first argument. */
@@ -22,43 +21,82 @@ export type CommandArgs<Name extends CommandName = CommandName> = Readonly<Param
 /** What a command answers. */
 export type Answer<Name extends CommandName> = Awaited<ReturnType<PlainCommands[Name]>>;
 
-/**
- * Sends a command.
- *
- * @param asking whether the slot of its key is on its way to this node of a Cluster (ASK)
- */
-export function send<Name extends CommandName>(
-  redis: ScriptedRedis,
-  name: Name,
-  args: CommandArgs<Name>,
-  asking: boolean,
-): Promise<Answer<Name>> {
-  // If ASKING fails, so does the command that follows it.
-  if (asking) redis.asking().catch(() => {});
-  const command = redis[name] as unknown as (...args: CommandArgs<Name>) => Promise<Answer<Name>>;
-  return command.call(redis, ...args);
-}
+/** Commands, whatever they take. */
+type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unknown[]) => Promise<T> };
 
 /**
- * Sends a script, which the connection knows as a command from the first time on.
+ * Sends a command, or a script, which the connection knows as a command from the first time on.
  *
- * @param args as `argumentsOf` makes them
- * @param asking as `send` has it. Redis looks there for the keys that a command names, but a further one that has not
- *   arrived yet is like one that is nowhere: a group would be created a second time, or a token not found. So only what
- *   touches one key is done; for all else the slot has to arrive first.
+ * @param args the key first; of a script as `argumentsOf` makes them
+ * @param asking whether the slot of its key is on its way to this node of a Cluster (ASK). Redis looks there for the keys
+ *   that a command names, but a further one that has not arrived yet is like one that is nowhere: a group would be
+ *   created a second time, or a token not found. So only what touches one key is done; for all else the slot has to
+ *   arrive first.
  * @throws NotSent
  */
-export function sendScript(
+export function send<T>(
   redis: Pick<ScriptedRedis, "asking" | "defineCommand">,
-  { name, lua, isAlone }: Script,
-  args: readonly string[],
+  command: CommandName | Script,
+  args: readonly unknown[],
   asking = false,
-): Promise<string[]> {
+): Promise<T> {
+  const isScript = typeof command !== "string";
+  const name = isScript ? command.name : command;
   if (asking) {
-    if (!isAlone) return Promise.reject(new NotSent("TRYAGAIN the keys are on their way to another node"));
+    if (isScript && !command.isAlone) {
+      return Promise.reject(new NotSent("TRYAGAIN the keys are on their way to another node"));
+    }
+    // If ASKING fails, so does the command that follows it.
     redis.asking().catch(() => {});
   }
-  if (!(name in redis)) redis.defineCommand(name, { lua, numberOfKeys: 1 });
-  const scripted = redis as unknown as Record<string, (...args: readonly string[]) => Promise<string[]>>;
-  return (scripted[name] as NonNullable<(typeof scripted)[string]>)(...args);
+  if (isScript && !(name in redis)) redis.defineCommand(name, { lua: command.lua, numberOfKeys: 1 });
+  return (redis as unknown as AnyCommands<T>)[name as CommandName](...args);
+}
+
+/** The store cannot be used as it is set up. The message says to an operator what to do; trying again changes nothing. */
+export class StoreMisconfigured extends Error {
+  override readonly name = "StoreMisconfigured";
+}
+
+/** A command was not sent to Redis. */
+export class NotSent extends Error {
+  override readonly name = "NotSent";
+}
+
+/** How ioredis begins the error of a command that it did not write to the connection. */
+const NOT_WRITTEN = "Stream isn't writeable";
+
+/** Whether an error is Redis' answer: it refuses the command. */
+export function isRefusal(error: unknown): error is Error {
+  return error instanceof Error && error.name === "ReplyError";
+}
+
+/** What Redis answers before it carries out a command or a script. */
+const NOT_BEGUN =
+  /^(OOM|READONLY|MISCONF|NOREPLICAS|MOVED|ASK|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|LOADING|BUSY|WRONGTYPE|NOAUTH|NOPERM)\b/;
+
+/** What it answers to the first write of a script, and to no later one. */
+const FIRST_WRITE = /^(OOM|READONLY|MISCONF|NOREPLICAS)\b/;
+
+/** How it names the line of a script at which that failed. */
+const IN_SCRIPT = "@user_script";
+
+/**
+ * Whether a refusal says that nothing was changed. A script that fails otherwise may have written before.
+ *
+ * A key that is on its way to another node says so as well: scripts look for every key before they write.
+ */
+export function changedNothing({ message }: Error): boolean {
+  if (!message.includes(IN_SCRIPT)) return NOT_BEGUN.test(message);
+  return FIRST_WRITE.test(message) || message.includes("non local key");
+}
+
+/** Whether it is certain that the command did not reach Redis. */
+export function isNotSent(error: unknown): boolean {
+  return error instanceof NotSent || (error instanceof Error && error.message.startsWith(NOT_WRITTEN));
+}
+
+/** Whether an error is the answer to a command. */
+export function isAnswerTo(command: string, error: Error): boolean {
+  return (error as { command?: { name?: string } }).command?.name === command;
 }

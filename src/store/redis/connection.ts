@@ -1,6 +1,6 @@
 import { Redis } from "ioredis";
-import { isAnswerTo, isNotSent } from "./answers.ts";
 import type { PlainCommands } from "./commands.ts";
+import { isAnswerTo, isNotSent } from "./commands.ts";
 import { RedisClock } from "./deadlines.ts";
 import { type RedisPlace, redisOptions, setupFault } from "./options.ts";
 import { requireUsable } from "./requirements.ts";

@@ -40,21 +40,9 @@ export interface NodeOptions extends Omit<ConnectionOptions, "silenceMs" | "minR
 /** The share of the timeout for which one WAIT may hold up the changes behind it. */
 const WAIT_SHARE = 0.8;
 
-/** Connects to a node. @param name where it is, for the log */
-export function openNode(name: string, place: RedisPlace, options: NodeOptions): StoreNode {
-  const { timeoutMs, minReplicas = 0 } = options;
-  const open = () => connect(place, { ...options, minReplicas, silenceMs: Math.max(timeoutMs, 100) });
-  const reads = open();
-  if (minReplicas === 0) return new StoreNode(name, reads);
-  const changes = open();
-  return new StoreNode(name, reads, {
-    changes,
-    replicas: new Replicas(changes, minReplicas, timeoutMs * WAIT_SHARE),
-  });
-}
-
 /** A node of Redis that makes changes, and the connections to it. */
-export class StoreNode {
+export interface StoreNode {
+  /** Where it is, for the log. */
   readonly name: string;
   /** The connection for everything but changes that wait for replicas. */
   readonly reads: StoreConnection;
@@ -65,27 +53,36 @@ export class StoreNode {
   readonly changes: StoreConnection;
   /** Undefined: replicas are not waited for. */
   readonly replicas: Replicas | undefined;
-
-  constructor(
-    name: string,
-    reads: StoreConnection,
-    { changes = reads, replicas }: { changes?: StoreConnection; replicas?: Replicas } = {},
-  ) {
-    this.name = name;
-    this.reads = reads;
-    this.changes = changes;
-    this.replicas = replicas;
-  }
-
   /** Whether commands would be sent now. */
-  isReady(): boolean {
-    return this.reads.clock !== undefined && this.changes.clock !== undefined;
-  }
+  isReady(): boolean;
+  close(): void;
+}
 
-  close(): void {
-    this.reads.close();
-    if (this.changes !== this.reads) this.changes.close();
-  }
+/** Connects to a node. */
+export function openNode(name: string, place: RedisPlace, options: NodeOptions): StoreNode {
+  const { timeoutMs, minReplicas = 0 } = options;
+  const open = () => connect(place, { ...options, minReplicas, silenceMs: Math.max(timeoutMs, 100) });
+  const reads = open();
+  if (minReplicas === 0) return nodeOf(name, reads);
+  const changes = open();
+  const replicas = new Replicas(changes, minReplicas, timeoutMs * WAIT_SHARE);
+  return {
+    ...{ name, reads, changes, replicas },
+    isReady: () => reads.clock !== undefined && changes.clock !== undefined,
+    close() {
+      reads.close();
+      changes.close();
+    },
+  };
+}
+
+/** A node with one connection. */
+export function nodeOf(name: string, connection: StoreConnection): StoreNode {
+  return {
+    ...{ name, reads: connection, changes: connection, replicas: undefined },
+    isReady: () => connection.clock !== undefined,
+    close: () => connection.close(),
+  };
 }
 
 /** Redis with one master: a single node, or one behind Sentinels. @param onClose called when it is closed */

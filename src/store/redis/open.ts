@@ -1,11 +1,11 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { StoreUnavailable } from "../../domain/errors.ts";
-import { StoreMisconfigured } from "./answers.ts";
 import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { ClusterNodes } from "./cluster.ts";
+import { StoreMisconfigured } from "./commands.ts";
 import type { ConnectionOptions } from "./connection.ts";
 import { openNode, type StoreNodes, singleNode } from "./nodes.ts";
-import { Sentinels } from "./sentinels.ts";
+import { Sentinels } from "./options.ts";
 import { nameOf, type RedisTarget, readRedisUrl } from "./url.ts";
 
 /** How to connect to Redis. */

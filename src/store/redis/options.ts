@@ -1,9 +1,8 @@
 import { createConnection, isIP } from "node:net";
 import { connect as connectTls, type ConnectionOptions as TlsOptions } from "node:tls";
-import { AbstractConnector, type RedisOptions } from "ioredis";
-import { isAnswerTo, StoreMisconfigured } from "./answers.ts";
-import type { Sentinels } from "./sentinels.ts";
-import type { HostPort, RedisLogin, RedisTarget } from "./url.ts";
+import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
+import { isAnswerTo, StoreMisconfigured } from "./commands.ts";
+import { type HostPort, nameOf, type RedisLogin, type RedisTarget } from "./url.ts";
 
 /** Where a connection leads: to a node, or to whichever node Sentinels say is the master. */
 export interface RedisPlace extends RedisLogin, Pick<RedisTarget, "shape"> {
@@ -30,7 +29,7 @@ export function redisOptions(place: RedisPlace): RedisOptions {
 }
 
 /** A connection as ioredis has it. */
-export type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
+type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
 
 /**
  * The options of ioredis by which a connection is begun anew whenever it is lost.
@@ -38,7 +37,7 @@ export type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
  * Its own connector to a host hears the first error of a connection alone (5.11.1); where the certificate is not trusted
  * there is a second, the host's alert, and an error that nobody hears ends the process.
  */
-export function connectorOptions(login: Pick<RedisLogin, "tls" | "ca">, to: HostPort | Sentinels): RedisOptions {
+function connectorOptions(login: Pick<RedisLogin, "tls" | "ca">, to: HostPort | Sentinels): RedisOptions {
   const host = "host" in to ? to : undefined;
   return {
     ...host,
@@ -97,4 +96,129 @@ export function setupFault(error: Error, { db, password }: RedisLogin): StoreMis
       ? `Redis wants a password (${error.message}); give it in REDIS_URL as redis://:PASSWORD@HOST or redis://USER:PASSWORD@HOST`
       : `Redis refuses the user or password of REDIS_URL (${error.message})`,
   );
+}
+
+/** How long a Sentinel may take to answer, in milliseconds. */
+const ANSWER_MS = 500;
+
+/** The channel on which a Sentinel tells of a failover: NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT. */
+const SWITCH = "+switch-master";
+
+/**
+ * The Sentinels that know which Redis is the master. They are asked wherever a connection begins, and a connection is
+ * ended as soon as one of them says that the master is another. While none of them answers, the master that they named
+ * last counts, so long as it says of itself that it is one: the end of all Sentinels is no outage.
+ *
+ * The like of it in ioredis writes to standard error whenever a Sentinel is away, and ends connections at the failover
+ * of any master (5.11.1).
+ */
+export class Sentinels {
+  readonly #target: RedisTarget;
+  readonly #onError: (error: Error) => void;
+  readonly #subscribers: Redis[];
+  /** In the order in which they are asked: the one that answered last comes first. */
+  readonly #hosts: HostPort[];
+  /** Why a Sentinel cannot be subscribed to, by its name. */
+  readonly #faults = new Map<string, string>();
+  /** The connections to the master that are open, and where they lead. */
+  readonly #streams = new Map<Stream, HostPort>();
+  #known: HostPort | undefined;
+
+  /** @param onError told once of each Sentinel that is lost */
+  constructor(target: RedisTarget, onError: (error: Error) => void) {
+    this.#target = target;
+    this.#onError = onError;
+    this.#hosts = [...target.hosts];
+    this.#subscribers = target.hosts.map((host) => this.#subscribe(host));
+  }
+
+  /**
+   * Asks for the master, one Sentinel after the other until one names it.
+   *
+   * @throws when none does, nor ever has; StoreMisconfigured when they know no such master or refuse to be asked
+   */
+  async findMaster(): Promise<HostPort> {
+    const { master } = this.#target;
+    const faults = new Map(this.#faults);
+    let isUnknown = false;
+    for (const host of [...this.#hosts]) {
+      const fail = ({ message }: Error) => faults.has(nameOf(host)) || faults.set(nameOf(host), message);
+      const redis = this.#connect(host, { retryStrategy: () => null, commandTimeout: ANSWER_MS }).on("error", fail);
+      try {
+        const answer = (await redis.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master)) as [string, string] | null;
+        if (answer) {
+          this.#known = { host: answer[0], port: Number(answer[1]) };
+          return this.#known;
+        }
+        isUnknown = true;
+      } catch (error) {
+        fail(error as Error);
+      } finally {
+        redis.disconnect();
+      }
+      this.distrust();
+    }
+    if (this.#known) return this.#known;
+    if (isUnknown) {
+      throw new StoreMisconfigured(`the Sentinels know no master ${master}; check what REDIS_URL ends with, after #`);
+    }
+    const text = `no Sentinel answers (${[...faults].map(([name, fault]) => `${name}: ${fault}`).join("; ")})`;
+    throw /\b(NOAUTH|WRONGPASS)\b/.test(text)
+      ? new StoreMisconfigured(`${text}; set REDIS_SENTINEL_PASSWORD to the password of the Sentinels`)
+      : new Error(text);
+  }
+
+  /** Notes that what the Sentinel that is asked first said of the master is not true, or that it said nothing. */
+  distrust(): void {
+    this.#hosts.push(...this.#hosts.splice(0, 1));
+  }
+
+  /** Ends a connection to a master when another one is the master. */
+  follow(stream: Stream, master: HostPort): void {
+    this.#streams.set(stream, master);
+    stream.once("close", () => this.#streams.delete(stream));
+  }
+
+  close(): void {
+    for (const subscriber of this.#subscribers) subscriber.disconnect();
+  }
+
+  #subscribe(host: HostPort): Redis {
+    const name = nameOf(host);
+    // Subscriptions are made anew by hand.
+    const redis = this.#connect(host, { autoResubscribe: false });
+    const fail = ({ message }: Error) => {
+      if (!this.#faults.has(name)) this.#onError(new Error(`Sentinel ${name}: ${message}`));
+      this.#faults.set(name, message);
+    };
+    redis.on("error", fail);
+    redis.on("ready", () => {
+      redis.subscribe(SWITCH).then(() => this.#faults.delete(name), fail);
+    });
+    redis.on("message", (_channel, text: string) => {
+      const [of, , , newHost = "", newPort] = text.split(" ");
+      if (of === this.#target.master) this.#moveTo({ host: newHost, port: Number(newPort) });
+    });
+    return redis;
+  }
+
+  /** Ends the connections that lead elsewhere; they are made anew, to the new master. */
+  #moveTo(master: HostPort): void {
+    this.#known = master;
+    for (const [stream, other] of this.#streams) {
+      if (nameOf(other) !== nameOf(master))
+        stream.destroy(new Error(`Sentinel says that the master is ${nameOf(master)}`));
+    }
+  }
+
+  #connect(host: HostPort, options: RedisOptions): Redis {
+    const { sentinelPassword: password } = this.#target;
+    return new Redis({
+      ...connectorOptions(this.#target, host),
+      ...(password !== undefined && { password }),
+      enableReadyCheck: false,
+      connectTimeout: ANSWER_MS,
+      ...options,
+    });
+  }
 }

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import type { Redis } from "ioredis";
 import { describe, expect, it } from "vitest";
-import { StoreMisconfigured } from "./answers.ts";
 import type { CommandName } from "./commands.ts";
+import { StoreMisconfigured } from "./commands.ts";
 import { requireUsable, TRIALS } from "./requirements.ts";
 
 /** The commands that are sent beside the scripts; those that calls send are held against their type. */
