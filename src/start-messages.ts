@@ -81,12 +81,12 @@ function refusal(index: number, arg: string): string {
 }
 
 function help(): string {
-  const widths = [0, 0];
-  const rows = Object.entries(SETTINGS).map(([name, [byDefault, words]]) => [name, byDefault, words] as const);
-  for (const row of rows) for (const i of [0, 1] as const) widths[i] = Math.max(widths[i] ?? 0, row[i].length);
-  const lines = rows.map(([name, byDefault, words]) => {
-    return `  ${name.padEnd(widths[0] ?? 0)}  ${byDefault.padEnd(widths[1] ?? 0)}  ${words}`;
-  });
+  const rows = Object.entries(SETTINGS).map(([name, [byDefault, words]]) => ({ name, byDefault, words }));
+  const widthOf = (column: "name" | "byDefault") => Math.max(...rows.map((row) => row[column].length));
+  const [nameWidth, defaultWidth] = [widthOf("name"), widthOf("byDefault")];
+  const lines = rows.map(
+    ({ name, byDefault, words }) => `  ${name.padEnd(nameWidth)}  ${byDefault.padEnd(defaultWidth)}  ${words}`,
+  );
   return `User Group Service ${packageJson.version}: user groups and their tokens, over gRPC, gRPC-Web, Connect and REST.
 
 Usage: NAME=VALUE ... node dist/main.js [--help | --version]

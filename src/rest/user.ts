@@ -38,12 +38,12 @@ export interface VerbRequest {
 }
 
 /** One verb of `/api/user`: its RPC, and how its JSON maps to the RPC's messages. */
-export interface Verb<M extends DescMethodUnary = DescMethodUnary> {
-  readonly method: M;
+export interface Verb {
+  readonly method: DescMethodUnary;
   /** Makes the RPC's request. @throws ConnectError InvalidArgument, which names the invalid field */
-  readonly toRequest: (request: VerbRequest) => MessageShape<M["input"]>;
-  /** Makes the response body. */
-  readonly toText: (response: MessageShape<M["output"]>, request: MessageShape<M["input"]>) => string;
+  readonly toRequest: (request: VerbRequest) => Message;
+  /** Makes the response body of the group, of the rest of the RPC's response and of its request. */
+  readonly toBody: (group: UserGroup, response: never, request: never) => object;
 }
 
 const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
@@ -52,21 +52,21 @@ const GET_FIELDS = ["user_group_id", "name", "mapping", "properties"] as const;
 
 const MASKABLE = ["name", "mapping", "properties"] as const;
 
-const GET: Verb<typeof getUserGroup> = {
+const GET: Verb = {
   method: getUserGroup,
   toRequest: (request) => {
     const fields = getFields(request);
     return plainGetRequest(fields) ?? message(getUserGroup.input, fields);
   },
-  toText: ({ userGroup, newUserGroup }: GetUserGroupResponse, { name, properties }) => {
-    const group = required(userGroup);
+  toBody: (group, { newUserGroup }: GetUserGroupResponse, { name, properties }: GetUserGroupRequest) => ({
+    success: 1,
+    new_user_group: newUserGroup,
     // The interface echoes the request's values, even though an existing group keeps its own.
-    const fields = Object.assign(common(group, name), { properties: properties ?? group.properties ?? null });
-    return JSON.stringify({ success: 1, new_user_group: newUserGroup, user_group: fields });
-  },
+    user_group: Object.assign(common(group, name), { properties: properties ?? group.properties ?? null }),
+  }),
 };
 
-const PUT: Verb<typeof updateUserGroup> = {
+const PUT: Verb = {
   method: updateUserGroup,
   toRequest: ({ body, ifMatch }) => {
     const masked = MASKABLE.filter((field) => Object.hasOwn(body, field));
@@ -76,33 +76,27 @@ const PUT: Verb<typeof updateUserGroup> = {
       ...(ifMatch !== undefined && { etag: ifMatch[0] }),
     });
   },
-  toText: ({ userGroup }) => {
-    const group = required(userGroup);
+  toBody: (group) => {
     const fields = { properties: group.properties ?? null, api_environment_tag: tagOf(group) };
-    return JSON.stringify({ success: 1, user_group: Object.assign(common(group), fields) });
+    return { success: 1, user_group: Object.assign(common(group), fields) };
   },
 };
 
-const POST: Verb<typeof rotateUserGroupToken> = {
+const POST: Verb = {
   method: rotateUserGroupToken,
   toRequest: ({ body, idempotencyKey }) =>
     message(rotateUserGroupToken.input, {
       ...pick(body, ["current_token", "user_group_id", "previous_token_ttl"]),
       ...(idempotencyKey !== undefined && { request_id: idempotencyKey }),
     }),
-  toText: ({ userGroup }) => {
-    const group = required(userGroup);
-    const fields = Object.assign(common(group), { api_environment_tag: tagOf(group) });
-    return JSON.stringify({ success: 1, user_group: fields });
-  },
+  toBody: (group) => ({
+    success: 1,
+    user_group: Object.assign(common(group), { api_environment_tag: tagOf(group) }),
+  }),
 };
 
 /** The verbs of `/api/user`. */
-export const VERBS: ReadonlyMap<string, Verb> = new Map<string, Verb>([
-  ["GET", GET as unknown as Verb],
-  ["PUT", PUT as unknown as Verb],
-  ["POST", POST as unknown as Verb],
-]);
+export const VERBS: ReadonlyMap<string, Verb> = new Map(Object.entries({ GET, PUT, POST }));
 
 /**
  * The request of a GET with an id and perhaps a name, as most are, without protobuf-es' decoder; undefined for all
@@ -170,11 +164,6 @@ function tagOf({ apiEnvironmentTag }: UserGroup): EnvironmentTag | null {
   return tagFromMessage(apiEnvironmentTag) ?? null;
 }
 
-function required(group: UserGroup | undefined): UserGroup {
-  if (!group) throw new TypeError("the response has no user group");
-  return group;
-}
-
 /** One entity tag of a list, with the comma or end that follows it (RFC 9110, 8.8.3 and 5.6.1). */
 const ETAG = /[\t ,]*(W\/)?"([\x21\x23-\x7e]*)"[\t ]*(?:,[\t ,]*|$)/y;
 
@@ -197,9 +186,10 @@ function methodOf(verb: Verb): EndpointMethod {
     const { ifMatch = [] } = verbRequest;
     const answered = ifMatch.length > 1 ? callUntilMatch(invoke, message, ifMatch.slice(1)) : invoke(message);
     return answered.then(({ message: output, headers }) => {
-      const { userGroup } = output as { userGroup?: { etag: string } };
-      if (userGroup) headers["etag"] = `"${userGroup.etag}"`;
-      return jsonResponse(headers, verb.toText(output as never, message as never));
+      const { userGroup } = output as Message & { readonly userGroup?: UserGroup };
+      if (!userGroup) throw new TypeError("the response has no user group");
+      headers["etag"] = `"${userGroup.etag}"`;
+      return jsonResponse(headers, JSON.stringify(verb.toBody(userGroup, output as never, message as never)));
     });
   });
 }

@@ -88,24 +88,13 @@ function startTimeOf(arrived: number | undefined): number {
   return performance.now() - (arrived === undefined ? 0 : Math.max(0, Date.now() - arrived));
 }
 
+/** The codes that no call ends with in a common case. */
+const UNCOMMON: ReadonlySet<unknown> = new Set(["Unknown", "FailedPrecondition", "OutOfRange"]);
+
 /** The codes whose counters exist from the start, so that a monitor sees their first increase. */
 const CODES: readonly string[] = [
   CODE_OK,
-  ...[
-    Code.Canceled,
-    Code.InvalidArgument,
-    Code.DeadlineExceeded,
-    Code.NotFound,
-    Code.AlreadyExists,
-    Code.PermissionDenied,
-    Code.ResourceExhausted,
-    Code.Aborted,
-    Code.Unimplemented,
-    Code.Internal,
-    Code.Unavailable,
-    Code.DataLoss,
-    Code.Unauthenticated,
-  ].map((code) => Code[code]),
+  ...(Object.values(Code).filter((code) => typeof code === "string" && !UNCOMMON.has(code)) as string[]),
 ];
 
 /** Creates the counters for calls of methods over protocols, starting at zero. */

@@ -11,11 +11,11 @@ import type { UserGroupStore } from "../domain/store.ts";
 import { MAX_OPEN_MESSAGE_BYTES } from "../limits.ts";
 import { apiTokenRpcs } from "./admin/api-tokens.ts";
 import { auditEventRpcs, environmentRpcs } from "./admin/environments.ts";
-import type { AdminParts, AdminRpcs } from "./admin/requests.ts";
+import type { AdminParts } from "./admin/requests.ts";
 import { importRpcs, userGroupRpcs } from "./admin/user-groups.ts";
 import { type HealthParts, healthService } from "./health.ts";
 import { reflection } from "./reflection.ts";
-import { getUserGroup, resolveViewer, rotateUserGroupToken, updateUserGroup } from "./user-groups.ts";
+import { userGroupService, viewerService } from "./user-groups.ts";
 
 /** What the RPCs depend on. */
 export interface RouteParts extends HealthParts, AdminParts {
@@ -45,27 +45,18 @@ export function routes(parts: RouteParts): (router: ConnectRouter) => void {
   const health = healthService(parts, names);
   const reflectionOfAll = reflection([...services, Health, ReflectionV1, ReflectionV1Alpha], loadErrorFiles);
   return (router) => {
-    router.service(UserGroupService, {
-      getUserGroup: getUserGroup(store),
-      updateUserGroup: updateUserGroup(store),
-      rotateUserGroupToken: rotateUserGroupToken(store, rotationGraceMs),
+    router.service(UserGroupService, userGroupService(store, rotationGraceMs));
+    router.service(ViewerService, viewerService(store));
+    router.service(AdminService, {
+      ...environmentRpcs(parts),
+      ...apiTokenRpcs(parts),
+      ...userGroupRpcs(parts),
+      ...importRpcs(parts),
+      ...auditEventRpcs(parts),
     });
-    router.service(ViewerService, { resolveViewer: resolveViewer(store) });
-    router.service(AdminService, adminService(parts));
     router.service(Health, health, OPEN_OPTIONS);
     if (!parts.reflection) return;
     router.service(ReflectionV1, reflectionOfAll as never, OPEN_OPTIONS);
     router.service(ReflectionV1Alpha, reflectionOfAll as never, OPEN_OPTIONS);
-  };
-}
-
-/** usergroup.admin.v1.AdminService. */
-export function adminService(parts: AdminParts): AdminRpcs {
-  return {
-    ...environmentRpcs(parts),
-    ...apiTokenRpcs(parts),
-    ...userGroupRpcs(parts),
-    ...importRpcs(parts),
-    ...auditEventRpcs(parts),
   };
 }
