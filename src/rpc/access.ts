@@ -10,7 +10,7 @@ import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Principal } from "../auth/principal.ts";
 import type { Role } from "../domain/api-token.ts";
 import { environmentPath } from "../domain/environment.ts";
-import { callOf } from "./context.ts";
+import { type Call, callOf } from "./context.ts";
 import { type Authentication, authenticate, type Caller, type CallerLimits, limitedError } from "./credentials.ts";
 import { callError } from "./errors.ts";
 
@@ -93,63 +93,68 @@ interface Head extends Caller, Pick<CallHead, "method" | "contextValues"> {}
  * be read. Throws ConnectError Unauthenticated, PermissionDenied or ResourceExhausted; rejects with them, or with the
  * store's failure.
  */
-export function authorization(authentication: Authentication): (call: Head) => void | Promise<void> {
+export function authorization(authentication: Authentication): (head: Head) => void | Promise<void> {
   const { limits, trustedProxies } = authentication;
-  return (call) => {
-    const access = accessTo(call.method);
+  return (head) => {
+    const access = accessTo(head.method);
     if (access === "open") return undefined;
-    callOf(call.contextValues).origin = { caller: call, trustedProxies };
-    const principal = authenticate(authentication, call);
+    const call = callOf(head.contextValues);
+    call.origin = head;
+    call.trustedProxies = trustedProxies;
+    const demand = { access, limits, name: head.method.name };
+    const principal = authenticate(authentication, head);
     return principal instanceof Promise
-      ? principal.then((known) => admit(known, access, call, limits))
-      : admit(principal, access, call, limits);
+      ? principal.then((known) => admit(known, call, demand))
+      : admit(principal, call, demand);
   };
 }
 
 /** @throws ConnectError PermissionDenied, ResourceExhausted */
-function admit(
-  principal: Principal,
-  access: Exclude<Access, "open"> | undefined,
-  { method: { name }, contextValues }: Head,
-  { tokens, onLimited }: CallerLimits,
-): void {
-  const { id, environment } = principal;
-  // Root is not limited: whoever repairs something must not have to wait.
-  const limited = environment && tokens?.take(`${environmentPath(environment)}/${id}`);
-  if (limited) onLimited("api-token");
-  const denied = limited ? limitedError("api-token", limited) : denial(principal, access, name);
-  if (denied) {
-    callOf(contextValues).denied = principal;
-    throw denied;
+function admit(principal: Principal, call: Call, demand: Demand): void {
+  const error = denial(principal, demand);
+  if (error) {
+    call.denied = principal;
+    throw error;
   }
-  callOf(contextValues).principal = principal;
+  call.principal = principal;
 }
 
-/** Why a caller may not call a method; undefined when it may. */
+/** What is asked of a caller. */
+interface Demand {
+  /** Undefined: the method has no policy. */
+  readonly access: Exclude<Access, "open"> | undefined;
+  readonly limits: CallerLimits;
+  /** Of the method. */
+  readonly name: string;
+}
+
+/** Why a caller may not make a call: it has made too many, or has too low a role; undefined when it may. */
 function denial(
-  { role }: Principal,
-  access: Exclude<Access, "open"> | undefined,
-  name: string,
+  { id, environment, role }: Principal,
+  { access, limits: { tokens, onLimited }, name }: Demand,
 ): ConnectError | undefined {
+  // Root is not limited: whoever repairs something must not have to wait.
+  const limited = environment && tokens?.take(`${environmentPath(environment)}/${id}`);
+  if (limited) {
+    onLimited("api-token");
+    return limitedError("api-token", limited);
+  }
   if (access === undefined)
     return callError(Code.PermissionDenied, `nobody may call ${name}`, { reason: "ROLE_TOO_LOW" });
   if (access === "any") return undefined;
-  if (RANK[role] < RANK[access]) return roleTooLow(role, access, name);
+  if (RANK[role] < RANK[access]) {
+    const orHigher = access === "admin" ? "" : " or higher";
+    const needed = access === "root" ? `ADMIN_TOKEN` : `an API token of role ${access}${orHigher}`;
+    const metadata = { required_role: access, role };
+    const message = `${name} needs ${needed}; this API token has the role ${role}`;
+    return callError(Code.PermissionDenied, message, { reason: "ROLE_TOO_LOW", metadata });
+  }
   // Nothing in such a request names an environment, and a guess would act on the wrong one.
   if (role === "root" && RANK[access] < RANK.admin) {
     const message = `ADMIN_TOKEN is bound to no environment, which ${name} acts on; use an API token of an environment, made with CreateApiToken`;
     return callError(Code.PermissionDenied, message, { reason: "ENVIRONMENT_TOKEN_REQUIRED" });
   }
   return undefined;
-}
-
-function roleTooLow(role: string, access: string, name: string): ConnectError {
-  const orHigher = access === "admin" ? "" : " or higher";
-  const needed = access === "root" ? `ADMIN_TOKEN` : `an API token of role ${access}${orHigher}`;
-  return callError(Code.PermissionDenied, `${name} needs ${needed}; this API token has the role ${role}`, {
-    reason: "ROLE_TOO_LOW",
-    metadata: { required_role: access, role },
-  });
 }
 
 /** Authorizes every call that the transport has not authorized, so that no entry point can bypass authorization. */

@@ -24,7 +24,8 @@ export class Call implements ContextValues, ChangeBy {
   /** Who was calling when authorization denied the call, for the log alone. */
   denied: Principal | undefined;
   /** Where the call comes from, and whom to believe about it; set by authorization. */
-  origin: { readonly caller: Caller; readonly trustedProxies: readonly Network[] } | undefined;
+  origin: Caller | undefined;
+  trustedProxies: readonly Network[] | undefined;
 
   constructor(protocol: Call["protocol"]) {
     this.protocol = protocol;
@@ -60,11 +61,11 @@ export class Call implements ContextValues, ChangeBy {
   }
 
   get requestId(): string {
-    return this.origin ? withoutTokens(this.id, this.origin.caller.header) : this.id;
+    return this.origin ? withoutTokens(this.id, this.origin.header) : this.id;
   }
 
   get peer(): string {
-    return this.origin ? clientAddress(originOf(this.origin.caller), this.origin.trustedProxies) : "";
+    return this.origin ? clientAddress(originOf(this.origin), this.trustedProxies ?? []) : "";
   }
 
   // Values of others, by their keys, as Connect keeps them.

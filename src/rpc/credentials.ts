@@ -41,8 +41,11 @@ export interface Authentication {
  * with the store's failure.
  */
 export function authenticate(authentication: Authentication, caller: Caller): Principal | Promise<Principal> {
-  const token = presentedToken(caller.header);
-  if (typeof token !== "string") throw denied(token, authentication, caller);
+  const { header } = caller;
+  const value = header.get(CREDENTIAL_HEADERS[0]) ?? header.get(CREDENTIAL_HEADERS[1]);
+  if (value === null) throw denied("API_TOKEN_MISSING", authentication, caller);
+  const token = tokenFromHeader(value);
+  if (token === undefined) throw denied("API_TOKEN_MALFORMED", authentication, caller);
   const found = authentication.authenticator.authenticate(token);
   return found instanceof Promise
     ? found.then((principal) => requireKnown(principal, authentication, caller))
@@ -50,9 +53,16 @@ export function authenticate(authentication: Authentication, caller: Caller): Pr
 }
 
 function requireKnown(found: Authenticated, authentication: Authentication, caller: Caller): Principal {
-  if (found === undefined) throw denied(UNKNOWN, authentication, caller);
+  if (found === undefined) throw denied("API_TOKEN_UNKNOWN", authentication, caller);
   return found;
 }
+
+/** What is wrong with the credentials of a call, by its reason. */
+const FAULTS = {
+  API_TOKEN_MISSING: "the header is missing: Authorization: Token API_TOKEN",
+  API_TOKEN_MALFORMED: "the Authorization header must be: Token API_TOKEN",
+  API_TOKEN_UNKNOWN: "the API token is unknown, revoked or expired; check that it was copied whole",
+};
 
 /**
  * The error for a caller without a valid API token: it is counted, and told of the limit once it has reached it. Every
@@ -60,7 +70,7 @@ function requireKnown(found: Authenticated, authentication: Authentication, call
  * be locked out by the guesses of one of them.
  */
 function denied(
-  { reason, message }: Fault,
+  reason: keyof typeof FAULTS,
   { limits: { failures, onLimited }, trustedProxies }: Authentication,
   caller: Caller,
 ): ConnectError {
@@ -69,29 +79,10 @@ function denied(
     onLimited("address");
     return limitedError("address", limited);
   }
-  const error = callError(Code.Unauthenticated, message, { reason });
+  const error = callError(Code.Unauthenticated, FAULTS[reason], { reason });
   error.metadata.set("www-authenticate", 'Token realm="user-group-service"');
   return error;
 }
-
-/** What is wrong with the credentials of a call. */
-interface Fault {
-  readonly reason: string;
-  readonly message: string;
-}
-
-const MISSING: Fault = {
-  reason: "API_TOKEN_MISSING",
-  message: "the header is missing: Authorization: Token API_TOKEN",
-};
-const MALFORMED: Fault = {
-  reason: "API_TOKEN_MALFORMED",
-  message: "the Authorization header must be: Token API_TOKEN",
-};
-const UNKNOWN: Fault = {
-  reason: "API_TOKEN_UNKNOWN",
-  message: "the API token is unknown, revoked or expired; check that it was copied whole",
-};
 
 /** Redacts tokens of this service, and the API token of the headers in any form, from a text that a caller sent. */
 export function withoutTokens(text: string, header: Headers): string {
@@ -101,14 +92,6 @@ export function withoutTokens(text: string, header: Headers): string {
     if (token !== undefined && redacted.includes(token)) return redacted.replaceAll(token, REDACTED);
   }
   return redacted;
-}
-
-function presentedToken(header: Headers): string | Fault {
-  for (const name of CREDENTIAL_HEADERS) {
-    const value = header.get(name);
-    if (value !== null) return tokenFromHeader(value) ?? MALFORMED;
-  }
-  return MISSING;
 }
 
 /** Where a call comes from, as far as it is known. */
