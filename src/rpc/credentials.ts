@@ -95,8 +95,8 @@ export function withoutTokens(text: string, header: Headers): string {
 }
 
 /** Where a call comes from, as far as it is known. */
-export function originOf({ header, peerAddress }: Caller): Origin {
-  return { peer: peerAddress?.() ?? "", forwardedFor: header.get("x-forwarded-for") };
+export function originOf(caller: Caller): Origin {
+  return { peer: caller.peerAddress?.() ?? "", forwardedFor: caller.header.get("x-forwarded-for") };
 }
 
 /** What is limited, by the name that metrics and `RateLimit-Policy` have for it. */

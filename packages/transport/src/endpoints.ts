@@ -3,8 +3,7 @@ import type { ConnectError, ContextValues } from "@connectrpc/connect";
 import type { Compression } from "@connectrpc/connect/protocol";
 import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "./exchange.ts";
 import { compressResponse, decompressBody } from "./http/content-encoding.ts";
-import type { AdmittedCall } from "./protocol/admission.ts";
-import { UnaryCall } from "./protocol/call.ts";
+import type { Call } from "./protocol/call.ts";
 import type { UnaryMethod } from "./protocol/methods.ts";
 import { recordOf } from "./protocol/record-headers.ts";
 import { asConnectError, type Refusal, type Refused, RequestRefused } from "./protocol/refusals.ts";
@@ -39,7 +38,7 @@ export interface EndpointMethod {
 }
 
 /**
- * Calls the RPC of an endpoint through the interceptors. Rejects with the error that the interceptors produce, or with a
+ * Calls the RPC of an endpoint through the interceptors; again only when the call before has ended. Rejects with the error that the interceptors produce, or with a
  * TypeError when the endpoint has no RPC.
  */
 export type Invoke = (message: Message) => Promise<{
@@ -54,37 +53,38 @@ export type HttpError = (error: ConnectError, status: number) => HttpResponse;
 
 /** What the routes of all endpoints share. */
 export interface EndpointOptions {
+  /** Makes the error of a refused request that is not a call. */
+  readonly refuse: (refusal: Refusal, request: HttpRequest) => Refused;
   /** Makes the response to a refused request. */
   readonly respond: (refused: Refused) => HttpResponse;
   readonly compressions: readonly Compression[];
 }
 
-/** What a route of an endpoint serves. */
-export interface EndpointTarget {
-  readonly method: EndpointMethod;
-  /** Makes the error of a refused request. */
-  readonly refuse: (refusal: Refusal) => Refused;
-  /** The call that the request is, if it is one, and the method of its RPC. */
-  readonly call?: { readonly admitted: AdmittedCall; readonly rpc: UnaryMethod | undefined };
-}
-
 /** The route of a request to an endpoint. */
 export class EndpointRoute implements Route {
   readonly isTooLong: Route["isTooLong"];
-  readonly #target: EndpointTarget;
+  readonly #method: EndpointMethod;
   readonly #options: EndpointOptions;
+  readonly #call: Call | undefined;
+  readonly #rpc: UnaryMethod | undefined;
   #callFailure: unknown;
 
-  constructor(target: EndpointTarget, options: EndpointOptions) {
-    this.#target = target;
+  /**
+   * @param call the call that the request is, if it is one
+   * @param rpc the RPC that it calls, if that is served
+   */
+  constructor(method: EndpointMethod, options: EndpointOptions, call?: Call, rpc?: UnaryMethod) {
+    this.#method = method;
     this.#options = options;
-    const { maxBytes } = target.method;
+    this.#call = call;
+    this.#rpc = rpc;
+    const { maxBytes } = method;
     this.isTooLong = maxBytes === undefined ? undefined : ({ byteLength }) => byteLength > maxBytes;
   }
 
   async serve(request: HttpRequest): Promise<HttpResponse> {
-    const { method, call } = this.#target;
-    const refused = call?.admitted.begin();
+    const method = this.#method;
+    const refused = this.#call?.begin();
     const { respond, compressions } = this.#options;
     if (refused) return respond(refused);
     try {
@@ -92,37 +92,29 @@ export class EndpointRoute implements Route {
         const body = decompressBody(request, method.maxBytes, compressions);
         request.body = body instanceof Promise ? await body : body;
       }
-      const response = await method.serve(request, (message) => this.#invoke(message, request));
+      const response = await method.serve(request, (message) => this.#invoke(message));
       const encoding = { minBytes: method.compressMinBytes, compressions };
       const answer = compressResponse(response, request.headers, encoding);
       // Most responses are not compressed, and need no promise.
       return answer instanceof Promise ? await answer : answer;
     } catch (failure) {
-      return respond(this.#refused(failure));
+      return respond(this.#refused(failure, request));
     }
   }
 
   end(): void {
-    this.#target.call?.admitted.end();
+    this.#call?.release();
   }
 
   /** Calls the RPC through the interceptors, as a request for it would. */
-  #invoke(message: Message, request: HttpRequest): ReturnType<Invoke> {
-    const { admitted, rpc: method } = this.#target.call ?? {};
-    if (!admitted || !method) throw new TypeError("the endpoint names no RPC that is served");
-    const { head } = admitted;
-    const call = new UnaryCall({
-      method,
-      request,
-      head,
-      timeoutMs: undefined,
-      responseHeader: {},
-      responseTrailer: {},
-    });
+  #invoke(message: Message): ReturnType<Invoke> {
+    const [call, method] = [this.#call, this.#rpc];
+    if (!call || !method) throw new TypeError("the endpoint names no RPC that is served");
+    call.start({ method });
     return call.invoke(message).then(
       (output) => {
         call.end();
-        return { message: output, headers: recordOf(call.responseHeader), contextValues: head.contextValues };
+        return { message: output, headers: recordOf(call.responseHeader), contextValues: call.contextValues };
       },
       (failure) => {
         call.end(failure);
@@ -132,11 +124,11 @@ export class EndpointRoute implements Route {
     );
   }
 
-  #refused(failure: unknown): Refused {
-    const { refuse } = this.#target;
-    if (failure instanceof RequestRefused) return refuse(failure.refusal);
+  #refused(failure: unknown, request: HttpRequest): Refused {
     // Interceptors have already converted, counted and logged the failure of the call.
-    if (failure === this.#callFailure) return { error: asConnectError(failure), status: undefined };
-    return refuse({ kind: "endpoint", error: failure });
+    const isOfCall = failure === this.#callFailure && !(failure instanceof RequestRefused);
+    if (isOfCall) return { error: asConnectError(failure), status: undefined };
+    const refusal: Refusal = failure instanceof RequestRefused ? failure.refusal : { kind: "endpoint", error: failure };
+    return this.#call?.refuse(refusal) ?? this.#options.refuse(refusal, request);
   }
 }

@@ -1,4 +1,4 @@
-import type { DescMethod, DescMethodUnary } from "@bufbuild/protobuf";
+import type { DescMethodUnary } from "@bufbuild/protobuf";
 import { type Endpoint, type EndpointOptions, EndpointRoute, type HttpError } from "./endpoints.ts";
 import {
   type Find,
@@ -9,10 +9,10 @@ import {
   type RequestHead,
   type Route,
   respondWith,
-  type StreamRoute,
 } from "./exchange.ts";
 import { Cors, type CorsOptions } from "./http/cors.ts";
-import { Admission, type AdmissionOptions, AdmittedCall } from "./protocol/admission.ts";
+import { Admission, type AdmissionOptions } from "./protocol/admission.ts";
+import { Call } from "./protocol/call.ts";
 import { COMPRESSIONS } from "./protocol/compression.ts";
 import { type CallFormat, formatOf, isRpcOnly } from "./protocol/content-types.ts";
 import { errorResponse, httpStatusOf, withHeaders } from "./protocol/error-responses.ts";
@@ -23,11 +23,10 @@ import {
   kReadMaxBytes,
   type Refusal,
   type Refuse,
-  type Refused,
   type RefusedRequest,
   refuse,
 } from "./protocol/refusals.ts";
-import { UnaryRoute, unaryFormat } from "./protocol/unary-route.ts";
+import { UnaryRoute } from "./protocol/unary-route.ts";
 import { withWebText } from "./protocol/web-text.ts";
 
 /** Connect's routes and options, and those that the transport adds. */
@@ -71,6 +70,7 @@ export class Router {
         if (shared) shared.http = response;
         return withHeaders(response, headers);
       },
+      refuse: (refusal, { headers }) => refuse(refusal, { header: new RecordHeaders(headers) }, options.onRefused),
       compressions: options.acceptCompression ?? COMPRESSIONS,
     };
     for (const { handler, unary, readMaxBytes } of collectRpcs(options)) {
@@ -96,31 +96,29 @@ export class Router {
 
   #call(rpc: Rpc, request: RequestHead): Found {
     const { unary } = rpc;
-    const format = unary && request.httpMethod === "POST" ? unaryFormat(unary, request) : undefined;
-    if (!unary || !format) return this.#stream(rpc, request);
-    return this.#admit(unary.desc, format.protocol, request, {
-      onAdmitted: (admitted) => new UnaryRoute(unary, format, admitted),
-      onDenied: (refused) => errorResponse(format, refused),
-    });
+    const format = formatOf(request.headers["content-type"]);
+    const isUnary = request.httpMethod === "POST" && format.isKnown && !format.isStream;
+    if (!unary || !isUnary || !unary.protocols[format.protocol]) return this.#stream(rpc, request, format);
+    const decision = this.#admission.admit(unary.desc, format.protocol, request);
+    return then(decision, (call) =>
+      call instanceof Call ? new UnaryRoute(unary, format, call) : respondWith(errorResponse(format, call)),
+    );
   }
 
   /** Routes a streaming call to Connect's own handler, and refuses whatever no handler serves. */
-  #stream({ handler, unary, readMaxBytes }: Rpc, request: RequestHead): Found {
+  #stream({ handler, unary, readMaxBytes }: Rpc, request: RequestHead, format: CallFormat): Found {
     const { httpMethod, headers } = request;
     const { method } = handler;
-    const format = formatOf(headers["content-type"]);
     const refused = { header: new RecordHeaders(headers), method, protocolName: format.protocol };
     if (httpMethod !== "POST") {
       return this.#refused({ kind: "http-method", httpMethod, allowed: ["POST"] }, refused, format);
     }
-    return this.#admit(method, format.protocol, request, {
-      onAdmitted: ({ head: { contextValues } }) => {
-        // Every valid unary request has been routed already, so this one is invalid for a unary method.
-        const isServed = !unary && handler.supportedContentType(String(headers["content-type"] ?? ""));
-        if (!isServed) return this.#refused({ kind: "content-type" }, refused, format);
-        return { handler, contextValues: contextValues.set(kReadMaxBytes, readMaxBytes) };
-      },
-      onDenied: (refused) => errorResponse(format, refused),
+    return then(this.#admission.admit(method, format.protocol, request), (call) => {
+      if (!(call instanceof Call)) return respondWith(errorResponse(format, call));
+      // Every valid unary request has been routed already, so this one is invalid for a unary method.
+      const isServed = !unary && handler.supportedContentType(String(headers["content-type"] ?? ""));
+      if (!isServed) return this.#refused({ kind: "content-type" }, refused, format);
+      return { handler, contextValues: call.contextValues.set(kReadMaxBytes, readMaxBytes) };
     });
   }
 
@@ -132,35 +130,12 @@ export class Router {
       return this.#refused(refusal, { header: new RecordHeaders(headers), protocolName });
     }
     const { rpc } = method;
-    if (!rpc) {
-      const { onRefused } = this.#options;
-      const refuseIt = (refusal: Refusal) => refuse(refusal, { header: new RecordHeaders(headers) }, onRefused);
-      return new EndpointRoute({ method, refuse: refuseIt }, this.#endpoints);
-    }
-    return this.#admit(rpc, protocolName ?? "http", request, {
-      onAdmitted: (admitted) =>
-        new EndpointRoute(
-          { method, refuse: (refusal) => admitted.refuse(refusal), call: { admitted, rpc: this.#unary.get(rpc) } },
-          this.#endpoints,
-        ),
-      onDenied: this.#endpoints.respond,
-    });
-  }
-
-  /** Authorizes a call by its headers, before its body is read. */
-  #admit(
-    method: DescMethod,
-    protocolName: string,
-    request: RequestHead,
-    then: {
-      readonly onAdmitted: (admitted: AdmittedCall) => Route | StreamRoute;
-      readonly onDenied: (refused: Refused) => HttpResponse;
-    },
-  ): Found {
-    const route = (decision: AdmittedCall | Refused) =>
-      decision instanceof AdmittedCall ? then.onAdmitted(decision) : respondWith(then.onDenied(decision));
-    const decision = this.#admission.admit(method, protocolName, request);
-    return decision instanceof Promise ? decision.then(route) : route(decision);
+    if (!rpc) return new EndpointRoute(method, this.#endpoints);
+    return then(this.#admission.admit(rpc, protocolName ?? "http", request), (call) =>
+      call instanceof Call
+        ? new EndpointRoute(method, this.#endpoints, call, this.#unary.get(rpc))
+        : respondWith(this.#endpoints.respond(call)),
+    );
   }
 
   /** Refuses a request for a path at which nothing is served. */
@@ -196,4 +171,9 @@ export class Router {
     const refused = refuse(refusal, request, onRefused);
     return format ? errorResponse(format, refused, refused.status) : this.#endpoints.respond(refused);
   }
+}
+
+/** Passes on a value, at once when it is no promise. */
+function then<T, U>(value: T | Promise<T>, next: (value: T) => U): U | Promise<U> {
+  return value instanceof Promise ? value.then(next) : next(value);
 }

@@ -1,21 +1,22 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { type ContextValues, createContextValues } from "@connectrpc/connect";
 import type { RequestHead } from "../exchange.ts";
+import { Call } from "./call.ts";
 import { RecordHeaders } from "./record-headers.ts";
-import { type OnRefused, type Refusal, type Refused, refuse } from "./refusals.ts";
+import { type OnRefused, type Refusal, type Refused, type RefusedRequest, refuse } from "./refusals.ts";
 
-/** What the headers tell about a call, before its body is read. */
+/** What the headers tell about a call, before its body is read. Call its methods on the object. */
 export interface CallHead {
   readonly method: DescMethod;
   /** `grpc`, `grpc-web`, `connect`, or the protocol name of an endpoint. */
   readonly protocolName: string;
   readonly header: Headers;
-  /** The IP address that the request came from; empty when it is not known. */
-  readonly peerAddress: () => string;
   /** When the request arrived, in milliseconds of Unix time. */
   readonly arrived: number;
   /** The context values of the call. What authorization stores here is available to interceptors and handlers. */
   readonly contextValues: ContextValues;
+  /** The IP address that the request came from; empty when it is not known. */
+  peerAddress(): string;
 }
 
 /**
@@ -40,103 +41,65 @@ export interface AdmissionOptions {
   readonly onRefused?: OnRefused | undefined;
 }
 
-/** The unary calls in flight, and how many there may be. */
-interface InFlight {
-  readonly max: number;
-  count: number;
-}
-
-function tooManyCalls({ max }: InFlight): Refusal {
-  return { kind: "too-many-calls", limit: max };
-}
-
-/** Admits or denies calls by their headers alone. */
+/** Admits or denies calls by their headers alone, and counts those in flight. */
 export class Admission {
   readonly #options: AdmissionOptions;
-  readonly #inFlight: InFlight | undefined;
+  readonly #max: number;
+  /** How many unary calls are in flight. */
+  #count = 0;
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
-    this.#inFlight = options.maxCalls === undefined ? undefined : { max: options.maxCalls, count: 0 };
+    this.#max = options.maxCalls ?? Number.POSITIVE_INFINITY;
   }
 
   /** Authorizes a call. Never rejects. */
-  admit(
-    method: DescMethod,
-    protocolName: string,
-    request: RequestHead,
-  ): AdmittedCall | Refused | Promise<AdmittedCall | Refused> {
-    const { authorize, contextValues: valuesOf, isOpen: isOpenMethod, onRefused } = this.#options;
-    const { headers, arrived } = request;
-    const header = new RecordHeaders(headers);
+  admit(method: DescMethod, protocolName: string, request: RequestHead): Call | Refused | Promise<Call | Refused> {
+    const { authorize, contextValues: valuesOf, isOpen: isOpenMethod } = this.#options;
     const isOpen = isOpenMethod?.(method) === true;
-    const inFlight = method.methodKind === "unary" && !isOpen ? this.#inFlight : undefined;
-    // Before anything else: under overload most calls end here.
-    if (inFlight && inFlight.count >= inFlight.max)
-      return refuse(tooManyCalls(inFlight), { method, protocolName, header, arrived }, onRefused);
+    const isLimited = method.methodKind === "unary" && !isOpen;
+    // Before anything is made for the call: under overload most end here.
+    if (isLimited && this.#isFull) {
+      const { headers, arrived } = request;
+      return this.refuse(this.#tooManyCalls, { method, protocolName, header: new RecordHeaders(headers), arrived });
+    }
     const contextValues = valuesOf?.(protocolName) ?? createContextValues();
-    const peerAddress = () => request.peerAddress();
-    const head = { method, protocolName, header, peerAddress, arrived, contextValues };
-    const call = new AdmittedCall(head, { isOpen, inFlight, onRefused });
+    const call = new Call({ method, protocolName, request, contextValues, isOpen, isLimited, admission: this });
     const deny = (error: unknown) => call.refuse({ kind: "unauthorized", error });
     try {
-      const decision = authorize?.(head);
+      const decision = authorize?.(call);
       if (decision === undefined) return call;
       // The call counts while it is being authorized: a slow authorization must not pile up requests.
       call.begin();
       return Promise.resolve(decision)
         .then(() => call, deny)
-        .finally(() => call.end());
+        .finally(() => call.release());
     } catch (error) {
       return deny(error);
     }
   }
-}
 
-/** An admitted call, whose body may now be read. */
-export class AdmittedCall {
-  readonly head: CallHead;
-  /** Whether anyone may make it. */
-  readonly isOpen: boolean;
-  readonly #inFlight: InFlight | undefined;
-  readonly #onRefused: OnRefused | undefined;
-  #isCounted = false;
-
-  constructor(
-    head: CallHead,
-    {
-      isOpen,
-      inFlight,
-      onRefused,
-    }: { isOpen: boolean; inFlight: InFlight | undefined; onRefused: OnRefused | undefined },
-  ) {
-    this.head = head;
-    this.isOpen = isOpen;
-    this.#inFlight = inFlight;
-    this.#onRefused = onRefused;
-  }
-
-  /**
-   * Starts the call. Call it when the body has arrived: only then does the call count as in flight, so that slow
-   * uploads do not use up the limit. Returns why it is refused when too many calls are in flight.
-   */
-  begin(): Refused | undefined {
-    const inFlight = this.#inFlight;
-    if (!inFlight) return undefined;
-    if (inFlight.count >= inFlight.max) return this.refuse(tooManyCalls(inFlight));
-    inFlight.count++;
-    this.#isCounted = true;
+  /** Counts a call in flight. Returns why it may not begin, when too many have. */
+  begin(): Refusal | undefined {
+    if (this.#isFull) return this.#tooManyCalls;
+    this.#count++;
     return undefined;
   }
 
-  /** Ends the call, answered or abandoned. Only the first call counts. */
-  end(): void {
-    if (this.#inFlight && this.#isCounted) this.#inFlight.count--;
-    this.#isCounted = false;
+  /** Ends what `begin` counted. */
+  release(): void {
+    this.#count--;
   }
 
-  /** Refuses the call. */
-  refuse(refusal: Refusal): Refused {
-    return refuse(refusal, this.head, this.#onRefused);
+  refuse(refusal: Refusal, request: RefusedRequest): Refused {
+    return refuse(refusal, request, this.#options.onRefused);
+  }
+
+  get #isFull(): boolean {
+    return this.#count >= this.#max;
+  }
+
+  get #tooManyCalls(): Refusal {
+    return { kind: "too-many-calls", limit: this.#max };
   }
 }

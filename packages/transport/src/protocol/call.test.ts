@@ -3,7 +3,8 @@ import { createContextValues, type HandlerContext, type Interceptor } from "@con
 import { describe, expect, it } from "vitest";
 import { TalkSchema, TalkService } from "../../test/gen/talk/v1/talk_pb.ts";
 import type { RequestHead } from "../exchange.ts";
-import { UnaryCall } from "./call.ts";
+import { Admission } from "./admission.ts";
+import { Call } from "./call.ts";
 import { collectRpcs, type RpcOptions, type UnaryMethod } from "./methods.ts";
 
 const URL_OF_CALL = "http://localhost/talk.v1.TalkService/Say";
@@ -24,15 +25,18 @@ function methodOf(options: RpcOptions): UnaryMethod {
 }
 
 /** A call of `REQUEST`. */
-function callOf(method: UnaryMethod, timeoutMs?: number): UnaryCall {
-  return new UnaryCall({
-    method,
+function callOf(method: UnaryMethod, timeoutMs?: number): Call {
+  const call = new Call({
+    method: method.desc,
+    protocolName: "grpc",
     request: REQUEST,
-    head: { protocolName: "grpc", header: new Headers(), contextValues: createContextValues() },
-    timeoutMs,
-    responseHeader: {},
-    responseTrailer: {},
+    contextValues: createContextValues(),
+    isOpen: false,
+    isLimited: false,
+    admission: new Admission({}),
   });
+  call.start({ method, timeoutMs });
+  return call;
 }
 
 /** Calls through the interceptors; what the implementation saw. */
@@ -90,6 +94,25 @@ describe("a call", () => {
     expect(seen).toEqual([URL_OF_CALL, false, "1"]);
     expect(context.requestHeader.get("x-copy")).toBe("1");
     expect(context.url).toBe(URL_OF_CALL);
+  });
+
+  it("knows its call where an interceptor passes on a copy while others are under way", async () => {
+    const method = methodOf({
+      routes: (router) =>
+        router.rpc(TalkService.method.say, ({ text }, { responseHeader }) => {
+          responseHeader.set("x-text", text);
+          return { text };
+        }),
+      interceptors: [
+        (next) => async (req) => {
+          await new Promise(setImmediate);
+          return next({ ...req } as never);
+        },
+      ],
+    });
+    const calls = ["a", "b"].map((text) => ({ text, call: callOf(method) }));
+    await Promise.all(calls.map(({ text, call }) => call.invoke(create(TalkSchema, { text }))));
+    expect(calls.map(({ call }) => call.responseHeader.get("x-text"))).toEqual(["a", "b"]);
   });
 
   it("leaves a signal that an interceptor replaced as it is", async () => {

@@ -1,4 +1,4 @@
-import { create, type DescMethodUnary, type DescService, isMessage, type Message } from "@bufbuild/protobuf";
+import { create, type DescMethod, type DescService, isMessage, type Message } from "@bufbuild/protobuf";
 import type {
   ContextValues,
   HandlerContext,
@@ -11,98 +11,121 @@ import type {
 import { createDeadlineSignal, createLinkedAbortController } from "@connectrpc/connect/protocol";
 import type { HeaderRecord, RequestHead } from "../exchange.ts";
 import { MAX_TIMER_MS } from "../limits.ts";
-import type { CallHead } from "./admission.ts";
+import type { Admission, CallHead } from "./admission.ts";
 import type { UnaryMethod } from "./methods.ts";
 import { RecordHeaders } from "./record-headers.ts";
+import type { Refusal, Refused } from "./refusals.ts";
 
-/** The parts of a unary call, whatever its protocol. */
+/** What is known of a call by its headers. */
 interface CallInit {
-  readonly method: UnaryMethod;
+  readonly method: DescMethod;
+  readonly protocolName: string;
   readonly request: RequestHead;
-  readonly head: Pick<CallHead, "protocolName" | "header" | "contextValues">;
+  readonly contextValues: ContextValues;
+  readonly isOpen: boolean;
+  /** Whether it counts among the calls in flight. */
+  readonly isLimited: boolean;
+  readonly admission: Admission;
+}
+
+/** What a unary call is made with, once its body has arrived. */
+interface Start {
+  readonly method: UnaryMethod;
   /** From the client's deadline header, in milliseconds. */
-  readonly timeoutMs: number | undefined;
+  readonly timeoutMs?: number | undefined;
   /** The initial headers and trailers of the response. */
-  readonly responseHeader: HeaderRecord;
-  readonly responseTrailer: HeaderRecord;
-}
-
-/** A function that interceptors wrap, or that they make of it. */
-export type CallHandler = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | StreamResponse>;
-
-/**
- * Wraps interceptors around the implementation of a method, once for all of its calls. What one of them passes on must
- * be the request that it was given, or a spread copy of it.
- */
-export function intercepted(interceptors: readonly Interceptor[]): CallHandler {
-  let handler: CallHandler = (req) => callOf(req).implement(req);
-  for (const interceptor of interceptors.toReversed()) {
-    const next = handler;
-    handler = interceptor((req) => next((req as unknown) instanceof UnaryCall ? req : callOf(req).complete(req)));
-  }
-  return handler;
-}
-
-/** The call of a request that passes the interceptors. */
-function callOf(req: UnaryRequest | StreamRequest): UnaryCall {
-  const { call } = req as unknown as { readonly call?: UnaryCall };
-  if (!call) throw new TypeError("an interceptor must pass on the request that it was given, or a spread copy of it");
-  return call;
+  readonly responseHeader?: HeaderRecord;
+  readonly responseTrailer?: HeaderRecord;
 }
 
 /**
- * One unary call. The same object serves as the interceptors' request and as the handler's context, so each has
- * properties that in Connect only the other has. Values that few calls use (signal, deadline timer, URL) are created on
- * first access. Their getters are on the prototype: they cost nothing until used, but a spread copy of the object lacks
- * them.
+ * One call, from its admission to its end. The same object serves authorization, and as the interceptors' request and
+ * the handler's context of a unary call, so each has properties that in Connect only another has. Values that few calls
+ * use (signal, deadline timer, URL) are created on first access. Their getters are on the prototype: they cost nothing
+ * until used, but a spread copy of the object lacks them.
  */
-export class UnaryCall {
+export class Call implements CallHead {
   readonly stream = false;
   /** Tells of a spread copy which call it is of. */
-  readonly call: UnaryCall = this;
+  readonly call: Call = this;
   readonly service: DescService;
-  readonly method: DescMethodUnary;
+  readonly method: DescMethod;
   readonly requestMethod: string;
   readonly protocolName: string;
   readonly header: Headers;
   readonly contextValues: ContextValues;
-  message: Message | undefined;
-  readonly responseHeader: Headers;
-  readonly responseTrailer: Headers;
-  readonly #method: UnaryMethod;
+  message: Message | undefined = undefined;
+  /** Set by `start`, like the trailers. */
+  responseHeader!: RecordHeaders;
+  responseTrailer!: RecordHeaders;
+  /** Whether anyone may make it. */
+  readonly isOpen: boolean;
   readonly #request: RequestHead;
-  readonly #deadline: number | undefined;
+  readonly #admission: Admission;
+  readonly #isLimited: boolean;
+  #isCounted = false;
+  #unary: UnaryMethod | undefined;
+  #deadline: number | undefined;
   #controller: AbortController | undefined;
   #stopTimer: (() => void) | undefined;
   #ended: { readonly reason: unknown } | undefined;
 
-  constructor(init: CallInit) {
-    const { method, request, head, timeoutMs } = init;
-    this.service = method.desc.parent;
-    this.method = method.desc;
+  constructor({ method, protocolName, request, contextValues, isOpen, isLimited, admission }: CallInit) {
+    this.service = method.parent;
+    this.method = method;
     this.requestMethod = request.httpMethod;
-    this.protocolName = head.protocolName;
-    this.header = head.header;
-    this.contextValues = head.contextValues;
-    this.message = undefined;
-    this.responseHeader = new RecordHeaders(init.responseHeader, true);
-    this.responseTrailer = new RecordHeaders(init.responseTrailer, true);
-    this.#method = method;
+    this.protocolName = protocolName;
+    this.header = new RecordHeaders(request.headers);
+    this.contextValues = contextValues;
+    this.isOpen = isOpen;
     this.#request = request;
+    this.#admission = admission;
+    this.#isLimited = isLimited;
+  }
+
+  peerAddress(): string {
+    return this.#request.peerAddress();
+  }
+
+  /**
+   * Counts the call. Call it when the body has arrived: only then does the call count as in flight, so that slow uploads
+   * do not use up the limit. Returns why it is refused when too many calls are in flight.
+   */
+  begin(): Refused | undefined {
+    const refusal = this.#isLimited ? this.#admission.begin() : undefined;
+    this.#isCounted = this.#isLimited && !refusal;
+    return refusal && this.refuse(refusal);
+  }
+
+  /** The call is answered or abandoned, and counts no longer. Only the first call has an effect. */
+  release(): void {
+    if (this.#isCounted) this.#admission.release();
+    this.#isCounted = false;
+  }
+
+  refuse(refusal: Refusal): Refused {
+    return this.#admission.refuse(refusal, this);
+  }
+
+  /** Prepares a unary call for `invoke`, and once more where an endpoint calls again. */
+  start({ method, timeoutMs, responseHeader = {}, responseTrailer = {} }: Start): void {
+    this.#unary = method;
+    this.#controller = undefined;
+    this.#ended = undefined;
+    this.responseHeader = new RecordHeaders(responseHeader, true);
+    this.responseTrailer = new RecordHeaders(responseTrailer, true);
     // gRPC deadlines have nanosecond resolution. Connect's context exposes whole milliseconds, and handlers rely on
     // that.
-    this.#deadline = timeoutMs === undefined ? undefined : Math.trunc(request.arrived + timeoutMs);
+    if (timeoutMs !== undefined) this.#deadline = Math.trunc(this.arrived + timeoutMs);
   }
 
   /** Passes the message through the interceptors to the implementation. Rejects with whatever one of them throws. */
-  invoke(input: Message): Promise<Message> {
+  async invoke(input: Message): Promise<Message> {
     this.message = input;
-    try {
-      const response = this.#method.handler(this as unknown as UnaryRequest);
-      return Promise.resolve(response).then((response) => this.#unwrap(response));
-    } catch (reason) {
-      return Promise.reject(reason);
-    }
+    const response = await (this.#unary as UnaryMethod).handler(this as unknown as UnaryRequest);
+    copyHeaders(response.header, this.responseHeader);
+    copyHeaders(response.trailer, this.responseTrailer);
+    return response.message as Message;
   }
 
   /** Ends the call: stops its timer and aborts its signal, with the reason if it failed. */
@@ -124,11 +147,8 @@ export class UnaryCall {
       // A longer timer would fire at once. No call lives that long.
       const timer = createDeadlineSignal(left !== undefined && left > MAX_TIMER_MS ? undefined : left);
       this.#stopTimer = timer.cleanup;
-      this.#controller = createLinkedAbortController(
-        timer.signal,
-        this.#request.requestSignal(),
-        this.#method.options.shutdownSignal,
-      );
+      const shutdownSignal = this.#unary?.options.shutdownSignal;
+      this.#controller = createLinkedAbortController(timer.signal, this.#request.requestSignal(), shutdownSignal);
       if (this.#ended) this.end(this.#ended.reason);
     }
     return this.#controller.signal;
@@ -158,55 +178,62 @@ export class UnaryCall {
   #timeLeft(): number | undefined {
     return this.#deadline === undefined ? undefined : this.#deadline - Date.now();
   }
+}
 
-  /**
-   * Completes a request that an interceptor passed on: a spread copy of this object lacks the getters of the prototype.
-   */
-  complete(req: UnaryRequest | StreamRequest): UnaryRequest | StreamRequest {
-    if ("url" in req && "signal" in req) return req;
-    const { url = this.url, signal = this.signal } = req as Partial<UnaryRequest>;
-    return { ...(req as UnaryRequest), url, signal };
-  }
+/** A function that interceptors wrap, or that they make of it. */
+export type CallHandler = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | StreamResponse>;
 
-  /** Calls the implementation with a request that has passed the interceptors. Rejects when it fails. */
-  implement(req: UnaryRequest | StreamRequest): Promise<UnaryResponse> {
-    try {
-      const context = (req as unknown) === this ? this : this.#contextOf(req);
-      const output = this.#method.impl(req.message as never, context as never);
-      return Promise.resolve(output).then((message) => new CallResponse(this, message));
-    } catch (reason) {
-      // Interceptors expect a rejected promise here, not an exception.
-      return Promise.reject(reason);
-    }
-  }
+/**
+ * Wraps interceptors around the implementation of a method, once for all of its calls. What one of them passes on must
+ * be the request that it was given, or a spread copy of it.
+ */
+export function intercepted(impl: UnaryMethod["impl"], interceptors: readonly Interceptor[]): CallHandler {
+  const implement: CallHandler = async (req) => {
+    const call = callOf(req);
+    return new CallResponse(call, await impl(req.message as never, contextOf(call, req) as never));
+  };
+  return interceptors.reduceRight<CallHandler>(
+    (inner, interceptor) => interceptor((req) => inner(complete(req))),
+    implement,
+  );
+}
 
-  /** The handler context for a request object that an interceptor replaced. */
-  #contextOf(req: UnaryRequest | StreamRequest): HandlerContext {
-    const { service, header, contextValues, signal } = req;
-    const { method, requestMethod, protocolName, url, responseHeader, responseTrailer, timeoutMs } = this;
-    const own = { method, requestMethod, protocolName, url, responseHeader, responseTrailer, timeoutMs };
-    return { ...own, service, requestHeader: header, values: contextValues, signal };
-  }
+/** The call of a request that passes the interceptors. */
+function callOf(req: UnaryRequest | StreamRequest): Call {
+  const { call } = req as unknown as { readonly call?: Call };
+  if (!call) throw new TypeError("an interceptor must pass on the request that it was given, or a spread copy of it");
+  return call;
+}
 
-  #unwrap(response: UnaryResponse | StreamResponse): Message {
-    copyHeaders(response.header, this.responseHeader);
-    copyHeaders(response.trailer, this.responseTrailer);
-    return response.message as Message;
-  }
+/** Completes a request that an interceptor passed on: a spread copy of a call lacks the getters of the prototype. */
+function complete(req: UnaryRequest | StreamRequest): UnaryRequest | StreamRequest {
+  if ("url" in req && "signal" in req) return req;
+  const call = callOf(req);
+  const { url = call.url, signal = call.signal } = req as Partial<UnaryRequest>;
+  return { ...(req as UnaryRequest), url, signal };
+}
+
+/** The handler's context: the call itself, unless an interceptor replaced the request. */
+function contextOf(call: Call, req: UnaryRequest | StreamRequest): Call | HandlerContext {
+  if ((req as unknown) === call) return call;
+  const { service, header, contextValues, signal } = req;
+  const { requestMethod, protocolName, url, responseHeader, responseTrailer, timeoutMs } = call;
+  const own = { method: call.method, requestMethod, protocolName, url, responseHeader, responseTrailer, timeoutMs };
+  return { ...own, service, requestHeader: header, values: contextValues, signal };
 }
 
 /** The response of the implementation, as interceptors see it. */
 class CallResponse implements UnaryResponse {
   readonly stream = false;
   readonly service: DescService;
-  readonly method: DescMethodUnary;
+  readonly method: UnaryResponse["method"];
   readonly header: Headers;
   readonly trailer: Headers;
   readonly message: Message;
 
-  constructor({ service, method, responseHeader, responseTrailer }: UnaryCall, output: unknown) {
+  constructor({ service, method, responseHeader, responseTrailer }: Call, output: unknown) {
     this.service = service;
-    this.method = method;
+    this.method = method as UnaryResponse["method"];
     this.header = responseHeader;
     this.trailer = responseTrailer;
     this.message = isMessage(output, method.output)

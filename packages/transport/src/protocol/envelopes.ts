@@ -6,6 +6,7 @@ import type { Serialization } from "../codec/serialization.ts";
 import { compress, inflate, shouldCompress } from "./compression.ts";
 import type { CallFormat } from "./content-types.ts";
 import { messageTooLarge, type RequestRefused } from "./refusals.ts";
+import type { UnaryRoute } from "./unary-route.ts";
 
 /*
  * Envelopes: one byte of flags, four bytes of length, then the message
@@ -116,15 +117,11 @@ export class EnvelopeReader {
 }
 
 /** The only message of a unary request. @throws RequestRefused, ConnectError */
-export function onlyMessage(
-  reader: EnvelopeReader,
-  format: CallFormat,
-  parse: (bytes: Uint8Array) => Message,
-): Message | Promise<Message> {
+export function onlyMessage(reader: EnvelopeReader, route: UnaryRoute): Message | Promise<Message> {
   let only: Message | undefined;
   let next = reader.next();
-  if (next && !isTrailer(next.flags, format) && !(next.data instanceof Promise)) {
-    only = parse(next.data);
+  if (next && !isTrailer(next.flags, route.format) && !(next.data instanceof Promise)) {
+    only = route.parse(next.data);
     next = reader.next();
     // Most requests end here, without a promise.
     if (!next) return only;
@@ -132,8 +129,8 @@ export function onlyMessage(
   const readRest = async (): Promise<Message> => {
     for (; next; next = reader.next()) {
       const data = await next.data;
-      if (isTrailer(next.flags, format)) continue;
-      const message = parse(data);
+      if (isTrailer(next.flags, route.format)) continue;
+      const message = route.parse(data);
       if (only) {
         throw new ConnectError("protocol error: received extra input message for unary method", Code.Unimplemented);
       }

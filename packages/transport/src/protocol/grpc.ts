@@ -1,119 +1,77 @@
-import { Code, ConnectError } from "@connectrpc/connect";
-import { type Compression, compressionNegotiate, type UniversalHandlerOptions } from "@connectrpc/connect/protocol";
+import { ConnectError } from "@connectrpc/connect";
 import * as grpc from "@connectrpc/connect/protocol-grpc";
 import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
-import { bodyBytes, type HeaderRecord, type HttpRequest, type HttpResponse, headerValue } from "../exchange.ts";
-import type { AdmittedCall } from "./admission.ts";
-import { UnaryCall } from "./call.ts";
+import { bodyBytes, type HeaderRecord, type HttpResponse } from "../exchange.ts";
 import { type CallFormat, contentTypeOf } from "./content-types.ts";
 import {
   compressEnvelope,
   EnvelopeReader,
   envelopeOf,
+  exceedsEnvelope,
   exceedsWebText,
   messageTooLong,
   onlyMessage,
   serializeEnvelope,
 } from "./envelopes.ts";
-import type { UnaryMethod } from "./methods.ts";
 import { headersOf, RecordHeaders, recordOf } from "./record-headers.ts";
-import { asConnectError } from "./refusals.ts";
-import { invokeCall, parseMessage } from "./requests.ts";
+import type { UnaryProtocol, UnaryRoute } from "./unary-route.ts";
 import { decodeWebText } from "./web-text.ts";
 
-const ENCODING = "grpc-encoding";
-const ACCEPT_ENCODING = "grpc-accept-encoding";
 const EMPTY = new Uint8Array(0);
 
 /**
- * Serves a unary request of the gRPC protocol
- * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md) or of
- * gRPC-Web (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-WEB.md).
+ * Unary calls of the gRPC protocol (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md) and of gRPC-Web
+ * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-WEB.md).
  */
-export function serveGrpc(
-  method: UnaryMethod,
-  request: HttpRequest,
-  format: CallFormat,
-  admitted: AdmittedCall,
-): Promise<HttpResponse> {
-  const { options } = method;
-  const serialization = format.isBinary ? method.binary : method.json;
-  const { headers } = request;
-  const timeout = grpc.parseTimeout(headerValue(headers, "grpc-timeout"), options.maxTimeoutMs);
-  const compression = compressionNegotiate(
-    options.acceptCompression,
-    headerValue(headers, ENCODING),
-    headerValue(headers, ACCEPT_ENCODING),
-    ACCEPT_ENCODING,
-  );
-  const responseHeader: HttpResponse["headers"] = { "content-type": contentTypeOf(format) };
-  if (compression.response) responseHeader[ENCODING] = compression.response.name;
-  const decode = () => {
-    if (compression.error) throw compression.error;
-    if (timeout.error) throw timeout.error;
-    const limit = options.readMaxBytes;
-    const body = format.isText ? decodeText(request.body, limit) : request.body;
-    const reader = new EnvelopeReader(body, limit, compression.request);
-    return onlyMessage(reader, format, (bytes) => parseMessage(serialization, bytes, limit));
-  };
+export const grpcProtocol: UnaryProtocol = {
+  parseTimeout: grpc.parseTimeout,
+  timeoutHeader: "grpc-timeout",
+  encodingHeader: "grpc-encoding",
+  acceptHeader: "grpc-accept-encoding",
+  isTooLong: (received, { format, limit }) => (format.isText ? exceedsWebText : exceedsEnvelope)(received, limit),
 
-  const call = new UnaryCall({
-    method,
-    request,
-    head: admitted.head,
-    timeoutMs: timeout.timeoutMs,
-    responseHeader,
-    responseTrailer: { "grpc-status": grpc.grpcStatusOk },
-  });
-  const finish =
-    format.protocol === "grpc-web"
-      ? (body: Uint8Array) => finishGrpcWeb(call, format, body, compression.response, options)
-      : (body: Uint8Array) => response(call, body, recordOf(call.responseTrailer));
-  const fail = (reason: unknown, error: ConnectError) => {
-    call.end(reason);
-    grpc.setTrailerStatus(call.responseTrailer, wellFormed(error));
-    return finish(EMPTY);
-  };
-  const failToSend = (reason: unknown) => {
-    const error = ConnectError.from(reason, Code.Internal);
-    return fail(error, error);
-  };
-  const send = (body: Uint8Array) => {
-    call.end();
-    return finish(body);
-  };
-  return invokeCall(call, decode, admitted).then(
-    (message) => {
-      try {
-        const framed = compression.response === null ? serializeEnvelope(serialization, message) : undefined;
-        if (framed) return send(framed);
-        const body = compressEnvelope(0, bodyBytes(serialization.serialize(message)), compression.response, options);
-        // Most responses are not compressed, and need no promise.
-        return body instanceof Promise ? body.then(send, failToSend) : send(body);
-      } catch (reason) {
-        return failToSend(reason);
-      }
-    },
-    (reason) => fail(reason, asConnectError(reason)),
-  );
-}
+  begin({ format, responseCompression }) {
+    const header: HeaderRecord = { "content-type": contentTypeOf(format) };
+    if (responseCompression) header["grpc-encoding"] = responseCompression.name;
+    return [header, { "grpc-status": grpc.grpcStatusOk }];
+  },
 
-function response(call: UnaryCall, body: Uint8Array, trailers?: HeaderRecord): HttpResponse {
-  return { status: 200, headers: recordOf(call.responseHeader), body, ...(trailers && { trailers }) };
-}
+  decode({ body }, route) {
+    const { format, limit, requestCompression } = route;
+    const bytes = format.isText ? decodeText(body, limit) : body;
+    return onlyMessage(new EnvelopeReader(bytes, limit, requestCompression), route);
+  },
 
-/** gRPC-Web sends its trailers in the body. */
-async function finishGrpcWeb(
-  call: UnaryCall,
-  format: CallFormat,
-  body: Uint8Array,
-  compression: Compression | null,
-  options: UniversalHandlerOptions,
-): Promise<HttpResponse> {
+  encode(message, { serialization, responseCompression, method }) {
+    const framed = responseCompression === null ? serializeEnvelope(serialization, message) : undefined;
+    if (framed) return framed;
+    return compressEnvelope(0, bodyBytes(serialization.serialize(message)), responseCompression, method.options);
+  },
+
+  respond,
+
+  respondError(error, route) {
+    grpc.setTrailerStatus(route.call.responseTrailer, wellFormed(error));
+    return respond(EMPTY, route);
+  },
+};
+
+function respond(
+  body: HttpResponse["body"],
+  { call, format, responseCompression, method }: UnaryRoute,
+): HttpResponse | Promise<HttpResponse> {
+  const headers = recordOf(call.responseHeader);
+  if (format.protocol === "grpc") return { status: 200, headers, body, trailers: recordOf(call.responseTrailer) };
+  // gRPC-Web sends its trailers in the body.
   const trailer = grpcWeb.trailerSerialize(call.responseTrailer);
-  const last = await compressEnvelope(grpcWeb.trailerFlag, trailer, compression, options);
-  if (!format.isText) return response(call, Buffer.concat([body, last]));
-  return response(call, Buffer.from(Buffer.from(body).toString("base64") + Buffer.from(last).toString("base64")));
+  const finish = (last: Uint8Array): HttpResponse => {
+    const parts = [bodyBytes(body), last];
+    // Each part is base64 of its own.
+    const text = () => Buffer.from(parts.map((part) => Buffer.from(part).toString("base64")).join(""));
+    return { status: 200, headers, body: format.isText ? text() : Buffer.concat(parts) };
+  };
+  const last = compressEnvelope(grpcWeb.trailerFlag, trailer, responseCompression, method.options);
+  return last instanceof Promise ? last.then(finish) : finish(last);
 }
 
 /** The trailers of an error. */

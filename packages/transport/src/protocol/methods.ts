@@ -21,9 +21,9 @@ import type { RpcProtocol } from "./content-types.ts";
 export interface UnaryMethod {
   readonly desc: DescMethodUnary;
   readonly impl: (request: never, context: never) => unknown;
-  readonly options: UniversalHandlerOptions;
   /** The interceptors around the implementation. */
   readonly handler: CallHandler;
+  readonly options: UniversalHandlerOptions;
   readonly binary: Serialization;
   readonly json: Serialization;
   readonly protocols: { readonly [protocol in RpcProtocol]: boolean };
@@ -84,12 +84,11 @@ export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rp
 }
 
 function unaryMethod(desc: DescMethodUnary, parts: Pick<UnaryMethod, "impl" | "options" | "protocols">): UnaryMethod {
-  const { options } = parts;
-  const handler = intercepted(options.interceptors);
+  const { impl, options } = parts;
   return {
     ...parts,
     desc,
-    handler,
+    handler: intercepted(impl, options.interceptors),
     binary: binarySerialization(desc, options),
     json: jsonSerialization(desc, options),
   };
