@@ -80,11 +80,15 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     const before = (await seconds()) ?? 0;
     const { hostname, port } = new URL(server.url);
     await new Promise<void>((resolve, reject) => {
-      const slow = request({ hostname, port, path: GET, method: "POST", headers: { ...headers, "content-length": 4 } });
+      const sent = { ...headers, "content-length": 4, expect: "100-continue" };
+      const slow = request({ hostname, port, path: GET, method: "POST", headers: sent });
       slow.on("response", (res) => res.resume().on("end", resolve));
       slow.on("error", reject);
-      slow.write("{");
-      setTimeout(() => slow.end("x  "), 400);
+      // The server has it from then on.
+      slow.on("continue", () => {
+        slow.write("{");
+        setTimeout(() => slow.end("x  "), 400);
+      });
     });
     expect(((await seconds()) ?? 0) - before).toBeGreaterThan(0.3);
   });

@@ -51,10 +51,10 @@ describe("the table of settings", () => {
 
 const HTTP_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "OPTIONS", "OK"]);
 
-/** Every reason that the sources hold: their texts in capitals that are no HTTP methods, nor the name of success. */
 /** Codes that errors of a runtime have. */
 const CODES_OF_RUNTIMES = /^(?:ABORT_ERR|ERR_\w+|E[A-Z]+)$/;
 
+/** Every reason that the sources hold: their other texts in capitals that are no HTTP methods, nor the name of success. */
 function reasonsInSource(): string[] {
   const files = ["src/domain/errors.ts"];
   for (const folder of ["src/rpc", "src/rest", "src/auth"]) {

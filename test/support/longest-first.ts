@@ -45,7 +45,7 @@ const LONGEST = [
   "differential",
   "streams",
   "secrets",
-  "unread-answers-deno",
+  "given-up-answers",
   "races",
   "hostile-json",
   "reset-requests",
