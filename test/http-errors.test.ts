@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:http";
 import type { Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Http1Connection } from "../packages/transport/src/http/http1-connection.ts";
+import { Http1Connection } from "../packages/transport/src/http/http1.ts";
 import { REFUSAL_STATUS, type Refuse } from "../packages/transport/src/protocol/refusals.ts";
 import { type HttpAnswer, http2, rawBytes } from "./support/http.ts";
 import { suiteServer } from "./support/opened.ts";

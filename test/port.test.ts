@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { openPort, type Port } from "../packages/transport/src/http/port.ts";
-import { bareRefusal } from "../packages/transport/src/protocol/refusals.ts";
 import { suiteServer } from "./support/opened.ts";
 import { framesIn, HTTP2_GET, type RawSocket, rawConnect } from "./support/raw-socket.ts";
 import { RUNTIMES } from "./support/server.ts";
@@ -96,7 +95,7 @@ describe("a port whose patience is short", () => {
     port = await openPort(
       { host: "127.0.0.1", port: 0, firstByteTimeoutMs: 150 },
       {
-        refuse: bareRefusal,
+        onHttp1Error: (_, socket) => void socket.destroy(),
         onHttp1: (_, res) => void res.end("1"),
         onHttp2: (stream) => {
           stream.respond({ ":status": 200 });
@@ -149,7 +148,7 @@ describe("a port that waits shortly for streams", () => {
     port = await openPort(
       { host: "127.0.0.1", port: 0, idleTimeoutMs: 150, stallTimeoutMs: 150 },
       {
-        refuse: bareRefusal,
+        onHttp1Error: (_, socket) => void socket.destroy(),
         onHttp1: (_, res) => void res.end(),
         onHttp2: (stream) => void stream.on("error", () => {}),
       },
@@ -169,7 +168,11 @@ describe("a port that drains", () => {
   it("does not wait for connections that have not said anything, or only part of the preface", async () => {
     const port = await openPort(
       { host: "127.0.0.1", port: 0, firstByteTimeoutMs: 600_000 },
-      { refuse: bareRefusal, onHttp1: (_, res) => void res.end(), onHttp2: (stream) => stream.close() },
+      {
+        onHttp1Error: (_, socket) => void socket.destroy(),
+        onHttp1: (_, res) => void res.end(),
+        onHttp2: (stream) => stream.close(),
+      },
     );
     const raws = [await dial(port.url), await dial(port.url), await dial(port.url)];
     raws[1]?.send("PRI * H");

@@ -3,8 +3,8 @@ export { requireStrictJson } from "./codec/strict-json.ts";
 export type { Endpoint, EndpointMethod, HttpError, Invoke } from "./endpoints.ts";
 export { type HeaderRecord, type HttpRequest, type HttpResponse, headerValue } from "./exchange.ts";
 export { acceptsEncoding } from "./http/content-encoding.ts";
-export type { ClientOf } from "./http/node-exchange.ts";
 export type { Port as NodeServer } from "./http/port.ts";
+export type { ClientOf } from "./http/server-request.ts";
 export type { Authorize, CallHead } from "./protocol/admission.ts";
 export { recordOf } from "./protocol/record-headers.ts";
 export {

@@ -32,7 +32,7 @@ export class IncomingBody implements Holding, Unfinished {
   #isBorrowed = false;
   /** Handed over or given up. */
   #isOver = false;
-  #charged: { readonly charge: Charge; readonly budget: ClientBudget } | undefined;
+  #charge: Charge | undefined;
 
   /** @param route its limit for the body */
   constructor(source: Readable, route: Pick<Route, "isTooLong">, receiver: BodyReceiver) {
@@ -57,7 +57,7 @@ export class IncomingBody implements Holding, Unfinished {
       this.evict("over-budget");
       return;
     }
-    this.#charged = { charge, budget };
+    this.#charge = charge;
     source.once("close", () => budget.release(charge));
   }
 
@@ -74,10 +74,10 @@ export class IncomingBody implements Holding, Unfinished {
       // Without the listener, further data is discarded.
       this.#source.off("data", this.#onData);
       this.#end();
-    } else if (this.#charged) {
+    } else if (this.#charge) {
       // The body is slow, so what it holds may be held for long.
       this.#compact();
-      this.#charged.budget.resize(this.#charged.charge, this.#heldBytes);
+      this.#charge.budget.resize(this.#charge, this.#heldBytes);
     }
   }
 
@@ -85,7 +85,7 @@ export class IncomingBody implements Holding, Unfinished {
     // It may have been evicted, or may have been too long.
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#charged?.budget.release(this.#charged.charge);
+    this.#charge?.budget.release(this.#charge);
     const body = this.#bytes();
     // The listeners keep the buffer for as long as the rest of the request is arriving.
     this.#buffer = undefined;

@@ -15,6 +15,7 @@ export interface Holding {
 
 /** What a client is charged for a holding. */
 export interface Charge {
+  readonly budget: ClientBudget;
   readonly client: Client;
   readonly holding: Holding;
   units: number;
@@ -92,7 +93,7 @@ export class ClientBudget {
     const units = unitsOf(bytes);
     if (!this.#makeRoom(client, units)) return undefined;
     this.#clients.set(key, client);
-    const charge = { client, holding, units, until: performance.now() + timeoutMs };
+    const charge = { budget: this, client, holding, units, until: performance.now() + timeoutMs };
     client.charges.add(charge);
     this.#addTo(client, units);
     if (timeoutMs !== Infinity) this.#timer ??= setInterval(this.#check, CHECK_MS).unref();

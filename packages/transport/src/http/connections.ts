@@ -2,35 +2,9 @@ import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { setTimeout } from "node:timers";
 import { ClientBudget, type Holding } from "./client-budget.ts";
-import { Http1Connection } from "./http1-connection.ts";
-import { plainAddress } from "./peers.ts";
-
-/**
- * The socket of each open HTTP/2 connection. node:http2 exposes only a proxy that cannot be destroyed.
- *
- * A closed socket must not stay here. Node keeps a session whose SETTINGS were never acknowledged for as long as its
- * handle, and the socket may hold that handle: by the error that ended the session, whose unread stack trace lists it.
- * While the session leads to the socket, that is a cycle through native memory, which is never collected.
- */
-const sockets = new WeakMap<Http2Session, Socket>();
-
-/**
- * Closes an HTTP/2 connection whose peer does not read. Otherwise node:http2 would wait until all pending data is
- * written.
- */
-export function endConnection(session: Http2Session): void {
-  session.destroy();
-  sockets.get(session)?.destroy();
-}
-
-/** Whether HTTP/2 streams end before the kernel has taken their bytes. Node's wait for it. */
-export const STREAMS_END_EARLY = "Deno" in globalThis;
-
-/** How many bytes an HTTP/2 connection has written, and how many of them the kernel has taken. */
-export function sentBytes(session: Http2Session): { readonly written: number; readonly taken: number } {
-  const { bytesWritten: written = 0, writableLength = 0 } = sockets.get(session) ?? {};
-  return { written, taken: written - writableLength };
-}
+import { Http1Connection } from "./http1.ts";
+import { endConnection } from "./http2-sessions.ts";
+import { plainAddress } from "./server-request.ts";
 
 /** How long a connection has to be silent to be idle, in milliseconds. */
 const IDLE_MS = 1000;
@@ -122,8 +96,6 @@ export class Connections {
 
   /** Records that a connection speaks HTTP/2. */
   speaksHttp2(socket: Socket, session: Http2Session): void {
-    sockets.set(session, socket);
-    socket.once("close", () => sockets.delete(session));
     const connection = this.#of(socket);
     if (connection) connection.session = session;
     if (this.#isDraining) session.close();

@@ -10,11 +10,10 @@ import {
 } from "../limits.ts";
 import type { Refusal, Refuse } from "../protocol/refusals.ts";
 import { ClientBudget, Turn, UNIT_BYTES } from "./client-budget.ts";
-import { Http1Exchange } from "./http1-exchange.ts";
-import { Http2Exchange } from "./http2-exchange.ts";
-import type { ClientOf, Exchange, ExchangeContext } from "./node-exchange.ts";
+import { Http1Connection, Http1Request } from "./http1.ts";
+import { Http2Request } from "./http2.ts";
 import type { PortHandlers } from "./port.ts";
-import { serveStream } from "./streams.ts";
+import type { ClientOf, RequestContext } from "./server-request.ts";
 
 /** How requests are dispatched, and their limits. */
 export interface DispatchOptions {
@@ -52,7 +51,7 @@ const BODY_BYTES = 64 * MIB;
  * The same for unread responses. Deno 2.9.3 never frees what it has left to write to a TLS connection when that is closed, so
  * it may have less.
  */
-const ANSWER_BYTES = ("Deno" in globalThis ? 16 : 64) * MIB;
+const RESPONSE_BYTES = ("Deno" in globalThis ? 16 : 64) * MIB;
 
 /** Dispatches each request of a port to its route. */
 export function dispatch({
@@ -62,57 +61,51 @@ export function dispatch({
   arrivalTimeoutMs = REQUEST_TIMEOUT_MS,
   openArrivalTimeoutMs = OPEN_REQUEST_TIMEOUT_MS,
   readTimeoutMs = READ_TIMEOUT_MS,
-  streams: { max: maxStreams, lifetimeMs = Infinity } = {},
+  streams: { max: maxStreams, lifetimeMs: streamLifetimeMs = Infinity } = {},
   clientOf = (peerAddress) => peerAddress,
 }: DispatchOptions): PortHandlers {
-  const context: ExchangeContext = {
+  const context: RequestContext = {
+    find,
     refuse,
     onError,
     bodies: new ClientBudget(BODY_BYTES / UNIT_BYTES),
-    answers: new ClientBudget(ANSWER_BYTES / UNIT_BYTES),
+    responses: new ClientBudget(RESPONSE_BYTES / UNIT_BYTES),
     streams: new ClientBudget(maxStreams),
     turn: new Turn(),
     clientOf,
     arrivalTimeoutMs,
     openArrivalTimeoutMs: Math.min(openArrivalTimeoutMs, arrivalTimeoutMs),
     readTimeoutMs,
-  };
-
-  const serve = async (exchange: Exchange): Promise<void> => {
-    // An exception that escapes from here would end the process.
-    try {
-      let route = find(exchange);
-      if (route instanceof Promise) {
-        route = await route;
-        // The client may have disconnected meanwhile.
-        if (exchange.response.destroyed) return;
-      }
-      if ("handler" in route) serveStream(route, exchange, lifetimeMs);
-      else exchange.serve(route);
-    } catch (error) {
-      exchange.fail(error);
-    }
+    streamLifetimeMs,
   };
 
   return {
-    refuse,
-    onError,
     onHttp1: (req, res, expectation) => {
+      const connection = Http1Connection.of(req.socket);
+      if (!connection.takes(res)) return;
       const refusal = expectation === "unknown" ? EXPECTATION_FAILED : doubtOf(req);
-      const exchange = new Http1Exchange(req, res, context);
-      exchange.awaitsContinue = expectation === "continue";
-      if (refusal) exchange.refuse(refusal);
-      else void serve(exchange);
+      const request = new Http1Request(res, connection, context);
+      request.awaitsContinue = expectation === "continue";
+      if (refusal) request.refuse(refusal);
+      else request.serve();
     },
     onHttp2: (stream, headers, _flags, rawHeaders) => {
       if (!isHost(headers[":authority"] ?? headers.host ?? "")) headers[":authority"] = "localhost";
-      const exchange = new Http2Exchange(stream, headers, context);
+      const request = new Http2Request(stream, headers, context);
       // A stream that was reset in the packet that opened it is closed before this event.
-      if (exchange.isDisconnected) return;
-      const { expectation = "100-continue" } = exchange;
-      if (isTooLarge(rawHeaders)) exchange.refuse(HEADER_TOO_LARGE);
-      else if (expectation !== "100-continue") exchange.refuse(EXPECTATION_FAILED);
-      else void serve(exchange);
+      if (request.isDisconnected) return;
+      const { expectation = "100-continue" } = request;
+      if (isTooLarge(rawHeaders)) request.refuse(HEADER_TOO_LARGE);
+      else if (expectation !== "100-continue") request.refuse(EXPECTATION_FAILED);
+      else request.serve();
+    },
+    onHttp1Error: (error, socket) => {
+      try {
+        Http1Connection.of(socket).fail(error, refuse);
+      } catch (failure) {
+        socket.destroy();
+        onError?.(failure);
+      }
     },
   };
 }

@@ -10,13 +10,9 @@ import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, ListenOptions, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "../limits.ts";
-import type { Refuse } from "../protocol/refusals.ts";
 import { Connections } from "./connections.ts";
-import { endWhenDead } from "./dead-sessions.ts";
 import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
-import { Http1Connection } from "./http1-connection.ts";
-import { closeWhenIdle, endWithoutRequest } from "./idle-sessions.ts";
-import { recordPeer } from "./peers.ts";
+import { beginSession, type SessionLimits } from "./http2-sessions.ts";
 
 /** The request handlers of a port. */
 export interface PortHandlers {
@@ -27,10 +23,8 @@ export interface PortHandlers {
     flags: number,
     rawHeaders: string[],
   ) => void;
-  /** Makes the response to requests that node:http refuses. */
-  readonly refuse: Refuse;
-  /** Called with unexpected errors. */
-  readonly onError?: ((error: unknown) => void) | undefined;
+  /** Called with what node:http itself refuses. */
+  readonly onHttp1Error: (error: NodeJS.ErrnoException, socket: Socket) => void;
 }
 
 /**
@@ -40,7 +34,7 @@ export interface PortHandlers {
 export type Expectation = "none" | "continue" | "unknown";
 
 /** Where a port listens, and its limits. */
-export interface PortOptions {
+export interface PortOptions extends SessionLimits {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
@@ -52,23 +46,10 @@ export interface PortOptions {
   readonly maxConnections?: number;
   /** The client of a connection, by its address; undefined: a proxy, which gives way to nobody. Default: the address. */
   readonly clientOf?: ((peerAddress: string) => string | undefined) | undefined;
-  /** How long the headers of a request may take to arrive, in milliseconds. Default 15 s. */
-  readonly headerTimeoutMs?: number;
   /** Called when the system cannot accept a connection. */
   readonly onConnectionError?: ((error: Error) => void) | undefined;
   /** How long a connection may stay silent before its first request, in milliseconds. Default 10 s. */
   readonly firstByteTimeoutMs?: number;
-  /**
-   * How long an HTTP/2 connection may be idle, with not even a PING either way, before it accepts no new streams, in
-   * milliseconds. Its open streams may finish. Default 10 minutes.
-   */
-  readonly idleTimeoutMs?: number;
-  /**
-   * How long the open streams of such a connection may stay idle before they are ended, in milliseconds. Default 30 s.
-   */
-  readonly stallTimeoutMs?: number;
-  /** How often broken HTTP/2 sessions are searched for, in milliseconds. Default 10 s. */
-  readonly deadSessionCheckMs?: number;
 }
 
 /** A listening port. */
@@ -145,11 +126,8 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
     opened = undefined;
     http2.emit("connection", socket);
     if (!opened) return;
-    recordPeer(opened, socket.remoteAddress);
+    beginSession(opened, socket, options);
     connections.speaksHttp2(socket, opened);
-    closeWhenIdle(opened, socket, options);
-    endWithoutRequest(opened, socket, options.headerTimeoutMs);
-    endWhenDead(opened, socket, options.deadSessionCheckMs);
   };
   if (options.tls) {
     const startHandshake = detachListeners(server, "connection");
@@ -195,7 +173,7 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
 /** Creates the HTTP/1.1 server that listens. */
 function listener(
   { tls, firstByteTimeoutMs, headerTimeoutMs: headersTimeout = HEADER_TIMEOUT_MS }: PortOptions,
-  handlers: PortHandlers,
+  { onHttp1, onHttp1Error }: PortHandlers,
 ): HttpServer {
   const server = tls
     ? createSecureServer({
@@ -212,7 +190,10 @@ function listener(
   server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket: Socket) => socket.destroy());
   // The bytes of a header are limited. By default, node:http would drop fields above a number without a word.
   server.maxHeadersCount = 0;
-  serveRequests(server, handlers);
+  server.on("request", (req, res) => onHttp1(req, res, "none"));
+  server.on("checkContinue", (req, res) => onHttp1(req, res, "continue"));
+  server.on("checkExpectation", (req, res) => onHttp1(req, res, "unknown"));
+  server.on("clientError", onHttp1Error);
   return server;
 }
 
@@ -274,23 +255,6 @@ function sniffProtocol(socket: Socket, timeoutMs: number, decide: (isHttp2: bool
   socket.on("readable", onReadable);
   socket.once("close", stop);
   socket.once("end", onEnd);
-}
-
-function serveRequests(server: HttpServer, { onHttp1, refuse, onError }: PortHandlers): void {
-  const serve = (expectation: Expectation) => (req: IncomingMessage, res: ServerResponse) => {
-    if (Http1Connection.of(req.socket).takes(res)) onHttp1(req, res, expectation);
-  };
-  server.on("request", serve("none"));
-  server.on("checkContinue", serve("continue"));
-  server.on("checkExpectation", serve("unknown"));
-  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    try {
-      Http1Connection.of(socket).fail(error, refuse);
-    } catch (failure) {
-      socket.destroy();
-      onError?.(failure);
-    }
-  });
 }
 
 /** The URL of a listening address. */

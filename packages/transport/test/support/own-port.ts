@@ -3,8 +3,8 @@ import { createContextValues } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { headerValue } from "../../src/exchange.ts";
 import { dispatch } from "../../src/http/dispatch.ts";
-import type { ClientOf } from "../../src/http/node-exchange.ts";
 import { openPort } from "../../src/http/port.ts";
+import type { ClientOf } from "../../src/http/server-request.ts";
 import { REFUSAL_STATUS } from "../../src/protocol/refusals.ts";
 import type { OwnPortOptions } from "./own-ports.ts";
 

@@ -1,8 +1,10 @@
 import { once } from "node:events";
 import { connect, createServer, type ServerHttp2Session } from "node:http2";
+import type { Socket } from "node:net";
 import { expect, it } from "vitest";
 import { listen } from "../../../../test/support/wait.ts";
-import { peerOfSession, plainAddress, recordPeer } from "./peers.ts";
+import { beginSession, peerOfSession } from "./http2-sessions.ts";
+import { plainAddress } from "./server-request.ts";
 
 it.each([
   ["127.0.0.1", "127.0.0.1"],
@@ -19,8 +21,11 @@ it.each([
 it("a session that has ended still tells whose it was", async () => {
   const server = createServer();
   const client = connect(`http://127.0.0.1:${await listen(server)}`);
-  const [session] = (await once(server, "session")) as [ServerHttp2Session];
-  recordPeer(session, session.socket.remoteAddress);
+  const [[socket], [session]] = (await Promise.all([once(server, "connection"), once(server, "session")])) as [
+    [Socket],
+    [ServerHttp2Session],
+  ];
+  beginSession(session, socket, {});
   client.destroy();
   await once(session, "close");
   expect(() => session.socket.remoteAddress).toThrow();

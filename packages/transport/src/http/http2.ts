@@ -11,10 +11,8 @@ import type { Readable } from "node:stream";
 import { setTimeout } from "node:timers";
 import { bodyBytes, type HeaderRecord, type HttpResponse, headerValue } from "../exchange.ts";
 import type { EvictionReason } from "./client-budget.ts";
-import { endConnection, STREAMS_END_EARLY, sentBytes } from "./connections.ts";
-import { discardBodyHttp2 } from "./drain.ts";
-import { Exchange, type ExchangeContext } from "./node-exchange.ts";
-import { peerOfSession } from "./peers.ts";
+import { endConnection, peerOfSession, STREAMS_END_EARLY, sentBytes } from "./http2-sessions.ts";
+import { discard, EVICTION_CODE, type RequestContext, ServerRequest } from "./server-request.ts";
 
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
 const END_STREAM = { endStream: true };
@@ -23,7 +21,7 @@ const END_STREAM = { endStream: true };
 const LAST_WRITE_MS = 5000;
 
 /** A request over HTTP/2, and the stream that its response goes to. */
-export class Http2Exchange extends Exchange {
+export class Http2Request extends ServerRequest {
   readonly httpMethod: string;
   readonly target: string;
   readonly headers: HeaderRecord;
@@ -35,7 +33,7 @@ export class Http2Exchange extends Exchange {
   /** How many bytes the connection had written by then, where that is not when the kernel has taken them. */
   #writtenBytes = 0;
 
-  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, context: ExchangeContext) {
+  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, context: RequestContext) {
     super(stream, context);
     this.httpMethod = headers[":method"] ?? "";
     this.target = headers[":path"] ?? "/";
@@ -72,11 +70,11 @@ export class Http2Exchange extends Exchange {
     return this.#stream;
   }
 
-  handOver(): [req: IncomingMessage, res: ServerResponse] {
+  protected handOver(): [req: IncomingMessage, res: ServerResponse] {
     const stream = this.#stream;
     this.openBody();
     stream.once("finish", () => {
-      discardBodyHttp2(stream);
+      discardRest(stream);
       this.charge(0);
     });
     const req = new Http2ServerRequest(stream, this.headers as IncomingHttpHeaders, {}, []);
@@ -84,7 +82,7 @@ export class Http2Exchange extends Exchange {
     return [req as unknown as IncomingMessage, res as unknown as ServerResponse];
   }
 
-  write({ status, headers, body, trailers }: HttpResponse): void {
+  protected respond({ status, headers, body, trailers }: HttpResponse): void {
     const stream = this.#stream;
     if (this.isDisconnected) return;
     headers[":status"] = status;
@@ -118,10 +116,10 @@ export class Http2Exchange extends Exchange {
       });
     }
     if (!stream.writableEnded) stream.end();
-    if (!stream.readableEnded) discardBodyHttp2(stream);
+    discardRest(stream);
   }
 
-  reset(code: number): void {
+  protected reset(code: number): void {
     this.#stream.close(code);
   }
 
@@ -145,7 +143,7 @@ export class Http2Exchange extends Exchange {
     } else if (this.isWritten) {
       stream.close(constants.NGHTTP2_NO_ERROR);
     } else {
-      stream.close(reason === "timeout" ? constants.NGHTTP2_CANCEL : constants.NGHTTP2_ENHANCE_YOUR_CALM);
+      stream.close(EVICTION_CODE[reason]);
       // The connection accepts no new streams. The open ones may finish.
       session?.close();
       if (session) endLaterIfStuck(session, new WeakRef(stream));
@@ -164,4 +162,18 @@ function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Strea
     if (session.destroyed || stream.deref()?.destroyed === false) endConnection(session);
   };
   setTimeout(endStuck, LAST_WRITE_MS).unref();
+}
+
+/**
+ * Reads and discards the rest of a request that is already answered. A paused stream would never be destroyed, and its
+ * bytes would stay counted against the connection's flow-control window. Resetting the stream at once would keep some
+ * clients from seeing the response, so it is reset only when too many bytes arrive; the client is charged for it, and it is
+ * ended when it takes too long.
+ */
+function discardRest(stream: ServerHttp2Stream): void {
+  if (stream.destroyed || stream.readableEnded) return;
+  // The former reader needs no more data. A request object of the stream would buffer the data and then pause the
+  // stream.
+  stream.removeAllListeners("data");
+  discard(stream, () => stream.close(constants.NGHTTP2_NO_ERROR));
 }

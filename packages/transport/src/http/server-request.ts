@@ -1,0 +1,287 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { constants, type ServerHttp2Stream } from "node:http2";
+import type { Readable } from "node:stream";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
+import type { Find, HeaderRecord, HttpRequest, HttpResponse, Route, StreamRoute } from "../exchange.ts";
+import { MAX_DISCARDED_BYTES, REQUEST_TIMEOUT } from "../limits.ts";
+import type { Refusal, Refuse } from "../protocol/refusals.ts";
+import { prepareStreamHeaders } from "../protocol/stream-headers.ts";
+import { type BodyReceiver, IncomingBody } from "./body.ts";
+import {
+  type Charge,
+  type ClientBudget,
+  type EvictionReason,
+  type Holding,
+  type Turn,
+  UNIT_BYTES,
+  type Unfinished,
+} from "./client-budget.ts";
+
+const EMPTY = new Uint8Array(0);
+
+/** How long a stream may outlive its deadline when its client does not read, in milliseconds. */
+const UNREAD_MS = 30_000;
+
+/** Tells which client a connection belongs to, or a request, by the peer's address and the headers of the request. */
+export type ClientOf = (peerAddress: string, headers?: HeaderRecord) => string | undefined;
+
+/** What all requests of a port share. */
+export interface RequestContext {
+  readonly find: Find;
+  /** Makes the response to refused requests. */
+  readonly refuse: Refuse;
+  /** Called with unexpected errors. */
+  readonly onError: ((error: unknown) => void) | undefined;
+  readonly clientOf: ClientOf;
+  readonly turn: Turn;
+  /** For bodies that arrive slowly. */
+  readonly bodies: ClientBudget;
+  /** For responses that are read slowly. */
+  readonly responses: ClientBudget;
+  /** For streaming calls, bodies of calls that anyone may make, and the rest of requests that are answered already. */
+  readonly streams: ClientBudget;
+  /** How long a body may take to arrive, and that of a call that anyone may make, in milliseconds. */
+  readonly arrivalTimeoutMs: number;
+  readonly openArrivalTimeoutMs: number;
+  /** How long a client may take to read a response, in milliseconds. */
+  readonly readTimeoutMs: number;
+  /** How long a streaming call may last, in milliseconds. */
+  readonly streamLifetimeMs: number;
+}
+
+/** The `error` listener of requests and responses: such errors mean that the client disconnected. */
+export function ignore(): void {}
+
+/** A request of node:http or node:http2, and where its response goes. */
+export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holding, Unfinished {
+  abstract readonly httpMethod: string;
+  abstract readonly target: string;
+  abstract readonly headers: HeaderRecord;
+  readonly arrived = Date.now();
+  body: Uint8Array = EMPTY;
+  protected readonly context: RequestContext;
+  readonly #response: ServerResponse | ServerHttp2Stream;
+  /** Set while the body arrives, and from then on. */
+  #route: Route | undefined;
+  #charge: Charge | undefined;
+  /** How many bytes the response has. */
+  #responseBytes = 0;
+
+  constructor(response: ServerResponse | ServerHttp2Stream, context: RequestContext) {
+    this.#response = response;
+    this.context = context;
+    response.on("error", ignore);
+  }
+
+  abstract peerAddress(): string;
+  abstract url(): string;
+  /**
+   * Whether the client has disconnected. A failure after that is its consequence, and is not reported: clients may
+   * disconnect at any moment, and one error each would flood the log.
+   */
+  abstract get isDisconnected(): boolean;
+  /** Whether the client has reset the request, which HTTP/1.1 cannot. */
+  protected abstract get isReset(): boolean;
+  /** The body, which is asked for where the client waits for that; undefined when there is none. */
+  protected abstract openBody(): Readable | undefined;
+  /** The request and response as Connect's adapter takes them, for a streaming call. Nothing else may read or write. */
+  protected abstract handOver(): [req: IncomingMessage, res: ServerResponse];
+  /**
+   * Writes the response. This may happen before the body is read; up to 16 MiB of the rest is discarded.
+   *
+   * @throws when a header is not valid
+   */
+  protected abstract respond(response: HttpResponse): void;
+  /** Ends the request without a response. @param code HTTP/2's error code */
+  protected abstract reset(code: number): void;
+  /** Whether the kernel has taken the response. */
+  protected abstract get isWritten(): boolean;
+  /** Whether the response is written, and whatever is needed of the request is read. */
+  protected abstract get isFinished(): boolean;
+  /** Ends the request of a client that does not read the response, or does not end the request. */
+  abstract evict(reason: EvictionReason): void;
+
+  /** Finds the route and serves the request. Never throws: an exception would end the process. */
+  serve(): void {
+    try {
+      const found = this.context.find(this);
+      if (!(found instanceof Promise)) this.#serveBy(found);
+      else found.then((route) => this.#serveLater(route)).catch((error) => this.fail(error));
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  #serveLater(route: Route | StreamRoute): void {
+    // The client may have disconnected meanwhile.
+    if (!this.#response.destroyed) this.#serveBy(route);
+  }
+
+  /** Reads the body if the route wants it, serves the request and writes the response. */
+  #serveBy(route: Route | StreamRoute): void {
+    if ("handler" in route) {
+      this.#serveStream(route);
+      return;
+    }
+    this.#route = route;
+    const source = route.isTooLong && this.openBody();
+    if (source) new IncomingBody(source, route, this);
+    else void this.#answer(route);
+  }
+
+  /** Serves a streaming call by Connect's own handler, unless its client has too many open. */
+  #serveStream({ handler, contextValues }: StreamRoute): void {
+    const { streams, streamLifetimeMs, refuse, onError } = this.context;
+    const evict = (reason: EvictionReason) => this.reset(EVICTION_CODE[reason]);
+    // The deadline normally ends a stream. The timeout ends streams whose client does not read.
+    const timeoutMs = streamLifetimeMs + Math.min(UNREAD_MS, streamLifetimeMs);
+    const charge = streams.charge(this.client, { evict }, { timeoutMs });
+    if (!charge) {
+      this.respond(refuse({ kind: "too-many-streams" }, this.headers, handler.method));
+      return;
+    }
+    this.#response.once("close", () => streams.release(charge));
+    const [req, res] = this.handOver();
+    // An `error` event without a listener would end the process.
+    req.on("error", ignore);
+    res.on("error", ignore);
+    prepareStreamHeaders(req.headers as HeaderRecord, streamLifetimeMs);
+    handler(universalRequestFromNodeRequest(req, res, undefined, contextValues))
+      .then((response) => universalResponseToNodeResponse(response, res))
+      .catch((reason: unknown) => {
+        // A response that cannot be written because the client disconnected is not an error of the server.
+        if (ConnectError.from(reason).code !== Code.Aborted && !this.isDisconnected) onError?.(reason);
+      });
+  }
+
+  get turn(): Turn {
+    return this.context.turn;
+  }
+
+  /** The client that the request is charged to. */
+  get client(): string | undefined {
+    return this.context.clientOf(this.peerAddress(), this.headers);
+  }
+
+  bodyBudget() {
+    const { bodies, streams, arrivalTimeoutMs, openArrivalTimeoutMs } = this.context;
+    const { client } = this;
+    return this.#route?.isOpen
+      ? { budget: streams, client, timeoutMs: openArrivalTimeoutMs }
+      : { budget: bodies, client, timeoutMs: arrivalTimeoutMs };
+  }
+
+  onBody(body: Uint8Array): void {
+    this.body = body;
+    if (this.#route) void this.#answer(this.#route);
+  }
+
+  onBodyEvicted(reason: EvictionReason): void {
+    if (reason === "over-budget") this.refuse({ kind: "too-many-bodies" });
+    else this.refuse({ ...REQUEST_TIMEOUT, requestMs: this.bodyBudget().timeoutMs });
+  }
+
+  async #answer(route: Route): Promise<void> {
+    if (this.isReset) return;
+    try {
+      const response = await route.serve(this);
+      // The rest of the request may still arrive, but nobody needs the body.
+      this.body = EMPTY;
+      this.respond(response);
+    } catch (error) {
+      this.fail(error);
+    } finally {
+      route.end?.();
+    }
+  }
+
+  /**
+   * Has the client charged for the response, and the rest of the request, if they outlive this turn of the event loop. Long
+   * responses mostly do, and many of them must not come together before it ends.
+   */
+  protected charge(responseBytes: number): void {
+    this.#responseBytes = responseBytes;
+    if (responseBytes > UNIT_BYTES) this.outliveTurn();
+    else this.turn.begin(this);
+  }
+
+  outliveTurn(): void {
+    if (this.#charge || this.isFinished) return;
+    const { responses, streams, readTimeoutMs, arrivalTimeoutMs } = this.context;
+    // Once the response is written, the rest of the request is discarded: only its stream is held.
+    this.#charge = this.isWritten
+      ? streams.charge(this.client, this, { timeoutMs: arrivalTimeoutMs })
+      : responses.charge(this.client, this, { bytes: this.#responseBytes, timeoutMs: readTimeoutMs });
+    if (!this.#charge) {
+      this.evict("over-budget");
+      return;
+    }
+    for (const event of ["finish", "end", "close"]) this.#response.on(event, () => this.settle());
+  }
+
+  /** Releases what the client is charged once the request is finished. */
+  protected settle(): void {
+    if (this.#charge && this.isFinished) this.#charge.budget.release(this.#charge);
+  }
+
+  isOver(): boolean {
+    return this.isFinished;
+  }
+
+  /**
+   * Refuses the request without waiting for its body, and closes an HTTP/1.1 connection. This happens in event listeners
+   * and while other requests are read, where an exception would end the process or fail another request.
+   */
+  refuse(refusal: Refusal): void {
+    try {
+      this.respond(this.context.refuse(refusal, this.headers));
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** Ends the request because of an unexpected error. */
+  protected fail(error: unknown): void {
+    const isConnected = !this.isDisconnected;
+    this.reset(constants.NGHTTP2_INTERNAL_ERROR);
+    if (isConnected) this.context.onError?.(error);
+  }
+
+  /** A signal that aborts when the client disconnects before the response begins. */
+  requestSignal(): AbortSignal {
+    const response = this.#response;
+    const controller = new AbortController();
+    const onClose = () => {
+      if (!response.headersSent) controller.abort(new ConnectError("the client disconnected", Code.Canceled));
+    };
+    if (response.destroyed) onClose();
+    else response.once("close", onClose);
+    return controller.signal;
+  }
+
+  protected absoluteUrl(isEncrypted: boolean, authority: string | undefined): string {
+    return new URL(this.target, `${isEncrypted ? "https" : "http"}://${authority ?? "localhost"}`).toString();
+  }
+}
+
+/** HTTP/2's error code for a stream that gives way. */
+export const EVICTION_CODE: { readonly [reason in EvictionReason]: number } = {
+  timeout: constants.NGHTTP2_CANCEL,
+  "over-budget": constants.NGHTTP2_ENHANCE_YOUR_CALM,
+};
+
+/** Reads and discards what arrives, up to 16 MiB. @param onTooMuch called with each chunk after that */
+export function discard(source: Readable, onTooMuch: () => void): void {
+  let left = MAX_DISCARDED_BYTES;
+  source.on("data", (chunk: Uint8Array) => {
+    left -= chunk.byteLength;
+    if (left < 0) onTooMuch();
+  });
+  source.resume();
+}
+
+/** Removes the IPv6 prefix that a dual-stack socket adds to IPv4 addresses. Empty when the address is not known. */
+export function plainAddress(address: string | undefined): string {
+  return address?.replace(/^::ffff:(?=\d+\.)/i, "") ?? "";
+}
