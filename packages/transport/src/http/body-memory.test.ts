@@ -4,7 +4,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
 import { IncomingBody } from "./body.ts";
-import { ClientBudget, Turn, UNIT_BYTES } from "./client-budget.ts";
+import { ClientBudget, type Holding, Turn, UNIT_BYTES } from "./client-budget.ts";
 
 setFlagsFromString("--expose-gc");
 const collectGarbage: () => void = runInNewContext("gc");
@@ -31,7 +31,7 @@ function receiver(maxBytes: number) {
     turn: new Turn(),
     onBody: ({ byteLength }: Uint8Array) => void ends.push(`${byteLength} bytes`),
     onBodyEvicted: (reason: string) => void ends.push(reason),
-    bodyBudget: () => ({ budget, client: "a", timeoutMs: 60_000 }),
+    chargeBody: (body: Holding, bytes: number) => budget.charge("a", body, { bytes, timeoutMs: 60_000 }),
   };
 }
 
@@ -65,8 +65,8 @@ it("takes an empty body that ended before it was known what serves its request",
 it("charges nothing for a body that arrives in a turn of the event loop", async () => {
   const source = new PassThrough();
   const received = receiver(UNIT_BYTES);
-  const bodyBudget = () => expect.unreachable();
-  new IncomingBody(source, {}, { ...received, bodyBudget });
+  const chargeBody = () => expect.unreachable();
+  new IncomingBody(source, {}, { ...received, chargeBody });
   source.end(Buffer.alloc(4 * UNIT_BYTES));
   for (let turns = 0; turns < 4; turns++) await nextTurn();
   expect(received.ends).toEqual([`${4 * UNIT_BYTES} bytes`]);

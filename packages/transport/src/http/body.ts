@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import type { Route } from "../exchange.ts";
-import type { Charge, ClientBudget, EvictionReason, Holding, Turn, Unfinished } from "./client-budget.ts";
+import type { Charge, EvictionReason, Holding, Turn, Unfinished } from "./client-budget.ts";
 
 /** The smallest buffer that collects several chunks, in bytes. */
 const MIN_BUFFER_BYTES = 4096;
@@ -16,8 +16,8 @@ export interface BodyReceiver {
    */
   onBody(body: Uint8Array): void;
   onBodyEvicted(reason: EvictionReason): void;
-  /** Where a body is charged, to whom, and how long it may take to arrive, in milliseconds. */
-  bodyBudget(): { readonly budget: ClientBudget; readonly client: string | undefined; readonly timeoutMs: number };
+  /** Has the client charged for a body; undefined when there is no room. */
+  chargeBody(body: Holding, bytes: number): Charge | undefined;
 }
 
 /** The body of a request while it arrives. One that arrives within a turn of the event loop is not charged. */
@@ -51,14 +51,10 @@ export class IncomingBody implements Holding, Unfinished {
     // The connection may have closed while the request waited in a pipeline.
     if (this.#isOver || source.destroyed) return;
     this.#compact();
-    const { budget, client, timeoutMs } = this.#receiver.bodyBudget();
-    const charge = budget.charge(client, this, { bytes: this.#heldBytes, timeoutMs });
-    if (!charge) {
-      this.evict("over-budget");
-      return;
-    }
+    const charge = this.#receiver.chargeBody(this, this.#heldBytes);
     this.#charge = charge;
-    source.once("close", () => budget.release(charge));
+    if (charge) source.once("close", () => charge.budget.release(charge));
+    else this.evict("over-budget");
   }
 
   evict(reason: EvictionReason): void {

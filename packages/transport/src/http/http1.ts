@@ -185,10 +185,6 @@ export class Http1Request extends ServerRequest {
     return this.#res.destroyed || this.#res.closed || this.#res.writableEnded || this.#req.socket.destroyed;
   }
 
-  protected get isReset(): boolean {
-    return false;
-  }
-
   peerAddress(): string {
     return plainAddress(this.#req.socket.remoteAddress);
   }
@@ -251,11 +247,6 @@ export class Http1Request extends ServerRequest {
   protected get isWritten(): boolean {
     // node:http does not tell a response that is queued in a pipeline when its connection closes.
     return this.#res.writableFinished || this.#req.socket.destroyed;
-  }
-
-  /** node:http itself ends a request that takes too long. */
-  protected get isFinished(): boolean {
-    return this.isWritten;
   }
 
   evict(): void {

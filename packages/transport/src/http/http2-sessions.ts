@@ -1,6 +1,6 @@
 import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
-import { clearTimeout, setTimeout } from "node:timers";
+import { clearInterval, setInterval } from "node:timers";
 import { HEADER_TIMEOUT_MS } from "../limits.ts";
 import { plainAddress } from "./server-request.ts";
 
@@ -21,33 +21,31 @@ export interface SessionLimits {
   readonly deadSessionCheckMs?: number;
 }
 
-/** The TCP connection of a session. */
+/** Of each session, the address of its client, and its socket while that is open. */
 interface Connection {
   readonly peerAddress: string;
-  /** Undefined once it is closed. */
   socket: Socket | undefined;
 }
 
 /**
- * The connection of each session. node:http2 exposes only a proxy of the socket, which cannot be destroyed, and that only
- * until the session has ended.
+ * node:http2 exposes only a proxy of the socket, which cannot be destroyed, and that only until the session has ended.
  *
- * A closed socket must not stay here. Node keeps a session whose SETTINGS were never acknowledged for as long as its
- * handle, and the socket may hold that handle: by the error that ended the session, whose unread stack trace lists it.
- * While the session leads to the socket, that is a cycle through native memory, which is never collected.
+ * Nothing may lead from a session to a closed socket, no listener or timer either. Node keeps a session whose SETTINGS were
+ * never acknowledged for as long as its handle, and the socket may hold that handle: by the error that ended the session,
+ * whose unread stack trace lists it. That would be a cycle through native memory, which is never collected.
  */
 const connections = new WeakMap<Http2Session, Connection>();
 
-/** Records the connection of a new session, and ends it when it is idle, dead, or has no request. */
+/** Records the socket of a new session, and ends the session when it is idle, dead, or has no request. */
 export function beginSession(session: Http2Session, socket: Socket, limits: SessionLimits): void {
   const connection: Connection = { peerAddress: plainAddress(socket.remoteAddress), socket };
   connections.set(session, connection);
   socket.once("close", () => {
     connection.socket = undefined;
   });
-  closeWhenIdle(session, socket, limits);
-  endWithoutRequest(session, socket, limits);
-  endWhenDead(session, socket, limits);
+  closeWhenIdle(session, limits);
+  endWithoutRequest(session, limits);
+  endWhenDead(session, limits);
 }
 
 /** The address of the client of a session; empty when it is not known. */
@@ -67,43 +65,27 @@ export function endConnection(session: Http2Session): void {
 /** Whether HTTP/2 streams end before the kernel has taken their bytes. Node's wait for it. */
 export const STREAMS_END_EARLY = "Deno" in globalThis;
 
-/** How many bytes an HTTP/2 connection has written, and how many of them the kernel has taken. */
-export function sentBytes(session: Http2Session): { readonly written: number; readonly taken: number } {
-  const { bytesWritten: written = 0, writableLength = 0 } = connections.get(session)?.socket ?? {};
-  return { written, taken: written - writableLength };
-}
-
-/** Looks at a session now and then. */
-interface Watch {
-  /** When it is first looked at, in milliseconds from now. */
-  readonly firstMs: number;
-  /** Returns when to look again, in milliseconds from then; undefined: never. */
-  readonly look: () => number | undefined;
-  /** Called when it is not looked at any more. */
-  readonly onStop?: () => void;
+/** How many bytes an HTTP/2 connection has received and written, and how many of these the kernel has taken. */
+export function bytesOf(session: Http2Session): {
+  readonly read: number;
+  readonly written: number;
+  readonly taken: number;
+} {
+  const { bytesRead: read = 0, bytesWritten: written = 0, writableLength = 0 } = connections.get(session)?.socket ?? {};
+  return { read, written, taken: written - writableLength };
 }
 
 /**
- * Watches a session until it ends. The timeout of node:http2 itself is not cleared when a session is destroyed, and so
- * keeps the memory of each connection until it fires.
+ * Looks at a session at intervals until it ends. The timeout of node:http2 itself is not cleared when a session is
+ * destroyed, and so keeps the memory of each connection until it fires.
  *
  * @returns what stops it
  */
-function watch(session: Http2Session, { firstMs, look, onStop }: Watch): () => void {
-  const next = () => {
-    // A session that was destroyed need not have said so.
-    const ms = session.destroyed ? undefined : look();
-    if (ms === undefined) stop();
-    else timer = setTimeout(next, ms).unref();
-  };
-  const stop = () => {
-    clearTimeout(timer);
-    // A listener would lead from the session to the socket: see `connections`.
-    session.off("close", stop);
-    onStop?.();
-  };
-  let timer = setTimeout(next, firstMs).unref();
-  session.on("close", stop);
+function watch(session: Http2Session, intervalMs: number, look: () => void): () => void {
+  const stop = () => clearInterval(timer);
+  // A session that was destroyed need not have said so.
+  const timer = setInterval(() => (session.destroyed ? stop() : look()), intervalMs).unref();
+  session.once("close", stop);
   return stop;
 }
 
@@ -117,25 +99,23 @@ const STALL_TIMEOUT_MS = 30_000;
  */
 function closeWhenIdle(
   session: Http2Session,
-  socket: Socket,
   { idleTimeoutMs = IDLE_TIMEOUT_MS, stallTimeoutMs = STALL_TIMEOUT_MS }: SessionLimits,
 ): void {
-  let seenBytes = socket.bytesRead + socket.bytesWritten;
-  let isClosing = false;
-  const look = () => {
-    const bytes = socket.bytesRead + socket.bytesWritten;
-    if (bytes === seenBytes) {
-      if (isClosing) {
-        endConnection(session);
-        return undefined;
-      }
-      isClosing = true;
-      session.close();
-    }
-    seenBytes = bytes;
-    return isClosing ? stallTimeoutMs : idleTimeoutMs;
+  let seen = bytesOf(session);
+  /** Whether nothing was sent or received since the last look. */
+  const isSilent = () => {
+    const { read, written } = seen;
+    seen = bytesOf(session);
+    return seen.read === read && seen.written === written;
   };
-  watch(session, { firstMs: idleTimeoutMs, look });
+  const stop = watch(session, idleTimeoutMs, () => {
+    if (!isSilent()) return;
+    stop();
+    session.close();
+    watch(session, stallTimeoutMs, () => {
+      if (isSilent()) endConnection(session);
+    });
+  });
 }
 
 /** How many looks in a row have to find parts of a request. */
@@ -146,29 +126,22 @@ const PARTIAL_LOOKS = 2;
  * without end. A client may connect before it has anything to ask; then it sends nothing for a while, or PINGs, which
  * cannot come within a request's headers. It may acknowledge a PING of ours, too, but not at each look.
  */
-function endWithoutRequest(
-  session: Http2Session,
-  socket: Socket,
-  { headerTimeoutMs = HEADER_TIMEOUT_MS }: SessionLimits,
-): void {
+function endWithoutRequest(session: Http2Session, { headerTimeoutMs = HEADER_TIMEOUT_MS }: SessionLimits): void {
   // The first look comes after what a client sends as it connects.
-  const everyMs = headerTimeoutMs / (PARTIAL_LOOKS + 1);
   let seenBytes = Number.POSITIVE_INFINITY;
   let isPinged = false;
   let partialLooks = 0;
-  const onPing = () => {
-    isPinged = true;
-  };
-  const look = () => {
-    partialLooks = socket.bytesRead > seenBytes && !isPinged ? partialLooks + 1 : 0;
+  const stop = watch(session, headerTimeoutMs / (PARTIAL_LOOKS + 1), () => {
+    const { read } = bytesOf(session);
+    partialLooks = read > seenBytes && !isPinged ? partialLooks + 1 : 0;
     if (partialLooks >= PARTIAL_LOOKS) endConnection(session);
-    seenBytes = socket.bytesRead;
+    seenBytes = read;
     isPinged = false;
-    return everyMs;
-  };
-  const onStop = () => void session.off("ping", onPing).off("stream", stop);
-  const stop = watch(session, { firstMs: everyMs, look, onStop });
-  session.on("ping", onPing).on("stream", stop);
+  });
+  session.on("ping", () => {
+    isPinged = true;
+  });
+  session.once("stream", stop);
 }
 
 const DEAD_SESSION_CHECK_MS = 10_000;
@@ -186,37 +159,27 @@ const PONG_BYTES = 17;
  * reading, too. A session that has received data and sent nothing since gets a PING. One that has answered is left alone
  * until more data arrives.
  */
-function endWhenDead(
-  session: Http2Session,
-  socket: Socket,
-  { deadSessionCheckMs = DEAD_SESSION_CHECK_MS }: SessionLimits,
-): void {
-  /** How many bytes the system had taken at the last look. */
-  let sent = 0;
+function endWhenDead(session: Http2Session, { deadSessionCheckMs = DEAD_SESSION_CHECK_MS }: SessionLimits): void {
+  /** How many bytes the system had taken at the last look. Deno hands all to the socket, and counts it as written. */
+  let takenBefore = 0;
   /** How many bytes had arrived when the session last proved alive. Only later bytes can have broken it. */
   let aliveBytes = -1;
   /** For how many looks a PING has been unanswered; undefined when there is none. */
   let unanswered: number | undefined;
-
-  const look = () => {
-    // Deno hands all that a session writes to the socket, and counts it as written.
-    const nowSent = socket.bytesWritten - socket.writableLength;
-    const hasSent = nowSent !== sent;
-    sent = nowSent;
+  watch(session, deadSessionCheckMs, () => {
+    const { read, taken } = bytesOf(session);
+    const hasSent = taken !== takenBefore;
+    takenBefore = taken;
     if (unanswered !== undefined) {
       if (++unanswered >= UNANSWERED_LOOKS) endConnection(session);
-    } else if (!hasSent && socket.bytesRead !== aliveBytes) ping();
-    return deadSessionCheckMs;
-  };
-  const ping = () => {
-    const { bytesRead } = socket;
-    unanswered = 0;
-    session.ping((error) => {
-      if (error !== null) return;
-      unanswered = undefined;
-      // Bytes that came with the acknowledgement may have broken the session.
-      if (socket.bytesRead === bytesRead + PONG_BYTES) aliveBytes = socket.bytesRead;
-    });
-  };
-  watch(session, { firstMs: deadSessionCheckMs, look });
+    } else if (!hasSent && read !== aliveBytes) {
+      unanswered = 0;
+      session.ping((error) => {
+        if (error !== null) return;
+        unanswered = undefined;
+        // Bytes that came with the acknowledgement may have broken the session.
+        if (bytesOf(session).read === read + PONG_BYTES) aliveBytes = read + PONG_BYTES;
+      });
+    }
+  });
 }

@@ -11,7 +11,7 @@ import type { Readable } from "node:stream";
 import { setTimeout } from "node:timers";
 import { bodyBytes, type HeaderRecord, type HttpResponse, headerValue } from "../exchange.ts";
 import type { EvictionReason } from "./client-budget.ts";
-import { endConnection, peerOfSession, STREAMS_END_EARLY, sentBytes } from "./http2-sessions.ts";
+import { bytesOf, endConnection, peerOfSession, STREAMS_END_EARLY } from "./http2-sessions.ts";
 import { discard, EVICTION_CODE, type RequestContext, ServerRequest } from "./server-request.ts";
 
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
@@ -47,7 +47,7 @@ export class Http2Request extends ServerRequest {
   }
 
   /** Such a stream emits `end` as if its body were complete. */
-  protected get isReset(): boolean {
+  protected override get isReset(): boolean {
     return this.#stream.aborted;
   }
 
@@ -111,7 +111,7 @@ export class Http2Request extends ServerRequest {
     if (!this.#isWritten) {
       stream.write(bodyBytes(body), () => {
         this.#isWritten = true;
-        if (STREAMS_END_EARLY && this.#session) this.#writtenBytes = sentBytes(this.#session).written;
+        if (STREAMS_END_EARLY && this.#session) this.#writtenBytes = bytesOf(this.#session).written;
         this.settle();
       });
     }
@@ -125,11 +125,11 @@ export class Http2Request extends ServerRequest {
 
   protected get isWritten(): boolean {
     if (!STREAMS_END_EARLY || !this.#isWritten || !this.#session) return this.#isWritten;
-    const { written, taken } = sentBytes(this.#session);
+    const { written, taken } = bytesOf(this.#session);
     return taken >= Math.min(this.#writtenBytes, written);
   }
 
-  protected get isFinished(): boolean {
+  protected override get isFinished(): boolean {
     const { readableEnded, destroyed } = this.#stream;
     return this.isWritten && (readableEnded || destroyed);
   }

@@ -1,7 +1,6 @@
 import { createServer, type Server as HttpServer, type IncomingMessage, type ServerResponse } from "node:http";
 import {
   createServer as createHttp2Server,
-  type Http2Server,
   type IncomingHttpHeaders,
   type ServerHttp2Session,
   type ServerHttp2Stream,
@@ -107,9 +106,14 @@ const HTTP1_OPTIONS = {
 export async function openPort(options: PortOptions, handlers: PortHandlers): Promise<Port> {
   const connections = new Connections(options.maxConnections, options.clientOf ?? ((address) => address));
   const server = listener(options, handlers);
+  // It does not listen, but is handed connections.
+  const http2 = createHttp2Server(HTTP2_OPTIONS);
+  http2.once("stream", patchDenoStreamLeak);
+  http2.on("stream", handlers.onHttp2);
+  http2.on("sessionError", () => {});
   let opened: ServerHttp2Session | undefined;
-  const http2 = http2Server(handlers);
   http2.on("session", (session: ServerHttp2Session) => {
+    session.on("error", () => {});
     opened = session;
   });
   const serveHttp1 = detachListeners(server, options.tls ? "secureConnection" : "connection");
@@ -195,16 +199,6 @@ function listener(
   server.on("checkExpectation", (req, res) => onHttp1(req, res, "unknown"));
   server.on("clientError", onHttp1Error);
   return server;
-}
-
-/** Creates the HTTP/2 server, which does not listen but is handed connections. */
-function http2Server(handlers: PortHandlers): Http2Server {
-  const http2 = createHttp2Server(HTTP2_OPTIONS);
-  http2.once("stream", patchDenoStreamLeak);
-  http2.on("stream", handlers.onHttp2);
-  http2.on("sessionError", () => {});
-  http2.on("session", (session: ServerHttp2Session) => session.on("error", () => {}));
-  return http2;
 }
 
 /** Removes the listeners of an event, and returns a function that calls them. */

@@ -81,8 +81,6 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
    * disconnect at any moment, and one error each would flood the log.
    */
   abstract get isDisconnected(): boolean;
-  /** Whether the client has reset the request, which HTTP/1.1 cannot. */
-  protected abstract get isReset(): boolean;
   /** The body, which is asked for where the client waits for that; undefined when there is none. */
   protected abstract openBody(): Readable | undefined;
   /** The request and response as Connect's adapter takes them, for a streaming call. Nothing else may read or write. */
@@ -97,10 +95,18 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
   protected abstract reset(code: number): void;
   /** Whether the kernel has taken the response. */
   protected abstract get isWritten(): boolean;
-  /** Whether the response is written, and whatever is needed of the request is read. */
-  protected abstract get isFinished(): boolean;
   /** Ends the request of a client that does not read the response, or does not end the request. */
   abstract evict(reason: EvictionReason): void;
+
+  /** Whether the client has reset the request, which HTTP/1.1 cannot. */
+  protected get isReset(): boolean {
+    return false;
+  }
+
+  /** Whether the response is written, and whatever is needed of the request is read. node:http sees to the latter. */
+  protected get isFinished(): boolean {
+    return this.isWritten;
+  }
 
   /** Finds the route and serves the request. Never throws: an exception would end the process. */
   serve(): void {
@@ -164,12 +170,13 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
     return this.context.clientOf(this.peerAddress(), this.headers);
   }
 
-  bodyBudget() {
-    const { bodies, streams, arrivalTimeoutMs, openArrivalTimeoutMs } = this.context;
-    const { client } = this;
-    return this.#route?.isOpen
-      ? { budget: streams, client, timeoutMs: openArrivalTimeoutMs }
-      : { budget: bodies, client, timeoutMs: arrivalTimeoutMs };
+  get #arrivalTimeoutMs(): number {
+    return this.#route?.isOpen ? this.context.openArrivalTimeoutMs : this.context.arrivalTimeoutMs;
+  }
+
+  chargeBody(body: Holding, bytes: number): Charge | undefined {
+    const budget = this.#route?.isOpen ? this.context.streams : this.context.bodies;
+    return budget.charge(this.client, body, { bytes, timeoutMs: this.#arrivalTimeoutMs });
   }
 
   onBody(body: Uint8Array): void {
@@ -179,7 +186,7 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
 
   onBodyEvicted(reason: EvictionReason): void {
     if (reason === "over-budget") this.refuse({ kind: "too-many-bodies" });
-    else this.refuse({ ...REQUEST_TIMEOUT, requestMs: this.bodyBudget().timeoutMs });
+    else this.refuse({ ...REQUEST_TIMEOUT, requestMs: this.#arrivalTimeoutMs });
   }
 
   async #answer(route: Route): Promise<void> {
