@@ -1,5 +1,5 @@
+import { type EndpointMethod, type NodeServer, type ServeOptions, serveNode } from "@user-group-service/transport";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { openPort, type Port } from "../packages/transport/src/http/port.ts";
 import { suiteServer } from "./support/opened.ts";
 import { framesIn, HTTP2_GET, type RawSocket, rawConnect } from "./support/raw-socket.ts";
 import { RUNTIMES } from "./support/server.ts";
@@ -19,6 +19,16 @@ async function dial(url: string): Promise<RawSocket> {
   opened.push(raw);
   return raw;
 }
+
+/** Opens a port that serves one endpoint. */
+const open = (
+  limits: ServeOptions["limits"],
+  serve: EndpointMethod["serve"] = async () => ({ status: 200, headers: {}, body: "served" }),
+) =>
+  serveNode(
+    { routes: () => {}, endpoints: new Map([["/", { methods: new Map([["GET", { serve }]]) }]]), limits },
+    { host: "127.0.0.1", port: 0 },
+  );
 
 const answeredHttp2 = (raw: RawSocket) =>
   waitFor("HTTP/2 answers", () =>
@@ -90,19 +100,9 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
 });
 
 describe("a port whose patience is short", () => {
-  let port: Port;
+  let port: NodeServer;
   beforeAll(async () => {
-    port = await openPort(
-      { host: "127.0.0.1", port: 0, firstByteTimeoutMs: 150 },
-      {
-        onHttp1Error: (_, socket) => void socket.destroy(),
-        onHttp1: (_, res) => void res.end("1"),
-        onHttp2: (stream) => {
-          stream.respond({ ":status": 200 });
-          stream.end("2");
-        },
-      },
-    );
+    port = await open({ firstByteTimeoutMs: 150 });
   });
   afterAll(() => port.destroy());
 
@@ -143,16 +143,9 @@ describe("a port whose patience is short", () => {
 });
 
 describe("a port that waits shortly for streams", () => {
-  let port: Port;
+  let port: NodeServer;
   beforeAll(async () => {
-    port = await openPort(
-      { host: "127.0.0.1", port: 0, idleTimeoutMs: 150, stallTimeoutMs: 150 },
-      {
-        onHttp1Error: (_, socket) => void socket.destroy(),
-        onHttp1: (_, res) => void res.end(),
-        onHttp2: (stream) => void stream.on("error", () => {}),
-      },
-    );
+    port = await open({ idleTimeoutMs: 150, stallTimeoutMs: 150 }, () => new Promise(() => {}));
   });
   afterAll(() => port.destroy());
 
@@ -166,14 +159,7 @@ describe("a port that waits shortly for streams", () => {
 
 describe("a port that drains", () => {
   it("does not wait for connections that have not said anything, or only part of the preface", async () => {
-    const port = await openPort(
-      { host: "127.0.0.1", port: 0, firstByteTimeoutMs: 600_000 },
-      {
-        onHttp1Error: (_, socket) => void socket.destroy(),
-        onHttp1: (_, res) => void res.end(),
-        onHttp2: (stream) => stream.close(),
-      },
-    );
+    const port = await open({ firstByteTimeoutMs: 600_000 });
     const raws = [await dial(port.url), await dial(port.url), await dial(port.url)];
     raws[1]?.send("PRI * H");
     raws[2]?.send(HTTP1_GET);

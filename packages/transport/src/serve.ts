@@ -1,13 +1,8 @@
-import { type DispatchOptions, dispatch } from "./http/dispatch.ts";
 import { openPort, type Port, type PortOptions } from "./http/port.ts";
 import { Router, type RouterOptions } from "./router.ts";
 
 /** Limits on what clients may use, and for how long. */
-export type Limits = Pick<
-  DispatchOptions,
-  "arrivalTimeoutMs" | "openArrivalTimeoutMs" | "readTimeoutMs" | "streams" | "clientOf"
-> &
-  Omit<PortOptions, keyof ListenOptions | "clientOf">;
+export type Limits = Omit<PortOptions, keyof ListenOptions | "find" | "refuse" | "onError">;
 
 /** What a server serves. */
 export interface ServeOptions extends RouterOptions {
@@ -30,8 +25,17 @@ export function serveNode(
   { host, port, reusePort, tls, onConnectionError }: ListenOptions,
 ): Promise<Port> {
   const { find, refuse } = new Router(options);
-  const handlers = dispatch({ ...limits, find, refuse, onError: guarded(onError) });
-  return openPort({ ...limits, host, port, reusePort, tls, onConnectionError }, handlers);
+  return openPort({
+    ...limits,
+    find,
+    refuse,
+    onError: guarded(onError),
+    host,
+    port,
+    reusePort,
+    tls,
+    onConnectionError,
+  });
 }
 
 /** Drops what `onError` itself throws. It is called in event listeners, where an exception would end the process. */

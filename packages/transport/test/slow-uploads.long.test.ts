@@ -1,7 +1,6 @@
 import { connect as connectHttp2 } from "node:http2";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { pause } from "../../../test/support/wait.ts";
-import { dispatch } from "../src/http/dispatch.ts";
 import { openPort, type Port } from "../src/http/port.ts";
 import { bareRefusal } from "../src/protocol/refusals.ts";
 
@@ -9,7 +8,9 @@ const served: number[] = [];
 let port: Port;
 
 beforeAll(async () => {
-  const handlers = dispatch({
+  port = await openPort({
+    host: "127.0.0.1",
+    port: 0,
     find: () => ({
       isTooLong: () => false,
       serve: async ({ body }) => {
@@ -20,7 +21,6 @@ beforeAll(async () => {
     refuse: bareRefusal,
     arrivalTimeoutMs: 200,
   });
-  port = await openPort({ host: "127.0.0.1", port: 0 }, handlers);
 });
 afterAll(() => port.destroy());
 

@@ -1,4 +1,6 @@
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
+import type { Socket } from "node:net";
 import type { Find } from "../exchange.ts";
 import {
   EXPECTATION_FAILED,
@@ -12,7 +14,6 @@ import type { Refusal, Refuse } from "../protocol/refusals.ts";
 import { ClientBudget, Turn, UNIT_BYTES } from "./client-budget.ts";
 import { Http1Connection, Http1Request } from "./http1.ts";
 import { Http2Request } from "./http2.ts";
-import type { PortHandlers } from "./port.ts";
 import type { ClientOf, RequestContext } from "./server-request.ts";
 
 /** How requests are dispatched, and their limits. */
@@ -30,7 +31,7 @@ export interface DispatchOptions {
   /** The same for the body of a request that anyone may make. Default 5 s. */
   readonly openArrivalTimeoutMs?: number | undefined;
   readonly streams?: StreamLimits | undefined;
-  /** Default: the peer's address. */
+  /** Undefined: a proxy, whose connections give way to nobody. Default: the peer's address. */
   readonly clientOf?: ClientOf | undefined;
 }
 
@@ -53,7 +54,7 @@ const BODY_BYTES = 64 * MIB;
  */
 const RESPONSE_BYTES = ("Deno" in globalThis ? 16 : 64) * MIB;
 
-/** Dispatches each request of a port to its route. */
+/** The listeners of a port's servers, which dispatch each request to its route. */
 export function dispatch({
   find,
   refuse,
@@ -63,7 +64,7 @@ export function dispatch({
   readTimeoutMs = READ_TIMEOUT_MS,
   streams: { max: maxStreams, lifetimeMs: streamLifetimeMs = Infinity } = {},
   clientOf = (peerAddress) => peerAddress,
-}: DispatchOptions): PortHandlers {
+}: DispatchOptions) {
   const context: RequestContext = {
     find,
     refuse,
@@ -80,7 +81,11 @@ export function dispatch({
   };
 
   return {
-    onHttp1: (req, res, expectation) => {
+    /**
+     * @param expectation what the client expects before it sends the body: nothing; to be asked for it, by `writeContinue`
+     * (RFC 9110, 10.1.1); or anything else, which no server can meet
+     */
+    onHttp1: (req: IncomingMessage, res: ServerResponse, expectation: "none" | "continue" | "unknown") => {
       const connection = Http1Connection.of(req.socket);
       if (!connection.takes(res)) return;
       const refusal = expectation === "unknown" ? EXPECTATION_FAILED : doubtOf(req);
@@ -89,7 +94,7 @@ export function dispatch({
       if (refusal) request.refuse(refusal);
       else request.serve();
     },
-    onHttp2: (stream, headers, _flags, rawHeaders) => {
+    onHttp2: (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, _flags: number, rawHeaders: string[]) => {
       if (!isHost(headers[":authority"] ?? headers.host ?? "")) headers[":authority"] = "localhost";
       const request = new Http2Request(stream, headers, context);
       // A stream that was reset in the packet that opened it is closed before this event.
@@ -99,7 +104,8 @@ export function dispatch({
       else if (expectation !== "100-continue") request.refuse(EXPECTATION_FAILED);
       else request.serve();
     },
-    onHttp1Error: (error, socket) => {
+    /** Called with what node:http itself refuses. */
+    onHttp1Error: (error: NodeJS.ErrnoException, socket: Socket) => {
       try {
         Http1Connection.of(socket).fail(error, refuse);
       } catch (failure) {

@@ -1,39 +1,16 @@
-import { createServer, type Server as HttpServer, type IncomingMessage, type ServerResponse } from "node:http";
-import {
-  createServer as createHttp2Server,
-  type IncomingHttpHeaders,
-  type ServerHttp2Session,
-  type ServerHttp2Stream,
-} from "node:http2";
+import { createServer, type Server as HttpServer } from "node:http";
+import { createServer as createHttp2Server, type ServerHttp2Session } from "node:http2";
 import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, ListenOptions, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "../limits.ts";
 import { Connections } from "./connections.ts";
 import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
+import { type DispatchOptions, dispatch } from "./dispatch.ts";
 import { beginSession, type SessionLimits } from "./http2-sessions.ts";
 
-/** The request handlers of a port. */
-export interface PortHandlers {
-  readonly onHttp1: (req: IncomingMessage, res: ServerResponse, expectation: Expectation) => void;
-  readonly onHttp2: (
-    stream: ServerHttp2Stream,
-    headers: IncomingHttpHeaders,
-    flags: number,
-    rawHeaders: string[],
-  ) => void;
-  /** Called with what node:http itself refuses. */
-  readonly onHttp1Error: (error: NodeJS.ErrnoException, socket: Socket) => void;
-}
-
-/**
- * What an HTTP/1.1 client expects before it sends the body: nothing; to be asked for it, by `writeContinue` (RFC 9110,
- * 10.1.1); or anything else, which no server can meet.
- */
-export type Expectation = "none" | "continue" | "unknown";
-
-/** Where a port listens, and its limits. */
-export interface PortOptions extends SessionLimits {
+/** What a port serves, where it listens, and its limits. */
+export interface PortOptions extends DispatchOptions, SessionLimits {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
@@ -43,8 +20,6 @@ export interface PortOptions extends SessionLimits {
   readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa: string | undefined } | undefined;
   /** How many connections may be open. At that limit the client that has the most gives way. Default: no limit. */
   readonly maxConnections?: number;
-  /** The client of a connection, by its address; undefined: a proxy, which gives way to nobody. Default: the address. */
-  readonly clientOf?: ((peerAddress: string) => string | undefined) | undefined;
   /** Called when the system cannot accept a connection. */
   readonly onConnectionError?: ((error: Error) => void) | undefined;
   /** How long a connection may stay silent before its first request, in milliseconds. Default 10 s. */
@@ -103,13 +78,18 @@ const HTTP1_OPTIONS = {
  * a server drops connections of another listener after one request. And node:http2's own `allowHTTP1` ignores the
  * limits of HTTP/1.1.
  */
-export async function openPort(options: PortOptions, handlers: PortHandlers): Promise<Port> {
+export async function openPort(options: PortOptions): Promise<Port> {
+  const { onHttp1, onHttp2, onHttp1Error } = dispatch(options);
   const connections = new Connections(options.maxConnections, options.clientOf ?? ((address) => address));
-  const server = listener(options, handlers);
+  const server = listener(options);
+  server.on("request", (req, res) => onHttp1(req, res, "none"));
+  server.on("checkContinue", (req, res) => onHttp1(req, res, "continue"));
+  server.on("checkExpectation", (req, res) => onHttp1(req, res, "unknown"));
+  server.on("clientError", onHttp1Error);
   // It does not listen, but is handed connections.
   const http2 = createHttp2Server(HTTP2_OPTIONS);
   http2.once("stream", patchDenoStreamLeak);
-  http2.on("stream", handlers.onHttp2);
+  http2.on("stream", onHttp2);
   http2.on("sessionError", () => {});
   let opened: ServerHttp2Session | undefined;
   http2.on("session", (session: ServerHttp2Session) => {
@@ -175,10 +155,11 @@ export async function openPort(options: PortOptions, handlers: PortHandlers): Pr
 }
 
 /** Creates the HTTP/1.1 server that listens. */
-function listener(
-  { tls, firstByteTimeoutMs, headerTimeoutMs: headersTimeout = HEADER_TIMEOUT_MS }: PortOptions,
-  { onHttp1, onHttp1Error }: PortHandlers,
-): HttpServer {
+function listener({
+  tls,
+  firstByteTimeoutMs,
+  headerTimeoutMs: headersTimeout = HEADER_TIMEOUT_MS,
+}: PortOptions): HttpServer {
   const server = tls
     ? createSecureServer({
         ...HTTP1_OPTIONS,
@@ -194,10 +175,6 @@ function listener(
   server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket: Socket) => socket.destroy());
   // The bytes of a header are limited. By default, node:http would drop fields above a number without a word.
   server.maxHeadersCount = 0;
-  server.on("request", (req, res) => onHttp1(req, res, "none"));
-  server.on("checkContinue", (req, res) => onHttp1(req, res, "continue"));
-  server.on("checkExpectation", (req, res) => onHttp1(req, res, "unknown"));
-  server.on("clientError", onHttp1Error);
   return server;
 }
 

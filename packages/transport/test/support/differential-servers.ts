@@ -7,7 +7,6 @@ import {
 } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { type Find, pathOf } from "../../src/exchange.ts";
-import { dispatch } from "../../src/http/dispatch.ts";
 import { openPort } from "../../src/http/port.ts";
 import { serveNode } from "../../src/index.ts";
 import { COMPRESSIONS } from "../../src/protocol/compression.ts";
@@ -81,7 +80,7 @@ async function openCandidate(
   const where = { host: "127.0.0.1", port: 0 };
   const port = await (ours
     ? serveNode(options, where)
-    : openPort(where, dispatch({ find: findAsConnect(options), refuse: bareRefusal })));
+    : openPort({ ...where, find: findAsConnect(options), refuse: bareRefusal }));
   let session: ClientHttp2Session | undefined;
   let requests = 0;
   return {

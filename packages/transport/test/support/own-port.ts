@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 import { createContextValues } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { headerValue } from "../../src/exchange.ts";
-import { dispatch } from "../../src/http/dispatch.ts";
 import { openPort } from "../../src/http/port.ts";
 import type { ClientOf } from "../../src/http/server-request.ts";
 import { REFUSAL_STATUS } from "../../src/protocol/refusals.ts";
@@ -13,9 +12,7 @@ import type { OwnPortOptions } from "./own-ports.ts";
  * its first argument. What it serves: `/memory` tells what the process holds,
  * and anything else answers with as many bytes as the field `x-bytes` says.
  */
-const { tls, maxConnections, deadSessionCheckMs, headerTimeoutMs, proxy, ...limits } = JSON.parse(
-  process.argv[2] ?? "{}",
-) as OwnPortOptions;
+const { tls, proxy, ...limits } = JSON.parse(process.argv[2] ?? "{}") as OwnPortOptions;
 const gc = (globalThis as { gc?: () => void }).gc;
 let served = 0;
 let failures = 0;
@@ -33,7 +30,7 @@ const clientOf: ClientOf = (peer, headers) => {
   if (peer !== proxy) return peer;
   return headers && (headerValue(headers, "x-forwarded-for") ?? peer);
 };
-const handlers = dispatch({
+const port = await openPort({
   ...limits,
   clientOf,
   refuse: ({ kind }) => text(REFUSAL_STATUS[kind] ?? 400, `refused: ${kind}`),
@@ -57,21 +54,12 @@ const handlers = dispatch({
       },
     };
   },
-});
-const port = await openPort(
-  {
-    host: "127.0.0.1",
-    port: 0,
-    ...(maxConnections !== undefined && { maxConnections }),
-    ...(deadSessionCheckMs !== undefined && { deadSessionCheckMs }),
-    ...(headerTimeoutMs !== undefined && { headerTimeoutMs }),
-    clientOf,
-    tls: tls && {
-      cert: readFileSync(tls.certFile, "utf8"),
-      key: readFileSync(tls.keyFile, "utf8"),
-      clientCa: undefined,
-    },
+  host: "127.0.0.1",
+  port: 0,
+  tls: tls && {
+    cert: readFileSync(tls.certFile, "utf8"),
+    key: readFileSync(tls.keyFile, "utf8"),
+    clientCa: undefined,
   },
-  handlers,
-);
+});
 console.log(`listening on ${port.url}`);
