@@ -50,7 +50,9 @@ export class RevocationFeed {
   async #run(): Promise<void> {
     const { signal } = this.#closed;
     while (!signal.aborted) {
-      const node = anyOf(this.#client.nodes.masters().filter((node) => node.isReady()));
+      const ready = this.#client.nodes.masters().filter((node) => node.isReady());
+      // Any of them, so that the workers spread over the nodes.
+      const node = ready[Math.floor(Math.random() * ready.length)];
       const wasRefused = node !== undefined && (await this.#follow(node));
       // Ends early when it is closed.
       await pause(wasRefused ? REFUSED_MS : RETRY_MS, undefined, { signal, ref: false }).catch(() => {});
@@ -82,7 +84,10 @@ export class RevocationFeed {
       await this.#keep(redis, node);
       return false;
     } catch (error) {
-      return this.#refusal(error);
+      if (!isRefusal(error)) return false;
+      if (!this.#isRefused) this.#options.onRefused(error);
+      this.#isRefused = true;
+      return true;
     } finally {
       this.#closed.signal.removeEventListener("abort", end);
       redis.disconnect();
@@ -104,17 +109,4 @@ export class RevocationFeed {
       await redis.subscribe(REVOKED_CHANNEL);
     }
   }
-
-  /** Whether an error is Redis' refusal; reports the first. */
-  #refusal(error: unknown): boolean {
-    if (!isRefusal(error)) return false;
-    if (!this.#isRefused) this.#options.onRefused(error);
-    this.#isRefused = true;
-    return true;
-  }
-}
-
-/** Any of several, so that the workers spread over the nodes. */
-function anyOf<T>(list: readonly T[]): T | undefined {
-  return list[Math.floor(Math.random() * list.length)];
 }

@@ -1,5 +1,5 @@
 import { createConnection, isIP } from "node:net";
-import { connect as connectTls, type ConnectionOptions as TlsOptions } from "node:tls";
+import { connect as connectTls } from "node:tls";
 import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
 import { isAnswerTo, StoreMisconfigured } from "./commands.ts";
 import { type HostPort, nameOf, type RedisLogin, type RedisTarget } from "./url.ts";
@@ -55,9 +55,10 @@ function connectorOptions(login: Pick<RedisLogin, "tls" | "ca">, to: HostPort | 
         this.connecting = true;
         const address = "host" in to ? to : await to.findMaster();
         if (!this.connecting) throw new Error("closed meanwhile");
-        const stream = login.tls
-          ? connectTls({ ...address, ...tlsOptions(login, address.host) })
-          : createConnection({ ...address });
+        // Node names no host to the server by itself, and a server of many hosts needs it.
+        const servername = isIP(address.host) ? {} : { servername: address.host };
+        const ca = login.ca === undefined ? {} : { ca: login.ca };
+        const stream = login.tls ? connectTls({ ...address, ...servername, ...ca }) : createConnection({ ...address });
         stream.once("error", (error) => {
           this.firstError = error;
         });
@@ -75,11 +76,6 @@ function connectorOptions(login: Pick<RedisLogin, "tls" | "ca">, to: HostPort | 
       }
     },
   };
-}
-
-/** How TLS is spoken to a host. Node names no host to the server by itself, and a server of many hosts needs it. */
-function tlsOptions({ ca }: Pick<RedisLogin, "ca">, host: string): TlsOptions {
-  return { ...(!isIP(host) && { servername: host }), ...(ca !== undefined && { ca }) };
 }
 
 /** What is wrong with the settings when Redis answers a new connection with an error; undefined for all other errors. */
