@@ -1,13 +1,8 @@
-import { createServer, type Server } from "node:http";
-import type { Socket } from "node:net";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Http1Connection } from "../packages/transport/src/http/http1.ts";
-import { REFUSAL_STATUS, type Refuse } from "../packages/transport/src/protocol/refusals.ts";
+import { describe, expect, it } from "vitest";
 import { type HttpAnswer, http2, rawBytes } from "./support/http.ts";
 import { suiteServer } from "./support/opened.ts";
 import { expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES } from "./support/server.ts";
-import { listen } from "./support/wait.ts";
 
 /** Sends bytes, and reads the one answer up to the end of the connection. */
 async function answerTo(url: string, sent: string): Promise<HttpAnswer> {
@@ -58,41 +53,5 @@ describe.each(RUNTIMES)("what is refused before it is a request, on %s", (runtim
   it("a connection that is refused leaves the others alone", async () => {
     await answerTo(server.url, "hello\r\n\r\n");
     expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
-  });
-});
-
-describe("a request that does not arrive in time", () => {
-  let server: Server;
-  let url: string;
-  beforeAll(async () => {
-    const timeouts = { headersTimeout: 100, requestTimeout: 200, connectionsCheckingInterval: 50 };
-    const refuse: Refuse = ({ kind }) => {
-      const body = Buffer.from(kind);
-      return { status: REFUSAL_STATUS[kind] ?? 500, headers: { "content-length": String(body.byteLength) }, body };
-    };
-    server = createServer(timeouts, (req, res) => {
-      Http1Connection.of(req.socket).takes(res);
-      if (req.url === "/begun") res.write("begun");
-      req.on("error", () => {}).resume();
-    });
-    server.on("clientError", (error, socket: Socket) => Http1Connection.of(socket).fail(error, refuse));
-    url = `http://127.0.0.1:${await listen(server)}`;
-  });
-  afterAll(() => new Promise((resolve) => server.close(resolve)));
-
-  it.each([
-    ["header", "GET / HTTP/1.1\r\nHost: x\r\n"],
-    ["body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12"],
-  ])("is answered with 408 for its %s", async (_title, sent) => {
-    const answer = await answerTo(url, sent);
-    expect({ status: answer.status, body: answer.body.toString() }).toEqual({ status: 408, body: "request-timeout" });
-  });
-
-  it("is ended without another answer where one has begun", async () => {
-    const sent = "POST /begun HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12";
-    const { bytes, ended } = await rawBytes(url, sent);
-    expect(ended).toBe(true);
-    expect(bytes.toString()).toMatch(/^HTTP\/1\.1 200 /);
-    expect(bytes.toString()).not.toContain("408");
   });
 });

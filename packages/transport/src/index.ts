@@ -5,10 +5,13 @@ export { type HeaderRecord, type HttpRequest, type HttpResponse, headerValue } f
 export { acceptsEncoding } from "./http/content-encoding.ts";
 export type { Port as NodeServer } from "./http/port.ts";
 export type { ClientOf } from "./http/server-request.ts";
+export { MAX_HEADER_BYTES } from "./limits.ts";
 export type { Authorize, CallHead } from "./protocol/admission.ts";
+export { httpStatusOf } from "./protocol/error-responses.ts";
 export { recordOf } from "./protocol/record-headers.ts";
 export {
   type OnRefused,
+  REFUSAL_STATUS,
   type Refusal,
   type RefusedRequest,
   RequestRefused,

@@ -1,0 +1,48 @@
+import { createServer, type Server } from "node:http";
+import type { Socket } from "node:net";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { rawBytes } from "../../../test/support/http.ts";
+import { listen } from "../../../test/support/wait.ts";
+import { Http1Connection } from "../src/http/http1.ts";
+import { REFUSAL_STATUS, type Refuse } from "../src/protocol/refusals.ts";
+
+describe("a request that does not arrive in time", () => {
+  let server: Server;
+  let url: string;
+  beforeAll(async () => {
+    const timeouts = { headersTimeout: 100, requestTimeout: 200, connectionsCheckingInterval: 50 };
+    const refuse: Refuse = ({ kind }) => {
+      const body = Buffer.from(kind);
+      return { status: REFUSAL_STATUS[kind] ?? 500, headers: { "content-length": String(body.byteLength) }, body };
+    };
+    server = createServer(timeouts, (req, res) => {
+      Http1Connection.of(req.socket).takes(res);
+      if (req.url === "/begun") res.write("begun");
+      req.on("error", () => {}).resume();
+    });
+    server.on("clientError", (error, socket: Socket) => Http1Connection.of(socket).fail(error, refuse));
+    url = `http://127.0.0.1:${await listen(server)}`;
+  });
+  afterAll(() => new Promise((resolve) => server.close(resolve)));
+
+  it.each([
+    ["header", "GET / HTTP/1.1\r\nHost: x\r\n"],
+    ["body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12"],
+  ])("is answered with 408 for its %s", async (_title, sent) => {
+    const { bytes, ended } = await rawBytes(url, sent);
+    expect(ended).toBe(true);
+    const [head = "", body] = bytes.toString().split("\r\n\r\n");
+    expect(head).toMatch(/^HTTP\/1\.1 408 \w/);
+    expect(head).toMatch(/^connection: close\r?$/m);
+    expect(head).toMatch(/^content-length: 15\r?$/m);
+    expect(body).toBe("request-timeout");
+  });
+
+  it("is ended without another answer where one has begun", async () => {
+    const sent = "POST /begun HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12";
+    const { bytes, ended } = await rawBytes(url, sent);
+    expect(ended).toBe(true);
+    expect(bytes.toString()).toMatch(/^HTTP\/1\.1 200 /);
+    expect(bytes.toString()).not.toContain("408");
+  });
+});
