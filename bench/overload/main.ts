@@ -16,6 +16,8 @@ const GROUPS = 300;
 
 /** Rates as shares of the peak. */
 const RATES = [0.5, 1, 2, 4];
+/** What the groups of one shard are offered beside those of the others, as a share of the peak: both leave room. */
+const SHARD_SHARE = 0.25;
 /** Calls at once: more than a worker takes. */
 const FLOODS = [5000, 20_000];
 /** An answer within this many milliseconds is what callers are used to. */
@@ -50,12 +52,13 @@ export async function main(args: readonly string[]): Promise<void> {
     ["Sentinel", () => startSentinels()],
   ];
   for (const [title, start] of shapes) {
-    parts.push(await withShape(await start(), runtime, (target, server) => offered(title, target, server, seconds)));
+    const measure = async (target: Target, server: BenchServer) => (await offered(title, target, server, seconds)).text;
+    parts.push(await withShape(await start(), runtime, measure));
   }
   const cluster = await startCluster(NODE_TIMEOUT_MS);
   const onCluster = async (target: Target, server: BenchServer) => {
-    const rates = await offered("Cluster", target, server, seconds);
-    return `${rates}\n\n${await slowShard(cluster, target, seconds)}`;
+    const { text, peak } = await offered("Cluster", target, server, seconds);
+    return `${text}\n\n${await slowShard(cluster, target, { seconds, rate: SHARD_SHARE * peak })}`;
   };
   parts.push(await withShape(cluster, runtime, onCluster));
   const text = parts.join("\n\n");
@@ -93,7 +96,12 @@ async function withShape(
 }
 
 /** Offers a worker ever more. */
-async function offered(title: string, target: Target, server: BenchServer, seconds: number): Promise<string> {
+async function offered(
+  title: string,
+  target: Target,
+  server: BenchServer,
+  seconds: number,
+): Promise<{ readonly text: string; readonly peak: number }> {
   // The code that is run first is slow.
   await loadAtOnce(target, seconds, 64);
   const cpu = server.cpuSeconds();
@@ -115,7 +123,7 @@ async function offered(title: string, target: Target, server: BenchServer, secon
   for (const calls of FLOODS) {
     await measure(`${count(calls)} at once, again and again`, undefined, () => loadAtOnce(target, seconds, calls));
   }
-  return [
+  const text = [
     `## ${title}`,
     "",
     `The peak, with 64 calls at once: ${count(peak)} calls a second, at ${micros.toFixed(0)} µs of CPU each.`,
@@ -127,10 +135,15 @@ async function offered(title: string, target: Target, server: BenchServer, secon
         `| ${row.title} | ${count(row.offered)} | ${count(row.acceptedPerSecond)} | ${count(row.refusedPerSecond)} | ${row.failed} | ${ms(row.p99)} | ${ms(row.refusedP99)} | ${row.peakMiB.toFixed(0)} | ${row.recoveredMs.toFixed(0)} |`,
     ),
   ].join("\n");
+  return { text, peak };
 }
 
 /** Measures calls to the groups of one shard, and at the same time to those of the others, while it is slow. */
-async function slowShard(cluster: TestCluster, target: Target, seconds: number): Promise<string> {
+async function slowShard(
+  cluster: TestCluster,
+  target: Target,
+  { seconds, rate }: { readonly seconds: number; readonly rate: number },
+): Promise<string> {
   const [slow, ...others] = cluster.nodes.slice(0, 3) as [TestRedis, ...TestRedis[]];
   const there = { ...target, groups: await groupsAt(slow), name: "slow" };
   const elsewhere = { ...target, groups: (await Promise.all(others.map(groupsAt))).flat(), name: "others" };
@@ -146,14 +159,14 @@ async function slowShard(cluster: TestCluster, target: Target, seconds: number):
     ],
   ];
   const lines = [
-    "Calls at 1,000 a second to the groups of one shard, and at the same time to those of the two others:",
+    `Calls at ${count(rate)} a second to the groups of one shard, and at the same time to those of the two others:`,
     "",
     "| that shard | its groups: answered a second | p99, ms | failed or refused | other groups: answered a second | p99, ms | failed or refused |",
     "|---|--:|--:|--:|--:|--:|--:|",
   ];
   for (const [title, begin] of states) {
     const end = begin();
-    const both = await Promise.all([there, elsewhere].map((each) => loadAtRate(each, seconds, 1000)));
+    const both = await Promise.all([there, elsewhere].map((each) => loadAtRate(each, seconds, rate)));
     await end();
     const cells = both.flatMap(({ acceptedPerSecond, p99, failed, refusedPerSecond }) => [
       count(acceptedPerSecond),
