@@ -11,13 +11,13 @@ const GCM = { authTagLength: TAG_BYTES } as const;
 
 /**
  * What a token is decrypted with, synchronously and one after another: node:crypto has copied or used the bytes when its
- * functions return. A longer text than a packed token's has a buffer of its own.
+ * functions return.
  */
-const SCRATCH = Buffer.alloc(64);
-const SCRATCH_CHARACTERS = 64;
+const PACKED = Buffer.alloc(PACKED_TOKEN_BYTES + TAG_BYTES);
+const PACKED_TOKEN = PACKED.subarray(0, PACKED_TOKEN_BYTES);
+const PACKED_TAG = PACKED.subarray(PACKED_TOKEN_BYTES);
+const PACKED_CHARACTERS = Math.ceil((PACKED.length * 4) / 3);
 const NONCE = Buffer.alloc(NONCE_BYTES);
-/** An environment's name and tag, a zero byte and a digest. */
-const BINDING = Buffer.alloc(128);
 
 /** Length of a token's digest: 132 bits in base64url. */
 const TOKEN_DIGEST_LENGTH = 22;
@@ -38,6 +38,14 @@ export interface EncryptedToken {
   readonly text: string;
   /** Whether the text is what `packToken` leaves of a token of ours, and not the token itself. */
   readonly isPacked: boolean;
+}
+
+/** What the tokens of an environment are encrypted with. */
+interface EnvironmentCipher {
+  /** By the ids of the ring. */
+  readonly keys: ReadonlyMap<string, KeyObject>;
+  /** What its tokens are bound to: its name and tag, a zero byte and, in the place of the last bytes, a token's digest. */
+  readonly binding: Buffer;
 }
 
 /** SHA-256 of a text in base64url. */
@@ -70,7 +78,7 @@ export function deriveKey(secret: Uint8Array, purpose: string): Buffer {
 export class TokenCipher {
   readonly #ring: readonly RingKey[];
   readonly #currentId: string;
-  readonly #keys = new WeakMap<EnvironmentName, ReadonlyMap<string, KeyObject>>();
+  readonly #environments = new WeakMap<EnvironmentName, EnvironmentCipher>();
 
   /** @param ring at least one key */
   constructor(ring: readonly RingKey[]) {
@@ -89,9 +97,9 @@ export class TokenCipher {
    */
   encrypt(environment: EnvironmentName, token: string, digest: string): EncryptedToken {
     const packed = packToken(token);
-    const key = this.#keysOf(environment).get(this.#currentId) as KeyObject;
-    const cipher = createCipheriv(ALGORITHM, key, nonceOf(digest));
-    cipher.setAAD(binding(environment, digest));
+    const { keys, binding } = this.#of(environment);
+    const cipher = createCipheriv(ALGORITHM, keys.get(this.#currentId) as KeyObject, nonceOf(digest));
+    cipher.setAAD(bound(binding, digest));
     const text = Buffer.concat([cipher.update(packed ?? Buffer.from(token)), cipher.final(), cipher.getAuthTag()]);
     return { keyId: this.#currentId, text: text.toString("base64url"), isPacked: packed !== undefined };
   }
@@ -101,18 +109,19 @@ export class TokenCipher {
    * @throws RecordUnreadable when the key is not in the ring, or the text is not that of this token of this environment
    */
   decrypt(environment: EnvironmentName, { keyId, text, isPacked }: EncryptedToken, digest: string): string {
-    const key = this.#keysOf(environment).get(keyId);
+    const { keys, binding } = this.#of(environment);
+    const key = keys.get(keyId);
     if (!key) throw new RecordUnreadable(new Error("a token is encrypted under a key that TOKEN_KEYS does not hold"));
-    const bytes = text.length <= SCRATCH_CHARACTERS ? SCRATCH : Buffer.allocUnsafe(text.length);
-    const end = bytes.write(text, "base64url") - TAG_BYTES;
-    if (isPacked ? end !== PACKED_TOKEN_BYTES : end < 0) {
-      throw new RecordUnreadable(new Error("an encrypted token is not of its length"));
-    }
+    const bytes = isPacked ? PACKED : Buffer.from(text, "base64url");
+    const isWhole = isPacked
+      ? text.length === PACKED_CHARACTERS && PACKED.write(text, "base64url") === PACKED.length
+      : bytes.length >= TAG_BYTES;
+    if (!isWhole) throw new RecordUnreadable(new Error("an encrypted token is not of its length"));
     const decipher = createDecipheriv(ALGORITHM, key, nonceOf(digest), GCM);
-    decipher.setAAD(binding(environment, digest));
-    decipher.setAuthTag(bytes.subarray(end, end + TAG_BYTES));
+    decipher.setAAD(bound(binding, digest));
+    decipher.setAuthTag(isPacked ? PACKED_TAG : bytes.subarray(-TAG_BYTES));
     try {
-      const token = decipher.update(bytes.subarray(0, end));
+      const token = decipher.update(isPacked ? PACKED_TOKEN : bytes.subarray(0, -TAG_BYTES));
       // Throws when the tag does not match; the text itself is whole by now.
       decipher.final();
       return isPacked ? unpackToken(token) : token.toString();
@@ -121,14 +130,16 @@ export class TokenCipher {
     }
   }
 
-  #keysOf(environment: EnvironmentName): ReadonlyMap<string, KeyObject> {
-    let keys = this.#keys.get(environment);
-    if (!keys) {
-      const purpose = `user-group-token ${environmentPath(environment)}`;
-      keys = new Map(this.#ring.map(({ id, secret }) => [id, createSecretKey(deriveKey(secret, purpose))]));
-      this.#keys.set(environment, keys);
+  #of(environment: EnvironmentName): EnvironmentCipher {
+    let found = this.#environments.get(environment);
+    if (!found) {
+      const path = environmentPath(environment);
+      const keyOf = (secret: Uint8Array) => createSecretKey(deriveKey(secret, `user-group-token ${path}`));
+      const keys = new Map(this.#ring.map(({ id, secret }) => [id, keyOf(secret)]));
+      found = { keys, binding: Buffer.from(`${path}\0${"=".repeat(TOKEN_DIGEST_LENGTH)}`) };
+      this.#environments.set(environment, found);
     }
-    return keys;
+    return found;
   }
 }
 
@@ -141,7 +152,8 @@ function nonceOf(digest: string): Buffer {
   return NONCE;
 }
 
-/** Valid until the next call. */
-function binding(environment: EnvironmentName, tokenDigest: string): Buffer {
-  return BINDING.subarray(0, BINDING.write(`${environmentPath(environment)}\0${tokenDigest}`));
+/** Valid until the next call. @param digest whose length `nonceOf` has looked at */
+function bound(binding: Buffer, digest: string): Buffer {
+  binding.write(digest, binding.length - TOKEN_DIGEST_LENGTH, "latin1");
+  return binding;
 }

@@ -66,6 +66,14 @@ const PIECE_BYTES = 64;
 /** A longer value is kept whole: pieces would cost more time than they save memory. */
 const MAX_SPLIT_BYTES = 1024;
 
+/** A piece lacks up to three bytes, because a character is not cut. */
+const MAX_PIECES = Math.ceil(MAX_SPLIT_BYTES / (PIECE_BYTES - 3));
+
+/** The fields of the pieces, by what they are pieces of: more than the longest value that is split has. */
+const PIECE_NAMES: { readonly [field: string]: readonly string[] } = Object.fromEntries(
+  Object.values(PIECES).map((field) => [field, Array.from({ length: MAX_PIECES }, (_, i) => field + i)]),
+);
+
 /** A text as fields and values in turn, none too long for the compact form unless the text is. */
 export function piecesOf(field: string, text: string): string[] {
   const bytes = Buffer.from(text);
@@ -83,13 +91,14 @@ export function piecesOf(field: string, text: string): string[] {
 
 /** The text that pieces hold; undefined when there is none. */
 export function joinPieces(record: StoredRecord, field: string): string | undefined {
-  let text = record[`${field}0`];
-  if (text === undefined) return undefined;
-  for (let i = 1; ; i++) {
-    const piece = record[field + i];
+  const names = PIECE_NAMES[field] as readonly string[];
+  let text = record[names[0] as string];
+  for (let i = 1; text !== undefined && i < names.length; i++) {
+    const piece = record[names[i] as string];
     if (piece === undefined) return text;
     text += piece;
   }
+  return text;
 }
 
 /** How many characters of a token's digest the index holds: enough to tell a partition's tokens apart. */

@@ -57,7 +57,8 @@ export function groupFromRecord(
   cipher: TokenCipher,
   providedId = textOf(record, FIELD.providedId),
 ): UserGroup {
-  const times = timesOf(record);
+  const createTime = integerOf(record, FIELD.createTime);
+  const updateTime = optionalIntegerOf(record, FIELD.updateTime) ?? createTime;
   return {
     teamId: integerOf(record, FIELD.teamId),
     name: textOf(record, FIELD.name),
@@ -66,8 +67,10 @@ export function groupFromRecord(
     properties: properties(record),
     environmentTag: environment.tag,
     token: cipher.decrypt(environment, encryptedToken(record), textOf(record, FIELD.digest)),
-    etag: etagOf(times.updateTime),
-    ...times,
+    etag: etagOf(updateTime),
+    createTime,
+    updateTime,
+    tokenCreateTime: optionalIntegerOf(record, FIELD.tokenCreateTime) ?? createTime,
   };
 }
 
@@ -100,27 +103,20 @@ export function infoFromRecord(record: StoredRecord, providedId: string, now: nu
 
 /** What a list tells of a group, from its `LISTED_FIELDS` at the least. @param now Redis' clock. @throws RecordUnreadable */
 export function listedFromRecord(record: StoredRecord, providedId: string, now: number): ListedUserGroup {
-  const times = timesOf(record);
+  const createTime = integerOf(record, FIELD.createTime);
+  const updateTime = optionalIntegerOf(record, FIELD.updateTime) ?? createTime;
+  const tokenCreateTime = tokenTimeOf(record);
   const graceUntil = optionalIntegerOf(record, FIELD.graceUntil) ?? 0;
   return {
     teamId: integerOf(record, FIELD.teamId),
     providedId,
     name: textOf(record, FIELD.name),
-    etag: etagOf(times.updateTime),
-    ...times,
+    etag: etagOf(updateTime),
+    ...{ createTime, updateTime, tokenCreateTime },
     // One that came with the group may date from an earlier time.
-    lastRotationTime: times.tokenCreateTime > times.createTime ? times.tokenCreateTime : undefined,
+    lastRotationTime: tokenCreateTime > createTime ? tokenCreateTime : undefined,
     graceExpireTime: now < graceUntil ? graceUntil : undefined,
     hasForeignToken: record[FIELD.entry] !== undefined,
-  };
-}
-
-function timesOf(record: StoredRecord) {
-  const createTime = integerOf(record, FIELD.createTime);
-  return {
-    createTime,
-    updateTime: optionalIntegerOf(record, FIELD.updateTime) ?? createTime,
-    tokenCreateTime: tokenTimeOf(record),
   };
 }
 
@@ -196,12 +192,17 @@ function encryptedToken(record: StoredRecord): EncryptedToken {
 }
 
 function properties(record: StoredRecord): JsonObject | undefined {
-  return record[`${PIECES.properties}0`] === undefined ? undefined : json(record, PIECES.properties);
+  const source = joinPieces(record, PIECES.properties);
+  return source === undefined ? undefined : parsed(source, PIECES.properties);
 }
 
 function json(record: StoredRecord, field: string): JsonObject {
   const source = joinPieces(record, field);
   if (source === undefined) throw new RecordUnreadable(new Error(`a record has no ${field}`));
+  return parsed(source, field);
+}
+
+function parsed(source: string, field: string): JsonObject {
   let value: Json;
   try {
     value = JSON.parse(source) as Json;

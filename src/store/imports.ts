@@ -206,7 +206,7 @@ class GroupImport {
       ...{ digest: given?.digest, isIndexed: given?.isIndexed, graceMs },
       ...teamIdsOf(environment, partition),
       ...this.#fieldsOf(record, plan, entry),
-      ...audit.ofPartition(environment, partition, by),
+      ...audit.ofPartition(prefix, by),
     };
     const answer = await client.change("import", IMPORT, args, sendBy).catch((error: unknown) => {
       const isRefused = error instanceof StoreUnavailable && error.outcome === "not_made";

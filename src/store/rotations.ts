@@ -151,7 +151,7 @@ async function rotateAt(
   const answer = await client.change("rotate", isRevocation ? REVOKE : ROTATE, {
     ...{ key: tokensKey(prefix), prefix, old, id, digest: newDigest, text, keyId, graceMs },
     ...{ request, fingerprint, keepMs: REQUEST_TTL_MS },
-    ...audit.ofPartition(environment, partition, by),
+    ...audit.ofPartition(prefix, by),
   });
   const record = recordFromAnswer(answer);
   switch (answer[0]) {

@@ -125,10 +125,10 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
 
   async delete(environment: Environment, providedId: string, etag: string, by: ChangeBy): Promise<void> {
     const { client, audit } = this.#parts;
-    const { partition, prefix, key } = placeOf(environment, providedId);
+    const { prefix, key } = placeOf(environment, providedId);
     const answer = await client.change("delete", DELETE, {
       ...{ key, prefix, id: providedId, updateTime: updateTimeOf(etag) },
-      ...audit.ofPartition(environment, partition, by),
+      ...audit.ofPartition(prefix, by),
     });
     const [, , entry = ""] = requireDone("delete", answer);
     forgetLater(client, environment, { id: providedId, entry });

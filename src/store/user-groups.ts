@@ -137,7 +137,7 @@ export class RedisUserGroups implements UserGroupStore {
     by: ChangeBy,
   ): Promise<UserGroup> {
     const { client, audit } = this.#parts;
-    const { partition, key } = placeOf(environment, providedId);
+    const { prefix, key } = placeOf(environment, providedId);
     const { names, replaced, set } = changedFields(change);
     const answer = await client.change("update", UPDATE, {
       key,
@@ -146,7 +146,7 @@ export class RedisUserGroups implements UserGroupStore {
       names: names.join(","),
       replaced: replaced.length / 2,
       rest: [...replaced, ...set],
-      ...audit.ofUpdate(environment, partition, by),
+      ...audit.ofUpdate(prefix, by, environment),
     });
     const [state, , , dropped] = requireDone("update", answer);
     if (state === "crowded") audit.onDropped(environment, Number(dropped));
@@ -186,7 +186,7 @@ export class RedisUserGroups implements UserGroupStore {
       ...teamIdsOf(environment, partition),
       names: [...names, "token"].join(","),
       rest: [...tokenFields(cipher.encrypt(environment, token, digest)), ...set],
-      ...audit.ofPartition(environment, partition, by),
+      ...audit.ofPartition(prefix, by),
     });
     const [outcome, now, teamId] = requireDone("create", answer);
     if (outcome === "found") return { group: this.#group(environment, answer, providedId), created: false };

@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import type { Environment } from "../../../src/domain/environment.ts";
 import { RECORD } from "../../../src/store/audit-trail.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
 import { CLAIM_TOKEN, FORGET_TOKEN } from "../../../src/store/foreign-tokens.ts";
@@ -17,8 +16,8 @@ import { type ContractContext, contents, keysOf, newEnvironment, newGroup } from
 /** A change that reaches Redis when its caller was told that it failed. */
 export function deadlineContract({ store, redis }: ContractContext): void {
   describe("a change after its deadline", () => {
-    const commands = (environment: Environment, prefix: string, group: string, token: string) => {
-      const audited = AUDIT.ofPartition(environment, 0, BY);
+    const commands = (prefix: string, group: string, token: string) => {
+      const audited = AUDIT.ofPartition(prefix, BY);
       const made = { key: `${prefix}group:b`, prefix, id: "b", digest: "d".repeat(22), first: 1, step: 1, count: 9 };
       const named = { names: "name", rest: ["n", "late"], ...audited };
       const rotated = {
@@ -47,14 +46,14 @@ export function deadlineContract({ store, redis }: ContractContext): void {
           send(FORGET_TOKEN, { key: foreignTokenKey(prefix, "kept"), entry: "1:a", keepMs: 60_000 }),
       } as const;
     };
-    const names = Object.keys(commands(newEnvironment(), "", "", "")) as (keyof ReturnType<typeof commands>)[];
+    const names = Object.keys(commands("", "", "")) as (keyof ReturnType<typeof commands>)[];
 
     it.each(names)("which is %s, is not made, and before it is", async (name) => {
       const environment = newEnvironment({ partitions: 1 });
       const { group } = await store().getOrCreate(environment, newGroup("a"));
       const { group: key, prefix } = keysOf(environment, "a");
       const before = await contents(redis(), environment);
-      const change = commands(environment, prefix, key, group.token)[name];
+      const change = commands(prefix, key, group.token)[name];
       const [outcome, now] = await change(sendBy(redis(), Date.now() - 1000));
       expect(outcome).toBe("late");
       expect(Math.abs(Number(now) - Date.now())).toBeLessThan(60_000);
