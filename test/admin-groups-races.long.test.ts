@@ -5,7 +5,7 @@ import { type AdminService, ImportMode } from "../gen/usergroup/admin/v1/admin_s
 import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
 import { partitionOf } from "../src/domain/environment.ts";
 import { tokenDigest } from "../src/store/encryption.ts";
-import { foreignTokenKey, partitionPrefix } from "../src/store/keys.ts";
+import { KEY, partitionPrefix } from "../src/store/keys.ts";
 import type { ScriptedRedis } from "../src/store/redis/connection.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
 import { describeWithRedis, forSuite, newOperator, suiteCluster, suiteServer } from "./support/opened.ts";
@@ -61,7 +61,7 @@ function races(redis: { readonly url: string }, operatorOf: () => ScriptedRedis)
   const environment = () => ({ name: first.environment, tag: "Customer", partitions: 64, number: 1 }) as const;
   const entryKey = (token: string) => {
     const digest = tokenDigest(token);
-    return foreignTokenKey(partitionPrefix(environment(), partitionOf(environment(), digest)), digest);
+    return partitionPrefix(environment(), partitionOf(environment(), digest)) + KEY.foreign + digest;
   };
   /** What is there must be whole: one current token, and those that were handed out before are dead or on their grace. */
   const settle = async (userGroupId: string, handedOut: ReadonlySet<string>) => {

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { newApiTokenId } from "../src/domain/api-token.ts";
 import type { ChangeBy } from "../src/domain/audit.ts";
 import type { Environment } from "../src/domain/environment.ts";
-import { auditKey, partitionPrefix } from "../src/store/keys.ts";
+import { KEY, partitionPrefix } from "../src/store/keys.ts";
 import { openRedis } from "../src/store/redis/open.ts";
 import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
 import { describeWithRedis, forSuite, suiteRedis } from "./support/opened.ts";
@@ -80,7 +80,7 @@ describeWithRedis("what a group takes in a Redis as it is installed", () => {
       const ids = Array.from({ length: 4000 }, (_, i) => `group-${String(i).padStart(7, "0")}`);
       const made = await Promise.all(ids.map((id) => store.getOrCreate(environment, newGroup(id, values), by())));
       for (const { group } of made) await store.rotate(environment, byToken(group.token), by());
-      const { events, groups } = await bytesOf([0, 1].map((one) => auditKey(partitionPrefix(environment, one))));
+      const { events, groups } = await bytesOf([0, 1].map((one) => partitionPrefix(environment, one) + KEY.audit));
       // Every group has been created and rotated.
       expect(events / (2 * ids.length)).toBeLessThanOrEqual(180);
       return groups / ids.length;

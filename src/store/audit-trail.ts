@@ -11,7 +11,7 @@ import { type Environment, type EnvironmentName, partitionOf } from "../domain/e
 import { InvalidPageToken, RecordUnreadable } from "../domain/errors.ts";
 import type { AuditStore, Page, PageRequest } from "../domain/store.ts";
 import { type Audit, EVENT_FIELD } from "./audit.ts";
-import { auditKey, environmentAuditKey, partitionPrefix, updatesAuditKey } from "./keys.ts";
+import { environmentAuditKey, KEY, partitionPrefix } from "./keys.ts";
 import { recordFromAnswer, textOf } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { auditedScript } from "./script.ts";
@@ -129,8 +129,8 @@ function streamsOf(environment: Environment, { userGroupId }: AuditFilter): Stre
   const ofPartition = (partition: number): Stream[] => {
     const prefix = partitionPrefix(environment, partition);
     return [
-      { number: partition, key: auditKey(prefix) },
-      { number: partitions + 1 + partition, key: updatesAuditKey(prefix) },
+      { number: partition, key: prefix + KEY.audit },
+      { number: partitions + 1 + partition, key: prefix + KEY.updatesAudit },
     ];
   };
   if (userGroupId !== undefined) return ofPartition(partitionOf(environment, userGroupId));

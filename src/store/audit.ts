@@ -1,6 +1,6 @@
 import type { ChangeBy } from "../domain/audit.ts";
 import type { Environment, EnvironmentName } from "../domain/environment.ts";
-import { auditKey, environmentAuditKey, updatesAuditKey } from "./keys.ts";
+import { environmentAuditKey, KEY } from "./keys.ts";
 
 /**
  * Names of the fields of an audit event, in the order in which all events have them, so that Redis keeps the names once
@@ -102,12 +102,12 @@ export class Audit {
 
   /** For what creates, deletes or imports user groups of a partition, or replaces tokens. */
   ofPartition(prefix: string, by: ChangeBy): AuditArgs {
-    return this.#args(auditKey(prefix), undefined, by);
+    return this.#args(prefix + KEY.audit, undefined, by);
   }
 
   /** For what updates a user group: the only events that are dropped for their number. */
   ofUpdate(prefix: string, by: ChangeBy, { partitions }: Environment): AuditArgs {
-    return this.#args(updatesAuditKey(prefix), Math.ceil(this.#maxUpdates / partitions), by);
+    return this.#args(prefix + KEY.updatesAudit, Math.ceil(this.#maxUpdates / partitions), by);
   }
 
   /** For what changes an environment or its API tokens. */

@@ -7,7 +7,8 @@ import type { Audit } from "./audit.ts";
 import { ENVIRONMENT_FIELD } from "./environments.ts";
 import { FIELD } from "./fields.ts";
 import { forgetLater } from "./foreign-tokens.ts";
-import { ENVIRONMENTS_KEY, environmentKey, idsKey, KEY, partitionPrefix } from "./keys.ts";
+import { ENVIRONMENTS_KEY, environmentKey, KEY, partitionPrefix } from "./keys.ts";
+import { inBatches } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { auditedScript, changeScript } from "./script.ts";
 
@@ -258,16 +259,12 @@ function partitionsOf({ partitions }: Environment): number[] {
 function keysOf(environment: Environment, partition: number) {
   const prefix = partitionPrefix(environment, partition);
   const { first } = teamIdsOf(environment, partition);
-  return { key: idsKey(prefix), closed: `${prefix}${KEY.closed}${first}`, prefix, first };
+  return { key: prefix + KEY.ids, closed: `${prefix}${KEY.closed}${first}`, prefix, first };
 }
 
-/** Works on items, some at once. @returns the results in their order; rejects with the first failure, once none is under way */
+/** Works on items, some at once. @returns the results in their order */
 async function eachOf<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
-  for (let start = 0; start < items.length; start += AT_ONCE) {
-    const batch = items.slice(start, start + AT_ONCE).map(work);
-    await Promise.allSettled(batch);
-    results.push(...(await Promise.all(batch)));
-  }
+  for await (const batch of inBatches(items, AT_ONCE, work)) results.push(...batch);
   return results;
 }

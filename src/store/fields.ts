@@ -25,7 +25,7 @@ export const FIELD = {
   graceDigest: "x",
   graceUntil: "y",
   /**
-   * Of a current token that the partition's index does not lead to: the partition of its entry (`foreignTokenKey`), a colon
+   * Of a current token that the partition's index does not lead to: the partition of its entry (`KEY.foreign`), a colon
    * and the time of that entry.
    */
   entry: "e",

@@ -2,7 +2,7 @@ import { type Environment, partitionOf } from "../domain/environment.ts";
 import { TokenNotFound, TokenTaken } from "../domain/errors.ts";
 import { userGroupTokenShape } from "../domain/token.ts";
 import { ENTRY, FIELD, GRACE, INDEXED } from "./fields.ts";
-import { foreignTokenKey, groupKeyOf, KEY, partitionPrefix } from "./keys.ts";
+import { groupKeyOf, KEY, partitionPrefix } from "./keys.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { changeScript, readScript } from "./script.ts";
 
@@ -118,7 +118,7 @@ export async function claimToken(
 ): Promise<string> {
   const partition = tokenPartition(environment, text, digest);
   const prefix = partitionPrefix(environment, partition);
-  const key = foreignTokenKey(prefix, digest);
+  const key = prefix + KEY.foreign + digest;
   let replaced = "";
   while (true) {
     const args = { key, prefix, digest, id, replaced, anew: isGiven };
@@ -149,7 +149,7 @@ export function forgetLater(
   if (ended.entry === "") return;
   const [partition, rest] = divided(ended.entry);
   const [time, digest] = divided(rest);
-  const key = foreignTokenKey(partitionPrefix(environment, Number(partition)), digest);
+  const key = partitionPrefix(environment, Number(partition)) + KEY.foreign + digest;
   const args = { key, entry: `${time}:${ended.id}`, keepMs: ended.keepMs ?? 0 };
   client.change("forget-token", FORGET_TOKEN, args).catch(() => {});
 }

@@ -22,7 +22,7 @@ import {
   updateTimeFromRecord,
 } from "./group-record.ts";
 import { groupKeyOf, KEY, placeOf } from "./keys.ts";
-import { isEmpty, type StoredRecord } from "./records.ts";
+import { inBatches, isEmpty, type StoredRecord } from "./records.ts";
 import { auditedScript } from "./script.ts";
 
 /** How many groups are imported at once: their records have to fit into memory, and Redis is not ours alone. */
@@ -102,11 +102,7 @@ interface GivenToken {
  */
 export async function importGroups(groups: readonly ImportedUserGroup[], how: Import): Promise<ImportOutcome[]> {
   const outcomes: ImportOutcome[] = [];
-  for (let start = 0; start < groups.length; start += AT_ONCE) {
-    const batch = groups.slice(start, start + AT_ONCE).map((group) => importGroup(group, how));
-    // An error that nobody foresaw is told once nothing is under way any more.
-    await Promise.allSettled(batch);
-    const ended = await Promise.all(batch);
+  for await (const ended of inBatches(groups, AT_ONCE, (group) => new GroupImport(group, how).run())) {
     outcomes.push(...ended);
     // Each batch would wait for as long as this one did.
     if (ended.every((each) => each.outcome === "failed" && each.error instanceof StoreUnavailable)) break;
@@ -117,35 +113,27 @@ export async function importGroups(groups: readonly ImportedUserGroup[], how: Im
   return outcomes;
 }
 
-async function importGroup(group: ImportedUserGroup, how: Import): Promise<ImportOutcome> {
-  try {
-    return await new GroupImport(group, how).run();
-  } catch (error) {
-    if (error instanceof DomainError) return { outcome: "failed", error };
-    throw error;
-  }
-}
-
 /** The import of one group. */
 class GroupImport {
   readonly #group: ImportedUserGroup;
   readonly #how: Import;
   /** The token that the import brings. */
-  readonly #token: GivenToken | undefined;
+  #token: GivenToken | undefined;
   /** The entry of that token that was made and that the group has not been given it under, nor will be. */
   #unusedEntry = "";
 
-  /** @throws TokenNotImportable */
   constructor(group: ImportedUserGroup, how: Import) {
     this.#group = group;
     this.#how = how;
-    this.#token = givenToken(how.environment, group);
   }
 
-  /** @throws DomainError */
   async run(): Promise<ImportOutcome> {
     try {
+      this.#token = givenToken(this.#how.environment, this.#group);
       return await this.#try();
+    } catch (error) {
+      if (error instanceof DomainError) return { outcome: "failed", error };
+      throw error;
     } finally {
       this.#forget(this.#unusedEntry);
     }
@@ -153,15 +141,19 @@ class GroupImport {
 
   async #try(): Promise<ImportOutcome> {
     const { client, environment, mode } = this.#how;
-    const key = groupKeyOf(environment, this.#group.providedId);
+    const { providedId } = this.#group;
+    const token = this.#token;
+    const key = groupKeyOf(environment, providedId);
     for (let tries = 0; tries < TRIES; tries++) {
       const record = await client.run("import-read", "hgetall", [key], "not_made");
       // Another import gave the group the token.
-      if (record[FIELD.digest] === this.#token?.digest) this.#unusedEntry = "";
+      if (record[FIELD.digest] === token?.digest) this.#unusedEntry = "";
       const plan = this.#planOf(record);
       if (!isEmpty(record)) {
         if (Object.keys(plan.change).length === 0 && plan.given === undefined) {
-          await this.#mendEntry(record);
+          // The entry of a token that the group has may be lost, and nobody would find the group by it.
+          if (token !== undefined && !token.isIndexed && record[FIELD.digest] === token.digest)
+            await claimToken(client, environment, providedId, { ...token, isGiven: false });
           return { outcome: plan.outcome };
         }
         if (mode === "create-only") throw new UserGroupExists();
@@ -199,8 +191,11 @@ class GroupImport {
     const { partition, prefix, key } = placeOf(environment, providedId);
     const { given } = plan;
     const sendBy = performance.now() + CLAIM_MS;
-    const entry = given && given === this.#token ? await this.#claim(given, true) : "";
-    if (entry !== "") this.#unusedEntry = `${entry}:${given?.digest}`;
+    let entry = "";
+    if (given && given === this.#token) {
+      entry = await claimToken(client, environment, providedId, { ...given, isGiven: true });
+      this.#unusedEntry = `${entry}:${given.digest}`;
+    }
     const args = {
       ...{ key, prefix, id: providedId, updateTime: isEmpty(record) ? "" : updateTimeFromRecord(record) },
       ...{ digest: given?.digest, isIndexed: given?.isIndexed, graceMs },
@@ -238,19 +233,6 @@ class GroupImport {
       }
     }
     return { names: names.join(","), replaced: replaced.length / 2, rest: [...replaced, ...set] };
-  }
-
-  /** The entry of a token that the group has may be lost, and nobody would find the group by it. */
-  async #mendEntry(record: StoredRecord): Promise<void> {
-    const token = this.#token;
-    if (token !== undefined && !token.isIndexed && record[FIELD.digest] === token.digest)
-      await this.#claim(token, false);
-  }
-
-  /** @returns the entry of the token, as `FIELD.entry` has it */
-  #claim({ text, digest }: GivenToken, isGiven: boolean): Promise<string> {
-    const { providedId } = this.#group;
-    return claimToken(this.#how.client, this.#how.environment, providedId, { text, digest, isGiven });
   }
 
   #forget(entry: string, keepMs = 0): void {

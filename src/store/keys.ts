@@ -36,11 +36,17 @@ export const KEY = {
   grace: "grace:",
   /** Hash that expires: which token a rotation made, for retries with its request id, by the digest of that id. */
   request: "request:",
+  /** String that expires: the parameters that a request id was first used with, by the digest of that id. */
+  requestClaim: "request-claim:",
   /**
    * String: the time of an entry, a colon and the id of the group that may have the foreign token with this digest. In the
    * partition that the token leads to (`tokenPartition`), which need not be that of the group. A hint, as `tokens`.
    */
   foreign: "foreign:",
+  /** Stream: the changes of the partition's groups but updates, by the fields of `EVENT_FIELD`. It expires with its last event. */
+  audit: "audit",
+  /** Stream: the updates of the partition's groups likewise, apart because they alone may be dropped for their number. */
+  updatesAudit: "audit-updates",
 } as const;
 
 /** The key of a user group, in the partition with this prefix. */
@@ -60,41 +66,8 @@ export function groupKeyOf(environment: Environment, providedId: string): string
   return placeOf(environment, providedId).key;
 }
 
-/** The key of the index of tokens. */
-export function tokensKey(prefix: string): string {
-  return prefix + KEY.tokens;
-}
-
-/** The key of the ids of the groups. */
-export function idsKey(prefix: string): string {
-  return prefix + KEY.ids;
-}
-
 /** How long what a rotation under a request id made is kept for retries, in milliseconds. */
 export const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
-
-/** String that expires: the parameters that a request id was first used with, by the digest of that id. */
-export function requestClaimKey(prefix: string, requestDigest: string): string {
-  return `${prefix}request-claim:${requestDigest}`;
-}
-
-/** The key of the entry of a foreign token. */
-export function foreignTokenKey(prefix: string, digest: string): string {
-  return prefix + KEY.foreign + digest;
-}
-
-/**
- * Stream: the changes of the partition's groups but updates, by the fields of `EVENT_FIELD`. It expires with its last
- * event.
- */
-export function auditKey(prefix: string): string {
-  return `${prefix}audit`;
-}
-
-/** Stream: the updates of the partition's groups likewise, apart because they alone may be dropped for their number. */
-export function updatesAuditKey(prefix: string): string {
-  return `${prefix}audit-updates`;
-}
 
 /** Hash: what is stored of an environment. */
 export function environmentKey(environment: EnvironmentName): string {

@@ -49,27 +49,25 @@ if #record == 0 then return {} end
 return {'found', stamp, spread(record)}`,
 });
 
-/**
- * Sets a string unless it is there, for so many milliseconds, or for good where that is 0. Answers `claimed` and the text
- * that is there now.
- */
-export const CLAIM = changeScript("ugClaim", claim());
-
-/** As `CLAIM`, for what ends a token that leaked. */
-export const CLAIM_REVOCATION = changeScript("ugClaimRevocation", { ...claim(), evenIfFull: true });
-
-function claim() {
-  return {
-    isAlone: true,
-    args: ["text", "lastsMs"],
-    lua: `local first = redis.call('GET', key)
+const claim = {
+  isAlone: true,
+  args: ["text", "lastsMs"],
+  lua: `local first = redis.call('GET', key)
 if not first then
   first = text
   if lastsMs == '0' then redis.call('SET', key, first) else redis.call('SET', key, first, 'PX', lastsMs) end
 end
 return {'claimed', stamp, first}`,
-  } as const;
-}
+} as const;
+
+/**
+ * Sets a string unless it is there, for so many milliseconds, or for good where that is 0. Answers `claimed` and the text
+ * that is there now.
+ */
+export const CLAIM = changeScript("ugClaim", claim);
+
+/** As `CLAIM`, for what ends a token that leaked. */
+export const CLAIM_REVOCATION = changeScript("ugClaimRevocation", { ...claim, evenIfFull: true });
 
 /** Adds a member to a sorted set whose scores are all 0. Answers `made`, or `found` when it is there already. */
 export const ADD_MEMBER = changeScript("ugList", {
@@ -114,8 +112,22 @@ export async function* recordsOf<T>(
     const entries = fields.map((field, i) => [field, values[i]] as const);
     return Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));
   };
+  for await (const batch of inBatches(items, atOnce, async (item) => [item, await read(keyOf(item))] as const))
+    yield* batch;
+}
+
+/**
+ * Works on items, some at once, and yields what became of each batch, in their order. An error is told once nothing is under
+ * way any more.
+ */
+export async function* inBatches<T, R>(
+  items: readonly T[],
+  atOnce: number,
+  work: (item: T) => Promise<R>,
+): AsyncGenerator<readonly R[]> {
   for (let start = 0; start < items.length; start += atOnce) {
-    const batch = items.slice(start, start + atOnce);
-    yield* await Promise.all(batch.map(async (item) => [item, await read(keyOf(item))] as const));
+    const batch = items.slice(start, start + atOnce).map(work);
+    await Promise.allSettled(batch);
+    yield await Promise.all(batch);
   }
 }

@@ -13,27 +13,13 @@ import { digest, tokenDigest } from "./encryption.ts";
 import { CHANGED, DROP, ENTRY, FIELD, INDEXED, PIECES, REPLACE } from "./fields.ts";
 import { forgetLater, keptFor, tokenPartition } from "./foreign-tokens.ts";
 import type { GroupParts } from "./group-record.ts";
-import { KEY, partitionPrefix, prefixFor, REQUEST_TTL_MS, requestClaimKey, tokensKey } from "./keys.ts";
+import { KEY, partitionPrefix, prefixFor, REQUEST_TTL_MS } from "./keys.ts";
 import { CLAIM, CLAIM_REVOCATION, recordFromAnswer, type StoredRecord, textOf } from "./records.ts";
 import { auditedScript } from "./script.ts";
 
-/**
- * Gives a group a new token of ours, `text`, encrypted under the key `keyId`. The group is the one with the `id`, else the
- * one that the partition's indexes tell; it must have the token `old` unless that is empty. What is made is kept under
- * the digest of a request id, with the digest of the request's parameters, for retries.
- * Answers `missing`; `elsewhere` and the id of a group of another partition that may have the token; `unreadable` when the
- * record is not whole; `replayed`, the parameters of the first rotation under the request id and the digest of the token
- * that it made; or `done` and `endedEntry`: as fields, the last two with the id and the record as it is now.
- */
-export const ROTATE = auditedScript("ugRotate", rotation());
-
-/** As `ROTATE`, for what ends a token that leaked. */
-const REVOKE = auditedScript("ugRevoke", { ...rotation(), evenIfFull: true });
-
-function rotation() {
-  return {
-    args: ["prefix", "old", "id", "digest", "text", "keyId", "graceMs", "request", "fingerprint", "keepMs"],
-    lua: `${INDEXED}${ENTRY}${REPLACE}${DROP}${CHANGED}
+const rotation = {
+  args: ["prefix", "old", "id", "digest", "text", "keyId", "graceMs", "request", "fingerprint", "keepMs"],
+  lua: `${INDEXED}${ENTRY}${REPLACE}${DROP}${CHANGED}
 local answer_key = prefix .. '${KEY.request}' .. request
 if request ~= '' then
   local first = redis.call('HGET', answer_key, '${FIELD.providedId}')
@@ -73,8 +59,20 @@ if request ~= '' then
 end
 audit(id, 'token')
 return {'done', stamp, '${FIELD.providedId}', id, '${FIELD.endedEntry}', ended, spread(redis.call('HGETALL', group))}`,
-  } as const;
-}
+} as const;
+
+/**
+ * Gives a group a new token of ours, `text`, encrypted under the key `keyId`. The group is the one with the `id`, else the
+ * one that the partition's indexes tell; it must have the token `old` unless that is empty. What is made is kept under
+ * the digest of a request id, with the digest of the request's parameters, for retries.
+ * Answers `missing`; `elsewhere` and the id of a group of another partition that may have the token; `unreadable` when the
+ * record is not whole; `replayed`, the parameters of the first rotation under the request id and the digest of the token
+ * that it made; or `done` and `endedEntry`: as fields, the last two with the id and the record as it is now.
+ */
+export const ROTATE = auditedScript("ugRotate", rotation);
+
+/** As `ROTATE`, for what ends a token that leaked. */
+const REVOKE = auditedScript("ugRevoke", { ...rotation, evenIfFull: true });
 
 /** A group that was rotated. */
 export interface Rotated {
@@ -126,7 +124,7 @@ export async function rotate(
   const request = requestId ? digest(requestId) : "";
   const fingerprint = requestId ? digest(JSON.stringify(repeated)) : "";
   if (requestId) {
-    const args = { key: requestClaimKey(prefixFor(environment, request), request), text: fingerprint };
+    const args = { key: prefixFor(environment, request) + KEY.requestClaim + request, text: fingerprint };
     const script = options.isRevocation ? CLAIM_REVOCATION : CLAIM;
     const [, , first] = await parts.client.prepare("claim", script, { ...args, lastsMs: REQUEST_TTL_MS });
     if (first !== fingerprint) throw new RequestIdReused();
@@ -149,7 +147,7 @@ async function rotateAt(
   const newDigest = tokenDigest(token);
   const { text, keyId } = cipher.encrypt(environment, token, newDigest);
   const answer = await client.change("rotate", isRevocation ? REVOKE : ROTATE, {
-    ...{ key: tokensKey(prefix), prefix, old, id, digest: newDigest, text, keyId, graceMs },
+    ...{ key: prefix + KEY.tokens, prefix, old, id, digest: newDigest, text, keyId, graceMs },
     ...{ request, fingerprint, keepMs: REQUEST_TTL_MS },
     ...audit.ofPartition(prefix, by),
   });

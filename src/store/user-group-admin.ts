@@ -20,7 +20,7 @@ import {
   updateTimeOf,
 } from "./group-record.ts";
 import { importGroups } from "./imports.ts";
-import { groupKeyOf, idsKey, KEY, partitionPrefix, placeOf } from "./keys.ts";
+import { groupKeyOf, KEY, partitionPrefix, placeOf } from "./keys.ts";
 import { isEmpty, READ, recordFromAnswer, recordsOf } from "./records.ts";
 import { rotate } from "./rotations.ts";
 import { auditedScript, readScript } from "./script.ts";
@@ -179,7 +179,7 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
 
   async #ids(prefix: string, { after, prefix: idPrefix }: UserGroupRange, limit: number) {
     const from = after !== "" ? `(${after}` : idPrefix === "" ? "-" : `[${idPrefix}`;
-    const args = { key: idsKey(prefix), from, idPrefix, limit };
+    const args = { key: prefix + KEY.ids, from, idPrefix, limit };
     const [, now, ...ids] = await this.#parts.client.ask("list-user-group-ids", LIST_IDS, args);
     return { now: Number(now), found: ids.map((id): Entry => ({ id, now: Number(now) })) };
   }

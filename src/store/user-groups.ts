@@ -17,7 +17,7 @@ import {
   updateTimeOf,
   viewerFromRecord,
 } from "./group-record.ts";
-import { groupKeyOf, KEY, partitionPrefix, placeOf, tokensKey } from "./keys.ts";
+import { groupKeyOf, KEY, partitionPrefix, placeOf } from "./keys.ts";
 import { isEmpty, recordFromAnswer } from "./records.ts";
 import { rotate } from "./rotations.ts";
 import { auditedScript, readScript } from "./script.ts";
@@ -163,7 +163,7 @@ export class RedisUserGroups implements UserGroupStore {
     const { client } = this.#parts;
     const digest = tokenDigest(token);
     const prefix = partitionPrefix(environment, tokenPartition(environment, token, digest));
-    let answer = await client.ask("resolve", RESOLVE, { key: tokensKey(prefix), prefix, digest });
+    let answer = await client.ask("resolve", RESOLVE, { key: prefix + KEY.tokens, prefix, digest });
     if (answer[0] === "elsewhere") {
       const [, , id = ""] = answer;
       answer = await client.ask("resolve", READ_HOLDER, { key: groupKeyOf(environment, id), id, digest });

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { type Environment, partitionOf } from "../../src/domain/environment.ts";
 import { FIELD, PIECES } from "../../src/store/fields.ts";
-import { foreignTokenKey, idsKey, partitionPrefix, tokensKey } from "../../src/store/keys.ts";
+import { KEY, partitionPrefix } from "../../src/store/keys.ts";
 import type { ScriptedRedis } from "../../src/store/redis/connection.ts";
 import { contents } from "./contract/context.ts";
 
@@ -46,10 +46,10 @@ export async function storedGroups(
     if (holders.has(digest)) faults.push(`${id} has the token of ${holders.get(digest)}`);
     holders.set(digest, id);
     if (prefix !== prefixOf(environment, id)) faults.push(`${id} is in another partition`);
-    const entryKey = foreignTokenKey(partitionPrefix(environment, Number(partition)), digest);
+    const entryKey = partitionPrefix(environment, Number(partition)) + KEY.foreign + digest;
     const found = isForeign
       ? holderOf(all[entryKey])
-      : (all[tokensKey(prefix)] as Fields | undefined)?.[digest.slice(0, 14)];
+      : (all[prefix + KEY.tokens] as Fields | undefined)?.[digest.slice(0, 14)];
     if (found !== id) faults.push(`${id} is not found by its token`);
     if (isForeign) foreign.push(id);
   }
@@ -62,7 +62,7 @@ export async function storedGroups(
   for (const key of keys) {
     const prefix = key.slice(0, key.indexOf("}:") + 2);
     const value = all[key];
-    if (key === tokensKey(prefix)) {
+    if (key === prefix + KEY.tokens) {
       for (const [start, id] of Object.entries(value as Fields)) {
         if (!groups.get(id)?.record[FIELD.digest]?.startsWith(start))
           faults.push(`an index leads to ${id} for nothing`);
@@ -70,7 +70,7 @@ export async function storedGroups(
     } else if (key.startsWith(`${prefix}grace:`)) {
       const digest = key.slice(`${prefix}grace:`.length);
       if (groups.get(String(value))?.record[FIELD.graceDigest] !== digest) faults.push(`a grace of ${value} is none`);
-    } else if (key === idsKey(prefix)) {
+    } else if (key === prefix + KEY.ids) {
       const ids = (value as string[]).filter((_, i) => i % 2 === 0);
       const own = [...groups].filter(([, group]) => group.prefix === prefix).map(([id]) => id);
       if (ids.sort().join("\n") !== own.sort().join("\n"))

@@ -3,16 +3,7 @@ import { DEFAULT_PARTITIONS, environmentPath, partitionOf } from "../../../src/d
 import { EVENT_FIELD } from "../../../src/store/audit.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
 import { FIELD, PIECES } from "../../../src/store/fields.ts";
-import {
-  auditKey,
-  foreignTokenKey,
-  groupKey,
-  idsKey,
-  KEY,
-  partitionPrefix,
-  tokensKey,
-  updatesAuditKey,
-} from "../../../src/store/keys.ts";
+import { groupKey, KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import type { TestRedis } from "../../support/redis.ts";
 import type { StoredEvent } from "../history/audit.ts";
 import { sortedBy } from "../history/call.ts";
@@ -87,13 +78,13 @@ async function readPartition(
     const read = own.map(async (key) => [key.slice(beginning.length), await redis.get(key)] as const);
     return (await Promise.all(read)).filter((entry): entry is [string, string] => entry[1] !== null);
   };
-  const foreign = await strings(foreignTokenKey(prefix, ""));
+  const foreign = await strings(prefix + KEY.foreign);
   return {
     groups: await Promise.all(groups),
     partition: {
       partition,
-      tokens: new Map(Object.entries(await redis.hgetall(tokensKey(prefix)))),
-      ids: await redis.zrange(idsKey(prefix), 0, -1),
+      tokens: new Map(Object.entries(await redis.hgetall(prefix + KEY.tokens))),
+      ids: await redis.zrange(prefix + KEY.ids, 0, -1),
       foreign: new Map(foreign.map(([digest, entry]) => [digest, entry.slice(entry.indexOf(":") + 1)])),
       graces: new Map(await strings(`${prefix}grace:`)),
       count: Number((await redis.get(prefix + KEY.teamCount)) ?? 0),
@@ -102,7 +93,7 @@ async function readPartition(
 }
 
 async function readEvents(redis: Redis, prefix: string): Promise<StoredEvent[]> {
-  const streams = [auditKey(prefix), updatesAuditKey(prefix)].map((key) => redis.xrange(key, "-", "+"));
+  const streams = [prefix + KEY.audit, prefix + KEY.updatesAudit].map((key) => redis.xrange(key, "-", "+"));
   const events = (await Promise.all(streams)).flat().sort(([one], [other]) => {
     const [[ms = 0, sequence = 0] = [], [otherMs = 0, otherSequence = 0] = []] = [one, other].map((id) =>
       id.split("-").map(Number),

@@ -16,7 +16,7 @@ import {
 import { Audit } from "../../../src/store/audit.ts";
 import { RedisAuditTrail } from "../../../src/store/audit-trail.ts";
 import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded.ts";
-import { auditKey, environmentAuditKey, updatesAuditKey } from "../../../src/store/keys.ts";
+import { environmentAuditKey, KEY } from "../../../src/store/keys.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
 import { waitFor } from "../wait.ts";
 import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
@@ -256,7 +256,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
         }
         const ofGroup = await asked({ userGroupId: "group 1" });
         const { prefix } = keysOf(environment, "group 1");
-        expect(ofGroup.keys).toEqual([auditKey(prefix), updatesAuditKey(prefix)]);
+        expect(ofGroup.keys).toEqual([prefix + KEY.audit, prefix + KEY.updatesAudit]);
       } finally {
         run.mockRestore();
       }
@@ -314,7 +314,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
     it("keeps events for as long as it is to, and then nothing of them", async () => {
       const audit = new Audit(2000);
       const environment = newEnvironment({ partitions: 1 });
-      const key = updatesAuditKey(keysOf(environment, "a").prefix);
+      const key = keysOf(environment, "a").prefix + KEY.updatesAudit;
       await store({ audit }).getOrCreate(environment, newGroup("a"));
       const updates = Array.from({ length: MANY }, (_, i) =>
         store({ audit }).update(environment, "a", { name: `${i}` }),
@@ -330,7 +330,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
 
     it("drops events that are too old though others come", async () => {
       const environment = newEnvironment({ partitions: 1 });
-      const key = updatesAuditKey(keysOf(environment, "a").prefix);
+      const key = keysOf(environment, "a").prefix + KEY.updatesAudit;
       await store().getOrCreate(environment, newGroup("a"));
       const length = () =>
         streams
@@ -354,18 +354,18 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       const environment = newEnvironment({ partitions: 1 });
       await store().getOrCreate(environment, newGroup("a"));
       const { prefix } = keysOf(environment, "a");
-      expect(auditKey(prefix)).toBe(`ug:{${environment.name}//00}:audit`);
-      expect(updatesAuditKey(prefix)).toBe(`ug:{${environment.name}//00}:audit-updates`);
+      expect(prefix + KEY.audit).toBe(`ug:{${environment.name}//00}:audit`);
+      expect(prefix + KEY.updatesAudit).toBe(`ug:{${environment.name}//00}:audit-updates`);
       expect(environmentAuditKey(environment)).toBe(`ug:{ug:env:${environment.name}/}:audit`);
       if (!streams) return;
-      const [[, fields] = ["", []]] = await redis().xrange(auditKey(prefix), "-", "+");
+      const [[, fields] = ["", []]] = await redis().xrange(prefix + KEY.audit, "-", "+");
       expect(fields.filter((_, i) => i % 2 === 0)).toEqual(["a", "n", "r", "m", "i", "f", "q", "p"]);
     });
 
     it.runIf(streams)("answers nobody with events that it cannot read", async () => {
       const environment = newEnvironment({ partitions: 1 });
       await store().getOrCreate(environment, newGroup("a"));
-      const key = auditKey(keysOf(environment, "a").prefix);
+      const key = keysOf(environment, "a").prefix + KEY.audit;
       const whole = ["a", "x", "n", "x", "r", "root", "m", "x", "i", "x", "f", "x", "q", "x", "p", "x"];
       for (const fields of [["a", "x"], whole.with(5, "king"), whole.slice(0, -2)]) {
         const id = (await redis().xadd(key, "*", ...fields)) ?? "";
@@ -383,8 +383,8 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       const tokens = new TestApiTokens(client());
       const values = { displayName: "x", role: "read", expireTime: undefined, creator: "x" } as const;
       const { apiToken, token } = await tokens.create(named, values);
-      await redis().set(auditKey(keysOf(environment, "a").prefix), "x");
-      await redis().set(updatesAuditKey(keysOf(environment, "a").prefix), "x");
+      await redis().set(keysOf(environment, "a").prefix + KEY.audit, "x");
+      await redis().set(keysOf(environment, "a").prefix + KEY.updatesAudit, "x");
       await redis().set(environmentAuditKey(named), "x");
       await fails(store().update(environment, "a", { name: "x" }), RecordUnreadable);
       await fails(store().rotate(environment, byToken(group.token)), RecordUnreadable);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { digest, TokenCipher, tokenDigest } from "../../../src/store/encryption.ts";
 import { FIELD, PIECES } from "../../../src/store/fields.ts";
 import { tokenFields } from "../../../src/store/group-record.ts";
-import { idsKey } from "../../../src/store/keys.ts";
+import { KEY } from "../../../src/store/keys.ts";
 import { byId, byToken, type ContractContext, contents, keysOf, newEnvironment, newGroup, RING } from "./context.ts";
 
 /** A JSON object whose text has so many bytes. */
@@ -112,7 +112,7 @@ export function compactContract({ store, redis, many }: ContractContext): void {
     for (const prefix of prefixes) {
       const groups = Object.keys(all).filter((key) => key.startsWith(`${prefix}group:`));
       const expected = groups.map((key) => key.slice(`${prefix}group:`.length)).sort();
-      expect(all[idsKey(prefix)]).toEqual(expected.flatMap((id) => [id, "0"]));
+      expect(all[prefix + KEY.ids]).toEqual(expected.flatMap((id) => [id, "0"]));
     }
     expect(Object.keys(all).filter((key) => key.includes("}:group:"))).toHaveLength(ids.length);
   });

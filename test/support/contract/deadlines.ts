@@ -3,7 +3,7 @@ import { RECORD } from "../../../src/store/audit-trail.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
 import { CLAIM_TOKEN, FORGET_TOKEN } from "../../../src/store/foreign-tokens.ts";
 import { IMPORT } from "../../../src/store/imports.ts";
-import { auditKey, foreignTokenKey, requestClaimKey, tokensKey } from "../../../src/store/keys.ts";
+import { KEY } from "../../../src/store/keys.ts";
 import { ADD_MEMBER, CLAIM } from "../../../src/store/records.ts";
 import { ROTATE } from "../../../src/store/rotations.ts";
 import { ADOPT } from "../../../src/store/token-keys.ts";
@@ -30,20 +30,20 @@ export function deadlineContract({ store, redis }: ContractContext): void {
         "an update": (send: Send) => send(UPDATE, { key: group, id: "a", updateTime: "", replaced: 0, ...named }),
         "a rotation": (send: Send) =>
           send(ROTATE, {
-            ...{ key: tokensKey(prefix), ...rotated, old: tokenDigest(token), digest: "d", keepMs: 0 },
+            ...{ key: prefix + KEY.tokens, ...rotated, old: tokenDigest(token), digest: "d", keepMs: 0 },
             ...audited,
           }),
         "a creation": (send: Send) => send(CREATE, { ...made, ...named }),
-        "a claim": (send: Send) => send(CLAIM, { key: requestClaimKey(prefix, "r"), text: "late", lastsMs: 60_000 }),
+        "a claim": (send: Send) => send(CLAIM, { key: `${prefix}${KEY.requestClaim}r`, text: "late", lastsMs: 60_000 }),
         "a listing": (send: Send) => send(ADD_MEMBER, { key: `${prefix}listed`, member: "late" }),
         "an adoption": (send: Send) => send(ADOPT, { key: `${prefix}adopted`, field: "field", value: "late" }),
-        "an event": (send: Send) => send(RECORD, { key: auditKey(prefix), subject: "late", names: "", ...audited }),
+        "an event": (send: Send) => send(RECORD, { key: prefix + KEY.audit, subject: "late", names: "", ...audited }),
         "an import": (send: Send) =>
           send(IMPORT, { ...made, updateTime: "", isIndexed: false, graceMs: 0, replaced: 0, ...named }),
         "a deletion": (send: Send) => send(DELETE, { key: group, updateTime: "", prefix, id: "a", ...audited }),
-        "a claim of a token": (send: Send) => send(CLAIM_TOKEN, { key: foreignTokenKey(prefix, "d"), ...claimed }),
+        "a claim of a token": (send: Send) => send(CLAIM_TOKEN, { key: `${prefix}${KEY.foreign}d`, ...claimed }),
         "a token that is forgotten": (send: Send) =>
-          send(FORGET_TOKEN, { key: foreignTokenKey(prefix, "kept"), entry: "1:a", keepMs: 60_000 }),
+          send(FORGET_TOKEN, { key: `${prefix}${KEY.foreign}kept`, entry: "1:a", keepMs: 60_000 }),
       } as const;
     };
     const names = Object.keys(commands("", "", "")) as (keyof ReturnType<typeof commands>)[];
@@ -59,7 +59,7 @@ export function deadlineContract({ store, redis }: ContractContext): void {
       expect(Math.abs(Number(now) - Date.now())).toBeLessThan(60_000);
       expect(await contents(redis(), environment)).toEqual(before);
       // What is to be forgotten is there only now.
-      if (name === "a token that is forgotten") await redis().set(foreignTokenKey(prefix, "kept"), "1:a");
+      if (name === "a token that is forgotten") await redis().set(`${prefix}${KEY.foreign}kept`, "1:a");
       const [made, then] = await change(sendBy(redis(), Date.now() + 60_000));
       expect(made).not.toBe("late");
       expect(Number(then)).toBeGreaterThanOrEqual(Number(now));

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { EtagMismatch, RequestIdReused, TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { FIELD } from "../../../src/store/fields.ts";
-import { auditKey, KEY } from "../../../src/store/keys.ts";
+import { KEY } from "../../../src/store/keys.ts";
 import { waitFor } from "../wait.ts";
 import {
   byId,
@@ -42,7 +42,7 @@ export function deletionContract({ store, admin, redis }: ContractContext): void
       }
       // What is left counts team ids and tells of the changes.
       const left = Object.entries(await contents(redis(), environment)).filter(([, value]) => !isEmptyValue(value));
-      expect(left.map(([key]) => key).sort()).toEqual([auditKey(prefix), prefix + KEY.teamCount].sort());
+      expect(left.map(([key]) => key).sort()).toEqual([prefix + KEY.audit, prefix + KEY.teamCount].sort());
       const again = await store().getOrCreate(environment, newGroup("a"));
       expect(again.created).toBe(true);
       expect(again.group.teamId).not.toBe(group.teamId);
@@ -88,7 +88,7 @@ export function deletionContract({ store, admin, redis }: ContractContext): void
       );
       expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
       const { prefix } = keysOf(environment, "a");
-      const trail = (await contents(redis(), environment))[auditKey(prefix)];
+      const trail = (await contents(redis(), environment))[prefix + KEY.audit];
       expect(eventsIn(trail)).toBe(2);
     });
 

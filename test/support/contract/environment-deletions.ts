@@ -9,7 +9,7 @@ import {
 } from "../../../src/domain/errors.ts";
 import { RedisAuditTrail } from "../../../src/store/audit-trail.ts";
 import { CLEAR, RedisEnvironmentDeletion } from "../../../src/store/environment-deletion.ts";
-import { ENVIRONMENTS_KEY, idsKey, KEY, partitionPrefix } from "../../../src/store/keys.ts";
+import { ENVIRONMENTS_KEY, KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
 import { waitFor } from "../wait.ts";
 import { byId, type ContractContext, contents, fails, imported, newEnvironment, newGroup } from "./context.ts";
@@ -176,7 +176,7 @@ export function environmentDeletionContract({ clients, store, admin, redis }: Co
           const prefix = partitionPrefix(environment, partition);
           const first = String(environment.number * 2 ** 33 + partition);
           const closed = `${prefix}${KEY.closed}${first}`;
-          const args = { key: idsKey(prefix), closed, closedMs: 60_000, prefix, first, most: 9 };
+          const args = { key: prefix + KEY.ids, closed, closedMs: 60_000, prefix, first, most: 9 };
           expect(await client().change("test", CLEAR, args)).toEqual(["done", expect.any(String), "0"]);
         }
         expect((await store().resolve(anew, group.token)).teamId).toBe(group.teamId);

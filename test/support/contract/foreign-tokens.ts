@@ -5,7 +5,7 @@ import { newUserGroupToken, userGroupTokenShape } from "../../../src/domain/toke
 import type { ImportedUserGroup } from "../../../src/domain/user-group.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
 import { CLAIM_MS, claimToken, tokenPartition } from "../../../src/store/foreign-tokens.ts";
-import { foreignTokenKey, partitionPrefix } from "../../../src/store/keys.ts";
+import { KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
 import type { ScriptedRedis } from "../../../src/store/redis/connection.ts";
 import { Random } from "../../fuzz/random.ts";
@@ -36,7 +36,7 @@ type Environment = ReturnType<typeof newEnvironment>;
 /** Where the entry of a token is. */
 function entryKey(environment: Environment, token: string): string {
   const digest = tokenDigest(token);
-  return foreignTokenKey(partitionPrefix(environment, tokenPartition(environment, token, digest)), digest);
+  return partitionPrefix(environment, tokenPartition(environment, token, digest)) + KEY.foreign + digest;
 }
 
 /** Makes the entry of a token older than any change under it can be, if there is one. */

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { UserGroupNotFound } from "../../../src/domain/errors.ts";
 import type { Page, UserGroupRange } from "../../../src/domain/store.ts";
 import { FIELD } from "../../../src/store/fields.ts";
-import { idsKey } from "../../../src/store/keys.ts";
+import { KEY } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { byId, type ContractContext, contents, fails, imported, keysOf, newEnvironment, newGroup } from "./context.ts";
 
@@ -137,7 +137,7 @@ function lists({ store, admin, clients, redis, many }: ContractContext): void {
     const environment = newEnvironment({ partitions: 1 });
     for (const id of ["a", "c"]) await store().getOrCreate(environment, newGroup(id));
     const { prefix } = keysOf(environment, "a");
-    for (const id of ["0", "b", "d"]) await redis().zadd(idsKey(prefix), 0, id);
+    for (const id of ["0", "b", "d"]) await redis().zadd(prefix + KEY.ids, 0, id);
     for (const size of [1, 2, 10]) expect(await idsOf(environment, size)).toEqual(["a", "c"]);
   });
 

@@ -12,7 +12,7 @@ import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
 import type { ImportedUserGroup, ImportOutcome, Json } from "../../../src/domain/user-group.ts";
 import { RedisAuditTrail } from "../../../src/store/audit-trail.ts";
 import { FIELD } from "../../../src/store/fields.ts";
-import { auditKey, KEY, updatesAuditKey } from "../../../src/store/keys.ts";
+import { KEY } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { AUDIT } from "../stores.ts";
 import {
@@ -115,7 +115,7 @@ function creating({ store, admin, redis, many }: ContractContext): void {
     expect(outcomes.flatMap(told).sort()).toEqual(["created", ...Array(19).fill("unchanged")]);
     const all = await contents(redis(), environment);
     const { prefix } = keysOf(environment, "a");
-    expect(eventsIn(all[auditKey(prefix)])).toBe(1);
+    expect(eventsIn(all[prefix + KEY.audit])).toBe(1);
     expect(all[prefix + KEY.teamCount]).toBe("1");
     expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("a");
   });
@@ -203,8 +203,8 @@ function replacing({ store, admin, redis }: ContractContext): void {
     // The creation, and one event for each change: no import was made on what another had changed.
     const stored = await contents(redis(), environment);
     const { prefix } = keysOf(environment, "a");
-    expect(eventsIn(stored[auditKey(prefix)])).toBe(9);
-    expect(eventsIn(stored[updatesAuditKey(prefix)])).toBe(4);
+    expect(eventsIn(stored[prefix + KEY.audit])).toBe(9);
+    expect(eventsIn(stored[prefix + KEY.updatesAudit])).toBe(4);
   });
 }
 

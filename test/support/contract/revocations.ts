@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { RequestIdReused, TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
-import { auditKey } from "../../../src/store/keys.ts";
+import { KEY } from "../../../src/store/keys.ts";
 import { BY } from "../stores.ts";
 import {
   byId,
@@ -20,7 +20,7 @@ const HOUR_MS = 3_600_000;
 /** `revokeTokens`. */
 export function revocationContract({ store, admin, redis }: ContractContext): void {
   const events = async (environment: ReturnType<typeof newEnvironment>) =>
-    eventsIn((await contents(redis(), environment))[auditKey(keysOf(environment, "a").prefix)]);
+    eventsIn((await contents(redis(), environment))[keysOf(environment, "a").prefix + KEY.audit]);
 
   describe("revokeTokens", () => {
     it("ends the current token and the one on its grace, and gives a fresh one that only get shows", async () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { RecordUnreadable, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { newUserGroupToken } from "../../../src/domain/token.ts";
 import { digest, tokenDigest } from "../../../src/store/encryption.ts";
-import { foreignTokenKey, idsKey } from "../../../src/store/keys.ts";
+import { KEY } from "../../../src/store/keys.ts";
 import {
   byId,
   byToken,
@@ -55,7 +55,7 @@ export function wrongTypeContract({ store, admin, redis }: ContractContext): voi
 
     it("in the place of the ids answers nobody, and leaves nothing half made", async () => {
       const environment = newEnvironment({ partitions: 1 });
-      await redis().set(idsKey(keysOf(environment, "a").prefix), "x");
+      await redis().set(keysOf(environment, "a").prefix + KEY.ids, "x");
       const before = await contents(redis(), environment);
       await fails(store().getOrCreate(environment, newGroup("new")), RecordUnreadable);
       await fails(admin().list(environment, { after: "", size: 1, prefix: "" }), RecordUnreadable);
@@ -69,7 +69,7 @@ export function wrongTypeContract({ store, admin, redis }: ContractContext): voi
       const given = imported("a");
       const token = given.token ?? "";
       const { prefix } = keysOf(environment, "a");
-      await redis().hset(foreignTokenKey(prefix, tokenDigest(token)), "x", "y");
+      await redis().hset(prefix + KEY.foreign + tokenDigest(token), "x", "y");
       await fails(store().resolve(environment, token), RecordUnreadable);
       await fails(store().rotate(environment, byToken(token)), RecordUnreadable);
       expect(told(await admin().import(environment, [given]))).toEqual(["RecordUnreadable"]);
