@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
+import { ADOPT } from "../src/store/encryption.ts";
 import { FIELD } from "../src/store/fields.ts";
 import type { StoreClient } from "../src/store/redis/client.ts";
-import { ADOPT } from "../src/store/token-keys.ts";
 import { describeWithRedis, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { redisOf } from "./support/redis-of.ts";

@@ -337,13 +337,21 @@ export class RedisApiTokens implements ApiTokenStore {
     values: StoredRecord,
     how: { readonly maker: string; readonly known: readonly TokenText[]; readonly by: ChangeBy },
   ): Promise<{ readonly apiToken: ApiToken; readonly token: string }> {
+    const { known, by } = how;
     const token = newApiToken();
     const made = await this.#write(environment, apiTokenDigest(token), values);
-    let outcome = await this.#list(environment, made, how);
+    const list = () =>
+      this.#client.prepare("list-api-token", LIST, {
+        ...{ key: environmentKey(environment), list: apiTokensKey(environment), id: made.id, digest: made.digest },
+        ...{ known: known.map(memberOf).join(","), mostIds: MAX_API_TOKENS },
+        ...{ subject: subjectOf([made]), names: known.length === 0 ? "" : "token" },
+        ...this.#audit.ofEnvironment(environment, by),
+      });
+    let [outcome] = await list();
     if (outcome === "full") {
       // Those that have expired are listed until somebody looks.
       for await (const _ of this.#byId(environment));
-      outcome = await this.#list(environment, made, how);
+      [outcome] = await list();
     }
     if (outcome === "full") throw new TooManyApiTokens();
     if (outcome === "missing") throw new EnvironmentNotFound();
@@ -372,21 +380,6 @@ export class RedisApiTokens implements ApiTokenStore {
     const [, now] = await this.#client.prepare("write-api-token", WRITE, args);
     const id = record[API_TOKEN_FIELD.id] ?? "";
     return { id, digest, record: { ...record, [API_TOKEN_FIELD.tokenCreateTime]: now } };
-  }
-
-  /** Lists a new text, and writes the event. @returns the outcome of `LIST` */
-  async #list(
-    environment: Environment,
-    made: TokenText,
-    { known, by }: { readonly known: readonly TokenText[]; readonly by: ChangeBy },
-  ): Promise<string | undefined> {
-    const [outcome] = await this.#client.prepare("list-api-token", LIST, {
-      ...{ key: environmentKey(environment), list: apiTokensKey(environment), id: made.id, digest: made.digest },
-      ...{ known: known.map(memberOf).join(","), mostIds: MAX_API_TOKENS },
-      ...{ subject: subjectOf([made]), names: known.length === 0 ? "" : "token" },
-      ...this.#audit.ofEnvironment(environment, by),
-    });
-    return outcome;
   }
 
   /**

@@ -8,18 +8,21 @@ import { readScript } from "./script.ts";
  * to last, so it takes no deadline, and no replica is waited for. A count without an end, which an operator may have
  * made, gets one. Answers the count, and when the window ends in milliseconds from now.
  */
-const COUNT = readScript("ugCount", {
-  hasClock: false,
-  isAlone: true,
-  args: ["amount", "windowSeconds"],
-  lua: `local count = redis.call('INCRBY', key, amount)
+const COUNT = readScript(
+  "ugCount",
+  {
+    isAlone: true,
+    args: ["amount", "windowSeconds"],
+    lua: `local count = redis.call('INCRBY', key, amount)
 local left = redis.call('PTTL', key)
 if left < 0 then
   left = windowSeconds * 1000
   redis.call('PEXPIRE', key, string.format('%.0f', left))
 end
 return {string.format('%.0f', count), string.format('%.0f', left)}`,
-});
+  },
+  "",
+);
 
 /** What is counted: it names the keys, `ug:rate:KIND:KEY`. */
 export interface RateCounterOptions {

@@ -45,11 +45,7 @@ interface ScriptParts<Name extends string> {
   /** Uses, beside its arguments: `key`; `rest`, the index in ARGV of what is behind them; `spread`; and what `CLOCK` gives. */
   readonly lua: string;
   readonly isAlone?: boolean;
-}
-
-/** What a change is made of. */
-interface ChangeParts<Name extends string> extends ScriptParts<Name> {
-  /** Whether Redis carries it out even when its memory is full: it ends what may have leaked, and takes little. */
+  /** Whether a change is carried out even when Redis' memory is full: it ends what may have leaked, and takes little. */
   readonly evenIfFull?: boolean;
 }
 
@@ -74,31 +70,31 @@ const UNPACK = "local spread = table.unpack or unpack\n";
 function withArgs(names: readonly string[], first: number, lua: string): string {
   const values = names.map((_, i) => `ARGV[${first + i}]`);
   const locals = names.length > 0 ? `local ${names.join(", ")} = ${values.join(", ")}\n` : "";
-  return `local key, rest = KEYS[1], ${first + names.length}\n${locals}${lua}`;
+  return `${UNPACK}local key, rest = KEYS[1], ${first + names.length}\n${locals}${lua}`;
 }
 
-/** A script that changes nothing that has to last, and takes no deadline. @param hasClock default: true */
+/** A script that changes nothing that has to last, and takes no deadline. @param clock `""`: it needs none */
 export function readScript<const Name extends string = never>(
   name: string,
-  { args = [], lua, isAlone = false, hasClock = true }: ScriptParts<Name> & { readonly hasClock?: boolean },
+  { args = [], lua, isAlone = false }: ScriptParts<Name>,
+  clock = CLOCK,
 ): Script<Name> {
-  const whole = (hasClock ? CLOCK : "") + UNPACK + withArgs(args, 1, lua);
-  return { name, args, lua: whole, isAlone, isChange: false };
+  return { name, args, lua: clock + withArgs(args, 1, lua), isAlone, isChange: false };
 }
 
 /** A script that makes a change. */
 export function changeScript<const Name extends string = never>(
   name: string,
-  { args = [], lua, isAlone = false, evenIfFull = false }: ChangeParts<Name>,
+  { args = [], lua, isAlone = false, evenIfFull = false }: ScriptParts<Name>,
 ): Script<Name> {
-  const whole = (evenIfFull ? ALLOW_OOM : "") + CLOCK + UNLESS_LATE + UNPACK + withArgs(args, 2, lua);
-  return { name, args, lua: whole, isAlone, isChange: true };
+  const head = (evenIfFull ? ALLOW_OOM : "") + CLOCK + UNLESS_LATE;
+  return { name, args, lua: head + withArgs(args, 2, lua), isAlone, isChange: true };
 }
 
 /** A script that makes a change, and writes an event of it by `audit` in `AUDIT`. */
 export function auditedScript<const Name extends string = never>(
   name: string,
-  { args = [], lua, ...parts }: ChangeParts<Name>,
+  { args = [], lua, ...parts }: ScriptParts<Name>,
 ): Script<Name | keyof AuditArgs> {
   return changeScript(name, { ...parts, args: [...args, ...AUDIT_ARGS], lua: AUDIT + lua });
 }

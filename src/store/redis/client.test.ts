@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { redisOf } from "../../../test/support/redis-of.ts";
 import { RecordUnreadable, StoreUnavailable } from "../../domain/errors.ts";
 import { openEmbedded } from "../embedded.ts";
-import { ADOPT } from "../token-keys.ts";
+import { ADOPT } from "../encryption.ts";
 import type { StoreClient, StoreClientOptions, StoreObserver } from "./client.ts";
 
 /** What `ADOPT` sets. */

@@ -1,12 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { RECORD } from "../../../src/store/audit-trail.ts";
-import { tokenDigest } from "../../../src/store/encryption.ts";
+import { ADOPT, tokenDigest } from "../../../src/store/encryption.ts";
 import { CLAIM_TOKEN, FORGET_TOKEN } from "../../../src/store/foreign-tokens.ts";
 import { IMPORT } from "../../../src/store/imports.ts";
 import { KEY } from "../../../src/store/keys.ts";
 import { ADD_MEMBER, CLAIM } from "../../../src/store/records.ts";
 import { ROTATE } from "../../../src/store/rotations.ts";
-import { ADOPT } from "../../../src/store/token-keys.ts";
 import { DELETE } from "../../../src/store/user-group-admin.ts";
 import { CREATE, UPDATE } from "../../../src/store/user-groups.ts";
 import { sendBy } from "../redis-of.ts";
