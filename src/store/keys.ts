@@ -87,7 +87,7 @@ export function apiTokensKey(environment: EnvironmentName): string {
   return `${environmentPrefix(environment)}api-tokens`;
 }
 
-/** Stream: the changes of an environment and of its API tokens, as `auditKey` has those of groups. */
+/** Stream: the changes of an environment and of its API tokens, as `KEY.audit` has those of groups. */
 export function environmentAuditKey(environment: EnvironmentName): string {
   return `${environmentPrefix(environment)}audit`;
 }
