@@ -116,42 +116,18 @@ function jsonFault(value: JsonObject, rules: JsonRules): JsonFault | undefined {
 }
 
 function walk(value: Json, levelsLeft: number, maxDepth: number): JsonFault | undefined {
-  switch (typeof value) {
-    case "string":
-      return textFault(value);
-    case "number":
-      return numberFault(value);
-    case "object": {
-      if (value === null) return undefined;
-      if (levelsLeft === 0) return { id: "json.max_depth", message: `must be at most ${maxDepth} levels deep` };
-      if (Array.isArray(value)) return firstFault(value, (element) => walk(element, levelsLeft - 1, maxDepth));
-      return firstFault(
-        Object.keys(value),
-        (key) => textFault(key) ?? walk(value[key] as Json, levelsLeft - 1, maxDepth),
-      );
-    }
-    default:
-      return undefined;
-  }
-}
-
-/** A lone half of a surrogate pair cannot be stored as UTF-8. protobuf-es refuses it everywhere else. */
-function textFault(text: string): JsonFault | undefined {
-  if (text.isWellFormed()) return undefined;
-  return { id: "json.text", message: "must be well-formed Unicode, but holds half of a surrogate pair" };
-}
-
-function numberFault(value: number): JsonFault | undefined {
-  if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return undefined;
-  return {
-    id: "json.number",
-    message: `must hold numbers from -${Number.MAX_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER} only, because larger ones are not stored exactly; send those as strings`,
-  };
-}
-
-function firstFault<T>(items: readonly T[], check: (item: T) => JsonFault | undefined): JsonFault | undefined {
-  for (const item of items) {
-    const fault = check(item);
+  // A lone half of a surrogate pair cannot be stored as UTF-8. protobuf-es refuses it everywhere else.
+  if (typeof value === "string" && !value.isWellFormed())
+    return { id: "json.text", message: "must be well-formed Unicode, but holds half of a surrogate pair" };
+  if (typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER)
+    return {
+      id: "json.number",
+      message: `must hold numbers from -${Number.MAX_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER} only, because larger ones are not stored exactly; send those as strings`,
+    };
+  if (typeof value !== "object" || value === null) return undefined;
+  if (levelsLeft === 0) return { id: "json.max_depth", message: `must be at most ${maxDepth} levels deep` };
+  for (const key of Array.isArray(value) ? value.keys() : Object.keys(value)) {
+    const fault = walk(key, 0, maxDepth) ?? walk((value as JsonObject)[key] as Json, levelsLeft - 1, maxDepth);
     if (fault) return fault;
   }
   return undefined;

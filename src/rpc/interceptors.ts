@@ -41,6 +41,3 @@ export function loadAllRules(): Promise<Interceptor> {
   allRules ??= import("./all-rules.ts").then(({ allRulesInterceptor }) => allRulesInterceptor());
   return allRules;
 }
-
-// Has only the rules that this service uses; to it any other rule is an unknown field. protovalidate's own file has them
-// all, and takes longer to load than everything else that is generated.

@@ -1,5 +1,7 @@
 import { type DescField, type DescMessage, getOption, hasOption, isFieldSet, type Message } from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
+// Has only the rules that this service uses; to it any other rule is an unknown field. protovalidate's own file has them
+// all, and takes longer to load than everything else that is generated.
 import {
   FieldRulesSchema,
   field as fieldRulesOption,

@@ -10,9 +10,10 @@ type Answer = ServerReflectionResponse["messageResponse"];
 
 /** The schema, indexed by what reflection clients ask for. */
 class SchemaIndex {
-  readonly services: readonly string[];
+  readonly #services: readonly DescService[];
   readonly #files = new Map<string, DescFile>();
   readonly #registry: ReturnType<typeof createRegistry>;
+  /** The serialized files that were asked for. */
   readonly #bytes = new Map<DescFile, Uint8Array>();
 
   /**
@@ -20,30 +21,51 @@ class SchemaIndex {
    *   same name
    */
   constructor(services: readonly DescService[], files: readonly DescFile[]) {
-    this.services = services.map(({ typeName }) => typeName);
+    this.#services = services;
     for (const file of files) this.#files.set(nameOf(file), file);
     for (const { dependencies } of files) for (const file of dependencies) this.#add(file);
     for (const { file } of services) this.#add(file);
     this.#registry = createRegistry(...this.#files.values());
   }
 
-  /** The serialized file, made once. */
-  bytesOf(file: DescFile): Uint8Array {
-    let bytes = this.#bytes.get(file);
-    if (!bytes) {
-      bytes = toBinary(FileDescriptorProtoSchema, file.proto);
-      this.#bytes.set(file, bytes);
+  answer(request: Request["messageRequest"]): Answer {
+    switch (request.case) {
+      case "listServices": {
+        const service = this.#services.map(({ typeName: name }) => ({ name }));
+        return { case: "listServicesResponse", value: { service } } as Answer;
+      }
+      case "fileByFilename":
+        return this.#fileAnswer(this.#files.get(request.value), request.value);
+      case "fileContainingSymbol":
+        return this.#fileAnswer(this.#fileOfSymbol(request.value), request.value);
+      case "fileContainingExtension": {
+        const { containingType: type, extensionNumber } = request.value;
+        const extendee = this.#registry.getMessage(type);
+        const extension = extendee && this.#registry.getExtensionFor(extendee, extensionNumber);
+        return this.#fileAnswer(extension?.file, `${type} ${extensionNumber}`);
+      }
+      case "allExtensionNumbersOfType": {
+        const baseTypeName = request.value;
+        if (!this.#registry.getMessage(baseTypeName)) return unknown(baseTypeName);
+        const extensions = [...this.#registry].filter((desc) => desc.kind === "extension");
+        const ofType = extensions.filter(({ extendee }) => extendee.typeName === baseTypeName);
+        const extensionNumber = ofType.map(({ number }) => number);
+        return { case: "allExtensionNumbersResponse", value: { baseTypeName, extensionNumber } } as Answer;
+      }
+      default:
+        return failure(Code.InvalidArgument, "the request is empty");
     }
-    return bytes;
   }
 
-  /** The file with this name; undefined when there is none. */
-  file(name: string): DescFile | undefined {
-    return this.#files.get(name);
+  #fileAnswer(file: DescFile | undefined, asked: string): Answer {
+    if (!file) return unknown(asked);
+    const bytes = this.#bytes.get(file) ?? toBinary(FileDescriptorProtoSchema, file.proto);
+    this.#bytes.set(file, bytes);
+    return { case: "fileDescriptorResponse", value: { fileDescriptorProto: [bytes] } } as Answer;
   }
 
   /** The file that defines a type, service, method, field or extension. */
-  fileOfSymbol(symbol: string): DescFile | undefined {
+  #fileOfSymbol(symbol: string): DescFile | undefined {
     const desc = this.#registry.get(symbol);
     if (desc) return desc.file;
     const dot = symbol.lastIndexOf(".");
@@ -53,19 +75,6 @@ class SchemaIndex {
     if (parent?.kind === "message" && parent.members.some(({ name }) => name === member)) return parent.file;
     if (parent?.kind === "enum" && parent.values.some(({ name }) => name === member)) return parent.file;
     return undefined;
-  }
-
-  /** The file that defines the extension of a message with this number. */
-  fileOfExtension(message: string, extensionNumber: number): DescFile | undefined {
-    const extendee = this.#registry.getMessage(message);
-    return extendee && this.#registry.getExtensionFor(extendee, extensionNumber)?.file;
-  }
-
-  /** The extension numbers of a message; undefined when there is no such message. */
-  extensionNumbers(message: string): number[] | undefined {
-    if (!this.#registry.getMessage(message)) return undefined;
-    const extensions = [...this.#registry].filter((desc) => desc.kind === "extension");
-    return extensions.filter(({ extendee }) => extendee.typeName === message).map(({ number }) => number);
   }
 
   #add(file: DescFile): void {
@@ -78,6 +87,14 @@ class SchemaIndex {
 
 function nameOf(file: DescFile): string {
   return `${file.name}.proto`;
+}
+
+function unknown(asked: string): Answer {
+  return failure(Code.NotFound, `this server does not know ${asked}`);
+}
+
+function failure(errorCode: Code, errorMessage: string): Answer {
+  return { case: "errorResponse", value: { errorCode, errorMessage } } as Answer;
 }
 
 /**
@@ -109,7 +126,7 @@ export function reflection(services: readonly DescService[], loadFiles: () => Pr
       let bytes = 0;
       for await (const originalRequest of requests) {
         const { host, messageRequest } = originalRequest;
-        const messageResponse = answer(index, messageRequest);
+        const messageResponse = index.answer(messageRequest);
         if (messageResponse.case === "fileDescriptorResponse") {
           for (const file of messageResponse.value.fileDescriptorProto) bytes += file.byteLength;
         }
@@ -118,41 +135,4 @@ export function reflection(services: readonly DescService[], loadFiles: () => Pr
       }
     },
   };
-}
-
-function answer(index: SchemaIndex, request: Request["messageRequest"]): Answer {
-  switch (request.case) {
-    case "listServices":
-      return { case: "listServicesResponse", value: { service: index.services.map((name) => ({ name })) } } as Answer;
-    case "fileByFilename":
-      return fileAnswer(index, index.file(request.value), request.value);
-    case "fileContainingSymbol":
-      return fileAnswer(index, index.fileOfSymbol(request.value), request.value);
-    case "fileContainingExtension": {
-      const { containingType, extensionNumber } = request.value;
-      const file = index.fileOfExtension(containingType, extensionNumber);
-      return fileAnswer(index, file, `${containingType} ${extensionNumber}`);
-    }
-    case "allExtensionNumbersOfType": {
-      const extensionNumber = index.extensionNumbers(request.value);
-      if (!extensionNumber) return unknown(request.value);
-      return { case: "allExtensionNumbersResponse", value: { baseTypeName: request.value, extensionNumber } } as Answer;
-    }
-    default:
-      return failure(Code.InvalidArgument, "the request is empty");
-  }
-}
-
-function fileAnswer(index: SchemaIndex, file: DescFile | undefined, asked: string): Answer {
-  if (!file) return unknown(asked);
-  const fileDescriptorProto = [index.bytesOf(file)];
-  return { case: "fileDescriptorResponse", value: { fileDescriptorProto } } as Answer;
-}
-
-function unknown(asked: string): Answer {
-  return failure(Code.NotFound, `this server does not know ${asked}`);
-}
-
-function failure(errorCode: Code, errorMessage: string): Answer {
-  return { case: "errorResponse", value: { errorCode, errorMessage } } as Answer;
 }
