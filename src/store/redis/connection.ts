@@ -103,24 +103,29 @@ export async function readClock(redis: Redis): Promise<RedisClock> {
 }
 
 /**
- * Has scripts be commands of a connection by fewer steps than ioredis' own take. A script is sent whole the first time on
- * a connection, and by its digest from then on; also to a node of a Cluster that is asked for keys on their way to it.
+ * Has scripts be commands of a connection by fewer steps than ioredis' own take. A script is sent whole until a
+ * connection has answered it once, and by its digest from then on.
  */
 function defineScripts(redis: Redis): void {
-  const sent = new Set<string>();
-  redis.on("close", () => sent.clear());
+  const known = new Set<string>();
+  redis.on("close", () => known.clear());
   const utf8 = { replyEncoding: "utf8" } as const;
   redis.defineCommand = (name, { lua = "" }) => {
     const digest = createHash("sha1").update(lua).digest("hex");
     const run = (...args: string[]): Promise<unknown> => {
-      if (!sent.has(digest)) {
-        sent.add(digest);
-        return redis.sendCommand(new Command("eval", [lua, "1", ...args], utf8)) as Promise<unknown>;
+      if (!known.has(digest)) {
+        const first = redis.sendCommand(new Command("eval", [lua, "1", ...args], utf8)) as Promise<unknown>;
+        // A node of a Cluster that redirects it has not learnt it.
+        first.then(
+          () => known.add(digest),
+          () => {},
+        );
+        return first;
       }
       const answer = redis.sendCommand(new Command("evalsha", [digest, "1", ...args], utf8)) as Promise<unknown>;
       return answer.catch((error: Error) => {
         if (!error.message.startsWith("NOSCRIPT")) throw error;
-        sent.delete(digest);
+        known.delete(digest);
         return run(...args);
       });
     };
