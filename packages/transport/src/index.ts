@@ -3,9 +3,8 @@ export { requireStrictJson } from "./codec/strict-json.ts";
 export type { Endpoint, EndpointMethod, HttpError, Invoke } from "./endpoints.ts";
 export { type HeaderRecord, type HttpRequest, type HttpResponse, headerValue } from "./exchange.ts";
 export { acceptsEncoding } from "./http/content-encoding.ts";
-export type { Port as NodeServer } from "./http/port.ts";
-export type { ClientOf } from "./http/server-request.ts";
-export { MAX_HEADER_BYTES } from "./limits.ts";
+export type { ListenOptions, Port as NodeServer } from "./http/port.ts";
+export { type ClientOf, MAX_HEADER_BYTES } from "./limits.ts";
 export type { Authorize, CallHead } from "./protocol/admission.ts";
 export { httpStatusOf } from "./protocol/error-responses.ts";
 export { recordOf } from "./protocol/record-headers.ts";
@@ -18,4 +17,4 @@ export {
   SharedError,
   streamRefusal,
 } from "./protocol/refusals.ts";
-export { type ListenOptions, type ServeOptions, serveNode } from "./serve.ts";
+export { type ServeOptions, serveNode } from "./serve.ts";

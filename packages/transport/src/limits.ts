@@ -1,22 +1,53 @@
+import type { HeaderRecord } from "./exchange.ts";
 import type { Refusal } from "./protocol/refusals.ts";
+
+/**
+ * Tells which client a connection belongs to, or a request, by the peer's address and the headers of the request.
+ * Undefined: a proxy, whose connections give way to nobody.
+ */
+export type ClientOf = (peerAddress: string, headers?: HeaderRecord) => string | undefined;
+
+/** Limits of streaming calls, and of bodies of calls that anyone may make. */
+interface StreamLimits {
+  /** How many may be open at once. Default: no limit. */
+  readonly max?: number;
+  /** How long a stream may last, in milliseconds. The client may then call again. Default: no limit. */
+  readonly lifetimeMs?: number;
+}
+
+/** What clients may use of a port, and for how long in milliseconds, where nothing else is set. */
+export const DEFAULT_LIMITS = {
+  /** The client that a connection or request is charged to. */
+  clientOf: ((peerAddress) => peerAddress) as ClientOf,
+  /** How many connections may be open. At that limit the client that has the most gives way. */
+  maxConnections: Infinity,
+  streams: {} as StreamLimits,
+  /** How long a connection may stay silent before its first request. */
+  firstByteTimeoutMs: 10_000,
+  /** How long the headers of a request may take to arrive. */
+  headerTimeoutMs: 15_000,
+  /** How long the body of a request may take to arrive. */
+  arrivalTimeoutMs: 30_000,
+  /** The same for a request that anyone may make: such requests hold only names. */
+  openArrivalTimeoutMs: 5000,
+  /** How long a client may take to read a response. */
+  readTimeoutMs: 60_000,
+  /**
+   * How long an HTTP/2 connection may be idle, with not even a PING either way, before it accepts no new streams. Its
+   * open streams may finish.
+   */
+  idleTimeoutMs: 600_000,
+  /** How long the open streams of such a connection may stay idle before they are ended. */
+  stallTimeoutMs: 30_000,
+  /** How often broken HTTP/2 sessions are searched for. */
+  deadSessionCheckMs: 10_000,
+};
+
+/** What clients may use of a port, and for how long. */
+export type Limits = Readonly<typeof DEFAULT_LIMITS>;
 
 /** The maximum size of a request's headers, in bytes. */
 export const MAX_HEADER_BYTES = 32 * 1024;
-
-/** How long the headers of an HTTP/1.1 request may take to arrive, in milliseconds. */
-export const HEADER_TIMEOUT_MS = 15_000;
-
-/** How long a request may take to arrive, including its body, in milliseconds. */
-export const REQUEST_TIMEOUT_MS = 30_000;
-
-/** The same for a request that anyone may make, in milliseconds: such requests hold only names. */
-export const OPEN_REQUEST_TIMEOUT_MS = 5000;
-
-/** How long a client may take to read a response, in milliseconds. */
-export const READ_TIMEOUT_MS = 60_000;
-
-/** How much of an already answered request is read and discarded, in bytes. */
-export const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 
 /** The longest delay of setTimeout, in milliseconds: nearly 25 days. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
@@ -27,9 +58,6 @@ export const HEADER_TOO_LARGE: Refusal = { kind: "header-too-large", limit: MAX_
 /** The refusal of a request that did not arrive in time. */
 export const REQUEST_TIMEOUT: Refusal & { readonly kind: "request-timeout" } = {
   kind: "request-timeout",
-  headerMs: HEADER_TIMEOUT_MS,
-  requestMs: REQUEST_TIMEOUT_MS,
+  headerMs: DEFAULT_LIMITS.headerTimeoutMs,
+  requestMs: DEFAULT_LIMITS.arrivalTimeoutMs,
 };
-
-/** The refusal of an `Expect` other than `100-continue`. */
-export const EXPECTATION_FAILED: Refusal = { kind: "expectation-failed" };

@@ -19,7 +19,7 @@ beforeAll(async () => {
       },
     }),
     refuse: bareRefusal,
-    arrivalTimeoutMs: 200,
+    limits: { arrivalTimeoutMs: 200 },
   });
 });
 afterAll(() => port.destroy());

@@ -1,6 +1,7 @@
 import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { setTimeout } from "node:timers";
+import type { ClientOf, Limits } from "../limits.ts";
 import { ClientBudget, type Holding } from "./client-budget.ts";
 import { Http1Connection } from "./http1.ts";
 import { endConnection } from "./http2-sessions.ts";
@@ -56,15 +57,14 @@ class Connection implements Holding {
  */
 export class Connections {
   readonly #budget: ClientBudget;
-  readonly #clientOf: (peerAddress: string) => string | undefined;
+  readonly #clientOf: ClientOf;
   readonly #open = new Map<Socket, Connection>();
   /** By remote address and port. node:tls does not tell which TCP socket a TLS socket uses. */
   readonly #byPeer = new Map<string, Connection>();
   #isDraining = false;
 
-  /** @param clientOf the client that a connection from an address is charged to; undefined: a proxy's */
-  constructor(max: number | undefined, clientOf: (peerAddress: string) => string | undefined) {
-    this.#budget = new ClientBudget(max);
+  constructor({ maxConnections, clientOf }: Limits) {
+    this.#budget = new ClientBudget(maxConnections);
     this.#clientOf = clientOf;
   }
 

@@ -1,47 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
-import type { Find } from "../exchange.ts";
-import {
-  EXPECTATION_FAILED,
-  HEADER_TOO_LARGE,
-  MAX_HEADER_BYTES,
-  OPEN_REQUEST_TIMEOUT_MS,
-  READ_TIMEOUT_MS,
-  REQUEST_TIMEOUT_MS,
-} from "../limits.ts";
-import type { Refusal, Refuse } from "../protocol/refusals.ts";
+import { HEADER_TOO_LARGE, type Limits, MAX_HEADER_BYTES } from "../limits.ts";
+import type { Refusal } from "../protocol/refusals.ts";
 import { ClientBudget, Turn, UNIT_BYTES } from "./client-budget.ts";
 import { Http1Connection, Http1Request } from "./http1.ts";
 import { Http2Request } from "./http2.ts";
-import type { ClientOf, RequestContext } from "./server-request.ts";
-
-/** How requests are dispatched, and their limits. */
-export interface DispatchOptions {
-  /** Finds the route of a request. */
-  readonly find: Find;
-  /** Makes the response to refused requests. */
-  readonly refuse: Refuse;
-  /** Called with unexpected errors. Only the request at hand fails. */
-  readonly onError?: ((error: unknown) => void) | undefined;
-  /** How long the body of a request may take to arrive, in milliseconds. Default 30 s. */
-  readonly arrivalTimeoutMs?: number | undefined;
-  /** How long a client may take to read a response, in milliseconds. Default 60 s. */
-  readonly readTimeoutMs?: number | undefined;
-  /** The same for the body of a request that anyone may make. Default 5 s. */
-  readonly openArrivalTimeoutMs?: number | undefined;
-  readonly streams?: StreamLimits | undefined;
-  /** Undefined: a proxy, whose connections give way to nobody. Default: the peer's address. */
-  readonly clientOf?: ClientOf | undefined;
-}
-
-/** Limits of streaming calls, and of bodies of calls that anyone may make. */
-export interface StreamLimits {
-  /** How many may be open at once. Default: no limit. */
-  readonly max?: number | undefined;
-  /** How long a stream may last, in milliseconds. The client may then call again. Default: no limit. */
-  readonly lifetimeMs?: number | undefined;
-}
+import type { RequestContext, RequestHandlers } from "./server-request.ts";
 
 const MIB = 1024 * 1024;
 
@@ -55,29 +20,16 @@ const BODY_BYTES = 64 * MIB;
 const RESPONSE_BYTES = ("Deno" in globalThis ? 16 : 64) * MIB;
 
 /** The listeners of a port's servers, which dispatch each request to its route. */
-export function dispatch({
-  find,
-  refuse,
-  onError,
-  arrivalTimeoutMs = REQUEST_TIMEOUT_MS,
-  openArrivalTimeoutMs = OPEN_REQUEST_TIMEOUT_MS,
-  readTimeoutMs = READ_TIMEOUT_MS,
-  streams: { max: maxStreams, lifetimeMs: streamLifetimeMs = Infinity } = {},
-  clientOf = (peerAddress) => peerAddress,
-}: DispatchOptions) {
+export function dispatch({ find, refuse, onError }: RequestHandlers, limits: Limits) {
   const context: RequestContext = {
     find,
     refuse,
     onError,
+    limits,
     bodies: new ClientBudget(BODY_BYTES / UNIT_BYTES),
     responses: new ClientBudget(RESPONSE_BYTES / UNIT_BYTES),
-    streams: new ClientBudget(maxStreams),
+    streams: new ClientBudget(limits.streams.max),
     turn: new Turn(),
-    clientOf,
-    arrivalTimeoutMs,
-    openArrivalTimeoutMs: Math.min(openArrivalTimeoutMs, arrivalTimeoutMs),
-    readTimeoutMs,
-    streamLifetimeMs,
   };
 
   return {
@@ -116,6 +68,7 @@ export function dispatch({
   };
 }
 
+const EXPECTATION_FAILED: Refusal = { kind: "expectation-failed" };
 const MALFORMED: Refusal = { kind: "malformed-http" };
 
 /**

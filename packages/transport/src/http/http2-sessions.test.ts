@@ -3,6 +3,7 @@ import { connect, createServer, type ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { expect, it } from "vitest";
 import { listen } from "../../../../test/support/wait.ts";
+import { DEFAULT_LIMITS } from "../limits.ts";
 import { beginSession, peerOfSession } from "./http2-sessions.ts";
 import { plainAddress } from "./server-request.ts";
 
@@ -25,7 +26,7 @@ it("a session that has ended still tells whose it was", async () => {
     [Socket],
     [ServerHttp2Session],
   ];
-  beginSession(session, socket, {});
+  beginSession(session, socket, DEFAULT_LIMITS);
   client.destroy();
   await once(session, "close");
   expect(() => session.socket.remoteAddress).toThrow();

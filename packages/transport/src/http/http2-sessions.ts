@@ -1,25 +1,8 @@
 import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { clearInterval, setInterval } from "node:timers";
-import { HEADER_TIMEOUT_MS } from "../limits.ts";
+import type { Limits } from "../limits.ts";
 import { plainAddress } from "./server-request.ts";
-
-/** How long the sessions of a port may be of no use. */
-export interface SessionLimits {
-  /** How long the headers of a request may take to arrive, in milliseconds. Default 15 s. */
-  readonly headerTimeoutMs?: number;
-  /**
-   * How long an HTTP/2 connection may be idle, with not even a PING either way, before it accepts no new streams, in
-   * milliseconds. Its open streams may finish. Default 10 minutes.
-   */
-  readonly idleTimeoutMs?: number;
-  /**
-   * How long the open streams of such a connection may stay idle before they are ended, in milliseconds. Default 30 s.
-   */
-  readonly stallTimeoutMs?: number;
-  /** How often broken HTTP/2 sessions are searched for, in milliseconds. Default 10 s. */
-  readonly deadSessionCheckMs?: number;
-}
 
 /** Of each session, the address of its client, and its socket while that is open. */
 interface Connection {
@@ -37,7 +20,7 @@ interface Connection {
 const connections = new WeakMap<Http2Session, Connection>();
 
 /** Records the socket of a new session, and ends the session when it is idle, dead, or has no request. */
-export function beginSession(session: Http2Session, socket: Socket, limits: SessionLimits): void {
+export function beginSession(session: Http2Session, socket: Socket, limits: Limits): void {
   const connection: Connection = { peerAddress: plainAddress(socket.remoteAddress), socket };
   connections.set(session, connection);
   socket.once("close", () => {
@@ -89,18 +72,12 @@ function watch(session: Http2Session, intervalMs: number, look: () => void): () 
   return stop;
 }
 
-const IDLE_TIMEOUT_MS = 600_000;
-const STALL_TIMEOUT_MS = 30_000;
-
 /**
  * Closes an HTTP/2 connection on which nothing is sent or received, not even a PING, for `idleTimeoutMs`; it may take up
  * to twice as long. Its streams may end, but if they stall for another `stallTimeoutMs`, the connection is ended: they
  * would keep it, and the memory they hold, for as long as the client likes.
  */
-function closeWhenIdle(
-  session: Http2Session,
-  { idleTimeoutMs = IDLE_TIMEOUT_MS, stallTimeoutMs = STALL_TIMEOUT_MS }: SessionLimits,
-): void {
+function closeWhenIdle(session: Http2Session, { idleTimeoutMs, stallTimeoutMs }: Limits): void {
   let seen = bytesOf(session);
   /** Whether nothing was sent or received since the last look. */
   const isSilent = () => {
@@ -126,7 +103,7 @@ const PARTIAL_LOOKS = 2;
  * without end. A client may connect before it has anything to ask; then it sends nothing for a while, or PINGs, which
  * cannot come within a request's headers. It may acknowledge a PING of ours, too, but not at each look.
  */
-function endWithoutRequest(session: Http2Session, { headerTimeoutMs = HEADER_TIMEOUT_MS }: SessionLimits): void {
+function endWithoutRequest(session: Http2Session, { headerTimeoutMs }: Limits): void {
   // The first look comes after what a client sends as it connects.
   let seenBytes = Number.POSITIVE_INFINITY;
   let isPinged = false;
@@ -144,8 +121,6 @@ function endWithoutRequest(session: Http2Session, { headerTimeoutMs = HEADER_TIM
   session.once("stream", stop);
 }
 
-const DEAD_SESSION_CHECK_MS = 10_000;
-
 /** How many looks a PING may stay unanswered. A client may take a minute to read a response. */
 const UNANSWERED_LOOKS = 6;
 
@@ -159,7 +134,7 @@ const PONG_BYTES = 17;
  * reading, too. A session that has received data and sent nothing since gets a PING. One that has answered is left alone
  * until more data arrives.
  */
-function endWhenDead(session: Http2Session, { deadSessionCheckMs = DEAD_SESSION_CHECK_MS }: SessionLimits): void {
+function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): void {
   /** How many bytes the system had taken at the last look. Deno hands all to the socket, and counts it as written. */
   let takenBefore = 0;
   /** How many bytes had arrived when the session last proved alive. Only later bytes can have broken it. */

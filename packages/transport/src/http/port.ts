@@ -1,16 +1,17 @@
 import { createServer, type Server as HttpServer } from "node:http";
 import { createServer as createHttp2Server, type ServerHttp2Session } from "node:http2";
 import { createServer as createSecureServer } from "node:https";
-import type { AddressInfo, ListenOptions, Socket } from "node:net";
+import type { AddressInfo, ListenOptions as NetListenOptions, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import { HEADER_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS } from "../limits.ts";
+import { DEFAULT_LIMITS, type Limits, MAX_HEADER_BYTES } from "../limits.ts";
 import { Connections } from "./connections.ts";
 import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
-import { type DispatchOptions, dispatch } from "./dispatch.ts";
-import { beginSession, type SessionLimits } from "./http2-sessions.ts";
+import { dispatch } from "./dispatch.ts";
+import { beginSession } from "./http2-sessions.ts";
+import type { RequestHandlers } from "./server-request.ts";
 
-/** What a port serves, where it listens, and its limits. */
-export interface PortOptions extends DispatchOptions, SessionLimits {
+/** Where a port listens. */
+export interface ListenOptions {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
@@ -18,12 +19,13 @@ export interface PortOptions extends DispatchOptions, SessionLimits {
   readonly reusePort?: boolean | undefined;
   /** Certificates in PEM; undefined: HTTP/1.1 and HTTP/2 in cleartext. */
   readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa: string | undefined } | undefined;
-  /** How many connections may be open. At that limit the client that has the most gives way. Default: no limit. */
-  readonly maxConnections?: number;
   /** Called when the system cannot accept a connection. */
   readonly onConnectionError?: ((error: Error) => void) | undefined;
-  /** How long a connection may stay silent before its first request, in milliseconds. Default 10 s. */
-  readonly firstByteTimeoutMs?: number;
+}
+
+/** What a port serves, where it listens, and its limits. */
+export interface PortOptions extends RequestHandlers, ListenOptions {
+  readonly limits?: Partial<Limits> | undefined;
 }
 
 /** A listening port. */
@@ -39,8 +41,6 @@ export interface Port {
 
 /** The connection preface of HTTP/2 (RFC 9113, 3.4). */
 const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-
-const FIRST_BYTE_TIMEOUT_MS = 10_000;
 
 /**
  * How many streams a client may have open on one HTTP/2 connection. It is told so once, in the first SETTINGS: clients on
@@ -61,7 +61,7 @@ const HTTP2_OPTIONS = {
 };
 const HTTP1_OPTIONS = {
   maxHeaderSize: MAX_HEADER_BYTES,
-  requestTimeout: REQUEST_TIMEOUT_MS,
+  requestTimeout: DEFAULT_LIMITS.arrivalTimeoutMs,
   keepAliveTimeout: 75_000,
   /** How often node:http checks the timeouts, in milliseconds. */
   connectionsCheckingInterval: 5000,
@@ -79,9 +79,14 @@ const HTTP1_OPTIONS = {
  * limits of HTTP/1.1.
  */
 export async function openPort(options: PortOptions): Promise<Port> {
-  const { onHttp1, onHttp2, onHttp1Error } = dispatch(options);
-  const connections = new Connections(options.maxConnections, options.clientOf ?? ((address) => address));
-  const server = listener(options);
+  const isSet = ([, value]: [name: string, value: unknown]) => value !== undefined;
+  const limits: Limits = {
+    ...DEFAULT_LIMITS,
+    ...Object.fromEntries(Object.entries(options.limits ?? {}).filter(isSet)),
+  };
+  const { onHttp1, onHttp2, onHttp1Error } = dispatch(options, limits);
+  const connections = new Connections(limits);
+  const server = listener(options.tls, limits);
   server.on("request", (req, res) => onHttp1(req, res, "none"));
   server.on("checkContinue", (req, res) => onHttp1(req, res, "continue"));
   server.on("checkExpectation", (req, res) => onHttp1(req, res, "unknown"));
@@ -110,7 +115,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
     opened = undefined;
     http2.emit("connection", socket);
     if (!opened) return;
-    beginSession(opened, socket, options);
+    beginSession(opened, socket, limits);
     connections.speaksHttp2(socket, opened);
   };
   if (options.tls) {
@@ -122,7 +127,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
   } else {
     server.on("connection", (socket: Socket) => {
       if (!connections.accept(socket)) return;
-      sniffProtocol(socket, options.firstByteTimeoutMs ?? FIRST_BYTE_TIMEOUT_MS, (isHttp2) => serve(socket, isHttp2));
+      sniffProtocol(socket, limits.firstByteTimeoutMs, (isHttp2) => serve(socket, isHttp2));
     });
   }
 
@@ -130,7 +135,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
     server.once("error", reject);
     const { host, port, reusePort = false } = options;
     // The types of Node 20 do not have `reusePort`.
-    server.listen({ host, port, reusePort, backlog: BACKLOG } as ListenOptions, () => {
+    server.listen({ host, port, reusePort, backlog: BACKLOG } as NetListenOptions, () => {
       server.off("error", reject);
       // A connection that cannot be accepted, for lack of file descriptors, must not end the process.
       server.on("error", (error) => options.onConnectionError?.(error));
@@ -155,22 +160,18 @@ export async function openPort(options: PortOptions): Promise<Port> {
 }
 
 /** Creates the HTTP/1.1 server that listens. */
-function listener({
-  tls,
-  firstByteTimeoutMs,
-  headerTimeoutMs: headersTimeout = HEADER_TIMEOUT_MS,
-}: PortOptions): HttpServer {
+function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
+  const options = { ...HTTP1_OPTIONS, headersTimeout: limits.headerTimeoutMs };
   const server = tls
     ? createSecureServer({
-        ...HTTP1_OPTIONS,
-        headersTimeout,
+        ...options,
         ALPNProtocols: ["h2", "http/1.1"],
-        handshakeTimeout: firstByteTimeoutMs ?? FIRST_BYTE_TIMEOUT_MS,
+        handshakeTimeout: limits.firstByteTimeoutMs,
         cert: tls.cert,
         key: tls.key,
         ...(tls.clientCa !== undefined && { ca: tls.clientCa, requestCert: true, rejectUnauthorized: true }),
       })
-    : createServer({ ...HTTP1_OPTIONS, headersTimeout });
+    : createServer(options);
   // By default node:http answers a failed handshake like a malformed request.
   server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket: Socket) => socket.destroy());
   // The bytes of a header are limited. By default, node:http would drop fields above a number without a word.

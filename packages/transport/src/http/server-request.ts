@@ -4,7 +4,7 @@ import type { Readable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import type { Find, HeaderRecord, HttpRequest, HttpResponse, Route, StreamRoute } from "../exchange.ts";
-import { MAX_DISCARDED_BYTES, REQUEST_TIMEOUT } from "../limits.ts";
+import { type Limits, REQUEST_TIMEOUT } from "../limits.ts";
 import type { Refusal, Refuse } from "../protocol/refusals.ts";
 import { prepareStreamHeaders } from "../protocol/stream-headers.ts";
 import { type BodyReceiver, IncomingBody } from "./body.ts";
@@ -18,22 +18,27 @@ import {
   type Unfinished,
 } from "./client-budget.ts";
 
+/** How much of an already answered request is read and discarded, in bytes. */
+const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
+
 const EMPTY = new Uint8Array(0);
 
 /** How long a stream may outlive its deadline when its client does not read, in milliseconds. */
 const UNREAD_MS = 30_000;
 
-/** Tells which client a connection belongs to, or a request, by the peer's address and the headers of the request. */
-export type ClientOf = (peerAddress: string, headers?: HeaderRecord) => string | undefined;
-
-/** What all requests of a port share. */
-export interface RequestContext {
+/** What serves the requests of a port. */
+export interface RequestHandlers {
+  /** Finds the route of a request. */
   readonly find: Find;
   /** Makes the response to refused requests. */
   readonly refuse: Refuse;
-  /** Called with unexpected errors. */
-  readonly onError: ((error: unknown) => void) | undefined;
-  readonly clientOf: ClientOf;
+  /** Called with unexpected errors. Only the request at hand fails. */
+  readonly onError?: ((error: unknown) => void) | undefined;
+}
+
+/** What all requests of a port share. */
+export interface RequestContext extends RequestHandlers {
+  readonly limits: Limits;
   readonly turn: Turn;
   /** For bodies that arrive slowly. */
   readonly bodies: ClientBudget;
@@ -41,13 +46,6 @@ export interface RequestContext {
   readonly responses: ClientBudget;
   /** For streaming calls, bodies of calls that anyone may make, and the rest of requests that are answered already. */
   readonly streams: ClientBudget;
-  /** How long a body may take to arrive, and that of a call that anyone may make, in milliseconds. */
-  readonly arrivalTimeoutMs: number;
-  readonly openArrivalTimeoutMs: number;
-  /** How long a client may take to read a response, in milliseconds. */
-  readonly readTimeoutMs: number;
-  /** How long a streaming call may last, in milliseconds. */
-  readonly streamLifetimeMs: number;
 }
 
 /** The `error` listener of requests and responses: such errors mean that the client disconnected. */
@@ -138,10 +136,11 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
 
   /** Serves a streaming call by Connect's own handler, unless its client has too many open. */
   #serveStream({ handler, contextValues }: StreamRoute): void {
-    const { streams, streamLifetimeMs, refuse, onError } = this.context;
+    const { streams, limits, refuse, onError } = this.context;
+    const { lifetimeMs = Infinity } = limits.streams;
     const evict = (reason: EvictionReason) => this.reset(EVICTION_CODE[reason]);
     // The deadline normally ends a stream. The timeout ends streams whose client does not read.
-    const timeoutMs = streamLifetimeMs + Math.min(UNREAD_MS, streamLifetimeMs);
+    const timeoutMs = lifetimeMs + Math.min(UNREAD_MS, lifetimeMs);
     const charge = streams.charge(this.client, { evict }, { timeoutMs });
     if (!charge) {
       this.respond(refuse({ kind: "too-many-streams" }, this.headers, handler.method));
@@ -152,7 +151,7 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
     // An `error` event without a listener would end the process.
     req.on("error", ignore);
     res.on("error", ignore);
-    prepareStreamHeaders(req.headers as HeaderRecord, streamLifetimeMs);
+    prepareStreamHeaders(req.headers as HeaderRecord, lifetimeMs);
     handler(universalRequestFromNodeRequest(req, res, undefined, contextValues))
       .then((response) => universalResponseToNodeResponse(response, res))
       .catch((reason: unknown) => {
@@ -167,11 +166,12 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
 
   /** The client that the request is charged to. */
   get client(): string | undefined {
-    return this.context.clientOf(this.peerAddress(), this.headers);
+    return this.context.limits.clientOf(this.peerAddress(), this.headers);
   }
 
   get #arrivalTimeoutMs(): number {
-    return this.#route?.isOpen ? this.context.openArrivalTimeoutMs : this.context.arrivalTimeoutMs;
+    const { arrivalTimeoutMs, openArrivalTimeoutMs } = this.context.limits;
+    return this.#route?.isOpen ? Math.min(openArrivalTimeoutMs, arrivalTimeoutMs) : arrivalTimeoutMs;
   }
 
   chargeBody(body: Holding, bytes: number): Charge | undefined {
@@ -215,11 +215,11 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
 
   outliveTurn(): void {
     if (this.#charge || this.isFinished) return;
-    const { responses, streams, readTimeoutMs, arrivalTimeoutMs } = this.context;
+    const { responses, streams, limits } = this.context;
     // Once the response is written, the rest of the request is discarded: only its stream is held.
     this.#charge = this.isWritten
-      ? streams.charge(this.client, this, { timeoutMs: arrivalTimeoutMs })
-      : responses.charge(this.client, this, { bytes: this.#responseBytes, timeoutMs: readTimeoutMs });
+      ? streams.charge(this.client, this, { timeoutMs: limits.arrivalTimeoutMs })
+      : responses.charge(this.client, this, { bytes: this.#responseBytes, timeoutMs: limits.readTimeoutMs });
     if (!this.#charge) {
       this.evict("over-budget");
       return;

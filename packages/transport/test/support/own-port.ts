@@ -3,7 +3,7 @@ import { createContextValues } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { headerValue } from "../../src/exchange.ts";
 import { openPort } from "../../src/http/port.ts";
-import type { ClientOf } from "../../src/http/server-request.ts";
+import type { ClientOf } from "../../src/limits.ts";
 import { REFUSAL_STATUS } from "../../src/protocol/refusals.ts";
 import type { OwnPortOptions } from "./own-ports.ts";
 
@@ -31,8 +31,7 @@ const clientOf: ClientOf = (peer, headers) => {
   return headers && (headerValue(headers, "x-forwarded-for") ?? peer);
 };
 const port = await openPort({
-  ...limits,
-  clientOf,
+  limits: { ...limits, clientOf },
   refuse: ({ kind }) => text(REFUSAL_STATUS[kind] ?? 400, `refused: ${kind}`),
   onError: () => {
     failures++;
