@@ -202,3 +202,14 @@ describe.each(DOCUMENTS)("%s", (name) => {
     }
   });
 });
+
+describe("docs/architecture.md", () => {
+  const FOLDERS = ["", "packages/transport/src/", "src/", "src/rpc/", "src/store/", "src/store/redis/"];
+
+  it("names files that there are, in the folder that it says or that its text is about", () => {
+    const names = [...read("docs/architecture.md").matchAll(/`([\w./-]+\.(?:ts|json))`/g)].map(([, name = ""]) => name);
+    expect(names.length).toBeGreaterThan(40);
+    const missing = names.filter((name) => !FOLDERS.some((folder) => existsSync(`${ROOT}/${folder}${name}`)));
+    expect(missing).toEqual([]);
+  });
+});
