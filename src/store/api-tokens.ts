@@ -176,14 +176,10 @@ export interface RedisApiTokensParts {
  * - What is used is listed again, should a failover have lost its entry.
  */
 export class RedisApiTokens implements ApiTokenStore {
-  readonly #client: StoreClient;
-  readonly #listener: RevocationListener;
-  readonly #audit: Audit;
+  readonly #parts: RedisApiTokensParts;
 
-  constructor({ client, listener, audit }: RedisApiTokensParts) {
-    this.#client = client;
-    this.#listener = listener;
-    this.#audit = audit;
+  constructor(parts: RedisApiTokensParts) {
+    this.#parts = parts;
   }
 
   async create(environment: Environment, { displayName, role, expireTime, creator }: NewApiToken, by: ChangeBy) {
@@ -222,9 +218,9 @@ export class RedisApiTokens implements ApiTokenStore {
       ...(expireTime === undefined || (expireTime ?? undefined) === apiToken.expireTime ? [] : ["expire_time"]),
     ];
     if (changed.length === 0) return apiToken;
-    await this.#client.prepare("record-audit-event", RECORD, {
+    await this.#parts.client.prepare("record-audit-event", RECORD, {
       ...{ key: environmentAuditKey(environment), subject: subjectOf(texts), names: changed.join(",") },
-      ...this.#audit.ofEnvironment(environment, by),
+      ...this.#parts.audit.ofEnvironment(environment, by),
     });
     const ends = expireTime === undefined ? "same" : `${expireTime ?? ""}`;
     const fields = displayName === undefined ? [] : [API_TOKEN_FIELD.displayName, displayName];
@@ -287,7 +283,7 @@ export class RedisApiTokens implements ApiTokenStore {
 
   async find(digest: string): Promise<ValidApiToken | undefined> {
     // A failure here fails the call before it changes anything.
-    const answer = await this.#client.ask("api-token", READ, { key: apiTokenKey(digest) }, "not_made");
+    const answer = await this.#parts.client.ask("api-token", READ, { key: apiTokenKey(digest) }, "not_made");
     if (answer.length === 0) return undefined;
     const now = Number(answer[1]);
     const record = recordFromAnswer(answer);
@@ -309,7 +305,7 @@ export class RedisApiTokens implements ApiTokenStore {
 
   async noteUse(digest: string): Promise<void> {
     const args = { key: apiTokenKey(digest), intervalMs: USE_INTERVAL_MS };
-    const [, , id, path = ""] = await this.#client.change("note-api-token-use", NOTE_USE, args);
+    const [, , id, path = ""] = await this.#parts.client.change("note-api-token-use", NOTE_USE, args);
     const environment = parseEnvironmentPath(path);
     if (environment) await this.#relist(environment, `${id} ${digest}`);
   }
@@ -322,7 +318,7 @@ export class RedisApiTokens implements ApiTokenStore {
 
   /** Lists a text that is there, should the list have lost it. */
   async #relist(environment: EnvironmentName, member: string): Promise<void> {
-    await this.#client.change("list", ADD_MEMBER, { key: apiTokensKey(environment), member });
+    await this.#parts.client.change("list", ADD_MEMBER, { key: apiTokensKey(environment), member });
   }
 
   /**
@@ -341,11 +337,11 @@ export class RedisApiTokens implements ApiTokenStore {
     const token = newApiToken();
     const made = await this.#write(environment, apiTokenDigest(token), values);
     const list = () =>
-      this.#client.prepare("list-api-token", LIST, {
+      this.#parts.client.prepare("list-api-token", LIST, {
         ...{ key: environmentKey(environment), list: apiTokensKey(environment), id: made.id, digest: made.digest },
         ...{ known: known.map(memberOf).join(","), mostIds: MAX_API_TOKENS },
         ...{ subject: subjectOf([made]), names: known.length === 0 ? "" : "token" },
-        ...this.#audit.ofEnvironment(environment, by),
+        ...this.#parts.audit.ofEnvironment(environment, by),
       });
     let [outcome] = await list();
     if (outcome === "full") {
@@ -377,7 +373,7 @@ export class RedisApiTokens implements ApiTokenStore {
     };
     const fields = Object.entries(record).flatMap(([field, value]) => (value === undefined ? [] : [field, value]));
     const args = { key: apiTokenKey(digest), lastsMs: UNCONFIRMED_MS, rest: fields };
-    const [, now] = await this.#client.prepare("write-api-token", WRITE, args);
+    const [, now] = await this.#parts.client.prepare("write-api-token", WRITE, args);
     const id = record[API_TOKEN_FIELD.id] ?? "";
     return { id, digest, record: { ...record, [API_TOKEN_FIELD.tokenCreateTime]: now } };
   }
@@ -407,12 +403,12 @@ export class RedisApiTokens implements ApiTokenStore {
   /** Changes a record. @param ends as `CHANGE` has it. @returns its outcome */
   #change(digest: string, ends: string, rest: readonly string[] = []): Promise<string | undefined> {
     const args = { key: apiTokenKey(digest), digest, ends, rest };
-    return this.#told(digest, this.#client.change("change-api-token", CHANGE, args));
+    return this.#told(digest, this.#parts.client.change("change-api-token", CHANGE, args));
   }
 
   /** Ends a text. @returns the outcome of `END` */
   #end(digest: string): Promise<string | undefined> {
-    return this.#told(digest, this.#client.change("revoke-api-token", END, { key: apiTokenKey(digest), digest }));
+    return this.#told(digest, this.#parts.client.change("revoke-api-token", END, { key: apiTokenKey(digest), digest }));
   }
 
   /** Tells the listener of a change, also when it fails: it may be made. @returns its outcome */
@@ -420,7 +416,7 @@ export class RedisApiTokens implements ApiTokenStore {
     try {
       return (await change)[0];
     } finally {
-      this.#listener.revoked(digest);
+      this.#parts.listener.revoked(digest);
     }
   }
 
@@ -474,9 +470,9 @@ export class RedisApiTokens implements ApiTokenStore {
     { subject, by }: { readonly subject: string; readonly by: ChangeBy } = { subject: "", by: AT_START },
   ): Promise<readonly string[]> {
     if (texts.length === 0) return [];
-    return this.#client.change("unlist-api-token", UNLIST, {
+    return this.#parts.client.change("unlist-api-token", UNLIST, {
       ...{ key: apiTokensKey(environment), id: texts[0]?.id, subject, rest: texts.map(memberOf) },
-      ...this.#audit.ofEnvironment(environment, by),
+      ...this.#parts.audit.ofEnvironment(environment, by),
     });
   }
 
@@ -514,14 +510,14 @@ export class RedisApiTokens implements ApiTokenStore {
 
   #members(environment: EnvironmentName, from: string, to: string): Promise<string[]> {
     const range = [apiTokensKey(environment), from, to, "LIMIT", 0, MAX_LISTED] as const;
-    return this.#client.run("list-api-tokens", "zrangebylex", range, "not_made");
+    return this.#parts.client.run("list-api-tokens", "zrangebylex", range, "not_made");
   }
 
   /** Reads the records of members of a list. One that does not name the environment and the id is none of this list. */
   async #read(environment: EnvironmentName, members: readonly string[]): Promise<readonly TokenText[]> {
     const texts: TokenText[] = [];
     const keyOf = (member: string) => apiTokenKey(member.slice(member.indexOf(" ") + 1));
-    for await (const [member, found] of recordsOf(this.#client, members, { operation: "api-tokens", keyOf })) {
+    for await (const [member, found] of recordsOf(this.#parts.client, members, { operation: "api-tokens", keyOf })) {
       const [id = "", digest = ""] = member.split(" ");
       const path = environmentPath(environment);
       const isOf = found[API_TOKEN_FIELD.id] === id && found[API_TOKEN_FIELD.environment] === path;

@@ -34,7 +34,6 @@ const SLACK_MS = 60 * 1000;
  * this partition has the token; `held` and the entry of another group; or `made` and the entry that is there now.
  */
 export const CLAIM_TOKEN = changeScript("ugClaimToken", {
-  isAlone: true,
   args: ["prefix", "digest", "id", "replaced", "anew"],
   lua: `${INDEXED}${GRACE}${ENTRY}
 local function has(holder)

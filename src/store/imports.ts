@@ -36,8 +36,9 @@ const TRIES = 10;
  * the `digest`, unless that is empty, to which the partition's index of tokens leads if `isIndexed`; the token that it
  * had gets the grace. `first`, `step` and `count` are the partition's team ids; `names`, `replaced` and what is behind them
  * are as in `UPDATE`.
- * Answers `changed` when the group is not as it must be; `unreadable` when the record is not whole; `closed` when the
- * environment is deleted; `full`; `created`; or `done` and what `endedEntry` holds.
+ * Answers `changed` when the group is not as it must be, and its record where none was to be there; `unreadable` when the
+ * record is not whole; `closed` when the environment is deleted; `full`; `created` and the team id; or `done` and what
+ * `endedEntry` holds.
  */
 export const IMPORT = auditedScript("ugImport", {
   args: ["prefix", "id", "updateTime", "digest", "isIndexed", "graceMs", "first", "step", "count", "names", "replaced"],
@@ -45,14 +46,16 @@ export const IMPORT = auditedScript("ugImport", {
 local is_indexed = isIndexed ~= ''
 local tokens, ids, counter = prefix .. '${KEY.tokens}', prefix .. '${KEY.ids}', prefix .. '${KEY.teamCount}'
 local before = last_change(key)
-if (before or '') ~= updateTime then return {'changed', stamp} end
+if (before or '') ~= updateTime then
+  return {'changed', stamp, spread(updateTime == '' and redis.call('HGETALL', key) or {})}
+end
 if before and not tonumber(before) or not before and redis.call('EXISTS', key) == 1 then return {'unreadable', stamp} end
 if before and not redis.call('HGET', key, '${FIELD.digest}') then return {'unreadable', stamp} end
 redis.call('HLEN', tokens)
 redis.call('ZSCORE', ids, id)
 redis.call('EXISTS', prefix .. '${KEY.foreign}' .. digest)
 local set = rest + 2 * tonumber(replaced)
-local outcome, ended = 'done', ''
+local outcome, told = 'done', ''
 if not before then
   if redis.call('EXISTS', prefix .. '${KEY.closed}' .. first) == 1 then return {'closed', stamp} end
   outcome = 'created'
@@ -61,16 +64,17 @@ if not before then
   redis.call('ZADD', ids, '0', id)
   if is_indexed then redis.call('HSET', tokens, indexed(digest), id) end
   redis.call('SET', counter, string.format('%.0f', used + 1))
-  redis.call('HSET', key, '${FIELD.createTime}', stamp, '${FIELD.digest}', digest,
-    '${FIELD.teamId}', string.format('%.0f', first + (step + 0.0) * used), spread(ARGV, set))
+  told = string.format('%.0f', first + (step + 0.0) * used)
+  redis.call('HSET', key, '${FIELD.createTime}', stamp, '${FIELD.digest}', digest, '${FIELD.teamId}', told,
+    spread(ARGV, set))
 else
-  if digest ~= '' then ended = replace(prefix, key, id, digest, is_indexed, graceMs) end
+  if digest ~= '' then told = replace(prefix, key, id, digest, is_indexed, graceMs) end
   redis.call('HSET', key, '${FIELD.updateTime}', after(tonumber(before)), spread(ARGV, set))
   for i = rest, set - 1, 2 do drop(key, ARGV[i], tonumber(ARGV[i + 1])) end
 end
 if is_indexed then redis.call('DEL', prefix .. '${KEY.foreign}' .. digest) end
 audit(id, names)
-return {outcome, stamp, ended}`,
+return {outcome, stamp, told}`,
 });
 
 /** With what groups are imported, where, how and by whom. */
@@ -211,8 +215,9 @@ class GroupImport {
     const [state, , ended = ""] = requireDone("import", answer);
     if (state === "changed") return state;
     this.#unusedEntry = "";
+    if (state === "created") return state;
     this.#forget(ended, keptFor(graceMs));
-    return state === "created" ? state : "done";
+    return "done";
   }
 
   /** What changes, as the script takes it. @param entry of the token that is given */

@@ -17,36 +17,11 @@ import {
   updateTimeOf,
   viewerFromRecord,
 } from "./group-record.ts";
+import { IMPORT } from "./imports.ts";
 import { groupKeyOf, KEY, partitionPrefix, placeOf } from "./keys.ts";
 import { isEmpty, recordFromAnswer } from "./records.ts";
 import { rotate } from "./rotations.ts";
 import { auditedScript, readScript } from "./script.ts";
-
-/**
- * Creates a group unless it exists: `prefix` is that of the partition's keys, `first`, `step` and `count` its team ids,
- * `names` those of the fields that are given; behind them come other fields and values of the record.
- * Answers `created` and the team id; `found` and the record that is there; `closed` when the environment is deleted; or
- * `full`.
- */
-export const CREATE = auditedScript("ugCreate", {
-  args: ["prefix", "id", "digest", "first", "step", "count", "names"],
-  lua: `${INDEXED}
-local record = redis.call('HGETALL', key)
-if #record > 0 then return {'found', stamp, spread(record)} end
-local tokens, ids, counter = prefix .. '${KEY.tokens}', prefix .. '${KEY.ids}', prefix .. '${KEY.teamCount}'
-if redis.call('EXISTS', prefix .. '${KEY.closed}' .. first) == 1 then return {'closed', stamp} end
-local used = tonumber(redis.call('GET', counter) or '0')
-if used >= tonumber(count) then return {'full', stamp} end
-local team_id = string.format('%.0f', first + (step + 0.0) * used)
-redis.call('ZSCORE', ids, id)
-redis.call('HSET', tokens, indexed(digest), id)
-redis.call('ZADD', ids, '0', id)
-redis.call('SET', counter, string.format('%.0f', used + 1))
-redis.call('HSET', key, '${FIELD.createTime}', stamp, '${FIELD.digest}', digest, '${FIELD.teamId}', team_id,
-  spread(ARGV, rest))
-audit(id, names)
-return {'created', stamp, team_id}`,
-});
 
 /**
  * Changes a group that has this `updateTime`, or any where it is empty. `names` are those of the fields that are replaced,
@@ -181,15 +156,15 @@ export class RedisUserGroups implements UserGroupStore {
     const token = newUserGroupToken(partition);
     const digest = tokenDigest(token);
     const { names, set } = changedFields(group);
-    const answer = await client.change("create", CREATE, {
-      ...{ key, prefix, id: providedId, digest },
+    const answer = await client.change("create", IMPORT, {
+      ...{ key, prefix, id: providedId, updateTime: "", digest, isIndexed: true, graceMs: 0, replaced: 0 },
       ...teamIdsOf(environment, partition),
       names: [...names, "token"].join(","),
       rest: [...tokenFields(cipher.encrypt(environment, token, digest)), ...set],
       ...audit.ofPartition(prefix, by),
     });
     const [outcome, now, teamId] = requireDone("create", answer);
-    if (outcome === "found") return { group: this.#group(environment, answer, providedId), created: false };
+    if (outcome === "changed") return { group: this.#group(environment, answer, providedId), created: false };
     const time = Number(now);
     const times = { createTime: time, updateTime: time, tokenCreateTime: time };
     const made = { ...group, ...times, token, teamId: Number(teamId), etag: etagOf(time) };

@@ -6,38 +6,27 @@ import { isRefusal, StoreMisconfigured } from "./commands.ts";
 /** The oldest version of each server that will do, as major and minor. */
 export const OLDEST: { readonly [server: string]: readonly [number, number] } = { redis: [7, 0], valkey: [7, 2] };
 
+/** Commands on a key that is never there. @param args behind the key */
+const onProbe = (names: string, args = "") => names.split(" ").map((name) => `${name} ${PROBE_KEY}${args}`);
+
 /**
  * Every command that scripts and calls use, with arguments by which it changes nothing: its key is never there, or Redis
  * refuses the arguments, which it looks at after the rights of the user.
  */
-export const TRIALS = [
-  `DEL ${PROBE_KEY}`,
-  `EXISTS ${PROBE_KEY}`,
-  `GET ${PROBE_KEY}`,
-  `HDEL ${PROBE_KEY} field`,
-  `HEXISTS ${PROBE_KEY} field`,
-  `HGET ${PROBE_KEY} field`,
-  `HGETALL ${PROBE_KEY}`,
-  `HLEN ${PROBE_KEY}`,
-  `HMGET ${PROBE_KEY} field`,
-  `HSET ${PROBE_KEY} field value field-without-value`,
-  `INCRBY ${PROBE_KEY} no-number`,
-  `PERSIST ${PROBE_KEY}`,
-  `PEXPIRE ${PROBE_KEY} 1`,
-  `PEXPIREAT ${PROBE_KEY} 1`,
-  `PTTL ${PROBE_KEY}`,
-  `SET ${PROBE_KEY} value XX`,
+export const TRIALS: readonly string[] = [
   "TIME",
-  `XADD ${PROBE_KEY} NOMKSTREAM * field value`,
-  `XLEN ${PROBE_KEY}`,
-  `XREVRANGE ${PROBE_KEY} + - COUNT 1`,
-  `XTRIM ${PROBE_KEY} MINID 0`,
-  `ZADD ${PROBE_KEY} XX 0 member`,
-  `ZCARD ${PROBE_KEY}`,
-  `ZRANGEBYLEX ${PROBE_KEY} - + LIMIT 0 1`,
-  `ZREM ${PROBE_KEY} member`,
-  `ZSCORE ${PROBE_KEY} member`,
-] as const;
+  ...onProbe("DEL EXISTS GET HGETALL HLEN PERSIST PTTL XLEN ZCARD"),
+  ...onProbe("HDEL HEXISTS HGET HMGET ZREM ZSCORE", " member"),
+  ...onProbe("PEXPIRE PEXPIREAT", " 1"),
+  ...onProbe("HSET", " field value field-without-value"),
+  ...onProbe("INCRBY", " no-number"),
+  ...onProbe("SET", " value XX"),
+  ...onProbe("XADD", " NOMKSTREAM * field value"),
+  ...onProbe("XREVRANGE", " + - COUNT 1"),
+  ...onProbe("XTRIM", " MINID 0"),
+  ...onProbe("ZADD", " XX 0 member"),
+  ...onProbe("ZRANGEBYLEX", " - + LIMIT 0 1"),
+].sort();
 
 /**
  * Tries commands as a script does, so that a refusal is no error of the connection. Redis looks at the rights of the

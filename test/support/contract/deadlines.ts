@@ -7,7 +7,7 @@ import { KEY } from "../../../src/store/keys.ts";
 import { ADD_MEMBER, CLAIM } from "../../../src/store/records.ts";
 import { ROTATE } from "../../../src/store/rotations.ts";
 import { DELETE } from "../../../src/store/user-group-admin.ts";
-import { CREATE, UPDATE } from "../../../src/store/user-groups.ts";
+import { UPDATE } from "../../../src/store/user-groups.ts";
 import { sendBy } from "../redis-of.ts";
 import { AUDIT, BY } from "../stores.ts";
 import { type ContractContext, contents, keysOf, newEnvironment, newGroup } from "./context.ts";
@@ -17,7 +17,10 @@ export function deadlineContract({ store, redis }: ContractContext): void {
   describe("a change after its deadline", () => {
     const commands = (prefix: string, group: string, token: string) => {
       const audited = AUDIT.ofPartition(prefix, BY);
-      const made = { key: `${prefix}group:b`, prefix, id: "b", digest: "d".repeat(22), first: 1, step: 1, count: 9 };
+      const made = {
+        ...{ key: `${prefix}group:b`, prefix, id: "b", digest: "d".repeat(22), first: 1, step: 1, count: 9 },
+        ...{ updateTime: "", graceMs: 0, replaced: 0 },
+      };
       const named = { names: "name", rest: ["n", "late"], ...audited };
       const rotated = {
         ...{ prefix, id: "", text: "t", keyId: "k1", graceMs: 0 },
@@ -32,13 +35,12 @@ export function deadlineContract({ store, redis }: ContractContext): void {
             ...{ key: prefix + KEY.tokens, ...rotated, old: tokenDigest(token), digest: "d", keepMs: 0 },
             ...audited,
           }),
-        "a creation": (send: Send) => send(CREATE, { ...made, ...named }),
+        "a creation": (send: Send) => send(IMPORT, { ...made, isIndexed: true, ...named }),
         "a claim": (send: Send) => send(CLAIM, { key: `${prefix}${KEY.requestClaim}r`, text: "late", lastsMs: 60_000 }),
         "a listing": (send: Send) => send(ADD_MEMBER, { key: `${prefix}listed`, member: "late" }),
         "an adoption": (send: Send) => send(ADOPT, { key: `${prefix}adopted`, field: "field", value: "late" }),
         "an event": (send: Send) => send(RECORD, { key: prefix + KEY.audit, subject: "late", names: "", ...audited }),
-        "an import": (send: Send) =>
-          send(IMPORT, { ...made, updateTime: "", isIndexed: false, graceMs: 0, replaced: 0, ...named }),
+        "an import": (send: Send) => send(IMPORT, { ...made, isIndexed: false, ...named }),
         "a deletion": (send: Send) => send(DELETE, { key: group, updateTime: "", prefix, id: "a", ...audited }),
         "a claim of a token": (send: Send) => send(CLAIM_TOKEN, { key: `${prefix}${KEY.foreign}d`, ...claimed }),
         "a token that is forgotten": (send: Send) =>
