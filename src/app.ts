@@ -14,7 +14,7 @@ import { Call, type WireProtocol } from "./rpc/context.ts";
 import { type Authentication, CREDENTIAL_HEADERS, LIMIT_HEADERS } from "./rpc/credentials.ts";
 import { sharedProbe } from "./rpc/health.ts";
 import { deadlineInterceptor, validationInterceptor } from "./rpc/interceptors.ts";
-import { observeInterceptor, observeRefusals, prepareSeries, REQUEST_ID_HEADER } from "./rpc/observe.ts";
+import { observeInterceptor, observeRefusals, REQUEST_ID_HEADER } from "./rpc/observe.ts";
 import { type RouteParts, routes } from "./rpc/routes.ts";
 
 /** What the service depends on. */
@@ -43,11 +43,12 @@ const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: tr
 
 /** Assembles the service. */
 export function createApp(parts: AppParts): App {
-  const { logger, shutdownSignal } = parts;
-  prepareSeries(parts, METHODS, ["grpc", "grpc-web", "connect"]);
+  const { logger, metrics, shutdownSignal } = parts;
   const restMethods = [...[...VERBS.values()].map(({ method }) => method), ViewerService.method.resolveViewer];
-  prepareSeries(parts, restMethods, ["rest"]);
-  const probe = sharedProbe(parts.probe);
+  // Their counters start at zero.
+  for (const method of METHODS) for (const protocol of ["grpc", "grpc-web", "connect"]) metrics.calls(method, protocol);
+  for (const method of restMethods) metrics.calls(method, "rest");
+  const probe = sharedProbe(parts.probe, parts);
   const authorize = authorization(parts);
   const { health, readiness, exposition } = operations({ ...parts, probe });
   const user = userEndpoint();

@@ -34,7 +34,7 @@ export class Lifecycle {
     const end = performance.now() + timeoutMs;
     for (const { name, close } of this.#closers.reverse()) {
       try {
-        await within(end - performance.now(), (async () => close())(), "not closed before the shutdown timeout");
+        await within(end - performance.now(), (async () => close())());
       } catch (error) {
         failed.push(name);
         onFailure?.(name, error);
@@ -44,21 +44,11 @@ export class Lifecycle {
   }
 }
 
-/**
- * Waits for something, for a limited time. It goes on after that, but nobody waits for it any more.
- *
- * @param ms how long to wait, in milliseconds; from 0 on down, only what settles within this turn of the event loop
- * @param message of the error when the time is up
- * @throws an Error with this message, or what the promise rejects with
- */
-async function within<T>(ms: number, work: Promise<T>, message: string): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(message)), Math.max(ms, 0));
+/** Waits until a resource is closed, for so many milliseconds. From 0 on down, it has this turn of the event loop. */
+async function within(ms: number, closed: Promise<unknown>): Promise<void> {
+  await new Promise((resolve, reject) => {
+    const late = () => reject(new Error("not closed before the shutdown timeout"));
+    const timer = setTimeout(late, Math.max(ms, 0));
+    closed.finally(() => clearTimeout(timer)).then(resolve, reject);
   });
-  try {
-    return await Promise.race([work, timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

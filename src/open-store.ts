@@ -1,7 +1,7 @@
 import { RateLimits } from "./auth/rate-limits.ts";
 import type { Config } from "./config/config.ts";
 import { formatEnvironmentName } from "./domain/environment.ts";
-import type { RateLimit, StoreProbe } from "./domain/store.ts";
+import type { RateLimit } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import type { CallerLimits, LimitName } from "./rpc/credentials.ts";
@@ -92,28 +92,9 @@ export function openLimits(
 ): CallerLimits {
   const limitsOf = (kind: LimitName, limit: RateLimit) =>
     new RateLimits({ limit, counter: rateCounter(client, { kind, limit }) });
-  const count = { "api-token": metrics.limited("api-token"), address: metrics.limited("address") };
   return {
     tokens: rateLimit && limitsOf("api-token", rateLimit),
     failures: authFailureLimit && limitsOf("address", authFailureLimit),
-    onLimited: (name) => count[name](),
-  };
-}
-
-/** A probe that logs when its result changes, and why. */
-export function loggedProbe(probe: StoreProbe, logger: Logger): StoreProbe {
-  let isFailing = false;
-  return {
-    async ping() {
-      try {
-        await probe.ping();
-      } catch (error) {
-        if (!isFailing) logger.error(errorFields(error), "not ready: no change can be made");
-        isFailing = true;
-        throw error;
-      }
-      if (isFailing) logger.info("ready again");
-      isFailing = false;
-    },
+    onLimited: (name) => metrics.limited(name),
   };
 }

@@ -15,7 +15,7 @@ import { serveNode } from "@user-group-service/transport";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
-import { loggedProbe, openAudit, openLimits, openStore } from "./open-store.ts";
+import { openAudit, openLimits, openStore } from "./open-store.ts";
 import { requireListenPermission } from "./permissions.ts";
 import { RedisState } from "./redis-state.ts";
 import { loadAllRules } from "./rpc/interceptors.ts";
@@ -136,10 +136,9 @@ export async function open(config: Config, options: { write?: (line: string) => 
     lifecycle.onClose("checks of Redis", () => state.close());
     if (config.redisUrl !== undefined) await state.check();
     if (isReporter()) warnOfSettings(config, log.logger);
-    const environmentsInUse = await Promise.all(apiTokens.map(({ environment }) => state.useIfThere(environment)));
     const { apiTokenStore, issued } = openIssuedTokens(config, { client, audit, lifecycle, logger: log.logger });
     const authenticator = new ApiTokens(
-      staticTokens({ ...config, apiTokens }, { environmentsInUse, state }, ring.at(-1)?.secret as Uint8Array),
+      await staticTokens({ ...config, apiTokens }, state, ring.at(-1)?.secret as Uint8Array),
       issued,
     );
     state.onGone = (environment) => authenticator.forget(environment);
@@ -157,7 +156,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       apiTokens: apiTokenStore,
       userGroups: new RedisUserGroupAdmin(groupParts),
       audit: new RedisAuditTrail(client, audit),
-      probe: loggedProbe(client, log.logger),
+      probe: client,
       authenticator,
       credentials: authenticator,
       logger: log.logger,
@@ -250,24 +249,24 @@ function openIssuedTokens(
  * it stands among the others. The digest is keyed: a plain one in logs and events would let their readers check what they
  * guess of a weak token.
  *
- * @param environments of `apiTokens`, each undefined where it was deleted
  * @param secret of a key of the ring: the last one, which changes least
  */
-function staticTokens(
+async function staticTokens(
   { adminTokens, apiTokens }: Pick<Config, "adminTokens" | "apiTokens">,
-  { environmentsInUse, state }: { environmentsInUse: readonly (Environment | undefined)[]; state: RedisState },
+  state: RedisState,
   secret: Uint8Array,
-): StaticToken[] {
+): Promise<StaticToken[]> {
   const key = deriveKey(secret, "id of a static API token");
-  const bound = apiTokens.map(({ token, name, environment: wanted }, i): StaticToken => {
+  const bound = apiTokens.map(async ({ token, name, environment: wanted }): Promise<StaticToken> => {
     const id = `static-${name ?? createHmac("sha256", key).update(token).digest("hex").slice(0, STATIC_ID_DIGITS)}`;
     const displayName = name ?? "an entry of API_TOKENS without a name";
     const principalOf = (environment: Environment): BoundPrincipal => {
       return { id, displayName, role: "manage", environment, expireTime: undefined };
     };
-    const known = environmentsInUse[i];
+    const known = await state.useIfThere(wanted);
     const learn = async () => principalOf(await state.use(wanted));
     return { token, principal: known && principalOf(known), learn };
   });
-  return [...bound, ...adminTokens.map((token) => ({ token, principal: ROOT }))];
+  const root = adminTokens.map((token) => ({ token, principal: ROOT, learn: async () => ROOT }));
+  return [...(await Promise.all(bound)), ...root];
 }

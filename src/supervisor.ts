@@ -21,12 +21,11 @@ const METRICS_TIMEOUT_MS = 5000;
 /** How many workers may exit without a reason before they listen, until the start fails. */
 const MAX_EXITS_AT_START = 5;
 
-/** How a worker exited. */
+/** How a worker exited, and why it could not start, as it explained. */
 interface WorkerExit {
   readonly pid?: number | undefined;
   readonly code?: number | null;
   readonly signal?: string | null;
-  /** The worker's explanation of why it could not start. */
   readonly reason: string | undefined;
 }
 
@@ -204,18 +203,12 @@ async function openDenoForks({ host, port, metricsPort, files }: PortSettings): 
   };
 }
 
-/** A port for workers to listen on. */
-interface ClaimedPort {
-  readonly port: number;
-  /** Until then it may be this process that is given a connection, and resets it. */
-  readonly release: () => Promise<unknown>;
-}
-
 /**
  * Requires that nobody else listens on a port: the system would let workers share the port of another service, too. A
- * free port that the system picks is kept until workers listen on it, which has to be allowed from the first listener.
+ * free port that the system picks is kept until workers listen on it, which has to be allowed from the first listener;
+ * until it is released, it may be this process that is given a connection, and resets it.
  */
-async function claimPort(host: string, port: number): Promise<ClaimedPort> {
+async function claimPort(host: string, port: number) {
   await requireListenPermission(host, port);
   const server = createServer((socket) => socket.destroy());
   // The types of Node 20 do not have `reusePort`.

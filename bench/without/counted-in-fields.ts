@@ -1,5 +1,5 @@
 import { Counter, Gauge, Registry } from "prom-client";
-import type { CallKind, CallSeries, CallMetrics as Metrics } from "../../src/observability/call-metrics.ts";
+import type { CallSeries, CallMetrics as Metrics } from "../../src/observability/call-metrics.ts";
 
 /* prom-client's own counters and gauge count every call, their children kept. */
 
@@ -17,15 +17,15 @@ export const CallMetrics = (original: typeof Metrics): typeof Metrics =>
       const series = super.series(...args);
       let counted = this.#counted.get(series);
       if (!counted) {
-        counted = countedBy(series, args[0], args[1]);
+        counted = countedBy(series);
         this.#counted.set(series, counted);
       }
       return counted;
     }
   };
 
-function countedBy(series: CallSeries, { type, service, method }: CallKind, protocol: string): CallSeries {
-  const labels = [type, service, method, protocol];
+function countedBy(series: CallSeries): CallSeries {
+  const labels = Object.values(series.labels);
   const begun = started.labels(...labels);
   const underWay = inFlight.labels(...labels);
   const ended = new Map<string, { inc(): void }>();

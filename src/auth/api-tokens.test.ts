@@ -178,7 +178,7 @@ describe("API tokens", () => {
   it("of the settings come first, and what cannot be an issued one is not asked for", async () => {
     const { issued, reads } = open();
     const own = newApiToken();
-    const tokens = new ApiTokens([{ token: own, principal: ROOT }], issued);
+    const tokens = new ApiTokens([{ token: own, principal: ROOT, learn: async () => ROOT }], issued);
     expect(tokens.authenticate(own)).toBe(ROOT);
     const other = newApiToken();
     const malformed = [

@@ -7,65 +7,61 @@ import {
 } from "../domain/api-token.ts";
 import { type EnvironmentName, environmentPath } from "../domain/environment.ts";
 import { isIntactApiToken, looksLikeUserGroupToken } from "../domain/token.ts";
-import type { Authenticated, Authenticator, BoundPrincipal, Principal } from "./principal.ts";
+import type { Authenticated, BoundPrincipal, Principal } from "./principal.ts";
 import { setBounded } from "./rate-limits.ts";
 
 /** A credential of the settings, and whose it is. */
 export interface StaticToken {
   readonly token: string;
-  /** Undefined where it is not known yet. */
-  readonly principal: Principal | undefined;
-  /** Learns it. Rejects with StoreUnavailable, or EnvironmentNotFound when its environment is deleted. Root's is known. */
-  readonly learn?: () => Promise<Principal>;
+  /** Undefined while it is not known. */
+  principal: Principal | undefined;
+  /** Learns it. Rejects with StoreUnavailable, or EnvironmentNotFound when its environment is deleted. */
+  readonly learn: () => Promise<Principal>;
 }
 
 /**
  * Authenticates API tokens: first those of the settings, then issued ones. Tokens are stored and compared as SHA-256
  * digests, so that the timing of a lookup reveals nothing about a token.
  */
-export class ApiTokens implements Authenticator {
-  readonly #static = new Map<string, Principal>();
-  readonly #learn = new Map<string, () => Promise<Principal>>();
+export class ApiTokens {
+  readonly #static = new Map<string, StaticToken>();
   readonly #issued: IssuedTokens;
 
   constructor(tokens: Iterable<StaticToken>, issued: IssuedTokens) {
-    for (const { token, principal, learn } of tokens) {
-      const digest = apiTokenDigest(token);
-      if (principal) this.#static.set(digest, principal);
-      if (learn) this.#learn.set(digest, learn);
-    }
+    for (const each of tokens) this.#static.set(apiTokenDigest(each.token), each);
     this.#issued = issued;
   }
 
   /** Whose credential of the settings a text is; undefined when it is none. */
   ofSettings(token: string): Principal | undefined {
-    return this.#static.get(apiTokenDigest(token));
+    return this.#static.get(apiTokenDigest(token))?.principal;
   }
 
   /** Forgets whose the API tokens of the settings for an environment are, so that it is learned anew. */
   forget(environment: EnvironmentName): void {
     const path = environmentPath(environment);
-    for (const [digest, { environment: own }] of this.#static) {
-      if (own && environmentPath(own) === path) this.#static.delete(digest);
+    for (const each of this.#static.values()) {
+      const own = each.principal?.environment;
+      if (own && environmentPath(own) === path) each.principal = undefined;
     }
   }
 
+  /** Answers at once when it need not wait. Rejects with StoreUnavailable or RecordUnreadable. */
   authenticate(token: string): Authenticated | Promise<Authenticated> {
     if (looksLikeUserGroupToken(token)) return undefined;
     const digest = apiTokenDigest(token);
-    const known = this.#static.get(digest) ?? this.#issued.cached(digest);
+    const fixed = this.#static.get(digest);
+    if (fixed !== undefined) return fixed.principal ?? learned(fixed);
+    const known = this.#issued.cached(digest);
     if (known !== undefined) return known;
-    const learn = this.#learn.get(digest);
-    if (learn !== undefined) return this.#learned(digest, learn);
     // Only a well-formed token can be an issued one, so any other text costs the store nothing.
     return isIntactApiToken(token) ? this.#issued.look(digest) : undefined;
   }
+}
 
-  async #learned(digest: string, learn: () => Promise<Principal>): Promise<Principal> {
-    const principal = await learn();
-    this.#static.set(digest, principal);
-    return principal;
-  }
+async function learned(fixed: StaticToken): Promise<Principal> {
+  fixed.principal = await fixed.learn();
+  return fixed.principal;
 }
 
 /** How many API tokens are cached, and how many digests of unknown ones. A worker serves far fewer of the former. */

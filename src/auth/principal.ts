@@ -17,29 +17,16 @@ export interface BoundPrincipal extends Identity {
 }
 
 /** The bearer of `ADMIN_TOKEN`, which is bound to no environment. */
-export interface RootPrincipal extends Identity {
-  readonly role: "root";
-  readonly environment: undefined;
-  readonly expireTime: undefined;
-}
-
-/** The authenticated caller. */
-export type Principal = BoundPrincipal | RootPrincipal;
-
-/** The bearer of `ADMIN_TOKEN`. */
-export const ROOT: RootPrincipal = {
+export const ROOT = {
   id: "root",
   displayName: "root",
   role: "root",
   environment: undefined,
   expireTime: undefined,
-};
+} as const satisfies Identity & { readonly [name in keyof BoundPrincipal]: unknown };
+
+/** The authenticated caller. */
+export type Principal = BoundPrincipal | typeof ROOT;
 
 /** The principal of an API token; undefined when the token is unknown. */
 export type Authenticated = Principal | undefined;
-
-/** Authenticates API tokens. */
-export interface Authenticator {
-  /** Answers at once when it need not wait. Rejects with StoreUnavailable or RecordUnreadable. */
-  authenticate(token: string): Authenticated | Promise<Authenticated>;
-}

@@ -1,19 +1,26 @@
+import type { DescMethod } from "@bufbuild/protobuf";
+import { Code } from "@connectrpc/connect";
 import type { Registry } from "prom-client";
 
 /** How gRPC names success. */
 export const CODE_OK = "OK";
 
-/** A kind of call. Use the same object for all calls of a kind: its series are found by identity. */
-export interface CallKind {
-  /** The call type, as gRPC's metrics name it. */
-  readonly type: "unary" | "client_stream" | "server_stream" | "bidi_stream";
-  /**
-   * Such as `package.Service`; `unknown` for methods that are not served, because callers must not be able to create
-   * series.
-   */
-  readonly service: string;
-  readonly method: string;
-}
+/** The codes that no call ends with in a common case. */
+const UNCOMMON: ReadonlySet<unknown> = new Set(["Unknown", "FailedPrecondition", "OutOfRange"]);
+
+/** The codes whose counters exist from the start, so that a monitor sees their first increase. */
+const CODES: readonly string[] = [
+  CODE_OK,
+  ...(Object.values(Code).filter((code) => typeof code === "string" && !UNCOMMON.has(code)) as string[]),
+];
+
+/** The call types, as gRPC's metrics name them. */
+const TYPES = {
+  unary: "unary",
+  client_streaming: "client_stream",
+  server_streaming: "server_stream",
+  bidi_streaming: "bidi_stream",
+} as const;
 
 const LABELS = ["grpc_type", "grpc_service", "grpc_method", "protocol"] as const;
 
@@ -36,11 +43,11 @@ function register(
 /** Call metrics with the names that gRPC servers use (github.com/grpc-ecosystem/go-grpc-prometheus). */
 export class CallMetrics {
   readonly #seconds: ArrayHistogram;
-  readonly #series = new Map<CallKind, Map<string, CallSeries>>();
+  readonly #series = new Map<DescMethod | undefined, Map<string, CallSeries>>();
 
   /** @param buckets upper bounds in seconds, in ascending order */
   constructor(registry: Registry, buckets: readonly number[]) {
-    const all = () => [...this.#series.values()].flatMap((ofKind) => [...ofKind.values()]);
+    const all = () => [...this.#series.values()].flatMap((ofMethod) => [...ofMethod.values()]);
     register(registry, { name: "grpc_server_started_total", help: "Calls that began", type: "counter" }, () =>
       all().map(({ labels, started }) => ({ labels, value: started })),
     );
@@ -58,32 +65,36 @@ export class CallMetrics {
     );
   }
 
-  /** Returns the counters for a kind and protocol. @param codes codes whose counters exist from the start */
-  series(kind: CallKind, protocol: string, codes: readonly string[] = []): CallSeries {
-    const ofKind = this.#series.get(kind) ?? new Map<string, CallSeries>();
-    let series = ofKind.get(protocol);
+  /** Returns the counters for calls of a method over a protocol. @param method undefined: none that is served */
+  series(method: DescMethod | undefined, protocol: string): CallSeries {
+    const ofMethod = this.#series.get(method) ?? new Map<string, CallSeries>();
+    let series = ofMethod.get(protocol);
     if (!series) {
-      series = new CallSeries(kind, protocol, this.#seconds);
-      this.#series.set(kind, ofKind.set(protocol, series));
+      series = new CallSeries(method, protocol, this.#seconds);
+      this.#series.set(method, ofMethod.set(protocol, series));
     }
-    for (const code of codes) if (!series.handled.has(code)) series.handled.set(code, 0);
     return series;
   }
 }
 
-/** The counters for calls of one kind over one protocol. */
+/** The counters for calls of one method over one protocol. */
 export class CallSeries {
   readonly labels: Labels;
   started = 0;
   inFlight = 0;
   /** The number of calls that ended, by code. */
-  readonly handled = new Map<string, number>();
+  readonly handled: Map<string, number>;
   readonly #observe: ((seconds: number) => void) | undefined;
 
-  constructor({ type, service, method }: CallKind, protocol: string, seconds: ArrayHistogram) {
-    this.labels = { grpc_type: type, grpc_service: service, grpc_method: method, protocol };
+  constructor(method: DescMethod | undefined, protocol: string, seconds: ArrayHistogram) {
+    // Callers must not be able to create series, so all methods that are not served are one.
+    const [type, service, name] = method
+      ? [TYPES[method.methodKind], method.parent.typeName, method.name]
+      : ["unary", "unknown", "unknown"];
+    this.labels = { grpc_type: type, grpc_service: service, grpc_method: name, protocol };
+    this.handled = new Map(method && CODES.map((code) => [code, 0]));
     // Streams are not timed: they last as long as the client wants.
-    this.#observe = type === "unary" ? seconds.labels(type, service, method, protocol) : undefined;
+    this.#observe = type === "unary" ? seconds.labels(type, service, name, protocol) : undefined;
   }
 
   /** Counts the start of a call. Call `end` when it ends. */
@@ -122,7 +133,7 @@ interface Observations {
  */
 export class ArrayHistogram {
   readonly #options: HistogramOptions;
-  readonly #series = new Map<string, Observations>();
+  readonly #series: Observations[] = [];
 
   constructor(options: HistogramOptions, registry: Registry) {
     this.#options = options;
@@ -131,16 +142,14 @@ export class ArrayHistogram {
   }
 
   /**
-   * Returns the observe function of one set of label values, given in the order of the label names. Keep the function:
-   * looking it up is slow.
+   * Makes the observe function of one set of label values, given in the order of the label names. Call it once for each
+   * set.
    */
   labels(...values: readonly string[]): (value: number) => void {
     const { labelNames, buckets } = this.#options;
-    const key = JSON.stringify(values);
     const labels = Object.fromEntries(labelNames.map((name, i) => [name, values[i] ?? ""]));
-    const made = { labels, counts: new Array<number>(buckets.length + 1).fill(0), sum: 0 };
-    const series = this.#series.get(key) ?? made;
-    this.#series.set(key, series);
+    const series = { labels, counts: new Array<number>(buckets.length + 1).fill(0), sum: 0 };
+    this.#series.push(series);
     return (value) => {
       let i = 0;
       while (i < buckets.length && value > (buckets[i] as number)) i++;
@@ -151,7 +160,7 @@ export class ArrayHistogram {
 
   #values() {
     const { name, buckets } = this.#options;
-    return [...this.#series.values()].flatMap(({ labels, counts, sum }) => {
+    return this.#series.flatMap(({ labels, counts, sum }) => {
       let total = 0;
       const cumulative = counts.map((count, i) => {
         total += count;

@@ -1,7 +1,8 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
+import type { DescMethod } from "@bufbuild/protobuf";
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Registry } from "prom-client";
-import { ArrayHistogram, type CallKind, CallMetrics, type CallSeries } from "./call-metrics.ts";
+import { ArrayHistogram, CallMetrics, type CallSeries } from "./call-metrics.ts";
 
 /** A completed round trip to the store. */
 export interface StoreObservation {
@@ -9,6 +10,9 @@ export interface StoreObservation {
   readonly seconds: number;
   readonly failed: boolean;
 }
+
+/** The names of the limits on callers. */
+const LIMITS = ["api-token", "address"] as const;
 
 const CALL_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
 
@@ -48,7 +52,7 @@ export class Metrics {
     labelNames: ["result"],
     registers: [this.#registry],
   });
-  /** Keeps the observe function of each operation, because prom-client hashes labels more slowly. */
+  /** The observe function of each operation. */
   readonly #storeChildren = new Map<string, (seconds: number) => void>();
   readonly #exposing = new Map<MetricsFormat, Promise<Exposition | undefined>>();
 
@@ -58,6 +62,8 @@ export class Metrics {
   constructor(ofAllWorkers?: () => Promise<string | undefined>) {
     this.#ofAllWorkers = ofAllWorkers;
     collectDefaultMetrics({ register: this.#registry });
+    // So that a monitor sees the first refusal.
+    for (const limit of LIMITS) this.#limited.inc({ limit }, 0);
   }
 
   /** The metrics of this process alone, for `aggregate`. */
@@ -65,9 +71,9 @@ export class Metrics {
     return JSON.stringify(await this.#registry.getMetricsAsJSON());
   }
 
-  /** The counters for a kind of call; those of `codes` exist before the first call ends with them. */
-  calls(kind: CallKind, protocol: string, codes?: readonly string[]): CallSeries {
-    return this.#calls.series(kind, protocol, codes);
+  /** The counters for calls of a method; undefined: of none that is served. They exist from now on. */
+  calls(method: DescMethod | undefined, protocol: string): CallSeries {
+    return this.#calls.series(method, protocol);
   }
 
   /** Counts and times a round trip to the store. */
@@ -81,11 +87,9 @@ export class Metrics {
     observe(seconds);
   }
 
-  /** Counts the calls that a limit refuses. Its counter exists from now on. @returns counts one */
-  limited(limit: string): () => void {
-    const counter = this.#limited.labels(limit);
-    counter.inc(0);
-    return () => counter.inc();
+  /** Counts a call that a limit refuses. */
+  limited(limit: (typeof LIMITS)[number]): void {
+    this.#limited.inc({ limit });
   }
 
   /** Counts a user group that was to be imported. @param result what became of them */

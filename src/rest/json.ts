@@ -1,4 +1,11 @@
-import { type DescMethodUnary, fromJsonString } from "@bufbuild/protobuf";
+import {
+  type DescMessage,
+  type DescMethodUnary,
+  fromJson,
+  fromJsonString,
+  type JsonValue,
+  type MessageShape,
+} from "@bufbuild/protobuf";
 import { StructSchema } from "@bufbuild/protobuf/wkt";
 import { ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
@@ -98,6 +105,15 @@ export function parseObject(text: string): JsonObject {
   }
   requireUniqueKeys(text, value);
   return value;
+}
+
+/** Makes a request's message of JSON. @throws ConnectError InvalidArgument, which names the invalid field */
+export function messageOf<D extends DescMessage>(desc: D, fields: JsonObject): MessageShape<D> {
+  try {
+    return fromJson(desc, fields as JsonValue);
+  } catch (cause) {
+    throw refusedJson(cause, desc);
+  }
 }
 
 /** Refuses duplicate keys, and nesting so deep that it overflows the stack here, though not in JSON.parse. */

@@ -1,11 +1,4 @@
-import {
-  type DescMessage,
-  type DescMethodUnary,
-  fromJson,
-  type JsonValue,
-  type Message,
-  type MessageShape,
-} from "@bufbuild/protobuf";
+import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
 import {
   type Endpoint,
   type EndpointMethod,
@@ -24,7 +17,16 @@ import type { EnvironmentTag } from "../domain/environment.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
 import { tagFromMessage } from "../rpc/messages.ts";
 import { malformed, refusedJson } from "../rpc/refusals.ts";
-import { isEtagMismatch, jsonMethod, jsonResponse, oneOf, parseFields, parseObject, readBody } from "./json.ts";
+import {
+  isEtagMismatch,
+  jsonMethod,
+  jsonResponse,
+  messageOf,
+  oneOf,
+  parseFields,
+  parseObject,
+  readBody,
+} from "./json.ts";
 
 /** A parsed request to `/api/user`. */
 export interface VerbRequest {
@@ -56,7 +58,7 @@ const GET: Verb = {
   method: getUserGroup,
   toRequest: (request) => {
     const fields = getFields(request);
-    return plainGetRequest(fields) ?? message(getUserGroup.input, fields);
+    return plainGetRequest(fields) ?? messageOf(getUserGroup.input, fields);
   },
   toBody: (group, { newUserGroup }: GetUserGroupResponse, { name, properties }: GetUserGroupRequest) => ({
     success: 1,
@@ -70,7 +72,7 @@ const PUT: Verb = {
   method: updateUserGroup,
   toRequest: ({ body, ifMatch }) => {
     const masked = MASKABLE.filter((field) => Object.hasOwn(body, field));
-    return message(updateUserGroup.input, {
+    return messageOf(updateUserGroup.input, {
       ...pick(body, ["user_group_id", ...MASKABLE]),
       ...(masked.length > 0 && { update_mask: masked.join(",") }),
       ...(ifMatch !== undefined && { etag: ifMatch[0] }),
@@ -85,7 +87,7 @@ const PUT: Verb = {
 const POST: Verb = {
   method: rotateUserGroupToken,
   toRequest: ({ body, idempotencyKey }) =>
-    message(rotateUserGroupToken.input, {
+    messageOf(rotateUserGroupToken.input, {
       ...pick(body, ["current_token", "user_group_id", "previous_token_ttl"]),
       ...(idempotencyKey !== undefined && { request_id: idempotencyKey }),
     }),
@@ -144,14 +146,6 @@ function pick(body: JsonObject, names: readonly string[]): JsonObject {
     if (value !== null && value !== undefined) picked[name] = value;
   }
   return picked;
-}
-
-function message<D extends DescMessage>(desc: D, fields: JsonObject): MessageShape<D> {
-  try {
-    return fromJson(desc, fields as JsonValue);
-  } catch (cause) {
-    throw refusedJson(cause, desc);
-  }
 }
 
 /** The fields of every response. The name may differ from the group's. */

@@ -1,11 +1,10 @@
-import { fromJson, type MessageShape } from "@bufbuild/protobuf";
+import type { MessageShape } from "@bufbuild/protobuf";
 import { type Endpoint, type HttpRequest, recordOf } from "@user-group-service/transport";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
 import type { JsonObject } from "../domain/user-group.ts";
 import { callOf } from "../rpc/context.ts";
-import { refusedJson } from "../rpc/refusals.ts";
-import { isForm, isTokenNotFound, jsonMethod, jsonResponse, oneOf, parseFields, readBody } from "./json.ts";
+import { isForm, isTokenNotFound, jsonMethod, jsonResponse, messageOf, oneOf, parseFields, readBody } from "./json.ts";
 
 const { resolveViewer } = ViewerService.method;
 
@@ -45,11 +44,7 @@ function formFields({ body }: Pick<HttpRequest, "body">): JsonObject {
 
 /** Reads the token alone. Other fields of RFC 7662, such as `token_type_hint`, are ignored. */
 function requestOf({ token }: JsonObject): MessageShape<typeof resolveViewer.input> {
-  try {
-    return fromJson(resolveViewer.input, token === undefined || token === null ? {} : { token });
-  } catch (cause) {
-    throw refusedJson(cause, resolveViewer.input);
-  }
+  return messageOf(resolveViewer.input, token === undefined || token === null ? {} : { token });
 }
 
 /** `sub` and `exp` are the names of RFC 7662; it leaves the others to the service. */

@@ -18,7 +18,7 @@ import {
 } from "../../gen/usergroup/v1/json_rules_pb.ts";
 import { isIntactToken } from "../domain/token.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
-import { callError, type FieldViolation } from "./errors.ts";
+import { callError } from "./errors.ts";
 import { oncePerType, regexMatch } from "./plain-text-rules.ts";
 
 /** Checks requests against all rules: protovalidate's, and this service's own, `json` and `no_token`. */
@@ -175,7 +175,7 @@ export function validationError(violations: readonly Violation[]): ConnectError 
 }
 
 function listing(listed: readonly Violation[], detailed: Violation[], total: number): ConnectError {
-  const violations = fieldViolations(listed);
+  const violations = listed.map((each) => ({ field: fieldPath(each.field), description: describe(each) }));
   const lines = violations.map(({ field, description }) => `${field}: ${description}`);
   const more = total - violations.length;
   if (more > 0) lines.push(`and ${more} more`);
@@ -195,19 +195,11 @@ function bytesOverGrpc({ rawMessage, details }: ConnectError): number {
   return encodeURIComponent(rawMessage).length + Math.ceil((bytes * 4) / 3);
 }
 
-/** Converts violations to this service's descriptions and the field names of the proto files. */
-function fieldViolations(violations: readonly Violation[]): FieldViolation[] {
-  return violations.map((violation) => ({ field: fieldPath(violation.field), description: describe(violation) }));
-}
-
 function shortened({ message, ruleId, field, rule, forKey }: Violation): Violation {
-  return new Violation(cut(message, MAX_DESCRIPTION), ruleId, shortPath(field), rule, forKey);
-}
-
-function shortPath(path: Path): Path {
-  return path.map((part) =>
+  const path = field.map((part) =>
     part.kind === "map_sub" && typeof part.key === "string" ? { ...part, key: cut(part.key, MAX_QUOTED) } : part,
   );
+  return new Violation(cut(message, MAX_DESCRIPTION), ruleId, path, rule, forKey);
 }
 
 /** Truncates a text, and replaces lone halves of surrogate pairs. */
@@ -231,22 +223,10 @@ function describe({ ruleId, message }: Violation): string {
 
 /** The path of a field as the proto files name it, such as `mapping["a"]`. */
 function fieldPath(path: Path): string {
-  let text = "";
-  for (const part of path) {
-    switch (part.kind) {
-      case "field":
-      case "oneof":
-        text += `${text === "" ? "" : "."}${part.name}`;
-        break;
-      case "list_sub":
-        text += `[${part.index}]`;
-        break;
-      case "map_sub":
-        text += `[${JSON.stringify(part.key)}]`;
-        break;
-      default:
-        break;
-    }
-  }
-  return text;
+  const parts = path.map((part) => {
+    if (part.kind === "list_sub") return `[${part.index}]`;
+    if (part.kind === "map_sub") return `[${JSON.stringify(part.key)}]`;
+    return part.kind === "extension" ? "" : `.${part.name}`;
+  });
+  return parts.join("").replace(/^\./, "");
 }

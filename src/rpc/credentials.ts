@@ -1,6 +1,7 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
 import { RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
-import type { Authenticated, Authenticator, Principal } from "../auth/principal.ts";
+import type { ApiTokens } from "../auth/api-tokens.ts";
+import type { Authenticated, Principal } from "../auth/principal.ts";
 import type { RateLimits } from "../auth/rate-limits.ts";
 import { clientKey, type Network, type Origin } from "../domain/client-address.ts";
 import type { Limited } from "../domain/store.ts";
@@ -29,7 +30,7 @@ export interface Caller {
 
 /** How callers are authenticated. */
 export interface Authentication {
-  readonly authenticator: Authenticator;
+  readonly authenticator: Pick<ApiTokens, "authenticate">;
   readonly limits: CallerLimits;
   /** Whose `X-Forwarded-For` is believed. */
   readonly trustedProxies: readonly Network[];

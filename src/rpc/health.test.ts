@@ -40,6 +40,8 @@ it.each([
   expect(seen).toEqual(expected);
 });
 
+const logger = { info: () => {}, error: () => {} };
+
 /** A probe that answers when the test says so, and counts. */
 function slowProbe() {
   const waiting: { resolve: () => void; reject: (error: Error) => void }[] = [];
@@ -49,7 +51,7 @@ function slowProbe() {
 
 it("asks once for all who ask at the same time", async () => {
   const { ping, waiting } = slowProbe();
-  const probe = sharedProbe({ ping }, 0);
+  const probe = sharedProbe({ ping }, { logger, keptMs: 0 });
   const answers = [probe.ping(), probe.ping(), probe.ping()];
   expect(waiting).toHaveLength(1);
   waiting[0]?.resolve();
@@ -59,7 +61,7 @@ it("asks once for all who ask at the same time", async () => {
 it("keeps what it was told for a while", async () => {
   for (const end of ["resolve", "reject"] as const) {
     const { ping, waiting } = slowProbe();
-    const probe = sharedProbe({ ping }, 60_000);
+    const probe = sharedProbe({ ping }, { logger, keptMs: 60_000 });
     const first = probe.ping().catch((error: unknown) => error);
     waiting[0]?.[end](new StoreUnavailable());
     await first;
@@ -70,7 +72,7 @@ it("keeps what it was told for a while", async () => {
 
 it("asks again after that, whatever it was told", async () => {
   const { ping, waiting } = slowProbe();
-  const probe = sharedProbe({ ping }, 0);
+  const probe = sharedProbe({ ping }, { logger, keptMs: 0 });
   const first = probe.ping();
   waiting[0]?.reject(new StoreUnavailable());
   await expect(first).rejects.toThrow(StoreUnavailable);

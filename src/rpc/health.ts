@@ -2,6 +2,7 @@ import { setTimeout } from "node:timers/promises";
 import { Code, type ServiceImpl } from "@connectrpc/connect";
 import { type Health, HealthCheckResponse_ServingStatus as Status } from "../../gen/grpc/health/v1/health_pb.ts";
 import type { StoreProbe } from "../domain/store.ts";
+import { errorFields, type Logger } from "../observability/log.ts";
 import { callError } from "./errors.ts";
 
 /** What the health of the service depends on. */
@@ -59,24 +60,35 @@ export function healthService({ probe, isClosing }: HealthParts, names: readonly
 const KEPT_MS = 100;
 
 /**
- * A probe that sends one ping to the store at a time and reuses its result for a moment. Health checks need no API
- * token, so strangers must not be able to load the store through them.
+ * A probe that sends one ping to the store at a time, reuses its result for a moment, and logs when it changes. Health
+ * checks need no API token, so strangers must not be able to load the store through them.
  *
- * @param keptMs how long a result is reused, in milliseconds
+ * @param options `keptMs`: how long a result is reused, in milliseconds
  */
-export function sharedProbe(probe: StoreProbe, keptMs: number = KEPT_MS): StoreProbe {
+export function sharedProbe(
+  probe: StoreProbe,
+  { logger, keptMs = KEPT_MS }: { readonly logger: Pick<Logger, "info" | "error">; readonly keptMs?: number },
+): StoreProbe {
   let answer: Promise<void> | undefined;
   /** The result is reused until this time of `performance.now()`. */
   let until = 0;
-  const keep = () => {
+  let isFailing = false;
+  const succeed = () => {
     until = performance.now() + keptMs;
+    if (isFailing) logger.info("ready again");
+    isFailing = false;
+  };
+  const fail = (error: unknown) => {
+    until = performance.now() + keptMs;
+    if (!isFailing) logger.error(errorFields(error), "not ready: no change can be made");
+    isFailing = true;
   };
   return {
     ping() {
       if (answer && performance.now() < until) return answer;
       until = Number.POSITIVE_INFINITY;
       answer = probe.ping();
-      answer.then(keep, keep);
+      answer.then(succeed, fail);
       return answer;
     },
   };

@@ -7,7 +7,7 @@ import { type OnRefused, type RefusedRequest, SharedError, streamRefusal } from 
 import type { EnvironmentName as EnvironmentNameMessage } from "../../gen/usergroup/admin/v1/environment_pb.ts";
 import { type EnvironmentName, formatEnvironmentName, parseEnvironmentName } from "../domain/environment.ts";
 import { MAX_ID_LENGTH } from "../domain/user-group.ts";
-import { type CallKind, type CallSeries, CODE_OK } from "../observability/call-metrics.ts";
+import { type CallSeries, CODE_OK } from "../observability/call-metrics.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import type { Metrics } from "../observability/metrics.ts";
 import { Call, callOf, type WireProtocol } from "./context.ts";
@@ -88,24 +88,6 @@ function startTimeOf(arrived: number | undefined): number {
   return performance.now() - (arrived === undefined ? 0 : Math.max(0, Date.now() - arrived));
 }
 
-/** The codes that no call ends with in a common case. */
-const UNCOMMON: ReadonlySet<unknown> = new Set(["Unknown", "FailedPrecondition", "OutOfRange"]);
-
-/** The codes whose counters exist from the start, so that a monitor sees their first increase. */
-const CODES: readonly string[] = [
-  CODE_OK,
-  ...(Object.values(Code).filter((code) => typeof code === "string" && !UNCOMMON.has(code)) as string[]),
-];
-
-/** Creates the counters for calls of methods over protocols, starting at zero. */
-export function prepareSeries(
-  { metrics }: Observers,
-  methods: readonly DescMethod[],
-  protocols: readonly WireProtocol[],
-): void {
-  for (const method of methods) for (const protocol of protocols) metrics.calls(kindOf(method), protocol, CODES);
-}
-
 /** What is recorded of a call. */
 class ObservedCall {
   /** The id that the caller sent, or a new one if it sent none or an invalid one. */
@@ -118,7 +100,7 @@ class ObservedCall {
   isRefused = false;
   readonly #observers: Observers;
   readonly #call: Call;
-  readonly #kind: NamedKind;
+  readonly #method: DescMethod | undefined;
   readonly #series: CallSeries;
 
   /** Counts the start of the call. @param request its method is undefined when it names none */
@@ -129,8 +111,8 @@ class ObservedCall {
     call.method = method?.name ?? "";
     this.#observers = observers;
     this.#call = call;
-    this.#kind = method ? kindOf(method) : UNKNOWN;
-    this.#series = observers.metrics.calls(this.#kind, call.protocol);
+    this.#method = method;
+    this.#series = observers.metrics.calls(method, call.protocol);
     this.#series.start();
   }
 
@@ -151,10 +133,11 @@ class ObservedCall {
     // Most calls are not logged, so their fields are put together only when they are.
     if (!isFault && !logger.isLevelEnabled("debug")) return;
     const call = this.#call;
+    const method = this.#method;
     const peer = error && call.peer;
     const fields = {
       request_id: this.id,
-      method: this.#kind.name,
+      method: method ? `${method.parent.typeName}/${method.name}` : "none",
       protocol: call.protocol,
       code: error ? codeToString(error.code) : "ok",
       seconds,
@@ -185,32 +168,6 @@ class ObservedCall {
       this.end(error);
     }
   }
-}
-
-/** A kind of call with its name in the log, `package.Service/Method`. */
-type NamedKind = CallKind & { readonly name: string };
-
-/** The kind of requests that name no served method. Callers must not be able to choose label values. */
-const UNKNOWN: NamedKind = { type: "unary", service: "unknown", method: "unknown", name: "none" };
-
-const TYPES = {
-  unary: "unary",
-  client_streaming: "client_stream",
-  server_streaming: "server_stream",
-  bidi_streaming: "bidi_stream",
-} as const;
-
-const kinds = new WeakMap<DescMethod, NamedKind>();
-
-/** The kind of a method's calls, made once per method. */
-function kindOf(method: DescMethod): NamedKind {
-  let kind = kinds.get(method);
-  if (kind === undefined) {
-    const service = method.parent.typeName;
-    kind = { type: TYPES[method.methodKind], service, method: method.name, name: `${service}/${method.name}` };
-    kinds.set(method, kind);
-  }
-  return kind;
 }
 
 /**

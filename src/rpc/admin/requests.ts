@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { Code, type ContextValues, type ServiceImpl } from "@connectrpc/connect";
 import type { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { EnvironmentName as EnvironmentNameMessage } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
-import type { Principal } from "../../auth/principal.ts";
+import type { ApiTokens } from "../../auth/api-tokens.ts";
 import type { ApiTokenStore } from "../../domain/api-token.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { InvalidPageToken } from "../../domain/errors.ts";
@@ -24,10 +24,7 @@ export interface AdminParts {
   readonly environments: EnvironmentStore;
   readonly environmentDeletion: EnvironmentDeletion;
   readonly apiTokens: ApiTokenStore;
-  readonly credentials: {
-    /** Whose credential of the settings a text is; undefined when it is none. */
-    ofSettings(token: string): Principal | undefined;
-  };
+  readonly credentials: Pick<ApiTokens, "ofSettings">;
   readonly userGroups: UserGroupAdminStore;
   readonly audit: AuditStore;
   readonly logger: Pick<Logger, "warn">;
