@@ -15,15 +15,23 @@ export function holdsJsonObject({ message, parent }: DescField): boolean {
   return message?.typeName === "google.protobuf.Struct" && parent.typeName !== "google.protobuf.Value";
 }
 
-/** Whether messages of a type, or messages in them, may have such a field. */
-export function mayHold(
-  desc: DescMessage,
-  isSuch: (field: DescField) => boolean,
-  seen: Set<DescMessage> = new Set(),
-): boolean {
-  if (seen.has(desc)) return false;
-  seen.add(desc);
-  return desc.fields.some((field) => isSuch(field) || (field.message && mayHold(field.message, isSuch, seen)));
+/**
+ * Makes a function that returns the fields of a type which satisfy `isSuch`, or whose messages may have such fields
+ * anywhere inside. It looks at each type once.
+ */
+export function fieldsLeadingTo(isSuch: (field: DescField) => boolean): (desc: DescMessage) => readonly DescField[] {
+  const leads = (field: DescField, seen: Set<DescMessage>): boolean => {
+    if (isSuch(field)) return true;
+    if (!field.message || seen.has(field.message)) return false;
+    seen.add(field.message);
+    return field.message.fields.some((inner) => leads(inner, seen));
+  };
+  const known = new Map<DescMessage, readonly DescField[]>();
+  return (desc) => {
+    const fields = known.get(desc) ?? desc.fields.filter((field) => leads(field, new Set()));
+    known.set(desc, fields);
+    return fields;
+  };
 }
 
 /**

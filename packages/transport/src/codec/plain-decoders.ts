@@ -1,6 +1,6 @@
 import { create, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
-import { type Fields, isPlainObject, isWellKnown } from "./fields.ts";
+import { isWellKnown } from "./fields.ts";
 
 /** Decodes plain requests; undefined for all others, which protobuf-es decodes or refuses. */
 export type PlainDecoder = (bytes: Uint8Array) => Message | undefined;
@@ -8,8 +8,10 @@ export type PlainDecoder = (bytes: Uint8Array) => Message | undefined;
 type MutableFields = { [localName: string]: unknown };
 type SetText = (message: MutableFields, text: string) => void;
 
-/** JSON in ASCII without escapes and control characters. */
-const PLAIN_JSON = /^[\x20-\x5b\x5d-\x7e]*$/;
+/** A JSON string in ASCII without escapes. */
+const TEXT = '"[ !#-[\\]-~]*"';
+/** An object of such strings, without spaces between them. */
+const PLAIN_JSON = new RegExp(`^\\{(?:${TEXT}:${TEXT}(?:,${TEXT}:${TEXT})*)?\\}$`);
 
 /**
  * Longer JSON is left to protobuf-es, in bytes: it costs more to look at in vain, and may be nested so deep that it
@@ -36,27 +38,18 @@ export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
     if (bytes.byteLength > MAX_JSON_BYTES) return undefined;
     const text = latin1Of(bytes, 0, bytes.byteLength);
     if (!PLAIN_JSON.test(text)) return undefined;
-    const value = parseObject(text);
-    // The text differs if it has a duplicate key or spaces.
-    if (value === undefined || JSON.stringify(value) !== text) return undefined;
     const message = create(desc) as unknown as MutableFields;
-    for (const key of Object.keys(value)) {
+    // Quotes only stand around keys and values: every fourth part is a key, and its value comes two parts later.
+    const parts = text.split('"');
+    for (let at = 1; at < parts.length; at += 4) {
+      const key = parts[at] as string;
       const set = setters.get(key);
-      const field = value[key];
-      if (!set || typeof field !== "string") return undefined;
-      set(message, field);
+      // A duplicate key has been a part before.
+      if (!set || parts.indexOf(key) !== at) return undefined;
+      set(message, parts[at + 2] as string);
     }
     return message as unknown as Message;
   };
-}
-
-function parseObject(text: string): Fields | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isPlainObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /**

@@ -1,13 +1,12 @@
 import type { DescField, DescMessage } from "@bufbuild/protobuf";
-import { type Fields, mayHold } from "./fields.ts";
+import { type Fields, fieldsLeadingTo } from "./fields.ts";
 
 /** The JSON format of a Duration. protobuf-es only checks the beginning. */
 const DURATION = /^-?[0-9]+(?:\.[0-9]{1,9})?s$/;
 
 const DURATION_TYPE = "google.protobuf.Duration";
 
-/** What `hasLenientJson` found out. */
-const lenient = new Map<DescMessage, boolean>();
+const fieldsWithDurations = fieldsLeadingTo(({ message }) => message?.typeName === DURATION_TYPE);
 
 /**
  * Refuses JSON that protobuf-es accepts although it is invalid: a duration such as `300s of grace`. It leaves all other
@@ -21,18 +20,13 @@ export function requireStrictJson(desc: DescMessage, json: unknown): void {
 
 /** Whether messages of a type may contain JSON that `requireStrictJson` refuses. */
 export function hasLenientJson(desc: DescMessage): boolean {
-  let isLenient = lenient.get(desc);
-  if (isLenient === undefined) {
-    isLenient = desc.typeName === DURATION_TYPE || mayHold(desc, ({ message }) => message?.typeName === DURATION_TYPE);
-    lenient.set(desc, isLenient);
-  }
-  return isLenient;
+  return desc.typeName === DURATION_TYPE || fieldsWithDurations(desc).length > 0;
 }
 
 function isStrict(desc: DescMessage, json: unknown): boolean {
   if (desc.typeName === DURATION_TYPE) return typeof json !== "string" || DURATION.test(json);
-  if (!isObject(json) || !hasLenientJson(desc)) return true;
-  return desc.fields.every((field) => {
+  if (!isObject(json)) return true;
+  return fieldsWithDurations(desc).every((field) => {
     // Most fields have one name. To look at their values twice would be exponential in their depth.
     const names = new Set([field.jsonName, field.name]);
     return [...names].every((name) => !Object.hasOwn(json, name) || isStrictField(field, json[name]));

@@ -1,6 +1,6 @@
 import type { DescField, DescMessage, DescOneof, Message } from "@bufbuild/protobuf";
 import { reflect } from "@bufbuild/protobuf/reflect";
-import { type Fields, holdsJsonObject, mayHold } from "./fields.ts";
+import { type Fields, fieldsLeadingTo, holdsJsonObject } from "./fields.ts";
 
 /** A variant of a message type to decode in place of it, and the conversion back. */
 export interface StructDetour {
@@ -8,8 +8,6 @@ export interface StructDetour {
   /** Converts a message of `desc` to the type itself, in place. */
   readonly restore: (message: Message) => void;
 }
-
-type Restore = (message: Message) => void;
 
 const STRUCT = "google.protobuf.Struct";
 
@@ -20,8 +18,8 @@ const STRUCT = "google.protobuf.Struct";
  * each field once. Returns undefined for types without such a field.
  */
 export function structDetour(desc: DescMessage): StructDetour | undefined {
-  if (!holdsStruct(desc)) return undefined;
-  return { desc: variantOf(desc, new Map()), restore: restorer(desc, new Map()) };
+  if (fieldsWithStructs(desc).length === 0) return undefined;
+  return { desc: variantOf(desc, new Map()), restore: (message) => restore(desc, message) };
 }
 
 /** Whether a field holds a JSON object into which protobuf-es merges further occurrences of the field. */
@@ -29,9 +27,7 @@ function isMergedStruct(field: DescField): boolean {
   return field.fieldKind === "message" && holdsJsonObject(field);
 }
 
-function holdsStruct(desc: DescMessage): boolean {
-  return mayHold(desc, isMergedStruct);
-}
+const fieldsWithStructs = fieldsLeadingTo(isMergedStruct);
 
 /** Makes the variant of a type. @param known the variants that are made already */
 function variantOf(desc: DescMessage, known: Map<DescMessage, DescMessage>): DescMessage {
@@ -44,7 +40,7 @@ function variantOf(desc: DescMessage, known: Map<DescMessage, DescMessage>): Des
   const members = new Map<DescField | DescOneof, DescField | DescOneof>();
   for (const oneof of desc.oneofs) members.set(oneof, { ...oneof, parent: variant } as DescOneof);
   for (const field of desc.fields) {
-    const isOther = field.message && (isMergedStruct(field) || holdsStruct(field.message));
+    const isOther = field.message && fieldsWithStructs(desc).includes(field);
     const message = isOther ? variantOf(field.message, known) : field.message;
     const oneof = field.oneof && members.get(field.oneof);
     members.set(field, { ...field, parent: variant, oneof, message } as DescField);
@@ -58,45 +54,21 @@ function variantOf(desc: DescMessage, known: Map<DescMessage, DescMessage>): Des
   return variant;
 }
 
-/** Makes the function that restores messages of a type. @param known the functions that are made already */
-function restorer(desc: DescMessage, known: Map<DescMessage, Restore>): Restore {
-  const made = known.get(desc);
-  if (made) return made;
-  const restorers: Restore[] = [];
-  const restore: Restore = (message) => {
-    for (const restoreField of restorers) restoreField(message);
-  };
-  known.set(desc, restore);
-  for (const field of desc.fields) {
-    const restoreField = fieldRestorer(field, known);
-    if (restoreField) restorers.push(restoreField);
-  }
-  return restore;
-}
-
-function fieldRestorer(field: DescField, known: Map<DescMessage, Restore>): Restore | undefined {
-  const { message: type, parent } = field;
-  if (type === undefined) return undefined;
-  if (isMergedStruct(field)) {
-    return (message) => {
-      const struct = fieldValue(message, field);
-      if (struct === undefined) return;
+function restore(desc: DescMessage, message: Message): void {
+  for (const field of fieldsWithStructs(desc)) {
+    const value = fieldValue(message, field);
+    if (value === undefined) continue;
+    const type = field.message as DescMessage;
+    if (isMergedStruct(field)) {
       // Setting the field converts the message to a JSON object.
-      reflect(parent, message, false).set(field, reflect(type, struct as Message, false));
-    };
+      reflect(desc, message, false).set(field, reflect(type, value as Message, false));
+    } else if (field.fieldKind === "message") {
+      restore(type, value as Message);
+    } else {
+      // The field is a list or a map.
+      for (const one of Object.values(value as Fields)) restore(type, one as Message);
+    }
   }
-  if (!holdsStruct(type)) return undefined;
-  const restore = restorer(type, known);
-  if (field.fieldKind === "message") {
-    return (message) => {
-      const value = fieldValue(message, field);
-      if (value !== undefined) restore(value as Message);
-    };
-  }
-  // The field is a list or a map.
-  return (message) => {
-    for (const value of Object.values(fieldValue(message, field) as Fields)) restore(value as Message);
-  };
 }
 
 function fieldValue(message: Message, { localName, oneof }: DescField): unknown {

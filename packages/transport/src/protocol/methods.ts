@@ -54,7 +54,9 @@ export interface RpcOptions extends ConnectRouterOptions {
 export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rpc[] {
   // This default belongs to the adapter, not the router. `validateUniversalHandlerOptions` supplies all others.
   const base = { ...given, acceptCompression: given.acceptCompression ?? [...COMPRESSIONS] };
-  const rpcs = new Map<DescMethod, Omit<Rpc, "handler">>();
+  // Makes the handlers of streams, and rejects invalid routes.
+  const connectRouter = createConnectRouter(streamsSignal ? { ...base, shutdownSignal: streamsSignal } : base);
+  const rpcs: Rpc[] = [];
   const add = ({ kind, method, impl }: MethodImplSpec, own: ConnectRouterOptions | undefined) => {
     const merged = { ...base, ...own };
     const options = validateUniversalHandlerOptions(merged);
@@ -62,25 +64,22 @@ export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rp
     const { grpc, grpcWeb, connect } = merged;
     const protocols = { grpc: grpc !== false, "grpc-web": grpcWeb !== false, connect: connect !== false };
     const unary = kind === "unary" ? unaryMethod(method, { impl, options, protocols }) : undefined;
-    rpcs.set(method, { unary, readMaxBytes: options.readMaxBytes });
+    const handler = connectRouter.rpc(method, impl as never, own).handlers.at(-1) as UniversalHandler;
+    rpcs.push({ handler, unary, readMaxBytes: options.readMaxBytes });
   };
-  // Every route is also registered with Connect's router, which binds implementations and rejects invalid ones.
-  const connectRouter = createConnectRouter(streamsSignal ? { ...base, shutdownSignal: streamsSignal } : base);
   const router: ConnectRouter = {
     handlers: connectRouter.handlers,
     service: (service: DescService, implementation: never, options?: ConnectRouterOptions) => {
-      connectRouter.service(service, implementation, options);
       for (const spec of Object.values(createServiceImplSpec(service, implementation).methods)) add(spec, options);
       return router;
     },
     rpc: (method: DescMethod, implementation: never, options?: ConnectRouterOptions) => {
-      connectRouter.rpc(method, implementation, options);
       add(createMethodImplSpec(method, implementation), options);
       return router;
     },
   } as ConnectRouter;
   routes(router);
-  return connectRouter.handlers.map((handler) => ({ handler, ...(rpcs.get(handler.method) as Omit<Rpc, "handler">) }));
+  return rpcs;
 }
 
 function unaryMethod(desc: DescMethodUnary, parts: Pick<UnaryMethod, "impl" | "options" | "protocols">): UnaryMethod {

@@ -7,57 +7,34 @@ import { contentTypeOf, formatOf } from "./content-types.ts";
  * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-WEB.md). Connect does not support it.
  */
 
-const PADDING = 64;
-const SPACE = 65;
-const INVALID = 66;
-
-/** The meaning of each byte: six bits, or one of the constants above. */
-const VALUES = new Uint8Array(256).fill(INVALID);
-for (const [i, letter] of [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"].entries()) {
-  VALUES[letter.charCodeAt(0)] = i;
-}
-VALUES["-".charCodeAt(0)] = 62;
-VALUES["_".charCodeAt(0)] = 63;
-VALUES["=".charCodeAt(0)] = PADDING;
-for (const space of "\t\n\r ") VALUES[space.charCodeAt(0)] = SPACE;
+const SPACES = /[\t\n\r ]+/g;
+const TEXT = /^[A-Za-z0-9+/_=-]*$/;
 
 /** Decodes base64 that may be split anywhere. The work is linear in the length, however many pieces there are. */
 export class WebTextDecoder {
-  #bits = 0;
-  /** How many characters of the current group of four have arrived. */
-  #count = 0;
+  /** The characters of a group of four that is not complete. */
+  #rest = "";
 
   /** @throws ConnectError InvalidArgument */
-  decode(text: Uint8Array): Uint8Array {
-    const bytes = Buffer.allocUnsafe(Math.ceil(((text.byteLength + 3) * 3) / 4));
-    let [bits, count, end] = [this.#bits, this.#count, 0];
-    for (let i = 0; i < text.byteLength; i++) {
-      const value = VALUES[text[i] as number] as number;
-      if (value < PADDING) {
-        bits = (bits << 6) | value;
-        if (++count < 4) continue;
-        bytes[end++] = bits >> 16;
-        bytes[end++] = bits >> 8;
-        bytes[end++] = bits;
-      } else if (value === PADDING) {
-        end = writeRest(bytes, end, { bits, count });
-      } else if (value === SPACE) {
-        continue;
-      } else {
-        throw invalidText();
-      }
-      count = 0;
-      bits = 0;
+  decode(bytes: Uint8Array): Uint8Array {
+    const { buffer, byteOffset, byteLength } = bytes;
+    const text = this.#rest + Buffer.from(buffer, byteOffset, byteLength).toString("latin1").replace(SPACES, "");
+    if (!TEXT.test(text)) throw invalidText();
+    const complete = text.length - ((text.length - text.lastIndexOf("=") - 1) % 4);
+    this.#rest = text.slice(complete);
+    const decoded = Buffer.allocUnsafe(Math.ceil((text.length * 3) / 4));
+    let end = 0;
+    for (const piece of text.slice(0, complete).split(/=+/)) {
+      if (piece.length % 4 === 1) throw invalidText();
+      end += decoded.write(piece, end, "base64");
     }
-    this.#bits = bits;
-    this.#count = count;
-    return bytes.subarray(0, end);
+    return decoded.subarray(0, end);
   }
 
   /** The bytes of a last group without padding. @throws ConnectError InvalidArgument */
   end(): Uint8Array {
-    const bytes = Buffer.allocUnsafe(2);
-    return bytes.subarray(0, writeRest(bytes, 0, { bits: this.#bits, count: this.#count }));
+    if (this.#rest.length === 1) throw invalidText();
+    return Buffer.from(this.#rest, "base64");
   }
 }
 
@@ -96,16 +73,6 @@ async function* encoded(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8
   for await (const { buffer, byteOffset, byteLength } of pieces) {
     yield Buffer.from(Buffer.from(buffer, byteOffset, byteLength).toString("base64"));
   }
-}
-
-function writeRest(bytes: Uint8Array, at: number, group: { readonly bits: number; readonly count: number }): number {
-  const { bits, count } = group;
-  if (count === 0) return at;
-  if (count === 1) throw invalidText();
-  bytes[at] = count === 2 ? bits >> 4 : bits >> 10;
-  if (count === 2) return at + 1;
-  bytes[at + 1] = bits >> 2;
-  return at + 2;
 }
 
 function invalidText(): ConnectError {
