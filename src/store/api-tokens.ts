@@ -45,7 +45,16 @@ import type { Audit } from "./audit.ts";
 import { RECORD } from "./audit-trail.ts";
 import { ENVIRONMENT_FIELD, environmentFromRecord } from "./environments.ts";
 import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey, REVOKED_CHANNEL } from "./keys.ts";
-import { ADD_MEMBER, isEmpty, READ, recordFromAnswer, recordsOf, type StoredRecord, textOf } from "./records.ts";
+import {
+  ADD_MEMBER,
+  inBatches,
+  isEmpty,
+  READ,
+  recordFromAnswer,
+  recordsOf,
+  type StoredRecord,
+  textOf,
+} from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { auditedScript, changeScript } from "./script.ts";
 
@@ -454,12 +463,9 @@ export class RedisApiTokens implements ApiTokenStore {
         if (!makers.has(issuedId) && texts.some(isIssued)) issued.push(issuedId);
       }
       if (issued.length === 0) return count;
-      for (let start = 0; start < issued.length; start += AT_ONCE) {
-        const batch = issued.slice(start, start + AT_ONCE);
-        const revoked = Promise.all(batch.map((each) => this.#revoke(environment, each, by)));
-        count += (await stepOf(revoked, count > 0)).filter(Boolean).length;
-        for (const each of batch) makers.add(each);
-      }
+      const end = (each: string) => stepOf(this.#revoke(environment, each, by), count > 0);
+      for await (const revoked of inBatches(issued, AT_ONCE, end)) count += revoked.filter(Boolean).length;
+      for (const each of issued) makers.add(each);
     }
   }
 

@@ -11,8 +11,8 @@ import { type Environment, type EnvironmentName, partitionOf } from "../domain/e
 import { InvalidPageToken, RecordUnreadable } from "../domain/errors.ts";
 import type { AuditStore, Page, PageRequest } from "../domain/store.ts";
 import { type Audit, EVENT_FIELD } from "./audit.ts";
-import { environmentAuditKey, KEY, partitionPrefix } from "./keys.ts";
-import { recordFromAnswer, textOf } from "./records.ts";
+import { environmentAuditKey, KEY, partitionPrefix, partitionsOf } from "./keys.ts";
+import { inBatches, recordFromAnswer, textOf } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { auditedScript } from "./script.ts";
 
@@ -81,11 +81,9 @@ export class RedisAuditTrail implements AuditStore {
     const found: Found[] = [];
     /** The first position behind which events may be missing, because a stream has more than was read. */
     let horizon: AuditPosition | undefined;
-    for (let start = 0; start < streams.length; start += BATCH) {
-      const batch = streams.slice(start, start + BATCH);
-      for (const read of await Promise.all(
-        batch.map((stream) => this.#read(environment, stream, filter, after, count)),
-      )) {
+    const readOne = (stream: Stream) => this.#read(environment, stream, filter, after, count);
+    for await (const batch of inBatches(streams, BATCH, readOne)) {
+      for (const read of batch) {
         found.push(...read);
         const last = read.length < count ? undefined : read.at(-1)?.position;
         if (last && (!horizon || comparePositions(last, horizon) < 0)) horizon = last;
@@ -135,7 +133,7 @@ function streamsOf(environment: Environment, { userGroupId }: AuditFilter): Stre
   };
   if (userGroupId !== undefined) return ofPartition(partitionOf(environment, userGroupId));
   const ofEnvironment = { number: partitions, key: environmentAuditKey(environment) };
-  return [ofEnvironment, ...Array.from({ length: partitions }, (_, partition) => ofPartition(partition)).flat()];
+  return [ofEnvironment, ...partitionsOf(environment).flatMap(ofPartition)];
 }
 
 /** How many events to read of each stream. */

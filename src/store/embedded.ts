@@ -4,7 +4,7 @@ import { StoreClient, type StoreClientOptions } from "./redis/client.ts";
 import { readClock, type ScriptedRedis, type StoreConnection } from "./redis/connection.ts";
 import { nodeOf, singleNode } from "./redis/nodes.ts";
 import { ALLOW_OOM, TIME } from "./script.ts";
-import { compareIds, LIST_IDS } from "./user-group-admin.ts";
+import { LIST_IDS } from "./user-group-admin.ts";
 
 /** The embedded store: in the memory of this process, empty at first. */
 export async function openEmbedded(options: StoreClientOptions): Promise<StoreClient> {
@@ -62,9 +62,10 @@ function eventIds(): () => string {
  */
 async function listIds(redis: Redis, key: string, args: readonly string[]): Promise<string[]> {
   const [from = "", idPrefix = "", limit] = args;
-  const after = from.slice(1);
+  const after = Buffer.from(from.slice(1));
+  const compareIds = (one: string, other: string) => Buffer.compare(Buffer.from(one), Buffer.from(other));
   const isIn = (id: string) => {
-    const order = from === "-" ? 1 : compareIds(id, after);
+    const order = from === "-" ? 1 : Buffer.compare(Buffer.from(id), after);
     return id.startsWith(idPrefix) && (order > 0 || (order === 0 && from.startsWith("[")));
   };
   const ids = (await redis.zrange(key, 0, -1)).filter(isIn).sort(compareIds).slice(0, Number(limit));

@@ -7,7 +7,7 @@ import type { Audit } from "./audit.ts";
 import { ENVIRONMENT_FIELD } from "./environments.ts";
 import { FIELD } from "./fields.ts";
 import { forgetLater } from "./foreign-tokens.ts";
-import { ENVIRONMENTS_KEY, environmentKey, KEY, partitionPrefix } from "./keys.ts";
+import { ENVIRONMENTS_KEY, environmentKey, KEY, partitionPrefix, partitionsOf } from "./keys.ts";
 import { inBatches } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { auditedScript, changeScript } from "./script.ts";
@@ -208,34 +208,25 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
 
   /** Closes all partitions and, by force, deletes groups of them. @returns how many are left */
   async #clear(environment: Environment, force: boolean): Promise<number> {
-    const { partitions } = environment;
-    const maxGroups = force ? (this.#parts.maxGroups ?? MAX_GROUPS) : 0;
-    const atOnce = force ? Math.max(1, Math.min(GROUPS_AT_ONCE, Math.floor(maxGroups / partitions))) : 0;
+    const { client, maxGroups = MAX_GROUPS } = this.#parts;
+    const most = force ? Math.max(1, Math.min(GROUPS_AT_ONCE, Math.floor(maxGroups / environment.partitions))) : 0;
     const end = performance.now() + MAX_MS;
-    let budget = maxGroups;
-    let left: readonly (readonly [partition: number, count: number])[] = [];
+    let budget = force ? maxGroups : 0;
+    const clear = async ({ partition }: { readonly partition: number }) => {
+      const args = { ...keysOf(environment, partition), closedMs: CLOSED_MS, most };
+      const [, , count, ...ended] = await client.change("clear-partition", CLEAR, args);
+      for (let i = 0; i + 1 < ended.length; i += 2) {
+        forgetLater(client, environment, { id: ended[i] as string, entry: ended[i + 1] as string });
+      }
+      return { partition, count: Number(count) };
+    };
+    let left = partitionsOf(environment).map((partition) => ({ partition, count: 0 }));
     // Each partition is closed by every call, whatever the call has time for.
-    for (let todo = partitionsOf(environment); todo.length > 0; todo = left.map(([partition]) => partition)) {
-      const counts = await eachOf(todo, async (partition) => {
-        const count = await this.#clearPartition(environment, partition, atOnce);
-        return [partition, count] as const;
-      });
-      left = counts.filter(([, count]) => count > 0);
-      budget -= todo.length * atOnce;
-      if (budget <= 0 || performance.now() > end) break;
-    }
-    return left.reduce((sum, [, count]) => sum + count, 0);
-  }
-
-  /** @returns how many groups are left */
-  async #clearPartition(environment: Environment, partition: number, atOnce: number): Promise<number> {
-    const { client } = this.#parts;
-    const args = { ...keysOf(environment, partition), closedMs: CLOSED_MS, most: atOnce };
-    const [, , count, ...ended] = await client.change("clear-partition", CLEAR, args);
-    for (let i = 0; i + 1 < ended.length; i += 2) {
-      forgetLater(client, environment, { id: ended[i] as string, entry: ended[i + 1] as string });
-    }
-    return Number(count);
+    do {
+      budget -= left.length * most;
+      left = (await eachOf(left, clear)).filter(({ count }) => count > 0);
+    } while (left.length > 0 && budget > 0 && performance.now() <= end);
+    return left.reduce((sum, { count }) => sum + count, 0);
   }
 
   /** @throws EnvironmentNotFound when another call has deleted the environment meanwhile */
@@ -249,10 +240,6 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
     const [state] = await client.change("delete-environment", MARK, args, sendBy);
     if (state === "missing") throw new EnvironmentNotFound();
   }
-}
-
-function partitionsOf({ partitions }: Environment): number[] {
-  return Array.from({ length: partitions }, (_, partition) => partition);
 }
 
 /** What a script takes of a partition: the keys of its ids and of what closes it, and what that is made of. */

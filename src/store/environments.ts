@@ -14,7 +14,7 @@ import {
 import { EnvironmentBeingDeleted, EnvironmentExists, EnvironmentNotFound, RecordUnreadable } from "../domain/errors.ts";
 import type { EnvironmentStore, Page, PageRequest } from "../domain/store.ts";
 import type { Audit } from "./audit.ts";
-import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey, KEY, partitionPrefix } from "./keys.ts";
+import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey, KEY, partitionPrefix, partitionsOf } from "./keys.ts";
 import {
   ADD_MEMBER,
   CLAIM,
@@ -133,7 +133,7 @@ export class RedisEnvironments implements EnvironmentStore {
   }
 
   async countUserGroups(environment: Environment): Promise<number> {
-    const counts = Array.from({ length: environment.partitions }, (_, partition) =>
+    const counts = partitionsOf(environment).map((partition) =>
       this.#client.run("count-user-groups", "zcard", [partitionPrefix(environment, partition) + KEY.ids]),
     );
     return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);

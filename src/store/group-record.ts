@@ -63,8 +63,8 @@ export function groupFromRecord(
     teamId: integerOf(record, FIELD.teamId),
     name: textOf(record, FIELD.name),
     providedId,
-    mapping: json(record, PIECES.mapping) as { [schemaId: string]: string },
-    properties: properties(record),
+    mapping: mappingOf(record),
+    properties: jsonOf(record, PIECES.properties),
     environmentTag: environment.tag,
     token: cipher.decrypt(environment, encryptedToken(record), textOf(record, FIELD.digest)),
     etag: etagOf(updateTime),
@@ -85,8 +85,8 @@ export function viewerFromRecord(record: StoredRecord, environment: Environment,
     teamId: integerOf(record, FIELD.teamId),
     name: textOf(record, FIELD.name),
     providedId: textOf(record, FIELD.providedId),
-    mapping: json(record, PIECES.mapping) as { [schemaId: string]: string },
-    properties: properties(record),
+    mapping: mappingOf(record),
+    properties: jsonOf(record, PIECES.properties),
     environmentTag: environment.tag,
     tokenExpireTime: graced ? integerOf(record, FIELD.graceUntil) : undefined,
   };
@@ -96,8 +96,8 @@ export function viewerFromRecord(record: StoredRecord, environment: Environment,
 export function infoFromRecord(record: StoredRecord, providedId: string, now: number): UserGroupInfo {
   return {
     ...listedFromRecord(record, providedId, now),
-    mapping: json(record, PIECES.mapping) as { [schemaId: string]: string },
-    properties: properties(record),
+    mapping: mappingOf(record),
+    properties: jsonOf(record, PIECES.properties),
   };
 }
 
@@ -191,18 +191,15 @@ function encryptedToken(record: StoredRecord): EncryptedToken {
   return { keyId, text: whole, isPacked: false };
 }
 
-function properties(record: StoredRecord): JsonObject | undefined {
-  const source = joinPieces(record, PIECES.properties);
-  return source === undefined ? undefined : parsed(source, PIECES.properties);
+function mappingOf(record: StoredRecord): UserGroup["mapping"] {
+  const mapping = jsonOf(record, PIECES.mapping);
+  if (mapping === undefined) throw new RecordUnreadable(new Error(`a record has no ${PIECES.mapping}`));
+  return mapping as UserGroup["mapping"];
 }
 
-function json(record: StoredRecord, field: string): JsonObject {
+function jsonOf(record: StoredRecord, field: string): JsonObject | undefined {
   const source = joinPieces(record, field);
-  if (source === undefined) throw new RecordUnreadable(new Error(`a record has no ${field}`));
-  return parsed(source, field);
-}
-
-function parsed(source: string, field: string): JsonObject {
+  if (source === undefined) return undefined;
   let value: Json;
   try {
     value = JSON.parse(source) as Json;

@@ -9,9 +9,9 @@ export function partitionPrefix(environment: EnvironmentName, partition: number)
   return `ug:{${environmentPath(environment)}/${partitionLabel(partition)}}:`;
 }
 
-/** The same for the partition that a text leads to: an id or a request id. */
-export function prefixFor(environment: Environment, text: string): string {
-  return partitionPrefix(environment, partitionOf(environment, text));
+/** The numbers of the partitions of an environment. */
+export function partitionsOf({ partitions }: Pick<Environment, "partitions">): number[] {
+  return Array.from({ length: partitions }, (_, partition) => partition);
 }
 
 /** What the keys that scripts build are called behind the prefix. After a colon comes an id or a digest. */

@@ -13,8 +13,9 @@ import { digest, tokenDigest } from "./encryption.ts";
 import { CHANGED, DROP, ENTRY, FIELD, INDEXED, PIECES, REPLACE } from "./fields.ts";
 import { forgetLater, keptFor, tokenPartition } from "./foreign-tokens.ts";
 import type { GroupParts } from "./group-record.ts";
-import { KEY, partitionPrefix, prefixFor, REQUEST_TTL_MS } from "./keys.ts";
+import { KEY, partitionPrefix, REQUEST_TTL_MS } from "./keys.ts";
 import { CLAIM, CLAIM_REVOCATION, recordFromAnswer, type StoredRecord, textOf } from "./records.ts";
+import type { StoreClient } from "./redis/client.ts";
 import { auditedScript } from "./script.ts";
 
 const rotation = {
@@ -74,106 +75,91 @@ export const ROTATE = auditedScript("ugRotate", rotation);
 /** As `ROTATE`, for what ends a token that leaked. */
 const REVOKE = auditedScript("ugRevoke", { ...rotation, evenIfFull: true });
 
-/** A group that was rotated. */
-export interface Rotated {
-  readonly record: StoredRecord;
-  /** Redis' clock. */
-  readonly now: number;
-}
-
 /** Who rotates, and whether it is a revocation, which is made even when Redis' memory is full. */
 interface RotationOptions {
   readonly by: ChangeBy;
   readonly isRevocation?: boolean;
 }
 
-/** Where a group is that is given a new token, and what ties a retry to what it repeats: digests. */
-interface Place {
-  readonly partition: number;
-  /** Undefined: the partition's indexes tell it. */
-  readonly id: string | undefined;
-  /** The digest that its token must have; empty: any. */
-  readonly old: string;
-  /** Callers choose a request id, and it may be a secret, which must not become part of a key. Empty: there is none. */
-  readonly request: string;
-  readonly fingerprint: string;
-}
-
 /**
  * Gives a group a new token, as `UserGroupStore.rotate` and `UserGroupAdminStore.revokeTokens`.
  *
- * A request id is tied to its parameters in the whole environment first. What the rotation makes is kept in the group's
- * partition, which another request under the same id need not look at. Replicas are not waited for before: the rotation
- * waits for all that is before it on the connection.
+ * @returns the group's record, and Redis' clock
  */
 export async function rotate(
   parts: GroupParts,
   environment: Environment,
   rotation: Rotation,
   options: RotationOptions,
-): Promise<Rotated> {
-  const { target, askedGraceMs, requestId } = rotation;
-  const isById = target.by === "id";
-  const old = isById ? "" : tokenDigest(target.token);
-  const place = isById
-    ? { partition: partitionOf(environment, target.providedId), id: target.providedId }
-    : { partition: tokenPartition(environment, target.token, old), id: undefined };
-  const presented = isById ? target.providedId : target.token;
-  // Not the default grace, which may change.
-  const repeated = options.isRevocation ? ["revoke", presented] : [target.by, presented, askedGraceMs ?? null];
-  const request = requestId ? digest(requestId) : "";
-  const fingerprint = requestId ? digest(JSON.stringify(repeated)) : "";
-  if (requestId) {
-    const args = { key: prefixFor(environment, request) + KEY.requestClaim + request, text: fingerprint };
-    const script = options.isRevocation ? CLAIM_REVOCATION : CLAIM;
-    const [, , first] = await parts.client.prepare("claim", script, { ...args, lastsMs: REQUEST_TTL_MS });
-    if (first !== fingerprint) throw new RequestIdReused();
+): Promise<{ readonly record: StoredRecord; readonly now: number }> {
+  const { client, cipher, audit } = parts;
+  const { target, graceMs, requestId } = rotation;
+  const { by, isRevocation } = options;
+  const old = target.by === "id" ? "" : tokenDigest(target.token);
+  let id = target.by === "id" ? target.providedId : undefined;
+  let partition =
+    target.by === "id" ? partitionOf(environment, target.providedId) : tokenPartition(environment, target.token, old);
+  const { request, fingerprint } = requestId
+    ? await claimRequest(client, environment, { ...rotation, requestId }, options)
+    : { request: "", fingerprint: "" };
+  for (;;) {
+    const prefix = partitionPrefix(environment, partition);
+    const token = newUserGroupToken(partition);
+    const newDigest = tokenDigest(token);
+    const { text, keyId } = cipher.encrypt(environment, token, newDigest);
+    const answer = await client.change("rotate", isRevocation ? REVOKE : ROTATE, {
+      ...{ key: prefix + KEY.tokens, prefix, old, id, digest: newDigest, text, keyId, graceMs },
+      ...{ request, fingerprint, keepMs: REQUEST_TTL_MS },
+      ...audit.ofPartition(prefix, by),
+    });
+    const record = recordFromAnswer(answer);
+    const rotated = { record, now: Number(answer[1]) };
+    switch (answer[0]) {
+      case "missing":
+        throw target.by === "id" ? new UserGroupNotFound() : new TokenNotFound();
+      case "elsewhere":
+        // The token does not name the partition of its group.
+        id = textOf(record, FIELD.providedId);
+        partition = partitionOf(environment, id);
+        break;
+      case "replayed":
+        if (record[FIELD.fingerprint] !== fingerprint) throw new RequestIdReused();
+        // A revocation has done what it was to do, whatever came after it.
+        if (!isRevocation && record[FIELD.madeDigest] !== record[FIELD.digest]) throw new TokenReplaced();
+        return rotated;
+      case "done": {
+        // A retry by the old token has to find the partition that has the answer.
+        const keepMs = Math.max(keptFor(graceMs), request === "" ? 0 : REQUEST_TTL_MS);
+        const ended = { id: textOf(record, FIELD.providedId), entry: textOf(record, FIELD.endedEntry), keepMs };
+        forgetLater(client, environment, ended);
+        return rotated;
+      }
+      default:
+        throw new RecordUnreadable(new Error(`rotate: ${answer[0]}`));
+    }
   }
-  const rotated = await rotateAt(parts, environment, { ...rotation, ...options, ...place, old, request, fingerprint });
-  if (rotated) return rotated;
-  throw isById ? new UserGroupNotFound() : new TokenNotFound();
 }
 
-/** @returns undefined when there is no such group, or its token is another one */
-async function rotateAt(
-  parts: GroupParts,
+/**
+ * Ties a request id to the parameters of the request in the whole environment. What the rotation makes is kept in the group's
+ * partition, which another request under the same id need not look at. Replicas are not waited for: the rotation waits for all
+ * that is before it on the connection.
+ *
+ * @returns digests of both: callers choose the id, and it may be a secret, which must not become part of a key
+ */
+async function claimRequest(
+  client: StoreClient,
   environment: Environment,
-  what: Pick<Rotation, "graceMs"> & RotationOptions & Place,
-): Promise<Rotated | undefined> {
-  const { client, cipher, audit } = parts;
-  const { partition, id, old, graceMs, request, fingerprint, isRevocation, by } = what;
-  const prefix = partitionPrefix(environment, partition);
-  const token = newUserGroupToken(partition);
-  const newDigest = tokenDigest(token);
-  const { text, keyId } = cipher.encrypt(environment, token, newDigest);
-  const answer = await client.change("rotate", isRevocation ? REVOKE : ROTATE, {
-    ...{ key: prefix + KEY.tokens, prefix, old, id, digest: newDigest, text, keyId, graceMs },
-    ...{ request, fingerprint, keepMs: REQUEST_TTL_MS },
-    ...audit.ofPartition(prefix, by),
-  });
-  const record = recordFromAnswer(answer);
-  switch (answer[0]) {
-    case "missing":
-      return undefined;
-    case "elsewhere": {
-      // The token does not name the partition of its group.
-      const held = textOf(record, FIELD.providedId);
-      return rotateAt(parts, environment, { ...what, partition: partitionOf(environment, held), id: held });
-    }
-    case "replayed":
-      if (record[FIELD.fingerprint] !== fingerprint) throw new RequestIdReused();
-      // A revocation has done what it was to do, whatever came after it.
-      if (!isRevocation && record[FIELD.madeDigest] !== record[FIELD.digest]) throw new TokenReplaced();
-      break;
-    case "done": {
-      // A retry by the old token has to find the partition that has the answer.
-      const keepMs = Math.max(keptFor(graceMs), request === "" ? 0 : REQUEST_TTL_MS);
-      const ended = { id: textOf(record, FIELD.providedId), entry: textOf(record, FIELD.endedEntry), keepMs };
-      forgetLater(client, environment, ended);
-      break;
-    }
-    default:
-      throw new RecordUnreadable(new Error(`rotate: ${answer[0]}`));
-  }
-  return { record, now: Number(answer[1]) };
+  { target, askedGraceMs, requestId }: Rotation & { readonly requestId: string },
+  { isRevocation }: RotationOptions,
+) {
+  const presented = target.by === "id" ? target.providedId : target.token;
+  // Not the default grace, which may change.
+  const repeated = isRevocation ? ["revoke", presented] : [target.by, presented, askedGraceMs ?? null];
+  const [request, fingerprint] = [digest(requestId), digest(JSON.stringify(repeated))];
+  const prefix = partitionPrefix(environment, partitionOf(environment, request));
+  const args = { key: prefix + KEY.requestClaim + request, text: fingerprint, lastsMs: REQUEST_TTL_MS };
+  const [, , first] = await client.prepare("claim", isRevocation ? CLAIM_REVOCATION : CLAIM, args);
+  if (first !== fingerprint) throw new RequestIdReused();
+  return { request, fingerprint };
 }

@@ -20,8 +20,8 @@ import {
   updateTimeOf,
 } from "./group-record.ts";
 import { importGroups } from "./imports.ts";
-import { groupKeyOf, KEY, partitionPrefix, placeOf } from "./keys.ts";
-import { isEmpty, READ, recordFromAnswer, recordsOf } from "./records.ts";
+import { groupKeyOf, KEY, partitionPrefix, partitionsOf, placeOf } from "./keys.ts";
+import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf } from "./records.ts";
 import { rotate } from "./rotations.ts";
 import { auditedScript, readScript } from "./script.ts";
 
@@ -40,6 +40,8 @@ const LISTED_AT_ONCE = 250;
 /** A group as a partition lists it, at a time by Redis' clock. */
 interface Entry {
   readonly id: string;
+  /** In UTF-8, as Redis orders them. JavaScript compares UTF-16 units, which differs where a surrogate meets a unit above it. */
+  readonly bytes: Buffer;
   readonly now: number;
 }
 
@@ -155,24 +157,19 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
   ): Promise<Page<Entry> & { readonly snapshotTime: number }> {
     const limit = limitOf(range.size, environment.partitions);
     const entries: Entry[] = [];
-    let end: string | undefined;
+    let end: Entry | undefined;
     let snapshotTime = Number.POSITIVE_INFINITY;
-    for (let first = 0; first < environment.partitions; first += PARTITIONS_AT_ONCE) {
-      const count = Math.min(PARTITIONS_AT_ONCE, environment.partitions - first);
-      const asked = Array.from({ length: count }, (_, i) =>
-        this.#ids(partitionPrefix(environment, first + i), range, limit),
-      );
-      for (const { now, found } of await Promise.all(asked)) {
+    const ask = (partition: number) => this.#ids(partitionPrefix(environment, partition), range, limit);
+    for await (const answers of inBatches(partitionsOf(environment), PARTITIONS_AT_ONCE, ask)) {
+      for (const { now, found } of answers) {
         // What changes in the same millisecond is younger.
         snapshotTime = Math.min(snapshotTime, now - 1);
         for (const entry of found) entries.push(entry);
-        const last = found.at(-1)?.id;
-        if (found.length < limit || last === undefined) continue;
-        if (end === undefined || compareIds(last, end) < 0) end = last;
+        const last = found.length < limit ? undefined : found.at(-1);
+        if (last && (end === undefined || compareEntries(last, end) < 0)) end = last;
       }
     }
-    const known = entries.filter(({ id }) => end === undefined || compareIds(id, end) <= 0);
-    known.sort((a, b) => compareIds(a.id, b.id));
+    const known = entries.filter((entry) => end === undefined || compareEntries(entry, end) <= 0).sort(compareEntries);
     const items = known.slice(0, range.size);
     return { items, next: end !== undefined || known.length > range.size ? items.at(-1)?.id : undefined, snapshotTime };
   }
@@ -181,7 +178,7 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
     const from = after !== "" ? `(${after}` : idPrefix === "" ? "-" : `[${idPrefix}`;
     const args = { key: prefix + KEY.ids, from, idPrefix, limit };
     const [, now, ...ids] = await this.#parts.client.ask("list-user-group-ids", LIST_IDS, args);
-    return { now: Number(now), found: ids.map((id): Entry => ({ id, now: Number(now) })) };
+    return { now: Number(now), found: ids.map((id): Entry => ({ id, bytes: Buffer.from(id), now: Number(now) })) };
   }
 }
 
@@ -199,20 +196,6 @@ function bytesOf(record: Readonly<Record<string, string>>): number {
   return Object.values(record).reduce((sum, value) => sum + Buffer.byteLength(value), 0);
 }
 
-/**
- * Compares two ids by their UTF-8 bytes, as Redis orders them. JavaScript compares UTF-16 units, which differs where a
- * surrogate meets a unit above it.
- */
-export function compareIds(a: string, b: string): number {
-  const length = Math.min(a.length, b.length);
-  for (let i = 0; i < length; i++) {
-    const [x, y] = [a.charCodeAt(i), b.charCodeAt(i)];
-    if (x !== y) return rank(x) - rank(y);
-  }
-  return a.length - b.length;
-}
-
-/** The order of a UTF-16 unit: surrogates, which stand for the characters above all others, come last. */
-function rank(unit: number): number {
-  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
+function compareEntries(one: Entry, other: Entry): number {
+  return Buffer.compare(one.bytes, other.bytes);
 }

@@ -67,8 +67,7 @@ export class StoreClient implements StoreProbe {
     args: CommandArgs<Name>,
     outcome?: ChangeOutcome,
   ): Promise<Answer<Name>> {
-    const question = new Question<Answer<Name>>(operation, this.#shared, { command: name, args });
-    question.outcome = outcome;
+    const question = new Question<Answer<Name>>(operation, this.#shared, { command: name, args, outcome });
     return question.answer(this.nodes.at(args[0], question));
   }
 
@@ -79,11 +78,8 @@ export class StoreClient implements StoreProbe {
     args: ScriptArgs<Name>,
     outcome?: ChangeOutcome,
   ): Promise<string[]> {
-    const question = new Question<string[]>(operation, this.#shared, {
-      command: script,
-      args: argumentsOf(script, args),
-    });
-    question.outcome = outcome;
+    const sent = { command: script, args: argumentsOf(script, args), outcome };
+    const question = new Question<string[]>(operation, this.#shared, sent);
     return question.answer(this.nodes.at(args.key, question));
   }
 
@@ -214,15 +210,22 @@ class RoundTrip<T> extends TimedCall {
   }
 }
 
+interface QuestionOptions {
+  readonly command: CommandName | Script;
+  readonly args: readonly unknown[];
+  readonly outcome: ChangeOutcome | undefined;
+}
+
 /** What changes nothing that has to last. */
 class Question<T> extends RoundTrip<T> implements NodeCall<T> {
   readonly #command: CommandName | Script;
   readonly #args: readonly unknown[];
 
-  constructor(operation: string, shared: Shared, what: { command: CommandName | Script; args: readonly unknown[] }) {
+  constructor(operation: string, shared: Shared, { command, args, outcome }: QuestionOptions) {
     super(operation, shared);
-    this.#command = what.command;
-    this.#args = what.args;
+    this.outcome = outcome;
+    this.#command = command;
+    this.#args = args;
   }
 
   sendTo({ reads }: StoreNode, asking: boolean): Promise<T> {
