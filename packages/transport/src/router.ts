@@ -14,7 +14,7 @@ import { Cors, type CorsOptions } from "./http/cors.ts";
 import { Admission, type AdmissionOptions } from "./protocol/admission.ts";
 import { Call } from "./protocol/call.ts";
 import { COMPRESSIONS } from "./protocol/compression.ts";
-import { type CallFormat, formatOf, isRpcOnly } from "./protocol/content-types.ts";
+import { type CallFormat, formatOf } from "./protocol/content-types.ts";
 import { errorResponse, httpStatusOf, withHeaders } from "./protocol/error-responses.ts";
 import { collectRpcs, type Rpc, type RpcOptions, type UnaryMethod } from "./protocol/methods.ts";
 import { RecordHeaders } from "./protocol/record-headers.ts";
@@ -152,7 +152,8 @@ export class Router {
   readonly refuse: Refuse = (refusal, headers, method) => {
     const format = formatOf(headers["content-type"]);
     const request = { header: new RecordHeaders(headers), method, protocolName: method && format.protocol };
-    const isRpc = method !== undefined || isRpcOnly(format);
+    // Endpoints share the content types of Connect's unary calls.
+    const isRpc = method !== undefined || format.protocol !== "connect" || format.isStream;
     const response = this.#refusalResponse(refusal, request, isRpc ? format : undefined);
     return this.#cors?.allow(response, headers) ?? response;
   };

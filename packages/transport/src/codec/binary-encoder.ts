@@ -20,7 +20,7 @@ const DELIMITED = 2;
 
 const SCALARS: { readonly [type in ScalarType]?: readonly [wireType: number, write: Write] } = {
   [ScalarType.STRING]: [DELIMITED, (sink, value: string) => sink.string(value)],
-  [ScalarType.BOOL]: [VARINT, (sink, value: boolean) => sink.bool(value)],
+  [ScalarType.BOOL]: [VARINT, (sink, value: boolean) => sink.varint(value ? 1 : 0)],
   [ScalarType.INT32]: [VARINT, (sink, value: number) => sink.int32(value)],
   [ScalarType.INT64]: [VARINT, (sink, value: bigint) => sink.int64(value)],
   [ScalarType.DOUBLE]: [FIXED64, (sink, value: number) => sink.double(value)],
@@ -170,10 +170,15 @@ function writeValue(sink: ByteSink, value: unknown): void {
       break;
     case "boolean":
       sink.varint(tagOf(4, VARINT));
-      sink.bool(value);
+      sink.varint(value ? 1 : 0);
       break;
     case "object":
-      writeNullOrNested(sink, value);
+      if (value === null) {
+        sink.varint(tagOf(1, VARINT));
+        sink.varint(0);
+      } else {
+        writeNested(sink, value);
+      }
       break;
     default:
       throw new TypeError("not a JSON value");
@@ -181,12 +186,7 @@ function writeValue(sink: ByteSink, value: unknown): void {
   sink.end(start);
 }
 
-function writeNullOrNested(sink: ByteSink, value: object | null): void {
-  if (value === null) {
-    sink.varint(tagOf(1, VARINT));
-    sink.varint(0);
-    return;
-  }
+function writeNested(sink: ByteSink, value: object): void {
   sink.varint(tagOf(Array.isArray(value) ? 6 : 5, DELIMITED));
   const start = sink.begin();
   if (Array.isArray(value)) {

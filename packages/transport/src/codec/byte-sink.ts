@@ -71,12 +71,6 @@ export class ByteSink {
     this.#buffer[this.#at++] = Number(rest);
   }
 
-  /** Writes one byte, 0 or 1. */
-  bool(value: boolean): void {
-    this.#reserve(1);
-    this.#buffer[this.#at++] = value ? 1 : 0;
-  }
-
   /** Writes eight bytes, little-endian. */
   double(value: number): void {
     this.#reserve(8);

@@ -4,6 +4,13 @@ import { type Fields, fieldGetter, holdsJsonObject, isPlainObject, isWellKnown }
 /** Converts a value to JSON text. */
 type ToText = (value: never) => string;
 
+const SCALARS: { readonly [type in ScalarType]?: ToText } = {
+  [ScalarType.STRING]: text,
+  [ScalarType.BOOL]: boolean,
+  [ScalarType.INT32]: number,
+  [ScalarType.INT64]: bigint,
+};
+
 /**
  * Compiles an encoder for a message type. It produces the same text as `toJsonString`, several times as fast, because
  * it decides once per type how to write each field. Returns undefined for types with a field that it does not support.
@@ -44,7 +51,7 @@ function compileMessage(desc: DescMessage, known: Map<DescMessage, ToText>): ToT
 function compileField(field: DescField, known: Map<DescMessage, ToText>): ToText | undefined {
   switch (field.fieldKind) {
     case "scalar":
-      return field.longAsString ? undefined : compileScalar(field.scalar);
+      return field.longAsString ? undefined : SCALARS[field.scalar];
     case "enum":
       return compileEnum(field.enum);
     case "message":
@@ -67,25 +74,14 @@ function compileEnum({ typeName, value: known }: DescEnum): ToText | undefined {
   };
 }
 
-function compileScalar(type: ScalarType): ToText | undefined {
-  switch (type) {
-    case ScalarType.STRING:
-      return text;
-    case ScalarType.BOOL:
-      return (value: boolean) => {
-        if (typeof value !== "boolean") throw new TypeError("not a boolean");
-        return value ? "true" : "false";
-      };
-    case ScalarType.INT32:
-      return number;
-    case ScalarType.INT64:
-      return (value: bigint) => {
-        if (typeof value !== "bigint") throw new TypeError("not a bigint");
-        return `"${value}"`;
-      };
-    default:
-      return undefined;
-  }
+function boolean(value: boolean): string {
+  if (typeof value !== "boolean") throw new TypeError("not a boolean");
+  return value ? "true" : "false";
+}
+
+function bigint(value: bigint): string {
+  if (typeof value !== "bigint") throw new TypeError("not a bigint");
+  return `"${value}"`;
 }
 
 function text(value: string): string {
@@ -123,12 +119,8 @@ function requireJson(value: unknown): void {
       break;
     case "object":
       if (value === null) return;
-      if (Array.isArray(value)) {
-        for (const element of value) requireJson(element);
-        return;
-      }
-      if (isPlainObject(value)) {
-        for (const key of Object.keys(value)) requireJson(value[key]);
+      if (Array.isArray(value) || isPlainObject(value)) {
+        for (const element of Array.isArray(value) ? value : Object.values(value)) requireJson(element);
         return;
       }
   }

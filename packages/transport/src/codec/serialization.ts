@@ -1,7 +1,7 @@
 import type { DescMethodUnary, JsonWriteOptions, Message } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { createMethodSerializationLookup, type UniversalHandlerOptions } from "@connectrpc/connect/protocol";
-import { type BinaryEncoder, compileBinaryEncoder } from "./binary-encoder.ts";
+import { compileBinaryEncoder } from "./binary-encoder.ts";
 import { compileJsonEncoder } from "./json-encoder.ts";
 import { compilePlainBinaryDecoder, compilePlainJsonDecoder, type PlainDecoder } from "./plain-decoders.ts";
 import { hasLenientJson, requireStrictJson } from "./strict-json.ts";
@@ -22,20 +22,52 @@ type Parser = Pick<Serialization, "parse">;
 /** The serialization of a method's messages in protobuf's binary format. */
 export function binarySerialization(desc: DescMethodUnary, options: UniversalHandlerOptions): Serialization {
   const output = createMethodSerializationLookup(desc, options.binaryOptions, undefined, options).getO(true);
-  return serialization(true, { input: binaryInput(desc, options), output }, options, {
-    decode: compilePlainBinaryDecoder(desc.input),
-    encode: options.binaryOptions?.writeUnknownFields === false ? undefined : compileBinaryEncoder(desc.output),
-  });
+  const keepsUnknown = options.binaryOptions?.writeUnknownFields !== false;
+  const encode = keepsUnknown ? compileBinaryEncoder(desc.output) : undefined;
+  const serializeWithHeadroom = (message: Message, headroom: number) => {
+    try {
+      const bytes = encode?.(message, headroom);
+      return bytes && bytes.byteLength - headroom <= options.writeMaxBytes ? bytes : undefined;
+    } catch {
+      // Connect's own encoder either encodes the message or throws the right error.
+      return undefined;
+    }
+  };
+  return {
+    isBinary: true,
+    parse: parserOf(compilePlainBinaryDecoder(desc.input), binaryInput(desc, options), options),
+    serialize: (message) => serializeWithHeadroom(message, 0) ?? output.serialize(message),
+    serializeWithHeadroom,
+  };
 }
 
 /** The serialization of a method's messages in JSON. */
 export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandlerOptions): Serialization {
   const lookup = createMethodSerializationLookup(desc, undefined, options.jsonOptions, options);
-  const input = strictJsonParser(desc, lookup.getI(false));
-  return serialization(false, { input, output: lookup.getO(false) }, options, {
-    decode: compilePlainJsonDecoder(desc.input),
-    toText: hasWriteOptions(options.jsonOptions) ? undefined : compileJsonEncoder(desc.output),
-  });
+  const output = lookup.getO(false);
+  const toText = hasWriteOptions(options.jsonOptions) ? undefined : compileJsonEncoder(desc.output);
+  const serializeText = (message: Message) => {
+    try {
+      const text = toText?.(message);
+      if (text === undefined) return undefined;
+      const { writeMaxBytes } = options;
+      // A UTF-16 unit takes at most three bytes in UTF-8, so few texts need to be measured.
+      return text.length * 3 <= writeMaxBytes || Buffer.byteLength(text) <= writeMaxBytes ? text : undefined;
+    } catch {
+      return undefined;
+    }
+  };
+  return {
+    isBinary: false,
+    parse: parserOf(compilePlainJsonDecoder(desc.input), strictJsonParser(desc, lookup.getI(false)), options),
+    serialize: (message) => serializeText(message) ?? output.serialize(message),
+    serializeWithHeadroom: () => undefined,
+  };
+}
+
+/** Uses the compiled decoder if it supports the message and it is within the size limit, and Connect's otherwise. */
+function parserOf(decode: PlainDecoder, input: Parser, { readMaxBytes }: UniversalHandlerOptions): Parser["parse"] {
+  return (bytes) => (bytes.byteLength <= readMaxBytes && decode(bytes)) || input.parse(plainBytes(bytes));
 }
 
 /** Connect's binary parser, modified so that the cost of repeated Struct fields is linear in their bytes. */
@@ -66,48 +98,6 @@ function strictJsonParser({ input: desc }: DescMethodUnary, input: Parser): Pars
       }
       return message;
     },
-  };
-}
-
-/**
- * Uses the compiled decoder and encoders if they support the message and it is within the size limit, and Connect's
- * serialization otherwise.
- */
-function serialization(
-  isBinary: boolean,
-  { input, output }: { readonly input: Parser; readonly output: { serialize(message: Message): Uint8Array } },
-  { readMaxBytes, writeMaxBytes }: UniversalHandlerOptions,
-  compiled: {
-    readonly decode: PlainDecoder;
-    readonly encode?: BinaryEncoder | undefined;
-    readonly toText?: ((message: Message) => string) | undefined;
-  },
-): Serialization {
-  const { decode, encode, toText } = compiled;
-  const serializeWithHeadroom = (message: Message, headroom: number) => {
-    try {
-      const bytes = encode?.(message, headroom);
-      return bytes && bytes.byteLength - headroom <= writeMaxBytes ? bytes : undefined;
-    } catch {
-      // Connect's own encoder either encodes the message or throws the right error.
-      return undefined;
-    }
-  };
-  const serializeText = (message: Message) => {
-    try {
-      const text = toText?.(message);
-      if (text === undefined) return undefined;
-      // A UTF-16 unit takes at most three bytes in UTF-8, so few texts need to be measured.
-      return text.length * 3 <= writeMaxBytes || Buffer.byteLength(text) <= writeMaxBytes ? text : undefined;
-    } catch {
-      return undefined;
-    }
-  };
-  return {
-    isBinary,
-    parse: (bytes) => (bytes.byteLength <= readMaxBytes && decode(bytes)) || input.parse(plainBytes(bytes)),
-    serialize: (message) => serializeWithHeadroom(message, 0) ?? serializeText(message) ?? output.serialize(message),
-    serializeWithHeadroom,
   };
 }
 

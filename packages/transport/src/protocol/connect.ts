@@ -6,7 +6,6 @@ import {
 } from "@connectrpc/connect/protocol-connect";
 import { bodyBytes, type HttpRequest, type HttpResponse } from "../exchange.ts";
 import { compress, inflate, shouldCompress } from "./compression.ts";
-import { contentTypeOf } from "./content-types.ts";
 import { recordOf } from "./record-headers.ts";
 import { messageTooLarge } from "./refusals.ts";
 import type { UnaryProtocol, UnaryRoute } from "./unary-route.ts";
@@ -20,7 +19,7 @@ export const connectProtocol: UnaryProtocol = {
   encodingHeader: ENCODING,
   acceptHeader: "accept-encoding",
   isTooLong: ({ byteLength }, { limit }) => byteLength > limit,
-  begin: ({ format }) => [{ "content-type": contentTypeOf(format) }, {}],
+  begin: ({ format }) => [{ "content-type": format.responseType }, {}],
 
   decode(request, route) {
     const bytes = messageFromBody(request, route.limit);

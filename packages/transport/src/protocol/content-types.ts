@@ -1,6 +1,6 @@
-import * as connect from "@connectrpc/connect/protocol-connect";
-import * as grpc from "@connectrpc/connect/protocol-grpc";
-import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
+import { parseContentType as parseConnectType } from "@connectrpc/connect/protocol-connect";
+import { parseContentType as parseGrpcType } from "@connectrpc/connect/protocol-grpc";
+import { parseContentType as parseGrpcWebType } from "@connectrpc/connect/protocol-grpc-web";
 import type { HeaderRecord } from "../exchange.ts";
 
 /** An RPC protocol, as metrics and interceptors name it. */
@@ -18,10 +18,18 @@ export interface CallFormat {
   readonly isText: boolean;
   /** Whether it is Connect's format for streams. The other protocols have one format for all calls. */
   readonly isStream: boolean;
+  /** The content type of responses. */
+  readonly responseType: string;
 }
 
 /** The maximum size of the cache below. Clients use few content types, but can invent many. */
 const MAX_KNOWN_TYPES = 256;
+
+const PARSERS = {
+  grpc: parseGrpcType,
+  "grpc-web": parseGrpcWebType,
+  connect: parseConnectType,
+} as const;
 
 const known = new Map<string, CallFormat>();
 
@@ -36,44 +44,14 @@ export function formatOf(contentType: HeaderRecord[string]): CallFormat {
   return parsed;
 }
 
-/** Whether the content type is used by RPCs only. */
-export function isRpcOnly({ protocol, isStream }: CallFormat): boolean {
-  return protocol !== "connect" || isStream;
-}
-
-/** The content type of a response. */
-export function contentTypeOf({ protocol, isBinary, isText, isStream }: CallFormat): string {
-  switch (protocol) {
-    case "grpc":
-      return isBinary ? grpc.contentTypeProto : grpc.contentTypeJson;
-    case "grpc-web":
-      // Connect does not support gRPC-Web text.
-      if (isText) return `application/grpc-web-text+${isBinary ? "proto" : "json"}`;
-      return isBinary ? grpcWeb.contentTypeProto : grpcWeb.contentTypeJson;
-    case "connect":
-      if (isStream) return isBinary ? connect.contentTypeStreamProto : connect.contentTypeStreamJson;
-      return isBinary ? connect.contentTypeUnaryProto : connect.contentTypeUnaryJson;
-  }
-}
-
 function parse(contentType: string): CallFormat {
-  const lower = contentType.toLowerCase();
-  const others = { isText: false, isStream: false };
-  if (lower.startsWith("application/grpc-web")) {
-    const type = grpcWeb.parseContentType(contentType);
-    const isText = lower.startsWith("application/grpc-web-text");
-    return { ...others, protocol: "grpc-web", isKnown: type !== undefined, isBinary: type?.binary ?? true, isText };
-  }
-  if (lower.startsWith("application/grpc")) {
-    const type = grpc.parseContentType(contentType);
-    return { ...others, protocol: "grpc", isKnown: type !== undefined, isBinary: type?.binary ?? true };
-  }
-  const type = connect.parseContentType(contentType);
-  return {
-    ...others,
-    protocol: "connect",
-    isKnown: type !== undefined,
-    isBinary: type?.binary ?? false,
-    isStream: type?.stream ?? false,
-  };
+  const [, grpcType, web, text] = /^application\/(grpc)(-web)?(-text)?/i.exec(contentType) ?? [];
+  const protocol = !grpcType ? "connect" : web ? "grpc-web" : "grpc";
+  const type: { readonly binary: boolean; readonly stream?: boolean } | undefined = PARSERS[protocol](contentType);
+  const isBinary = type?.binary ?? protocol !== "connect";
+  const isText = protocol === "grpc-web" && text !== undefined;
+  const isStream = type?.stream ?? false;
+  const name = protocol !== "connect" ? `${protocol}${isText ? "-text" : ""}+` : isStream ? "connect+" : "";
+  const responseType = `application/${name}${isBinary ? "proto" : "json"}`;
+  return { protocol, isKnown: type !== undefined, isBinary, isText, isStream, responseType };
 }

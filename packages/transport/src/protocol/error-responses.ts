@@ -7,7 +7,7 @@ import {
   errorToJsonBytes,
 } from "@connectrpc/connect/protocol-connect";
 import type { HeaderRecord, HttpResponse } from "../exchange.ts";
-import { type CallFormat, contentTypeOf } from "./content-types.ts";
+import type { CallFormat } from "./content-types.ts";
 import { envelopeOf } from "./envelopes.ts";
 import { errorTrailers, trailersOnly } from "./grpc.ts";
 import { headersOf, recordOf } from "./record-headers.ts";
@@ -50,7 +50,7 @@ function connectError(error: ConnectError, status: number): HttpResponse {
 /** The error response of a Connect stream: an end-stream message alone. */
 function connectStreamError(format: CallFormat, error: ConnectError, added: HeaderRecord = {}): HttpResponse {
   const end = Buffer.from(JSON.stringify(endStreamToJson(headersOf(added), error, undefined)));
-  const headers = { "content-type": contentTypeOf(format), ...recordOf(error.metadata), ...added };
+  const headers = { "content-type": format.responseType, ...recordOf(error.metadata), ...added };
   return { status: 200, headers, body: envelopeOf(endStreamFlag, end) };
 }
 

@@ -2,7 +2,7 @@ import { ConnectError } from "@connectrpc/connect";
 import * as grpc from "@connectrpc/connect/protocol-grpc";
 import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
 import { bodyBytes, type HeaderRecord, type HttpResponse } from "../exchange.ts";
-import { type CallFormat, contentTypeOf } from "./content-types.ts";
+import type { CallFormat } from "./content-types.ts";
 import {
   compressEnvelope,
   EnvelopeReader,
@@ -31,7 +31,7 @@ export const grpcProtocol: UnaryProtocol = {
   isTooLong: (received, { format, limit }) => (format.isText ? exceedsWebText : exceedsEnvelope)(received, limit),
 
   begin({ format, responseCompression }) {
-    const header: HeaderRecord = { "content-type": contentTypeOf(format) };
+    const header: HeaderRecord = { "content-type": format.responseType };
     if (responseCompression) header["grpc-encoding"] = responseCompression.name;
     return [header, { "grpc-status": grpc.grpcStatusOk }];
   },
@@ -81,7 +81,7 @@ export function errorTrailers(error: ConnectError): HeaderRecord {
 
 /** The response for an error alone. gRPC sends its trailers as headers; gRPC-Web puts them in the body. */
 export function trailersOnly(format: CallFormat, trailers: HeaderRecord): HttpResponse {
-  const headers: HeaderRecord = { "content-type": contentTypeOf(format) };
+  const headers: HeaderRecord = { "content-type": format.responseType };
   if (format.protocol === "grpc") return { status: 200, headers: { ...headers, ...trailers }, body: "" };
   const bytes = envelopeOf(grpcWeb.trailerFlag, grpcWeb.trailerSerialize(headersOf(trailers)));
   const body = format.isText ? Buffer.from(bytes.toString("base64")) : bytes;

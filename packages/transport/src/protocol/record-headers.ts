@@ -35,10 +35,7 @@ export class RecordHeaders implements Headers {
   }
 
   has(name: string): boolean {
-    if (this.#real === undefined && PLAIN_NAME.test(name)) {
-      return Object.hasOwn(this.#record, name) && this.#record[name] !== undefined;
-    }
-    return this.#headers().has(name);
+    return this.get(name) !== null;
   }
 
   set(name: string, value: string): void {
@@ -84,8 +81,7 @@ export class RecordHeaders implements Headers {
 
   /** The headers as a record, for node:http and node:http2. */
   toRecord(): HeaderRecord {
-    if (this.#real === undefined) return this.#record;
-    return recordOf(this.#real);
+    return this.#real === undefined ? this.#record : recordOf(this.#real);
   }
 
   #headers(): Headers {

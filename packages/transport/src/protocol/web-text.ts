@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
-import { contentTypeOf, formatOf } from "./content-types.ts";
+import { formatOf } from "./content-types.ts";
 
 /*
  * gRPC-Web text: gRPC-Web with base64 bodies, which may be several padded pieces in a row
@@ -53,11 +53,11 @@ export function withWebText(handler: UniversalHandler): UniversalHandler {
     const format = formatOf(request.header.get("content-type") ?? undefined);
     if (!format.isText || !format.isKnown) return handler(request);
     const header = new Headers(request.header);
-    header.set("content-type", contentTypeOf({ ...format, isText: false }));
+    header.set("content-type", format.responseType.replace("-text", ""));
     const response = await handler({ ...request, header, body: decoded(request.body as AsyncIterable<Uint8Array>) });
     if (response.header?.get("content-type") == null) return response;
     const answered = new Headers(response.header);
-    answered.set("content-type", contentTypeOf(format));
+    answered.set("content-type", format.responseType);
     return { ...response, header: answered, ...(response.body && { body: encoded(response.body) }) };
   };
   return Object.assign(serve, handler);
