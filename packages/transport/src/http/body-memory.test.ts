@@ -2,9 +2,11 @@ import { once } from "node:events";
 import { PassThrough, Readable } from "node:stream";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { expect, it } from "vitest";
-import { IncomingBody } from "./body.ts";
-import { ClientBudget, type Holding, Turn, UNIT_BYTES } from "./client-budget.ts";
+import { expect, it, vi } from "vitest";
+import type { HttpResponse } from "../exchange.ts";
+import { DEFAULT_LIMITS } from "../limits.ts";
+import { ClientBudget, Turn, UNIT_BYTES } from "./client-budget.ts";
+import { type RequestContext, ServerRequest } from "./server-request.ts";
 
 setFlagsFromString("--expose-gc");
 const collectGarbage: () => void = runInNewContext("gc");
@@ -22,60 +24,104 @@ async function buffersMib(): Promise<number> {
   return process.memoryUsage().arrayBuffers / MIB;
 }
 
+/** A request whose body comes from a source, and whose response goes nowhere. */
+class SourceRequest extends ServerRequest {
+  readonly httpMethod = "POST";
+  readonly target = "/";
+  readonly headers = {};
+  readonly isDisconnected = false;
+  protected readonly isEncrypted = false;
+  protected readonly isWritten = true;
+  readonly #source: Readable;
+
+  constructor(source: Readable, context: RequestContext) {
+    super(new PassThrough() as never, context);
+    this.#source = source;
+  }
+
+  peerAddress(): string {
+    return "a";
+  }
+  protected openBody(): Readable {
+    return this.#source;
+  }
+  protected handOver(): never {
+    throw new TypeError("it is no stream");
+  }
+  protected respond(): void {}
+  protected reset(): void {}
+  protected abandon(): void {}
+}
+
 /** Collects bodies of one client; `ends` tells how they ended. */
-function receiver(maxBytes: number) {
+function receiver(maxBytes: number, isTooLong = () => false) {
   const ends: string[] = [];
-  const budget = new ClientBudget(maxBytes / UNIT_BYTES);
-  return {
-    ends,
+  const response: HttpResponse = { status: 200, headers: {}, body: "" };
+  const bodies = new ClientBudget(maxBytes / UNIT_BYTES);
+  const context: RequestContext = {
+    find: () => ({
+      isTooLong,
+      serve: async ({ body }) => {
+        ends.push(`${body.byteLength} bytes`);
+        return response;
+      },
+    }),
+    refuse: ({ kind }) => {
+      ends.push(kind);
+      return response;
+    },
+    onError: (error) => expect.unreachable(String(error)),
+    limits: DEFAULT_LIMITS,
     turn: new Turn(),
-    onBody: ({ byteLength }: Uint8Array) => void ends.push(`${byteLength} bytes`),
-    onBodyEvicted: (reason: string) => void ends.push(reason),
-    chargeBody: (body: Holding, bytes: number) => budget.charge("a", body, { bytes, timeoutMs: 60_000 }),
+    bodies,
+    responses: new ClientBudget(),
+    streams: new ClientBudget(),
   };
+  return { ends, bodies, receive: (source: Readable) => new SourceRequest(source, context).serve() };
 }
 
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
 /** Sends a MiB of each of many requests, whose rest never comes; gives how they ended, and the sources, still open. */
 async function sendHalf(maxBytes: number, isTooLong: () => boolean) {
-  const received = receiver(maxBytes);
+  const { ends, receive } = receiver(maxBytes, isTooLong);
   const sources: PassThrough[] = [];
   for (let i = 0; i < REQUESTS; i++) {
     const source = new PassThrough();
-    new IncomingBody(source, { isTooLong }, received);
+    receive(source);
     source.write(Buffer.alloc(MIB));
     for (let turns = 0; turns < 3; turns++) await nextTurn();
     // What still comes is dropped.
     source.resume();
     sources.push(source);
   }
-  return { ends: received.ends, sources };
+  return { ends, sources };
 }
 
 it("takes an empty body that ended before it was known what serves its request", async () => {
   const source = new Readable({ read() {} });
   source.push(null);
   await once(source.resume(), "end");
-  const received = receiver(MIB);
-  new IncomingBody(source, {}, received);
-  expect(received.ends).toEqual(["0 bytes"]);
+  const { ends, receive } = receiver(MIB);
+  receive(source);
+  expect(ends).toEqual(["0 bytes"]);
 });
 
 it("charges nothing for a body that arrives in a turn of the event loop", async () => {
   const source = new PassThrough();
-  const received = receiver(UNIT_BYTES);
-  const chargeBody = () => expect.unreachable();
-  new IncomingBody(source, {}, { ...received, chargeBody });
+  const { ends, bodies, receive } = receiver(UNIT_BYTES);
+  const charge = vi.spyOn(bodies, "charge");
+  receive(source);
   source.end(Buffer.alloc(4 * UNIT_BYTES));
   for (let turns = 0; turns < 4; turns++) await nextTurn();
-  expect(received.ends).toEqual([`${4 * UNIT_BYTES} bytes`]);
+  expect(charge).not.toHaveBeenCalled();
+  expect(ends).toEqual([`${4 * UNIT_BYTES} bytes`]);
 });
 
 it("keeps nothing of bodies that are given up, while their rest is coming", async () => {
   const before = await buffersMib();
   const { ends, sources } = await sendHalf(4 * MIB, () => false);
-  expect(ends).toEqual(Array(REQUESTS - 4).fill("over-budget"));
+  expect(ends).toEqual(Array(REQUESTS - 4).fill("too-many-bodies"));
   expect((await buffersMib()) - before).toBeLessThan(8);
   for (const source of sources) source.destroy();
 });

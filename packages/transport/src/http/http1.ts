@@ -189,8 +189,8 @@ export class Http1Request extends ServerRequest {
     return plainAddress(this.#req.socket.remoteAddress);
   }
 
-  url(): string {
-    return this.absoluteUrl("encrypted" in this.#req.socket, this.#req.headers.host);
+  protected get isEncrypted(): boolean {
+    return "encrypted" in this.#req.socket;
   }
 
   protected openBody(): IncomingMessage | undefined {
@@ -232,7 +232,9 @@ export class Http1Request extends ServerRequest {
     }
     // The kernel takes most responses at once. A response that is queued in a pipeline has no socket yet.
     if ((res.socket === null || req.socket.writableLength > 0) && !res.writableFinished) this.charge(body.length);
-    if (!req.readableEnded && hasBody(req)) discardRest(req);
+    // Closing the connection with unread bytes could lose the response on its way. node:http ends a request that takes
+    // too long.
+    if (!req.readableEnded && hasBody(req)) discard(req, () => req.destroy());
   }
 
   override refuse(refusal: Refusal): void {
@@ -249,7 +251,7 @@ export class Http1Request extends ServerRequest {
     return this.#res.writableFinished || this.#req.socket.destroyed;
   }
 
-  evict(): void {
+  protected abandon(): void {
     this.#req.socket.destroy();
   }
 }
@@ -267,17 +269,6 @@ function latin1Of(body: Uint8Array | string): string {
   return Buffer.from(buffer, byteOffset, byteLength).toString("latin1");
 }
 
-/**
- * Reads and discards the rest of a request that is already answered. Closing the connection with unread bytes could lose
- * the response on its way. node:http ends a request that takes too long.
- */
-function discardRest(req: IncomingMessage): void {
-  if (req.destroyed) return;
-  // The former reader needs no more data. A `readable` listener would keep the data from flowing.
-  req.removeAllListeners("readable");
-  discard(req, () => req.destroy());
-}
-
 /** How long a closing connection is still read, in milliseconds. */
 const LINGER_MS = 5000;
 
@@ -290,8 +281,6 @@ function endSocket(socket: Socket, last?: Uint8Array): void {
   if (socket.destroyed) return;
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);
   socket.once("close", () => clearTimeout(timer));
-  // This removes the listener of the HTTP parser, which would pause the socket when nobody consumes the parsed request.
-  socket.removeAllListeners("data");
   discard(socket, () => socket.destroy());
   if (last) socket.end(last);
   else socket.end();

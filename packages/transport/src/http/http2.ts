@@ -60,9 +60,8 @@ export class Http2Request extends ServerRequest {
     return peerOfSession(this.#session);
   }
 
-  url(): string {
-    const authority = this.headers[":authority"] ?? this.headers["host"];
-    return this.absoluteUrl(this.#stream.session?.encrypted === true, authority as string | undefined);
+  protected get isEncrypted(): boolean {
+    return this.#stream.session?.encrypted === true;
   }
 
   protected openBody(): Readable {
@@ -129,12 +128,12 @@ export class Http2Request extends ServerRequest {
     return taken >= Math.min(this.#writtenBytes, written);
   }
 
-  protected override get isFinished(): boolean {
+  override isOver(): boolean {
     const { readableEnded, destroyed } = this.#stream;
     return this.isWritten && (readableEnded || destroyed);
   }
 
-  evict(reason: EvictionReason): void {
+  protected abandon(reason: EvictionReason): void {
     const [stream, session] = [this.#stream, this.#session];
     // A stream that is not destroyed waits for the client's flow-control window. A destroyed one waits for the
     // connection.
@@ -171,9 +170,5 @@ function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Strea
  * ended when it takes too long.
  */
 function discardRest(stream: ServerHttp2Stream): void {
-  if (stream.destroyed || stream.readableEnded) return;
-  // The former reader needs no more data. A request object of the stream would buffer the data and then pause the
-  // stream.
-  stream.removeAllListeners("data");
-  discard(stream, () => stream.close(constants.NGHTTP2_NO_ERROR));
+  if (!stream.readableEnded) discard(stream, () => stream.close(constants.NGHTTP2_NO_ERROR));
 }

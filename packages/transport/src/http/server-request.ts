@@ -7,7 +7,7 @@ import type { Find, HeaderRecord, HttpRequest, HttpResponse, Route, StreamRoute 
 import { type Limits, REQUEST_TIMEOUT } from "../limits.ts";
 import type { Refusal, Refuse } from "../protocol/refusals.ts";
 import { prepareStreamHeaders } from "../protocol/stream-headers.ts";
-import { type BodyReceiver, IncomingBody } from "./body.ts";
+import { ArrivingBody, EMPTY } from "./body.ts";
 import {
   type Charge,
   type ClientBudget,
@@ -20,8 +20,6 @@ import {
 
 /** How much of an already answered request is read and discarded, in bytes. */
 const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
-
-const EMPTY = new Uint8Array(0);
 
 /** How long a stream may outlive its deadline when its client does not read, in milliseconds. */
 const UNREAD_MS = 30_000;
@@ -52,7 +50,7 @@ export interface RequestContext extends RequestHandlers {
 export function ignore(): void {}
 
 /** A request of node:http or node:http2, and where its response goes. */
-export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holding, Unfinished {
+export abstract class ServerRequest implements HttpRequest, Holding, Unfinished {
   abstract readonly httpMethod: string;
   abstract readonly target: string;
   abstract readonly headers: HeaderRecord;
@@ -62,9 +60,14 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
   readonly #response: ServerResponse | ServerHttp2Stream;
   /** Set while the body arrives, and from then on. */
   #route: Route | undefined;
+  /** Of the body while it arrives, then of the response and the rest of the request. */
   #charge: Charge | undefined;
-  /** How many bytes the response has. */
-  #responseBytes = 0;
+  /** The body, until it is complete, too long or given up. */
+  #arriving: ArrivingBody | undefined;
+  /** How many bytes a response has that is written, but not charged yet. */
+  #responseBytes: number | undefined;
+  /** How often the request is in the list of what began in a turn. */
+  #turns = 0;
 
   constructor(response: ServerResponse | ServerHttp2Stream, context: RequestContext) {
     this.#response = response;
@@ -73,7 +76,7 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
   }
 
   abstract peerAddress(): string;
-  abstract url(): string;
+  protected abstract get isEncrypted(): boolean;
   /**
    * Whether the client has disconnected. A failure after that is its consequence, and is not reported: clients may
    * disconnect at any moment, and one error each would flood the log.
@@ -94,7 +97,7 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
   /** Whether the kernel has taken the response. */
   protected abstract get isWritten(): boolean;
   /** Ends the request of a client that does not read the response, or does not end the request. */
-  abstract evict(reason: EvictionReason): void;
+  protected abstract abandon(reason: EvictionReason): void;
 
   /** Whether the client has reset the request, which HTTP/1.1 cannot. */
   protected get isReset(): boolean {
@@ -102,7 +105,7 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
   }
 
   /** Whether the response is written, and whatever is needed of the request is read. node:http sees to the latter. */
-  protected get isFinished(): boolean {
+  isOver(): boolean {
     return this.isWritten;
   }
 
@@ -130,8 +133,41 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
     }
     this.#route = route;
     const source = route.isTooLong && this.openBody();
-    if (source) new IncomingBody(source, route, this);
+    if (source) this.#receive(source);
     else void this.#answer(route);
+  }
+
+  #receive(source: Readable): void {
+    this.#arriving = new ArrivingBody(source);
+    source.on("data", (chunk: Uint8Array) => this.#take(chunk));
+    source.once("end", () => this.#endBody());
+    // An empty body may have ended while its route was being found.
+    if (source.readableEnded) this.#endBody();
+    else this.#beginTurn();
+  }
+
+  #take(chunk: Uint8Array): void {
+    const [body, charge] = [this.#arriving, this.#charge];
+    // Of a body that was too long or given up, the rest is discarded.
+    if (!body) return;
+    body.add(chunk);
+    if (this.#route?.isTooLong?.(body.bytes)) {
+      this.#endBody();
+    } else if (charge) {
+      // The body is slow, so what it holds may be held for long.
+      body.compact();
+      charge.budget.resize(charge, body.heldBytes);
+    }
+  }
+
+  #endBody(): void {
+    const [body, route] = [this.#arriving, this.#route];
+    if (!body || !route) return;
+    this.#arriving = undefined;
+    this.#charge?.budget.release(this.#charge);
+    this.#charge = undefined;
+    this.body = body.bytes;
+    void this.#answer(route);
   }
 
   /** Serves a streaming call by Connect's own handler, unless its client has too many open. */
@@ -160,10 +196,6 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
       });
   }
 
-  get turn(): Turn {
-    return this.context.turn;
-  }
-
   /** The client that the request is charged to. */
   get client(): string | undefined {
     return this.context.limits.clientOf(this.peerAddress(), this.headers);
@@ -174,17 +206,13 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
     return this.#route?.isOpen ? Math.min(openArrivalTimeoutMs, arrivalTimeoutMs) : arrivalTimeoutMs;
   }
 
-  chargeBody(body: Holding, bytes: number): Charge | undefined {
-    const budget = this.#route?.isOpen ? this.context.streams : this.context.bodies;
-    return budget.charge(this.client, body, { bytes, timeoutMs: this.#arrivalTimeoutMs });
-  }
-
-  onBody(body: Uint8Array): void {
-    this.body = body;
-    if (this.#route) void this.#answer(this.#route);
-  }
-
-  onBodyEvicted(reason: EvictionReason): void {
+  evict(reason: EvictionReason): void {
+    if (!this.#arriving) {
+      this.abandon(reason);
+      return;
+    }
+    this.#arriving = undefined;
+    this.#charge = undefined;
     if (reason === "over-budget") this.refuse({ kind: "too-many-bodies" });
     else this.refuse({ ...REQUEST_TIMEOUT, requestMs: this.#arrivalTimeoutMs });
   }
@@ -209,19 +237,45 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
    */
   protected charge(responseBytes: number): void {
     this.#responseBytes = responseBytes;
-    if (responseBytes > UNIT_BYTES) this.outliveTurn();
-    else this.turn.begin(this);
+    if (responseBytes > UNIT_BYTES) this.#chargeResponse(responseBytes);
+    else this.#beginTurn();
+  }
+
+  #beginTurn(): void {
+    this.#turns++;
+    this.context.turn.begin(this);
   }
 
   outliveTurn(): void {
-    if (this.#charge || this.isFinished) return;
+    // What began later than this has until the end of its own turn.
+    if (--this.#turns > 0) return;
+    if (this.#arriving) this.#chargeBody(this.#arriving);
+    else if (this.#responseBytes !== undefined) this.#chargeResponse(this.#responseBytes);
+  }
+
+  #chargeBody(body: ArrivingBody): void {
+    const { source } = body;
+    // The connection may have closed while the request waited in a pipeline.
+    if (source.destroyed) return;
+    body.compact();
+    const budget = this.#route?.isOpen ? this.context.streams : this.context.bodies;
+    const options = { bytes: body.heldBytes, timeoutMs: this.#arrivalTimeoutMs };
+    const charge = budget.charge(this.client, this, options);
+    this.#charge = charge;
+    if (charge) source.once("close", () => budget.release(charge));
+    else this.evict("over-budget");
+  }
+
+  #chargeResponse(bytes: number): void {
+    this.#responseBytes = undefined;
+    if (this.#charge || this.isOver()) return;
     const { responses, streams, limits } = this.context;
     // Once the response is written, the rest of the request is discarded: only its stream is held.
     this.#charge = this.isWritten
       ? streams.charge(this.client, this, { timeoutMs: limits.arrivalTimeoutMs })
-      : responses.charge(this.client, this, { bytes: this.#responseBytes, timeoutMs: limits.readTimeoutMs });
+      : responses.charge(this.client, this, { bytes, timeoutMs: limits.readTimeoutMs });
     if (!this.#charge) {
-      this.evict("over-budget");
+      this.abandon("over-budget");
       return;
     }
     for (const event of ["finish", "end", "close"]) this.#response.on(event, () => this.settle());
@@ -229,11 +283,7 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
 
   /** Releases what the client is charged once the request is finished. */
   protected settle(): void {
-    if (this.#charge && this.isFinished) this.#charge.budget.release(this.#charge);
-  }
-
-  isOver(): boolean {
-    return this.isFinished;
+    if (this.#charge && this.isOver()) this.#charge.budget.release(this.#charge);
   }
 
   /**
@@ -267,8 +317,9 @@ export abstract class ServerRequest implements HttpRequest, BodyReceiver, Holdin
     return controller.signal;
   }
 
-  protected absoluteUrl(isEncrypted: boolean, authority: string | undefined): string {
-    return new URL(this.target, `${isEncrypted ? "https" : "http"}://${authority ?? "localhost"}`).toString();
+  url(): string {
+    const authority = this.headers[":authority"] ?? this.headers["host"];
+    return new URL(this.target, `${this.isEncrypted ? "https" : "http"}://${authority}`).toString();
   }
 }
 
@@ -278,8 +329,15 @@ export const EVICTION_CODE: { readonly [reason in EvictionReason]: number } = {
   "over-budget": constants.NGHTTP2_ENHANCE_YOUR_CALM,
 };
 
-/** Reads and discards what arrives, up to 16 MiB. @param onTooMuch called with each chunk after that */
+/**
+ * Reads and discards what arrives, up to 16 MiB, in place of the former reader, which could pause the source or buffer what
+ * it reads.
+ *
+ * @param onTooMuch called with each chunk after that
+ */
 export function discard(source: Readable, onTooMuch: () => void): void {
+  if (source.destroyed) return;
+  source.removeAllListeners("data").removeAllListeners("readable");
   let left = MAX_DISCARDED_BYTES;
   source.on("data", (chunk: Uint8Array) => {
     left -= chunk.byteLength;
