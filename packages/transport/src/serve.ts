@@ -18,19 +18,12 @@ export interface ServeOptions extends RouterOptions {
  */
 export function serveNode({ limits, onError, ...options }: ServeOptions, listen: ListenOptions): Promise<Port> {
   const { find, refuse } = new Router(options);
-  return openPort({ ...listen, find, refuse, onError: guarded(onError), limits });
-}
-
-/** Drops what `onError` itself throws. It is called in event listeners, where an exception would end the process. */
-function guarded(onError: ServeOptions["onError"]): ServeOptions["onError"] {
-  return (
-    onError &&
-    ((error) => {
-      try {
-        onError(error);
-      } catch {
-        // There is nobody left to tell.
-      }
-    })
-  );
+  const report = (error: unknown) => {
+    try {
+      onError?.(error);
+    } catch {
+      // Errors are reported in event listeners, where an exception would end the process.
+    }
+  };
+  return openPort({ ...listen, find, refuse, onError: report, limits });
 }

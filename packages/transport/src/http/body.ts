@@ -3,6 +3,9 @@ import type { Readable } from "node:stream";
 /** The smallest buffer that collects several chunks, in bytes. */
 const MIN_BUFFER_BYTES = 4096;
 
+/** How much of an already answered request is read and discarded, in bytes. */
+const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
+
 /** A request without a body has this one. */
 export const EMPTY = new Uint8Array(0);
 
@@ -52,4 +55,21 @@ export class ArrivingBody {
     this.#buffer = buffer;
     this.#isBorrowed = false;
   }
+}
+
+/**
+ * Reads and discards what arrives, up to 16 MiB, in place of the former reader, which could pause the source or buffer what
+ * it reads.
+ *
+ * @param onTooMuch called with each chunk after that
+ */
+export function discard(source: Readable, onTooMuch: () => void): void {
+  if (source.destroyed) return;
+  source.removeAllListeners("data");
+  let left = MAX_DISCARDED_BYTES;
+  source.on("data", (chunk: Uint8Array) => {
+    left -= chunk.byteLength;
+    if (left < 0) onTooMuch();
+  });
+  source.resume();
 }

@@ -32,14 +32,6 @@ interface Client {
   units: number;
 }
 
-/** What is charged, and for how long at most. */
-export interface ChargeOptions {
-  /** Default: none, which is a unit like anything up to `UNIT_BYTES`. */
-  readonly bytes?: number;
-  /** In milliseconds. Default: no limit. */
-  readonly timeoutMs?: number;
-}
-
 /**
  * What a unit stands for, in bytes. Anything that is held is charged one at least: for the connection, stream and objects
  * around it.
@@ -71,7 +63,6 @@ export class ClientBudget {
   /** No client holds more. */
   #mostUnits = 0;
   #total = 0;
-  readonly #check = () => this.#endTimedOut();
   #timer: NodeJS.Timeout | undefined;
 
   /** @param max how many units all clients may hold together. Default: no limit */
@@ -83,11 +74,13 @@ export class ClientBudget {
    * Charges a client for a holding. This may evict holdings of others; undefined when there is no room.
    *
    * @param key the client; undefined: a proxy
+   * @param options how many bytes it has, default none, which is a unit like anything up to `UNIT_BYTES`; and how long it
+   * may last, in milliseconds, default without limit
    */
   charge(
     key: string | undefined,
     holding: Holding,
-    { bytes = 0, timeoutMs = Infinity }: ChargeOptions = {},
+    { bytes = 0, timeoutMs = Infinity }: { readonly bytes?: number; readonly timeoutMs?: number } = {},
   ): Charge | undefined {
     const client = this.#clients.get(key) ?? { key, charges: new Set(), units: 0 };
     const units = unitsOf(bytes);
@@ -96,7 +89,7 @@ export class ClientBudget {
     const charge = { budget: this, client, holding, units, until: performance.now() + timeoutMs };
     client.charges.add(charge);
     this.#addTo(client, units);
-    if (timeoutMs !== Infinity) this.#timer ??= setInterval(this.#check, CHECK_MS).unref();
+    if (timeoutMs !== Infinity) this.#timer ??= setInterval(() => this.#endTimedOut(), CHECK_MS).unref();
     return charge;
   }
 

@@ -88,17 +88,14 @@ export class Connections {
     return true;
   }
 
-  /** Records that a connection speaks HTTP/1.1. */
-  speaksHttp1(socket: Socket): void {
-    const connection = this.#of(socket);
-    if (connection) connection.http1 = socket;
-  }
-
-  /** Records that a connection speaks HTTP/2. */
-  speaksHttp2(socket: Socket, session: Http2Session): void {
-    const connection = this.#of(socket);
-    if (connection) connection.session = session;
-    if (this.#isDraining) session.close();
+  /** Records what a connection speaks: HTTP/2 in a session, else HTTP/1.1. */
+  begin(socket: Socket, session?: Http2Session): void {
+    const connection = this.#open.get(socket) ?? this.#byPeer.get(peerOf(socket));
+    if (connection) {
+      connection.session = session;
+      connection.http1 = session ? undefined : socket;
+    }
+    if (this.#isDraining) session?.close();
   }
 
   /** Closes connections whose protocol is still unknown. HTTP/2 connections close once their streams have ended. */
@@ -116,10 +113,6 @@ export class Connections {
       session?.destroy();
       socket.destroy();
     }
-  }
-
-  #of(socket: Socket): Connection | undefined {
-    return this.#open.get(socket) ?? this.#byPeer.get(peerOf(socket));
   }
 }
 

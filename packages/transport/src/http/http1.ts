@@ -3,7 +3,8 @@ import type { Socket } from "node:net";
 import { bodyBytes, type HeaderRecord, type HttpResponse } from "../exchange.ts";
 import { HEADER_TOO_LARGE, REQUEST_TIMEOUT } from "../limits.ts";
 import type { Refusal, Refuse } from "../protocol/refusals.ts";
-import { discard, ignore, plainAddress, type RequestContext, ServerRequest } from "./server-request.ts";
+import { discard } from "./body.ts";
+import { ignore, plainAddress, type RequestContext, ServerRequest } from "./server-request.ts";
 
 /**
  * How many pipelined requests may wait behind the current one. Clients that pipeline at all send a few. Without a limit

@@ -10,9 +10,10 @@ import {
 import type { Readable } from "node:stream";
 import { setTimeout } from "node:timers";
 import { bodyBytes, type HeaderRecord, type HttpResponse, headerValue } from "../exchange.ts";
+import { discard } from "./body.ts";
 import type { EvictionReason } from "./client-budget.ts";
 import { bytesOf, endConnection, peerOfSession, STREAMS_END_EARLY } from "./http2-sessions.ts";
-import { discard, EVICTION_CODE, type RequestContext, ServerRequest } from "./server-request.ts";
+import { EVICTION_CODE, type RequestContext, ServerRequest } from "./server-request.ts";
 
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
 const END_STREAM = { endStream: true };

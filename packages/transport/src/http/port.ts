@@ -105,7 +105,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
   const serve = (socket: Socket, isHttp2: boolean) => {
     if (socket.destroyed) return;
     if (!isHttp2) {
-      connections.speaksHttp1(socket);
+      connections.begin(socket);
       serveHttp1(socket);
       if (options.tls) readAsStream(socket);
       return;
@@ -116,20 +116,15 @@ export async function openPort(options: PortOptions): Promise<Port> {
     http2.emit("connection", socket);
     if (!opened) return;
     beginSession(opened, socket, limits);
-    connections.speaksHttp2(socket, opened);
+    connections.begin(socket, opened);
   };
-  if (options.tls) {
-    const startHandshake = detachListeners(server, "connection");
-    server.on("connection", (socket: Socket) => {
-      if (connections.accept(socket)) startHandshake(socket);
-    });
-    server.on("secureConnection", (socket: TLSSocket) => serve(socket, socket.alpnProtocol === "h2"));
-  } else {
-    server.on("connection", (socket: Socket) => {
-      if (!connections.accept(socket)) return;
-      sniffProtocol(socket, limits.firstByteTimeoutMs, (isHttp2) => serve(socket, isHttp2));
-    });
-  }
+  const start = options.tls
+    ? detachListeners(server, "connection")
+    : (socket: Socket) => sniffProtocol(socket, limits.firstByteTimeoutMs, (isHttp2) => serve(socket, isHttp2));
+  if (options.tls) server.on("secureConnection", (socket: TLSSocket) => serve(socket, socket.alpnProtocol === "h2"));
+  server.on("connection", (socket: Socket) => {
+    if (connections.accept(socket)) start(socket);
+  });
 
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
@@ -201,16 +196,13 @@ function readAsStream(socket: Socket): void {
 /** Tells HTTP/2 from HTTP/1.1 by the first bytes of a connection, and puts the bytes back. */
 function sniffProtocol(socket: Socket, timeoutMs: number, decide: (isHttp2: boolean) => void): void {
   let seen: Buffer = Buffer.alloc(0);
-  const timer = setTimeout(() => socket.destroy(), timeoutMs);
+  const giveUp = () => socket.destroy();
+  const timer = setTimeout(giveUp, timeoutMs);
   const stop = () => {
     clearTimeout(timer);
     socket.off("readable", onReadable);
     socket.off("close", stop);
-    socket.off("end", onEnd);
-  };
-  const onEnd = () => {
-    stop();
-    socket.destroy();
+    socket.off("end", giveUp);
   };
   const onReadable = () => {
     for (let chunk = socket.read(); chunk !== null; chunk = socket.read()) {
@@ -226,7 +218,7 @@ function sniffProtocol(socket: Socket, timeoutMs: number, decide: (isHttp2: bool
   };
   socket.on("readable", onReadable);
   socket.once("close", stop);
-  socket.once("end", onEnd);
+  socket.once("end", giveUp);
 }
 
 /** The URL of a listening address. */

@@ -18,9 +18,6 @@ import {
   type Unfinished,
 } from "./client-budget.ts";
 
-/** How much of an already answered request is read and discarded, in bytes. */
-const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
-
 /** How long a stream may outlive its deadline when its client does not read, in milliseconds. */
 const UNREAD_MS = 30_000;
 
@@ -114,15 +111,11 @@ export abstract class ServerRequest implements HttpRequest, Holding, Unfinished 
     try {
       const found = this.context.find(this);
       if (!(found instanceof Promise)) this.#serveBy(found);
-      else found.then((route) => this.#serveLater(route)).catch((error) => this.fail(error));
+      // The client may have disconnected meanwhile.
+      else found.then((route) => this.#response.destroyed || this.#serveBy(route)).catch((error) => this.fail(error));
     } catch (error) {
       this.fail(error);
     }
-  }
-
-  #serveLater(route: Route | StreamRoute): void {
-    // The client may have disconnected meanwhile.
-    if (!this.#response.destroyed) this.#serveBy(route);
   }
 
   /** Reads the body if the route wants it, serves the request and writes the response. */
@@ -328,23 +321,6 @@ export const EVICTION_CODE: { readonly [reason in EvictionReason]: number } = {
   timeout: constants.NGHTTP2_CANCEL,
   "over-budget": constants.NGHTTP2_ENHANCE_YOUR_CALM,
 };
-
-/**
- * Reads and discards what arrives, up to 16 MiB, in place of the former reader, which could pause the source or buffer what
- * it reads.
- *
- * @param onTooMuch called with each chunk after that
- */
-export function discard(source: Readable, onTooMuch: () => void): void {
-  if (source.destroyed) return;
-  source.removeAllListeners("data").removeAllListeners("readable");
-  let left = MAX_DISCARDED_BYTES;
-  source.on("data", (chunk: Uint8Array) => {
-    left -= chunk.byteLength;
-    if (left < 0) onTooMuch();
-  });
-  source.resume();
-}
 
 /** Removes the IPv6 prefix that a dual-stack socket adds to IPv4 addresses. Empty when the address is not known. */
 export function plainAddress(address: string | undefined): string {
