@@ -10,7 +10,7 @@ import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Principal } from "../auth/principal.ts";
 import type { Role } from "../domain/api-token.ts";
 import { environmentPath } from "../domain/environment.ts";
-import { type Call, callOf } from "./context.ts";
+import { callOf } from "./context.ts";
 import { type Authentication, authenticate, type Caller, type CallerLimits, limitedError } from "./credentials.ts";
 import { callError } from "./errors.ts";
 
@@ -96,22 +96,21 @@ interface Head extends Caller, Pick<CallHead, "method" | "contextValues"> {}
 export function authorization(authentication: Authentication): (head: Head) => void | Promise<void> {
   const { limits, trustedProxies } = authentication;
   return (head) => {
-    const access = accessTo(head.method);
-    if (access === "open") return undefined;
+    if (isOpen(head.method)) return undefined;
     const call = callOf(head.contextValues);
     call.origin = head;
     call.trustedProxies = trustedProxies;
-    const demand = { access, limits, name: head.method.name };
     const principal = authenticate(authentication, head);
     return principal instanceof Promise
-      ? principal.then((known) => admit(known, call, demand))
-      : admit(principal, call, demand);
+      ? principal.then((known) => admit(known, head, limits))
+      : admit(principal, head, limits);
   };
 }
 
 /** @throws ConnectError PermissionDenied, ResourceExhausted */
-function admit(principal: Principal, call: Call, demand: Demand): void {
-  const error = denial(principal, demand);
+function admit(principal: Principal, { method, contextValues }: Head, limits: CallerLimits): void {
+  const call = callOf(contextValues);
+  const error = denial(principal, method, limits);
   if (error) {
     call.denied = principal;
     throw error;
@@ -119,19 +118,11 @@ function admit(principal: Principal, call: Call, demand: Demand): void {
   call.principal = principal;
 }
 
-/** What is asked of a caller. */
-interface Demand {
-  /** Undefined: the method has no policy. */
-  readonly access: Exclude<Access, "open"> | undefined;
-  readonly limits: CallerLimits;
-  /** Of the method. */
-  readonly name: string;
-}
-
 /** Why a caller may not make a call: it has made too many, or has too low a role; undefined when it may. */
 function denial(
   { id, environment, role }: Principal,
-  { access, limits: { tokens, onLimited }, name }: Demand,
+  method: DescMethod,
+  { tokens, onLimited }: CallerLimits,
 ): ConnectError | undefined {
   // Root is not limited: whoever repairs something must not have to wait.
   const limited = environment && tokens?.take(`${environmentPath(environment)}/${id}`);
@@ -139,9 +130,11 @@ function denial(
     onLimited("api-token");
     return limitedError("api-token", limited);
   }
+  const { name } = method;
+  const access = accessTo(method);
   if (access === undefined)
     return callError(Code.PermissionDenied, `nobody may call ${name}`, { reason: "ROLE_TOO_LOW" });
-  if (access === "any") return undefined;
+  if (access === "any" || access === "open") return undefined;
   if (RANK[role] < RANK[access]) {
     const orHigher = access === "admin" ? "" : " or higher";
     const needed = access === "root" ? `ADMIN_TOKEN` : `an API token of role ${access}${orHigher}`;

@@ -69,7 +69,7 @@ export function observeRefusals(observers: Observers): OnRefused {
       known ?? new Call((protocolName ?? "none") as WireProtocol | "none"),
       request,
     );
-    call.started = startTimeOf(request.arrived);
+    if (request.arrived !== undefined) call.started -= Math.max(0, Date.now() - request.arrived);
     // An unexpected error in authorization or an endpoint is a fault of the server.
     call.isRefused = refusal.kind !== "unauthorized" && refusal.kind !== "endpoint";
     const error = refusedError(refusal, request);
@@ -77,15 +77,6 @@ export function observeRefusals(observers: Observers): OnRefused {
     call.end(error);
     return { shared, headers: { [REQUEST_ID_HEADER]: call.id } };
   };
-}
-
-/**
- * Converts an arrival time to the scale of `performance.now()`.
- *
- * @param arrived in milliseconds of Unix time; undefined: now
- */
-function startTimeOf(arrived: number | undefined): number {
-  return performance.now() - (arrived === undefined ? 0 : Math.max(0, Date.now() - arrived));
 }
 
 /** What is recorded of a call. */
@@ -192,17 +183,11 @@ async function* readMessages(request: StreamRequest, call: { isRefused?: boolean
     yield* request.message;
   } catch (failure) {
     call.isRefused = true;
-    throw readError(failure, request);
+    if (failure instanceof ConnectError)
+      throw refusedError(streamRefusal(failure, request), { method: request.method, protocolName: undefined });
+    // An error of the runtime. Runtimes name a lost connection differently, and not all errors have a code.
+    throw new ConnectError("the client disconnected", Code.Canceled, undefined, undefined, failure);
   }
-}
-
-/** The error for the caller of a stream whose messages cannot be read. */
-function readError(failure: unknown, request: StreamRequest): ConnectError {
-  if (failure instanceof ConnectError) {
-    return refusedError(streamRefusal(failure, request), { method: request.method, protocolName: undefined });
-  }
-  // An error of the runtime. Runtimes name a lost connection differently, and not all errors have a code.
-  return new ConnectError("the client disconnected", Code.Canceled, undefined, undefined, failure);
 }
 
 /**

@@ -34,12 +34,17 @@ export function refusedError(
       return callError(Code.InvalidArgument, MALFORMED_HTTP, { reason: "MALFORMED_HTTP" });
     case "transfer-coding":
       return callError(Code.Unimplemented, TRANSFER_CODING, { reason: "UNIMPLEMENTED" });
-    case "request-timeout":
-      return callError(Code.DeadlineExceeded, requestTimeout(refusal), { reason: "REQUEST_TIMEOUT" });
+    case "request-timeout": {
+      const [header, all] = [refusal.headerMs / 1000, refusal.requestMs / 1000];
+      const text = `the request took too long to arrive: its header may take ${header} seconds, and all of it ${all}`;
+      return callError(Code.DeadlineExceeded, text, { reason: "REQUEST_TIMEOUT" });
+    }
     case "expectation-failed":
       return callError(Code.InvalidArgument, EXPECTATION_FAILED, { reason: "EXPECTATION_FAILED" });
-    case "header-too-large":
-      return callError(Code.ResourceExhausted, headerTooLarge(refusal.limit), { reason: "HEADER_TOO_LARGE" });
+    case "header-too-large": {
+      const text = `the request line and the header fields are larger than ${refusal.limit / 1024} KiB; send less, or the fields in a body`;
+      return callError(Code.ResourceExhausted, text, { reason: "HEADER_TOO_LARGE" });
+    }
     case "too-many-streams":
       return retryLater("too many streams are open; end some, or try again later", "TOO_MANY_STREAMS");
     case "too-many-bodies":
@@ -50,20 +55,30 @@ export function refusedError(
       return protocolName === undefined || protocolName === "connect"
         ? callError(Code.NotFound, NOTHING_HERE, { reason: "PATH_NOT_FOUND" })
         : callError(Code.Unimplemented, "this server has no such method", { reason: "UNIMPLEMENTED" });
-    case "http-method":
-      return methodNotAllowed(refusal.httpMethod, refusal.allowed);
+    case "http-method": {
+      const list = [...new Set(refusal.allowed)].join(", ");
+      const text = `${refusal.httpMethod} is not a method of this path; it has ${list}`;
+      const error = callError(Code.Unimplemented, text, { reason: "METHOD_NOT_ALLOWED" });
+      error.metadata.set("allow", list);
+      return error;
+    }
     case "content-type":
       return unsupportedType(protocolName === "rest" ? REST_TYPE : RPC_TYPES);
     case "content-encoding":
       return unsupportedType(`the Content-Encoding must be one of ${refusal.accepted.join(", ")}`);
-    case "message-too-large":
-      return tooLarge(refusal.limit);
+    case "message-too-large": {
+      const text = `the request is larger than ${refusal.limit} bytes; send less`;
+      return callError(Code.ResourceExhausted, text, { reason: "MESSAGE_TOO_LARGE" });
+    }
     case "malformed-compression":
       return malformed(`the body is not valid ${refusal.encoding}`, [], refusal.error);
     case "malformed-message":
       return malformedMessage(refusal, method);
-    case "protocol":
-      return truncatedError(refusal.error);
+    case "protocol": {
+      // Truncated, because Connect's own texts may quote whole headers.
+      const { code, metadata, rawMessage } = refusal.error;
+      return new ConnectError(rawMessage.slice(0, MAX_TEXT).toWellFormed(), code, metadata, undefined, refusal.error);
+    }
     case "unauthorized":
     case "endpoint":
       return toCallError(refusal.error);
@@ -79,15 +94,6 @@ const NOTHING_HERE = "nothing is served at this path; the REST interface is at /
 const REST_TYPE = "the Content-Type must be application/json; /api/viewer also takes application/x-www-form-urlencoded";
 const RPC_TYPES = "the Content-Type must be that of Connect, such as application/json, of gRPC or of gRPC-Web";
 
-function requestTimeout({ headerMs, requestMs }: Refusal & { readonly kind: "request-timeout" }): string {
-  const [header, all] = [headerMs / 1000, requestMs / 1000];
-  return `the request took too long to arrive: its header may take ${header} seconds, and all of it ${all}`;
-}
-
-function headerTooLarge(limit: number): string {
-  return `the request line and the header fields are larger than ${limit / 1024} KiB; send less, or the fields in a body`;
-}
-
 function retryLater(message: string, reason: string): ConnectError {
   const error = callError(Code.ResourceExhausted, message, { reason });
   error.metadata.set("retry-after", String(RETRY_AFTER_SECONDS));
@@ -98,14 +104,6 @@ function retryLater(message: string, reason: string): ConnectError {
 export const OVERLOADED = untraced(() =>
   retryLater("the server is overloaded: too many calls are in flight; try again later", "OVERLOADED"),
 );
-
-function methodNotAllowed(httpMethod: string, allowed: readonly string[]): ConnectError {
-  const list = [...new Set(allowed)].join(", ");
-  const message = `${httpMethod} is not a method of this path; it has ${list}`;
-  const error = callError(Code.Unimplemented, message, { reason: "METHOD_NOT_ALLOWED" });
-  error.metadata.set("allow", list);
-  return error;
-}
 
 function unsupportedType(message: string): ConnectError {
   return callError(Code.InvalidArgument, message, { reason: "UNSUPPORTED_MEDIA_TYPE" });
@@ -120,12 +118,6 @@ function malformedMessage(
   return malformed(`the body is not a valid ${method.input.typeName} in protobuf's binary format`, [], error);
 }
 
-/** Truncates the text of Connect's own error, which may quote whole headers. */
-function truncatedError(error: ConnectError): ConnectError {
-  const text = error.rawMessage.slice(0, MAX_TEXT).toWellFormed();
-  return new ConnectError(text, error.code, error.metadata, undefined, error);
-}
-
 /** The error for JSON that does not match a request's message. */
 export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
   const text = cause instanceof Error ? cause.message : "";
@@ -137,11 +129,6 @@ export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
   if (!field) return known ? malformed(known[1], [], cause) : notJson(cause);
   const violation = { field: field.name, description: expectation(field) };
   return malformed(`${violation.field}: ${violation.description}`, [violation], cause);
-}
-
-function tooLarge(limit: number): ConnectError {
-  const message = `the request is larger than ${limit} bytes; send less`;
-  return callError(Code.ResourceExhausted, message, { reason: "MESSAGE_TOO_LARGE" });
 }
 
 /** The error for a body that cannot be parsed as JSON. */

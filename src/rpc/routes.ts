@@ -10,9 +10,9 @@ import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import { MAX_OPEN_MESSAGE_BYTES } from "../limits.ts";
 import { apiTokenRpcs } from "./admin/api-tokens.ts";
-import { auditEventRpcs, environmentRpcs } from "./admin/environments.ts";
+import { environmentRpcs } from "./admin/environments.ts";
 import type { AdminParts } from "./admin/requests.ts";
-import { importRpcs, userGroupRpcs } from "./admin/user-groups.ts";
+import { userGroupRpcs } from "./admin/user-groups.ts";
 import { type HealthParts, healthService } from "./health.ts";
 import { reflection } from "./reflection.ts";
 import { userGroupService, viewerService } from "./user-groups.ts";
@@ -51,8 +51,6 @@ export function routes(parts: RouteParts): (router: ConnectRouter) => void {
       ...environmentRpcs(parts),
       ...apiTokenRpcs(parts),
       ...userGroupRpcs(parts),
-      ...importRpcs(parts),
-      ...auditEventRpcs(parts),
     });
     router.service(Health, health, OPEN_OPTIONS);
     if (!parts.reflection) return;

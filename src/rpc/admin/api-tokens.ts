@@ -22,16 +22,18 @@ export function apiTokenRpcs({ environments, apiTokens, credentials }: AdminPart
     async getCaller(_request, { values }) {
       const { id, displayName, role, environment, expireTime } = callOf(values).caller;
       return {
-        ...{ apiTokenId: id, displayName, role },
+        apiTokenId: id,
+        displayName,
+        role,
         ...(environment && { environment: environmentNameMessage(environment) }),
         ...(expireTime !== undefined && { expireTime: timestamp(expireTime) }),
       };
     },
 
-    async createApiToken(request, context) {
-      const { values } = context;
+    async createApiToken(request, { values }) {
       const environment = await targetOf(environments, values, request.environment);
-      const caller = callOf(values).caller;
+      const call = callOf(values);
+      const { caller } = call;
       const created = {
         displayName: request.displayName,
         // Validation requires one that is defined.
@@ -39,7 +41,7 @@ export function apiTokenRpcs({ environments, apiTokens, credentials }: AdminPart
         expireTime: request.expireTime ? endOf(request.expireTime, caller) : caller.expireTime,
         creator: caller.id,
       };
-      const { apiToken, token } = await apiTokens.create(environment, created, callOf(context.values));
+      const { apiToken, token } = await apiTokens.create(environment, created, call);
       return { apiToken: apiTokenMessage(apiToken), token };
     },
 
@@ -51,18 +53,15 @@ export function apiTokenRpcs({ environments, apiTokens, credentials }: AdminPart
         usedSince: timeOf("used_since", request.usedSince),
         unusedSince: timeOf("unused_since", request.unusedSince),
       };
-      const given = [filter.creator, filter.role, filter.usedSince, filter.unusedSince];
-      const scope = ["ListApiTokens", environmentPath(environment), ...given.map(String)];
+      const scope = ["ListApiTokens", environmentPath(environment), ...Object.values(filter).map(String)];
       const { items, next } = await apiTokens.list(environment, filter, pageRequest(request, isApiTokenId, scope));
       return { apiTokens: items.map(apiTokenMessage), nextPageToken: nextPageToken(next, scope) };
     },
 
     async lookupApiToken({ token }, { values }) {
       if (looksLikeUserGroupToken(token)) {
-        throw invalidField(
-          "token",
-          "must be an API token: this is a user group token, whose group ResolveViewer tells",
-        );
+        const description = "must be an API token: this is a user group token, whose group ResolveViewer tells";
+        throw invalidField("token", description);
       }
       const { environment: own } = callOf(values).caller;
       const requireOwn = (environment: EnvironmentName | undefined) => {
@@ -78,40 +77,30 @@ export function apiTokenRpcs({ environments, apiTokens, credentials }: AdminPart
       const found = isIntactApiToken(token) ? await apiTokens.lookUp(apiTokenDigest(token)) : undefined;
       if (!found) throw new ApiTokenNotFound();
       const { apiToken, environment, isReplaced } = found;
-      return {
-        ...{ apiToken: apiTokenMessage(apiToken), ...requireOwn(environment) },
-        ...{ source: Source.ISSUED, replaced: isReplaced },
-      };
+      const named = requireOwn(environment);
+      return { apiToken: apiTokenMessage(apiToken), ...named, source: Source.ISSUED, replaced: isReplaced };
     },
 
-    async updateApiToken(request, context) {
-      const change = changeOf(request, callOf(context.values).caller);
-      const environment = await targetOf(environments, context.values, request.environment);
-      const apiToken = await apiTokens.update(environment, request.apiTokenId, change, callOf(context.values));
+    async updateApiToken(request, { values }) {
+      const call = callOf(values);
+      const change = changeOf(request, call.caller);
+      const environment = await targetOf(environments, values, request.environment);
+      const apiToken = await apiTokens.update(environment, request.apiTokenId, change, call);
       return { apiToken: apiTokenMessage(apiToken) };
     },
 
-    async rotateApiToken(request, context) {
-      const environment = await targetOf(environments, context.values, request.environment);
-      const caller = callOf(context.values).caller;
-      const ttl = request.previousTokenTtl;
-      const rotation = {
-        graceMs: ttl ? Math.floor(durationMs(ttl)) : 0,
-        rotator: caller.id,
-        notBeyond: caller.expireTime,
-      };
-      const { apiToken, token } = await apiTokens.rotate(
-        environment,
-        request.apiTokenId,
-        rotation,
-        callOf(context.values),
-      );
+    async rotateApiToken({ environment: named, apiTokenId, previousTokenTtl: ttl }, { values }) {
+      const environment = await targetOf(environments, values, named);
+      const call = callOf(values);
+      const graceMs = ttl ? Math.floor(durationMs(ttl)) : 0;
+      const rotation = { graceMs, rotator: call.caller.id, notBeyond: call.caller.expireTime };
+      const { apiToken, token } = await apiTokens.rotate(environment, apiTokenId, rotation, call);
       return { apiToken: apiTokenMessage(apiToken), token };
     },
 
-    async revokeApiToken({ environment: named, apiTokenId, revokeIssued: issued }, context) {
-      const environment = await targetOf(environments, context.values, named);
-      return { revokedCount: await apiTokens.revoke(environment, apiTokenId, callOf(context.values), { issued }) };
+    async revokeApiToken({ environment: named, apiTokenId, revokeIssued: issued }, { values }) {
+      const environment = await targetOf(environments, values, named);
+      return { revokedCount: await apiTokens.revoke(environment, apiTokenId, callOf(values), { issued }) };
     },
   } satisfies Partial<AdminRpcs>;
 }

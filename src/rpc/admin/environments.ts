@@ -8,13 +8,13 @@ import { timeOf } from "../messages.ts";
 import { auditEventMessage, environmentMessage, environmentNameFromMessage } from "./messages.ts";
 import { type AdminParts, type AdminRpcs, nextPageToken, pageRequest, targetName, targetOf } from "./requests.ts";
 
-/** The RPCs on environments. */
-export function environmentRpcs({ environments, environmentDeletion, apiTokens }: AdminParts) {
+/** The RPCs on environments and their audit trails. */
+export function environmentRpcs({ environments, environmentDeletion, apiTokens, audit }: AdminParts) {
   return {
-    async createEnvironment({ environment, partitions }, context) {
+    async createEnvironment({ environment, partitions }, { values }) {
       // Validation requires it.
       const name = environmentNameFromMessage(environment as EnvironmentNameMessage);
-      const created = await environments.create({ ...name, partitions }, callOf(context.values));
+      const created = await environments.create({ ...name, partitions }, callOf(values));
       return { environment: environmentMessage(created) };
     },
 
@@ -25,17 +25,14 @@ export function environmentRpcs({ environments, environmentDeletion, apiTokens }
         environments.countUserGroups(environment),
         apiTokens.list(environment, {}, { after: "", size: MAX_API_TOKENS }),
       ]);
-      return {
-        environment: environmentMessage(environment),
-        userGroupCount: BigInt(userGroups),
-        apiTokenCount: items.length,
-      };
+      const counts = { userGroupCount: BigInt(userGroups), apiTokenCount: items.length };
+      return { environment: environmentMessage(environment), ...counts };
     },
 
-    async deleteEnvironment({ environment, force }, context) {
+    async deleteEnvironment({ environment, force }, { values }) {
       // Validation requires it.
       const name = environmentNameFromMessage(environment as EnvironmentNameMessage);
-      const left = await environmentDeletion.delete(name, force, callOf(context.values));
+      const left = await environmentDeletion.delete(name, force, callOf(values));
       return { done: left === 0, remainingUserGroups: BigInt(left) };
     },
 
@@ -44,12 +41,7 @@ export function environmentRpcs({ environments, environmentDeletion, apiTokens }
       const { items, next } = await environments.list(page);
       return { environments: items.map(environmentMessage), nextPageToken: nextPageToken(next) };
     },
-  } satisfies Partial<AdminRpcs>;
-}
 
-/** The RPC on the audit trail. */
-export function auditEventRpcs({ environments, audit }: AdminParts) {
-  return {
     async listAuditEvents(request, { values }) {
       const filter = filterOf(request);
       // Who deleted an environment is of interest when it is gone.

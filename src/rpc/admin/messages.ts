@@ -1,8 +1,5 @@
 import { type ApiToken as ApiTokenMessage, Role as RoleEnum } from "../../../gen/usergroup/admin/v1/api_token_pb.ts";
-import type {
-  AuditEvent_ExportedUserGroups,
-  AuditEvent as AuditEventMessage,
-} from "../../../gen/usergroup/admin/v1/audit_event_pb.ts";
+import type { AuditEvent as AuditEventMessage } from "../../../gen/usergroup/admin/v1/audit_event_pb.ts";
 import type {
   Environment as EnvironmentMessage,
   EnvironmentName as EnvironmentNameMessage,
@@ -10,7 +7,7 @@ import type {
 import type { UserGroupInfo as UserGroupInfoMessage } from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import type { Principal } from "../../auth/principal.ts";
 import type { ApiToken, Role } from "../../domain/api-token.ts";
-import type { AuditEvent, ExportedUserGroups } from "../../domain/audit.ts";
+import type { AuditEvent } from "../../domain/audit.ts";
 import type { EnvironmentName, ListedEnvironment } from "../../domain/environment.ts";
 import type { ListedUserGroup, UserGroupInfo } from "../../domain/user-group.ts";
 import { tagFromMessage, tagMessage, timestamp } from "../messages.ts";
@@ -101,6 +98,7 @@ export function environmentNameFromMessage({ name, tag }: EnvironmentNameMessage
 
 /** Converts an audit event to its message. */
 export function auditEventMessage(event: AuditEvent): AuditEventMessage {
+  const { exported } = event;
   return {
     $typeName: "usergroup.admin.v1.AuditEvent",
     id: event.id,
@@ -113,13 +111,15 @@ export function auditEventMessage(event: AuditEvent): AuditEventMessage {
     apiTokenId: event.apiToken?.id ?? "",
     apiTokenRole: event.apiToken?.role ?? "",
     apiTokenDisplayName: event.apiToken?.displayName ?? "",
-    ...(event.exported && { exported: exportedMessage(event.exported) }),
+    ...(exported && {
+      exported: {
+        $typeName: "usergroup.admin.v1.AuditEvent.ExportedUserGroups",
+        providedIdPrefix: exported.prefix,
+        count: exported.count,
+      },
+    }),
     changedFields: [...event.changedFields],
     requestId: event.requestId,
     peerAddress: event.peer,
   };
-}
-
-function exportedMessage({ prefix, count }: ExportedUserGroups): AuditEvent_ExportedUserGroups {
-  return { $typeName: "usergroup.admin.v1.AuditEvent.ExportedUserGroups", providedIdPrefix: prefix, count };
 }

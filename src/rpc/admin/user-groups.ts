@@ -31,8 +31,8 @@ import {
   targetOf,
 } from "./requests.ts";
 
-/** The RPCs on user groups, except their import. */
-export function userGroupRpcs({ environments, userGroups, audit }: AdminParts) {
+/** The RPCs on user groups. */
+export function userGroupRpcs({ environments, userGroups, audit, logger, metrics }: AdminParts) {
   return {
     async listUserGroups(request, { values }) {
       const environment = await targetOf(environments, values, request.environment);
@@ -46,33 +46,52 @@ export function userGroupRpcs({ environments, userGroups, audit }: AdminParts) {
       return { userGroup: userGroupInfoMessage(await userGroups.lookUp(environment, request.userGroupId)) };
     },
 
-    async deleteUserGroup(request, context) {
-      const environment = await targetOf(environments, context.values, request.environment);
-      await userGroups.delete(environment, request.userGroupId, request.etag, callOf(context.values));
+    async deleteUserGroup(request, { values }) {
+      const environment = await targetOf(environments, values, request.environment);
+      await userGroups.delete(environment, request.userGroupId, request.etag, callOf(values));
       return {};
     },
 
-    async revokeUserGroupTokens({ environment: named, userGroupId, requestId }, context) {
-      const environment = await targetOf(environments, context.values, named);
-      const group = await userGroups.revokeTokens(environment, userGroupId, requestId, callOf(context.values));
+    async revokeUserGroupTokens({ environment: named, userGroupId, requestId }, { values }) {
+      const environment = await targetOf(environments, values, named);
+      const group = await userGroups.revokeTokens(environment, userGroupId, requestId, callOf(values));
       return { userGroup: userGroupInfoMessage(group) };
     },
 
     /** Tokens are shown only once the audit trail has recorded it. */
-    async exportUserGroups(request, context) {
+    async exportUserGroups(request, { values }) {
       const { includeTokens } = request;
-      const environment = await targetOf(environments, context.values, request.environment);
+      const environment = await targetOf(environments, values, request.environment);
       const { range, scope } = userGroupPage("ExportUserGroups", environment, request);
       const { items, next, snapshotTime } = await userGroups.export(environment, range);
       if (includeTokens && items.length > 0) {
         const exported = { prefix: range.prefix, count: items.length };
-        await audit.recordExport(environment, exported, callOf(context.values));
+        await audit.recordExport(environment, exported, callOf(values));
       }
       return {
         userGroups: items.map((group) => userGroupMessage(includeTokens ? group : { ...group, token: "" })),
         nextPageToken: nextPageToken(next, scope),
         snapshotTime: timestamp(snapshotTime),
       };
+    },
+
+    /** Each group is made for itself. A call is well though groups of it failed, so those are counted and logged apart. */
+    async importUserGroups(request, { values }) {
+      requireDifferent(request.userGroups);
+      const environment = await targetOf(environments, values, request.environment);
+      const given = request.userGroups.map(importedFromMessage);
+      const call = callOf(values);
+      const outcomes = await userGroups.import(environment, given, optionsOf(request), call);
+      const failures: { [reason: string]: number } = {};
+      for (const outcome of outcomes) {
+        const { reason } = outcome.outcome === "failed" ? outcome.error : { reason: undefined };
+        metrics.imported(reason ?? outcome.outcome);
+        if (reason !== undefined) failures[reason] = (failures[reason] ?? 0) + 1;
+      }
+      if (Object.keys(failures).length > 0) {
+        logger.warn({ request_id: call.id, ...callerFields(call, request), failures }, "user groups were not imported");
+      }
+      return { results: outcomes.map((outcome, i) => resultMessage(given[i]?.providedId ?? "", outcome)) };
     },
   } satisfies Partial<AdminRpcs>;
 }
@@ -104,30 +123,6 @@ const OUTCOMES: { readonly [outcome in ImportOutcome["outcome"]]: Outcome } = {
 
 /** How far a time may be ahead of this process' clock: those of other machines need not agree with it. */
 const CLOCK_SLACK_MS = 5000;
-
-/** The import of user groups: each is made as it is given, for itself. */
-export function importRpcs({ environments, userGroups, logger, metrics }: AdminParts) {
-  return {
-    /** A call is well though groups of it failed, so those are counted and logged apart. */
-    async importUserGroups(request, context) {
-      requireDifferent(request.userGroups);
-      const environment = await targetOf(environments, context.values, request.environment);
-      const given = request.userGroups.map(importedFromMessage);
-      const outcomes = await userGroups.import(environment, given, optionsOf(request), callOf(context.values));
-      const failures: { [reason: string]: number } = {};
-      for (const outcome of outcomes) {
-        const { reason } = outcome.outcome === "failed" ? outcome.error : { reason: undefined };
-        metrics.imported(reason ?? outcome.outcome);
-        if (reason !== undefined) failures[reason] = (failures[reason] ?? 0) + 1;
-      }
-      if (Object.keys(failures).length > 0) {
-        const fields = { request_id: callOf(context.values).id, ...callerFields(callOf(context.values), request) };
-        logger.warn({ ...fields, failures }, "user groups were not imported");
-      }
-      return { results: outcomes.map((outcome, i) => resultMessage(given[i]?.providedId ?? "", outcome)) };
-    },
-  } satisfies Partial<AdminRpcs>;
-}
 
 /** @throws ConnectError InvalidArgument */
 function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
