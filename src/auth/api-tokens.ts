@@ -1,10 +1,4 @@
-import {
-  type ApiTokenStore,
-  apiTokenDigest,
-  type RevocationListener,
-  USE_INTERVAL_MS,
-  type ValidApiToken,
-} from "../domain/api-token.ts";
+import { type ApiTokenStore, apiTokenDigest, type RevocationListener, USE_INTERVAL_MS } from "../domain/api-token.ts";
 import { type EnvironmentName, environmentPath } from "../domain/environment.ts";
 import { isIntactApiToken, looksLikeUserGroupToken } from "../domain/token.ts";
 import type { Authenticated, BoundPrincipal, Principal } from "./principal.ts";
@@ -77,7 +71,7 @@ interface Entry {
 }
 
 /** What issued tokens are authenticated with. */
-export interface IssuedTokensParts {
+interface IssuedTokensParts {
   readonly store: Pick<ApiTokenStore, "find">;
   readonly uses: Pick<TokenUses, "note">;
   /** How long an answer of the store is believed, in milliseconds; 0: it is asked for each call. */
@@ -149,8 +143,9 @@ export class IssuedTokens implements RevocationListener {
       if (isFresh()) setBounded(this.#unknown, digest, until, MAX_CACHED);
       return undefined;
     }
+    const { id, displayName, role, expireTime } = found.apiToken;
     const entry: Entry = {
-      principal: principalOf(found),
+      principal: { id, displayName, role, environment: found.environment, expireTime },
       until: Math.min(until, asked + found.expiresInMs),
       noteAt: asked + USE_INTERVAL_MS - found.unusedForMs,
     };
@@ -163,10 +158,6 @@ export class IssuedTokens implements RevocationListener {
     entry.noteAt = now + USE_INTERVAL_MS;
     this.#parts.uses.note(digest);
   }
-}
-
-function principalOf({ apiToken: { id, displayName, role, expireTime }, environment }: ValidApiToken): BoundPrincipal {
-  return { id, displayName, role, environment, expireTime };
 }
 
 /** How long uses are collected before they are written, in milliseconds. */

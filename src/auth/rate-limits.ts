@@ -16,14 +16,6 @@ interface Usage {
   resetAt: number;
 }
 
-/** How to limit. */
-export interface RateLimitsOptions {
-  readonly limit: RateLimit;
-  readonly counter: RateCounter;
-  /** Default 10,000. */
-  readonly maxKeys?: number;
-}
-
 /**
  * Limits how often something is done under a key. No call waits for Redis: it is decided by what this process knows,
  * and counted in Redis at the same time. One worker never exceeds the limit. Several together exceed it by what they do
@@ -35,10 +27,10 @@ export class RateLimits {
   readonly #maxKeys: number;
   readonly #usages = new Map<string, Usage>();
 
-  constructor({ limit, counter, maxKeys = MAX_KEYS }: RateLimitsOptions) {
-    this.#limit = limit;
-    this.#counter = counter;
-    this.#maxKeys = maxKeys;
+  constructor(options: { readonly limit: RateLimit; readonly counter: RateCounter; readonly maxKeys?: number }) {
+    this.#limit = options.limit;
+    this.#counter = options.counter;
+    this.#maxKeys = options.maxKeys ?? MAX_KEYS;
   }
 
   /** Counts under a key, unless its limit is reached. What is refused is not counted, and costs Redis nothing. */

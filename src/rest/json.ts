@@ -103,7 +103,13 @@ export function parseObject(text: string): JsonObject {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw malformed("the body must be a JSON object", []);
   }
-  requireUniqueKeys(text, value);
+  // Refuses duplicate keys, and nesting so deep that it overflows the stack here, though not in JSON.parse.
+  try {
+    // If the value serializes to the same text, it has lost no duplicate key.
+    if (JSON.stringify(value) !== text) fromJsonString(StructSchema, text);
+  } catch (cause) {
+    throw refusedJson(cause, StructSchema);
+  }
   return value;
 }
 
@@ -113,16 +119,6 @@ export function messageOf<D extends DescMessage>(desc: D, fields: JsonObject): M
     return fromJson(desc, fields as JsonValue);
   } catch (cause) {
     throw refusedJson(cause, desc);
-  }
-}
-
-/** Refuses duplicate keys, and nesting so deep that it overflows the stack here, though not in JSON.parse. */
-function requireUniqueKeys(text: string, value: JsonObject): void {
-  try {
-    // If the value serializes to the same text, it has lost no duplicate key.
-    if (JSON.stringify(value) !== text) fromJsonString(StructSchema, text);
-  } catch (cause) {
-    throw refusedJson(cause, StructSchema);
   }
 }
 

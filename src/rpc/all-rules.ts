@@ -19,7 +19,7 @@ import {
 import { isIntactToken } from "../domain/token.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
 import { callError } from "./errors.ts";
-import { oncePerType, regexMatch } from "./plain-text-rules.ts";
+import { memoize, regexMatch } from "./plain-text-rules.ts";
 
 /** Checks requests against all rules: protovalidate's, and this service's own, `json` and `no_token`. */
 export function allRulesInterceptor(): Interceptor {
@@ -47,7 +47,7 @@ function withOwnRules(validator: Validator): Validator {
 type AddViolations = (violations: Violation[], value: unknown, parent: Path) => void;
 
 /** The fields that may break one of these rules, themselves or in their messages. */
-const fieldChecks = oncePerType((desc) =>
+const fieldChecks = memoize((desc: DescMessage) =>
   desc.fields.flatMap((field) => {
     const add = checkOf(field);
     return add ? [{ field, add }] : [];
@@ -101,10 +101,7 @@ function fieldValue(message: Message, { localName, oneof }: DescField): unknown 
 }
 
 /** Why a JSON value is invalid. The id is stable; the message says what to do. */
-interface JsonFault {
-  readonly id: "json.max_depth" | "json.max_bytes" | "json.number" | "json.text";
-  readonly message: string;
-}
+type JsonFault = { readonly id: `json.${"max_depth" | "max_bytes" | "number" | "text"}`; readonly message: string };
 
 /** Checks a JSON object against its rules, and whether it can be stored exactly. Returns the first fault. */
 function jsonFault(value: JsonObject, rules: JsonRules): JsonFault | undefined {

@@ -73,22 +73,18 @@ export function sharedProbe(
   /** The result is reused until this time of `performance.now()`. */
   let until = 0;
   let isFailing = false;
-  const succeed = () => {
+  const keep = (error?: unknown) => {
     until = performance.now() + keptMs;
-    if (isFailing) logger.info("ready again");
-    isFailing = false;
-  };
-  const fail = (error: unknown) => {
-    until = performance.now() + keptMs;
-    if (!isFailing) logger.error(errorFields(error), "not ready: no change can be made");
-    isFailing = true;
+    if (error !== undefined && !isFailing) logger.error(errorFields(error), "not ready: no change can be made");
+    if (error === undefined && isFailing) logger.info("ready again");
+    isFailing = error !== undefined;
   };
   return {
     ping() {
       if (answer && performance.now() < until) return answer;
       until = Number.POSITIVE_INFINITY;
       answer = probe.ping();
-      answer.then(succeed, fail);
+      answer.then(() => keep(), keep);
       return answer;
     },
   };

@@ -1,5 +1,5 @@
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
-import { compilePlainTextCheck, oncePerType } from "./plain-text-rules.ts";
+import { compilePlainTextCheck, memoize } from "./plain-text-rules.ts";
 
 /**
  * Answers as soon as the caller's deadline passes or the caller disconnects, instead of waiting for the handler. The
@@ -32,7 +32,7 @@ export function validationInterceptor(): Interceptor {
   };
 }
 
-const isPlain = oncePerType(compilePlainTextCheck);
+const isPlain = memoize(compilePlainTextCheck);
 
 let allRules: Promise<Interceptor> | undefined;
 

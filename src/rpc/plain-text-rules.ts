@@ -102,30 +102,25 @@ function hasOnly(rules: Message, desc: DescMessage, names: readonly string[]): b
   return desc.fields.every((field) => names.includes(field.localName) || !isFieldSet(rules, field));
 }
 
-const compiled = new Map<string, RegExp>();
+const regExpOf = memoize((pattern: string) => new RegExp(pattern, "u"));
 
 /**
  * Matches a text against a pattern of the proto files. Each pattern is one character class between anchors, so the
  * runtime's RegExp matches it in linear time.
  */
 export function regexMatch(pattern: string, against: string): boolean {
-  let regExp = compiled.get(pattern);
-  if (!regExp) {
-    regExp = new RegExp(pattern, "u");
-    compiled.set(pattern, regExp);
-  }
-  return regExp.test(against);
+  return regExpOf(pattern).test(against);
 }
 
-/** Compiles something of a message type's annotations when it is first needed. */
-export function oncePerType<T>(compile: (desc: DescMessage) => T): (desc: DescMessage) => T {
-  const known = new Map<DescMessage, T>();
-  return (desc) => {
-    let compiled = known.get(desc);
-    if (compiled === undefined) {
-      compiled = compile(desc);
-      known.set(desc, compiled);
+/** Makes something of a key when it is first needed, and keeps it. */
+export function memoize<K, T>(make: (key: K) => T): (key: K) => T {
+  const known = new Map<K, T>();
+  return (key) => {
+    let made = known.get(key);
+    if (made === undefined) {
+      made = make(key);
+      known.set(key, made);
     }
-    return compiled;
+    return made;
   };
 }
