@@ -61,7 +61,6 @@ const HTTP2_OPTIONS = {
 };
 const HTTP1_OPTIONS = {
   maxHeaderSize: MAX_HEADER_BYTES,
-  requestTimeout: DEFAULT_LIMITS.arrivalTimeoutMs,
   keepAliveTimeout: 75_000,
   /** How often node:http checks the timeouts, in milliseconds. */
   connectionsCheckingInterval: 5000,
@@ -156,7 +155,9 @@ export async function openPort(options: PortOptions): Promise<Port> {
 
 /** Creates the HTTP/1.1 server that listens. */
 function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
-  const options = { ...HTTP1_OPTIONS, headersTimeout: limits.headerTimeoutMs };
+  const { headerTimeoutMs: headersTimeout, arrivalTimeoutMs } = limits;
+  // node:http counts from the first byte of the headers.
+  const options = { ...HTTP1_OPTIONS, headersTimeout, requestTimeout: Math.max(headersTimeout, arrivalTimeoutMs) };
   const server = tls
     ? createSecureServer({
         ...options,
