@@ -66,6 +66,9 @@ const WARM_UP_CALLS = 60;
 /** Each runtime, and TLS or none, where a part has to do. */
 const ATTACKED = inject("isShort") ? PLACES.filter(({ runtime, tls }) => tls === (runtime === "deno")) : PLACES;
 
+/** The short run shares the machine with what else is tried there, and shows what costs many times as much as it may. */
+const CPU_SLACK = inject("isShort") ? 4 : 1;
+
 /** Runs attacks at every place, each on a server of its own, and holds them to their bounds. */
 export function describeAttacks(title: string, attacks: readonly Attack[], { isConcurrent = false } = {}): void {
   describe(title, () => {
@@ -133,7 +136,9 @@ async function strike(attack: Attack, kind: string, place: Place): Promise<void>
     expect(bystander.answered).toBeGreaterThan(0);
     await bystander.call();
     expect(unforeseenIn(server)).toEqual([]);
-    if (attack.bounds.cpuMs !== undefined) expect(cpuMs, "CPU ms a request").toBeLessThan(attack.bounds.cpuMs);
+    if (attack.bounds.cpuMs !== undefined) {
+      expect(cpuMs, "CPU ms a request").toBeLessThan(CPU_SLACK * attack.bounds.cpuMs);
+    }
     if (attack.bounds.heldKiB !== undefined) {
       expect(heldBytes / 1024, "KiB held a connection").toBeLessThan(attack.bounds.heldKiB);
     }
