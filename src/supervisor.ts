@@ -161,7 +161,7 @@ export class Supervisor {
 }
 
 /** How worker processes are started that share the ports of the settings. */
-export interface Forks {
+interface Forks {
   /** Starts a worker process. Failures are its `error` event; then it has no pid. */
   fork(number: number): ChildProcess;
   /** Leaves the ports to the workers. Call it once all of them listen, or will not, and before it is told of. */

@@ -14,6 +14,9 @@ export interface StoreObservation {
 /** The names of the limits on callers. */
 const LIMITS = ["api-token", "address"] as const;
 
+/** What is limited, by the name that metrics and `RateLimit-Policy` have for it. */
+export type LimitName = (typeof LIMITS)[number];
+
 const CALL_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
 
 /** The metrics of a process, for Prometheus. */
@@ -88,7 +91,7 @@ export class Metrics {
   }
 
   /** Counts a call that a limit refuses. */
-  limited(limit: (typeof LIMITS)[number]): void {
+  limited(limit: LimitName): void {
     this.#limited.inc({ limit });
   }
 
@@ -130,7 +133,7 @@ export function aggregate(texts: readonly string[]): Promise<string> {
 const compress = promisify(gzip);
 
 /** A metrics text format. */
-export type MetricsFormat = "prometheus" | "openmetrics";
+type MetricsFormat = "prometheus" | "openmetrics";
 
 /** All metrics as text. The text is compressed once for all who ask. */
 export class Exposition {

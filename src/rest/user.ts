@@ -29,7 +29,7 @@ import {
 } from "./json.ts";
 
 /** A parsed request to `/api/user`. */
-export interface VerbRequest {
+interface VerbRequest {
   readonly body: JsonObject;
   /** Undefined: the request has no query. */
   readonly query: URLSearchParams | undefined;

@@ -10,7 +10,7 @@ import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Principal } from "../auth/principal.ts";
 import type { Role } from "../domain/api-token.ts";
 import { environmentPath } from "../domain/environment.ts";
-import { callOf } from "./context.ts";
+import { type Call, callOf } from "./context.ts";
 import { type Authentication, authenticate, type Caller, type CallerLimits, limitedError } from "./credentials.ts";
 import { callError } from "./errors.ts";
 
@@ -102,14 +102,13 @@ export function authorization(authentication: Authentication): (head: Head) => v
     call.trustedProxies = trustedProxies;
     const principal = authenticate(authentication, head);
     return principal instanceof Promise
-      ? principal.then((known) => admit(known, head, limits))
-      : admit(principal, head, limits);
+      ? principal.then((known) => admit(known, call, head.method, limits))
+      : admit(principal, call, head.method, limits);
   };
 }
 
 /** @throws ConnectError PermissionDenied, ResourceExhausted */
-function admit(principal: Principal, { method, contextValues }: Head, limits: CallerLimits): void {
-  const call = callOf(contextValues);
+function admit(principal: Principal, call: Call, method: DescMethod, limits: CallerLimits): void {
   const error = denial(principal, method, limits);
   if (error) {
     call.denied = principal;

@@ -161,7 +161,7 @@ const LISTED = [
  * first of them. Quotes from the request are truncated, because gRPC sends errors in headers, and clients close
  * connections over large headers.
  */
-export function validationError(violations: readonly Violation[]): ConnectError {
+function validationError(violations: readonly Violation[]): ConnectError {
   const first = violations.slice(0, MAX_VIOLATIONS).map(shortened);
   let error = new ConnectError("");
   for (const [listed, detailed] of LISTED) {

@@ -6,6 +6,7 @@ import type { RateLimits } from "../auth/rate-limits.ts";
 import { clientKey, type Network, type Origin } from "../domain/client-address.ts";
 import type { Limited } from "../domain/store.ts";
 import { REDACTED, TOKEN_IN_TEXT } from "../observability/log.ts";
+import type { LimitName } from "../observability/metrics.ts";
 import { callError, untraced } from "./errors.ts";
 
 const SCHEME = /^(?:token|bearer) +([\x21-\x7e]+) *$/i;
@@ -17,7 +18,7 @@ export const CREDENTIAL_HEADERS = ["authorization", "explo-authorization"] as co
  * Parses the API token of an `Authorization` header: `Token TOKEN` or `Bearer TOKEN`; undefined when the header has
  * neither form.
  */
-export function tokenFromHeader(value: string): string | undefined {
+function tokenFromHeader(value: string): string | undefined {
   return SCHEME.exec(value)?.[1];
 }
 
@@ -99,9 +100,6 @@ export function withoutTokens(text: string, header: Headers): string {
 export function originOf(caller: Caller): Origin {
   return { peer: caller.peerAddress?.() ?? "", forwardedFor: caller.header.get("x-forwarded-for") };
 }
-
-/** What is limited, by the name that metrics and `RateLimit-Policy` have for it. */
-export type LimitName = "api-token" | "address";
 
 /** The limits on callers. */
 export interface CallerLimits {

@@ -1,4 +1,4 @@
-import type { FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
+import { type Duration, durationMs, type FieldMask, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { ApiEnvironmentTag, type UserGroup as UserGroupMessage } from "../../gen/usergroup/v1/user_group_pb.ts";
 import type { EnvironmentTag } from "../domain/environment.ts";
 import { InvalidUpdateMask } from "../domain/errors.ts";
@@ -87,4 +87,9 @@ export function timeOf(field: string, time: Timestamp | undefined): number | und
   const ms = Number(seconds) * 1000 + nanos / 1_000_000;
   if (nanos >= 0 && nanos < 1_000_000_000 && ms >= MIN_TIME && ms <= MAX_TIME) return ms;
   throw invalidField(field, "must be a valid time of the years 1 to 9999");
+}
+
+/** Milliseconds of a grace, rounded down, so that it never lasts longer than requested. */
+export function graceMsOf(ttl: Duration | undefined): number | undefined {
+  return ttl && Math.floor(durationMs(ttl));
 }

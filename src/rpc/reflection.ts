@@ -3,6 +3,7 @@ import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import { Code } from "@connectrpc/connect";
 import type { ServerReflectionRequest, ServerReflectionResponse } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { callError } from "./errors.ts";
+import { memoize } from "./plain-text-rules.ts";
 
 /** The messages of a reflection call. v1 and v1alpha differ only in their package. */
 type Request = Pick<ServerReflectionRequest, "host" | "messageRequest">;
@@ -13,8 +14,7 @@ class SchemaIndex {
   readonly #services: readonly DescService[];
   readonly #files = new Map<string, DescFile>();
   readonly #registry: ReturnType<typeof createRegistry>;
-  /** The serialized files that were asked for. */
-  readonly #bytes = new Map<DescFile, Uint8Array>();
+  readonly #bytesOf = memoize((file: DescFile) => toBinary(FileDescriptorProtoSchema, file.proto));
 
   /**
    * @param files further files, which error details use but no service imports; they take precedence over files of the
@@ -59,9 +59,7 @@ class SchemaIndex {
 
   #fileAnswer(file: DescFile | undefined, asked: string): Answer {
     if (!file) return unknown(asked);
-    const bytes = this.#bytes.get(file) ?? toBinary(FileDescriptorProtoSchema, file.proto);
-    this.#bytes.set(file, bytes);
-    return { case: "fileDescriptorResponse", value: { fileDescriptorProto: [bytes] } } as Answer;
+    return { case: "fileDescriptorResponse", value: { fileDescriptorProto: [this.#bytesOf(file)] } } as Answer;
   }
 
   /** The file that defines a type, service, method, field or extension. */

@@ -1,4 +1,3 @@
-import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
 import type {
   GetUserGroupResponse,
@@ -10,7 +9,7 @@ import type { UserGroupStore } from "../domain/store.ts";
 import type { Rotation, UserGroup, UserGroupChange } from "../domain/user-group.ts";
 import { mayCreate } from "./access.ts";
 import { callOf } from "./context.ts";
-import { maskedFields, tagMessage, timestamp, userGroupMessage } from "./messages.ts";
+import { graceMsOf, maskedFields, tagMessage, timestamp, userGroupMessage } from "./messages.ts";
 
 type Field = keyof UserGroupChange;
 
@@ -44,7 +43,7 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
     async rotateUserGroupToken({ group: target, previousTokenTtl, requestId }, { values }) {
       const call = callOf(values);
       // Rounded down, so that a grace never lasts longer than requested.
-      const askedGraceMs = previousTokenTtl && Math.floor(durationMs(previousTokenTtl));
+      const askedGraceMs = graceMsOf(previousTokenTtl);
       const rotation: Rotation = {
         target:
           target.case === "userGroupId"

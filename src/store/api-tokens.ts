@@ -314,20 +314,20 @@ export class RedisApiTokens implements ApiTokenStore {
 
   async noteUse(digest: string): Promise<void> {
     const args = { key: apiTokenKey(digest), intervalMs: USE_INTERVAL_MS };
-    const [, , id, path = ""] = await this.#parts.client.change("note-api-token-use", NOTE_USE, args);
+    const [, , id = "", path = ""] = await this.#parts.client.change("note-api-token-use", NOTE_USE, args);
     const environment = parseEnvironmentPath(path);
-    if (environment) await this.#relist(environment, `${id} ${digest}`);
+    if (environment) await this.#relist(environment, { id, digest });
   }
 
   async lookUp(digest: string): Promise<ValidApiToken | undefined> {
     const found = await this.find(digest);
-    if (found) await this.#relist(found.environment, `${found.apiToken.id} ${digest}`);
+    if (found) await this.#relist(found.environment, { id: found.apiToken.id, digest });
     return found;
   }
 
   /** Lists a text that is there, should the list have lost it. */
-  async #relist(environment: EnvironmentName, member: string): Promise<void> {
-    await this.#parts.client.change("list", ADD_MEMBER, { key: apiTokensKey(environment), member });
+  async #relist(environment: EnvironmentName, text: ListedText): Promise<void> {
+    await this.#parts.client.change("list", ADD_MEMBER, { key: apiTokensKey(environment), member: memberOf(text) });
   }
 
   /**
@@ -469,7 +469,7 @@ export class RedisApiTokens implements ApiTokenStore {
     }
   }
 
-  /** Takes texts of one id, or of several where no event is written, off the list. @returns as `ugUnlistApiTokens` */
+  /** Takes texts of one id, or of several where no event is written, off the list. @returns as `UNLIST` */
   async #unlist(
     environment: EnvironmentName,
     texts: readonly TokenText[],
@@ -533,8 +533,11 @@ export class RedisApiTokens implements ApiTokenStore {
   }
 }
 
+/** What the list of an environment has of a text. */
+type ListedText = Pick<TokenText, "id" | "digest">;
+
 /** The entry of a text in the list of its environment. */
-function memberOf({ id, digest }: TokenText): string {
+function memberOf({ id, digest }: ListedText): string {
   return `${id} ${digest}`;
 }
 

@@ -74,7 +74,7 @@ end
 `;
 
 /** How many updates of groups an environment keeps on record by default, however young they are. */
-export const MAX_UPDATES = 10_000_000;
+const MAX_UPDATES = 10_000_000;
 
 /** What bounds the audit trail. */
 export interface AuditOptions {

@@ -90,6 +90,8 @@ interface Plan {
   readonly given: GivenToken | undefined;
   /** What is told of it when it is there. */
   readonly outcome: "updated" | "unchanged" | "token-newer";
+  /** Whether anything is to be written. */
+  readonly isChanged: boolean;
 }
 
 /** A token that is to be given to a group. */
@@ -153,15 +155,13 @@ class GroupImport {
       // Another import gave the group the token.
       if (record[FIELD.digest] === token?.digest) this.#unusedEntry = "";
       const plan = this.#planOf(record);
-      if (!isEmpty(record)) {
-        if (Object.keys(plan.change).length === 0 && plan.given === undefined) {
-          // The entry of a token that the group has may be lost, and nobody would find the group by it.
-          if (token !== undefined && !token.isIndexed && record[FIELD.digest] === token.digest)
-            await claimToken(client, environment, providedId, { ...token, isGiven: false });
-          return { outcome: plan.outcome };
-        }
-        if (mode === "create-only") throw new UserGroupExists();
+      if (!plan.isChanged) {
+        // The entry of a token that the group has may be lost, and nobody would find the group by it.
+        if (token !== undefined && !token.isIndexed && record[FIELD.digest] === token.digest)
+          await claimToken(client, environment, providedId, { ...token, isGiven: false });
+        return { outcome: plan.outcome };
       }
+      if (!isEmpty(record) && mode === "create-only") throw new UserGroupExists();
       const state = await this.#write(record, plan);
       if (state !== "changed") return { outcome: state === "created" ? "created" : plan.outcome };
     }
@@ -174,7 +174,7 @@ class GroupImport {
     const token = this.#token;
     if (isEmpty(record)) {
       const given = token ?? ownToken(partitionOf(this.#how.environment, providedId));
-      return { change: this.#group, given, outcome: "unchanged" };
+      return { change: this.#group, given, outcome: "unchanged", isChanged: true };
     }
     const isOther = token !== undefined && record[FIELD.digest] !== token.digest;
     const isKept = isOther && !this.#how.replaceNewerTokens && tokenTimeOf(record) > this.#how.snapshotTime;
@@ -185,7 +185,7 @@ class GroupImport {
     };
     const given = isOther && !isKept ? token : undefined;
     const isChanged = given !== undefined || Object.keys(change).length > 0;
-    return { change, given, outcome: isKept ? "token-newer" : isChanged ? "updated" : "unchanged" };
+    return { change, given, isChanged, outcome: isKept ? "token-newer" : isChanged ? "updated" : "unchanged" };
   }
 
   /** Makes the entry of the token, then writes the group; `changed` when that is to be done again. */

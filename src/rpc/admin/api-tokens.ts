@@ -1,4 +1,4 @@
-import { durationMs, type Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import {
   LookupApiTokenResponse_Source as Source,
   type UpdateApiTokenRequest,
@@ -10,7 +10,7 @@ import { ApiTokenNotFound } from "../../domain/errors.ts";
 import { isIntactApiToken, looksLikeUserGroupToken } from "../../domain/token.ts";
 import { callOf } from "../context.ts";
 import { invalidField } from "../errors.ts";
-import { maskedFields, timeOf, timestamp } from "../messages.ts";
+import { graceMsOf, maskedFields, timeOf, timestamp } from "../messages.ts";
 import { apiTokenMessage, environmentNameMessage, roleFromMessage, settingsTokenMessage } from "./messages.ts";
 import { type AdminParts, type AdminRpcs, nextPageToken, pageRequest, targetOf } from "./requests.ts";
 
@@ -92,7 +92,7 @@ export function apiTokenRpcs({ environments, apiTokens, credentials }: AdminPart
     async rotateApiToken({ environment: named, apiTokenId, previousTokenTtl: ttl }, { values }) {
       const environment = await targetOf(environments, values, named);
       const call = callOf(values);
-      const graceMs = ttl ? Math.floor(durationMs(ttl)) : 0;
+      const graceMs = graceMsOf(ttl) ?? 0;
       const rotation = { graceMs, rotator: call.caller.id, notBeyond: call.caller.expireTime };
       const { apiToken, token } = await apiTokens.rotate(environment, apiTokenId, rotation, call);
       return { apiToken: apiTokenMessage(apiToken), token };

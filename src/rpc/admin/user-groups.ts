@@ -1,4 +1,3 @@
-import { durationMs } from "@bufbuild/protobuf/wkt";
 import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import { ImportMode, type ImportUserGroupsRequest } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import {
@@ -18,7 +17,7 @@ import {
 } from "../../domain/user-group.ts";
 import { callOf } from "../context.ts";
 import { invalidField, toCallError } from "../errors.ts";
-import { timeOf, timestamp, userGroupMessage } from "../messages.ts";
+import { graceMsOf, timeOf, timestamp, userGroupMessage } from "../messages.ts";
 import { callerFields } from "../observe.ts";
 import { listedUserGroupMessage, userGroupInfoMessage } from "./messages.ts";
 import {
@@ -138,7 +137,7 @@ function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
     mode: mode === ImportMode.UPSERT ? "upsert" : "create-only",
     snapshotTime: Math.floor(Math.min(time ?? 0, Date.now())),
     replaceNewerTokens,
-    graceMs: previousTokenTtl === undefined ? 0 : Math.floor(durationMs(previousTokenTtl)),
+    graceMs: graceMsOf(previousTokenTtl) ?? 0,
   };
 }
 

@@ -79,7 +79,7 @@ export class ClusterNodes implements StoreNodes {
         new NotSent(node ? `not connected to ${node.name}` : "no node of the Cluster has this slot"),
       );
     }
-    for (const { redis, isSilent } of [node.reads, node.changes]) {
+    for (const { redis, isSilent } of node.connections) {
       const { length } = redis.commandQueue;
       if (length >= MAX_OF_NODE || (length >= MAX_OF_SILENT_NODE && isSilent())) {
         return Promise.reject(new NotSent(`${node.name} is slow: ${length} commands wait for it`));

@@ -6,7 +6,7 @@ import { RedisClock } from "./deadlines.ts";
 import { type RedisPlace, redisOptions, setupFault } from "./options.ts";
 import { requireUsable } from "./requirements.ts";
 
-/** ioredis, which `sendScript` makes the scripts of this service commands of. */
+/** ioredis, which `send` makes the scripts of this service commands of. */
 export type ScriptedRedis = Redis & PlainCommands;
 
 /** A connection to Redis, which is made anew whenever it is lost. */

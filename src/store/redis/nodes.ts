@@ -51,6 +51,8 @@ export interface StoreNode {
    * command of its connection.
    */
   readonly changes: StoreConnection;
+  /** Each of them once. */
+  readonly connections: readonly StoreConnection[];
   /** Undefined: replicas are not waited for. */
   readonly replicas: Replicas | undefined;
   /** Whether commands would be sent now. */
@@ -65,23 +67,22 @@ export function openNode(name: string, place: RedisPlace, options: NodeOptions):
   const reads = open();
   if (minReplicas === 0) return nodeOf(name, reads);
   const changes = open();
-  const replicas = new Replicas(changes, minReplicas, timeoutMs * WAIT_SHARE);
-  return {
-    ...{ name, reads, changes, replicas },
-    isReady: () => reads.clock !== undefined && changes.clock !== undefined,
-    close() {
-      reads.close();
-      changes.close();
-    },
-  };
+  return nodeOf(name, reads, { changes, replicas: new Replicas(changes, minReplicas, timeoutMs * WAIT_SHARE) });
 }
 
-/** A node with one connection. */
-export function nodeOf(name: string, connection: StoreConnection): StoreNode {
+/** A node with one connection, or with one more for changes that wait for replicas. */
+export function nodeOf(
+  name: string,
+  reads: StoreConnection,
+  { changes = reads, replicas }: Partial<Pick<StoreNode, "changes" | "replicas">> = {},
+): StoreNode {
+  const connections = changes === reads ? [reads] : [reads, changes];
   return {
-    ...{ name, reads: connection, changes: connection, replicas: undefined },
-    isReady: () => connection.clock !== undefined,
-    close: () => connection.close(),
+    ...{ name, reads, changes, connections, replicas },
+    isReady: () => connections.every(({ clock }) => clock !== undefined),
+    close() {
+      for (const connection of connections) connection.close();
+    },
   };
 }
 
