@@ -1,12 +1,19 @@
 import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
 import type { ConnectError, ContextValues } from "@connectrpc/connect";
 import type { Compression } from "@connectrpc/connect/protocol";
-import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "./exchange.ts";
-import { compressResponse, decompressBody } from "./http/content-encoding.ts";
+import {
+  bodyBytes,
+  type HeaderRecord,
+  type HttpRequest,
+  type HttpResponse,
+  headerValue,
+  type Route,
+} from "./exchange.ts";
 import type { Call } from "./protocol/call.ts";
+import { compress, inflate } from "./protocol/compression.ts";
 import type { UnaryMethod } from "./protocol/methods.ts";
 import { recordOf } from "./protocol/record-headers.ts";
-import { asConnectError, type Refusal, type Refused, RequestRefused } from "./protocol/refusals.ts";
+import { asConnectError, messageTooLarge, type Refusal, type Refused, RequestRefused } from "./protocol/refusals.ts";
 
 /** An HTTP endpoint at a path, beside the RPCs. */
 export interface Endpoint {
@@ -38,8 +45,8 @@ export interface EndpointMethod {
 }
 
 /**
- * Calls the RPC of an endpoint through the interceptors; again only when the call before has ended. Rejects with the error that the interceptors produce, or with a
- * TypeError when the endpoint has no RPC.
+ * Calls the RPC of an endpoint through the interceptors; again only when the call before has ended. Rejects with the
+ * error that the interceptors produce, or with a TypeError when the endpoint has no RPC.
  */
 export type Invoke = (message: Message) => Promise<{
   readonly message: Message;
@@ -63,6 +70,7 @@ export interface EndpointOptions {
 /** The route of a request to an endpoint. */
 export class EndpointRoute implements Route {
   readonly isTooLong: Route["isTooLong"];
+  readonly isOpen: boolean;
   readonly #method: EndpointMethod;
   readonly #options: EndpointOptions;
   readonly #call: Call | undefined;
@@ -78,6 +86,7 @@ export class EndpointRoute implements Route {
     this.#options = options;
     this.#call = call;
     this.#rpc = rpc;
+    this.isOpen = call?.isOpen !== false;
     const { maxBytes } = method;
     this.isTooLong = maxBytes === undefined ? undefined : ({ byteLength }) => byteLength > maxBytes;
   }
@@ -131,4 +140,57 @@ export class EndpointRoute implements Route {
     const refusal: Refusal = failure instanceof RequestRefused ? failure.refusal : { kind: "endpoint", error: failure };
     return this.#call?.refuse(refusal) ?? this.#options.refuse(refusal, request);
   }
+}
+
+/*
+ * Content encodings of requests and responses that are not RPCs (RFC 9110, 8.4 and 12.5.3).
+ */
+
+/** Whether a client accepts an encoding, by its name in `Accept-Encoding`. */
+export function acceptsEncoding(request: HeaderRecord, encoding: string): boolean {
+  return (headerValue(request, "accept-encoding") ?? "").split(",").some((item) => {
+    const [name = "", ...parameters] = item.split(";");
+    return name.trim().toLowerCase() === encoding && !parameters.some((one) => /^ *q=0(?:\.0*)? *$/i.test(one));
+  });
+}
+
+/**
+ * Decompresses the body of a request. Throws or rejects with RequestRefused when it is too long, or not valid in its
+ * declared encoding.
+ */
+function decompressBody(
+  { headers, body }: HttpRequest,
+  limit: number,
+  compressions: readonly Compression[],
+): Uint8Array | Promise<Uint8Array> {
+  if (body.byteLength > limit) throw messageTooLarge(limit, `body is larger than ${limit} bytes`);
+  const encoding = headerValue(headers, "content-encoding")?.toLowerCase();
+  if (encoding === undefined || encoding === "identity" || body.byteLength === 0) return body;
+  const compression = compressions.find(({ name }) => name === encoding);
+  if (compression) return inflate(body, compression, limit);
+  throw new RequestRefused({ kind: "content-encoding", accepted: compressions.map(({ name }) => name) });
+}
+
+/**
+ * Compresses a response that is long enough, with the first of our encodings that the client accepts, and adds the
+ * content length.
+ *
+ * @param minBytes undefined: does not compress
+ */
+function compressResponse(
+  { status, headers, body }: HttpResponse,
+  request: HeaderRecord,
+  { minBytes, compressions }: { readonly minBytes: number | undefined; readonly compressions: readonly Compression[] },
+): HttpResponse | Promise<HttpResponse> {
+  const bytes = Buffer.byteLength(body);
+  headers["content-length"] = String(bytes);
+  if (minBytes === undefined) return { status, headers, body };
+  headers["vary"] = headers["vary"] === undefined ? "accept-encoding" : `${headers["vary"]}, accept-encoding`;
+  const compression = bytes < minBytes ? undefined : compressions.find(({ name }) => acceptsEncoding(request, name));
+  if (!compression) return { status, headers, body };
+  return compress(bodyBytes(body), compression).then((compressed) => {
+    headers["content-encoding"] = compression.name;
+    headers["content-length"] = String(compressed.byteLength);
+    return { status, headers, body: compressed };
+  });
 }

@@ -62,15 +62,14 @@ export type Found = Route | StreamRoute | Promise<Route | StreamRoute>;
 /** Finds the route of a request. */
 export type Find = (request: RequestHead) => Found;
 
-/** The path of a request target, without its query. */
-export function pathOf(target: string): string {
-  const question = target.indexOf("?");
-  return question < 0 ? target : target.slice(0, question);
+/** Passes on a value: at once when it is no promise. A module that exports `then` would be taken for a promise itself. */
+export function whenKnown<T, U>(value: T | Promise<T>, next: (value: T) => U): U | Promise<U> {
+  return value instanceof Promise ? value.then(next) : next(value);
 }
 
-/** The body as bytes. */
-export function bodyBytes(body: HttpResponse["body"]): Uint8Array {
-  return typeof body === "string" ? Buffer.from(body) : body;
+/** The body as bytes, without a copy where it has them. */
+export function bodyBytes(body: HttpResponse["body"]): Buffer {
+  return typeof body === "string" ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
 }
 
 /** The value of a header, with repeated values joined; null when it is absent. */

@@ -5,10 +5,10 @@ import {
   type Found,
   type HeaderRecord,
   type HttpResponse,
-  pathOf,
   type RequestHead,
   type Route,
   respondWith,
+  whenKnown,
 } from "./exchange.ts";
 import { Cors, type CorsOptions } from "./http/cors.ts";
 import { Admission, type AdmissionOptions } from "./protocol/admission.ts";
@@ -23,8 +23,8 @@ import {
   kReadMaxBytes,
   type Refusal,
   type Refuse,
+  type Refused,
   type RefusedRequest,
-  refuse,
 } from "./protocol/refusals.ts";
 import { UnaryRoute } from "./protocol/unary-route.ts";
 import { withWebText } from "./protocol/web-text.ts";
@@ -70,7 +70,7 @@ export class Router {
         if (shared) shared.http = response;
         return withHeaders(response, headers);
       },
-      refuse: (refusal, { headers }) => refuse(refusal, { header: new RecordHeaders(headers) }, options.onRefused),
+      refuse: (refusal, { headers }) => this.#admission.refuse(refusal, { header: new RecordHeaders(headers) }),
       compressions: options.acceptCompression ?? COMPRESSIONS,
     };
     for (const { handler, unary, readMaxBytes } of collectRpcs(options)) {
@@ -83,43 +83,40 @@ export class Router {
   readonly find: Find = (request) => {
     const { httpMethod, target, headers } = request;
     if (!PLAIN_TARGET.test(target)) return respondWith(this.refuse({ kind: "malformed-http" }, headers));
-    const path = pathOf(target);
+    const question = target.indexOf("?");
+    const path = question < 0 ? target : target.slice(0, question);
     const rpc = this.#rpcs.get(path);
     const endpoint = rpc ? undefined : this.#options.endpoints?.get(path);
     if (endpoint) return this.#endpoint(endpoint, request);
     if (!rpc && !RPC_PATH.test(path)) return this.#missing(headers, false);
-    const preflight = this.#cors?.preflight(httpMethod, headers);
+    // A preflight request asks by OPTIONS; other requests of pages of other origins name their origin.
+    const cors = httpMethod === "OPTIONS" || headers["origin"] !== undefined ? this.#cors : undefined;
+    const preflight = cors?.preflight(httpMethod, headers);
     if (preflight) return respondWith({ status: 204, headers: preflight, body: "" });
     const found = rpc ? this.#call(rpc, request) : this.#missing(headers, true);
-    return this.#cors?.allowOf(found, headers) ?? found;
+    return cors ? cors.allowOf(found, headers) : found;
   };
 
-  #call(rpc: Rpc, request: RequestHead): Found {
-    const { unary } = rpc;
-    const format = formatOf(request.headers["content-type"]);
-    const isUnary = request.httpMethod === "POST" && format.isKnown && !format.isStream;
-    if (!unary || !isUnary || !unary.protocols[format.protocol]) return this.#stream(rpc, request, format);
-    const decision = this.#admission.admit(unary.desc, format.protocol, request);
-    return then(decision, (call) =>
-      call instanceof Call ? new UnaryRoute(unary, format, call) : respondWith(errorResponse(format, call)),
-    );
-  }
-
-  /** Routes a streaming call to Connect's own handler, and refuses whatever no handler serves. */
-  #stream({ handler, unary, readMaxBytes }: Rpc, request: RequestHead, format: CallFormat): Found {
+  /** Routes a valid unary call to this transport, a streaming call to Connect's own handler, and refuses any other. */
+  #call({ handler, unary, readMaxBytes }: Rpc, request: RequestHead): Found {
     const { httpMethod, headers } = request;
     const { method } = handler;
-    const refused = { header: new RecordHeaders(headers), method, protocolName: format.protocol };
-    if (httpMethod !== "POST") {
-      return this.#refused({ kind: "http-method", httpMethod, allowed: ["POST"] }, refused, format);
-    }
-    return then(this.#admission.admit(method, format.protocol, request), (call) => {
+    const format = formatOf(headers["content-type"]);
+    const { protocol } = format;
+    const refused = (refusal: Refusal) =>
+      this.#refused(refusal, { header: new RecordHeaders(headers), method, protocolName: protocol }, format);
+    if (httpMethod !== "POST") return refused({ kind: "http-method", httpMethod, allowed: ["POST"] });
+    const route = (call: Call | Refused) => {
       if (!(call instanceof Call)) return respondWith(errorResponse(format, call));
-      // Every valid unary request has been routed already, so this one is invalid for a unary method.
+      if (unary && format.isKnown && !format.isStream && unary.protocols[protocol]) {
+        return new UnaryRoute(unary, format, call);
+      }
       const isServed = !unary && handler.supportedContentType(String(headers["content-type"] ?? ""));
-      if (!isServed) return this.#refused({ kind: "content-type" }, refused, format);
+      if (!isServed) return refused({ kind: "content-type" });
       return { handler, contextValues: call.contextValues.set(kReadMaxBytes, readMaxBytes) };
-    });
+    };
+    const admitted = this.#admission.admit(method, protocol, request);
+    return admitted instanceof Promise ? admitted.then(route) : route(admitted);
   }
 
   #endpoint({ protocolName, methods }: Endpoint, request: RequestHead): Found {
@@ -131,7 +128,7 @@ export class Router {
     }
     const { rpc } = method;
     if (!rpc) return new EndpointRoute(method, this.#endpoints);
-    return then(this.#admission.admit(rpc, protocolName ?? "http", request), (call) =>
+    return whenKnown(this.#admission.admit(rpc, protocolName ?? "http", request), (call) =>
       call instanceof Call
         ? new EndpointRoute(method, this.#endpoints, call, this.#unary.get(rpc))
         : respondWith(this.#endpoints.respond(call)),
@@ -167,14 +164,8 @@ export class Router {
    * as from Connect.
    */
   #refusalResponse(refusal: Refusal, request: RefusedRequest, format?: CallFormat): HttpResponse {
-    const { onRefused } = this.#options;
-    if (!onRefused) return bareRefusal(refusal);
-    const refused = refuse(refusal, request, onRefused);
+    if (!this.#options.onRefused) return bareRefusal(refusal);
+    const refused = this.#admission.refuse(refusal, request);
     return format ? errorResponse(format, refused, refused.status) : this.#endpoints.respond(refused);
   }
-}
-
-/** Passes on a value, at once when it is no promise. */
-function then<T, U>(value: T | Promise<T>, next: (value: T) => U): U | Promise<U> {
-  return value instanceof Promise ? value.then(next) : next(value);
 }

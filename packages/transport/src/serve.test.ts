@@ -43,6 +43,47 @@ it("counts a call whose client is gone until it has ended", async () => {
   server.destroy();
 });
 
+describe("the body of a request to an endpoint", () => {
+  const method = { maxBytes: 100, serve: async () => ({ status: 200, headers: {}, body: "" }) };
+  const endpoints = new Map<string, Endpoint>([
+    ["/no-call", { methods: new Map([["POST", method]]) }],
+    ["/open-call", { methods: new Map([["POST", { ...method, rpc: TalkService.method.look }]]) }],
+    ["/call", { methods: new Map([["POST", { ...method, rpc: TalkService.method.say }]]) }],
+  ]);
+  let server: NodeServer;
+  beforeAll(async () => {
+    const options: ServeOptions = {
+      routes: ({ service }) => service(TalkService, {}),
+      endpoints,
+      isOpen: ({ name }) => name === "Look",
+      onRefused: ({ kind }) => new ConnectError(kind),
+      limits: { arrivalTimeoutMs: 60_000, openArrivalTimeoutMs: 100 },
+    };
+    server = await serveNode(options, { host: "127.0.0.1", port: 0 });
+  });
+  afterAll(() => server.destroy());
+
+  /** The status of the answer to half a body, within a second. */
+  async function statusOfHalf(path: string): Promise<number | undefined> {
+    const session = connectHttp2(server.url);
+    const stream = session.request({ ":method": "POST", ":path": path }, { endStream: false });
+    stream.on("error", () => {}).resume();
+    stream.write("half");
+    const answered = new Promise<number | undefined>((resolve) => {
+      stream.once("response", (headers) => resolve(headers[":status"]));
+      setTimeout(() => resolve(undefined), 1000);
+    });
+    const status = await answered;
+    session.destroy();
+    return status;
+  }
+
+  it("has little time to arrive where anyone may make the request, and more where a call is authorized", async () => {
+    const paths = ["/no-call", "/open-call", "/call"];
+    expect(await Promise.all(paths.map(statusOfHalf))).toEqual([408, 408, undefined]);
+  });
+});
+
 describe("an error that no response can tell", () => {
   const failed = { status: 200, headers: { upgrade: "not in HTTP/2", "x-bad": "a\r\nb" }, body: "" };
   const endpoints = new Map<string, Endpoint>([

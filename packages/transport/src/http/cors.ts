@@ -1,6 +1,6 @@
 import { cors } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
-import type { Found, HeaderRecord, HttpResponse, Route, StreamRoute } from "../exchange.ts";
+import { type Found, type HeaderRecord, type HttpResponse, type Route, whenKnown } from "../exchange.ts";
 import { headersOf, recordOf } from "../protocol/record-headers.ts";
 
 /** What pages of other origins may do (https://fetch.spec.whatwg.org/#http-cors-protocol). */
@@ -37,9 +37,9 @@ export class Cors {
   allowOf(found: Found, request: HeaderRecord): Found {
     const allowed = this.#headersFor(request);
     if (!allowed) return found;
-    const add = (route: Route | StreamRoute) =>
-      "handler" in route ? { ...route, handler: handlerWith(route.handler, allowed) } : routeWith(route, allowed);
-    return found instanceof Promise ? found.then(add) : add(found);
+    return whenKnown(found, (route) =>
+      "handler" in route ? { ...route, handler: handlerWith(route.handler, allowed) } : routeWith(route, allowed),
+    );
   }
 
   /** The headers of the response to a preflight request; undefined for any other request. */

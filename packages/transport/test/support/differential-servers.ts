@@ -6,7 +6,7 @@ import {
   createContextValues,
 } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
-import { type Find, pathOf } from "../../src/exchange.ts";
+import type { Find } from "../../src/exchange.ts";
 import { openPort } from "../../src/http/port.ts";
 import { serveNode } from "../../src/index.ts";
 import { COMPRESSIONS } from "../../src/protocol/compression.ts";
@@ -128,7 +128,7 @@ function findAsConnect({
   routes(router);
   const handlers = new Map(router.handlers.map((handler) => [requestPathPrefix + handler.requestPath, handler]));
   return ({ target }) => {
-    const handler = handlers.get(pathOf(target));
+    const handler = handlers.get(target.split("?")[0] ?? "");
     if (handler) return { handler, contextValues: createContextValues() };
     return { serve: async () => ({ status: 404, headers: {}, body: "" }) };
   };
