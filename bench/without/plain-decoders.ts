@@ -1,7 +1,7 @@
 import type {
   compilePlainBinaryDecoder as Binary,
   compilePlainJsonDecoder as Json,
-} from "../../packages/transport/src/codec/plain-decoders.ts";
+} from "../../packages/transport/src/codec/serialization.ts";
 
 /* Every request is decoded by protobuf-es. */
 

@@ -34,51 +34,58 @@ export function fieldsLeadingTo(isSuch: (field: DescField) => boolean): (desc: D
   };
 }
 
-/**
- * Makes a getter for a field. It returns undefined when the field is not set by protobuf's presence rules. It throws
- * where protobuf-es counts an undefined value as set. There is none for required fields: protobuf-es refuses a message
- * without them.
- */
-export function fieldGetter(field: DescField): ((message: Fields) => unknown) | undefined {
+/** When a field counts as set, by protobuf's presence rules. */
+export interface Presence {
+  readonly name: string;
+  /** The name of its oneof. */
+  readonly oneof: string | undefined;
+  readonly kind: "in-oneof" | "explicit" | "list" | "map" | "float" | "implicit";
+  /** The value that counts as not set, of an implicit one. */
+  readonly zero: unknown;
+}
+
+/** How to tell whether a field is set. Undefined for required fields: protobuf-es refuses a message without them. */
+export function presenceOf(field: DescField): Presence | undefined {
   if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return undefined;
-  const name = field.localName;
-  if (field.oneof) {
-    const oneofName = field.oneof.localName;
-    return (message) => {
-      const oneof = message[oneofName] as { readonly case?: string; readonly value?: unknown };
-      return oneof.case === name ? defined(oneof.value) : undefined;
-    };
-  }
-  if (field.presence !== FeatureSet_FieldPresence.IMPLICIT) {
-    // A field that is not set may have a default value on the prototype.
-    return (message) => (Object.hasOwn(message, name) ? message[name] : undefined);
-  }
-  switch (field.fieldKind) {
+  const { fieldKind } = field;
+  const presence = { name: field.localName, oneof: field.oneof?.localName, zero: undefined };
+  if (field.oneof) return { ...presence, kind: "in-oneof" };
+  if (field.presence !== FeatureSet_FieldPresence.IMPLICIT) return { ...presence, kind: "explicit" };
+  if (fieldKind === "list" || fieldKind === "map") return { ...presence, kind: fieldKind };
+  if (fieldKind === "enum") return { ...presence, kind: "implicit", zero: field.enum.values[0]?.number };
+  if (fieldKind === "message") throw new TypeError("messages always have a presence of their own");
+  if (field.scalar === ScalarType.DOUBLE || field.scalar === ScalarType.FLOAT) return { ...presence, kind: "float" };
+  return { ...presence, kind: "implicit", zero: scalarZeroValue(field.scalar, field.longAsString) };
+}
+
+/**
+ * The value of a field, undefined when it is not set.
+ *
+ * @throws TypeError where protobuf-es counts an undefined value as set
+ */
+export function presentValue(message: Fields, { name, oneof, kind, zero }: Presence): unknown {
+  let value = message[name];
+  switch (kind) {
+    case "in-oneof": {
+      const chosen = message[oneof as string] as { readonly case?: string; readonly value?: unknown };
+      if (chosen.case !== name) return undefined;
+      value = chosen.value;
+      break;
+    }
+    case "explicit":
+      // A field that is not set may have a default value on the prototype.
+      return Object.hasOwn(message, name) ? value : undefined;
     case "list":
-      return (message) => ((message[name] as unknown[]).length > 0 ? message[name] : undefined);
+      return (value as unknown[]).length > 0 ? value : undefined;
     case "map":
-      return (message) => (Object.keys(message[name] as object).length > 0 ? message[name] : undefined);
-    case "enum":
-      return unlessZero(name, field.enum.values[0]?.number);
-    case "message":
-      throw new TypeError("messages always have a presence of their own");
-    case "scalar":
-      if (field.scalar === ScalarType.DOUBLE || field.scalar === ScalarType.FLOAT) {
-        // Negative zero counts as set.
-        return (message) => (Object.is(message[name], 0) ? undefined : defined(message[name]));
-      }
-      return unlessZero(name, scalarZeroValue(field.scalar, field.longAsString));
+      return Object.keys(value as object).length > 0 ? value : undefined;
+    case "float":
+      // Negative zero counts as set.
+      if (Object.is(value, 0)) return undefined;
+      break;
+    case "implicit":
+      if (value === zero) return undefined;
   }
-}
-
-function unlessZero(name: string, zero: unknown): (message: Fields) => unknown {
-  return (message) => {
-    const value = message[name];
-    return value === zero ? undefined : defined(value);
-  };
-}
-
-function defined(value: unknown): unknown {
   if (value === undefined) throw new TypeError("a field that must have a value is undefined");
   return value;
 }

@@ -1,5 +1,5 @@
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
-import { type Fields, fieldGetter, holdsJsonObject, isPlainObject, isWellKnown } from "./fields.ts";
+import { type Fields, holdsJsonObject, isPlainObject, isWellKnown, presenceOf, presentValue } from "./fields.ts";
 
 /** Converts a value to JSON text. */
 type ToText = (value: never) => string;
@@ -36,12 +36,12 @@ function compileMessage(desc: DescMessage, known: Map<DescMessage, ToText>): ToT
   };
   known.set(desc, toText);
   for (const field of desc.fields.toSorted((a, b) => a.number - b.number)) {
-    const get = fieldGetter(field);
+    const presence = presenceOf(field);
     const valueToText = compileField(field, known);
-    if (!get || !valueToText) return undefined;
+    if (!presence || !valueToText) return undefined;
     const key = `,${JSON.stringify(field.jsonName)}:`;
     members.push((message) => {
-      const value = get(message);
+      const value = presentValue(message, presence);
       return value === undefined ? "" : key + valueToText(value as never);
     });
   }

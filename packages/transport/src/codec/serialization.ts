@@ -1,20 +1,28 @@
-import type { DescMethodUnary, JsonWriteOptions, Message } from "@bufbuild/protobuf";
+import {
+  create,
+  type DescField,
+  type DescMessage,
+  type DescMethodUnary,
+  type JsonWriteOptions,
+  type Message,
+  ScalarType,
+} from "@bufbuild/protobuf";
+import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { createMethodSerializationLookup, type UniversalHandlerOptions } from "@connectrpc/connect/protocol";
 import { compileBinaryEncoder } from "./binary-encoder.ts";
+import { isWellKnown } from "./fields.ts";
 import { compileJsonEncoder } from "./json-encoder.ts";
-import { compilePlainBinaryDecoder, compilePlainJsonDecoder, type PlainDecoder } from "./plain-decoders.ts";
 import { hasLenientJson, requireStrictJson } from "./strict-json.ts";
 import { structDetour } from "./struct-detour.ts";
 
 /** Converts the messages of a method to bytes and back. Throws ConnectErrors. */
 export interface Serialization {
-  readonly isBinary: boolean;
   readonly parse: (bytes: Uint8Array) => Message;
   /** A string stands for its UTF-8 bytes. */
   readonly serialize: (message: Message) => Uint8Array | string;
-  /** Serializes a message behind `headroom` free bytes; undefined when only `serialize` can encode the message. */
-  readonly serializeWithHeadroom: (message: Message, headroom: number) => Buffer<ArrayBuffer> | undefined;
+  /** Serializes a message behind `headroom` bytes, whose content is undefined. */
+  readonly serializeBehind: (headroom: number, message: Message) => Buffer;
 }
 
 type Parser = Pick<Serialization, "parse">;
@@ -24,20 +32,19 @@ export function binarySerialization(desc: DescMethodUnary, options: UniversalHan
   const output = createMethodSerializationLookup(desc, options.binaryOptions, undefined, options).getO(true);
   const keepsUnknown = options.binaryOptions?.writeUnknownFields !== false;
   const encode = keepsUnknown ? compileBinaryEncoder(desc.output) : undefined;
-  const serializeWithHeadroom = (message: Message, headroom: number) => {
+  const serializeBehind = (headroom: number, message: Message) => {
     try {
       const bytes = encode?.(message, headroom);
-      return bytes && bytes.byteLength - headroom <= options.writeMaxBytes ? bytes : undefined;
+      if (bytes && bytes.byteLength - headroom <= options.writeMaxBytes) return bytes;
     } catch {
       // Connect's own encoder either encodes the message or throws the right error.
-      return undefined;
     }
+    return Buffer.concat([Buffer.alloc(headroom), output.serialize(message)]);
   };
   return {
-    isBinary: true,
     parse: parserOf(compilePlainBinaryDecoder(desc.input), binaryInput(desc, options), options),
-    serialize: (message) => serializeWithHeadroom(message, 0) ?? output.serialize(message),
-    serializeWithHeadroom,
+    serialize: (message) => serializeBehind(0, message),
+    serializeBehind,
   };
 }
 
@@ -46,28 +53,36 @@ export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandl
   const lookup = createMethodSerializationLookup(desc, undefined, options.jsonOptions, options);
   const output = lookup.getO(false);
   const toText = hasWriteOptions(options.jsonOptions) ? undefined : compileJsonEncoder(desc.output);
-  const serializeText = (message: Message) => {
+  const { writeMaxBytes } = options;
+  const serialize = (message: Message) => {
     try {
       const text = toText?.(message);
-      if (text === undefined) return undefined;
-      const { writeMaxBytes } = options;
       // A UTF-16 unit takes at most three bytes in UTF-8, so few texts need to be measured.
-      return text.length * 3 <= writeMaxBytes || Buffer.byteLength(text) <= writeMaxBytes ? text : undefined;
+      const isShort =
+        text !== undefined && (text.length * 3 <= writeMaxBytes || Buffer.byteLength(text) <= writeMaxBytes);
+      if (isShort) return text;
     } catch {
-      return undefined;
+      // As above.
     }
+    return output.serialize(message);
   };
   return {
-    isBinary: false,
     parse: parserOf(compilePlainJsonDecoder(desc.input), strictJsonParser(desc, lookup.getI(false)), options),
-    serialize: (message) => serializeText(message) ?? output.serialize(message),
-    serializeWithHeadroom: () => undefined,
+    serialize,
+    serializeBehind: (headroom, message) => Buffer.concat([Buffer.alloc(headroom), Buffer.from(serialize(message))]),
   };
 }
 
 /** Uses the compiled decoder if it supports the message and it is within the size limit, and Connect's otherwise. */
 function parserOf(decode: PlainDecoder, input: Parser, { readMaxBytes }: UniversalHandlerOptions): Parser["parse"] {
-  return (bytes) => (bytes.byteLength <= readMaxBytes && decode(bytes)) || input.parse(plainBytes(bytes));
+  return (bytes) => {
+    const { buffer, byteOffset, byteLength } = bytes;
+    const plain =
+      byteLength <= readMaxBytes &&
+      decode(bytes instanceof Buffer ? bytes : Buffer.from(buffer, byteOffset, byteLength));
+    // protobuf-es copies bytes fields with `slice`, which does not copy on a Buffer.
+    return plain || input.parse(new Uint8Array(buffer, byteOffset, byteLength));
+  };
 }
 
 /** Connect's binary parser, modified so that the cost of repeated Struct fields is linear in their bytes. */
@@ -101,16 +116,89 @@ function strictJsonParser({ input: desc }: DescMethodUnary, input: Parser): Pars
   };
 }
 
-/**
- * Converts a Buffer to a plain Uint8Array over the same memory. protobuf-es copies bytes fields with `slice`, which
- * does not copy on a Buffer.
- */
-function plainBytes({ buffer, byteOffset, byteLength }: Uint8Array): Uint8Array {
-  return new Uint8Array(buffer, byteOffset, byteLength);
-}
-
 function hasWriteOptions(options: Partial<JsonWriteOptions> | undefined): boolean {
   return Boolean(
     options?.registry || options?.alwaysEmitImplicit || options?.enumAsInteger || options?.useProtoFieldName,
   );
+}
+
+/** Decodes plain requests; undefined for all others, which protobuf-es decodes or refuses. */
+export type PlainDecoder = (bytes: Buffer) => Message | undefined;
+
+type MutableFields = { [localName: string]: unknown };
+
+/** A JSON string in ASCII without escapes. */
+const TEXT = '"[ !#-[\\]-~]*"';
+/** An object of such strings, without spaces between them. */
+const PLAIN_JSON = new RegExp(`^\\{(?:${TEXT}:${TEXT}(?:,${TEXT}:${TEXT})*)?\\}$`);
+
+/**
+ * Longer JSON is left to protobuf-es, in bytes: it costs more to look at in vain, and may be nested so deep that it
+ * overflows the stack.
+ */
+const MAX_JSON_BYTES = 1024;
+
+/** The longest text whose length is one byte in the binary format, in bytes. */
+const MAX_TEXT_BYTES = 0x7f;
+
+/**
+ * Compiles a decoder of plain JSON: an object of texts in ASCII under the JSON names of string fields, without spaces,
+ * escapes or duplicate keys. It produces the same message as `fromJsonString`, several times as fast.
+ */
+export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
+  if (isWellKnown(desc)) return () => undefined;
+  // protobuf-es has to check that no other field of a oneof is set.
+  const fields = desc.fields.filter((field) => isText(field) && !field.oneof);
+  const names = new Map(fields.map(({ jsonName, localName }) => [jsonName, localName]));
+  return (bytes) => {
+    if (bytes.byteLength > MAX_JSON_BYTES) return undefined;
+    const text = bytes.toString("latin1");
+    if (!PLAIN_JSON.test(text)) return undefined;
+    const message = create(desc) as unknown as MutableFields;
+    // Quotes only stand around keys and values: every fourth part is a key, and its value comes two parts later.
+    const parts = text.split('"');
+    for (let at = 1; at < parts.length; at += 4) {
+      const key = parts[at] as string;
+      const name = names.get(key);
+      // A duplicate key has been a part before.
+      if (name === undefined || parts.indexOf(key) !== at) return undefined;
+      message[name] = parts[at + 2];
+    }
+    return message as unknown as Message;
+  };
+}
+
+/**
+ * Compiles a decoder of plain messages in the binary format: string fields alone, in ASCII and up to 127 characters
+ * long. It produces the same message as `fromBinary`, several times as fast.
+ */
+export function compilePlainBinaryDecoder(desc: DescMessage): PlainDecoder {
+  /** By the first byte of the field. */
+  const fields: (DescField | undefined)[] = [];
+  for (const field of desc.fields) {
+    const tag = (field.number << 3) | 2;
+    if (tag <= 0x7f && isText(field)) fields[tag] = field;
+  }
+  return (bytes) => {
+    const message = create(desc) as unknown as MutableFields;
+    for (let at = 0; at < bytes.byteLength; ) {
+      const field = fields[bytes[at] as number];
+      const length = bytes[at + 1] ?? Number.POSITIVE_INFINITY;
+      const start = at + 2;
+      const end = start + length;
+      if (!field || length > MAX_TEXT_BYTES || end > bytes.byteLength) return undefined;
+      for (at = start; at < end; at++) if ((bytes[at] as number) > 0x7f) return undefined;
+      const { localName, oneof } = field;
+      const value = bytes.toString("latin1", start, end);
+      if (oneof) message[oneof.localName] = { case: localName, value };
+      else message[localName] = value;
+    }
+    return message as unknown as Message;
+  };
+}
+
+/** Whether a field is a string that may be missing. */
+function isText(field: DescField): boolean {
+  const isString = field.fieldKind === "scalar" && field.scalar === ScalarType.STRING;
+  return isString && field.presence !== FeatureSet_FieldPresence.LEGACY_REQUIRED;
 }

@@ -2,7 +2,6 @@ import type { Message } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { type Compression, compressedFlag, type UniversalHandlerOptions } from "@connectrpc/connect/protocol";
 import { trailerFlag } from "@connectrpc/connect/protocol-grpc-web";
-import type { Serialization } from "../codec/serialization.ts";
 import { compress, inflate, shouldCompress } from "./compression.ts";
 import type { CallFormat } from "./content-types.ts";
 import { messageTooLarge, type RequestRefused } from "./refusals.ts";
@@ -43,12 +42,18 @@ export function envelopeOf(flags: number, data: Uint8Array): Buffer<ArrayBuffer>
   return bytes;
 }
 
-/** Serializes a message directly into an envelope; undefined when the message has no compiled encoder. */
-export function serializeEnvelope({ serializeWithHeadroom }: Serialization, message: Message): Uint8Array | undefined {
-  const bytes = serializeWithHeadroom(message, HEADER_BYTES);
-  if (!bytes) return undefined;
+/** Serializes a message into an envelope, compressed if it is large enough. */
+export function messageEnvelope(
+  message: Message,
+  { serialization, responseCompression, method: { options } }: UnaryRoute,
+): Uint8Array | Promise<Uint8Array> {
+  const bytes = serialization.serializeBehind(HEADER_BYTES, message);
+  const length = bytes.byteLength - HEADER_BYTES;
+  if (shouldCompress(length, responseCompression, options)) {
+    return compress(bytes.subarray(HEADER_BYTES), responseCompression).then((data) => envelopeOf(compressedFlag, data));
+  }
   bytes[0] = 0;
-  bytes.writeUInt32BE(bytes.byteLength - HEADER_BYTES, 1);
+  bytes.writeUInt32BE(length, 1);
   return bytes;
 }
 

@@ -9,9 +9,9 @@ import {
   envelopeOf,
   exceedsEnvelope,
   exceedsWebText,
+  messageEnvelope,
   messageTooLong,
   onlyMessage,
-  serializeEnvelope,
 } from "./envelopes.ts";
 import { headersOf, RecordHeaders, recordOf } from "./record-headers.ts";
 import type { UnaryProtocol, UnaryRoute } from "./unary-route.ts";
@@ -42,12 +42,7 @@ export const grpcProtocol: UnaryProtocol = {
     return onlyMessage(new EnvelopeReader(bytes, limit, requestCompression), route);
   },
 
-  encode(message, { serialization, responseCompression, method }) {
-    const framed = responseCompression === null ? serializeEnvelope(serialization, message) : undefined;
-    if (framed) return framed;
-    return compressEnvelope(0, bodyBytes(serialization.serialize(message)), responseCompression, method.options);
-  },
-
+  encode: messageEnvelope,
   respond,
 
   respondError(error, route) {

@@ -116,13 +116,13 @@ export class UnaryRoute implements Route {
 
   /** Decodes the bytes of the request's message. @throws RequestRefused */
   parse(bytes: Uint8Array): Message {
-    const { serialization, limit } = this;
+    const { format, serialization, limit } = this;
     try {
       return serialization.parse(bytes);
     } catch (reason) {
       const error = asConnectError(reason);
       if (error.code === Code.ResourceExhausted) throw new RequestRefused({ kind: "message-too-large", limit, error });
-      throw new RequestRefused({ kind: "malformed-message", isBinary: serialization.isBinary, error });
+      throw new RequestRefused({ kind: "malformed-message", isBinary: format.isBinary, error });
     }
   }
 
