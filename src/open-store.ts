@@ -21,7 +21,7 @@ interface StoreObservers {
 
 /** Opens the store that the settings name, and logs what becomes of its connections. @throws StoreUnavailable, StoreMisconfigured */
 export async function openStore(config: Config, { logger, metrics, onReady }: StoreObservers): Promise<StoreClient> {
-  const observe: Metrics["observeStore"] = (roundTrip) => metrics.observeStore(roundTrip);
+  const observe = metrics.observeStore.bind(metrics);
   if (config.redisUrl === undefined) {
     logger.warn(
       "REDIS_URL is not set: the embedded store keeps everything in memory and loses it when the process ends",

@@ -6,7 +6,7 @@ import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_
 import { partitionOf } from "../src/domain/environment.ts";
 import { tokenDigest } from "../src/store/encryption.ts";
 import { KEY, partitionPrefix } from "../src/store/keys.ts";
-import type { ScriptedRedis } from "../src/store/redis/connection.ts";
+import type { ScriptedRedis } from "../src/store/redis/nodes.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
 import { describeWithRedis, forSuite, newOperator, suiteCluster, suiteServer } from "./support/opened.ts";
 import { clusterOperator } from "./support/redis-cluster.ts";

@@ -4,7 +4,7 @@ import { ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
 import { TokenNotFound } from "../src/domain/errors.ts";
 import type { ImportedUserGroup, ImportMode as Mode } from "../src/domain/user-group.ts";
-import type { ScriptedRedis } from "../src/store/redis/connection.ts";
+import type { ScriptedRedis } from "../src/store/redis/nodes.ts";
 import { openRedis } from "../src/store/redis/open.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
 import { byToken, newEnvironment, newGroup, RING } from "./support/contract/context.ts";

@@ -5,7 +5,7 @@ import "../../src/runtime.ts";
 import { Audit } from "../../src/store/audit.ts";
 import { TokenCipher } from "../../src/store/encryption.ts";
 import type { StoreClient } from "../../src/store/redis/client.ts";
-import type { ScriptedRedis } from "../../src/store/redis/connection.ts";
+import type { ScriptedRedis } from "../../src/store/redis/nodes.ts";
 import { openRedis } from "../../src/store/redis/open.ts";
 import { RedisUserGroups } from "../../src/store/user-groups.ts";
 import { describeMachine, startRedis } from "../machine.ts";

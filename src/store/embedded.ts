@@ -1,8 +1,7 @@
 import type { Redis } from "ioredis";
 import { APPEND, EVENT, EVENT_FIELD, LENGTH } from "./audit.ts";
 import { StoreClient, type StoreClientOptions } from "./redis/client.ts";
-import { readClock, type ScriptedRedis, type StoreConnection } from "./redis/connection.ts";
-import { nodeOf, singleNode } from "./redis/nodes.ts";
+import { nodeOf, readClock, type ScriptedRedis, type StoreConnection, singleNode } from "./redis/nodes.ts";
 import { ALLOW_OOM, TIME } from "./script.ts";
 import { LIST_IDS } from "./user-group-admin.ts";
 

@@ -4,8 +4,7 @@ import type { RevocationListener } from "../domain/api-token.ts";
 import { REVOKED_CHANNEL } from "./keys.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { isRefusal } from "./redis/commands.ts";
-import { dropWhenSilent } from "./redis/connection.ts";
-import type { StoreNode } from "./redis/nodes.ts";
+import { dropWhenSilent, type StoreNode } from "./redis/nodes.ts";
 
 /** How long until another subscription is tried when one is lost, in milliseconds. */
 const RETRY_MS = 100;

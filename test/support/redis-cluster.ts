@@ -1,5 +1,5 @@
 import { Cluster } from "ioredis";
-import type { ScriptedRedis } from "../../src/store/redis/connection.ts";
+import type { ScriptedRedis } from "../../src/store/redis/nodes.ts";
 import { slotOf } from "../../src/store/redis/topology.ts";
 import type { Network } from "./network.ts";
 import { ask, startRedis, type TestRedis } from "./redis.ts";

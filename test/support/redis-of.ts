@@ -1,6 +1,5 @@
-import type { StoreClient } from "../../src/store/redis/client.ts";
-import { send } from "../../src/store/redis/commands.ts";
-import type { ScriptedRedis } from "../../src/store/redis/connection.ts";
+import { type StoreClient, send } from "../../src/store/redis/client.ts";
+import type { ScriptedRedis } from "../../src/store/redis/nodes.ts";
 import { argumentsOf, type Script, type ScriptArgs } from "../../src/store/script.ts";
 
 /** The connection beneath a client, to the only node or one of them, for tests that look beneath the store. */

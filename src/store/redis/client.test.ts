@@ -1,9 +1,12 @@
+import { setImmediate } from "node:timers/promises";
+import { MessageChannel } from "node:worker_threads";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { redisOf } from "../../../test/support/redis-of.ts";
+import { pause, waitFor } from "../../../test/support/wait.ts";
 import { RecordUnreadable, StoreUnavailable } from "../../domain/errors.ts";
 import { openEmbedded } from "../embedded.ts";
 import { ADOPT } from "../encryption.ts";
-import type { StoreClient, StoreClientOptions, StoreObserver } from "./client.ts";
+import { type StoreClient, type StoreClientOptions, type StoreObserver, type TimedCall, Timeouts } from "./client.ts";
 
 /** What `ADOPT` sets. */
 const FIELD = { key: "hash", field: "field", value: "value" };
@@ -28,7 +31,7 @@ it("tells once of a round trip that fails after its timeout", async () => {
   const run = client.run("slow", "get", ["key"]);
   await expect(run).rejects.toThrow("the store does not answer");
   fail(new Error("socket timeout"));
-  await new Promise((resolve) => setImmediate(resolve));
+  await setImmediate();
   expect(seen).toMatchObject([{ operation: "slow", failed: true }]);
 });
 
@@ -96,5 +99,112 @@ describe("a clock of Redis that is set", () => {
     expect(String((error as StoreUnavailable).cause)).toMatch(/was not carried out/);
     expect((error as StoreUnavailable).outcome).toBe("not_made");
     expect(await redisOf(client).exists("hash")).toBe(0);
+  });
+});
+
+interface Call extends TimedCall {
+  readonly name: string;
+}
+
+function begin(timeouts: Timeouts, names: string, expired: string[]): Call[] {
+  return [...names].map((name) => {
+    const call: Call = {
+      name,
+      previous: undefined,
+      next: undefined,
+      end: 0,
+      expire() {
+        timeouts.remove(call);
+        expired.push(name);
+      },
+    };
+    call.end = timeouts.add(call, performance.now());
+    return call;
+  });
+}
+
+/** Keeps the process from hearing anything. */
+function block(ms: number): void {
+  const end = performance.now() + ms;
+  while (performance.now() < end);
+}
+
+describe("calls that take too long", () => {
+  it("expire in their order, each once, and the others never", async () => {
+    const timeouts = new Timeouts(30);
+    const expired: string[] = [];
+    const calls = begin(timeouts, "abcdefg", expired);
+    // From the middle, the beginning and the end of the list.
+    for (const name of "dag") timeouts.remove(calls.find((call) => call.name === name) as Call);
+    expect(expired).toEqual([]);
+    await waitFor("the others expire", () => expired.length === 4);
+    await pause(100);
+    expect(expired.join("")).toBe("bcef");
+  });
+
+  it("are looked for again after there were none", async () => {
+    const timeouts = new Timeouts(20);
+    const expired: string[] = [];
+    for (const name of "ab") {
+      begin(timeouts, name, expired);
+      await waitFor("it expires", () => expired.at(-1) === name);
+    }
+  });
+
+  it("do not expire before their time, and tell how much is left", async () => {
+    const timeouts = new Timeouts(200);
+    const expired: string[] = [];
+    const started = performance.now();
+    const [call] = begin(timeouts, "a", expired);
+    const left = timeouts.left(call as Call);
+    expect(left).toBeLessThanOrEqual(200);
+    expect(left).toBeGreaterThan(100);
+    await waitFor("it expires", () => expired.length === 1);
+    expect(performance.now() - started).toBeGreaterThanOrEqual(200);
+  });
+});
+
+describe("while the process is busy", () => {
+  it("the time of calls stands still", async () => {
+    const timeouts = new Timeouts(200);
+    const expired: string[] = [];
+    begin(timeouts, "a", expired);
+    for (let turn = 0; turn < 4; turn++) {
+      block(150);
+      await setImmediate();
+      await pause(0);
+    }
+    expect(expired).toEqual([]);
+    await waitFor("it expires", () => expired.length === 1);
+  });
+
+  it("at any time of a turn, the time of calls stands still", async () => {
+    for (let round = 0; round < 50; round++) {
+      const timeouts = new Timeouts(100);
+      const expired: string[] = [];
+      const [call] = begin(timeouts, "a", expired);
+      // Before, in or behind the turn in which it is looked for them.
+      await pause(round % 10);
+      if (round % 2) await setImmediate();
+      block(120);
+      await setImmediate();
+      await setImmediate();
+      expect(expired).toEqual([]);
+      timeouts.remove(call as Call);
+    }
+  });
+
+  it("a call whose answer has come meanwhile does not expire", async () => {
+    const timeouts = new Timeouts(10);
+    const expired: string[] = [];
+    const [call] = begin(timeouts, "a", expired);
+    // Comes with the reads of the turn that follows, behind the timers.
+    const { port1, port2 } = new MessageChannel();
+    port1.once("message", () => timeouts.remove(call as Call));
+    port2.postMessage("answer");
+    block(100);
+    await pause(100);
+    port1.close();
+    expect(expired).toEqual([]);
   });
 });

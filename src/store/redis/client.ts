@@ -16,11 +16,8 @@ import {
   isNotSent,
   isRefusal,
   NotSent,
-  send,
 } from "./commands.ts";
-import type { ScriptedRedis } from "./connection.ts";
-import { TimedCall, Timeouts } from "./deadlines.ts";
-import type { NodeCall, StoreNode, StoreNodes } from "./nodes.ts";
+import type { NodeCall, ScriptedRedis, StoreNode, StoreNodes } from "./nodes.ts";
 
 /** Told of every round trip to the store. */
 export type StoreObserver = (roundTrip: { operation: string; seconds: number; failed: boolean }) => void;
@@ -34,6 +31,9 @@ export interface StoreClientOptions {
 
 /** The share of what is left to a call in which Redis may carry out its change; the rest is for the answer. */
 const CHANGE_SHARE = 0.9;
+
+/** How many times within the timeout to look for calls that took too long; at most every 5 ms, at least every 50 ms. */
+const LOOKS = 20;
 
 /** How often a change is sent in all, when it is too late by Redis' clock though the call has time left. */
 const TRIES = 3;
@@ -67,8 +67,8 @@ export class StoreClient implements StoreProbe {
     args: CommandArgs<Name>,
     outcome?: ChangeOutcome,
   ): Promise<Answer<Name>> {
-    const question = new Question<Answer<Name>>(operation, this.#shared, { command: name, args, outcome });
-    return question.answer(this.nodes.at(args[0], question));
+    const call = new RoundTrip<Answer<Name>>(operation, this.#shared, { command: name, args, outcome });
+    return call.answer(this.nodes.at(args[0], call));
   }
 
   /** Runs a script that changes nothing, as `run` does a command. */
@@ -79,8 +79,8 @@ export class StoreClient implements StoreProbe {
     outcome?: ChangeOutcome,
   ): Promise<string[]> {
     const sent = { command: script, args: argumentsOf(script, args), outcome };
-    const question = new Question<string[]>(operation, this.#shared, sent);
-    return question.answer(this.nodes.at(args.key, question));
+    const call = new RoundTrip<string[]>(operation, this.#shared, sent);
+    return call.answer(this.nodes.at(args.key, call));
   }
 
   /**
@@ -154,25 +154,42 @@ interface Shared {
   readonly observe: StoreObserver | undefined;
 }
 
-/** A call to the store that is under way. Its time begins when it is made. */
-class RoundTrip<T> extends TimedCall {
+/** What a round trip sends; nothing: its caller does. */
+interface Sent {
+  readonly command: CommandName | Script;
+  readonly args: readonly unknown[];
+  readonly outcome: ChangeOutcome | undefined;
+}
+
+/** A call to the store that is under way. Its time begins when it is made. This one changes nothing that has to last. */
+class RoundTrip<T> implements NodeCall<T>, TimedCall {
   readonly operation: string;
   /** What is known of the change; undefined when the call makes none. */
   outcome: ChangeOutcome | undefined;
   isEnded = false;
+  previous: TimedCall | undefined;
+  next: TimedCall | undefined;
+  end: number;
   /** Whether the change is known to be made. */
   protected isMade = false;
   protected readonly timeouts: Timeouts;
   readonly #observe: StoreObserver | undefined;
+  readonly #sent: Sent | undefined;
   readonly #started = performance.now();
   #reject: ((error: DomainError) => void) | undefined;
 
-  constructor(operation: string, { timeouts, observe }: Shared) {
-    super();
+  constructor(operation: string, { timeouts, observe }: Shared, sent?: Sent) {
     this.operation = operation;
+    this.outcome = sent?.outcome;
     this.timeouts = timeouts;
     this.#observe = observe;
-    timeouts.add(this, this.#started);
+    this.#sent = sent;
+    this.end = timeouts.add(this, this.#started);
+  }
+
+  sendTo({ reads }: StoreNode, asking: boolean): Promise<T> {
+    const { command, args } = this.#sent as Sent;
+    return send(reads.redis, command, args, asking);
   }
 
   /** The answer, or a failure at the timeout. To be called once. */
@@ -180,61 +197,31 @@ class RoundTrip<T> extends TimedCall {
     return new Promise<T>((resolve, reject) => {
       this.#reject = reject;
       sent.then(
-        (value) => this.#end(false) && resolve(value),
-        (error: unknown) => this.#end(true) && reject(storeError(error, this.outcome)),
+        (value) => this.#finish(false) && resolve(value),
+        (error: unknown) => this.#finish(true) && reject(storeError(error, this.outcome)),
       );
     });
   }
 
-  override expire(): void {
+  expire(): void {
     this.#finish(true);
     const cause = new Error(`${this.operation}: no answer in time`);
     this.#reject?.(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome));
   }
 
   /** @returns false for what comes after the timeout, which has been counted as a failure already */
-  #end(failed: boolean): boolean {
+  #finish(failed: boolean): boolean {
     if (this.isEnded) return false;
-    this.timeouts.remove(this);
-    this.#finish(failed);
-    return true;
-  }
-
-  #finish(failed: boolean): void {
     this.isEnded = true;
-    this.#observe?.({
-      operation: this.operation,
-      seconds: (performance.now() - this.#started) / 1000,
-      failed,
-    });
-  }
-}
-
-interface QuestionOptions {
-  readonly command: CommandName | Script;
-  readonly args: readonly unknown[];
-  readonly outcome: ChangeOutcome | undefined;
-}
-
-/** What changes nothing that has to last. */
-class Question<T> extends RoundTrip<T> implements NodeCall<T> {
-  readonly #command: CommandName | Script;
-  readonly #args: readonly unknown[];
-
-  constructor(operation: string, shared: Shared, { command, args, outcome }: QuestionOptions) {
-    super(operation, shared);
-    this.outcome = outcome;
-    this.#command = command;
-    this.#args = args;
-  }
-
-  sendTo({ reads }: StoreNode, asking: boolean): Promise<T> {
-    return send(reads.redis, this.#command, this.#args, asking);
+    this.timeouts.remove(this);
+    const seconds = (performance.now() - this.#started) / 1000;
+    this.#observe?.({ operation: this.operation, seconds, failed });
+    return true;
   }
 }
 
 /** A change: one of the scripts that take a deadline. */
-class Change extends RoundTrip<string[]> implements NodeCall<string[]> {
+class Change extends RoundTrip<string[]> {
   readonly #script: Script;
   readonly #args: ScriptArgs<string>;
   readonly #sendBy: number;
@@ -247,7 +234,7 @@ class Change extends RoundTrip<string[]> implements NodeCall<string[]> {
     this.#sendBy = sendBy;
   }
 
-  async sendTo({ changes, replicas }: StoreNode, asking: boolean): Promise<string[]> {
+  override async sendTo({ changes, replicas }: StoreNode, asking: boolean): Promise<string[]> {
     for (let tries = 1; ; tries++) {
       const { clock } = changes;
       // Nothing was sent, so the failure can be reported at once.
@@ -298,4 +285,130 @@ function storeError(error: unknown, outcome: ChangeOutcome | undefined): DomainE
     ? `this is a node of a Cluster, which REDIS_URL names as redis-cluster:// (${message})`
     : message;
   return new StoreUnavailable(new Error(explained), outcome);
+}
+
+/** Commands, whatever they take. */
+type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unknown[]) => Promise<T> };
+
+/**
+ * Sends a command, or a script, which the connection knows as a command from the first time on.
+ *
+ * @param args the key first; of a script as `argumentsOf` makes them
+ * @param asking whether the slot of its key is on its way to this node of a Cluster (ASK). Redis looks there for the keys
+ *   that a command names, but a further one that has not arrived yet is like one that is nowhere: a group would be
+ *   created a second time, or a token not found. So only what touches one key is done; for all else the slot has to
+ *   arrive first.
+ * @throws NotSent
+ */
+export function send<T>(
+  redis: Pick<ScriptedRedis, "asking" | "defineCommand">,
+  command: CommandName | Script,
+  args: readonly unknown[],
+  asking = false,
+): Promise<T> {
+  const isScript = typeof command !== "string";
+  const name = isScript ? command.name : command;
+  if (asking) {
+    if (isScript && !command.isAlone) {
+      return Promise.reject(new NotSent("TRYAGAIN the keys are on their way to another node"));
+    }
+    // If ASKING fails, so does the command that follows it.
+    redis.asking().catch(() => {});
+  }
+  if (isScript && !(name in redis)) redis.defineCommand(name, { lua: command.lua, numberOfKeys: 1 });
+  return (redis as unknown as AnyCommands<T>)[name as CommandName](...args);
+}
+
+/** A call that may take no longer than the timeout. */
+export interface TimedCall {
+  /** Before and behind it in the list of its `Timeouts`. */
+  previous: TimedCall | undefined;
+  next: TimedCall | undefined;
+  /** When it has taken too long, by the clock of its `Timeouts`. */
+  end: number;
+  /** Called once, when it takes too long; removes it. */
+  expire(): void;
+}
+
+/**
+ * Ends calls that take too long. All have the same time, so that they end in the order of their beginning: a list and
+ * one timer serve them all.
+ *
+ * A `Set` would keep the order, too. But the tables that it discards hold the calls that were under way then, and once
+ * they are old to V8, so are those calls and all that they hold: twice as much garbage to collect.
+ *
+ * The clock stands still while the process is too busy to read answers: that delay is not Redis' fault.
+ */
+export class Timeouts {
+  /** How long a call may take, in milliseconds. */
+  readonly timeoutMs: number;
+  readonly #lookMs: number;
+  /** Begins and ends the list. */
+  #first: TimedCall | undefined;
+  #last: TimedCall | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** When the next step, the timer or the look that follows it, should run, by `performance.now()`. */
+  #due = 0;
+  /** For how long the process has been too busy, in milliseconds. */
+  #busyMs = 0;
+
+  constructor(timeoutMs: number) {
+    this.timeoutMs = timeoutMs;
+    this.#lookMs = Math.min(Math.max(timeoutMs / LOOKS, 5), 50);
+  }
+
+  /** @param now `performance.now()`. @returns its `end` */
+  add(call: TimedCall, now: number): number {
+    call.previous = this.#last;
+    call.next = undefined;
+    if (this.#last) this.#last.next = call;
+    else this.#first = call;
+    this.#last = call;
+    if (this.#timer === undefined) this.#wait(now);
+    return now - this.#busyMs + this.timeoutMs;
+  }
+
+  /** Removes a call that was added; to be called once. */
+  remove(call: TimedCall): void {
+    if (call.previous) call.previous.next = call.next;
+    else this.#first = call.next;
+    if (call.next) call.next.previous = call.previous;
+    else this.#last = call.previous;
+    call.previous = undefined;
+    call.next = undefined;
+  }
+
+  /**
+   * How long a call that was added may still take, in milliseconds. It may get longer while the process is busy, never
+   * shorter.
+   */
+  left(call: TimedCall): number {
+    return call.end - (performance.now() - this.#busyMs);
+  }
+
+  #wait(now: number): void {
+    this.#due = now + this.#lookMs;
+    this.#timer = setTimeout(this.#fire, this.#lookMs);
+  }
+
+  readonly #fire = (): void => {
+    this.#passBusyTime();
+    this.#due = performance.now();
+    // After the reads of this turn: an answer that has arrived is not late.
+    setImmediate(this.#look);
+  };
+
+  readonly #look = (): void => {
+    this.#passBusyTime();
+    const now = performance.now();
+    while (this.#first && this.#first.end <= now - this.#busyMs) this.#first.expire();
+    if (this.#first) this.#wait(now);
+    else this.#timer = undefined;
+  };
+
+  /** Stops the clock for as long as a step came late. A small delay is normal, and does not count. */
+  #passBusyTime(): void {
+    const late = performance.now() - this.#due;
+    if (late > this.#lookMs) this.#busyMs += late;
+  }
 }

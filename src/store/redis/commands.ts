@@ -1,6 +1,3 @@
-import type { Script } from "../script.ts";
-import type { ScriptedRedis } from "./connection.ts";
-
 /** The commands of Redis that are used beside the scripts. Each touches one key, its first argument. */
 export interface PlainCommands {
   get(key: string): Promise<string | null>;
@@ -20,38 +17,6 @@ export type CommandArgs<Name extends CommandName = CommandName> = Readonly<Param
 
 /** What a command answers. */
 export type Answer<Name extends CommandName> = Awaited<ReturnType<PlainCommands[Name]>>;
-
-/** Commands, whatever they take. */
-type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unknown[]) => Promise<T> };
-
-/**
- * Sends a command, or a script, which the connection knows as a command from the first time on.
- *
- * @param args the key first; of a script as `argumentsOf` makes them
- * @param asking whether the slot of its key is on its way to this node of a Cluster (ASK). Redis looks there for the keys
- *   that a command names, but a further one that has not arrived yet is like one that is nowhere: a group would be
- *   created a second time, or a token not found. So only what touches one key is done; for all else the slot has to
- *   arrive first.
- * @throws NotSent
- */
-export function send<T>(
-  redis: Pick<ScriptedRedis, "asking" | "defineCommand">,
-  command: CommandName | Script,
-  args: readonly unknown[],
-  asking = false,
-): Promise<T> {
-  const isScript = typeof command !== "string";
-  const name = isScript ? command.name : command;
-  if (asking) {
-    if (isScript && !command.isAlone) {
-      return Promise.reject(new NotSent("TRYAGAIN the keys are on their way to another node"));
-    }
-    // If ASKING fails, so does the command that follows it.
-    redis.asking().catch(() => {});
-  }
-  if (isScript && !(name in redis)) redis.defineCommand(name, { lua: command.lua, numberOfKeys: 1 });
-  return (redis as unknown as AnyCommands<T>)[name as CommandName](...args);
-}
 
 /** The store cannot be used as it is set up. The message says to an operator what to do; trying again changes nothing. */
 export class StoreMisconfigured extends Error {

@@ -3,13 +3,12 @@ import { StoreUnavailable } from "../../domain/errors.ts";
 import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { ClusterNodes } from "./cluster.ts";
 import { StoreMisconfigured } from "./commands.ts";
-import type { ConnectionOptions } from "./connection.ts";
-import { openNode, type StoreNodes, singleNode } from "./nodes.ts";
+import { type NodeOptions, openNode, type StoreNodes, singleNode } from "./nodes.ts";
 import { Sentinels } from "./options.ts";
 import { nameOf, type RedisTarget, readRedisUrl } from "./url.ts";
 
 /** How to connect to Redis. */
-export interface OpenOptions extends StoreClientOptions, Partial<Pick<ConnectionOptions, "onError" | "onReady">> {
+export interface OpenOptions extends StoreClientOptions, Partial<Pick<NodeOptions, "onError" | "onReady">> {
   /** How many replicas must confirm a change; default 0: none. */
   readonly minReplicas?: number;
   /** The CAs of Redis' certificates, in PEM; default: those that the runtime trusts. */

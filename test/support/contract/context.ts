@@ -8,7 +8,7 @@ import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded.ts";
 import type { RingKey } from "../../../src/store/encryption.ts";
 import { groupKey, partitionPrefix } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
-import type { ScriptedRedis } from "../../../src/store/redis/connection.ts";
+import type { ScriptedRedis } from "../../../src/store/redis/nodes.ts";
 import { redisOf } from "../redis-of.ts";
 import { AUDIT, TestUserGroupAdmin, TestUserGroups } from "../stores.ts";
 

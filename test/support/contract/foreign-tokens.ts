@@ -7,7 +7,7 @@ import { tokenDigest } from "../../../src/store/encryption.ts";
 import { CLAIM_MS, claimToken, tokenPartition } from "../../../src/store/foreign-tokens.ts";
 import { KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
-import type { ScriptedRedis } from "../../../src/store/redis/connection.ts";
+import type { ScriptedRedis } from "../../../src/store/redis/nodes.ts";
 import { Random } from "../../fuzz/random.ts";
 import { storedGroups } from "../stored-groups.ts";
 import { TestUserGroupAdmin } from "../stores.ts";

@@ -1,0 +1,31 @@
+import { describe, expect, it } from "vitest";
+import { RedisClock } from "./nodes.ts";
+
+describe("what is known of Redis' clock", () => {
+  it("is never ahead of Redis' clock, however long an answer took", () => {
+    const clock = new RedisClock();
+    // Redis is 1,000,000 ahead, and looked at its clock at 150.
+    clock.learn(1_000_150, 100, 200);
+    expect(clock.at(300)).toBe("1000250");
+  });
+
+  it("comes nearer with a faster answer, and stays there with a slower one", () => {
+    const clock = new RedisClock();
+    clock.learn(1_000_150, 100, 200);
+    clock.learn(1_000_301, 300, 302);
+    expect(clock.at(400)).toBe("1000399");
+    clock.learn(1_000_500, 400, 900);
+    expect(clock.at(1000)).toBe("1000999");
+  });
+
+  it("follows a clock that is set forward or back", () => {
+    const clock = new RedisClock();
+    clock.learn(1_000_150, 149, 151);
+    clock.learn(5_000_250, 249, 251);
+    expect(clock.at(300)).toBe("5000299");
+    clock.learn(500_350, 349, 351);
+    expect(clock.at(400)).toBe("500399");
+    clock.learn(500_450, 450, 450);
+    expect(clock.at(500)).toBe("500500");
+  });
+});
