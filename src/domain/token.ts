@@ -14,8 +14,8 @@ const TWO = 62 ** 2;
 const FOUR = 62 ** 4;
 const SHAPE = /^ug[tk]_[0-9A-Za-z]{38}$/;
 
-/** Every two base62 characters, in the order of what they number: a token is put together of these. */
-const PAIRS = Array.from({ length: TWO }, (_, i) => BASE62.charAt(Math.floor(i / 62)) + BASE62.charAt(i % 62));
+/** Every two base62 characters, in the order of what they number: the labels of the partitions in tokens and keys. */
+export const PAIRS = Array.from({ length: TWO }, (_, i) => BASE62.charAt(Math.floor(i / 62)) + BASE62.charAt(i % 62));
 
 /**
  * What the text of a user group token reveals.
@@ -35,7 +35,7 @@ export type TokenShape =
  * @param partition from 0 to 3,843
  */
 export function newUserGroupToken(partition: number): string {
-  const body = partitionLabel(partition) + randomBase62(BODY_LENGTH - 2);
+  const body = PAIRS[partition] + randomBase62(BODY_LENGTH - 2);
   return USER_GROUP_PREFIX + body + checksum(body);
 }
 
@@ -86,11 +86,6 @@ export function looksLikeUserGroupToken(token: string): boolean {
 /** Whether the text is an API token as this service generates them, whole and not mistyped. */
 export function isIntactApiToken(token: string): boolean {
   return token.startsWith(API_PREFIX) && isIntactToken(token);
-}
-
-/** Formats a partition number as the two base62 characters in tokens and keys. */
-export function partitionLabel(partition: number): string {
-  return PAIRS[partition] as string;
 }
 
 /** Whether the text is a token as this service generates them, of either kind, whole and not mistyped. */

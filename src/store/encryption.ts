@@ -102,9 +102,9 @@ export class TokenCipher {
    */
   encrypt(environment: EnvironmentName, token: string, digest: string): EncryptedToken {
     const packed = packToken(token);
-    const { keys, binding } = this.#of(environment);
-    const cipher = createCipheriv(ALGORITHM, keys.get(this.#currentId) as KeyObject, nonceOf(digest));
-    cipher.setAAD(bound(binding, digest));
+    const { keys, binding } = this.#of(environment, digest);
+    const cipher = createCipheriv(ALGORITHM, keys.get(this.#currentId) as KeyObject, NONCE);
+    cipher.setAAD(binding);
     const text = Buffer.concat([cipher.update(packed ?? Buffer.from(token)), cipher.final(), cipher.getAuthTag()]);
     return { keyId: this.#currentId, text: text.toString("base64url"), isPacked: packed !== undefined };
   }
@@ -114,7 +114,7 @@ export class TokenCipher {
    * @throws RecordUnreadable when the key is not in the ring, or the text is not that of this token of this environment
    */
   decrypt(environment: EnvironmentName, { keyId, text, isPacked }: EncryptedToken, digest: string): string {
-    const { keys, binding } = this.#of(environment);
+    const { keys, binding } = this.#of(environment, digest);
     const key = keys.get(keyId);
     if (!key) throw new RecordUnreadable(new Error("a token is encrypted under a key that TOKEN_KEYS does not hold"));
     const bytes = isPacked ? PACKED : Buffer.from(text, "base64url");
@@ -122,8 +122,8 @@ export class TokenCipher {
       ? text.length === PACKED_CHARACTERS && PACKED.write(text, "base64url") === PACKED.length
       : bytes.length >= TAG_BYTES;
     if (!isWhole) throw new RecordUnreadable(new Error("an encrypted token is not of its length"));
-    const decipher = createDecipheriv(ALGORITHM, key, nonceOf(digest), GCM);
-    decipher.setAAD(bound(binding, digest));
+    const decipher = createDecipheriv(ALGORITHM, key, NONCE, GCM);
+    decipher.setAAD(binding);
     decipher.setAuthTag(isPacked ? PACKED_TAG : bytes.subarray(-TAG_BYTES));
     try {
       const token = decipher.update(isPacked ? PACKED_TOKEN : bytes.subarray(0, -TAG_BYTES));
@@ -135,7 +135,15 @@ export class TokenCipher {
     }
   }
 
-  #of(environment: EnvironmentName): EnvironmentCipher {
+  /**
+   * The keys of an environment. Until the next call `NONCE` and its binding are those of the token with the digest.
+   *
+   * @throws RecordUnreadable
+   */
+  #of(environment: EnvironmentName, digest: string): EnvironmentCipher {
+    if (digest.length !== TOKEN_DIGEST_LENGTH || NONCE.write(digest, "base64url") !== NONCE_BYTES) {
+      throw new RecordUnreadable(new Error("a token's digest is not of its length"));
+    }
     let found = this.#environments.get(environment);
     if (!found) {
       const path = environmentPath(environment);
@@ -144,23 +152,9 @@ export class TokenCipher {
       found = { keys, binding: Buffer.from(`${path}\0${"=".repeat(TOKEN_DIGEST_LENGTH)}`) };
       this.#environments.set(environment, found);
     }
+    found.binding.write(digest, found.binding.length - TOKEN_DIGEST_LENGTH, "latin1");
     return found;
   }
-}
-
-/** Valid until the next call. @throws RecordUnreadable */
-function nonceOf(digest: string): Buffer {
-  const length = NONCE.write(digest, "base64url");
-  if (digest.length !== TOKEN_DIGEST_LENGTH || length !== NONCE_BYTES) {
-    throw new RecordUnreadable(new Error("a token's digest is not of its length"));
-  }
-  return NONCE;
-}
-
-/** Valid until the next call. @param digest whose length `nonceOf` has looked at */
-function bound(binding: Buffer, digest: string): Buffer {
-  binding.write(digest, binding.length - TOKEN_DIGEST_LENGTH, "latin1");
-  return binding;
 }
 
 /** Sets a field of a hash unless it is there. Answers `made` or `found`, and the hash. */

@@ -15,15 +15,7 @@ import { EnvironmentBeingDeleted, EnvironmentExists, EnvironmentNotFound, Record
 import type { EnvironmentStore, Page, PageRequest } from "../domain/store.ts";
 import type { Audit } from "./audit.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey, KEY, partitionPrefix, partitionsOf } from "./keys.ts";
-import {
-  ADD_MEMBER,
-  CLAIM,
-  optionalIntegerOf,
-  pageOfKeys,
-  recordFromAnswer,
-  recordsOf,
-  type StoredRecord,
-} from "./records.ts";
+import { ADD_MEMBER, CLAIM, optionalIntegerOf, recordFromAnswer, recordsOf, type StoredRecord } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { auditedScript } from "./script.ts";
 
@@ -139,8 +131,10 @@ export class RedisEnvironments implements EnvironmentStore {
     return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
   }
 
-  async list(page: PageRequest): Promise<Page<ListedEnvironment>> {
-    const { keys: paths, next } = await pageOfKeys(this.#client, ENVIRONMENTS_KEY, page);
+  async list({ after, size }: PageRequest): Promise<Page<ListedEnvironment>> {
+    const range = [ENVIRONMENTS_KEY, after === "" ? "-" : `(${after}`, "+", "LIMIT", 0, size + 1] as const;
+    const found = await this.#client.run("list", "zrangebylex", range);
+    const paths = found.slice(0, size);
     const names = paths.flatMap((path) => parseEnvironmentPath(path) ?? []);
     const items: ListedEnvironment[] = [];
     const reading = { operation: "list-environments", keyOf: environmentKey };
@@ -149,7 +143,7 @@ export class RedisEnvironments implements EnvironmentStore {
       if (record[ENVIRONMENT_FIELD.partitions] === undefined && !isBeingDeleted(record)) continue;
       items.push(listedFromRecord(name, record));
     }
-    return { items, next };
+    return { items, next: found.length > size ? paths.at(-1) : undefined };
   }
 
   #read(name: EnvironmentName): Promise<StoredRecord> {

@@ -1,5 +1,4 @@
 import { KEY } from "./keys.ts";
-import type { StoredRecord } from "./records.ts";
 
 /**
  * Names of the fields of a group's hash. They are one letter long because every group holds them. Numbers are decimal,
@@ -48,58 +47,6 @@ export const PIECES = {
   /** The current token, encrypted whole, when it is of another shape than ours. */
   foreignToken: "f",
 } as const;
-
-/** The fields of a group's record that a list shows. */
-export const LISTED_FIELDS = [
-  FIELD.teamId,
-  FIELD.name,
-  FIELD.createTime,
-  FIELD.updateTime,
-  FIELD.tokenCreateTime,
-  FIELD.graceUntil,
-  FIELD.entry,
-] as const;
-
-/** Redis keeps a hash compact while no value has more bytes than that (`hash-max-listpack-value`). */
-const PIECE_BYTES = 64;
-
-/** A longer value is kept whole: pieces would cost more time than they save memory. */
-const MAX_SPLIT_BYTES = 1024;
-
-/** A piece lacks up to three bytes, because a character is not cut. */
-const MAX_PIECES = Math.ceil(MAX_SPLIT_BYTES / (PIECE_BYTES - 3));
-
-/** The fields of the pieces, by what they are pieces of: more than the longest value that is split has. */
-const PIECE_NAMES: { readonly [field: string]: readonly string[] } = Object.fromEntries(
-  Object.values(PIECES).map((field) => [field, Array.from({ length: MAX_PIECES }, (_, i) => field + i)]),
-);
-
-/** A text as fields and values in turn, none too long for the compact form unless the text is. */
-export function piecesOf(field: string, text: string): string[] {
-  const bytes = Buffer.from(text);
-  if (bytes.length <= PIECE_BYTES || bytes.length > MAX_SPLIT_BYTES) return [`${field}0`, text];
-  const pieces: string[] = [];
-  for (let start = 0; start < bytes.length; ) {
-    let end = Math.min(start + PIECE_BYTES, bytes.length);
-    // A character is not cut: its second and further bytes begin with the bits 10.
-    while (((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
-    pieces.push(`${field}${pieces.length / 2}`, bytes.toString("utf8", start, end));
-    start = end;
-  }
-  return pieces;
-}
-
-/** The text that pieces hold; undefined when there is none. */
-export function joinPieces(record: StoredRecord, field: string): string | undefined {
-  const names = PIECE_NAMES[field] as readonly string[];
-  let text = record[names[0] as string];
-  for (let i = 1; text !== undefined && i < names.length; i++) {
-    const piece = record[names[i] as string];
-    if (piece === undefined) return text;
-    text += piece;
-  }
-  return text;
-}
 
 /** How many characters of a token's digest the index holds: enough to tell a partition's tokens apart. */
 const INDEXED_CHARACTERS = 14;

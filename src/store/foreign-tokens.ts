@@ -2,7 +2,7 @@ import { type Environment, partitionOf } from "../domain/environment.ts";
 import { TokenNotFound, TokenTaken } from "../domain/errors.ts";
 import { userGroupTokenShape } from "../domain/token.ts";
 import { ENTRY, FIELD, GRACE, INDEXED } from "./fields.ts";
-import { groupKeyOf, KEY, partitionPrefix } from "./keys.ts";
+import { KEY, partitionPrefix, placeOf } from "./keys.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { changeScript, readScript } from "./script.ts";
 
@@ -127,7 +127,7 @@ export async function claimToken(
     // It was old when it was to be replaced: somebody was quicker.
     if (state === "taken" || replaced !== "" || Number(now) - Number(time) <= OLD_MS) throw new TokenTaken();
     // Looked at after it was found too old to be used, so that nothing gives the group the token behind this.
-    const at = { key: groupKeyOf(environment, holder), id: holder, digest };
+    const at = { key: placeOf(environment, holder).key, id: holder, digest };
     if ((await client.ask("claim-token", READ_HOLDER, at, "not_made")).length > 0) throw new TokenTaken();
     replaced = entry;
   }

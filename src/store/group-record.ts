@@ -17,7 +17,7 @@ import type {
 } from "../domain/user-group.ts";
 import type { Audit } from "./audit.ts";
 import type { EncryptedToken, TokenCipher } from "./encryption.ts";
-import { FIELD, joinPieces, PIECES, piecesOf } from "./fields.ts";
+import { FIELD, PIECES } from "./fields.ts";
 import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
 
@@ -57,6 +57,10 @@ export function groupFromRecord(
   cipher: TokenCipher,
   providedId = textOf(record, FIELD.providedId),
 ): UserGroup {
+  const keyId = textOf(record, FIELD.keyId);
+  const packed = record[FIELD.token];
+  const text = packed ?? joinPieces(record, PIECES.foreignToken);
+  if (text === undefined) throw new RecordUnreadable(new Error("a record has no token"));
   const createTime = integerOf(record, FIELD.createTime);
   const updateTime = optionalIntegerOf(record, FIELD.updateTime) ?? createTime;
   return {
@@ -66,7 +70,7 @@ export function groupFromRecord(
     mapping: mappingOf(record),
     properties: jsonOf(record, PIECES.properties),
     environmentTag: environment.tag,
-    token: cipher.decrypt(environment, encryptedToken(record), textOf(record, FIELD.digest)),
+    token: cipher.decrypt(environment, { keyId, text, isPacked: packed !== undefined }, textOf(record, FIELD.digest)),
     etag: etagOf(updateTime),
     createTime,
     updateTime,
@@ -100,6 +104,17 @@ export function infoFromRecord(record: StoredRecord, providedId: string, now: nu
     properties: jsonOf(record, PIECES.properties),
   };
 }
+
+/** The fields of a group's record that a list shows. */
+export const LISTED_FIELDS = [
+  FIELD.teamId,
+  FIELD.name,
+  FIELD.createTime,
+  FIELD.updateTime,
+  FIELD.tokenCreateTime,
+  FIELD.graceUntil,
+  FIELD.entry,
+] as const;
 
 /** What a list tells of a group, from its `LISTED_FIELDS` at the least. @param now Redis' clock. @throws RecordUnreadable */
 export function listedFromRecord(record: StoredRecord, providedId: string, now: number): ListedUserGroup {
@@ -160,6 +175,11 @@ export function changedFields({ name, mapping, properties }: UserGroupChange) {
   return { names, replaced, set };
 }
 
+/** What `changedFields` tells, as the arguments of a script. */
+export function changeArgs({ names, replaced, set }: ReturnType<typeof changedFields>) {
+  return { names: names.join(","), replaced: replaced.length / 2, rest: [...replaced, ...set] };
+}
+
 /** Fields and values in turn that hold a token, beside its digest. */
 export function tokenFields({ keyId, text, isPacked }: EncryptedToken): string[] {
   return [FIELD.keyId, keyId, ...(isPacked ? [FIELD.token, text] : piecesOf(PIECES.foreignToken, text))];
@@ -182,15 +202,6 @@ export function updateTimeOf(etag: string): string {
   return Number.isSafeInteger(time) && etagOf(time) === etag ? String(time) : "none";
 }
 
-function encryptedToken(record: StoredRecord): EncryptedToken {
-  const keyId = textOf(record, FIELD.keyId);
-  const packed = record[FIELD.token];
-  if (packed !== undefined) return { keyId, text: packed, isPacked: true };
-  const whole = joinPieces(record, PIECES.foreignToken);
-  if (whole === undefined) throw new RecordUnreadable(new Error("a record has no token"));
-  return { keyId, text: whole, isPacked: false };
-}
-
 function mappingOf(record: StoredRecord): UserGroup["mapping"] {
   const mapping = jsonOf(record, PIECES.mapping);
   if (mapping === undefined) throw new RecordUnreadable(new Error(`a record has no ${PIECES.mapping}`));
@@ -210,4 +221,45 @@ function jsonOf(record: StoredRecord, field: string): JsonObject | undefined {
     throw new RecordUnreadable(new Error(`a record's ${field} is not a JSON object`));
   }
   return value;
+}
+
+/** Redis keeps a hash compact while no value has more bytes than that (`hash-max-listpack-value`). */
+const PIECE_BYTES = 64;
+
+/** A longer value is kept whole: pieces would cost more time than they save memory. */
+const MAX_SPLIT_BYTES = 1024;
+
+/** A piece lacks up to three bytes, because a character is not cut. */
+const MAX_PIECES = Math.ceil(MAX_SPLIT_BYTES / (PIECE_BYTES - 3));
+
+/** The fields of the pieces, by what they are pieces of: more than the longest value that is split has. */
+const PIECE_NAMES: { readonly [field: string]: readonly string[] } = Object.fromEntries(
+  Object.values(PIECES).map((field) => [field, Array.from({ length: MAX_PIECES }, (_, i) => field + i)]),
+);
+
+/** A text as fields and values in turn, none too long for the compact form unless the text is. */
+export function piecesOf(field: string, text: string): string[] {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= PIECE_BYTES || bytes.length > MAX_SPLIT_BYTES) return [`${field}0`, text];
+  const pieces: string[] = [];
+  for (let start = 0; start < bytes.length; ) {
+    let end = Math.min(start + PIECE_BYTES, bytes.length);
+    // A character is not cut: its second and further bytes begin with the bits 10.
+    while (((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
+    pieces.push(`${field}${pieces.length / 2}`, bytes.toString("utf8", start, end));
+    start = end;
+  }
+  return pieces;
+}
+
+/** The text that pieces hold; undefined when there is none. */
+export function joinPieces(record: StoredRecord, field: string): string | undefined {
+  const names = PIECE_NAMES[field] as readonly string[];
+  let text = record[names[0] as string];
+  for (let i = 1; text !== undefined && i < names.length; i++) {
+    const piece = record[names[i] as string];
+    if (piece === undefined) return text;
+    text += piece;
+  }
+  return text;
 }

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ChangeBy } from "../domain/audit.ts";
-import { type Environment, partitionOf, teamIdsOf } from "../domain/environment.ts";
+import { type Environment, teamIdsOf } from "../domain/environment.ts";
 import {
   DomainError,
   RecordUnreadable,
@@ -11,17 +11,19 @@ import {
 import { newUserGroupToken, userGroupTokenShape } from "../domain/token.ts";
 import type { ImportedUserGroup, ImportOptions, ImportOutcome, UserGroupChange } from "../domain/user-group.ts";
 import { tokenDigest } from "./encryption.ts";
-import { CHANGED, DROP, FIELD, INDEXED, joinPieces, PIECES, REPLACE } from "./fields.ts";
+import { CHANGED, DROP, FIELD, INDEXED, PIECES, REPLACE } from "./fields.ts";
 import { CLAIM_MS, claimToken, forgetLater, keptFor } from "./foreign-tokens.ts";
 import {
+  changeArgs,
   changedFields,
   type GroupParts,
+  joinPieces,
   requireDone,
   tokenFields,
   tokenTimeOf,
   updateTimeFromRecord,
 } from "./group-record.ts";
-import { groupKeyOf, KEY, placeOf } from "./keys.ts";
+import { KEY, placeOf } from "./keys.ts";
 import { inBatches, isEmpty, type StoredRecord } from "./records.ts";
 import { auditedScript } from "./script.ts";
 
@@ -88,8 +90,8 @@ interface Plan {
   readonly change: UserGroupChange;
   /** The token that it is given; undefined: it keeps its own. */
   readonly given: GivenToken | undefined;
-  /** What is told of it when it is there. */
-  readonly outcome: "updated" | "unchanged" | "token-newer";
+  /** What becomes of the group. */
+  readonly outcome: "created" | "updated" | "unchanged" | "token-newer";
   /** Whether anything is to be written. */
   readonly isChanged: boolean;
 }
@@ -123,6 +125,7 @@ export async function importGroups(groups: readonly ImportedUserGroup[], how: Im
 class GroupImport {
   readonly #group: ImportedUserGroup;
   readonly #how: Import;
+  readonly #place: ReturnType<typeof placeOf>;
   /** The token that the import brings. */
   #token: GivenToken | undefined;
   /** The entry of that token that was made and that the group has not been given it under, nor will be. */
@@ -131,11 +134,13 @@ class GroupImport {
   constructor(group: ImportedUserGroup, how: Import) {
     this.#group = group;
     this.#how = how;
+    this.#place = placeOf(how.environment, group.providedId);
   }
 
   async run(): Promise<ImportOutcome> {
     try {
-      this.#token = givenToken(this.#how.environment, this.#group);
+      const { token } = this.#group;
+      this.#token = token === undefined ? undefined : givenToken(token, this.#place.partition);
       return await this.#try();
     } catch (error) {
       if (error instanceof DomainError) return { outcome: "failed", error };
@@ -149,9 +154,8 @@ class GroupImport {
     const { client, environment, mode } = this.#how;
     const { providedId } = this.#group;
     const token = this.#token;
-    const key = groupKeyOf(environment, providedId);
     for (let tries = 0; tries < TRIES; tries++) {
-      const record = await client.run("import-read", "hgetall", [key], "not_made");
+      const record = await client.run("import-read", "hgetall", [this.#place.key], "not_made");
       // Another import gave the group the token.
       if (record[FIELD.digest] === token?.digest) this.#unusedEntry = "";
       const plan = this.#planOf(record);
@@ -162,19 +166,19 @@ class GroupImport {
         return { outcome: plan.outcome };
       }
       if (!isEmpty(record) && mode === "create-only") throw new UserGroupExists();
-      const state = await this.#write(record, plan);
-      if (state !== "changed") return { outcome: state === "created" ? "created" : plan.outcome };
+      if (await this.#write(record, plan)) return { outcome: plan.outcome };
     }
     throw new StoreUnavailable(new Error("import: others change the group all the time"), "not_made");
   }
 
   /** What of a group is not as it is given. A token that is younger than the import stays, unless it is to be replaced. */
   #planOf(record: StoredRecord): Plan {
-    const { providedId, name, mapping, properties } = this.#group;
+    const { name, mapping, properties } = this.#group;
     const token = this.#token;
     if (isEmpty(record)) {
-      const given = token ?? ownToken(partitionOf(this.#how.environment, providedId));
-      return { change: this.#group, given, outcome: "unchanged", isChanged: true };
+      const { partition } = this.#place;
+      const given = token ?? givenToken(newUserGroupToken(partition), partition);
+      return { change: this.#group, given, outcome: "created", isChanged: true };
     }
     const isOther = token !== undefined && record[FIELD.digest] !== token.digest;
     const isKept = isOther && !this.#how.replaceNewerTokens && tokenTimeOf(record) > this.#how.snapshotTime;
@@ -188,11 +192,11 @@ class GroupImport {
     return { change, given, isChanged, outcome: isKept ? "token-newer" : isChanged ? "updated" : "unchanged" };
   }
 
-  /** Makes the entry of the token, then writes the group; `changed` when that is to be done again. */
-  async #write(record: StoredRecord, plan: Plan): Promise<"created" | "done" | "changed"> {
+  /** Makes the entry of the token, then writes the group. @returns false when the group has changed meanwhile */
+  async #write(record: StoredRecord, plan: Plan): Promise<boolean> {
     const { client, audit, environment, graceMs, by } = this.#how;
     const { providedId } = this.#group;
-    const { partition, prefix, key } = placeOf(environment, providedId);
+    const { partition, prefix, key } = this.#place;
     const { given } = plan;
     const sendBy = performance.now() + CLAIM_MS;
     let entry = "";
@@ -201,7 +205,7 @@ class GroupImport {
       this.#unusedEntry = `${entry}:${given.digest}`;
     }
     const args = {
-      ...{ key, prefix, id: providedId, updateTime: isEmpty(record) ? "" : updateTimeFromRecord(record) },
+      ...{ key, prefix, id: providedId, updateTime: updateTimeFromRecord(record) },
       ...{ digest: given?.digest, isIndexed: given?.isIndexed, graceMs },
       ...teamIdsOf(environment, partition),
       ...this.#fieldsOf(record, plan, entry),
@@ -213,22 +217,23 @@ class GroupImport {
       throw error;
     });
     const [state, , ended = ""] = requireDone("import", answer);
-    if (state === "changed") return state;
+    if (state === "changed") return false;
     this.#unusedEntry = "";
-    if (state === "created") return state;
-    this.#forget(ended, keptFor(graceMs));
-    return "done";
+    // Otherwise it is the team id of a new group.
+    if (state === "done") this.#forget(ended, keptFor(graceMs));
+    return true;
   }
 
   /** What changes, as the script takes it. @param entry of the token that is given */
   #fieldsOf(record: StoredRecord, { change, given }: Plan, entry: string) {
-    const { names, replaced, set } = changedFields(change);
+    const fields = changedFields(change);
+    const { names, replaced, set } = fields;
     if (given !== undefined) {
       const encrypted = this.#how.cipher.encrypt(this.#how.environment, given.text, given.digest);
-      const fields = tokenFields(encrypted);
+      const ofToken = tokenFields(encrypted);
       names.push("token");
-      set.push(...fields);
-      replaced.push(PIECES.foreignToken, String(encrypted.isPacked ? 0 : fields.length / 2 - 1));
+      set.push(...ofToken);
+      replaced.push(PIECES.foreignToken, String(encrypted.isPacked ? 0 : ofToken.length / 2 - 1));
       if (!given.isIndexed) set.push(FIELD.entry, entry);
       if (given === this.#token) {
         // No group's token ever dates from earlier than the one before, so that what was replaced once stays so.
@@ -237,7 +242,7 @@ class GroupImport {
         set.push(FIELD.tokenCreateTime, String(Math.max(this.#how.snapshotTime, before)));
       }
     }
-    return { names: names.join(","), replaced: replaced.length / 2, rest: [...replaced, ...set] };
+    return changeArgs(fields);
   }
 
   #forget(entry: string, keepMs = 0): void {
@@ -258,17 +263,9 @@ function isSame(stored: string | undefined, given: object | undefined): boolean 
   }
 }
 
-/** The token that is given for a group. @throws TokenNotImportable */
-function givenToken(environment: Environment, { providedId, token }: ImportedUserGroup): GivenToken | undefined {
-  if (token === undefined) return undefined;
-  const shape = userGroupTokenShape(token);
+/** A token that is given to a group of a partition. @throws TokenNotImportable */
+function givenToken(text: string, partition: number): GivenToken {
+  const shape = userGroupTokenShape(text);
   if (shape.kind === "malformed") throw new TokenNotImportable();
-  const isIndexed = shape.kind === "ours" && shape.partition === partitionOf(environment, providedId);
-  return { text: token, digest: tokenDigest(token), isIndexed };
-}
-
-/** A new token for a group that is given none. */
-function ownToken(partition: number): GivenToken {
-  const text = newUserGroupToken(partition);
-  return { text, digest: tokenDigest(text), isIndexed: true };
+  return { text, digest: tokenDigest(text), isIndexed: shape.kind === "ours" && shape.partition === partition };
 }

@@ -1,12 +1,12 @@
 import { type Environment, type EnvironmentName, environmentPath, partitionOf } from "../domain/environment.ts";
-import { partitionLabel } from "../domain/token.ts";
+import { PAIRS } from "../domain/token.ts";
 
 /**
  * What every key of one partition begins with. The braces are a Redis Cluster
  * hash tag: all keys of a partition share a slot, so a script may touch any.
  */
 export function partitionPrefix(environment: EnvironmentName, partition: number): string {
-  return `ug:{${environmentPath(environment)}/${partitionLabel(partition)}}:`;
+  return `ug:{${environmentPath(environment)}/${PAIRS[partition]}}:`;
 }
 
 /** The numbers of the partitions of an environment. */
@@ -49,25 +49,12 @@ export const KEY = {
   updatesAudit: "audit-updates",
 } as const;
 
-/** The key of a user group, in the partition with this prefix. */
-export function groupKey(prefix: string, providedId: string): string {
-  return `${prefix}${KEY.group}${providedId}`;
-}
-
 /** Where a user group is: its partition, what the keys of that begin with, and its own key. */
 export function placeOf(environment: Environment, providedId: string) {
   const partition = partitionOf(environment, providedId);
   const prefix = partitionPrefix(environment, partition);
-  return { partition, prefix, key: groupKey(prefix, providedId) };
+  return { partition, prefix, key: `${prefix}${KEY.group}${providedId}` };
 }
-
-/** The key of a user group, whichever partition it is in. */
-export function groupKeyOf(environment: Environment, providedId: string): string {
-  return placeOf(environment, providedId).key;
-}
-
-/** How long what a rotation under a request id made is kept for retries, in milliseconds. */
-export const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
 
 /** Hash: what is stored of an environment. */
 export function environmentKey(environment: EnvironmentName): string {

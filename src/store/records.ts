@@ -1,9 +1,8 @@
 import { RecordUnreadable } from "../domain/errors.ts";
-import type { PageRequest } from "../domain/store.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { changeScript, readScript } from "./script.ts";
 
-/** A hash as Redis holds it, by the names of `fields.ts`. */
+/** A hash as Redis holds it. */
 export type StoredRecord = Record<string, string | undefined>;
 
 /** The record in an answer: fields and values in turn, behind values of another kind, of which a script has two. */
@@ -80,14 +79,6 @@ return {'made', stamp}`,
 
 /** How many records are read at once, so that a long page does not keep Redis from its other callers. */
 const BATCH = 100;
-
-/** The members of a sorted set, all scores 0, that a page begins with, and where the next page begins. */
-export async function pageOfKeys(client: StoreClient, setKey: string, { after, size }: PageRequest) {
-  const from = after === "" ? "-" : `(${after}`;
-  const found = await client.run("list", "zrangebylex", [setKey, from, "+", "LIMIT", 0, size + 1]);
-  const keys = found.slice(0, size);
-  return { keys, next: found.length > size ? keys.at(-1) : undefined };
-}
 
 /** How records are read. */
 export interface RecordReading<T> {

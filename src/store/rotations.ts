@@ -13,10 +13,13 @@ import { digest, tokenDigest } from "./encryption.ts";
 import { CHANGED, DROP, ENTRY, FIELD, INDEXED, PIECES, REPLACE } from "./fields.ts";
 import { forgetLater, keptFor, tokenPartition } from "./foreign-tokens.ts";
 import type { GroupParts } from "./group-record.ts";
-import { KEY, partitionPrefix, REQUEST_TTL_MS } from "./keys.ts";
+import { KEY, partitionPrefix } from "./keys.ts";
 import { CLAIM, CLAIM_REVOCATION, recordFromAnswer, type StoredRecord, textOf } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { auditedScript } from "./script.ts";
+
+/** How long what a rotation under a request id made is kept for retries, in milliseconds. */
+const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
 
 const rotation = {
   args: ["prefix", "old", "id", "digest", "text", "keyId", "graceMs", "request", "fingerprint", "keepMs"],

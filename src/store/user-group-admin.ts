@@ -9,18 +9,19 @@ import type {
   UserGroup,
   UserGroupInfo,
 } from "../domain/user-group.ts";
-import { CHANGED, FIELD, INDEXED, LISTED_FIELDS } from "./fields.ts";
+import { CHANGED, FIELD, INDEXED } from "./fields.ts";
 import { forgetLater } from "./foreign-tokens.ts";
 import {
   type GroupParts,
   groupFromRecord,
   infoFromRecord,
+  LISTED_FIELDS,
   listedFromRecord,
   requireDone,
   updateTimeOf,
 } from "./group-record.ts";
 import { importGroups } from "./imports.ts";
-import { groupKeyOf, KEY, partitionPrefix, partitionsOf, placeOf } from "./keys.ts";
+import { KEY, partitionPrefix, partitionsOf, placeOf } from "./keys.ts";
 import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf } from "./records.ts";
 import { rotate } from "./rotations.ts";
 import { auditedScript, readScript } from "./script.ts";
@@ -92,7 +93,7 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
     const { items: entries, next } = await this.#entries(environment, range);
     const items: ListedUserGroup[] = [];
     const reading = { operation: "list-user-groups", atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
-    const keyOf = ({ id }: Entry) => groupKeyOf(environment, id);
+    const keyOf = ({ id }: Entry) => placeOf(environment, id).key;
     for await (const [{ id, now }, record] of recordsOf(this.#parts.client, entries, { ...reading, keyOf })) {
       // A listed id may have no group, when it was deleted meanwhile, or by hand.
       if (!isEmpty(record)) items.push(listedFromRecord(record, id, now));
@@ -105,7 +106,7 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
     const { items: entries, next, snapshotTime } = await this.#entries(environment, range);
     const items: UserGroup[] = [];
     let bytes = 0;
-    const keyOf = ({ id }: Entry) => groupKeyOf(environment, id);
+    const keyOf = ({ id }: Entry) => placeOf(environment, id).key;
     const reading = { operation: "export", atOnce: RECORDS_AT_ONCE, keyOf };
     for await (const [{ id }, record] of recordsOf(client, entries, reading)) {
       const size = bytesOf(record);
@@ -119,7 +120,7 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
   }
 
   async lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo> {
-    const key = groupKeyOf(environment, providedId);
+    const { key } = placeOf(environment, providedId);
     const answer = await this.#parts.client.ask("look-up", READ, { key });
     if (answer.length === 0) throw new UserGroupNotFound();
     return infoFromRecord(recordFromAnswer(answer), providedId, Number(answer[1]));

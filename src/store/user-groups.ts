@@ -8,6 +8,7 @@ import { tokenDigest } from "./encryption.ts";
 import { CHANGED, DROP, ENTRY, FIELD, GRACE, INDEXED } from "./fields.ts";
 import { READ_HOLDER, tokenPartition } from "./foreign-tokens.ts";
 import {
+  changeArgs,
   changedFields,
   etagOf,
   type GroupParts,
@@ -18,7 +19,7 @@ import {
   viewerFromRecord,
 } from "./group-record.ts";
 import { IMPORT } from "./imports.ts";
-import { groupKeyOf, KEY, partitionPrefix, placeOf } from "./keys.ts";
+import { KEY, partitionPrefix, placeOf } from "./keys.ts";
 import { isEmpty, recordFromAnswer } from "./records.ts";
 import { rotate } from "./rotations.ts";
 import { auditedScript, readScript } from "./script.ts";
@@ -87,21 +88,17 @@ export class RedisUserGroups implements UserGroupStore {
   }
 
   async get(environment: Environment, providedId: string): Promise<UserGroup> {
-    const key = groupKeyOf(environment, providedId);
-    const record = await this.#parts.client.run("get", "hgetall", [key]);
+    const { client, cipher } = this.#parts;
+    const record = await client.run("get", "hgetall", [placeOf(environment, providedId).key]);
     if (isEmpty(record)) throw new UserGroupNotFound();
-    return groupFromRecord(record, environment, this.#parts.cipher, providedId);
+    return groupFromRecord(record, environment, cipher, providedId);
   }
 
-  getOrCreate(environment: Environment, group: NewUserGroup, by: ChangeBy) {
-    const key = groupKeyOf(environment, group.providedId);
-    return this.#parts.client
-      .run("get", "hgetall", [key], "not_made")
-      .then((record) =>
-        isEmpty(record)
-          ? this.#create(environment, group, by)
-          : { group: groupFromRecord(record, environment, this.#parts.cipher, group.providedId), created: false },
-      );
+  async getOrCreate(environment: Environment, group: NewUserGroup, by: ChangeBy) {
+    const { client, cipher } = this.#parts;
+    const record = await client.run("get", "hgetall", [placeOf(environment, group.providedId).key], "not_made");
+    if (isEmpty(record)) return this.#create(environment, group, by);
+    return { group: groupFromRecord(record, environment, cipher, group.providedId), created: false };
   }
 
   async update(
@@ -111,21 +108,16 @@ export class RedisUserGroups implements UserGroupStore {
     etag: string,
     by: ChangeBy,
   ): Promise<UserGroup> {
-    const { client, audit } = this.#parts;
+    const { client, cipher, audit } = this.#parts;
     const { prefix, key } = placeOf(environment, providedId);
-    const { names, replaced, set } = changedFields(change);
     const answer = await client.change("update", UPDATE, {
-      key,
-      id: providedId,
-      updateTime: updateTimeOf(etag),
-      names: names.join(","),
-      replaced: replaced.length / 2,
-      rest: [...replaced, ...set],
+      ...{ key, id: providedId, updateTime: updateTimeOf(etag) },
+      ...changeArgs(changedFields(change)),
       ...audit.ofUpdate(prefix, by, environment),
     });
     const [state, , , dropped] = requireDone("update", answer);
     if (state === "crowded") audit.onDropped(environment, Number(dropped));
-    return this.#group(environment, answer, providedId);
+    return groupFromRecord(recordFromAnswer(answer), environment, cipher, providedId);
   }
 
   async rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup> {
@@ -141,7 +133,7 @@ export class RedisUserGroups implements UserGroupStore {
     let answer = await client.ask("resolve", RESOLVE, { key: prefix + KEY.tokens, prefix, digest });
     if (answer[0] === "elsewhere") {
       const [, , id = ""] = answer;
-      answer = await client.ask("resolve", READ_HOLDER, { key: groupKeyOf(environment, id), id, digest });
+      answer = await client.ask("resolve", READ_HOLDER, { key: placeOf(environment, id).key, id, digest });
     }
     const [state] = answer;
     if (state === undefined) throw new TokenNotFound();
@@ -156,22 +148,20 @@ export class RedisUserGroups implements UserGroupStore {
     const token = newUserGroupToken(partition);
     const digest = tokenDigest(token);
     const { names, set } = changedFields(group);
+    const encrypted = tokenFields(cipher.encrypt(environment, token, digest));
     const answer = await client.change("create", IMPORT, {
-      ...{ key, prefix, id: providedId, updateTime: "", digest, isIndexed: true, graceMs: 0, replaced: 0 },
+      ...{ key, prefix, id: providedId, updateTime: "", digest, isIndexed: true, graceMs: 0 },
       ...teamIdsOf(environment, partition),
-      names: [...names, "token"].join(","),
-      rest: [...tokenFields(cipher.encrypt(environment, token, digest)), ...set],
+      ...changeArgs({ names: [...names, "token"], replaced: [], set: [...encrypted, ...set] }),
       ...audit.ofPartition(prefix, by),
     });
     const [outcome, now, teamId] = requireDone("create", answer);
-    if (outcome === "changed") return { group: this.#group(environment, answer, providedId), created: false };
+    if (outcome === "changed") {
+      return { group: groupFromRecord(recordFromAnswer(answer), environment, cipher, providedId), created: false };
+    }
     const time = Number(now);
     const times = { createTime: time, updateTime: time, tokenCreateTime: time };
     const made = { ...group, ...times, token, teamId: Number(teamId), etag: etagOf(time) };
     return { group: { ...made, environmentTag: environment.tag }, created: true };
-  }
-
-  #group(environment: Environment, answer: readonly string[], providedId?: string): UserGroup {
-    return groupFromRecord(recordFromAnswer(answer), environment, this.#parts.cipher, providedId);
   }
 }

@@ -3,7 +3,7 @@ import { DEFAULT_PARTITIONS, environmentPath, partitionOf } from "../../../src/d
 import { EVENT_FIELD } from "../../../src/store/audit.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
 import { FIELD, PIECES } from "../../../src/store/fields.ts";
-import { groupKey, KEY, partitionPrefix } from "../../../src/store/keys.ts";
+import { KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import type { TestRedis } from "../../support/redis.ts";
 import type { StoredEvent } from "../history/audit.ts";
 import { sortedBy } from "../history/call.ts";
@@ -63,7 +63,7 @@ async function readPartition(
   redis: Redis,
   { prefix, partition, keys }: { prefix: string; partition: number; keys: readonly string[] },
 ) {
-  const start = groupKey(prefix, "");
+  const start = prefix + KEY.group;
   const groups = keys
     .filter((key) => key.startsWith(start))
     .map(async (key): Promise<StoredGroup> => {

@@ -6,7 +6,7 @@ import "../../../src/runtime.ts";
 import type { Audit } from "../../../src/store/audit.ts";
 import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded.ts";
 import type { RingKey } from "../../../src/store/encryption.ts";
-import { groupKey, partitionPrefix } from "../../../src/store/keys.ts";
+import { KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
 import type { ScriptedRedis } from "../../../src/store/redis/nodes.ts";
 import { redisOf } from "../redis-of.ts";
@@ -109,7 +109,7 @@ function rotation(given: Partial<Rotation>) {
 /** Where a group is stored, and what its partition's keys begin with. */
 export function keysOf(environment: Environment, providedId: string): { group: string; prefix: string } {
   const prefix = partitionPrefix(environment, partitionOf(environment, providedId));
-  return { group: groupKey(prefix, providedId), prefix };
+  return { group: prefix + KEY.group + providedId, prefix };
 }
 
 /** Everything that is stored of an environment, by key. */
