@@ -9,12 +9,11 @@ import { operations } from "./operations.ts";
 import { errorResponse } from "./rest/json.ts";
 import { userEndpoint, VERBS } from "./rest/user.ts";
 import { viewerEndpoint } from "./rest/viewer.ts";
-import { authorization, authorizationInterceptor, isOpen, METHODS } from "./rpc/access.ts";
-import { Call, type WireProtocol } from "./rpc/context.ts";
-import { type Authentication, CREDENTIAL_HEADERS, LIMIT_HEADERS } from "./rpc/credentials.ts";
+import { ACCESS, type Authentication, authorization, isOpen, LIMIT_HEADERS } from "./rpc/access.ts";
+import { CREDENTIAL_HEADERS, callValues, REQUEST_ID_HEADER } from "./rpc/call.ts";
 import { sharedProbe } from "./rpc/health.ts";
-import { deadlineInterceptor, validationInterceptor } from "./rpc/interceptors.ts";
-import { observeInterceptor, observeRefusals, REQUEST_ID_HEADER } from "./rpc/observe.ts";
+import { callInterceptor } from "./rpc/interceptors.ts";
+import { observeRefusals } from "./rpc/refusals.ts";
 import { type RouteParts, routes } from "./rpc/routes.ts";
 
 /** What the service depends on. */
@@ -46,8 +45,9 @@ export function createApp(parts: AppParts): App {
   const { logger, metrics, shutdownSignal } = parts;
   const restMethods = [...[...VERBS.values()].map(({ method }) => method), ViewerService.method.resolveViewer];
   // Their counters start at zero.
-  for (const method of METHODS) for (const protocol of ["grpc", "grpc-web", "connect"]) metrics.calls(method, protocol);
-  for (const method of restMethods) metrics.calls(method, "rest");
+  for (const method of ACCESS.keys())
+    for (const protocol of ["grpc", "grpc-web", "connect"]) metrics.calls.add(method, protocol);
+  for (const method of restMethods) metrics.calls.add(method, "rest");
   const probe = sharedProbe(parts.probe, parts);
   const authorize = authorization(parts);
   const { health, readiness, exposition } = operations({ ...parts, probe });
@@ -84,15 +84,8 @@ export function createApp(parts: AppParts): App {
     routes: routes({ ...parts, probe }),
     endpoints: parts.metricsPort === undefined ? new Map([...callerEndpoints, ...operatorEndpoints]) : callerEndpoints,
     authorize,
-    contextValues: (protocolName) => new Call(protocolName as WireProtocol),
-    interceptors: [
-      // Outermost: observes every call, and converts every failure to the caller's error.
-      observeInterceptor(parts),
-      deadlineInterceptor(),
-      // Before validation, so that callers without a token learn nothing about the rules.
-      authorizationInterceptor(authorize),
-      validationInterceptor(),
-    ],
+    contextValues: callValues,
+    interceptors: [callInterceptor({ ...parts, authorize })],
     cors: {
       origins: parts.corsOrigins,
       requestHeaders: [...CREDENTIAL_HEADERS, REQUEST_ID_HEADER, ...TRACE_HEADERS],

@@ -4,7 +4,7 @@ import { formatEnvironmentName } from "./domain/environment.ts";
 import type { RateLimit } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { LimitName, Metrics } from "./observability/metrics.ts";
-import type { CallerLimits } from "./rpc/credentials.ts";
+import type { CallerLimits } from "./rpc/access.ts";
 import { Audit } from "./store/audit.ts";
 import { openEmbedded } from "./store/embedded.ts";
 import { rateCounter } from "./store/rate-counter.ts";

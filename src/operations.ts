@@ -6,7 +6,8 @@ import {
   type HttpResponse,
   headerValue,
 } from "@user-group-service/transport";
-import { formatOf, type Metrics } from "./observability/metrics.ts";
+import { formatOf } from "./observability/exposition.ts";
+import type { Metrics } from "./observability/metrics.ts";
 import type { HealthParts } from "./rpc/health.ts";
 
 /** What the endpoints for operators depend on. */

@@ -4,7 +4,7 @@ import { createServer as createHttp2Server } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { loadConfig } from "../../src/config/config.ts";
-import { Call } from "../../src/rpc/context.ts";
+import { callValues } from "../../src/rpc/call.ts";
 import { open } from "../../src/run.ts";
 
 /*
@@ -14,7 +14,7 @@ import { open } from "../../src/run.ts";
  */
 const config = loadConfig(process.env);
 const { app } = await open(config);
-const adapter = connectNodeAdapter({ ...app.service, contextValues: () => new Call("connect") });
+const adapter = connectNodeAdapter({ ...app.service, contextValues: () => callValues("connect") });
 const http1 = createServer(adapter as never);
 const http2 = createHttp2Server(adapter as never);
 http1.listen(config.port, config.host);

@@ -1,5 +1,5 @@
 import { Histogram, type Registry } from "prom-client";
-import type { HistogramOptions } from "../../src/observability/call-metrics.ts";
+import type { HistogramOptions } from "../../src/observability/metrics.ts";
 
 /* prom-client's own histogram, its children kept. */
 

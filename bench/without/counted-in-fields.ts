@@ -1,5 +1,5 @@
 import { Counter, Gauge, Registry } from "prom-client";
-import type { CallSeries, CallMetrics as Metrics } from "../../src/observability/call-metrics.ts";
+import type { CallSeries, CallMetrics as Metrics } from "../../src/observability/metrics.ts";
 
 /* prom-client's own counters and gauge count every call, their children kept. */
 
@@ -11,27 +11,31 @@ const inFlight = new Gauge({ name: "in_flight", help: "-", labelNames: LABELS, r
 
 export const CallMetrics = (original: typeof Metrics): typeof Metrics =>
   class extends original {
-    readonly #counted = new Map<CallSeries, CallSeries>();
+    readonly #counted = new Map<CallSeries, Counted>();
 
-    override series(...args: Parameters<Metrics["series"]>): CallSeries {
-      const series = super.series(...args);
+    override begin(...args: Parameters<Metrics["begin"]>): CallSeries {
+      const series = super.begin(...args);
       let counted = this.#counted.get(series);
       if (!counted) {
         counted = countedBy(series);
         this.#counted.set(series, counted);
       }
-      return counted;
+      counted.start();
+      return counted as unknown as CallSeries;
     }
   };
 
-function countedBy(series: CallSeries): CallSeries {
+interface Counted extends Pick<CallSeries, "end"> {
+  start(): void;
+}
+
+function countedBy(series: CallSeries): Counted {
   const labels = Object.values(series.labels);
   const begun = started.labels(...labels);
   const underWay = inFlight.labels(...labels);
   const ended = new Map<string, { inc(): void }>();
   return {
     start() {
-      series.start();
       begun.inc();
       underWay.inc();
     },
@@ -45,5 +49,5 @@ function countedBy(series: CallSeries): CallSeries {
       }
       child.inc();
     },
-  } satisfies Pick<CallSeries, "start" | "end"> as unknown as CallSeries;
+  };
 }

@@ -1,8 +1,7 @@
-import { promisify } from "node:util";
-import { gzip } from "node:zlib";
 import type { DescMethod } from "@bufbuild/protobuf";
-import { AggregatorRegistry, Counter, collectDefaultMetrics, Registry } from "prom-client";
-import { ArrayHistogram, CallMetrics, type CallSeries } from "./call-metrics.ts";
+import { Code } from "@connectrpc/connect";
+import { Counter, collectDefaultMetrics, Registry } from "prom-client";
+import { Exposition, type MetricsFormat } from "./exposition.ts";
 
 /** A completed round trip to the store. */
 export interface StoreObservation {
@@ -22,7 +21,7 @@ const CALL_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25
 /** The metrics of a process, for Prometheus. */
 export class Metrics {
   readonly #registry = new Registry();
-  readonly #calls = new CallMetrics(this.#registry, CALL_BUCKETS);
+  readonly calls = new CallMetrics(this.#registry, CALL_BUCKETS);
   readonly #storeSeconds = new ArrayHistogram(
     {
       name: "ugs_redis_duration_seconds",
@@ -74,11 +73,6 @@ export class Metrics {
     return JSON.stringify(await this.#registry.getMetricsAsJSON());
   }
 
-  /** The counters for calls of a method; undefined: of none that is served. They exist from now on. */
-  calls(method: DescMethod | undefined, protocol: string): CallSeries {
-    return this.#calls.series(method, protocol);
-  }
-
   /** Counts and times a round trip to the store. */
   observeStore({ operation, seconds, failed }: StoreObservation): void {
     if (failed) this.#storeErrors.inc({ operation });
@@ -125,63 +119,174 @@ export class Metrics {
   }
 }
 
-/** The metrics of several processes as those of one. @param texts what `own` gave in each */
-export function aggregate(texts: readonly string[]): Promise<string> {
-  return AggregatorRegistry.aggregate(texts.map((text) => JSON.parse(text))).metrics();
-}
+/** How gRPC names success. */
+export const CODE_OK = "OK";
 
-const compress = promisify(gzip);
+/** The codes that no call ends with in a common case. */
+const UNCOMMON: ReadonlySet<unknown> = new Set(["Unknown", "FailedPrecondition", "OutOfRange"]);
 
-/** A metrics text format. */
-type MetricsFormat = "prometheus" | "openmetrics";
+/** The codes whose counters exist from the start, so that a monitor sees their first increase. */
+const CODES: readonly string[] = [
+  CODE_OK,
+  ...(Object.values(Code).filter((code) => typeof code === "string" && !UNCOMMON.has(code)) as string[]),
+];
 
-/** All metrics as text. The text is compressed once for all who ask. */
-export class Exposition {
-  readonly contentType: string;
-  readonly text: string;
-  #gzipped: Promise<Uint8Array> | undefined;
+/** The call types, as gRPC's metrics name them. */
+const TYPES = {
+  unary: "unary",
+  client_streaming: "client_stream",
+  server_streaming: "server_stream",
+  bidi_streaming: "bidi_stream",
+} as const;
 
-  /** @param text in Prometheus' text format */
-  constructor(text: string, format: MetricsFormat) {
-    this.contentType = format === "openmetrics" ? Registry.OPENMETRICS_CONTENT_TYPE : Registry.PROMETHEUS_CONTENT_TYPE;
-    this.text = format === "openmetrics" ? openMetrics(text) : text;
-  }
+const LABELS = ["grpc_type", "grpc_service", "grpc_method", "protocol"] as const;
 
-  gzipped(): Promise<Uint8Array> {
-    this.#gzipped ??= compress(this.text);
-    return this.#gzipped;
-  }
-}
-
-const COUNTER = /^# HELP (\S+)_total (.*)\n# TYPE \1_total counter$/gm;
+/** The label values of a series, by label name. */
+type Labels = { readonly [name: string]: string };
 
 /**
- * Converts Prometheus' text format to OpenMetrics 1.0 (https://prometheus.io/docs/specs/om/open_metrics_spec/): a
- * counter family's name lacks the suffix `_total`, there are no empty lines, and `# EOF` ends the text. prom-client's
- * own conversion renames metrics in the registry, and does not work on aggregated metrics of workers.
+ * Registers a metric whose values are read from plain fields when prom-client collects it: its own metrics build a string
+ * of the labels for every observation.
  */
-function openMetrics(text: string): string {
-  const renamed = text.replace(COUNTER, "# HELP $1 $2\n# TYPE $1 counter");
-  // prom-client writes `Nan`, the format demands `NaN`.
-  const spelled = renamed.replace(/ Nan$/gm, " NaN");
-  return `${spelled.replace(/\n{2,}/g, "\n").trimEnd()}\n# EOF\n`;
+function register(
+  registry: Registry,
+  metric: { readonly name: string; readonly help: string; readonly type: "counter" | "gauge" | "histogram" },
+  read: () => readonly { readonly labels: object; readonly value: number; readonly metricName?: string }[],
+): void {
+  const { name } = metric;
+  registry.registerMetric({ name, get: async () => ({ ...metric, values: read(), aggregator: "sum" }) } as never);
 }
 
-const OPENMETRICS_TYPE = /^application\/openmetrics-text *(?:;|$)/i;
-const VERSION = /; *version="?([\d.]+)"?/i;
+/** Call metrics with the names that gRPC servers use (github.com/grpc-ecosystem/go-grpc-prometheus). */
+export class CallMetrics {
+  readonly #seconds: ArrayHistogram;
+  readonly #series = new Map<DescMethod | undefined, Map<string, CallSeries>>();
+
+  /** @param buckets upper bounds in seconds, in ascending order */
+  constructor(registry: Registry, buckets: readonly number[]) {
+    const all = () => [...this.#series.values()].flatMap((ofMethod) => [...ofMethod.values()]);
+    register(registry, { name: "grpc_server_started_total", help: "Calls that began", type: "counter" }, () =>
+      all().map(({ labels, started }) => ({ labels, value: started })),
+    );
+    register(registry, { name: "grpc_server_handled_total", help: "Calls that ended, by code", type: "counter" }, () =>
+      all().flatMap(({ labels, handled }) =>
+        [...handled].map(([grpc_code, value]) => ({ labels: { ...labels, grpc_code }, value })),
+      ),
+    );
+    register(registry, { name: "grpc_server_in_flight", help: "Calls that are under way", type: "gauge" }, () =>
+      all().map(({ labels, inFlight }) => ({ labels, value: inFlight })),
+    );
+    this.#seconds = new ArrayHistogram(
+      { name: "grpc_server_handling_seconds", help: "How long unary calls took", labelNames: LABELS, buckets },
+      registry,
+    );
+  }
+
+  /** Counts the start of a call; `end` of what it returns counts its end. @param method undefined: none that is served */
+  begin(method: DescMethod | undefined, protocol: string): CallSeries {
+    const series = this.#series.get(method)?.get(protocol) ?? this.add(method, protocol);
+    series.started++;
+    series.inFlight++;
+    return series;
+  }
+
+  /** Has the counters for calls of a method over a protocol begin at zero. */
+  add(method: DescMethod | undefined, protocol: string): CallSeries {
+    const ofMethod = this.#series.get(method) ?? new Map<string, CallSeries>();
+    const series = new CallSeries(method, protocol, this.#seconds);
+    this.#series.set(method, ofMethod.set(protocol, series));
+    return series;
+  }
+}
+
+/** The counters for calls of one method over one protocol. */
+export class CallSeries {
+  readonly labels: Labels;
+  started = 0;
+  inFlight = 0;
+  /** The number of calls that ended, by code. */
+  readonly handled: Map<string, number>;
+  readonly #observe: ((seconds: number) => void) | undefined;
+
+  constructor(method: DescMethod | undefined, protocol: string, seconds: ArrayHistogram) {
+    // Callers must not be able to create series, so all methods that are not served are one.
+    const [type, service, name] = method
+      ? [TYPES[method.methodKind], method.parent.typeName, method.name]
+      : ["unary", "unknown", "unknown"];
+    this.labels = { grpc_type: type, grpc_service: service, grpc_method: name, protocol };
+    this.handled = new Map(method && CODES.map((code) => [code, 0]));
+    // Streams are not timed: they last as long as the client wants.
+    this.#observe = type === "unary" ? seconds.labels(type, service, name, protocol) : undefined;
+  }
+
+  /** Counts the end of a call. @param code as gRPC names it, such as `OK` or `NotFound` */
+  end(code: string, seconds: number): void {
+    this.inFlight--;
+    this.handled.set(code, (this.handled.get(code) ?? 0) + 1);
+    this.#observe?.(seconds);
+  }
+}
+
+/** The options of a histogram. */
+export interface HistogramOptions {
+  readonly name: string;
+  readonly help: string;
+  readonly labelNames: readonly string[];
+  /** Upper bounds in ascending order. */
+  readonly buckets: readonly number[];
+}
+
+/** The observations of one set of label values: how many in each bucket and above the last bound, and their sum. */
+interface Observations {
+  readonly labels: Labels;
+  readonly counts: number[];
+  sum: number;
+}
 
 /**
- * The format that an `Accept` header asks for: OpenMetrics 1.0 if it is accepted with at least the preference of plain
- * text, else Prometheus.
+ * A histogram for prom-client's registry that counts in arrays. The exposed text is that of prom-client's own
+ * (https://prometheus.io/docs/concepts/metric_types/#histogram).
  */
-export function formatOf(accept: string): MetricsFormat {
-  const items = accept.split(",").map((item) => item.trim());
-  const best = (matches: (item: string) => boolean) => Math.max(0, ...items.filter(matches).map(quality));
-  const wanted = best((item) => OPENMETRICS_TYPE.test(item) && ["1.0.0", undefined].includes(VERSION.exec(item)?.[1]));
-  return wanted > 0 && wanted >= best((item) => item.startsWith("text/plain")) ? "openmetrics" : "prometheus";
-}
+export class ArrayHistogram {
+  readonly #options: HistogramOptions;
+  readonly #series: Observations[] = [];
 
-function quality(item: string): number {
-  const text = /; *q=([\d.]+)/i.exec(item)?.[1];
-  return text === undefined ? 1 : Number(text) || 0;
+  constructor(options: HistogramOptions, registry: Registry) {
+    this.#options = options;
+    const { name, help } = options;
+    register(registry, { name, help, type: "histogram" }, () => this.#values());
+  }
+
+  /**
+   * Makes the observe function of one set of label values, given in the order of the label names. Call it once for each
+   * set.
+   */
+  labels(...values: readonly string[]): (value: number) => void {
+    const { labelNames, buckets } = this.#options;
+    const labels = Object.fromEntries(labelNames.map((name, i) => [name, values[i] ?? ""]));
+    const series = { labels, counts: new Array<number>(buckets.length + 1).fill(0), sum: 0 };
+    this.#series.push(series);
+    return (value) => {
+      let i = 0;
+      while (i < buckets.length && value > (buckets[i] as number)) i++;
+      series.counts[i] = (series.counts[i] as number) + 1;
+      series.sum += value;
+    };
+  }
+
+  #values() {
+    const { name, buckets } = this.#options;
+    return this.#series.flatMap(({ labels, counts, sum }) => {
+      let total = 0;
+      const cumulative = counts.map((count, i) => {
+        total += count;
+        return { metricName: `${name}_bucket`, labels: { le: buckets[i] ?? "+Inf", ...labels }, value: total };
+      });
+      return [
+        ...cumulative,
+        { metricName: `${name}_sum`, labels, value: sum },
+        { metricName: `${name}_count`, labels, value: total },
+      ];
+    });
+  }
 }

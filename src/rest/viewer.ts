@@ -3,7 +3,7 @@ import { type Endpoint, type HttpRequest, recordOf } from "@user-group-service/t
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
 import type { JsonObject } from "../domain/user-group.ts";
-import { callOf } from "../rpc/context.ts";
+import { callOf } from "../rpc/call.ts";
 import { isForm, isTokenNotFound, jsonMethod, jsonResponse, messageOf, oneOf, parseFields, readBody } from "./json.ts";
 
 const { resolveViewer } = ViewerService.method;

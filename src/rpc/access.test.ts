@@ -1,23 +1,30 @@
 import type { DescMethod } from "@bufbuild/protobuf";
-import { Code, createConnectRouter } from "@connectrpc/connect";
-import { expect, it } from "vitest";
-import { ROOT } from "../auth/principal.ts";
-import { accessTo, authorization, METHODS } from "./access.ts";
-import { Call } from "./context.ts";
+import { Code, type ConnectError, createConnectRouter } from "@connectrpc/connect";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
+import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { silentCounter } from "../../test/support/silent-counter.ts";
+import { type Authenticated, ROOT } from "../auth/principal.ts";
+import { RateLimits } from "../auth/rate-limits.ts";
+import { parseNetwork } from "../domain/client-address.ts";
+import { ACCESS, authorization } from "./access.ts";
+import { Call } from "./call.ts";
 import { routes } from "./routes.ts";
+
+const HEADER = { authorization: "Token 0123456789abcdef" };
 
 it("every method that is served has a policy, and every policy a method", () => {
   const router = createConnectRouter();
   // Handlers are made, not called.
   routes({ reflection: true } as never)(router);
   const served = router.handlers.map(({ method }) => method);
-  expect(served.filter((method) => accessTo(method) === undefined)).toEqual([]);
-  expect(new Set(served)).toEqual(new Set(METHODS));
+  expect(served.filter((method) => !ACCESS.has(method))).toEqual([]);
+  expect(new Set(served)).toEqual(new Set(ACCESS.keys()));
 });
 
 it("nobody may call a method without a policy", () => {
   const method = { name: "Forgotten" } as DescMethod;
-  const header = new Headers({ authorization: "Token 0123456789abcdef" });
+  const header = new Headers(HEADER);
   const contextValues = new Call("grpc");
   const authorize = authorization({
     authenticator: { authenticate: () => ROOT },
@@ -28,4 +35,95 @@ it("nobody may call a method without a policy", () => {
     expect.objectContaining({ code: Code.PermissionDenied }),
   );
   expect(contextValues.principal).toBeUndefined();
+});
+
+/** Authentication of calls whose tokens have to be looked up, which the test answers for. */
+function open(max: number, proxies: readonly string[] = []) {
+  const lookUps: { found(answer: Authenticated): void; fail(error: Error): void }[] = [];
+  const { keys: counted, counter } = silentCounter();
+  let refused = 0;
+  const authentication = {
+    authenticator: {
+      authenticate: () => new Promise<Authenticated>((found, fail) => lookUps.push({ found, fail })),
+    },
+    limits: {
+      tokens: undefined,
+      failures: new RateLimits({ limit: { max, windowSeconds: 3600 }, counter }),
+      onLimited: () => void refused++,
+    },
+    trustedProxies: proxies.map((text) => parseNetwork(text) ?? expect.fail("no network")),
+  };
+  const addresses: string[] = [];
+  const authorize = authorization(authentication);
+  /** A call, and who makes it or what it fails with. */
+  const call = async (peer: string, header: { readonly [name: string]: string } = HEADER) => {
+    const contextValues = new Call("grpc");
+    const peerAddress = () => {
+      addresses.push(peer);
+      return peer;
+    };
+    try {
+      await authorize({
+        method: AdminService.method.listEnvironments,
+        header: new Headers(header),
+        peerAddress,
+        contextValues,
+      });
+      return contextValues.principal;
+    } catch (error) {
+      return error;
+    }
+  };
+  return { call, lookUps, counted, addresses, refused: () => refused };
+}
+
+/** What a refusal says of the limit. */
+function told(error: unknown) {
+  const refusal = error as ConnectError;
+  const headers = ["retry-after", "ratelimit", "ratelimit-policy", "www-authenticate"];
+  return {
+    code: refusal.code,
+    headers: headers.map((name) => refusal.metadata.get(name)),
+    seconds: refusal.findDetails(RetryInfoSchema)[0]?.retryDelay?.seconds,
+  };
+}
+
+const POLICY = (max: number) => `"address";q=${max};w=3600`;
+
+describe("authenticating", () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
+  afterEach(() => void vi.useRealTimers());
+
+  it("looks every token up, and refuses only those that turn out to be bad, past the limit with a time", async () => {
+    const { call, lookUps, counted, refused } = open(2);
+    const calls = Array.from({ length: 6 }, () => call("192.0.2.1"));
+    expect(lookUps).toHaveLength(6);
+    for (const bad of [0, 1, 2]) lookUps[bad]?.found(undefined);
+    lookUps[3]?.found(ROOT);
+    lookUps[4]?.fail(new Error("away"));
+    const [first, second, third, good, away, late] = calls;
+    expect(told(await first)).toMatchObject({ code: Code.Unauthenticated });
+    expect(told(await second)).toMatchObject({ code: Code.Unauthenticated });
+    const limited = told(await third);
+    expect(limited.code).toBe(Code.ResourceExhausted);
+    expect(limited.headers).toEqual(["3600", '"address";r=0;t=3600', POLICY(2), null]);
+    expect(limited.seconds).toBe(3600n);
+    expect(await good).toBe(ROOT);
+    expect(await away).toEqual(new Error("away"));
+    lookUps[5]?.found(ROOT);
+    expect(await late).toBe(ROOT);
+    expect(counted).toEqual(["192.0.2.1"]);
+    expect(refused()).toBe(1);
+  });
+
+  it("counts for the client that a trusted proxy names, and finds out once a call who it is", async () => {
+    const { call, lookUps, counted, addresses } = open(9, ["10.0.0.0/8"]);
+    for (const client of ["2001:db8::1", "2001:db8:0:1::1"]) {
+      const failing = call("10.0.0.1", { ...HEADER, "x-forwarded-for": client });
+      lookUps.at(-1)?.found(undefined);
+      expect(await failing).toMatchObject({ code: Code.Unauthenticated });
+    }
+    expect(counted).toEqual(["2001:db8:0:0::/64", "2001:db8:0:1::/64"]);
+    expect(addresses).toEqual(["10.0.0.1", "10.0.0.1"]);
+  });
 });

@@ -1,18 +1,23 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
-import { Code, type ConnectError, type Interceptor } from "@connectrpc/connect";
+import { Code, type ConnectError } from "@connectrpc/connect";
 import type { CallHead } from "@user-group-service/transport";
+import { RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ReflectionV1Alpha } from "../../gen/grpc/reflection/v1alpha/reflection_pb.ts";
 import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
-import type { Principal } from "../auth/principal.ts";
+import type { ApiTokens } from "../auth/api-tokens.ts";
+import type { Authenticated, Principal } from "../auth/principal.ts";
+import type { RateLimits } from "../auth/rate-limits.ts";
 import type { Role } from "../domain/api-token.ts";
+import { clientKey, type Network } from "../domain/client-address.ts";
 import { environmentPath } from "../domain/environment.ts";
-import { type Call, callOf } from "./context.ts";
-import { type Authentication, authenticate, type Caller, type CallerLimits, limitedError } from "./credentials.ts";
-import { callError } from "./errors.ts";
+import type { Limited } from "../domain/store.ts";
+import type { LimitName } from "../observability/metrics.ts";
+import { type Call, type Caller, CREDENTIAL_HEADERS, callOf, originOf, tokenFromHeader } from "./call.ts";
+import { callError, untraced } from "./errors.ts";
 
 /**
  * Who may call a method: anyone (`open`); whoever authenticates (`any`); the bearers of API tokens with this role or a
@@ -29,10 +34,10 @@ function policyOf<S extends DescService>(
 }
 
 /**
- * The access policy of all services. Open methods reveal nothing about any group. What a role may do within a method:
- * `mayCreate`.
+ * Who may call what, for every method of all services; nobody may call a method that it does not name. Open methods
+ * reveal nothing about any group. What a role may do within a method: `mayCreate`.
  */
-const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
+export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
   ...policyOf(UserGroupService, {
     getUserGroup: "read",
     updateUserGroup: "manage",
@@ -64,96 +69,152 @@ const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
   ...policyOf(ReflectionV1Alpha, { serverReflectionInfo: "open" }),
 ]);
 
-/** All methods of all services. */
-export const METHODS: readonly DescMethod[] = [...ACCESS.keys()];
-
-/** Who may call a method; undefined for a method that has no policy, which nobody may call. */
-export function accessTo(method: DescMethod): Access | undefined {
-  return ACCESS.get(method);
-}
-
-/** Whether a method may be called without an API token. A method that the policy does not name may not. */
+/** Whether a method may be called without an API token. */
 export function isOpen(method: DescMethod): boolean {
-  return accessTo(method) === "open";
+  return ACCESS.get(method) === "open";
 }
+
+/** The order of the roles, and of what methods need. */
+const RANK: { readonly [access in Access]: number } = {
+  open: 0,
+  any: 0,
+  resolve: 1,
+  read: 2,
+  manage: 3,
+  admin: 4,
+  root: 5,
+};
 
 /** Whether GetUserGroup creates a group for a caller, or only looks for it. */
 export function mayCreate({ role }: Principal): boolean {
   return RANK[role] >= RANK.manage;
 }
 
-/** The order of the roles. */
-const RANK: { readonly [role in Principal["role"]]: number } = { resolve: 0, read: 1, manage: 2, admin: 3, root: 4 };
+/** How callers are authenticated. */
+export interface Authentication {
+  readonly authenticator: Pick<ApiTokens, "authenticate">;
+  readonly limits: CallerLimits;
+  /** Whose `X-Forwarded-For` is believed. */
+  readonly trustedProxies: readonly Network[];
+}
+
+/** The limits on callers. */
+export interface CallerLimits {
+  /** Limits calls by the environment and id of their API token; undefined: they are not limited. */
+  readonly tokens: RateLimits | undefined;
+  /**
+   * Limits failures of authentication by the client's address, which many callers may share: only calls that fail are
+   * refused. Undefined: they are not limited.
+   */
+  readonly failures: RateLimits | undefined;
+  /** Called with every refusal. */
+  readonly onLimited: (name: LimitName) => void;
+}
+
+/** The headers of a refusal by a limit (draft-ietf-httpapi-ratelimit-headers), beside `Retry-After`. */
+export const LIMIT_HEADERS = ["ratelimit", "ratelimit-policy"] as const;
+
+const TEXTS: { readonly [name in LimitName]: { readonly reason: string; readonly what: string } } = {
+  "api-token": { reason: "RATE_LIMITED", what: "this API token has made too many calls" },
+  address: {
+    reason: "TOO_MANY_FAILURES",
+    what: "too many calls from this address had no valid API token",
+  },
+};
 
 /** The parts of a call that authorization needs. */
 interface Head extends Caller, Pick<CallHead, "method" | "contextValues"> {}
 
+/** Authorizes a call by its headers. */
+export type Authorize = (head: Head) => void | Promise<void>;
+
 /**
- * Authorizes calls by their headers, and stores the principal in the context values: at once when its API token need not
- * be read. Throws ConnectError Unauthenticated, PermissionDenied or ResourceExhausted; rejects with them, or with the
- * store's failure.
+ * Makes the function that authorizes calls, and stores the principal in their context values: at once when the API token
+ * need not be read. It throws ConnectError Unauthenticated, whose message says what to do, PermissionDenied or
+ * ResourceExhausted; it rejects with these, or with the store's failure.
  */
-export function authorization(authentication: Authentication): (head: Head) => void | Promise<void> {
-  const { limits, trustedProxies } = authentication;
+export function authorization({ authenticator, limits, trustedProxies }: Authentication): Authorize {
+  const limited = (name: LimitName, by: Limited) => {
+    limits.onLimited(name);
+    return limitedError(name, by);
+  };
+
+  // Every token that may be good is looked up: only then is it known whether to refuse it, and callers behind one address
+  // must not be locked out by the guesses of one of them.
+  const unauthenticated = (reason: keyof typeof FAULTS, caller: Caller) => {
+    const by = limits.failures?.take(clientKey(originOf(caller), trustedProxies));
+    if (by) return limited("address", by);
+    const error = callError(Code.Unauthenticated, FAULTS[reason], { reason });
+    error.metadata.set("www-authenticate", 'Token realm="user-group-service"');
+    return error;
+  };
+
+  const admit = (principal: Authenticated, call: Call, head: Head) => {
+    if (!principal) throw unauthenticated("API_TOKEN_UNKNOWN", head);
+    call.bearer = principal;
+    const { id, environment, role } = principal;
+    // Root is not limited: whoever repairs something must not have to wait.
+    const by = environment && limits.tokens?.take(`${environmentPath(environment)}/${id}`);
+    if (by) throw limited("api-token", by);
+    const needed = ACCESS.get(head.method);
+    const isAllowed =
+      needed !== undefined &&
+      (role === "root" ? needed === "any" || RANK[needed] >= RANK.admin : RANK[role] >= RANK[needed]);
+    if (!isAllowed) throw denial(role, head.method, needed);
+    call.principal = principal;
+  };
+
   return (head) => {
-    if (isOpen(head.method)) return undefined;
-    const call = callOf(head.contextValues);
+    const { header, method, contextValues } = head;
+    if (ACCESS.get(method) === "open") return undefined;
+    const call = callOf(contextValues);
     call.origin = head;
     call.trustedProxies = trustedProxies;
-    const principal = authenticate(authentication, head);
-    return principal instanceof Promise
-      ? principal.then((known) => admit(known, call, head.method, limits))
-      : admit(principal, call, head.method, limits);
+    const value = header.get(CREDENTIAL_HEADERS[0]) ?? header.get(CREDENTIAL_HEADERS[1]);
+    if (value === null) throw unauthenticated("API_TOKEN_MISSING", head);
+    const token = tokenFromHeader(value);
+    if (token === undefined) throw unauthenticated("API_TOKEN_MALFORMED", head);
+    const found = authenticator.authenticate(token);
+    return found instanceof Promise
+      ? found.then((principal) => admit(principal, call, head))
+      : admit(found, call, head);
   };
 }
 
-/** @throws ConnectError PermissionDenied, ResourceExhausted */
-function admit(principal: Principal, call: Call, method: DescMethod, limits: CallerLimits): void {
-  const error = denial(principal, method, limits);
-  if (error) {
-    call.denied = principal;
-    throw error;
-  }
-  call.principal = principal;
-}
+/** What is wrong with the credentials of a call, by its reason. */
+const FAULTS = {
+  API_TOKEN_MISSING: "the header is missing: Authorization: Token API_TOKEN",
+  API_TOKEN_MALFORMED: "the Authorization header must be: Token API_TOKEN",
+  API_TOKEN_UNKNOWN: "the API token is unknown, revoked or expired; check that it was copied whole",
+};
 
-/** Why a caller may not make a call: it has made too many, or has too low a role; undefined when it may. */
-function denial(
-  { id, environment, role }: Principal,
-  method: DescMethod,
-  { tokens, onLimited }: CallerLimits,
-): ConnectError | undefined {
-  // Root is not limited: whoever repairs something must not have to wait.
-  const limited = environment && tokens?.take(`${environmentPath(environment)}/${id}`);
-  if (limited) {
-    onLimited("api-token");
-    return limitedError("api-token", limited);
-  }
-  const { name } = method;
-  const access = accessTo(method);
-  if (access === undefined)
+/** Why a caller of a role may not call a method. @param needed undefined: nobody may */
+function denial(role: Principal["role"], { name }: DescMethod, needed: Access | undefined): ConnectError {
+  if (needed === undefined)
     return callError(Code.PermissionDenied, `nobody may call ${name}`, { reason: "ROLE_TOO_LOW" });
-  if (access === "any" || access === "open") return undefined;
-  if (RANK[role] < RANK[access]) {
-    const orHigher = access === "admin" ? "" : " or higher";
-    const needed = access === "root" ? `ADMIN_TOKEN` : `an API token of role ${access}${orHigher}`;
-    const metadata = { required_role: access, role };
-    const message = `${name} needs ${needed}; this API token has the role ${role}`;
-    return callError(Code.PermissionDenied, message, { reason: "ROLE_TOO_LOW", metadata });
-  }
-  // Nothing in such a request names an environment, and a guess would act on the wrong one.
-  if (role === "root" && RANK[access] < RANK.admin) {
+  if (role === "root") {
+    // Nothing in such a request names an environment, and a guess would act on the wrong one.
     const message = `ADMIN_TOKEN is bound to no environment, which ${name} acts on; use an API token of an environment, made with CreateApiToken`;
     return callError(Code.PermissionDenied, message, { reason: "ENVIRONMENT_TOKEN_REQUIRED" });
   }
-  return undefined;
+  const orHigher = needed === "admin" ? "" : " or higher";
+  const what = needed === "root" ? `ADMIN_TOKEN` : `an API token of role ${needed}${orHigher}`;
+  const message = `${name} needs ${what}; this API token has the role ${role}`;
+  const metadata = { required_role: needed, role };
+  return callError(Code.PermissionDenied, message, { reason: "ROLE_TOO_LOW", metadata });
 }
 
-/** Authorizes every call that the transport has not authorized, so that no entry point can bypass authorization. */
-export function authorizationInterceptor(authorize: ReturnType<typeof authorization>): Interceptor {
-  return (next) => (req) => {
-    if (callOf(req.contextValues).principal) return next(req);
-    const authorized = authorize(req);
-    return authorized ? authorized.then(() => next(req)) : next(req);
-  };
+/** The error of a call that a limit refuses: when to try again, for programs and for proxies. */
+function limitedError(name: LimitName, limited: Limited): ConnectError {
+  const { max, windowSeconds } = limited.limit;
+  // Whole seconds, because `Retry-After` has no others; later rather than too early.
+  const seconds = Math.max(1, Math.ceil(limited.retryAfterMs / 1000));
+  const { reason, what } = TEXTS[name];
+  const message = `${what}: ${max} are let pass in ${windowSeconds} s; try again in ${seconds} s`;
+  const error = untraced(() => callError(Code.ResourceExhausted, message, { reason }));
+  error.details.push({ desc: RetryInfoSchema, value: { retryDelay: { seconds: BigInt(seconds), nanos: 0 } } });
+  error.metadata.set("retry-after", String(seconds));
+  error.metadata.set("ratelimit", `"${name}";r=0;t=${seconds}`);
+  error.metadata.set("ratelimit-policy", `"${name}";q=${max};w=${windowSeconds}`);
+  return error;
 }

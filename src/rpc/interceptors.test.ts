@@ -3,19 +3,29 @@ import { Code, ConnectError, type UnaryRequest } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { BadRequestSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
-import { toCallError } from "./errors.ts";
-import { validationInterceptor } from "./interceptors.ts";
+import type { Logger } from "../observability/log.ts";
+import { Metrics } from "../observability/metrics.ts";
+import { callValues } from "./call.ts";
+import { callInterceptor } from "./interceptors.ts";
 
 const { getUserGroup, rotateUserGroupToken } = UserGroupService.method;
 
+const intercept = callInterceptor({
+  authorize: () => {},
+  logger: { isLevelEnabled: () => false } as unknown as Logger,
+  metrics: new Metrics(),
+  shutdownSignal: new AbortController().signal,
+});
+
 /** The error that a request is refused with; undefined when it is let pass. */
 async function refusal(method: typeof getUserGroup | typeof rotateUserGroupToken, init: object) {
-  const request = { stream: false, method, message: create(method.input, init as never) } as unknown as UnaryRequest;
+  const message = create(method.input, init as never);
+  const request = { stream: false, method, message, header: new Headers(), contextValues: callValues("grpc") };
   try {
-    await validationInterceptor()(async () => ({}) as never)(request);
+    await intercept(async () => ({ header: new Headers() }) as never)(request as unknown as UnaryRequest);
     return undefined;
   } catch (error) {
-    return toCallError(error);
+    return error as ConnectError;
   }
 }
 

@@ -1,43 +1,148 @@
-import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
+import { setImmediate } from "node:timers/promises";
+import {
+  Code,
+  ConnectError,
+  type Interceptor,
+  type StreamRequest,
+  type StreamResponse,
+  type UnaryRequest,
+  type UnaryResponse,
+} from "@connectrpc/connect";
+import { streamRefusal } from "@user-group-service/transport";
+import type { Authorize } from "./access.ts";
+import { type Call, callOf, type Observers, REQUEST_ID_HEADER } from "./call.ts";
+import { toCallError } from "./errors.ts";
 import { compilePlainTextCheck, memoize } from "./plain-text-rules.ts";
+import { refusedError } from "./refusals.ts";
+
+/** What every call passes. */
+export interface CallParts extends Observers {
+  readonly authorize: Authorize;
+  /** Aborts when the service begins to shut down. */
+  readonly shutdownSignal: AbortSignal;
+}
+
+type Run = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | StreamResponse>;
+
+/**
+ * Takes every call from its headers and message to its RPC, and back: counts, times and logs it, adds the request id to
+ * its response, and converts every failure to an error that the caller may see.
+ */
+export function callInterceptor(parts: CallParts): Interceptor {
+  const { authorize, shutdownSignal } = parts;
+  return (next) => async (req) => {
+    const call = callOf(req.contextValues);
+    call.begin(parts, req);
+    if (!req.stream) call.input = req.message;
+    let response: UnaryResponse | StreamResponse;
+    try {
+      // The transport has authorized its calls by their headers. No other entry point can bypass authorization, and
+      // callers without a token learn nothing about the rules.
+      if (!call.principal) await authorize(req);
+      if (req.stream) {
+        const allRules = await loadAllRules();
+        response = await allRules(next)({ ...req, message: readMessages(req, call) });
+      } else {
+        // Plain messages need no protovalidate.
+        const run: Run = isPlain(req.method.input)(req.message) ? next : (await loadAllRules())(next);
+        const hasDeadline = req.header.get("grpc-timeout") !== null || req.header.get("connect-timeout-ms") !== null;
+        response = await (hasDeadline ? beforeDeadline(run, req) : run(req));
+      }
+    } catch (failure) {
+      throw call.fail((req.stream && abortError(req.signal, failure)) || failure);
+    }
+    response.header.set(REQUEST_ID_HEADER, call.id);
+    // Most responses contain a token, and none should be cached.
+    response.header.set("cache-control", "no-store");
+    if (response.stream) return { ...response, message: passOn(response.message, { call, req, shutdownSignal }) };
+    call.end(undefined, response.message);
+    return response;
+  };
+}
 
 /**
  * Answers as soon as the caller's deadline passes or the caller disconnects, instead of waiting for the handler. The
  * handler still finishes, and its response is dropped.
  */
-export function deadlineInterceptor(): Interceptor {
-  return (next) => (req) => {
-    const hasDeadline = req.header.get("grpc-timeout") !== null || req.header.get("connect-timeout-ms") !== null;
-    if (!hasDeadline || req.stream) return next(req);
-    const { signal } = req;
-    return new Promise((resolve, reject) => {
-      const onAbort = () => reject(ConnectError.from(signal.reason, Code.DeadlineExceeded));
-      if (signal.aborted) return onAbort();
-      signal.addEventListener("abort", onAbort, { once: true });
-      next(req)
-        .then(resolve, reject)
-        .finally(() => signal.removeEventListener("abort", onAbort));
-    });
-  };
-}
-
-/**
- * Refuses requests that break a rule of the proto files: protovalidate's rules, and this service's `json` rules. Plain
- * messages need no protovalidate.
- */
-export function validationInterceptor(): Interceptor {
-  return (next) => (request) => {
-    if (!request.stream && isPlain(request.method.input)(request.message)) return next(request);
-    return loadAllRules().then((allRules) => allRules(next)(request));
-  };
+function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
+  const { signal } = req;
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(ConnectError.from(signal.reason, Code.DeadlineExceeded));
+    if (signal.aborted) return onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+    run(req)
+      .then(resolve, reject)
+      .finally(() => signal.removeEventListener("abort", onAbort));
+  });
 }
 
 const isPlain = memoize(compilePlainTextCheck);
 
 let allRules: Promise<Interceptor> | undefined;
 
-/** Loads protovalidate, which takes a quarter of the start. So a worker loads it once it listens. */
+/**
+ * Loads what refuses requests that break a rule of the proto files: one of protovalidate's, which takes a quarter of the
+ * start, or of this service's own. So a worker loads it once it listens.
+ */
 export function loadAllRules(): Promise<Interceptor> {
   allRules ??= import("./all-rules.ts").then(({ allRulesInterceptor }) => allRulesInterceptor());
   return allRules;
 }
+
+/** Passes on the messages of a response. The call ends with the last of them. */
+async function* passOn<T>(
+  messages: AsyncIterable<T>,
+  { call, req, shutdownSignal }: { call: Call; req: Pick<StreamRequest, "signal">; shutdownSignal: AbortSignal },
+): AsyncIterable<T> {
+  const { signal } = req;
+  // If the reader stops early, it was because the client disconnected.
+  let error: ConnectError | undefined = new ConnectError("the client disconnected", Code.Canceled);
+  try {
+    yield* messages;
+    // When a client resets a stream, the request may end one turn before the signal aborts.
+    await setImmediate();
+    // A stream that ends because the service shuts down ends successfully.
+    error = signal.reason === shutdownSignal.reason ? undefined : abortError(signal);
+  } catch (failure) {
+    error = abortError(signal, failure) ?? toCallError(failure);
+    throw error;
+  } finally {
+    call.end(error);
+  }
+}
+
+/**
+ * Why a stream was aborted: its deadline passed, or the client disconnected. Returns undefined when it was not aborted.
+ * Failures that follow from an abort are not faults of the server.
+ */
+function abortError({ aborted, reason }: AbortSignal, failure?: unknown): ConnectError | undefined {
+  const { code } =
+    ((failure instanceof ConnectError ? failure.cause : failure) as { code?: unknown } | undefined) ?? {};
+  if (!aborted && !CONNECTION_LOST.has(code)) return undefined;
+  const isOver = reason instanceof ConnectError && reason.code === Code.DeadlineExceeded;
+  return isOver ? reason : new ConnectError("the client disconnected", Code.Canceled);
+}
+
+/** Reads the messages of a request. A failure to read them is the fault of the request or of its connection. */
+async function* readMessages(request: StreamRequest, call: Call) {
+  try {
+    yield* request.message;
+  } catch (failure) {
+    call.isRefused = true;
+    if (failure instanceof ConnectError)
+      throw refusedError(streamRefusal(failure, request), { method: request.method, protocolName: undefined });
+    // An error of the runtime. Runtimes name a lost connection differently, and not all errors have a code.
+    throw new ConnectError("the client disconnected", Code.Canceled, undefined, undefined, failure);
+  }
+}
+
+/**
+ * Error codes of the runtimes for a client that disconnected in the middle of a stream. Such an error may come before
+ * the signal aborts.
+ */
+const CONNECTION_LOST: ReadonlySet<unknown> = new Set(
+  (
+    "ABORT_ERR ECONNRESET EPIPE ERR_HTTP2_INVALID_STREAM ERR_HTTP2_STREAM_CANCEL ERR_HTTP2_STREAM_ERROR " +
+    "ERR_STREAM_DESTROYED ERR_STREAM_PREMATURE_CLOSE"
+  ).split(" "),
+);

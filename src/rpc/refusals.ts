@@ -1,7 +1,8 @@
 import type { DescField, DescMessage, DescMethod, DescOneof } from "@bufbuild/protobuf";
 import { isFieldError } from "@bufbuild/protobuf/reflect";
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { Refusal, RefusedRequest } from "@user-group-service/transport";
+import { type OnRefused, type Refusal, type RefusedRequest, SharedError } from "@user-group-service/transport";
+import { callOf, callValues, type Observers, REQUEST_ID_HEADER } from "./call.ts";
 import { callError, type FieldViolation, toCallError, untraced } from "./errors.ts";
 
 /** The maximum length of a transport error text that is passed on, in UTF-16 units. */
@@ -20,6 +21,23 @@ const WELL_KNOWN_TYPE = /\bgoogle\.protobuf\.\w+/;
 
 /** When an overloaded server asks callers to retry, in seconds. The calls in flight are answered well within it. */
 const RETRY_AFTER_SECONDS = 1;
+
+/** Counts and logs every request that is refused before it becomes a call, and makes the error for its caller. */
+export function observeRefusals(observers: Observers): OnRefused {
+  const shared = new SharedError(OVERLOADED);
+  return (refusal, request) => {
+    const { protocolName = "none", contextValues } = request;
+    const call = contextValues ? callOf(contextValues) : callValues(protocolName);
+    call.begin(observers, request);
+    if (request.arrived !== undefined) call.started -= Math.max(0, Date.now() - request.arrived);
+    // An unexpected error in authorization or an endpoint is a fault of the server.
+    call.isRefused = refusal.kind !== "unauthorized" && refusal.kind !== "endpoint";
+    const error = refusedError(refusal, request);
+    if (error !== OVERLOADED) return call.fail(error);
+    call.end(error);
+    return { shared, headers: { [REQUEST_ID_HEADER]: call.id } };
+  };
+}
 
 /**
  * The error for the caller of a request that is refused before it becomes a call. The texts of libraries are not passed
@@ -101,7 +119,7 @@ function retryLater(message: string, reason: string): ConnectError {
 }
 
 /** The error of calls beyond those that a worker takes. All of them share it. */
-export const OVERLOADED = untraced(() =>
+const OVERLOADED = untraced(() =>
   retryLater("the server is overloaded: too many calls are in flight; try again later", "OVERLOADED"),
 );
 

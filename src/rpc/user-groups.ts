@@ -1,14 +1,10 @@
 import type { ServiceImpl } from "@connectrpc/connect";
-import type {
-  GetUserGroupResponse,
-  UpdateUserGroupRequest,
-  UserGroupService,
-} from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import type { UpdateUserGroupRequest, UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
-import type { Rotation, UserGroup, UserGroupChange } from "../domain/user-group.ts";
+import type { Rotation, UserGroupChange } from "../domain/user-group.ts";
 import { mayCreate } from "./access.ts";
-import { callOf } from "./context.ts";
+import { callOf } from "./call.ts";
 import { graceMsOf, maskedFields, tagMessage, timestamp, userGroupMessage } from "./messages.ts";
 
 type Field = keyof UserGroupChange;
@@ -23,12 +19,17 @@ const FIELDS: readonly Field[] = ["name", "mapping", "properties"];
 export function userGroupService(store: UserGroupStore, defaultGraceMs: number) {
   return {
     /** Returns the stored group, or creates it from the request where the caller's role allows that. */
-    getUserGroup({ userGroupId, name, mapping, properties }, { values }) {
+    async getUserGroup({ userGroupId, name, mapping, properties }, { values }) {
       const call = callOf(values);
-      const { environment } = call;
-      if (!mayCreate(call.caller)) return store.get(environment, userGroupId).then((group) => answer(group, false));
-      const group = { providedId: userGroupId, name: name ?? userGroupId, mapping, properties };
-      return store.getOrCreate(environment, group, call).then(({ group, created }) => answer(group, created));
+      const wanted = { providedId: userGroupId, name: name ?? userGroupId, mapping, properties };
+      const { group, created } = mayCreate(call.caller)
+        ? await store.getOrCreate(call.environment, wanted, call)
+        : { group: await store.get(call.environment, userGroupId), created: false };
+      return {
+        $typeName: "usergroup.v1.GetUserGroupResponse",
+        userGroup: userGroupMessage(group),
+        newUserGroup: created,
+      };
     },
 
     /** A partial update (https://google.aip.dev/134). */
@@ -77,10 +78,6 @@ export function viewerService(store: UserGroupStore) {
       };
     },
   } satisfies ServiceImpl<typeof ViewerService>;
-}
-
-function answer(group: UserGroup, newUserGroup: boolean): GetUserGroupResponse {
-  return { $typeName: "usergroup.v1.GetUserGroupResponse", userGroup: userGroupMessage(group), newUserGroup };
 }
 
 /** @throws InvalidUpdateMask */

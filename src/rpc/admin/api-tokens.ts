@@ -8,7 +8,7 @@ import { type ApiTokenChange, apiTokenDigest, isApiTokenId, type Role } from "..
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { ApiTokenNotFound } from "../../domain/errors.ts";
 import { isIntactApiToken, looksLikeUserGroupToken } from "../../domain/token.ts";
-import { callOf } from "../context.ts";
+import { callOf } from "../call.ts";
 import { invalidField } from "../errors.ts";
 import { graceMsOf, maskedFields, timeOf, timestamp } from "../messages.ts";
 import { apiTokenMessage, environmentNameMessage, roleFromMessage, settingsTokenMessage } from "./messages.ts";

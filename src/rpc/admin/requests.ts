@@ -15,7 +15,7 @@ import type {
 } from "../../domain/store.ts";
 import type { Logger } from "../../observability/log.ts";
 import type { Metrics } from "../../observability/metrics.ts";
-import { callOf } from "../context.ts";
+import { callOf } from "../call.ts";
 import { callError, invalidField } from "../errors.ts";
 import { environmentNameFromMessage } from "./messages.ts";
 

@@ -15,10 +15,9 @@ import {
   type ImportOutcome,
   MAX_ID_LENGTH,
 } from "../../domain/user-group.ts";
-import { callOf } from "../context.ts";
+import { callOf } from "../call.ts";
 import { invalidField, toCallError } from "../errors.ts";
 import { graceMsOf, timeOf, timestamp, userGroupMessage } from "../messages.ts";
-import { callerFields } from "../observe.ts";
 import { listedUserGroupMessage, userGroupInfoMessage } from "./messages.ts";
 import {
   type AdminParts,
@@ -88,7 +87,7 @@ export function userGroupRpcs({ environments, userGroups, audit, logger, metrics
         if (reason !== undefined) failures[reason] = (failures[reason] ?? 0) + 1;
       }
       if (Object.keys(failures).length > 0) {
-        logger.warn({ request_id: call.id, ...callerFields(call, request), failures }, "user groups were not imported");
+        logger.warn({ request_id: call.id, ...call.callerFields(), failures }, "user groups were not imported");
       }
       return { results: outcomes.map((outcome, i) => resultMessage(given[i]?.providedId ?? "", outcome)) };
     },

@@ -1,6 +1,6 @@
 import { Histogram, Registry } from "prom-client";
 import { expect, it } from "vitest";
-import { ArrayHistogram } from "./call-metrics.ts";
+import { ArrayHistogram } from "./metrics.ts";
 
 it("is exposed as prom-client's own histogram is", async () => {
   const options = { name: "h", help: "some help", labelNames: ["a", "b"], buckets: [0.1, 0.5, 1] };
