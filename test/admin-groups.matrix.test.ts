@@ -42,7 +42,7 @@ function tellsNoLog(server: TestServer): void {
 
 describeClients(
   ADMIN_CLIENTS,
-  ({ server }, options) => {
+  (server, options) => {
     const opened = forSuite(
       () => openAdminTransport(server.url, options),
       ({ close }) => close(),
@@ -232,7 +232,7 @@ describeClients(
 );
 
 describeServers(
-  ({ server }) => {
+  (server) => {
     const adminToken = newAdminToken(server);
 
     it("acts on the environment of the API token, which another one does not reach", async () => {

@@ -11,6 +11,7 @@ import {
   adminOf,
   customerOf,
   issueToken,
+  newName,
   openAdminTransport,
   presenting,
 } from "./support/admin.ts";
@@ -21,7 +22,6 @@ import type { TestServer } from "./support/server.ts";
 import { pause, waitFor } from "./support/wait.ts";
 
 const millis = (time: Timestamp | undefined) => time && timestampDate(time).getTime();
-const newName = () => `e${crypto.randomUUID().slice(0, 8)}`;
 
 /** How a client's tests, or those of none, end: nothing that they did is in the log. */
 function tellsNoLog(server: TestServer): void {
@@ -36,7 +36,7 @@ function tellsNoLog(server: TestServer): void {
 
 describeClients(
   ADMIN_CLIENTS,
-  ({ server }, options) => {
+  (server, options) => {
     const opened = forSuite(
       () => openAdminTransport(server.url, options),
       ({ close }) => close(),
@@ -155,7 +155,7 @@ describeClients(
 );
 
 describeServers(
-  ({ server }) => {
+  (server) => {
     it("wants ADMIN_TOKEN to name an environment that exists", async () => {
       const admin = adminOf(server.url);
       const values = { displayName: "x", role: Role.READ };

@@ -14,6 +14,7 @@ import {
   bearer,
   customerOf,
   issueToken,
+  newName,
   openAdminTransport,
   presenting,
 } from "./support/admin.ts";
@@ -22,8 +23,6 @@ import { describeClients, describeServers, newId } from "./support/matrix.ts";
 import { forSuite } from "./support/opened.ts";
 import { metricOf } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-
-const newName = () => `e${crypto.randomUUID().slice(0, 8)}`;
 
 /** What an event of a request has, whatever its time and id. */
 const plain = ({ $typeName, id, createTime, ...rest }: AuditEvent) => rest;
@@ -34,7 +33,7 @@ const ROOT = { actorId: "root", actorDisplayName: "root", role: "root" };
 
 describeClients(
   CLIENTS,
-  ({ server }, { open }) => {
+  (server, { open }) => {
     it("names who made each change, and by which request", async () => {
       const client = open(server.url);
       try {
@@ -76,7 +75,7 @@ describeClients(
 
 describeClients(
   ADMIN_CLIENTS,
-  ({ server }, options) => {
+  (server, options) => {
     const opened = forSuite(
       () => openAdminTransport(server.url, options),
       ({ close }) => close(),
@@ -115,7 +114,7 @@ describeClients(
 );
 
 describeServers(
-  ({ server }) => {
+  (server) => {
     it("names issued API tokens by id and name, also those that have ended", async () => {
       const { token, id } = await issueToken(server, "manage");
       const userGroupId = newId();

@@ -49,9 +49,6 @@ describe("the table of settings", () => {
 
 const HTTP_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "OPTIONS", "OK"]);
 
-/** Codes that errors of a runtime have. */
-const CODES_OF_RUNTIMES = /^(?:ABORT_ERR|ERR_\w+|E[A-Z]+)$/;
-
 /** Every reason that the sources hold: their other texts in capitals that are no HTTP methods, nor the name of success. */
 function reasonsInSource(): string[] {
   const files = ["src/domain/errors.ts"];
@@ -63,7 +60,7 @@ function reasonsInSource(): string[] {
   const found = files.flatMap((file) =>
     [...read(file).matchAll(/"([A-Z]+(?:_[A-Z]+)*)"/g)].map(([, text]) => text ?? ""),
   );
-  return [...new Set(found)].filter((text) => !HTTP_METHODS.has(text) && !CODES_OF_RUNTIMES.test(text)).sort();
+  return [...new Set(found)].filter((text) => !HTTP_METHODS.has(text)).sort();
 }
 
 const ERROR = new ConnectError("text");

@@ -178,7 +178,7 @@ describeMatrix((place) => {
   });
 });
 
-describeServers(({ server }) => {
+describeServers((server) => {
   it("ends a grace when its time has come", async () => {
     const { reference, as } = placeOf(server);
     const { token, providedId } = (await reference.getUserGroup({ userGroupId: newId() }, as.customer)).group;

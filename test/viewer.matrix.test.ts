@@ -13,7 +13,7 @@ import { expectRestError } from "./support/rest-shape.ts";
 
 const TARGET = "/api/viewer";
 
-describeServers(({ server }) => {
+describeServers((server) => {
   const { call, created, ok } = restCalls(server);
   const introspect = (body: JsonObject | string | undefined, headers = bearer(server.tokens.customer)) =>
     call("POST", body, { target: TARGET, headers });

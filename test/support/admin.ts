@@ -70,6 +70,9 @@ export function customerOf({ environment }: { readonly environment: string }) {
   return { name: environment, tag: ApiEnvironmentTag.CUSTOMER };
 }
 
+/** A name that no environment has. */
+export const newName = () => `e${crypto.randomUUID().slice(0, 8)}`;
+
 /** Makes an API token of the environment `NAME/Customer`. */
 export async function issueToken(server: { readonly url: string; readonly environment: string }, role: RoleName) {
   const request = { environment: customerOf(server), displayName: `of role ${role}`, role: ROLE_VALUES[role] };

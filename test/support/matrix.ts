@@ -1,7 +1,7 @@
 import { describe, inject } from "vitest";
 import { type CallHeaders, CLIENTS, type ClientRow, openReference, type ServiceClient } from "./clients.ts";
 import { forSuite, redisUrl, suiteServer } from "./opened.ts";
-import { RUNTIMES, type Runtime, type ServerOptions, type TestServer } from "./server.ts";
+import { RUNTIMES, type ServerOptions, type TestServer } from "./server.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -29,15 +29,7 @@ export function newId(): string {
 }
 
 /** What a server keeps its data in. */
-export type StoreName = "embedded store" | "real Redis";
-
-/** Where a suite runs. */
-interface ServerPlace {
-  readonly server: TestServer;
-  readonly runtime: Runtime;
-  readonly store: StoreName;
-  readonly redisUrl: string | undefined;
-}
+type StoreName = "embedded store" | "real Redis";
 
 /** How the servers of a suite start. */
 type Settings = Pick<ServerOptions, "env">;
@@ -59,7 +51,7 @@ const STORES: readonly StoreName[] = ["embedded store", "real Redis"];
  */
 export function describeClients<T extends { readonly name: string; readonly protocol: string }>(
   clients: readonly T[],
-  define: (place: ServerPlace, client: T) => void,
+  define: (server: TestServer, client: T) => void,
   settings: Settings = {},
 ): void {
   const first = clients.filter(({ protocol }, i) => clients.findIndex((one) => one.protocol === protocol) === i);
@@ -67,19 +59,19 @@ export function describeClients<T extends { readonly name: string; readonly prot
   const onOther = process.env["FULL_MATRIX"] === "1" ? clients : first;
   describePlaces(
     (store) => (store !== MAIN ? isRest && onOther : isRest ? others : first) || [],
-    (place, rows) => describe.each(rows)("$name", (row) => define(place, row)),
+    (server, rows) => describe.each(rows)("$name", (row) => define(server, row)),
     settings,
   );
 }
 
 /** Runs cases that no protocol matters to, for every runtime and store: in `npm test` on one, as `describeClients` does. */
-export function describeServers(define: (place: ServerPlace) => void, settings: Settings = {}): void {
+export function describeServers(define: (server: TestServer) => void, settings: Settings = {}): void {
   describePlaces((store) => ((store !== MAIN) === isRest ? [define] : []), define, settings);
 }
 
 /** Runs the cases of the service for every runtime, store and client. @param define the place is there while a case runs */
 export function describeMatrix(define: (place: Place, row: ClientRow) => void): void {
-  describeClients(CLIENTS, ({ server }, row) => {
+  describeClients(CLIENTS, (server, row) => {
     const place = forSuite(
       () => placeOf(server, row.open(server.url)),
       ({ client, reference }) => {
@@ -93,7 +85,7 @@ export function describeMatrix(define: (place: Place, row: ClientRow) => void): 
 
 function describePlaces<T>(
   rowsOn: (store: StoreName) => readonly T[],
-  define: (place: ServerPlace, rows: readonly T[]) => void,
+  define: (server: TestServer, rows: readonly T[]) => void,
   settings: Settings,
 ): void {
   for (const runtime of RUNTIMES) {
@@ -102,8 +94,7 @@ function describePlaces<T>(
       if (rows.length === 0) continue;
       const url = store === "real Redis" ? redisUrl : undefined;
       describe.skipIf(store === "real Redis" && url === undefined)(`${runtime}, ${store}`, () => {
-        const server = suiteServer({ ...settings, runtime, redisUrl: url });
-        define({ server, runtime, store, redisUrl: url }, rows);
+        define(suiteServer({ ...settings, runtime, redisUrl: url }), rows);
       });
     }
   }

@@ -4,7 +4,7 @@ import { FLAG, FRAME, frame, HELLO, requestHeaders } from "../../../test/support
 import { framesIn, type RawSocket } from "../../../test/support/raw-socket.ts";
 import { VARIANTS } from "../../../test/support/variants.ts";
 import { pause, waitFor } from "../../../test/support/wait.ts";
-import { statusOn, watchedPort } from "./support/watched-port.ts";
+import { pinged, statusOn, watchedPort } from "./support/watched-port.ts";
 
 const frames = (raw: RawSocket) => framesIn(raw.received());
 /** The resets of what has to end. Those of requests that are answered, but not whole, say NO_ERROR. */
@@ -17,13 +17,6 @@ const statusOf = (raw: RawSocket) => /^HTTP\/1\.1 (\d+)/.exec(textOf(raw))?.[1];
 
 /** Odd numbers, as those of streams. */
 const streamIds = (count: number) => Array.from({ length: count }, (_, i) => 2 * i + 1);
-
-/** Has the port answer a PING, behind which everything sent before is read. */
-async function pinged(raw: RawSocket): Promise<void> {
-  const before = frames(raw).filter(({ type }) => type === FRAME.ping).length;
-  raw.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
-  await waitFor("the PING is answered", () => frames(raw).filter(({ type }) => type === FRAME.ping).length > before);
-}
 
 const CONNECTIONS = 60;
 const STREAMS = 20;

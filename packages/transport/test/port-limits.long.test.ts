@@ -1,18 +1,12 @@
 import { connect as connectHttp2 } from "node:http2";
 import { describe, expect, it } from "vitest";
-import { FRAME, frame, HELLO, requestHeaders } from "../../../test/support/http2-frames.ts";
+import { FRAME, HELLO, requestHeaders } from "../../../test/support/http2-frames.ts";
 import { framesIn, type RawSocket } from "../../../test/support/raw-socket.ts";
 import { VARIANTS } from "../../../test/support/variants.ts";
 import { pause, waitFor } from "../../../test/support/wait.ts";
-import { statusOn, watchedPort } from "./support/watched-port.ts";
+import { pinged, statusOn, watchedPort } from "./support/watched-port.ts";
 
 const frames = (raw: RawSocket) => framesIn(raw.received());
-
-/** Has the port answer a PING, behind which everything sent before is read. */
-async function pinged(raw: RawSocket): Promise<void> {
-  raw.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
-  await waitFor("the PING is answered", () => frames(raw).some(({ type }) => type === FRAME.ping));
-}
 
 // They mostly wait, each for a server of its own.
 describe.concurrent.each(VARIANTS)("limits on $runtime, TLS $secure:", ({ runtime, tls }) => {

@@ -127,7 +127,6 @@ describe("a budget of clients", () => {
     const { evicted, charge } = open(20_000);
     for (let i = 0; i < 20_000; i++) charge(`client ${i}`, "only");
     const started = performance.now();
-    // Each would hold as much as all others: one look has to do.
     let admitted = 0;
     // Each would hold as much as any other: one look has to do.
     for (let i = 0; i < 50_000; i++) if (charge(`newcomer ${i}`, "only")) admitted++;

@@ -17,7 +17,7 @@ import { type RawAnswer, type RawRequest, sendHttp1, sendHttp2 } from "./differe
 /** How long a message of the test service may be, in bytes. */
 export const MAX_BYTES = 4096;
 /** The longest deadline that the test service takes. */
-export const MAX_TIMEOUT_MS = 3_600_000;
+const MAX_TIMEOUT_MS = 3_600_000;
 
 /** node:http2 ends a connection on which many streams were reset, which mutated requests do. */
 const REQUESTS_PER_SESSION = 200;

@@ -31,7 +31,7 @@ export interface OwnPort extends Pick<RunningProcess, "pid" | "output" | "isRunn
 const ENTRY = `${ROOT}/packages/transport/test/support/own-port.ts`;
 
 /** Starts a port with these limits. @param heapMib what the heap may grow to, in MiB */
-export async function startOwnPort(runtime: Runtime, options: OwnPortOptions, heapMib = 256): Promise<OwnPort> {
+async function startOwnPort(runtime: Runtime, options: OwnPortOptions, heapMib = 256): Promise<OwnPort> {
   const folder = mkdtempSync(join(tmpdir(), "ugs-port-"));
   const flags = `--max-old-space-size=${heapMib},--expose-gc`;
   let command: string[];

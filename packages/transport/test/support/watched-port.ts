@@ -1,5 +1,5 @@
 import { afterEach, expect } from "vitest";
-import { FRAME } from "../../../../test/support/http2-frames.ts";
+import { FRAME, frame } from "../../../../test/support/http2-frames.ts";
 import { framesIn, type RawSocket, rawConnect } from "../../../../test/support/raw-socket.ts";
 import type { Runtime } from "../../../../test/support/server.ts";
 import { waitFor } from "../../../../test/support/wait.ts";
@@ -63,6 +63,14 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
       return heapUsed + external;
     },
   };
+}
+
+/** Has the port answer a PING, behind which everything sent before is read. */
+export async function pinged(raw: RawSocket): Promise<void> {
+  const pings = () => framesIn(raw.received()).filter(({ type }) => type === FRAME.ping).length;
+  const before = pings();
+  raw.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
+  await waitFor("the PING is answered", () => pings() > before);
 }
 
 /** The status of the answer on a stream, which HPACK has in its table or in the clear; undefined before it comes. */
