@@ -16,10 +16,10 @@ describe.each(RUNTIMES)("what the transport uses of the private parts of %s:", (
     found = JSON.parse(looking.output());
   });
 
-  it("`parser.onIncoming` of a socket takes its requests, and can be replaced (packages/transport/src/http/http1.ts)", () =>
+  it("`parser.onIncoming` of a socket takes its requests, and can be replaced (packages/transport/src/http/connections.ts)", () =>
     expect(found["parser.onIncoming"]).toBe(true));
 
-  it("node:http closes a connection by `destroySoon` of its socket (packages/transport/src/http/http1.ts)", () =>
+  it("node:http closes a connection by `destroySoon` of its socket (packages/transport/src/http/connections.ts)", () =>
     expect(found["destroySoon"]).toBe(true));
 
   it.runIf(runtime === "deno")(

@@ -160,14 +160,14 @@ export function acceptsEncoding(request: HeaderRecord, encoding: string): boolea
  */
 function decompressBody(
   { headers, body }: HttpRequest,
-  limit: number,
+  maxBytes: number,
   compressions: readonly Compression[],
 ): Uint8Array | Promise<Uint8Array> {
-  if (body.byteLength > limit) throw messageTooLarge(limit, `body is larger than ${limit} bytes`);
+  if (body.byteLength > maxBytes) throw messageTooLarge(maxBytes, `body is larger than ${maxBytes} bytes`);
   const encoding = headerValue(headers, "content-encoding")?.toLowerCase();
   if (encoding === undefined || encoding === "identity" || body.byteLength === 0) return body;
   const compression = compressions.find(({ name }) => name === encoding);
-  if (compression) return inflate(body, compression, limit);
+  if (compression) return inflate(body, compression, maxBytes);
   throw new RequestRefused({ kind: "content-encoding", accepted: compressions.map(({ name }) => name) });
 }
 

@@ -54,10 +54,3 @@ export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** The refusal of a request whose headers exceed `MAX_HEADER_BYTES`. */
 export const HEADER_TOO_LARGE: Refusal = { kind: "header-too-large", limit: MAX_HEADER_BYTES };
-
-/** The refusal of a request that did not arrive in time. */
-export const REQUEST_TIMEOUT: Refusal & { readonly kind: "request-timeout" } = {
-  kind: "request-timeout",
-  headerMs: DEFAULT_LIMITS.headerTimeoutMs,
-  requestMs: DEFAULT_LIMITS.arrivalTimeoutMs,
-};

@@ -3,15 +3,20 @@ import type { Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { rawBytes } from "../../../test/support/http.ts";
 import { listen } from "../../../test/support/wait.ts";
-import { Http1Connection } from "../src/http/http1.ts";
-import { REFUSAL_STATUS, type Refuse } from "../src/protocol/refusals.ts";
+import { Http1Connection } from "../src/http/connections.ts";
+import { DEFAULT_LIMITS } from "../src/limits.ts";
+import { REFUSAL_STATUS, type Refusal, type Refuse } from "../src/protocol/refusals.ts";
 
 describe("a request that does not arrive in time", () => {
   let server: Server;
   let url: string;
+  const refusals: Refusal[] = [];
   beforeAll(async () => {
+    const limits = { ...DEFAULT_LIMITS, headerTimeoutMs: 100, arrivalTimeoutMs: 200 };
     const timeouts = { headersTimeout: 100, requestTimeout: 200, connectionsCheckingInterval: 50 };
-    const refuse: Refuse = ({ kind }) => {
+    const refuse: Refuse = (refusal) => {
+      refusals.push(refusal);
+      const { kind } = refusal;
       const body = Buffer.from(kind);
       return { status: REFUSAL_STATUS[kind] ?? 500, headers: { "content-length": String(body.byteLength) }, body };
     };
@@ -20,7 +25,7 @@ describe("a request that does not arrive in time", () => {
       if (req.url === "/begun") res.write("begun");
       req.on("error", () => {}).resume();
     });
-    server.on("clientError", (error, socket: Socket) => Http1Connection.of(socket).fail(error, refuse));
+    server.on("clientError", (error, socket: Socket) => Http1Connection.of(socket).fail(error, { refuse, limits }));
     url = `http://127.0.0.1:${await listen(server)}`;
   });
   afterAll(() => new Promise((resolve) => server.close(resolve)));
@@ -36,6 +41,7 @@ describe("a request that does not arrive in time", () => {
     expect(head).toMatch(/^connection: close\r?$/m);
     expect(head).toMatch(/^content-length: 15\r?$/m);
     expect(body).toBe("request-timeout");
+    expect(refusals.at(-1)).toEqual({ kind: "request-timeout", headerMs: 100, requestMs: 200 });
   });
 
   it("is ended without another answer where one has begun", async () => {

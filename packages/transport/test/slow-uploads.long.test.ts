@@ -2,9 +2,10 @@ import { connect as connectHttp2 } from "node:http2";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { pause } from "../../../test/support/wait.ts";
 import { openPort, type Port } from "../src/http/port.ts";
-import { bareRefusal } from "../src/protocol/refusals.ts";
+import { bareRefusal, type Refusal } from "../src/protocol/refusals.ts";
 
 const served: number[] = [];
+const refusals: Refusal[] = [];
 let port: Port;
 
 beforeAll(async () => {
@@ -18,8 +19,11 @@ beforeAll(async () => {
         return { status: 200, headers: {}, body: new Uint8Array(0) };
       },
     }),
-    refuse: bareRefusal,
-    limits: { arrivalTimeoutMs: 200 },
+    refuse: (refusal) => {
+      refusals.push(refusal);
+      return bareRefusal(refusal);
+    },
+    limits: { headerTimeoutMs: 1000, arrivalTimeoutMs: 200 },
   });
 });
 afterAll(() => port.destroy());
@@ -43,9 +47,10 @@ async function upload(isWhole: boolean): Promise<number | undefined> {
   return status;
 }
 
-it("refuses an HTTP/2 request whose body does not arrive in time, and does not serve it", async () => {
+it("refuses an HTTP/2 request whose body does not arrive in time, naming the time it had, and does not serve it", async () => {
   expect(await upload(false)).toBe(408);
   expect(served).toEqual([]);
+  expect(refusals).toEqual([{ kind: "request-timeout", headerMs: 1000, requestMs: 200 }]);
 });
 
 it("serves one whose body does", async () => {

@@ -1,60 +1,34 @@
 import type { Readable } from "node:stream";
 
+/*
+ * Bodies that are not a single chunk of the connection, as most are.
+ */
+
 /** The smallest buffer that collects several chunks, in bytes. */
 const MIN_BUFFER_BYTES = 4096;
 
 /** How much of an already answered request is read and discarded, in bytes. */
 const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 
-/** A request without a body has this one. */
-export const EMPTY = new Uint8Array(0);
+/**
+ * Puts a chunk behind what has arrived of a body, in one buffer, because each chunk would keep a buffer of its own.
+ *
+ * @param isCopy whether the body is a copy already, whose buffer may have room for more
+ */
+export function append(body: Uint8Array, chunk: Uint8Array, isCopy: boolean): Uint8Array {
+  const length = body.byteLength + chunk.byteLength;
+  const hasRoom = isCopy && length <= body.buffer.byteLength;
+  const { buffer } = hasRoom ? body : copyOf(body, Math.max(2 * body.byteLength, length));
+  const longer = Buffer.from(buffer, 0, length);
+  longer.set(chunk, body.byteLength);
+  return longer;
+}
 
-/** The body of a request while it arrives. Most bodies are a single chunk, which is kept as it is. */
-export class ArrivingBody {
-  readonly source: Readable;
-  #buffer: Uint8Array = EMPTY;
-  #length = 0;
-  /** Whether the buffer is the first chunk itself, not a copy. */
-  #isBorrowed = true;
-
-  constructor(source: Readable) {
-    this.source = source;
-  }
-
-  /** What has arrived, without a copy. */
-  get bytes(): Uint8Array {
-    return this.#buffer.subarray(0, this.#length);
-  }
-
-  /** The memory held, in bytes. A chunk keeps the whole ArrayBuffer alive that it is a view of. */
-  get heldBytes(): number {
-    return this.#isBorrowed ? this.#buffer.buffer.byteLength : this.#buffer.byteLength;
-  }
-
-  /** Adds a chunk. Further chunks are copied into one buffer, because each chunk would keep a buffer of its own. */
-  add(chunk: Uint8Array): void {
-    const length = this.#length + chunk.byteLength;
-    if (this.#length === 0) {
-      this.#buffer = chunk;
-      this.#isBorrowed = true;
-    } else {
-      if (this.#isBorrowed || length > this.#buffer.byteLength) this.#moveTo(Math.max(2 * this.#length, length));
-      this.#buffer.set(chunk, this.#length);
-    }
-    this.#length = length;
-  }
-
-  /** Copies a chunk that is a small part of a larger buffer. This only pays off for bodies that stay incomplete. */
-  compact(): void {
-    if (this.#isBorrowed && this.#length < this.heldBytes / 2) this.#moveTo(this.#length);
-  }
-
-  #moveTo(capacity: number): void {
-    const buffer = Buffer.allocUnsafeSlow(Math.max(capacity, MIN_BUFFER_BYTES));
-    buffer.set(this.bytes);
-    this.#buffer = buffer;
-    this.#isBorrowed = false;
-  }
+/** A copy of a body in a buffer of its own, of a capacity in bytes. */
+export function copyOf(body: Uint8Array, capacity: number): Uint8Array {
+  const buffer = Buffer.allocUnsafeSlow(Math.max(capacity, MIN_BUFFER_BYTES));
+  buffer.set(body);
+  return buffer.subarray(0, body.byteLength);
 }
 
 /**

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { ClientBudget, Turn, UNIT_BYTES } from "./client-budget.ts";
+import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
 
 /** A budget, and what was evicted from it: the names of holdings, with the reason. @param isIdle of those that can be */
 function open(max: number, isIdle?: (name: string) => boolean) {
@@ -134,30 +134,4 @@ describe("a budget of clients", () => {
     // A guard alone: a search of all clients for each takes minutes.
     expect(performance.now() - started).toBeLessThan(5000);
   });
-});
-
-it("asks what began in a turn once, when the next turn is over", async () => {
-  const turn = new Turn();
-  const asked: number[] = [];
-  const begin = (i: number, then = () => {}) =>
-    turn.begin({
-      outliveTurn: () => {
-        asked.push(i);
-        then();
-      },
-    });
-  const nextTurn = () => new Promise(setImmediate);
-  for (const i of [1, 2]) begin(i, () => begin(i + 10));
-  await nextTurn();
-  begin(3);
-  expect(asked).toEqual([]);
-  await nextTurn();
-  expect(asked).toEqual([1, 2]);
-  await nextTurn();
-  expect(asked).toEqual([1, 2, 3]);
-  for (let i = 0; i < 5; i++) await nextTurn();
-  expect(asked).toEqual([1, 2, 3, 11, 12]);
-  begin(4);
-  for (let i = 0; i < 3; i++) await nextTurn();
-  expect(asked.at(-1)).toBe(4);
 });

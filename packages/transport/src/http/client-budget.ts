@@ -53,7 +53,7 @@ const SEARCHED = 32;
  * way, with what is idle first, then with its oldest. Nobody gives way to a client that would hold as much itself: that is
  * refused, unless something of its own is idle. So whoever holds little is never refused for what others hold.
  *
- * Only what outlives its turn of the event loop is worth a charge: see `Turn`.
+ * Only what outlives its turn of the event loop is worth a charge: see `Turn` of requests.
  */
 export class ClientBudget {
   readonly #max: number;
@@ -187,29 +187,4 @@ function idleOf({ charges }: Client): Charge | undefined {
 function firstOf<T>(set: ReadonlySet<T>): T | undefined {
   for (const first of set) return first;
   return undefined;
-}
-
-/** Something that is over within a turn of the event loop, or else has to be charged. */
-export interface Unfinished {
-  outliveTurn(): void;
-}
-
-/**
- * What began in this turn of the event loop and the one before. Nearly all bodies and responses are over by then, and cost
- * no more than a place in a list.
- */
-export class Turn {
-  #begun: Unfinished[] = [];
-  #before: Unfinished[] = [];
-  readonly #end = () => {
-    const outlived = this.#before;
-    this.#before = this.#begun;
-    this.#begun = [];
-    if (this.#before.length > 0) setImmediate(this.#end);
-    for (const each of outlived) each.outliveTurn();
-  };
-
-  begin(unfinished: Unfinished): void {
-    if (this.#begun.push(unfinished) === 1 && this.#before.length === 0) setImmediate(this.#end);
-  }
 }

@@ -1,11 +1,14 @@
+import { type ServerResponse, STATUS_CODES } from "node:http";
 import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
-import { setTimeout } from "node:timers";
-import type { ClientOf, Limits } from "../limits.ts";
+import { clearTimeout, setTimeout } from "node:timers";
+import { bodyBytes, type HttpResponse } from "../exchange.ts";
+import { type ClientOf, HEADER_TOO_LARGE, type Limits } from "../limits.ts";
+import type { Refusal } from "../protocol/refusals.ts";
+import { discard } from "./body.ts";
 import { ClientBudget, type Holding } from "./client-budget.ts";
-import { Http1Connection } from "./http1.ts";
 import { endConnection } from "./http2-sessions.ts";
-import { plainAddress } from "./server-request.ts";
+import { plainAddress, type RequestContext } from "./server-request.ts";
 
 /** How long a connection has to be silent to be idle, in milliseconds. */
 const IDLE_MS = 1000;
@@ -52,7 +55,7 @@ class Connection implements Holding {
 }
 
 /**
- * The connections of a port, and their limit, which clients share as `ClientBudget` says. A connection for which there is
+ * The connections of a port, whose room clients share as `ClientBudget` says. A connection for which there is
  * no room is closed before anything is read from it.
  */
 export class Connections {
@@ -118,4 +121,162 @@ export class Connections {
 
 function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
+}
+
+/**
+ * How many pipelined requests may wait behind the current one. Clients that pipeline at all send a few. Without a limit
+ * node:http would accept as many as fit in a packet, which can be thousands.
+ */
+const MAX_WAITING = 32;
+
+/** node:http keeps the parser on the socket. The parser passes every request to this callback. */
+interface ParsedSocket extends Socket {
+  readonly parser?: { onIncoming: (() => number) | null } | null;
+}
+
+const connections = new WeakMap<Socket, Http1Connection>();
+
+/** An HTTP/1.1 connection: which requests it serves, and what becomes of those that node:http itself refuses. */
+export class Http1Connection {
+  readonly #socket: ParsedSocket;
+  /** The response to the latest request, until it is written and the request is complete. */
+  #latest: ServerResponse | undefined;
+  /** How many responses are queued behind another. */
+  #waiting = 0;
+  /** Whether it serves no further requests. */
+  #isOver = false;
+  /** Whether the parser has failed, and would fail again. */
+  #isBroken = false;
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+  }
+
+  static of(socket: Socket): Http1Connection {
+    let connection = connections.get(socket);
+    if (connection === undefined) {
+      connection = new Http1Connection(socket);
+      connections.set(socket, connection);
+    }
+    return connection;
+  }
+
+  /** Whether a request is being served, or its response has not been sent. */
+  get isBusy(): boolean {
+    return this.#latest?.writableFinished === false || this.#socket.writableLength > 0;
+  }
+
+  /**
+   * Whether to serve a request. Some are the last that their connection serves: the last pipelined one that may
+   * wait, and one that asks for another protocol, because the parser then drops the rest of the packet. Later ones are ignored,
+   * and the client has to send them again on a new connection (RFC 9112, 9.3.2).
+   */
+  takes(res: ServerResponse): boolean {
+    if (this.#isOver) return false;
+    this.#latest = res;
+    if (res.req.headers.upgrade !== undefined) this.closeAfter(res);
+    // Only a response that is queued behind another has no socket yet.
+    if (res.socket !== null) return true;
+    this.#waiting++;
+    res.once("close", () => {
+      this.#waiting--;
+    });
+    this.keeps(res);
+    if (this.#waiting === MAX_WAITING) this.closeAfter(res);
+    return true;
+  }
+
+  /** Call when a whole response is written. */
+  writes(res: ServerResponse): void {
+    // One that is queued comes before whatever is sent later, until it is sent itself.
+    if (res.socket !== null && res.req.complete) this.#done(res);
+  }
+
+  /** Call when a response is written over time. */
+  keeps(res: ServerResponse): void {
+    res.once("close", () => this.#done(res));
+  }
+
+  /** Makes a response the last, after which the connection closes. */
+  closeAfter(res: ServerResponse): void {
+    const socket = this.#socket;
+    this.#isOver = true;
+    // The parser still parses the rest of the packet; its requests must not be kept.
+    if (socket.parser) socket.parser.onIncoming = () => 0;
+    if (res.writableFinished) endSocket(socket);
+    else if (res.headersSent) res.once("finish", () => endSocket(socket));
+    else {
+      res.setHeader("connection", "close");
+      // node:http would close the socket at once, and what is still arriving would lose the response on its way.
+      socket.destroySoon = () => endSocket(socket);
+    }
+  }
+
+  /**
+   * Answers what node:http refuses, in place of its bare status: behind the responses to what came before, which it would
+   * otherwise overtake.
+   */
+  fail(error: NodeJS.ErrnoException, { refuse, limits }: Pick<RequestContext, "refuse" | "limits">): void {
+    const [socket, res] = [this.#socket, this.#latest];
+    if (!socket.writable) {
+      socket.destroy();
+      return;
+    }
+    // After a parse error, the rest of the data fails to parse as well.
+    if (this.#isBroken) return;
+    this.#isBroken = true;
+    if (res && (res.req.complete || res.writableEnded)) {
+      // Clients send again what gets no answer before the connection closes.
+      this.closeAfter(res);
+    } else if (res?.headersSent) {
+      socket.destroy();
+    } else if (!res && (this.#isOver || error.code === "HPE_CLOSED_CONNECTION")) {
+      // The last response is written, though the socket may not have ended yet: what comes behind it gets no answer.
+      endSocket(socket);
+    } else {
+      const { status, headers, body } = refuse(refusalOf(error, limits), {});
+      if (!res) {
+        endSocket(socket, bytesOf({ status, headers: { ...headers, connection: "close" }, body }));
+        return;
+      }
+      this.closeAfter(res);
+      res.writeHead(status, headers);
+      res.end(bodyBytes(body));
+    }
+  }
+
+  #done(res: ServerResponse): void {
+    if (this.#latest === res) this.#latest = undefined;
+  }
+}
+
+function refusalOf({ code }: NodeJS.ErrnoException, limits: Limits): Refusal {
+  if (code === "HPE_HEADER_OVERFLOW") return HEADER_TOO_LARGE;
+  if (code !== "ERR_HTTP_REQUEST_TIMEOUT") return { kind: "malformed-http" };
+  return { kind: "request-timeout", headerMs: limits.headerTimeoutMs, requestMs: limits.arrivalTimeoutMs };
+}
+
+function bytesOf({ status, headers, body }: HttpResponse): Uint8Array {
+  const fields = Object.entries({ ...headers, date: new Date().toUTCString() })
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}: ${String(value)}\r\n`);
+  const head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${fields.join("")}\r\n`;
+  return Buffer.concat([Buffer.from(head, "latin1"), bodyBytes(body)]);
+}
+
+/** How long a closing connection is still read, in milliseconds. */
+const LINGER_MS = 5000;
+
+/**
+ * Closes a connection. Discards up to 16 MiB of what still arrives, because closing at once could lose the response.
+ *
+ * @param last bytes to write before closing
+ */
+function endSocket(socket: Socket, last?: Uint8Array): void {
+  if (socket.destroyed) return;
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+  socket.once("close", () => clearTimeout(timer));
+  discard(socket, () => socket.destroy());
+  if (last) socket.end(last);
+  else socket.end();
 }

@@ -9,11 +9,19 @@ import {
 } from "node:http2";
 import type { Readable } from "node:stream";
 import { setTimeout } from "node:timers";
-import { bodyBytes, type HeaderRecord, type HttpResponse, headerValue } from "../exchange.ts";
+import type { HeaderRecord, HttpResponse } from "../exchange.ts";
+import { HEADER_TOO_LARGE, MAX_HEADER_BYTES } from "../limits.ts";
 import { discard } from "./body.ts";
 import type { EvictionReason } from "./client-budget.ts";
 import { bytesOf, endConnection, peerOfSession, STREAMS_END_EARLY } from "./http2-sessions.ts";
-import { EVICTION_CODE, type RequestContext, ServerRequest } from "./server-request.ts";
+import {
+  EVICTION_CODE,
+  EXPECTATION_FAILED,
+  ignore,
+  isHost,
+  type RequestContext,
+  ServerRequest,
+} from "./server-request.ts";
 
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
 const END_STREAM = { endStream: true };
@@ -21,12 +29,31 @@ const END_STREAM = { endStream: true };
 /** How long a closing connection may take for its last write, in milliseconds. */
 const LAST_WRITE_MS = 5000;
 
+/** A listener that serves the streams of a port's HTTP/2 connections. */
+export function http2Listener(context: RequestContext) {
+  return (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, _flags: number, rawHeaders: string[]) => {
+    if (!isHost(headers[":authority"] ?? headers.host ?? "")) headers[":authority"] = "localhost";
+    const request = new Http2Request(stream, headers, context);
+    // A stream that was reset in the packet that opened it is closed before this event.
+    if (request.isDisconnected) return;
+    // node:http2 enforces its own limit only after the client has acknowledged the settings.
+    let bytes = 0;
+    for (const text of rawHeaders) bytes += text.length;
+    const { expect: expectation = CONTINUE } = headers;
+    if (bytes > MAX_HEADER_BYTES) request.refuse(HEADER_TOO_LARGE);
+    else if (String(expectation).toLowerCase() !== CONTINUE) request.refuse(EXPECTATION_FAILED);
+    else request.serve();
+  };
+}
+
+/** The client waits to be asked for the body. The value is case-insensitive (RFC 9110, 10.1.1). */
+const CONTINUE = "100-continue";
+
 /** A request over HTTP/2, and the stream that its response goes to. */
-export class Http2Request extends ServerRequest {
+class Http2Request extends ServerRequest<ServerHttp2Stream> {
   readonly httpMethod: string;
   readonly target: string;
   readonly headers: HeaderRecord;
-  readonly #stream: ServerHttp2Stream;
   /** A stream that has ended has no session any more. */
   readonly #session: Http2Session | undefined;
   /** Whether the body of the response is written. Bytes of a stream that was reset may still wait for the kernel. */
@@ -39,22 +66,11 @@ export class Http2Request extends ServerRequest {
     this.httpMethod = headers[":method"] ?? "";
     this.target = headers[":path"] ?? "/";
     this.headers = headers as HeaderRecord;
-    this.#stream = stream;
     this.#session = stream.session;
   }
 
   get isDisconnected(): boolean {
-    return this.#stream.destroyed || this.#stream.closed;
-  }
-
-  /** Such a stream emits `end` as if its body were complete. */
-  protected override get isReset(): boolean {
-    return this.#stream.aborted;
-  }
-
-  /** What the client expects before it sends the body, in lower case: its value is case-insensitive (RFC 9110, 10.1.1). */
-  get expectation(): string | undefined {
-    return headerValue(this.headers, "expect")?.toLowerCase();
+    return this.response.destroyed || this.response.closed;
   }
 
   peerAddress(): string {
@@ -62,28 +78,30 @@ export class Http2Request extends ServerRequest {
   }
 
   protected get isEncrypted(): boolean {
-    return this.#stream.session?.encrypted === true;
+    return this.response.session?.encrypted === true;
   }
 
   protected openBody(): Readable {
-    if (this.expectation === "100-continue") this.#stream.additionalHeaders({ ":status": 100 });
-    return this.#stream;
+    if (this.headers["expect"] !== undefined) this.response.additionalHeaders({ ":status": 100 });
+    return this.response;
   }
 
   protected handOver(): [req: IncomingMessage, res: ServerResponse] {
-    const stream = this.#stream;
+    const { response: stream } = this;
     this.openBody();
     stream.once("finish", () => {
-      discardRest(stream);
-      this.charge(0);
+      if (!stream.readableEnded) discardRest(stream);
+      this.chargeResponse(0);
     });
     const req = new Http2ServerRequest(stream, this.headers as IncomingHttpHeaders, {}, []);
     const res = new Http2ServerResponse(stream);
+    // An `error` event without a listener would end the process.
+    for (const each of [req, res]) each.on("error", ignore);
     return [req as unknown as IncomingMessage, res as unknown as ServerResponse];
   }
 
   protected respond({ status, headers, body, trailers }: HttpResponse): void {
-    const stream = this.#stream;
+    const { response: stream } = this;
     if (this.isDisconnected) return;
     headers[":status"] = status;
     // HTTP/2 has no `Connection` header. node:http2 drops it from responses of its request API but throws on streams.
@@ -106,21 +124,21 @@ export class Http2Request extends ServerRequest {
     }
     // A response to HEAD, or with a status without a body, has already ended.
     this.#isWritten = stream.writableEnded || body.length === 0;
-    this.charge(body.length);
+    this.chargeResponse(body.length);
     if (this.isDisconnected) return;
     if (!this.#isWritten) {
-      stream.write(bodyBytes(body), () => {
+      stream.write(body, () => {
         this.#isWritten = true;
         if (STREAMS_END_EARLY && this.#session) this.#writtenBytes = bytesOf(this.#session).written;
-        this.settle();
+        if (this.charge) this.settle();
       });
     }
     if (!stream.writableEnded) stream.end();
-    discardRest(stream);
+    if (!stream.readableEnded) discardRest(stream);
   }
 
   protected reset(code: number): void {
-    this.#stream.close(code);
+    this.response.close(code);
   }
 
   protected get isWritten(): boolean {
@@ -130,12 +148,12 @@ export class Http2Request extends ServerRequest {
   }
 
   override isOver(): boolean {
-    const { readableEnded, destroyed } = this.#stream;
-    return this.isWritten && (readableEnded || destroyed);
+    const { readableEnded, destroyed } = this.response;
+    return this.#isWritten && (readableEnded || destroyed) && (!STREAMS_END_EARLY || this.isWritten);
   }
 
   protected abandon(reason: EvictionReason): void {
-    const [stream, session] = [this.#stream, this.#session];
+    const [stream, session] = [this.response, this.#session];
     // A stream that is not destroyed waits for the client's flow-control window. A destroyed one waits for the
     // connection.
     if (stream.destroyed) {
@@ -171,5 +189,5 @@ function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Strea
  * ended when it takes too long.
  */
 function discardRest(stream: ServerHttp2Stream): void {
-  if (!stream.readableEnded) discard(stream, () => stream.close(constants.NGHTTP2_NO_ERROR));
+  discard(stream, () => stream.close(constants.NGHTTP2_NO_ERROR));
 }

@@ -4,11 +4,13 @@ import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, ListenOptions as NetListenOptions, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { DEFAULT_LIMITS, type Limits, MAX_HEADER_BYTES } from "../limits.ts";
-import { Connections } from "./connections.ts";
+import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
+import { Connections, Http1Connection } from "./connections.ts";
 import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
-import { dispatch } from "./dispatch.ts";
+import { http1Listener } from "./http1.ts";
+import { http2Listener } from "./http2.ts";
 import { beginSession } from "./http2-sessions.ts";
-import type { RequestHandlers } from "./server-request.ts";
+import { type RequestContext, type RequestHandlers, Turn } from "./server-request.ts";
 
 /** Where a port listens. */
 export interface ListenOptions {
@@ -54,7 +56,18 @@ const MAX_STREAMS = 250;
  */
 const BACKLOG = 4096;
 
-/** Limits on what one connection may use. */
+const MIB = 1024 * 1024;
+
+/** How much memory slow bodies may hold, in bytes. */
+const BODY_BYTES = 64 * MIB;
+
+/**
+ * The same for unread responses. Deno 2.9.3 never frees what it has left to write to a TLS connection when that is closed, so
+ * it may have less.
+ */
+const RESPONSE_BYTES = ("Deno" in globalThis ? 16 : 64) * MIB;
+
+/** What one connection may use. */
 const HTTP2_OPTIONS = {
   settings: { maxConcurrentStreams: MAX_STREAMS, maxHeaderListSize: MAX_HEADER_BYTES },
   maxSettings: 16,
@@ -64,7 +77,7 @@ const HTTP1_OPTIONS = {
   keepAliveTimeout: 75_000,
   /** How often node:http checks the timeouts, in milliseconds. */
   connectionsCheckingInterval: 5000,
-  // `dispatch` checks it. Of two, node:http would drop the second.
+  // `http1Listener` checks it. Of two, node:http would drop the second.
   requireHostHeader: false,
   joinDuplicateHeaders: true,
 };
@@ -83,17 +96,35 @@ export async function openPort(options: PortOptions): Promise<Port> {
     ...DEFAULT_LIMITS,
     ...Object.fromEntries(Object.entries(options.limits ?? {}).filter(isSet)),
   };
-  const { onHttp1, onHttp2, onHttp1Error } = dispatch(options, limits);
+  const { find, refuse, onError } = options;
+  const context: RequestContext = {
+    find,
+    refuse,
+    onError,
+    limits,
+    bodies: new ClientBudget(BODY_BYTES / UNIT_BYTES),
+    responses: new ClientBudget(RESPONSE_BYTES / UNIT_BYTES),
+    streams: new ClientBudget(limits.streams.max),
+    turn: new Turn(),
+  };
   const connections = new Connections(limits);
   const server = listener(options.tls, limits);
-  server.on("request", (req, res) => onHttp1(req, res, "none"));
-  server.on("checkContinue", (req, res) => onHttp1(req, res, "continue"));
-  server.on("checkExpectation", (req, res) => onHttp1(req, res, "unknown"));
-  server.on("clientError", onHttp1Error);
+  server.on("request", http1Listener(context, "none"));
+  server.on("checkContinue", http1Listener(context, "continue"));
+  server.on("checkExpectation", http1Listener(context, "unknown"));
+  // What node:http itself refuses.
+  server.on("clientError", (error, socket: Socket) => {
+    try {
+      Http1Connection.of(socket).fail(error, context);
+    } catch (failure) {
+      socket.destroy();
+      onError?.(failure);
+    }
+  });
   // It does not listen, but is handed connections.
   const http2 = createHttp2Server(HTTP2_OPTIONS);
   http2.once("stream", patchDenoStreamLeak);
-  http2.on("stream", onHttp2);
+  http2.on("stream", http2Listener(context));
   http2.on("sessionError", () => {});
   let opened: ServerHttp2Session | undefined;
   http2.on("session", (session: ServerHttp2Session) => {

@@ -4,19 +4,14 @@ import type { Readable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import type { Find, HeaderRecord, HttpRequest, HttpResponse, Route, StreamRoute } from "../exchange.ts";
-import { type Limits, REQUEST_TIMEOUT } from "../limits.ts";
+import type { Limits } from "../limits.ts";
 import type { Refusal, Refuse } from "../protocol/refusals.ts";
 import { prepareStreamHeaders } from "../protocol/stream-headers.ts";
-import { ArrivingBody, EMPTY } from "./body.ts";
-import {
-  type Charge,
-  type ClientBudget,
-  type EvictionReason,
-  type Holding,
-  type Turn,
-  UNIT_BYTES,
-  type Unfinished,
-} from "./client-budget.ts";
+import { append, copyOf } from "./body.ts";
+import { type Charge, type ClientBudget, type EvictionReason, type Holding, UNIT_BYTES } from "./client-budget.ts";
+
+/** A request without a body has this one. */
+const EMPTY = new Uint8Array(0);
 
 /** How long a stream may outlive its deadline when its client does not read, in milliseconds. */
 const UNREAD_MS = 30_000;
@@ -46,28 +41,35 @@ export interface RequestContext extends RequestHandlers {
 /** The `error` listener of requests and responses: such errors mean that the client disconnected. */
 export function ignore(): void {}
 
-/** A request of node:http or node:http2, and where its response goes. */
-export abstract class ServerRequest implements HttpRequest, Holding, Unfinished {
+/**
+ * A request of node:http or node:http2, and where its response goes. Its body while it arrives, and its response until
+ * it is read, are charged to its client if they outlive their turn of the event loop: see `Turn`.
+ */
+export abstract class ServerRequest<NodeResponse extends ServerResponse | ServerHttp2Stream = ServerHttp2Stream>
+  implements HttpRequest, Holding, Unfinished
+{
   abstract readonly httpMethod: string;
   abstract readonly target: string;
   abstract readonly headers: HeaderRecord;
   readonly arrived = Date.now();
+  turns = 0;
+  /** What has arrived of it. */
   body: Uint8Array = EMPTY;
+  protected readonly response: NodeResponse;
   protected readonly context: RequestContext;
-  readonly #response: ServerResponse | ServerHttp2Stream;
+  /** Of the body while it arrives, then of the response and the rest of the request. */
+  protected charge: Charge | undefined;
   /** Set while the body arrives, and from then on. */
   #route: Route | undefined;
-  /** Of the body while it arrives, then of the response and the rest of the request. */
-  #charge: Charge | undefined;
-  /** The body, until it is complete, too long or given up. */
-  #arriving: ArrivingBody | undefined;
+  /** Where the body comes from, until it is complete, too long or given up. */
+  #arriving: Readable | undefined;
+  /** Whether the body is a copy of the chunks that arrived. */
+  #isCopy = false;
   /** How many bytes a response has that is written, but not charged yet. */
   #responseBytes: number | undefined;
-  /** How often the request is in the list of what began in a turn. */
-  #turns = 0;
 
-  constructor(response: ServerResponse | ServerHttp2Stream, context: RequestContext) {
-    this.#response = response;
+  constructor(response: NodeResponse, context: RequestContext) {
+    this.response = response;
     this.context = context;
     response.on("error", ignore);
   }
@@ -96,11 +98,6 @@ export abstract class ServerRequest implements HttpRequest, Holding, Unfinished 
   /** Ends the request of a client that does not read the response, or does not end the request. */
   protected abstract abandon(reason: EvictionReason): void;
 
-  /** Whether the client has reset the request, which HTTP/1.1 cannot. */
-  protected get isReset(): boolean {
-    return false;
-  }
-
   /** Whether the response is written, and whatever is needed of the request is read. node:http sees to the latter. */
   isOver(): boolean {
     return this.isWritten;
@@ -112,13 +109,13 @@ export abstract class ServerRequest implements HttpRequest, Holding, Unfinished 
       const found = this.context.find(this);
       if (!(found instanceof Promise)) this.#serveBy(found);
       // The client may have disconnected meanwhile.
-      else found.then((route) => this.#response.destroyed || this.#serveBy(route)).catch((error) => this.fail(error));
+      else found.then((route) => this.response.destroyed || this.#serveBy(route)).catch((error) => this.fail(error));
     } catch (error) {
       this.fail(error);
     }
   }
 
-  /** Reads the body if the route wants it, serves the request and writes the response. */
+  /** Has the body read if the route wants it, and the request answered. */
   #serveBy(route: Route | StreamRoute): void {
     if ("handler" in route) {
       this.#serveStream(route);
@@ -126,41 +123,31 @@ export abstract class ServerRequest implements HttpRequest, Holding, Unfinished 
     }
     this.#route = route;
     const source = route.isTooLong && this.openBody();
-    if (source) this.#receive(source);
-    else void this.#answer(route);
-  }
-
-  #receive(source: Readable): void {
-    this.#arriving = new ArrivingBody(source);
-    source.on("data", (chunk: Uint8Array) => this.#take(chunk));
-    source.once("end", () => this.#endBody());
-    // An empty body may have ended while its route was being found.
-    if (source.readableEnded) this.#endBody();
-    else this.#beginTurn();
-  }
-
-  #take(chunk: Uint8Array): void {
-    const [body, charge] = [this.#arriving, this.#charge];
-    // Of a body that was too long or given up, the rest is discarded.
-    if (!body) return;
-    body.add(chunk);
-    if (this.#route?.isTooLong?.(body.bytes)) {
-      this.#endBody();
-    } else if (charge) {
-      // The body is slow, so what it holds may be held for long.
-      body.compact();
-      charge.budget.resize(charge, body.heldBytes);
+    if (!source) {
+      void this.#answer(route);
+      return;
     }
-  }
-
-  #endBody(): void {
-    const [body, route] = [this.#arriving, this.#route];
-    if (!body || !route) return;
-    this.#arriving = undefined;
-    this.#charge?.budget.release(this.#charge);
-    this.#charge = undefined;
-    this.body = body.bytes;
-    void this.#answer(route);
+    this.#arriving = source;
+    const end = () => {
+      if (!this.#arriving) return;
+      this.#arriving = undefined;
+      this.charge?.budget.release(this.charge);
+      this.charge = undefined;
+      void this.#answer(route);
+    };
+    source.on("data", (chunk: Uint8Array) => {
+      // Of a body that was too long or given up, the rest is discarded.
+      if (!this.#arriving) return;
+      const isFirst = this.body.byteLength === 0;
+      this.body = isFirst ? chunk : append(this.body, chunk, this.#isCopy);
+      this.#isCopy = !isFirst;
+      if (route.isTooLong?.(this.body)) end();
+      else if (this.charge) this.charge.budget.resize(this.charge, this.#compactBody());
+    });
+    source.once("end", end);
+    // An empty body may have ended while its route was being found.
+    if (source.readableEnded) end();
+    else this.context.turn.begin(this);
   }
 
   /** Serves a streaming call by Connect's own handler, unless its client has too many open. */
@@ -175,11 +162,8 @@ export abstract class ServerRequest implements HttpRequest, Holding, Unfinished 
       this.respond(refuse({ kind: "too-many-streams" }, this.headers, handler.method));
       return;
     }
-    this.#response.once("close", () => streams.release(charge));
+    this.response.once("close", () => streams.release(charge));
     const [req, res] = this.handOver();
-    // An `error` event without a listener would end the process.
-    req.on("error", ignore);
-    res.on("error", ignore);
     prepareStreamHeaders(req.headers as HeaderRecord, lifetimeMs);
     handler(universalRequestFromNodeRequest(req, res, undefined, contextValues))
       .then((response) => universalResponseToNodeResponse(response, res))
@@ -205,13 +189,16 @@ export abstract class ServerRequest implements HttpRequest, Holding, Unfinished 
       return;
     }
     this.#arriving = undefined;
-    this.#charge = undefined;
+    this.body = EMPTY;
+    this.charge = undefined;
+    const { headerTimeoutMs: headerMs } = this.context.limits;
     if (reason === "over-budget") this.refuse({ kind: "too-many-bodies" });
-    else this.refuse({ ...REQUEST_TIMEOUT, requestMs: this.#arrivalTimeoutMs });
+    else this.refuse({ kind: "request-timeout", headerMs, requestMs: this.#arrivalTimeoutMs });
   }
 
   async #answer(route: Route): Promise<void> {
-    if (this.isReset) return;
+    // A stream that the client has reset emits `end` as if its body were complete.
+    if ("aborted" in this.response && this.response.aborted) return;
     try {
       const response = await route.serve(this);
       // The rest of the request may still arrive, but nobody needs the body.
@@ -228,55 +215,61 @@ export abstract class ServerRequest implements HttpRequest, Holding, Unfinished 
    * Has the client charged for the response, and the rest of the request, if they outlive this turn of the event loop. Long
    * responses mostly do, and many of them must not come together before it ends.
    */
-  protected charge(responseBytes: number): void {
-    this.#responseBytes = responseBytes;
-    if (responseBytes > UNIT_BYTES) this.#chargeResponse(responseBytes);
-    else this.#beginTurn();
-  }
-
-  #beginTurn(): void {
-    this.#turns++;
-    this.context.turn.begin(this);
+  protected chargeResponse(bytes: number): void {
+    this.#responseBytes = bytes;
+    if (bytes > UNIT_BYTES && !this.isOver()) this.#hold(bytes);
+    else this.context.turn.begin(this);
   }
 
   outliveTurn(): void {
-    // What began later than this has until the end of its own turn.
-    if (--this.#turns > 0) return;
-    if (this.#arriving) this.#chargeBody(this.#arriving);
-    else if (this.#responseBytes !== undefined) this.#chargeResponse(this.#responseBytes);
+    if (this.#arriving) this.#holdBody(this.#arriving);
+    else if (this.#responseBytes !== undefined) this.#hold(this.#responseBytes);
   }
 
-  #chargeBody(body: ArrivingBody): void {
-    const { source } = body;
+  #holdBody(source: Readable): void {
     // The connection may have closed while the request waited in a pipeline.
     if (source.destroyed) return;
-    body.compact();
     const budget = this.#route?.isOpen ? this.context.streams : this.context.bodies;
-    const options = { bytes: body.heldBytes, timeoutMs: this.#arrivalTimeoutMs };
+    const options = { bytes: this.#compactBody(), timeoutMs: this.#arrivalTimeoutMs };
     const charge = budget.charge(this.client, this, options);
-    this.#charge = charge;
+    this.charge = charge;
     if (charge) source.once("close", () => budget.release(charge));
     else this.evict("over-budget");
   }
 
-  #chargeResponse(bytes: number): void {
+  /**
+   * Copies a body that is a small part of a larger buffer, since what a slow body holds may be held for long.
+   *
+   * @returns how many bytes the body holds: a chunk keeps the whole ArrayBuffer alive that it is a view of
+   */
+  #compactBody(): number {
+    const { byteLength, buffer } = this.body;
+    if (!this.#isCopy && byteLength < buffer.byteLength / 2) {
+      this.body = copyOf(this.body, byteLength);
+      this.#isCopy = true;
+    }
+    return this.body.buffer.byteLength;
+  }
+
+  /** Charges the client for the response that it has not read, or else for the rest of the request. */
+  #hold(bytes: number): void {
     this.#responseBytes = undefined;
-    if (this.#charge || this.isOver()) return;
+    if (this.charge) return;
     const { responses, streams, limits } = this.context;
     // Once the response is written, the rest of the request is discarded: only its stream is held.
-    this.#charge = this.isWritten
+    this.charge = this.isWritten
       ? streams.charge(this.client, this, { timeoutMs: limits.arrivalTimeoutMs })
       : responses.charge(this.client, this, { bytes, timeoutMs: limits.readTimeoutMs });
-    if (!this.#charge) {
+    if (!this.charge) {
       this.abandon("over-budget");
       return;
     }
-    for (const event of ["finish", "end", "close"]) this.#response.on(event, () => this.settle());
+    for (const event of ["finish", "end", "close"]) this.response.on(event, () => this.settle());
   }
 
   /** Releases what the client is charged once the request is finished. */
   protected settle(): void {
-    if (this.#charge && this.isOver()) this.#charge.budget.release(this.#charge);
+    if (this.charge && this.isOver()) this.charge.budget.release(this.charge);
   }
 
   /**
@@ -300,7 +293,7 @@ export abstract class ServerRequest implements HttpRequest, Holding, Unfinished 
 
   /** A signal that aborts when the client disconnects before the response begins. */
   requestSignal(): AbortSignal {
-    const response = this.#response;
+    const { response } = this;
     const controller = new AbortController();
     const onClose = () => {
       if (!response.headersSent) controller.abort(new ConnectError("the client disconnected", Code.Canceled));
@@ -314,6 +307,52 @@ export abstract class ServerRequest implements HttpRequest, Holding, Unfinished 
     const authority = this.headers[":authority"] ?? this.headers["host"];
     return new URL(this.target, `${this.isEncrypted ? "https" : "http"}://${authority}`).toString();
   }
+}
+
+/** Something that is over within a turn of the event loop, or else has to be charged. */
+export interface Unfinished {
+  /** How often it began in this turn and the one before. */
+  turns: number;
+  isOver(): boolean;
+  outliveTurn(): void;
+}
+
+/**
+ * What began in this turn of the event loop and the one before. Nearly all bodies and responses are over by then, and cost
+ * no more than a place in a list. What began again meanwhile has until the end of that turn.
+ */
+export class Turn {
+  #begun: Unfinished[] = [];
+  #before: Unfinished[] = [];
+  readonly #end = () => {
+    const ended = this.#before;
+    this.#before = this.#begun;
+    this.#begun = [];
+    if (this.#before.length > 0) setImmediate(this.#end);
+    for (const each of ended) if (--each.turns === 0 && !each.isOver()) each.outliveTurn();
+  };
+
+  begin(unfinished: Unfinished): void {
+    unfinished.turns++;
+    if (this.#begun.push(unfinished) === 1 && this.#before.length === 0) setImmediate(this.#end);
+  }
+}
+
+/** What a client expects before it sends a body, and no server can meet (RFC 9110, 10.1.1). */
+export const EXPECTATION_FAILED: Refusal = { kind: "expectation-failed" };
+
+/** A host and a port, either of which may be empty (RFC 3986, 3.2.2 and 3.2.3). */
+const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\da-f:.]+\])(?::\d*)?$/i;
+
+/** Consecutive requests mostly name the same host. */
+let lastHost: string | undefined;
+
+/** Whether a text is a host of which a URL can be built. Connect's adapter would throw on another. */
+export function isHost(text: string): boolean {
+  if (text === lastHost) return true;
+  if (!HOST.test(text) || !URL.canParse(`http://${text}`)) return false;
+  lastHost = text;
+  return true;
 }
 
 /** HTTP/2's error code for a stream that gives way. */

@@ -5,8 +5,8 @@ import { runInNewContext } from "node:vm";
 import { expect, it, vi } from "vitest";
 import type { HttpResponse } from "../exchange.ts";
 import { DEFAULT_LIMITS } from "../limits.ts";
-import { ClientBudget, Turn, UNIT_BYTES } from "./client-budget.ts";
-import { type RequestContext, ServerRequest } from "./server-request.ts";
+import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
+import { type RequestContext, ServerRequest, Turn } from "./server-request.ts";
 
 setFlagsFromString("--expose-gc");
 const collectGarbage: () => void = runInNewContext("gc");
@@ -31,7 +31,7 @@ class SourceRequest extends ServerRequest {
   readonly headers = {};
   readonly isDisconnected = false;
   protected readonly isEncrypted = false;
-  protected readonly isWritten = true;
+  protected readonly isWritten = false;
   readonly #source: Readable;
 
   constructor(source: Readable, context: RequestContext) {
@@ -132,4 +132,39 @@ it("keeps nothing of bodies that are too long once they are handed over, while t
   expect(ends).toEqual(Array(REQUESTS).fill(`${MIB} bytes`));
   expect((await buffersMib()) - before).toBeLessThan(8);
   for (const source of sources) source.destroy();
+});
+
+it("asks what began in a turn and is not over once, when the next turn is over", async () => {
+  const turn = new Turn();
+  const asked: number[] = [];
+  const begin = (i: number, then = () => {}) =>
+    turn.begin({
+      turns: 0,
+      isOver: () => i === 0,
+      outliveTurn: () => {
+        asked.push(i);
+        then();
+      },
+    });
+  for (const i of [0, 1, 2]) begin(i, () => begin(i + 10));
+  await nextTurn();
+  begin(3);
+  expect(asked).toEqual([]);
+  await nextTurn();
+  expect(asked).toEqual([1, 2]);
+  await nextTurn();
+  expect(asked).toEqual([1, 2, 3]);
+  for (let i = 0; i < 5; i++) await nextTurn();
+  expect(asked).toEqual([1, 2, 3, 11, 12]);
+  begin(4);
+  for (let i = 0; i < 3; i++) await nextTurn();
+  expect(asked.at(-1)).toBe(4);
+  const twice = { turns: 0, isOver: () => false, outliveTurn: vi.fn<() => void>() };
+  turn.begin(twice);
+  await nextTurn();
+  turn.begin(twice);
+  await nextTurn();
+  expect(twice.outliveTurn).not.toHaveBeenCalled();
+  for (let i = 0; i < 3; i++) await nextTurn();
+  expect(twice.outliveTurn).toHaveBeenCalledOnce();
 });
