@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import type { RateCounter } from "../src/domain/store.ts";
 import { rateCounter } from "../src/store/rate-counter.ts";
-import { slotOf } from "../src/store/redis/topology.ts";
+import { slotOf } from "../src/store/redis/cluster.ts";
 import {
   describeWithRedis,
   newOperator,

@@ -1,9 +1,19 @@
 import { setTimeout as pause } from "node:timers/promises";
+import { crc16xmodem } from "crc";
 import { MAX_CALLS } from "../../limits.ts";
 import { isRefusal, NotSent } from "./commands.ts";
-import type { NodeCall, StoreNode, StoreNodes } from "./nodes.ts";
-import { SLOTS, slotOf, Topology, type TopologyOptions } from "./topology.ts";
-import type { HostPort, RedisTarget } from "./url.ts";
+import { type NodeCall, type NodeOptions, openNode, type StoreNode, type StoreNodes } from "./nodes.ts";
+import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
+
+/** The number of slots of a Redis Cluster. */
+const SLOTS = 16_384;
+
+/** The slot that a key belongs to (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/). */
+export function slotOf(key: string): number {
+  const open = key.indexOf("{");
+  const close = open < 0 ? -1 : key.indexOf("}", open + 1);
+  return crc16xmodem(close > open + 1 ? key.slice(open + 1, close) : key) % SLOTS;
+}
 
 /** How often a call is redirected without a pause. */
 const QUICK_HOPS = 5;
@@ -34,47 +44,81 @@ type Redirection =
   | { readonly kind: "moved" | "ask"; readonly slot: number; readonly to: HostPort }
   | { readonly kind: "wait" };
 
+/** How long a node may take to say who has which slots, in milliseconds. */
+const ANSWER_MS = 300;
+
+/** The pause before asking again while a slot has no connected node, in milliseconds. */
+const RETRY_MS = 100;
+
+/** The shortest pause before asking again, in milliseconds, however many calls are redirected. */
+const SHORTEST_MS = 20;
+
+/** After this many questions without an answer, the nodes of REDIS_URL are connected to again. */
+const UNANSWERED = 3;
+
+/** A range of slots and the node that has them. */
+interface Range {
+  readonly first: number;
+  readonly last: number;
+  readonly master: HostPort;
+}
+
 /**
  * Redis Cluster: many nodes, each with a share of the slots. Each has connections of its own as a single node has, so
  * that a slow or silent one holds up nobody else. What a node sends on to another (MOVED, ASK) has not been carried out
  * and is sent there; what was cut off is not sent again.
  */
 export class ClusterNodes implements StoreNodes {
-  readonly #topology: Topology;
+  readonly #target: RedisTarget;
+  readonly #options: Omit<NodeOptions, "onClose">;
+  readonly #nodes = new Map<string, StoreNode>();
+  #slots: (StoreNode | undefined)[] = [];
+  #masters: readonly StoreNode[] = [];
+  #isCovered = false;
+  #unanswered = 0;
+  #isAsking = false;
+  #isAskedFor = false;
+  #retry: ReturnType<typeof setTimeout> | undefined;
+  #isClosed = false;
 
-  constructor(target: RedisTarget, options: TopologyOptions) {
-    this.#topology = new Topology(target, options);
+  constructor(target: RedisTarget, options: Omit<NodeOptions, "onClose">) {
+    this.#target = target;
+    this.#options = options;
+    this.#openSeeds();
   }
 
   at<T>(key: string, call: NodeCall<T>): Promise<T> {
     const slot = slotOf(key);
-    const node = this.#topology.nodeOf(slot);
+    const node = this.#slots[slot];
     return this.#attempt(node, call, false).catch((error: unknown) => this.#sendOn(error, { slot, node }, call));
   }
 
   masters(): readonly StoreNode[] {
-    return this.#topology.masters();
+    return this.#masters;
   }
 
   keyOf(node: StoreNode, base: string): string {
     for (let i = 0; i < SLOTS; i++) {
       const key = `${base}:{${i}}`;
-      if (this.#topology.nodeOf(slotOf(key)) === node) return key;
+      if (this.#slots[slotOf(key)] === node) return key;
     }
     return base;
   }
 
+  /** Whether every slot has a node, and every node is connected. */
   isReady(): boolean {
-    return this.#topology.isWhole();
+    return this.#isCovered && this.#masters.every((node) => node.isReady());
   }
 
   close(): void {
-    this.#topology.close();
+    this.#isClosed = true;
+    clearTimeout(this.#retry);
+    for (const node of this.#nodes.values()) node.close();
   }
 
   #attempt<T>(node: StoreNode | undefined, call: NodeCall<T>, asking: boolean): Promise<T> {
     if (!node?.isReady()) {
-      this.#topology.refreshSoon();
+      this.#refreshSoon();
       return Promise.reject(
         new NotSent(node ? `not connected to ${node.name}` : "no node of the Cluster has this slot"),
       );
@@ -94,12 +138,11 @@ export class ClusterNodes implements StoreNodes {
     for (let hops = 1; ; hops++) {
       const redirection = redirectionOf(error);
       if (redirection === undefined) {
-        if (isRefusal(error) && /^(CLUSTERDOWN|MASTERDOWN|LOADING|READONLY)/.test(error.message))
-          this.#topology.refreshSoon();
+        if (isRefusal(error) && /^(CLUSTERDOWN|MASTERDOWN|LOADING|READONLY)/.test(error.message)) this.#refreshSoon();
         throw error;
       }
       if (redirection.kind === "wait" || hops > QUICK_HOPS) await pause(PAUSE_MS);
-      if (redirection.kind === "wait") node = this.#topology.nodeOf(from.slot);
+      if (redirection.kind === "wait") node = this.#slots[from.slot];
       else node = await this.#follow(redirection, node);
       if (call.isEnded) throw error;
       try {
@@ -114,11 +157,97 @@ export class ClusterNodes implements StoreNodes {
   async #follow({ kind, slot, to }: Exclude<Redirection, { kind: "wait" }>, from: StoreNode | undefined) {
     // A node that does not know the name of the other leaves it out: it is the same host.
     const host = to.host || (from?.reads.redis.options.host ?? "");
-    const node = this.#topology.open({ host, port: to.port });
-    if (kind === "moved") this.#topology.moved(slot, node);
+    const node = this.#open({ host, port: to.port });
+    if (kind === "moved") {
+      this.#slots[slot] = node;
+      this.#refreshSoon();
+    }
     const until = performance.now() + CONNECT_MS;
     while (!node.isReady() && performance.now() < until) await pause(CONNECTED_MS);
     return node;
+  }
+
+  /** The node at an address. It is connected to unless it is already. */
+  #open(address: HostPort): StoreNode {
+    const name = nameOf(address);
+    const known = this.#nodes.get(name);
+    if (known) return known;
+    const node = openNode(
+      name,
+      { ...this.#target, to: address },
+      {
+        ...this.#options,
+        onReady: () => {
+          this.#refreshSoon();
+          // A node of the URL may have no slots, and be given up again.
+          if (this.#masters.includes(node)) this.#options.onReady();
+        },
+        onClose: () => this.#refreshSoon(),
+      },
+    );
+    this.#nodes.set(name, node);
+    return node;
+  }
+
+  /** Asks who has which slots, soon or after the question that is under way is answered. */
+  #refreshSoon(): void {
+    this.#isAskedFor = true;
+    if (!this.#isAsking) void this.#refresh();
+  }
+
+  #openSeeds(): void {
+    for (const seed of this.#target.hosts) this.#open(seed);
+  }
+
+  async #refresh(): Promise<void> {
+    this.#isAsking = true;
+    for (let pauseMs = SHORTEST_MS; this.#isAskedFor; pauseMs = RETRY_MS) {
+      await pause(pauseMs, undefined, { ref: false });
+      this.#isAskedFor = false;
+      const ranges = await this.#ask();
+      if (this.#isClosed) return;
+      if (ranges) this.#adopt(ranges);
+      else if (++this.#unanswered % UNANSWERED === 0) this.#openSeeds();
+    }
+    this.#isAsking = false;
+    clearTimeout(this.#retry);
+    if (!this.isReady()) this.#retry = setTimeout(() => this.#refreshSoon(), RETRY_MS).unref();
+  }
+
+  /**
+   * Asks all connected nodes, and takes the answer that most of them give: a single node may be cut off from the
+   * others.
+   */
+  async #ask(): Promise<readonly Range[] | undefined> {
+    const nodes = [...this.#nodes.values()].filter(({ reads }) => reads.clock !== undefined);
+    const answers = await Promise.all(nodes.map((node) => askOne(node).catch(() => undefined)));
+    const votes = new Map<string, { ranges: readonly Range[]; count: number }>();
+    for (const ranges of answers) {
+      if (!ranges) continue;
+      const text = JSON.stringify(ranges);
+      const vote = votes.get(text) ?? { ranges, count: 0 };
+      votes.set(text, { ranges, count: vote.count + 1 });
+    }
+    return [...votes.values()].sort((a, b) => b.count - a.count)[0]?.ranges;
+  }
+
+  #adopt(ranges: readonly Range[]): void {
+    this.#unanswered = 0;
+    const before = this.#masters;
+    const slots: (StoreNode | undefined)[] = new Array(SLOTS).fill(undefined);
+    for (const { first, last, master } of ranges) slots.fill(this.#open(master), first, last + 1);
+    const masters = new Set(slots);
+    this.#isCovered = !masters.delete(undefined);
+    this.#slots = slots;
+    this.#masters = [...masters] as StoreNode[];
+    if (masters.size === 0) return;
+    for (const [name, node] of this.#nodes) {
+      if (!masters.has(node)) {
+        // The node has no slots any more, or never had any. It may still answer what it was asked.
+        this.#nodes.delete(name);
+        setTimeout(() => node.close(), this.#options.timeoutMs).unref();
+      } else if (!before.includes(node) && node.isReady()) this.#options.onReady();
+    }
   }
 }
 
@@ -133,4 +262,18 @@ function redirectionOf(error: unknown): Redirection | undefined {
   // A script that needs a key which is on its way to another node says so, before it has changed anything.
   const isOnItsWay = word === "TRYAGAIN" || (isRefusal(error) && error.message.includes("non local key"));
   return isOnItsWay ? { kind: "wait" } : undefined;
+}
+
+/** Asks a node who has which slots; undefined when it does not answer in time. */
+async function askOne({ reads: { redis } }: StoreNode): Promise<readonly Range[] | undefined> {
+  const answer = await Promise.race([redis.cluster("SLOTS"), pause(ANSWER_MS, undefined, { ref: false })]);
+  return answer && rangesOf(answer, redis.options.host ?? "");
+}
+
+/** What CLUSTER SLOTS answers: for each range its first and last slot, then the nodes, the master first. */
+function rangesOf(answer: unknown, askedHost: string): readonly Range[] {
+  const rows = answer as [number, number, [string | null, number], ...unknown[]][];
+  return rows
+    .map(([first, last, [host, port]]) => ({ first, last, master: { host: host || askedHost, port } }))
+    .sort((a, b) => a.first - b.first);
 }

@@ -19,7 +19,7 @@ import { newApiToken } from "../../../src/domain/token.ts";
 import { CHANGE, END, LIST, NOTE_USE, UNLIST, WRITE } from "../../../src/store/api-tokens.ts";
 import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
-import { slotOf } from "../../../src/store/redis/topology.ts";
+import { slotOf } from "../../../src/store/redis/cluster.ts";
 import { RevocationFeed } from "../../../src/store/revocation-feed.ts";
 import { sendBy } from "../redis-of.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
