@@ -46,7 +46,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
       onReady();
     },
   });
-  if (!client.isReady()) {
+  if (!client.nodes.isReady()) {
     const nodes = client.nodes.masters().filter((node) => !node.isReady());
     logger.warn(
       { nodes: nodes.map(({ name }) => name) },

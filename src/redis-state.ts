@@ -102,7 +102,7 @@ export class RedisState {
   /** Checks and restores what Redis may have lost; to be called whenever Redis is back. */
   restore(): void {
     // Each connection tells when it is ready. The last one is waited for, unless it does not come.
-    if (this.#parts.client.isReady() && !this.#isRunning) void this.#run();
+    if (this.#parts.client.nodes.isReady() && !this.#isRunning) void this.#run();
     else this.#later();
   }
 

@@ -26,21 +26,40 @@ export const API_TOKEN_FIELD = {
   lastUseTime: "last_use_time",
 } as const;
 
+/** The record of an API token, by the names of `API_TOKEN_FIELD`; without any of them when there is none. */
+export type ApiTokenRecord = { readonly [name in keyof typeof API_TOKEN_FIELD]?: string | undefined };
+
+/** The record that a hash holds. */
+export function recordFromHash(hash: StoredRecord): ApiTokenRecord {
+  const fields = Object.entries(API_TOKEN_FIELD).flatMap(([name, field]) =>
+    hash[field] === undefined ? [] : [[name, hash[field]]],
+  );
+  return Object.fromEntries(fields);
+}
+
+/** What a record is stored as: fields and values in turn. */
+export function fieldsOf(record: ApiTokenRecord): string[] {
+  return Object.entries(API_TOKEN_FIELD).flatMap(([name, field]) => {
+    const value = record[name as keyof ApiTokenRecord];
+    return value === undefined ? [] : [field, value];
+  });
+}
+
 /** A text of an API token, by its digest, and its record, which is empty when there is none any more. */
 export interface TokenText {
   readonly id: string;
   readonly digest: string;
-  readonly record: StoredRecord;
+  readonly record: ApiTokenRecord;
 }
 
 /** Whether a rotation replaced a text. */
 export function isReplaced({ record }: TokenText): boolean {
-  return record[API_TOKEN_FIELD.isReplaced] !== undefined;
+  return record.isReplaced !== undefined;
 }
 
 /** The current text of an API token, which no rotation replaced; undefined when nothing is left of the token. */
 export function currentOf<T extends TokenText>(texts: readonly T[]): T | undefined {
-  const made = ({ record }: T) => Number(record[API_TOKEN_FIELD.tokenCreateTime]) || 0;
+  const made = ({ record }: T) => Number(record.tokenCreateTime) || 0;
   const newest = texts.filter(({ record }) => !isEmpty(record)).sort((one, other) => made(other) - made(one));
   return newest.find((text) => !isReplaced(text)) ?? newest[0];
 }
@@ -55,25 +74,25 @@ export function apiTokenFrom(texts: readonly TokenText[]): ApiToken | undefined 
   if (!current) return undefined;
   const { id, record } = current;
   const what = `the API token ${id}`;
-  const role = record[API_TOKEN_FIELD.role];
+  const role = record.role;
   if (!isRole(role)) throw new RecordUnreadable(new Error(`${what} has no known role`));
-  const latest = (field: string, among: readonly TokenText[]) =>
+  const latest = (field: "expireTime" | "lastUseTime", among: readonly TokenText[]) =>
     among
       .flatMap((text) => optionalIntegerOf(text.record, field, what) ?? [])
       .reduce<number | undefined>((last, time) => Math.max(last ?? time, time), undefined);
-  const tokenCreateTime = integerOf(record, API_TOKEN_FIELD.tokenCreateTime, what);
+  const tokenCreateTime = integerOf(record, "tokenCreateTime", what);
   const graced = texts.filter((text) => text !== current && isReplaced(text));
   return {
     id,
-    displayName: textOf(record, API_TOKEN_FIELD.displayName, what),
+    displayName: textOf(record, "displayName", what),
     role,
-    createTime: optionalIntegerOf(record, API_TOKEN_FIELD.createTime, what) ?? tokenCreateTime,
-    expireTime: optionalIntegerOf(record, API_TOKEN_FIELD.expireTime, what),
-    creator: textOf(record, API_TOKEN_FIELD.creator, what),
-    rotator: record[API_TOKEN_FIELD.rotator],
+    createTime: optionalIntegerOf(record, "createTime", what) ?? tokenCreateTime,
+    expireTime: optionalIntegerOf(record, "expireTime", what),
+    creator: textOf(record, "creator", what),
+    rotator: record.rotator,
     tokenCreateTime,
-    graceExpireTime: latest(API_TOKEN_FIELD.expireTime, graced),
-    lastUseTime: latest(API_TOKEN_FIELD.lastUseTime, texts),
+    graceExpireTime: latest("expireTime", graced),
+    lastUseTime: latest("lastUseTime", texts),
   };
 }
 
@@ -94,6 +113,5 @@ export function isWanted(
 export function subjectOf(texts: readonly TokenText[]): string {
   const record = currentOf(texts)?.record;
   const id = texts[0]?.id ?? "";
-  if (!record) return id;
-  return `${id} ${record[API_TOKEN_FIELD.role] ?? ""} ${record[API_TOKEN_FIELD.displayName] ?? ""}`;
+  return record ? `${id} ${record.role ?? ""} ${record.displayName ?? ""}` : id;
 }

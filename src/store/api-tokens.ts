@@ -34,10 +34,13 @@ import type { Page, PageRequest } from "../domain/store.ts";
 import { newApiToken } from "../domain/token.ts";
 import {
   API_TOKEN_FIELD,
+  type ApiTokenRecord,
   apiTokenFrom,
   currentOf,
+  fieldsOf,
   isReplaced,
   isWanted,
+  recordFromHash,
   subjectOf,
   type TokenText,
 } from "./api-token-record.ts";
@@ -45,16 +48,7 @@ import type { Audit } from "./audit.ts";
 import { RECORD } from "./audit-trail.ts";
 import { ENVIRONMENT_FIELD, environmentFromRecord } from "./environments.ts";
 import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey, REVOKED_CHANNEL } from "./keys.ts";
-import {
-  ADD_MEMBER,
-  inBatches,
-  isEmpty,
-  READ,
-  recordFromAnswer,
-  recordsOf,
-  type StoredRecord,
-  textOf,
-} from "./records.ts";
+import { ADD_MEMBER, inBatches, isEmpty, READ, recordFromAnswer, recordsOf, textOf } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { auditedScript, changeScript } from "./script.ts";
 
@@ -192,14 +186,8 @@ export class RedisApiTokens implements ApiTokenStore {
   }
 
   async create(environment: Environment, { displayName, role, expireTime, creator }: NewApiToken, by: ChangeBy) {
-    const values = {
-      [API_TOKEN_FIELD.id]: newApiTokenId(),
-      [API_TOKEN_FIELD.displayName]: displayName,
-      [API_TOKEN_FIELD.role]: role,
-      [API_TOKEN_FIELD.creator]: creator,
-      [API_TOKEN_FIELD.expireTime]: expireTime?.toString(),
-    };
-    return this.#make(environment, values, { maker: creator, known: [], by });
+    const record = { id: newApiTokenId(), displayName, role, creator, expireTime: expireTime?.toString() };
+    return this.#make(environment, record, { maker: creator, known: [], by });
   }
 
   async list(
@@ -232,7 +220,7 @@ export class RedisApiTokens implements ApiTokenStore {
       ...this.#parts.audit.ofEnvironment(environment, by),
     });
     const ends = expireTime === undefined ? "same" : `${expireTime ?? ""}`;
-    const fields = displayName === undefined ? [] : [API_TOKEN_FIELD.displayName, displayName];
+    const fields = fieldsOf({ displayName });
     const done = new Set<string>();
     // A rotation may list another text meanwhile, made of what the token was before.
     for (let todo = texts; todo.length > 0; todo = texts.filter(({ digest }) => !done.has(digest))) {
@@ -254,22 +242,18 @@ export class RedisApiTokens implements ApiTokenStore {
     const before = apiTokenFrom(texts);
     if (!current || !before) throw new ApiTokenNotFound();
     if (notBeyond < (before.expireTime ?? Number.POSITIVE_INFINITY)) throw new ApiTokenOutlivesCaller();
-    const values = {
-      ...current.record,
-      [API_TOKEN_FIELD.createTime]: String(before.createTime),
-      [API_TOKEN_FIELD.rotator]: rotator,
-      [API_TOKEN_FIELD.tokenCreateTime]: undefined,
-      [API_TOKEN_FIELD.isReplaced]: undefined,
-      [API_TOKEN_FIELD.lastUseTime]: undefined,
+    const record = {
+      ...{ ...current.record, createTime: String(before.createTime), rotator },
+      ...{ tokenCreateTime: undefined, isReplaced: undefined, lastUseTime: undefined },
     };
-    const answer = await this.#make(environment, values, { maker: rotator, known: texts, by });
+    const answer = await this.#make(environment, record, { maker: rotator, known: texts, by });
     const until = String(answer.apiToken.tokenCreateTime + graceMs);
     const ended = texts.filter(({ record }) => isEmpty(record));
     const older = texts.filter((text) => text !== current && !isEmpty(text.record));
     older.sort((one, other) => endOf(other) - endOf(one));
     for (const [i, text] of [current, ...older].entries()) {
       const isGraced = graceMs > 0 && i < MAX_GRACED;
-      const fields = [API_TOKEN_FIELD.isReplaced, "1"];
+      const fields = fieldsOf({ isReplaced: "1" });
       const step = isGraced ? this.#change(text.digest, until, fields) : this.#end(text.digest);
       if ((await stepOf(step, true)) === "missing" && text === current) {
         // Somebody has ended it, whose revocation may not have come to the new text.
@@ -295,9 +279,10 @@ export class RedisApiTokens implements ApiTokenStore {
     const answer = await this.#parts.client.ask("api-token", READ, { key: apiTokenKey(digest) }, "not_made");
     if (answer.length === 0) return undefined;
     const now = Number(answer[1]);
-    const record = recordFromAnswer(answer);
-    const id = textOf(record, API_TOKEN_FIELD.id, "an API token");
-    const name = parseEnvironmentPath(textOf(record, API_TOKEN_FIELD.environment, `the API token ${id}`));
+    const hash = recordFromAnswer(answer);
+    const record = recordFromHash(hash);
+    const id = textOf(record, "id", "an API token");
+    const name = parseEnvironmentPath(textOf(record, "environment", `the API token ${id}`));
     const text: TokenText = { id, digest, record };
     const apiToken = apiTokenFrom([text]);
     if (!apiToken || !name) throw new RecordUnreadable(new Error(`the API token ${id} names no environment`));
@@ -306,7 +291,7 @@ export class RedisApiTokens implements ApiTokenStore {
     return {
       apiToken,
       isReplaced: isReplaced(text),
-      environment: environmentFromRecord(name, record),
+      environment: environmentFromRecord(name, hash),
       expiresInMs: expireTime - now,
       unusedForMs: now - lastUseTime,
     };
@@ -333,20 +318,26 @@ export class RedisApiTokens implements ApiTokenStore {
   /**
    * Makes a text: writes its record, lists it, and lets it last.
    *
-   * @param values of its record
+   * @param values of its record, which lacks the environment
    * @param how the id of the token that makes it, and what is listed under its id so far
    * @throws EnvironmentNotFound, TooManyApiTokens; ApiTokenChanged, ApiTokenNotFound when something ended or changed meanwhile
    */
   async #make(
     environment: Environment,
-    values: StoredRecord,
+    values: ApiTokenRecord,
     how: { readonly maker: string; readonly known: readonly TokenText[]; readonly by: ChangeBy },
   ): Promise<{ readonly apiToken: ApiToken; readonly token: string }> {
     const { known, by } = how;
+    const { client } = this.#parts;
     const token = newApiToken();
-    const made = await this.#write(environment, apiTokenDigest(token), values);
+    const digest = apiTokenDigest(token);
+    const ofEnvironment = { partitions: String(environment.partitions), number: String(environment.number) };
+    const record = { ...values, environment: environmentPath(environment), ...ofEnvironment };
+    const args = { key: apiTokenKey(digest), lastsMs: UNCONFIRMED_MS, rest: fieldsOf(record) };
+    const [, now] = await client.prepare("write-api-token", WRITE, args);
+    const made: TokenText = { id: record.id ?? "", digest, record: { ...record, tokenCreateTime: now } };
     const list = () =>
-      this.#parts.client.prepare("list-api-token", LIST, {
+      client.prepare("list-api-token", LIST, {
         ...{ key: environmentKey(environment), list: apiTokensKey(environment), id: made.id, digest: made.digest },
         ...{ known: known.map(memberOf).join(","), mostIds: MAX_API_TOKENS },
         ...{ subject: subjectOf([made]), names: known.length === 0 ? "" : "token" },
@@ -372,21 +363,6 @@ export class RedisApiTokens implements ApiTokenStore {
     return { apiToken, token };
   }
 
-  /** Writes the record of a new text, which ends by itself. */
-  async #write(environment: Environment, digest: string, values: StoredRecord): Promise<TokenText> {
-    const record: StoredRecord = {
-      ...values,
-      [API_TOKEN_FIELD.environment]: environmentPath(environment),
-      [API_TOKEN_FIELD.partitions]: String(environment.partitions),
-      [API_TOKEN_FIELD.number]: String(environment.number),
-    };
-    const fields = Object.entries(record).flatMap(([field, value]) => (value === undefined ? [] : [field, value]));
-    const args = { key: apiTokenKey(digest), lastsMs: UNCONFIRMED_MS, rest: fields };
-    const [, now] = await this.#parts.client.prepare("write-api-token", WRITE, args);
-    const id = record[API_TOKEN_FIELD.id] ?? "";
-    return { id, digest, record: { ...record, [API_TOKEN_FIELD.tokenCreateTime]: now } };
-  }
-
   /**
    * Looks, once a new text is listed, whether it may be made. The token that makes it may have ended since the call began,
    * and what ends all that it made may have looked before. And the token that it is a text of has to be as it was: an
@@ -403,9 +379,8 @@ export class RedisApiTokens implements ApiTokenStore {
     if (!current) return undefined;
     const [now] = await this.#read(environment, [memberOf(current)]);
     if (!now || isEmpty(now.record)) return new ApiTokenNotFound();
-    const isSame = [API_TOKEN_FIELD.displayName, API_TOKEN_FIELD.expireTime].every(
-      (field) => now.record[field] === current.record[field],
-    );
+    const { displayName, expireTime } = current.record;
+    const isSame = now.record.displayName === displayName && now.record.expireTime === expireTime;
     return isSame ? undefined : new ApiTokenChanged();
   }
 
@@ -453,7 +428,7 @@ export class RedisApiTokens implements ApiTokenStore {
   async #revokeIssued(environment: EnvironmentName, id: string, by: ChangeBy): Promise<number> {
     const makers = new Set([id]);
     const isIssued = ({ record }: TokenText) =>
-      [record[API_TOKEN_FIELD.creator], record[API_TOKEN_FIELD.rotator]].some((maker = "") => makers.has(maker));
+      [record.creator, record.rotator].some((maker = "") => makers.has(maker));
     let count = 0;
     // They may make more until every worker knows that they have ended.
     for (;;) {
@@ -522,12 +497,12 @@ export class RedisApiTokens implements ApiTokenStore {
   /** Reads the records of members of a list. One that does not name the environment and the id is none of this list. */
   async #read(environment: EnvironmentName, members: readonly string[]): Promise<readonly TokenText[]> {
     const texts: TokenText[] = [];
+    const path = environmentPath(environment);
     const keyOf = (member: string) => apiTokenKey(member.slice(member.indexOf(" ") + 1));
     for await (const [member, found] of recordsOf(this.#parts.client, members, { operation: "api-tokens", keyOf })) {
       const [id = "", digest = ""] = member.split(" ");
-      const path = environmentPath(environment);
-      const isOf = found[API_TOKEN_FIELD.id] === id && found[API_TOKEN_FIELD.environment] === path;
-      texts.push({ id, digest, record: isOf ? found : {} });
+      const record = recordFromHash(found);
+      texts.push({ id, digest, record: record.id === id && record.environment === path ? record : {} });
     }
     return texts;
   }
@@ -543,7 +518,7 @@ function memberOf({ id, digest }: ListedText): string {
 
 /** When a text ends, in milliseconds since 1970. */
 function endOf({ record }: TokenText): number {
-  return Number(record[API_TOKEN_FIELD.expireTime] ?? Number.POSITIVE_INFINITY);
+  return Number(record.expireTime ?? Number.POSITIVE_INFINITY);
 }
 
 /** A step of a change. Where one before it is made, a failure leaves open what is made in all. */

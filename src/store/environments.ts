@@ -76,10 +76,6 @@ export class RedisEnvironments implements EnvironmentStore {
     this.#audit = audit;
   }
 
-  /**
-   * @throws StoreUnavailable; TooFewReplicas when it was made; RecordUnreadable
-   *   when what is stored of it is no number, or none is left
-   */
   async ensureEnvironment(name: NewEnvironment, by: ChangeBy): Promise<Environment> {
     // Nearly always it is there, and nothing need be changed.
     const record = await this.#read(name);

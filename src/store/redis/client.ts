@@ -49,11 +49,6 @@ export class StoreClient implements StoreProbe {
     this.#shared = { timeouts: new Timeouts(timeoutMs), observe };
   }
 
-  /** Whether every connection is ready. */
-  isReady(): boolean {
-    return this.nodes.isReady();
-  }
-
   /**
    * Runs one command that changes nothing, at the node of its key.
    *

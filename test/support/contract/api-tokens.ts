@@ -111,7 +111,7 @@ export function apiTokenContract({ clients, redis }: ContractContext, { feeds }:
       const soon = await create({ expireTime: Date.now() + 500 });
       const later = await create({ expireTime: Date.now() + 60_000 }, soon.environment);
       await waitFor("it has expired", async () => (await store().find(soon.digest)) === undefined);
-      expect(await redis().exists(apiTokenKey(soon.digest))).toBe(0);
+      await waitFor("its record is gone", async () => (await redis().exists(apiTokenKey(soon.digest))) === 0);
       expect(await listed(soon.environment)).toEqual([later.apiToken]);
       expect(await entries(soon.environment)).toEqual([`${later.apiToken.id} ${later.digest}`]);
     });
