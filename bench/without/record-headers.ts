@@ -1,5 +1,5 @@
 import type { HeaderRecord } from "../../packages/transport/src/exchange.ts";
-import type { RecordHeaders as Recorded } from "../../packages/transport/src/protocol/record-headers.ts";
+import type { RecordHeaders as Recorded } from "../../packages/transport/src/protocol/headers.ts";
 
 /* Headers of the fetch API, filled from the record. */
 
@@ -13,13 +13,5 @@ export const RecordHeaders = () =>
         if (Array.isArray(value)) for (const one of value) this.append(name, one);
         else this.append(name, String(value));
       }
-    }
-
-    toRecord(this: Headers): HeaderRecord {
-      const record: HeaderRecord = Object.create(null);
-      this.forEach((value, name) => {
-        record[name] = value;
-      });
-      return record;
     }
   } as unknown as typeof Recorded;

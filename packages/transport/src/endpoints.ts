@@ -11,8 +11,8 @@ import {
 } from "./exchange.ts";
 import type { Call } from "./protocol/call.ts";
 import { compress, inflate } from "./protocol/compression.ts";
+import { recordOf } from "./protocol/headers.ts";
 import type { UnaryMethod } from "./protocol/methods.ts";
-import { recordOf } from "./protocol/record-headers.ts";
 import { asConnectError, messageTooLarge, type Refusal, type Refused, RequestRefused } from "./protocol/refusals.ts";
 
 /** An HTTP endpoint at a path, beside the RPCs. */
@@ -73,7 +73,7 @@ export class EndpointRoute implements Route {
   readonly isOpen: boolean;
   readonly #method: EndpointMethod;
   readonly #options: EndpointOptions;
-  readonly #call: Call | undefined;
+  readonly call: Call | undefined;
   readonly #rpc: UnaryMethod | undefined;
   #callFailure: unknown;
 
@@ -84,7 +84,7 @@ export class EndpointRoute implements Route {
   constructor(method: EndpointMethod, options: EndpointOptions, call?: Call, rpc?: UnaryMethod) {
     this.#method = method;
     this.#options = options;
-    this.#call = call;
+    this.call = call;
     this.#rpc = rpc;
     this.isOpen = call?.isOpen !== false;
     const { maxBytes } = method;
@@ -93,7 +93,7 @@ export class EndpointRoute implements Route {
 
   async serve(request: HttpRequest): Promise<HttpResponse> {
     const method = this.#method;
-    const refused = this.#call?.begin();
+    const refused = this.call?.begin();
     const { respond, compressions } = this.#options;
     if (refused) return respond(refused);
     try {
@@ -111,13 +111,9 @@ export class EndpointRoute implements Route {
     }
   }
 
-  end(): void {
-    this.#call?.release();
-  }
-
   /** Calls the RPC through the interceptors, as a request for it would. */
   #invoke(message: Message): ReturnType<Invoke> {
-    const [call, method] = [this.#call, this.#rpc];
+    const [call, method] = [this.call, this.#rpc];
     if (!call || !method) throw new TypeError("the endpoint names no RPC that is served");
     call.start({ method });
     return call.invoke(message).then(
@@ -138,7 +134,7 @@ export class EndpointRoute implements Route {
     const isOfCall = failure === this.#callFailure && !(failure instanceof RequestRefused);
     if (isOfCall) return { error: asConnectError(failure), status: undefined };
     const refusal: Refusal = failure instanceof RequestRefused ? failure.refusal : { kind: "endpoint", error: failure };
-    return this.#call?.refuse(refusal) ?? this.#options.refuse(refusal, request);
+    return this.call?.refuse(refusal) ?? this.#options.refuse(refusal, request);
   }
 }
 

@@ -46,8 +46,8 @@ export interface Route {
   /** Whether anyone may make this request. Its body has less time to arrive, and no share of the memory for bodies. */
   readonly isOpen?: boolean;
   serve(request: HttpRequest): Promise<HttpResponse>;
-  /** Call when the request is answered or abandoned. Only the first call counts. */
-  end?(): void;
+  /** The call that it is. Release it when the request is answered or abandoned. */
+  readonly call?: { release(): void } | undefined;
 }
 
 /** The route of a streaming call: Connect's own handler. */

@@ -6,7 +6,7 @@ export type { ListenOptions, Port as NodeServer } from "./http/port.ts";
 export { type ClientOf, MAX_HEADER_BYTES } from "./limits.ts";
 export type { Authorize, CallHead } from "./protocol/admission.ts";
 export { httpStatusOf } from "./protocol/error-responses.ts";
-export { recordOf } from "./protocol/record-headers.ts";
+export { recordOf } from "./protocol/headers.ts";
 export {
   type OnRefused,
   REFUSAL_STATUS,

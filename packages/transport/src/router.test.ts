@@ -210,14 +210,14 @@ describe("the limit of calls", () => {
     waiting.push(new Promise<void>((resolve) => (answer = resolve)));
     const answered = first.serve(request("{}"));
     expect((await second.serve(request("{}"))).status).toBe(429);
-    second.end?.();
+    second.call?.release();
     // There is no place by its header alone, either.
     expect((await route()).isTooLong).toBeUndefined();
     answer();
     waiting.length = 0;
     expect((await answered).status).toBe(200);
-    first.end?.();
-    first.end?.();
+    first.call?.release();
+    first.call?.release();
     const [third, fourth] = [await route(), await route()];
     const both = await Promise.all([third.serve(request("{}")), fourth.serve(request("{}"))]);
     expect(both.map(({ status }) => status)).toEqual([200, 429]);
@@ -232,7 +232,7 @@ describe("the limit of calls", () => {
     decide();
     const found = (await first) as Route;
     expect((await found.serve(request("{}"))).status).toBe(200);
-    found.end?.();
+    found.call?.release();
     expect((await (await route()).serve(request("{}"))).status).toBe(200);
   });
 

@@ -14,10 +14,9 @@ import { Cors, type CorsOptions } from "./http/cors.ts";
 import { Admission, type AdmissionOptions } from "./protocol/admission.ts";
 import { Call } from "./protocol/call.ts";
 import { COMPRESSIONS } from "./protocol/compression.ts";
-import { type CallFormat, formatOf } from "./protocol/content-types.ts";
 import { errorResponse, httpStatusOf, withHeaders } from "./protocol/error-responses.ts";
+import { type CallFormat, formatOf, RecordHeaders } from "./protocol/headers.ts";
 import { collectRpcs, type Rpc, type RpcOptions, type UnaryMethod } from "./protocol/methods.ts";
-import { RecordHeaders } from "./protocol/record-headers.ts";
 import {
   bareRefusal,
   kReadMaxBytes,

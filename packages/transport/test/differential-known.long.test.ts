@@ -1,7 +1,7 @@
 import { constants } from "node:http2";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { waitFor } from "../../../test/support/wait.ts";
-import { RecordHeaders } from "../src/protocol/record-headers.ts";
+import { RecordHeaders } from "../src/protocol/headers.ts";
 import { resetUpload } from "./support/differential-frames.ts";
 import { FORMS, type Form, requestOf } from "./support/differential-requests.ts";
 import { type Candidate, type Outcome, openPair, send } from "./support/differential-servers.ts";

@@ -1,7 +1,7 @@
 import { cors } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { type Found, type HeaderRecord, type HttpResponse, type Route, whenKnown } from "../exchange.ts";
-import { headersOf, recordOf } from "../protocol/record-headers.ts";
+import { headersOf, recordOf } from "../protocol/headers.ts";
 
 /** What pages of other origins may do (https://fetch.spec.whatwg.org/#http-cors-protocol). */
 export interface CorsOptions {
@@ -78,7 +78,7 @@ function routeWith(route: Route, added: HeaderRecord): Route {
       const response = await route.serve(request);
       return { ...response, headers: merge(response.headers, added) };
     },
-    end: () => route.end?.(),
+    call: route.call,
   };
 }
 

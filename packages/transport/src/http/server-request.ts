@@ -207,7 +207,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     } catch (error) {
       this.fail(error);
     } finally {
-      route.end?.();
+      route.call?.release();
     }
   }
 

@@ -2,7 +2,7 @@ import type { DescMethod } from "@bufbuild/protobuf";
 import { type ContextValues, createContextValues } from "@connectrpc/connect";
 import type { RequestHead } from "../exchange.ts";
 import { Call } from "./call.ts";
-import { RecordHeaders } from "./record-headers.ts";
+import { RecordHeaders } from "./headers.ts";
 import { type OnRefused, type Refusal, type Refused, type RefusedRequest, refuse } from "./refusals.ts";
 
 /** What the headers tell about a call, before its body is read. Call its methods on the object. */
@@ -44,13 +44,13 @@ export interface AdmissionOptions {
 /** Admits or denies calls by their headers alone, and counts those in flight. */
 export class Admission {
   readonly #options: AdmissionOptions;
-  readonly #max: number;
-  /** How many unary calls are in flight. */
-  #count = 0;
+  /** How many unary calls are in flight, and may be. */
+  inFlight = 0;
+  readonly max: number;
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
-    this.#max = options.maxCalls ?? Number.POSITIVE_INFINITY;
+    this.max = options.maxCalls ?? Number.POSITIVE_INFINITY;
   }
 
   /** Authorizes a call. Never rejects. */
@@ -59,9 +59,12 @@ export class Admission {
     const isOpen = isOpenMethod?.(method) === true;
     const isLimited = method.methodKind === "unary" && !isOpen;
     // Before anything is made for the call: under overload most end here.
-    if (isLimited && this.#isFull) {
+    if (isLimited && this.inFlight >= this.max) {
       const { headers, arrived } = request;
-      return this.refuse(this.#tooManyCalls, { method, protocolName, header: new RecordHeaders(headers), arrived });
+      return this.refuse(
+        { kind: "too-many-calls", limit: this.max },
+        { method, protocolName, header: new RecordHeaders(headers), arrived },
+      );
     }
     const contextValues = valuesOf?.(protocolName) ?? createContextValues();
     const call = new Call({ method, protocolName, request, contextValues, isOpen, isLimited, admission: this });
@@ -79,27 +82,7 @@ export class Admission {
     }
   }
 
-  /** Counts a call in flight. Returns why it may not begin, when too many have. */
-  begin(): Refusal | undefined {
-    if (this.#isFull) return this.#tooManyCalls;
-    this.#count++;
-    return undefined;
-  }
-
-  /** Ends what `begin` counted. */
-  release(): void {
-    this.#count--;
-  }
-
   refuse(refusal: Refusal, request: RefusedRequest): Refused {
     return refuse(refusal, request, this.#options.onRefused);
-  }
-
-  get #isFull(): boolean {
-    return this.#count >= this.#max;
-  }
-
-  get #tooManyCalls(): Refusal {
-    return { kind: "too-many-calls", limit: this.#max };
   }
 }

@@ -12,8 +12,8 @@ import { createDeadlineSignal, createLinkedAbortController } from "@connectrpc/c
 import type { HeaderRecord, RequestHead } from "../exchange.ts";
 import { MAX_TIMER_MS } from "../limits.ts";
 import type { Admission, CallHead } from "./admission.ts";
+import { RecordHeaders } from "./headers.ts";
 import type { UnaryMethod } from "./methods.ts";
-import { RecordHeaders } from "./record-headers.ts";
 import type { Refusal, Refused } from "./refusals.ts";
 
 /** What is known of a call by its headers. */
@@ -54,6 +54,7 @@ export class Call implements CallHead {
   readonly protocolName: string;
   readonly header: Headers;
   readonly contextValues: ContextValues;
+  readonly values: ContextValues;
   message: Message | undefined = undefined;
   /** Set by `start`, like the trailers. */
   responseHeader!: RecordHeaders;
@@ -77,6 +78,7 @@ export class Call implements CallHead {
     this.protocolName = protocolName;
     this.header = new RecordHeaders(request.headers);
     this.contextValues = contextValues;
+    this.values = contextValues;
     this.isOpen = isOpen;
     this.#request = request;
     this.#admission = admission;
@@ -92,14 +94,17 @@ export class Call implements CallHead {
    * do not use up the limit. Returns why it is refused when too many calls are in flight.
    */
   begin(): Refused | undefined {
-    const refusal = this.#isLimited ? this.#admission.begin() : undefined;
-    this.#isCounted = this.#isLimited && !refusal;
-    return refusal && this.refuse(refusal);
+    const admission = this.#admission;
+    if (!this.#isLimited) return undefined;
+    if (admission.inFlight >= admission.max) return this.refuse({ kind: "too-many-calls", limit: admission.max });
+    admission.inFlight++;
+    this.#isCounted = true;
+    return undefined;
   }
 
   /** The call is answered or abandoned, and counts no longer. Only the first call has an effect. */
   release(): void {
-    if (this.#isCounted) this.#admission.release();
+    if (this.#isCounted) this.#admission.inFlight--;
     this.#isCounted = false;
   }
 
@@ -123,8 +128,8 @@ export class Call implements CallHead {
   async invoke(input: Message): Promise<Message> {
     this.message = input;
     const response = await (this.#unary as UnaryMethod).handler(this as unknown as UnaryRequest);
-    copyHeaders(response.header, this.responseHeader);
-    copyHeaders(response.trailer, this.responseTrailer);
+    if (response.header !== this.responseHeader) copyHeaders(response.header, this.responseHeader);
+    if (response.trailer !== this.responseTrailer) copyHeaders(response.trailer, this.responseTrailer);
     return response.message as Message;
   }
 
@@ -163,10 +168,6 @@ export class Call implements CallHead {
     return this.header;
   }
 
-  get values(): ContextValues {
-    return this.contextValues;
-  }
-
   /**
    * A function that returns the time until the client's deadline, in milliseconds; undefined without a deadline. It
    * works detached from the object.
@@ -190,10 +191,14 @@ export type CallHandler = (req: UnaryRequest | StreamRequest) => Promise<UnaryRe
 export function intercepted(impl: UnaryMethod["impl"], interceptors: readonly Interceptor[]): CallHandler {
   const implement: CallHandler = async (req) => {
     const call = callOf(req);
-    return new CallResponse(call, await impl(req.message as never, contextOf(call, req) as never));
+    const { service, method, responseHeader: header, responseTrailer: trailer } = call;
+    const context = (req as unknown) === call ? call : contextOf(call, req);
+    const output = await impl(req.message as never, context as never);
+    const message = isMessage(output, method.output) ? output : create(method.output, output as never);
+    return { stream: false, service, method, header, trailer, message } as UnaryResponse;
   };
   return interceptors.reduceRight<CallHandler>(
-    (inner, interceptor) => interceptor((req) => inner(complete(req))),
+    (inner, interceptor) => interceptor((req) => inner("url" in req && "signal" in req ? req : complete(req))),
     implement,
   );
 }
@@ -207,43 +212,20 @@ function callOf(req: UnaryRequest | StreamRequest): Call {
 
 /** Completes a request that an interceptor passed on: a spread copy of a call lacks the getters of the prototype. */
 function complete(req: UnaryRequest | StreamRequest): UnaryRequest | StreamRequest {
-  if ("url" in req && "signal" in req) return req;
   const call = callOf(req);
   const { url = call.url, signal = call.signal } = req as Partial<UnaryRequest>;
   return { ...(req as UnaryRequest), url, signal };
 }
 
-/** The handler's context: the call itself, unless an interceptor replaced the request. */
-function contextOf(call: Call, req: UnaryRequest | StreamRequest): Call | HandlerContext {
-  if ((req as unknown) === call) return call;
+/** The handler's context where an interceptor replaced the request; else it is the call itself. */
+function contextOf(call: Call, req: UnaryRequest | StreamRequest): HandlerContext {
   const { service, header, contextValues, signal } = req;
   const { requestMethod, protocolName, url, responseHeader, responseTrailer, timeoutMs } = call;
   const own = { method: call.method, requestMethod, protocolName, url, responseHeader, responseTrailer, timeoutMs };
   return { ...own, service, requestHeader: header, values: contextValues, signal };
 }
 
-/** The response of the implementation, as interceptors see it. */
-class CallResponse implements UnaryResponse {
-  readonly stream = false;
-  readonly service: DescService;
-  readonly method: UnaryResponse["method"];
-  readonly header: Headers;
-  readonly trailer: Headers;
-  readonly message: Message;
-
-  constructor({ service, method, responseHeader, responseTrailer }: Call, output: unknown) {
-    this.service = service;
-    this.method = method as UnaryResponse["method"];
-    this.header = responseHeader;
-    this.trailer = responseTrailer;
-    this.message = isMessage(output, method.output)
-      ? output
-      : create(method.output, output as { readonly [field: string]: unknown });
-  }
-}
-
 function copyHeaders(from: Headers, to: Headers): void {
-  if (from === to) return;
   for (const name of [...to.keys()]) to.delete(name);
   from.forEach((value, name) => {
     to.append(name, value);

@@ -1,7 +1,7 @@
 import { promisify } from "node:util";
 import { brotliCompress, constants } from "node:zlib";
 import { Code } from "@connectrpc/connect";
-import type { Compression, UniversalHandlerOptions } from "@connectrpc/connect/protocol";
+import type { Compression } from "@connectrpc/connect/protocol";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { asConnectError, RequestRefused } from "./refusals.ts";
 
@@ -43,13 +43,4 @@ export function inflate(bytes: Uint8Array, { name, decompress }: Compression, li
 /** Compresses a response. */
 export function compress(body: Uint8Array, compression: Compression): Promise<Uint8Array> {
   return compression.compress(body as Uint8Array<ArrayBuffer>);
-}
-
-/** Whether a response of `bytes` bytes is large enough to compress. */
-export function shouldCompress(
-  bytes: number,
-  compression: Compression | null,
-  options: UniversalHandlerOptions,
-): compression is Compression {
-  return compression !== null && bytes >= options.compressMinBytes;
 }

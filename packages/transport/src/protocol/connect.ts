@@ -5,8 +5,8 @@ import {
   parseTimeout,
 } from "@connectrpc/connect/protocol-connect";
 import { bodyBytes, type HttpRequest, type HttpResponse } from "../exchange.ts";
-import { compress, inflate, shouldCompress } from "./compression.ts";
-import { recordOf } from "./record-headers.ts";
+import { compress, inflate } from "./compression.ts";
+import { recordOf } from "./headers.ts";
 import { messageTooLarge } from "./refusals.ts";
 import type { UnaryProtocol, UnaryRoute } from "./unary-route.ts";
 
@@ -58,7 +58,7 @@ function respond(
     return { status, headers, body: sent };
   };
   const bytes = Buffer.byteLength(body);
-  if (!shouldCompress(bytes, compression, options)) return finish(bytes, body);
+  if (!compression || bytes < options.compressMinBytes) return finish(bytes, body);
   return compress(bodyBytes(body), compression).then((compressed) => {
     responseHeader.set(ENCODING, compression.name);
     return finish(compressed.byteLength, compressed);

@@ -7,10 +7,8 @@ import {
   errorToJsonBytes,
 } from "@connectrpc/connect/protocol-connect";
 import type { HeaderRecord, HttpResponse } from "../exchange.ts";
-import type { CallFormat } from "./content-types.ts";
-import { envelopeOf } from "./envelopes.ts";
-import { errorTrailers, trailersOnly } from "./grpc.ts";
-import { headersOf, recordOf } from "./record-headers.ts";
+import { envelopeOf, errorTrailers, trailersOnly } from "./grpc.ts";
+import { type CallFormat, headersOf, recordOf } from "./headers.ts";
 import type { Refused } from "./refusals.ts";
 
 /**

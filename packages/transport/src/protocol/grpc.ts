@@ -1,23 +1,22 @@
-import { ConnectError } from "@connectrpc/connect";
+import type { Message } from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { compressedFlag } from "@connectrpc/connect/protocol";
 import * as grpc from "@connectrpc/connect/protocol-grpc";
 import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
-import { bodyBytes, type HeaderRecord, type HttpResponse } from "../exchange.ts";
-import type { CallFormat } from "./content-types.ts";
-import {
-  compressEnvelope,
-  EnvelopeReader,
-  envelopeOf,
-  exceedsEnvelope,
-  exceedsWebText,
-  messageEnvelope,
-  messageTooLong,
-  onlyMessage,
-} from "./envelopes.ts";
-import { headersOf, RecordHeaders, recordOf } from "./record-headers.ts";
+import { bodyBytes, type HeaderRecord, type HttpResponse, whenKnown } from "../exchange.ts";
+import { compress, inflate } from "./compression.ts";
+import { type CallFormat, headersOf, RecordHeaders, recordOf } from "./headers.ts";
+import { messageTooLarge, type RequestRefused } from "./refusals.ts";
 import type { UnaryProtocol, UnaryRoute } from "./unary-route.ts";
 import { decodeWebText } from "./web-text.ts";
 
-const EMPTY = new Uint8Array(0);
+/** Of an envelope: one byte of flags, four bytes of length. The message follows. */
+const HEADER_BYTES = 5;
+
+/** How much longer than one message a body may be: room for the header of a trailer or of a second message. */
+const MORE_BYTES = 2 * HEADER_BYTES;
+
+const EMPTY = Buffer.alloc(0);
 
 /**
  * Unary calls of the gRPC protocol (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md) and of gRPC-Web
@@ -28,7 +27,12 @@ export const grpcProtocol: UnaryProtocol = {
   timeoutHeader: "grpc-timeout",
   encodingHeader: "grpc-encoding",
   acceptHeader: "grpc-accept-encoding",
-  isTooLong: (received, { format, limit }) => (format.isText ? exceedsWebText : exceedsEnvelope)(received, limit),
+
+  isTooLong(received, { format, limit }) {
+    if (format.isText) return exceedsWebText(received, limit);
+    const { byteLength } = received;
+    return byteLength > limit + MORE_BYTES || (byteLength >= HEADER_BYTES && lengthOf(received) > limit);
+  },
 
   begin({ format, responseCompression }) {
     const header: HeaderRecord = { "content-type": format.responseType };
@@ -37,12 +41,17 @@ export const grpcProtocol: UnaryProtocol = {
   },
 
   decode({ body }, route) {
-    const { format, limit, requestCompression } = route;
-    const bytes = format.isText ? decodeText(body, limit) : body;
-    return onlyMessage(new EnvelopeReader(bytes, limit, requestCompression), route);
+    const { format, limit } = route;
+    // A text that is too long is incomplete, and may be cut off anywhere.
+    if (format.isText && exceedsWebText(body, limit)) throw messageTooLong(limit);
+    const bytes = format.isText ? decodeWebText(body) : body;
+    const length = bytes.byteLength - HEADER_BYTES;
+    // Most bodies are one envelope that is not compressed.
+    const isPlain = length >= 0 && length <= limit && bytes[0] === 0 && lengthOf(bytes) === length;
+    return isPlain ? route.parse(bytes.subarray(HEADER_BYTES)) : onlyMessage(bytes, route);
   },
 
-  encode: messageEnvelope,
+  encode: (message, route) => seal(0, route.serialization.serializeBehind(HEADER_BYTES, message), route),
   respond,
 
   respondError(error, route) {
@@ -51,22 +60,90 @@ export const grpcProtocol: UnaryProtocol = {
   },
 };
 
-function respond(
-  body: HttpResponse["body"],
-  { call, format, responseCompression, method }: UnaryRoute,
-): HttpResponse | Promise<HttpResponse> {
+/** The only message of a unary request. Rejects with RequestRefused or ConnectError. */
+async function onlyMessage(body: Uint8Array, route: UnaryRoute): Promise<Message> {
+  const { format, limit, requestCompression } = route;
+  // Reading of a body stops somewhere beyond this limit. Truncating it here makes the result independent of where.
+  const isTruncated = body.byteLength > limit + MORE_BYTES;
+  let rest = body.subarray(0, limit + MORE_BYTES);
+  let only: Message | undefined;
+  while (rest.byteLength > 0 || isTruncated) {
+    const length = rest.byteLength < HEADER_BYTES ? 0 : lengthOf(rest);
+    if (length > limit) {
+      throw messageTooLarge(limit, `message size ${length} is larger than configured readMaxBytes ${limit}`);
+    }
+    if (rest.byteLength < HEADER_BYTES + length) {
+      if (isTruncated) throw messageTooLong(limit);
+      throw new ConnectError("protocol error: incomplete envelope", Code.InvalidArgument);
+    }
+    const flags = rest[0] as number;
+    let data = rest.subarray(HEADER_BYTES, HEADER_BYTES + length);
+    rest = rest.subarray(HEADER_BYTES + length);
+    if (flags & compressedFlag) {
+      if (requestCompression === null) {
+        throw new ConnectError("received compressed envelope, but do not know how to decompress", Code.Internal);
+      }
+      data = await inflate(data, requestCompression, limit);
+    }
+    if (format.protocol === "grpc-web" && flags & grpcWeb.trailerFlag) continue;
+    const message = route.parse(data);
+    if (only) {
+      throw new ConnectError("protocol error: received extra input message for unary method", Code.Unimplemented);
+    }
+    only = message;
+  }
+  if (only) return only;
+  throw new ConnectError("protocol error: missing input message for unary method", Code.Unimplemented);
+}
+
+/** Completes an envelope whose first five bytes are free. What it holds is compressed if it is large enough. */
+function seal(flags: number, envelope: Buffer, route: UnaryRoute): Buffer | Promise<Buffer> {
+  const { responseCompression, method } = route;
+  const length = envelope.byteLength - HEADER_BYTES;
+  if (responseCompression && length >= method.options.compressMinBytes) {
+    const data = compress(envelope.subarray(HEADER_BYTES), responseCompression);
+    return data.then((compressed) => envelopeOf(flags | compressedFlag, compressed));
+  }
+  envelope[0] = flags;
+  envelope.writeUInt32BE(length, 1);
+  return envelope;
+}
+
+/** Wraps data in an envelope. Connect's streams use them as well. */
+export function envelopeOf(flags: number, data: Uint8Array): Buffer {
+  const envelope = Buffer.concat([Buffer.alloc(HEADER_BYTES), data]);
+  envelope[0] = flags;
+  envelope.writeUInt32BE(data.byteLength, 1);
+  return envelope;
+}
+
+/** The length of the message in an envelope. */
+function lengthOf(envelope: Uint8Array): number {
+  return new DataView(envelope.buffer, envelope.byteOffset, HEADER_BYTES).getUint32(1);
+}
+
+/** Whether a body in base64, judging by what has been received so far, is too long. */
+function exceedsWebText({ byteLength }: Uint8Array, limit: number): boolean {
+  return byteLength > Math.ceil((limit + MORE_BYTES) / 3) * 4 + 8;
+}
+
+/** The refusal of a body that is longer than one message of the allowed size. */
+function messageTooLong(limit: number): RequestRefused {
+  return messageTooLarge(limit, `request is larger than one message of configured readMaxBytes ${limit}`);
+}
+
+function respond(body: HttpResponse["body"], route: UnaryRoute): HttpResponse | Promise<HttpResponse> {
+  const { call, format } = route;
   const headers = recordOf(call.responseHeader);
   if (format.protocol === "grpc") return { status: 200, headers, body, trailers: recordOf(call.responseTrailer) };
   // gRPC-Web sends its trailers in the body.
-  const trailer = grpcWeb.trailerSerialize(call.responseTrailer);
-  const finish = (last: Uint8Array): HttpResponse => {
+  const trailer = Buffer.concat([Buffer.alloc(HEADER_BYTES), grpcWeb.trailerSerialize(call.responseTrailer)]);
+  return whenKnown(seal(grpcWeb.trailerFlag, trailer, route), (last) => {
     const parts = [bodyBytes(body), last];
     // Each part is base64 of its own.
-    const text = () => Buffer.from(parts.map((part) => Buffer.from(part).toString("base64")).join(""));
+    const text = () => Buffer.from(parts.map((part) => part.toString("base64")).join(""));
     return { status: 200, headers, body: format.isText ? text() : Buffer.concat(parts) };
-  };
-  const last = compressEnvelope(grpcWeb.trailerFlag, trailer, responseCompression, method.options);
-  return last instanceof Promise ? last.then(finish) : finish(last);
+  });
 }
 
 /** The trailers of an error. */
@@ -93,10 +170,4 @@ function wellFormed(error: ConnectError): ConnectError {
   const copy = new ConnectError(rawMessage.toWellFormed(), code, metadata);
   copy.details = details;
   return copy;
-}
-
-/** @throws RequestRefused when the body is too long; it is then incomplete, and its base64 may be cut off anywhere */
-function decodeText(body: Uint8Array, maxBytes: number): Uint8Array {
-  if (exceedsWebText(body, maxBytes)) throw messageTooLong(maxBytes);
-  return decodeWebText(body);
 }

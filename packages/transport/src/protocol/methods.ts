@@ -15,7 +15,7 @@ import {
 import { binarySerialization, jsonSerialization, type Serialization } from "../codec/serialization.ts";
 import { type CallHandler, intercepted } from "./call.ts";
 import { COMPRESSIONS } from "./compression.ts";
-import type { RpcProtocol } from "./content-types.ts";
+import type { RpcProtocol } from "./headers.ts";
 
 /** A unary method with its implementation and options. */
 export interface UnaryMethod {

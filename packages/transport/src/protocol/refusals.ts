@@ -1,7 +1,7 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ContextValues, createContextKey, type StreamRequest } from "@connectrpc/connect";
 import type { HeaderRecord, HttpResponse } from "../exchange.ts";
-import { formatOf } from "./content-types.ts";
+import { formatOf } from "./headers.ts";
 
 /** Why a request is refused before it becomes a call. `error` is Connect's error, if it has one. */
 export type Refusal =

@@ -1,8 +1,8 @@
-import { parseTimeout as parseConnectTimeout } from "@connectrpc/connect/protocol-connect";
-import { parseTimeout as parseGrpcTimeout } from "@connectrpc/connect/protocol-grpc";
 import { type HeaderRecord, headerValue } from "../exchange.ts";
 import { MAX_TIMER_MS } from "../limits.ts";
-import { formatOf } from "./content-types.ts";
+import { connectProtocol } from "./connect.ts";
+import { grpcProtocol } from "./grpc.ts";
+import { formatOf } from "./headers.ts";
 
 /** The number of milliseconds that no longer fits the eight digits of `grpc-timeout`. */
 const TOO_LONG_FOR_GRPC_MS = 100_000_000;
@@ -37,8 +37,7 @@ export function prepareStreamHeaders(headers: HeaderRecord, lifetimeMs: number):
       headers[name] = value.slice(0, MAX_ECHOED_LENGTH);
   }
   const isGrpc = formatOf(headers["content-type"]).protocol !== "connect";
-  const name = isGrpc ? "grpc-timeout" : "connect-timeout-ms";
-  const parseTimeout = isGrpc ? parseGrpcTimeout : parseConnectTimeout;
+  const { timeoutHeader: name, parseTimeout } = isGrpc ? grpcProtocol : connectProtocol;
   const { timeoutMs = lifetimeMs, error } = parseTimeout(headerValue(headers, name), Infinity);
   // Connect refuses a malformed deadline.
   if (error !== undefined || timeoutMs === Infinity) return;

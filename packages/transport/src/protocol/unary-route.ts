@@ -1,12 +1,13 @@
 import type { Message } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { type Compression, compressionNegotiate } from "@connectrpc/connect/protocol";
+import type { Serialization } from "../codec/serialization.ts";
 import { type HeaderRecord, type HttpRequest, type HttpResponse, headerValue, type Route } from "../exchange.ts";
 import type { Call } from "./call.ts";
 import { connectProtocol } from "./connect.ts";
-import type { CallFormat } from "./content-types.ts";
 import { errorResponse } from "./error-responses.ts";
 import { grpcProtocol } from "./grpc.ts";
+import type { CallFormat } from "./headers.ts";
 import type { UnaryMethod } from "./methods.ts";
 import { asConnectError, RequestRefused, refusalOf } from "./refusals.ts";
 
@@ -34,84 +35,75 @@ export class UnaryRoute implements Route {
   readonly method: UnaryMethod;
   readonly format: CallFormat;
   readonly call: Call;
+  readonly isOpen: boolean;
+  /** The size limit of the request's message, in bytes. */
+  readonly limit: number;
+  readonly serialization: Serialization;
   /** How the request is compressed, and how the response may be; null: not at all. Set by `serve`. */
-  requestCompression: Compression | null = null;
-  responseCompression: Compression | null = null;
+  requestCompression: Compression | null;
+  responseCompression: Compression | null;
   readonly #protocol: UnaryProtocol;
 
   constructor(method: UnaryMethod, format: CallFormat, call: Call) {
     this.method = method;
     this.format = format;
     this.call = call;
+    this.isOpen = call.isOpen;
+    this.limit = method.options.readMaxBytes;
+    this.serialization = format.isBinary ? method.binary : method.json;
+    this.requestCompression = null;
+    this.responseCompression = null;
     this.#protocol = format.protocol === "connect" ? connectProtocol : grpcProtocol;
-  }
-
-  get isOpen(): boolean {
-    return this.call.isOpen;
-  }
-
-  /** The size limit of the request's message, in bytes. */
-  get limit(): number {
-    return this.method.options.readMaxBytes;
-  }
-
-  get serialization() {
-    return this.format.isBinary ? this.method.binary : this.method.json;
   }
 
   isTooLong(received: Uint8Array): boolean {
     return this.#protocol.isTooLong(received, this);
   }
 
-  end(): void {
-    this.call.release();
-  }
-
   async serve(request: HttpRequest): Promise<HttpResponse> {
-    const refused = this.call.begin();
+    const { call, method } = this;
+    const refused = call.begin();
     if (refused) return errorResponse(this.format, refused);
+    const protocol = this.#protocol;
+    const { acceptHeader, encodingHeader, timeoutHeader } = protocol;
+    const { acceptCompression, maxTimeoutMs } = method.options;
+    const [encoding, accepted] = [
+      headerValue(request.headers, encodingHeader),
+      headerValue(request.headers, acceptHeader),
+    ];
+    const compression = compressionNegotiate(acceptCompression, encoding, accepted, acceptHeader);
+    this.requestCompression = compression.request;
+    this.responseCompression = compression.response;
+    const timeout = protocol.parseTimeout(headerValue(request.headers, timeoutHeader), maxTimeoutMs);
+    const [responseHeader, responseTrailer] = protocol.begin(this);
+    call.start({ method, timeoutMs: timeout.timeoutMs, responseHeader, responseTrailer });
     let input: Message | Promise<Message>;
     try {
-      input = this.#begin(request);
+      const error = compression.error ?? timeout.error;
+      if (error) throw error;
+      input = protocol.decode(request, this);
       // Most messages are decoded, and most responses encoded, without a promise.
       if (input instanceof Promise) input = await input;
     } catch (reason) {
-      const refused = this.call.refuse(refusalOf(reason));
+      const refused = call.refuse(refusalOf(reason));
       return refused.shared ? errorResponse(this.format, refused) : this.#fail(refused.error, refused.error);
     }
     let message: Message;
     try {
-      message = await this.call.invoke(input);
+      message = await call.invoke(input);
     } catch (reason) {
       return this.#fail(reason, asConnectError(reason));
     }
     let body: Body | Promise<Body>;
     try {
-      body = this.#protocol.encode(message, this);
+      body = protocol.encode(message, this);
       if (body instanceof Promise) body = await body;
     } catch (reason) {
       const error = ConnectError.from(reason, Code.Internal);
       return this.#fail(error, error);
     }
-    this.call.end();
-    return this.#protocol.respond(body, this);
-  }
-
-  /** Starts the call as the headers of its request ask, and decodes its message. */
-  #begin(request: HttpRequest): Message | Promise<Message> {
-    const { headers } = request;
-    const { acceptCompression, maxTimeoutMs } = this.method.options;
-    const { timeoutHeader, encodingHeader, acceptHeader } = this.#protocol;
-    const timeout = this.#protocol.parseTimeout(headerValue(headers, timeoutHeader), maxTimeoutMs);
-    const [requested, accepted] = [headerValue(headers, encodingHeader), headerValue(headers, acceptHeader)];
-    const compression = compressionNegotiate(acceptCompression, requested, accepted, acceptHeader);
-    this.requestCompression = compression.request;
-    this.responseCompression = compression.response;
-    const [responseHeader, responseTrailer] = this.#protocol.begin(this);
-    this.call.start({ method: this.method, timeoutMs: timeout.timeoutMs, responseHeader, responseTrailer });
-    const error = compression.error ?? timeout.error;
-    if (error) throw error;
-    return this.#protocol.decode(request, this);
+    call.end();
+    return protocol.respond(body, this);
   }
 
   /** Decodes the bytes of the request's message. @throws RequestRefused */

@@ -1,6 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
-import { formatOf } from "./content-types.ts";
+import { bodyBytes } from "../exchange.ts";
+import { formatOf } from "./headers.ts";
 
 /*
  * gRPC-Web text: gRPC-Web with base64 bodies, which may be several padded pieces in a row
@@ -17,8 +18,7 @@ export class WebTextDecoder {
 
   /** @throws ConnectError InvalidArgument */
   decode(bytes: Uint8Array): Uint8Array {
-    const { buffer, byteOffset, byteLength } = bytes;
-    const text = this.#rest + Buffer.from(buffer, byteOffset, byteLength).toString("latin1").replace(SPACES, "");
+    const text = this.#rest + bodyBytes(bytes).toString("latin1").replace(SPACES, "");
     if (!TEXT.test(text)) throw invalidText();
     const complete = text.length - ((text.length - text.lastIndexOf("=") - 1) % 4);
     this.#rest = text.slice(complete);
@@ -70,9 +70,7 @@ async function* decoded(texts: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8A
 }
 
 async function* encoded(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array<ArrayBuffer>> {
-  for await (const { buffer, byteOffset, byteLength } of pieces) {
-    yield Buffer.from(Buffer.from(buffer, byteOffset, byteLength).toString("base64"));
-  }
+  for await (const piece of pieces) yield Buffer.from(bodyBytes(piece).toString("base64"));
 }
 
 function invalidText(): ConnectError {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { HeaderRecord } from "../exchange.ts";
-import { RecordHeaders, recordOf } from "./record-headers.ts";
+import { RecordHeaders, recordOf } from "./headers.ts";
 
 const NAMES = ["a", "B", "x-y", "X-Y", "content-type", "set-cookie", "constructor", "toString", "__proto__", "x-bin"];
 const name = fc.oneof(fc.constantFrom(...NAMES), fc.constantFrom("", " ", "a b", "ü", ":path"));
