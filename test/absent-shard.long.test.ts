@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
-import { apiTokenDigest } from "../src/domain/api-token.ts";
+import { apiTokenDigest } from "../src/domain/token.ts";
 import { apiTokenKey, environmentKey } from "../src/store/keys.ts";
 import { ADMIN_ENV, adminOf } from "./support/admin.ts";
 import { describeWithRedis, newCluster, newServer } from "./support/opened.ts";

@@ -1,7 +1,6 @@
 import { Redis } from "ioredis";
 import { beforeAll, expect, it } from "vitest";
-import { apiTokenDigest } from "../src/domain/api-token.ts";
-import { newApiToken } from "../src/domain/token.ts";
+import { apiTokenDigest, newApiToken } from "../src/domain/token.ts";
 import { apiTokenKey, REVOKED_CHANNEL } from "../src/store/keys.ts";
 import { ADMIN_ENV, adminOf, customerOf, issueToken } from "./support/admin.ts";
 import {

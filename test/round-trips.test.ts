@@ -1,8 +1,7 @@
 import { beforeAll, expect, it } from "vitest";
-import { apiTokenDigest } from "../src/domain/api-token.ts";
 import { partitionOf } from "../src/domain/environment.ts";
 import { StoreUnavailable } from "../src/domain/errors.ts";
-import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
+import { apiTokenDigest, newApiToken, newUserGroupToken } from "../src/domain/token.ts";
 import type { UserGroup } from "../src/domain/user-group.ts";
 import { openRedis } from "../src/store/redis/open.ts";
 import {

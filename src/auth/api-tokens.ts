@@ -1,6 +1,6 @@
-import { type ApiTokenStore, apiTokenDigest, type RevocationListener, USE_INTERVAL_MS } from "../domain/api-token.ts";
+import { type ApiTokenStore, type RevocationListener, USE_INTERVAL_MS } from "../domain/api-token.ts";
 import { type EnvironmentName, environmentPath } from "../domain/environment.ts";
-import { isIntactApiToken, looksLikeUserGroupToken } from "../domain/token.ts";
+import { apiTokenDigest, isIntactApiToken, looksLikeUserGroupToken } from "../domain/token.ts";
 import type { Authenticated, BoundPrincipal, Principal } from "./principal.ts";
 import { setBounded } from "./rate-limits.ts";
 

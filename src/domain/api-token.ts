@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import type { ChangeBy } from "./audit.ts";
 import type { Environment, EnvironmentName } from "./environment.ts";
 import type { Page, PageRequest } from "./store.ts";
@@ -91,11 +90,6 @@ export function newApiTokenId(): string {
 /** Whether a text may be the id of an API token. */
 export function isApiTokenId(text: string): boolean {
   return /^[0-9A-Za-z]{16}$/.test(text);
-}
-
-/** SHA-256 of an API token in base64url: all that is kept of it. */
-export function apiTokenDigest(token: string): string {
-  return hash("sha256", token, "base64url");
 }
 
 /** Whether a text is the name of a role. */

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import { crc32 } from "node:zlib";
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -123,4 +123,9 @@ function fromBase62(text: string, start: number, length: number): number {
   let value = 0;
   for (let i = start; i < start + length; i++) value = value * 62 + BASE62.indexOf(text.charAt(i));
   return value;
+}
+
+/** SHA-256 of an API token in base64url: all that is kept of it. */
+export function apiTokenDigest(token: string): string {
+  return hash("sha256", token, "base64url");
 }

@@ -113,6 +113,16 @@ export function parseObject(text: string): JsonObject {
   return value;
 }
 
+/** Picks the fields that are present and not null. For the proto messages, null means absent. */
+export function pick(body: JsonObject, names: readonly string[]): JsonObject {
+  const picked: JsonObject = {};
+  for (const name of names) {
+    const value = Object.hasOwn(body, name) ? body[name] : null;
+    if (value !== null && value !== undefined) picked[name] = value;
+  }
+  return picked;
+}
+
 /** Makes a request's message of JSON. @throws ConnectError InvalidArgument, which names the invalid field */
 export function messageOf<D extends DescMessage>(desc: D, fields: JsonObject): MessageShape<D> {
   try {

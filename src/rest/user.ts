@@ -2,7 +2,6 @@ import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
 import {
   type Endpoint,
   type EndpointMethod,
-  type HttpRequest,
   headerValue,
   type Invoke,
   requireStrictJson,
@@ -25,6 +24,7 @@ import {
   oneOf,
   parseFields,
   parseObject,
+  pick,
   readBody,
 } from "./json.ts";
 
@@ -50,9 +50,9 @@ export interface Verb {
 
 const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
 
-const GET_FIELDS = ["user_group_id", "name", "mapping", "properties"] as const;
-
 const MASKABLE = ["name", "mapping", "properties"] as const;
+
+const GROUP_FIELDS = ["user_group_id", ...MASKABLE] as const;
 
 const GET: Verb = {
   method: getUserGroup,
@@ -73,7 +73,7 @@ const PUT: Verb = {
   toRequest: ({ body, ifMatch }) => {
     const masked = MASKABLE.filter((field) => Object.hasOwn(body, field));
     return messageOf(updateUserGroup.input, {
-      ...pick(body, ["user_group_id", ...MASKABLE]),
+      ...pick(body, GROUP_FIELDS),
       ...(masked.length > 0 && { update_mask: masked.join(",") }),
       ...(ifMatch !== undefined && { etag: ifMatch[0] }),
     });
@@ -118,9 +118,9 @@ function isText(value: Json | undefined): value is string {
 
 /** The fields of a GET. Fields of the body take precedence over those of the query. */
 function getFields({ body, query }: VerbRequest): JsonObject {
-  const fields = pick(body, GET_FIELDS);
+  const fields = pick(body, GROUP_FIELDS);
   if (query === undefined) return fields;
-  for (const name of GET_FIELDS) {
+  for (const name of GROUP_FIELDS) {
     const value = oneOf(query, name);
     if (value === undefined) continue;
     const isJson = name === "mapping" || name === "properties";
@@ -138,16 +138,6 @@ function queryObject(name: string, text: string): JsonObject {
   }
 }
 
-/** Picks the fields that are present and not null. For the proto messages, null means absent. */
-function pick(body: JsonObject, names: readonly string[]): JsonObject {
-  const picked: JsonObject = {};
-  for (const name of names) {
-    const value = Object.hasOwn(body, name) ? body[name] : null;
-    if (value !== null && value !== undefined) picked[name] = value;
-  }
-  return picked;
-}
-
 /** The fields of every response. The name may differ from the group's. */
 function common({ teamId, token, name, providedId }: UserGroup, shownName = name) {
   // Team ids are below 2^53.
@@ -160,6 +150,8 @@ function tagOf({ apiEnvironmentTag }: UserGroup): EnvironmentTag | null {
 
 /** One entity tag of a list, with the comma or end that follows it (RFC 9110, 8.8.3 and 5.6.1). */
 const ETAG = /[\t ,]*(W\/)?"([\x21\x23-\x7e]*)"[\t ]*(?:,[\t ,]*|$)/y;
+
+const EMPTY_KEY = "the Idempotency-Key is empty; send a value, or leave the header out";
 
 /** The maximum number of entity tags in `If-Match`. Each may cost a call. */
 const MAX_ETAGS = 10;
@@ -174,11 +166,23 @@ export function userEndpoint(): Endpoint {
 
 function methodOf(verb: Verb): EndpointMethod {
   return jsonMethod(verb.method, (request, invoke) => {
-    const verbRequest = read(request);
-    requireStrict(verb, verbRequest);
-    const message: Message = verb.toRequest(verbRequest);
-    const { ifMatch = [] } = verbRequest;
-    const answered = ifMatch.length > 1 ? callUntilMatch(invoke, message, ifMatch.slice(1)) : invoke(message);
+    const { headers, target } = request;
+    const body = readBody(request);
+    const question = target.indexOf("?");
+    const query = question < 0 ? undefined : parseFields(target.slice(question + 1), "the query string");
+    const condition = headerValue(headers, "if-match");
+    const ifMatch = condition === null ? undefined : etagsOf(condition);
+    const idempotencyKey = headerValue(headers, "idempotency-key") ?? undefined;
+    // Its sender would believe that a retry is safe.
+    if (idempotencyKey === "") throw malformed(EMPTY_KEY, [{ field: "request_id", description: "must not be empty" }]);
+    try {
+      requireStrictJson(verb.method.input, body);
+    } catch (cause) {
+      throw refusedJson(cause, verb.method.input);
+    }
+    const message: Message = verb.toRequest({ body, query, ifMatch, idempotencyKey });
+    const answered =
+      ifMatch && ifMatch.length > 1 ? callUntilMatch(invoke, message, ifMatch.slice(1)) : invoke(message);
     return answered.then(({ message: output, headers }) => {
       const { userGroup } = output as Message & { readonly userGroup?: UserGroup };
       if (!userGroup) throw new TypeError("the response has no user group");
@@ -186,14 +190,6 @@ function methodOf(verb: Verb): EndpointMethod {
       return jsonResponse(headers, JSON.stringify(verb.toBody(userGroup, output as never, message as never)));
     });
   });
-}
-
-function requireStrict({ method }: Verb, { body }: VerbRequest): void {
-  try {
-    requireStrictJson(method.input, body);
-  } catch (cause) {
-    throw refusedJson(cause, method.input);
-  }
 }
 
 /**
@@ -213,32 +209,12 @@ async function callUntilMatch(
   }
 }
 
-/** Reads a request. @throws RequestRefused, ConnectError InvalidArgument */
-function read(request: HttpRequest): VerbRequest {
-  const { headers, target } = request;
-  const question = target.indexOf("?");
-  return {
-    body: readBody(request),
-    query: question < 0 ? undefined : parseFields(target.slice(question + 1), "the query string"),
-    ifMatch: ifMatch(headerValue(headers, "if-match")),
-    idempotencyKey: idempotencyKey(headerValue(headers, "idempotency-key")),
-  };
-}
-
-/** Refuses an empty key, whose sender would believe that a retry is safe. @throws ConnectError InvalidArgument */
-function idempotencyKey(value: string | null): string | undefined {
-  if (value !== "") return value ?? undefined;
-  throw malformed("the Idempotency-Key is empty; send a value, or leave the header out", [
-    { field: "request_id", description: "must not be empty" },
-  ]);
-}
-
 /**
  * Parses `If-Match`; undefined when any etag matches. @throws ConnectError InvalidArgument when it is neither a list of
  * entity tags nor `*`
  */
-function ifMatch(value: string | null): string[] | undefined {
-  if (value === null || value.trim() === "*") return undefined;
+function etagsOf(value: string): string[] | undefined {
+  if (value.trim() === "*") return undefined;
   const etags = new Set<string>();
   for (ETAG.lastIndex = 0; ETAG.lastIndex < value.length; ) {
     const match = ETAG.exec(value);

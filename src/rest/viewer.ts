@@ -4,7 +4,17 @@ import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
 import type { JsonObject } from "../domain/user-group.ts";
 import { callOf } from "../rpc/call.ts";
-import { isForm, isTokenNotFound, jsonMethod, jsonResponse, messageOf, oneOf, parseFields, readBody } from "./json.ts";
+import {
+  isForm,
+  isTokenNotFound,
+  jsonMethod,
+  jsonResponse,
+  messageOf,
+  oneOf,
+  parseFields,
+  pick,
+  readBody,
+} from "./json.ts";
 
 const { resolveViewer } = ViewerService.method;
 
@@ -23,7 +33,9 @@ export function viewerEndpoint(): Endpoint {
       [
         "POST",
         jsonMethod(resolveViewer, async (request, invoke) => {
-          const message = requestOf(isForm(request) ? formFields(request) : readBody(request));
+          const fields = isForm(request) ? formFields(request) : readBody(request);
+          // Other fields of RFC 7662, such as `token_type_hint`, are ignored.
+          const message = messageOf(resolveViewer.input, pick(fields, ["token"]));
           try {
             const { message: viewer, headers, contextValues } = await invoke(message);
             return jsonResponse(headers, textOf(viewer as Viewer, callOf(contextValues).environment));
@@ -40,11 +52,6 @@ export function viewerEndpoint(): Endpoint {
 /** A field without a value counts as missing, as in all of OAuth (RFC 6749, 3.2). */
 function formFields({ body }: Pick<HttpRequest, "body">): JsonObject {
   return { token: oneOf(parseFields(body, "the form"), "token") || null };
-}
-
-/** Reads the token alone. Other fields of RFC 7662, such as `token_type_hint`, are ignored. */
-function requestOf({ token }: JsonObject): MessageShape<typeof resolveViewer.input> {
-  return messageOf(resolveViewer.input, token === undefined || token === null ? {} : { token });
 }
 
 /** `sub` and `exp` are the names of RFC 7662; it leaves the others to the service. */

@@ -85,11 +85,6 @@ const RANK: { readonly [access in Access]: number } = {
   root: 5,
 };
 
-/** Whether GetUserGroup creates a group for a caller, or only looks for it. */
-export function mayCreate({ role }: Principal): boolean {
-  return RANK[role] >= RANK.manage;
-}
-
 /** How callers are authenticated. */
 export interface Authentication {
   readonly authenticator: Pick<ApiTokens, "authenticate">;
@@ -162,6 +157,7 @@ export function authorization({ authenticator, limits, trustedProxies }: Authent
       (role === "root" ? needed === "any" || RANK[needed] >= RANK.admin : RANK[role] >= RANK[needed]);
     if (!isAllowed) throw denial(role, head.method, needed);
     call.principal = principal;
+    call.mayCreate = RANK[role] >= RANK.manage;
   };
 
   return (head) => {

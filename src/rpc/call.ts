@@ -58,6 +58,8 @@ export class Call implements ContextValues, ChangeBy {
   isRefused = false;
   /** Who is calling; set by authorization. */
   principal: Principal | undefined;
+  /** Whether GetUserGroup creates a group for the caller, or only looks for it; set by authorization. */
+  mayCreate = false;
   /** Whose API token the call bears, for the log: known also when authorization denies the call. */
   bearer: Principal | undefined;
   /** Where the call comes from, and whom to believe about it; set by authorization. */

@@ -77,14 +77,14 @@ function textCheck(rules: StringRules, isNoToken: boolean): IsSure {
   const { field } = StringRulesSchema;
   const min = Number(rules.minLen);
   const max = isFieldSet(rules, field.maxLen) ? Number(rules.maxLen) : Number.POSITIVE_INFINITY;
-  const pattern = isFieldSet(rules, field.pattern) ? rules.pattern : undefined;
+  const pattern = isFieldSet(rules, field.pattern) ? regExpOf(rules.pattern) : undefined;
   return (text) => {
     // An unset field with explicit presence. For others the value of an unset field is the empty text.
     if (text === undefined) return true;
     if (typeof text !== "string") return false;
     // The limits count code points: at most as many as UTF-16 units, and at least half as many.
     if (text.length > max || Math.ceil(text.length / 2) < min) return false;
-    return (pattern === undefined || regexMatch(pattern, text)) && !(isNoToken && isIntactToken(text));
+    return (pattern === undefined || pattern.test(text)) && !(isNoToken && isIntactToken(text));
   };
 }
 

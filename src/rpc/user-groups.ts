@@ -3,7 +3,6 @@ import type { UpdateUserGroupRequest, UserGroupService } from "../../gen/usergro
 import type { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import type { Rotation, UserGroupChange } from "../domain/user-group.ts";
-import { mayCreate } from "./access.ts";
 import { callOf } from "./call.ts";
 import { graceMsOf, maskedFields, tagMessage, timestamp, userGroupMessage } from "./messages.ts";
 
@@ -22,7 +21,7 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
     async getUserGroup({ userGroupId, name, mapping, properties }, { values }) {
       const call = callOf(values);
       const wanted = { providedId: userGroupId, name: name ?? userGroupId, mapping, properties };
-      const { group, created } = mayCreate(call.caller)
+      const { group, created } = call.mayCreate
         ? await store.getOrCreate(call.environment, wanted, call)
         : { group: await store.get(call.environment, userGroupId), created: false };
       return {

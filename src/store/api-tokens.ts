@@ -4,7 +4,6 @@ import {
   type ApiTokenFilter,
   type ApiTokenRotation,
   type ApiTokenStore,
-  apiTokenDigest,
   isApiTokenId,
   MAX_API_TOKENS,
   MAX_GRACED,
@@ -31,7 +30,7 @@ import {
   TooManyApiTokens,
 } from "../domain/errors.ts";
 import type { Page, PageRequest } from "../domain/store.ts";
-import { newApiToken } from "../domain/token.ts";
+import { apiTokenDigest, newApiToken } from "../domain/token.ts";
 import {
   API_TOKEN_FIELD,
   type ApiTokenRecord,

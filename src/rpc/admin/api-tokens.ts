@@ -4,10 +4,10 @@ import {
   type UpdateApiTokenRequest,
 } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { Principal } from "../../auth/principal.ts";
-import { type ApiTokenChange, apiTokenDigest, isApiTokenId, type Role } from "../../domain/api-token.ts";
+import { type ApiTokenChange, isApiTokenId, type Role } from "../../domain/api-token.ts";
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { ApiTokenNotFound } from "../../domain/errors.ts";
-import { isIntactApiToken, looksLikeUserGroupToken } from "../../domain/token.ts";
+import { apiTokenDigest, isIntactApiToken, looksLikeUserGroupToken } from "../../domain/token.ts";
 import { callOf } from "../call.ts";
 import { invalidField } from "../errors.ts";
 import { graceMsOf, maskedFields, timeOf, timestamp } from "../messages.ts";

@@ -1,10 +1,5 @@
 import { describe, expect, it } from "vitest";
-import {
-  apiTokenDigest,
-  MAX_API_TOKENS,
-  type NewApiToken,
-  type RevocationListener,
-} from "../../../src/domain/api-token.ts";
+import { MAX_API_TOKENS, type NewApiToken, type RevocationListener } from "../../../src/domain/api-token.ts";
 import type { Environment } from "../../../src/domain/environment.ts";
 import {
   ApiTokenChanged,
@@ -15,7 +10,7 @@ import {
   StoreUnavailable,
   TooManyApiTokens,
 } from "../../../src/domain/errors.ts";
-import { newApiToken } from "../../../src/domain/token.ts";
+import { apiTokenDigest, newApiToken } from "../../../src/domain/token.ts";
 import { CHANGE, END, LIST, NOTE_USE, UNLIST, WRITE } from "../../../src/store/api-tokens.ts";
 import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";

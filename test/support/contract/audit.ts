@@ -1,5 +1,4 @@
 import { describe, expect, it, vi } from "vitest";
-import { apiTokenDigest } from "../../../src/domain/api-token.ts";
 import type { AuditEvent, AuditFilter, ChangeBy } from "../../../src/domain/audit.ts";
 import type { Environment } from "../../../src/domain/environment.ts";
 import {
@@ -13,6 +12,7 @@ import {
   TokenNotFound,
   UserGroupNotFound,
 } from "../../../src/domain/errors.ts";
+import { apiTokenDigest } from "../../../src/domain/token.ts";
 import { Audit } from "../../../src/store/audit.ts";
 import { RedisAuditTrail } from "../../../src/store/audit-trail.ts";
 import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded.ts";
