@@ -1,10 +1,10 @@
-import { RateLimits } from "./auth/rate-limits.ts";
+import { RateLimiter } from "./auth/rate-limiter.ts";
 import type { Config } from "./config/config.ts";
 import { formatEnvironmentName } from "./domain/environment.ts";
 import type { RateLimit } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
-import type { LimitName, Metrics } from "./observability/metrics.ts";
-import type { CallerLimits } from "./rpc/access.ts";
+import type { LimiterName, Metrics } from "./observability/metrics.ts";
+import type { RateLimiters } from "./rpc/access.ts";
 import { Audit } from "./store/audit.ts";
 import { openEmbedded } from "./store/embedded.ts";
 import { rateCounter } from "./store/rate-counter.ts";
@@ -82,19 +82,19 @@ export function openAudit(
 }
 
 /**
- * Opens the limits on callers that are set.
+ * Opens the rate limiters that are set.
  *
  * @param client undefined for the embedded store
  */
-export function openLimits(
+export function openRateLimiters(
   { rateLimit, authFailureLimit }: Config,
   { client, metrics }: { client: StoreClient | undefined; metrics: Metrics },
-): CallerLimits {
-  const limitsOf = (kind: LimitName, limit: RateLimit) =>
-    new RateLimits({ limit, counter: rateCounter(client, { kind, limit }) });
+): RateLimiters {
+  const limiterOf = (kind: LimiterName, limit: RateLimit) =>
+    new RateLimiter({ limit, counter: rateCounter(client, { kind, limit }) });
   return {
-    tokens: rateLimit && limitsOf("api-token", rateLimit),
-    failures: authFailureLimit && limitsOf("address", authFailureLimit),
+    tokens: rateLimit && limiterOf("api-token", rateLimit),
+    failures: authFailureLimit && limiterOf("address", authFailureLimit),
     onLimited: (name) => metrics.limited(name),
   };
 }

@@ -1,8 +1,7 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { type App, createApp } from "./app.ts";
-import { ApiTokens, IssuedTokens, type StaticToken, TokenUses } from "./auth/api-tokens.ts";
-import { type BoundPrincipal, ROOT } from "./auth/principal.ts";
+import { ApiTokens, type BoundPrincipal, IssuedTokens, ROOT, type StaticToken, TokenUses } from "./auth/api-tokens.ts";
 import type { Config } from "./config/config.ts";
 import type { ApiTokenSetting } from "./config/parse.ts";
 import type { RevocationListener } from "./domain/api-token.ts";
@@ -15,7 +14,7 @@ import { serveNode } from "@user-group-service/transport";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
-import { openAudit, openLimits, openStore } from "./open-store.ts";
+import { openAudit, openRateLimiters, openStore } from "./open-store.ts";
 import { requireListenPermission } from "./permissions.ts";
 import { RedisState } from "./redis-state.ts";
 import { loadAllRules } from "./rpc/interceptors.ts";
@@ -149,7 +148,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     setMaxListeners(0, shutdown.signal);
     const app = createApp({
       ...config,
-      limits: openLimits(config, { client: config.redisUrl === undefined ? undefined : client, metrics }),
+      rateLimiters: openRateLimiters(config, { client: config.redisUrl === undefined ? undefined : client, metrics }),
       store,
       environments,
       environmentDeletion: new RedisEnvironmentDeletion({ client, audit, environments, apiTokens: apiTokenStore }),

@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { ValidApiToken } from "../domain/api-token.ts";
 import { newApiToken, newUserGroupToken } from "../domain/token.ts";
-import { ApiTokens, IssuedTokens, TokenUses } from "./api-tokens.ts";
-import { ROOT } from "./principal.ts";
+import { ApiTokens, IssuedTokens, ROOT, TokenUses } from "./api-tokens.ts";
 
 const CACHE_MS = 5000;
 const ENVIRONMENT = { name: "acme", tag: undefined, partitions: 1, number: 1 } as const;

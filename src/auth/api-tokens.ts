@@ -1,8 +1,37 @@
-import { type ApiTokenStore, type RevocationListener, USE_INTERVAL_MS } from "../domain/api-token.ts";
-import { type EnvironmentName, environmentPath } from "../domain/environment.ts";
+import { type ApiTokenStore, type RevocationListener, type Role, USE_INTERVAL_MS } from "../domain/api-token.ts";
+import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
 import { apiTokenDigest, isIntactApiToken, looksLikeUserGroupToken } from "../domain/token.ts";
-import type { Authenticated, BoundPrincipal, Principal } from "./principal.ts";
-import { setBounded } from "./rate-limits.ts";
+import { setBounded } from "./rate-limiter.ts";
+
+/** Who an authenticated caller is, for logs and for what it creates. None of it is secret. */
+interface Identity {
+  /** The id of its API token; `static-NAME` for the entry of that name in `API_TOKENS`, `root` for `ADMIN_TOKEN`. */
+  readonly id: string;
+  readonly displayName: string;
+}
+
+/** The bearer of an API token. The environment that its token is bound to alone decides what a call acts on. */
+export interface BoundPrincipal extends Identity {
+  readonly role: Role;
+  readonly environment: Environment;
+  /** When its API token ends, in milliseconds since 1970; undefined: it lasts until somebody ends it. */
+  readonly expireTime: number | undefined;
+}
+
+/** The bearer of `ADMIN_TOKEN`, which is bound to no environment. */
+export const ROOT = {
+  id: "root",
+  displayName: "root",
+  role: "root",
+  environment: undefined,
+  expireTime: undefined,
+} as const satisfies Identity & { readonly [name in keyof BoundPrincipal]: unknown };
+
+/** The authenticated caller. */
+export type Principal = BoundPrincipal | typeof ROOT;
+
+/** The principal of an API token; undefined when the token is unknown. */
+export type Authenticated = Principal | undefined;
 
 /** A credential of the settings, and whose it is. */
 export interface StaticToken {

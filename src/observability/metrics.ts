@@ -10,11 +10,11 @@ export interface StoreObservation {
   readonly failed: boolean;
 }
 
-/** The names of the limits on callers. */
-const LIMITS = ["api-token", "address"] as const;
+/** The names of the rate limiters. */
+const LIMITERS = ["api-token", "address"] as const;
 
 /** What is limited, by the name that metrics and `RateLimit-Policy` have for it. */
-export type LimitName = (typeof LIMITS)[number];
+export type LimiterName = (typeof LIMITERS)[number];
 
 const CALL_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
 
@@ -31,29 +31,25 @@ export class Metrics {
     },
     this.#registry,
   );
-  readonly #storeErrors = new Counter({
-    name: "ugs_redis_errors_total",
-    help: "Round trips to Redis that failed, by operation",
-    labelNames: ["operation"],
-    registers: [this.#registry],
-  });
-  readonly #limited = new Counter({
-    name: "ugs_limited_total",
-    help: "Calls that were refused because a limit was reached, by limit",
-    labelNames: ["limit"],
-    registers: [this.#registry],
-  });
-  readonly #auditDropped = new Counter({
-    name: "ugs_audit_dropped_total",
-    help: "Updates that were dropped from the audit trail because there were more than AUDIT_MAX_EVENTS",
-    registers: [this.#registry],
-  });
-  readonly #imported = new Counter({
-    name: "ugs_import_results_total",
-    help: "User groups that were to be imported, by what became of them: created, updated, unchanged, or why they failed",
-    labelNames: ["result"],
-    registers: [this.#registry],
-  });
+  readonly #storeErrors = this.#counter(
+    "ugs_redis_errors_total",
+    "Round trips to Redis that failed, by operation",
+    "operation",
+  );
+  readonly #limited = this.#counter(
+    "ugs_limited_total",
+    "Calls that were refused because a limit was reached, by limit",
+    "limit",
+  );
+  readonly #auditDropped = this.#counter(
+    "ugs_audit_dropped_total",
+    "Updates that were dropped from the audit trail because there were more than AUDIT_MAX_EVENTS",
+  );
+  readonly #imported = this.#counter(
+    "ugs_import_results_total",
+    "User groups that were to be imported, by what became of them: created, updated, unchanged, or why they failed",
+    "result",
+  );
   /** The observe function of each operation. */
   readonly #storeChildren = new Map<string, (seconds: number) => void>();
   readonly #exposing = new Map<MetricsFormat, Promise<Exposition | undefined>>();
@@ -65,7 +61,11 @@ export class Metrics {
     this.#ofAllWorkers = ofAllWorkers;
     collectDefaultMetrics({ register: this.#registry });
     // So that a monitor sees the first refusal.
-    for (const limit of LIMITS) this.#limited.inc({ limit }, 0);
+    for (const limit of LIMITERS) this.#limited.inc({ limit }, 0);
+  }
+
+  #counter(name: string, help: string, ...labelNames: readonly string[]): Counter {
+    return new Counter({ name, help, labelNames, registers: [this.#registry] });
   }
 
   /** The metrics of this process alone, for `aggregate`. */
@@ -85,7 +85,7 @@ export class Metrics {
   }
 
   /** Counts a call that a limit refuses. */
-  limited(limit: LimitName): void {
+  limited(limit: LimiterName): void {
     this.#limited.inc({ limit });
   }
 

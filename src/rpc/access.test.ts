@@ -4,8 +4,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { silentCounter } from "../../test/support/silent-counter.ts";
-import { type Authenticated, ROOT } from "../auth/principal.ts";
-import { RateLimits } from "../auth/rate-limits.ts";
+import { type Authenticated, ROOT } from "../auth/api-tokens.ts";
+import { RateLimiter } from "../auth/rate-limiter.ts";
 import { parseNetwork } from "../domain/client-address.ts";
 import { ACCESS, authorization } from "./access.ts";
 import { Call } from "./call.ts";
@@ -28,7 +28,7 @@ it("nobody may call a method without a policy", () => {
   const contextValues = new Call("grpc");
   const authorize = authorization({
     authenticator: { authenticate: () => ROOT },
-    limits: { tokens: undefined, failures: undefined, onLimited: () => {} },
+    rateLimiters: { tokens: undefined, failures: undefined, onLimited: () => {} },
     trustedProxies: [],
   });
   expect(() => authorize({ method, header, contextValues })).toThrow(
@@ -46,9 +46,9 @@ function open(max: number, proxies: readonly string[] = []) {
     authenticator: {
       authenticate: () => new Promise<Authenticated>((found, fail) => lookUps.push({ found, fail })),
     },
-    limits: {
+    rateLimiters: {
       tokens: undefined,
-      failures: new RateLimits({ limit: { max, windowSeconds: 3600 }, counter }),
+      failures: new RateLimiter({ limit: { max, windowSeconds: 3600 }, counter }),
       onLimited: () => void refused++,
     },
     trustedProxies: proxies.map((text) => parseNetwork(text) ?? expect.fail("no network")),

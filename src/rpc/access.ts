@@ -8,14 +8,13 @@ import { ServerReflection as ReflectionV1Alpha } from "../../gen/grpc/reflection
 import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
-import type { ApiTokens } from "../auth/api-tokens.ts";
-import type { Authenticated, Principal } from "../auth/principal.ts";
-import type { RateLimits } from "../auth/rate-limits.ts";
+import type { ApiTokens, Authenticated, Principal } from "../auth/api-tokens.ts";
+import type { RateLimiter } from "../auth/rate-limiter.ts";
 import type { Role } from "../domain/api-token.ts";
 import { clientKey, type Network } from "../domain/client-address.ts";
 import { environmentPath } from "../domain/environment.ts";
 import type { Limited } from "../domain/store.ts";
-import type { LimitName } from "../observability/metrics.ts";
+import type { LimiterName } from "../observability/metrics.ts";
 import { type Call, type Caller, CREDENTIAL_HEADERS, callOf, originOf, tokenFromHeader } from "./call.ts";
 import { callError, untraced } from "./errors.ts";
 
@@ -88,28 +87,28 @@ const RANK: { readonly [access in Access]: number } = {
 /** How callers are authenticated. */
 export interface Authentication {
   readonly authenticator: Pick<ApiTokens, "authenticate">;
-  readonly limits: CallerLimits;
+  readonly rateLimiters: RateLimiters;
   /** Whose `X-Forwarded-For` is believed. */
   readonly trustedProxies: readonly Network[];
 }
 
-/** The limits on callers. */
-export interface CallerLimits {
+/** What limits how often callers call, and fail to authenticate. */
+export interface RateLimiters {
   /** Limits calls by the environment and id of their API token; undefined: they are not limited. */
-  readonly tokens: RateLimits | undefined;
+  readonly tokens: RateLimiter | undefined;
   /**
    * Limits failures of authentication by the client's address, which many callers may share: only calls that fail are
    * refused. Undefined: they are not limited.
    */
-  readonly failures: RateLimits | undefined;
+  readonly failures: RateLimiter | undefined;
   /** Called with every refusal. */
-  readonly onLimited: (name: LimitName) => void;
+  readonly onLimited: (name: LimiterName) => void;
 }
 
 /** The headers of a refusal by a limit (draft-ietf-httpapi-ratelimit-headers), beside `Retry-After`. */
 export const LIMIT_HEADERS = ["ratelimit", "ratelimit-policy"] as const;
 
-const TEXTS: { readonly [name in LimitName]: { readonly reason: string; readonly what: string } } = {
+const TEXTS: { readonly [name in LimiterName]: { readonly reason: string; readonly what: string } } = {
   "api-token": { reason: "RATE_LIMITED", what: "this API token has made too many calls" },
   address: {
     reason: "TOO_MANY_FAILURES",
@@ -128,16 +127,16 @@ export type Authorize = (head: Head) => void | Promise<void>;
  * need not be read. It throws ConnectError Unauthenticated, whose message says what to do, PermissionDenied or
  * ResourceExhausted; it rejects with these, or with the store's failure.
  */
-export function authorization({ authenticator, limits, trustedProxies }: Authentication): Authorize {
-  const limited = (name: LimitName, by: Limited) => {
-    limits.onLimited(name);
+export function authorization({ authenticator, rateLimiters, trustedProxies }: Authentication): Authorize {
+  const limited = (name: LimiterName, by: Limited) => {
+    rateLimiters.onLimited(name);
     return limitedError(name, by);
   };
 
   // Every token that may be good is looked up: only then is it known whether to refuse it, and callers behind one address
   // must not be locked out by the guesses of one of them.
   const unauthenticated = (reason: keyof typeof FAULTS, caller: Caller) => {
-    const by = limits.failures?.take(clientKey(originOf(caller), trustedProxies));
+    const by = rateLimiters.failures?.take(clientKey(originOf(caller), trustedProxies));
     if (by) return limited("address", by);
     const error = callError(Code.Unauthenticated, FAULTS[reason], { reason });
     error.metadata.set("www-authenticate", 'Token realm="user-group-service"');
@@ -149,7 +148,7 @@ export function authorization({ authenticator, limits, trustedProxies }: Authent
     call.bearer = principal;
     const { id, environment, role } = principal;
     // Root is not limited: whoever repairs something must not have to wait.
-    const by = environment && limits.tokens?.take(`${environmentPath(environment)}/${id}`);
+    const by = environment && rateLimiters.tokens?.take(`${environmentPath(environment)}/${id}`);
     if (by) throw limited("api-token", by);
     const needed = ACCESS.get(head.method);
     const isAllowed =
@@ -201,7 +200,7 @@ function denial(role: Principal["role"], { name }: DescMethod, needed: Access | 
 }
 
 /** The error of a call that a limit refuses: when to try again, for programs and for proxies. */
-function limitedError(name: LimitName, limited: Limited): ConnectError {
+function limitedError(name: LimiterName, limited: Limited): ConnectError {
   const { max, windowSeconds } = limited.limit;
   // Whole seconds, because `Retry-After` has no others; later rather than too early.
   const seconds = Math.max(1, Math.ceil(limited.retryAfterMs / 1000));

@@ -4,7 +4,7 @@ import { Code, ConnectError, type ContextKey, type ContextValues } from "@connec
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import type { RefusedRequest } from "@user-group-service/transport";
 import type { EnvironmentName as EnvironmentNameMessage } from "../../gen/usergroup/admin/v1/environment_pb.ts";
-import type { Principal } from "../auth/principal.ts";
+import type { Principal } from "../auth/api-tokens.ts";
 import type { ChangeBy } from "../domain/audit.ts";
 import { clientAddress, type Network, type Origin } from "../domain/client-address.ts";
 import { type Environment, formatEnvironmentName, parseEnvironmentName } from "../domain/environment.ts";

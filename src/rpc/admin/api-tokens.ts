@@ -3,7 +3,7 @@ import {
   LookupApiTokenResponse_Source as Source,
   type UpdateApiTokenRequest,
 } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import type { Principal } from "../../auth/principal.ts";
+import type { Principal } from "../../auth/api-tokens.ts";
 import { type ApiTokenChange, isApiTokenId, type Role } from "../../domain/api-token.ts";
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { ApiTokenNotFound } from "../../domain/errors.ts";

@@ -5,7 +5,7 @@ import type {
   EnvironmentName as EnvironmentNameMessage,
 } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
 import type { UserGroupInfo as UserGroupInfoMessage } from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
-import type { Principal } from "../../auth/principal.ts";
+import type { Principal } from "../../auth/api-tokens.ts";
 import type { ApiToken, Role } from "../../domain/api-token.ts";
 import type { AuditEvent } from "../../domain/audit.ts";
 import type { EnvironmentName, ListedEnvironment } from "../../domain/environment.ts";

@@ -21,7 +21,7 @@ interface Usage {
  * and counted in Redis at the same time. One worker never exceeds the limit. Several together exceed it by what they do
  * while their counts are in flight.
  */
-export class RateLimits {
+export class RateLimiter {
   readonly #limit: RateLimit;
   readonly #counter: RateCounter;
   readonly #maxKeys: number;
