@@ -1,17 +1,10 @@
 import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
 import type { ConnectError, ContextValues } from "@connectrpc/connect";
 import type { Compression } from "@connectrpc/connect/protocol";
-import {
-  bodyBytes,
-  type HeaderRecord,
-  type HttpRequest,
-  type HttpResponse,
-  headerValue,
-  type Route,
-} from "./exchange.ts";
+import { bodyBytes, type HeaderRecord, type HttpRequest, type HttpResponse, type Route } from "./exchange.ts";
 import type { Call } from "./protocol/call.ts";
 import { compress, inflate } from "./protocol/compression.ts";
-import { recordOf } from "./protocol/headers.ts";
+import { headerValue, recordOf } from "./protocol/headers.ts";
 import type { UnaryMethod } from "./protocol/methods.ts";
 import { asConnectError, messageTooLarge, type Refusal, type Refused, RequestRefused } from "./protocol/refusals.ts";
 
@@ -112,21 +105,19 @@ export class EndpointRoute implements Route {
   }
 
   /** Calls the RPC through the interceptors, as a request for it would. */
-  #invoke(message: Message): ReturnType<Invoke> {
+  async #invoke(message: Message): ReturnType<Invoke> {
     const [call, method] = [this.call, this.#rpc];
     if (!call || !method) throw new TypeError("the endpoint names no RPC that is served");
     call.start({ method });
-    return call.invoke(message).then(
-      (output) => {
-        call.end();
-        return { message: output, headers: recordOf(call.responseHeader), contextValues: call.contextValues };
-      },
-      (failure) => {
-        call.end(failure);
-        this.#callFailure = failure;
-        throw failure;
-      },
-    );
+    try {
+      const output = await call.invoke(message);
+      call.end();
+      return { message: output, headers: recordOf(call.responseHeader), contextValues: call.contextValues };
+    } catch (failure) {
+      call.end(failure);
+      this.#callFailure = failure;
+      throw failure;
+    }
   }
 
   #refused(failure: unknown, request: HttpRequest): Refused {

@@ -72,13 +72,6 @@ export function bodyBytes(body: HttpResponse["body"]): Buffer {
   return typeof body === "string" ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
 }
 
-/** The value of a header, with repeated values joined; null when it is absent. */
-export function headerValue(headers: HeaderRecord, name: string): string | null {
-  const value = headers[name];
-  if (value === undefined) return null;
-  return Array.isArray(value) ? value.join(", ") : String(value);
-}
-
 /** A route that sends a fixed response without reading the body. */
 export function respondWith(response: HttpResponse): Route {
   return { serve: async () => response };

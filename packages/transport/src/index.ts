@@ -1,12 +1,12 @@
 /* The public interface of the transport. Nothing outside imports any other file of it. See README.md. */
 export { requireStrictJson } from "./codec/strict-json.ts";
 export { acceptsEncoding, type Endpoint, type EndpointMethod, type HttpError, type Invoke } from "./endpoints.ts";
-export { type HeaderRecord, type HttpRequest, type HttpResponse, headerValue } from "./exchange.ts";
+export type { HeaderRecord, HttpRequest, HttpResponse } from "./exchange.ts";
 export type { ListenOptions, Port as NodeServer } from "./http/port.ts";
 export { type ClientOf, MAX_HEADER_BYTES } from "./limits.ts";
 export type { Authorize, CallHead } from "./protocol/admission.ts";
 export { httpStatusOf } from "./protocol/error-responses.ts";
-export { recordOf } from "./protocol/headers.ts";
+export { headerValue, recordOf } from "./protocol/headers.ts";
 export {
   type OnRefused,
   REFUSAL_STATUS,

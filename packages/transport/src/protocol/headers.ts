@@ -91,6 +91,13 @@ export class RecordHeaders implements Headers {
   }
 }
 
+/** The value of a header, with repeated values joined; null when it is absent. */
+export function headerValue(headers: HeaderRecord, name: string): string | null {
+  const value = headers[name];
+  if (value === undefined) return null;
+  return Array.isArray(value) ? value.join(", ") : String(value);
+}
+
 /** Converts a record to `Headers`, without HTTP/2 pseudo-headers. */
 export function headersOf(record: HeaderRecord): Headers {
   const headers = new Headers();

@@ -1,8 +1,8 @@
-import { type HeaderRecord, headerValue } from "../exchange.ts";
+import type { HeaderRecord } from "../exchange.ts";
 import { MAX_TIMER_MS } from "../limits.ts";
 import { connectProtocol } from "./connect.ts";
 import { grpcProtocol } from "./grpc.ts";
-import { formatOf } from "./headers.ts";
+import { formatOf, headerValue } from "./headers.ts";
 
 /** The number of milliseconds that no longer fits the eight digits of `grpc-timeout`. */
 const TOO_LONG_FOR_GRPC_MS = 100_000_000;

@@ -2,12 +2,12 @@ import type { Message } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { type Compression, compressionNegotiate } from "@connectrpc/connect/protocol";
 import type { Serialization } from "../codec/serialization.ts";
-import { type HeaderRecord, type HttpRequest, type HttpResponse, headerValue, type Route } from "../exchange.ts";
+import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
 import type { Call } from "./call.ts";
 import { connectProtocol } from "./connect.ts";
 import { errorResponse } from "./error-responses.ts";
 import { grpcProtocol } from "./grpc.ts";
-import type { CallFormat } from "./headers.ts";
+import { type CallFormat, headerValue } from "./headers.ts";
 import type { UnaryMethod } from "./methods.ts";
 import { asConnectError, RequestRefused, refusalOf } from "./refusals.ts";
 

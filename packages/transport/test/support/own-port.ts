@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { createContextValues } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
-import { headerValue } from "../../src/exchange.ts";
 import { openPort } from "../../src/http/port.ts";
 import type { ClientOf } from "../../src/limits.ts";
+import { headerValue } from "../../src/protocol/headers.ts";
 import { REFUSAL_STATUS } from "../../src/protocol/refusals.ts";
 import type { OwnPortOptions } from "./own-ports.ts";
 
