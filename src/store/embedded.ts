@@ -1,7 +1,7 @@
 import type { Redis } from "ioredis";
 import { APPEND, EVENT, EVENT_FIELD, LENGTH } from "./audit.ts";
 import { StoreClient, type StoreClientOptions } from "./redis/client.ts";
-import { nodeOf, readClock, type ScriptedRedis, type StoreConnection, singleNode } from "./redis/nodes.ts";
+import { readClock, type ScriptedRedis, type StoreConnection, StoreNode, singleNode } from "./redis/nodes.ts";
 import { ALLOW_OOM, TIME } from "./script.ts";
 import { LIST_IDS } from "./user-group-admin.ts";
 
@@ -38,7 +38,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
     isSilent: () => false,
     close: () => redis.disconnect(),
   };
-  return new StoreClient(singleNode(nodeOf("embedded", connection)), options);
+  return new StoreClient(singleNode(new StoreNode("embedded", connection)), options);
 }
 
 /** As Redis gives it: seconds since 1970, and microseconds of the next one. */

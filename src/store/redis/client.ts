@@ -217,31 +217,27 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
 
 /** A change: one of the scripts that take a deadline. */
 class Change extends RoundTrip<string[]> {
-  readonly #script: Script;
-  readonly #args: ScriptArgs<string>;
-  readonly #sendBy: number;
+  readonly #change: ChangeOptions;
 
-  constructor(operation: string, shared: Shared, { script, args, sendBy }: ChangeOptions) {
+  constructor(operation: string, shared: Shared, change: ChangeOptions) {
     super(operation, shared);
     this.outcome = "not_made";
-    this.#script = script;
-    this.#args = args;
-    this.#sendBy = sendBy;
+    this.#change = change;
   }
 
   override async sendTo({ changes, replicas }: StoreNode, asking: boolean): Promise<string[]> {
+    const { script, args, sendBy } = this.#change;
     for (let tries = 1; ; tries++) {
       const { clock } = changes;
       // Nothing was sent, so the failure can be reported at once.
       if (clock === undefined) throw new NotSent("not connected");
       const sent = performance.now();
-      if (sent >= this.#sendBy) throw new NotSent(`${this.operation}: took too long`);
+      if (sent >= sendBy) throw new NotSent(`${this.operation}: took too long`);
       const deadline = clock.at(sent + this.timeouts.left(this) * CHANGE_SHARE);
       this.outcome = "unknown";
       let answer: string[];
       try {
-        const args = argumentsOf(this.#script, this.#args, deadline);
-        answer = await send(changes.redis, this.#script, args, asking);
+        answer = await send(changes.redis, script, argumentsOf(script, args, deadline), asking);
       } catch (error) {
         if (isNotSent(error) || (isRefusal(error) && changedNothing(error))) this.outcome = "not_made";
         if (isNotSent(error) || isRefusal(error)) throw error;

@@ -50,7 +50,7 @@ export interface NodeOptions {
 const WAIT_SHARE = 0.8;
 
 /** A node of Redis that makes changes, and the connections to it. */
-export interface StoreNode {
+export class StoreNode {
   /** Where it is, for the log. */
   readonly name: string;
   /** The connection for everything but changes that wait for replicas. */
@@ -64,34 +64,32 @@ export interface StoreNode {
   readonly connections: readonly StoreConnection[];
   /** Undefined: replicas are not waited for. */
   readonly replicas: Replicas | undefined;
+
+  constructor(name: string, reads: StoreConnection, replicas?: Replicas) {
+    this.name = name;
+    this.reads = reads;
+    this.changes = replicas?.connection ?? reads;
+    this.connections = replicas ? [reads, replicas.connection] : [reads];
+    this.replicas = replicas;
+  }
+
   /** Whether commands would be sent now. */
-  isReady(): boolean;
-  close(): void;
+  isReady(): boolean {
+    return this.connections.every(({ clock }) => clock !== undefined);
+  }
+
+  close(): void {
+    for (const connection of this.connections) connection.close();
+  }
 }
 
 /** Connects to a node. */
 export function openNode(name: string, place: RedisPlace, options: NodeOptions): StoreNode {
   const { timeoutMs, minReplicas = 0 } = options;
   const reads = connect(place, options);
-  if (minReplicas === 0) return nodeOf(name, reads);
-  const changes = connect(place, options);
-  return nodeOf(name, reads, { changes, replicas: new Replicas(changes, minReplicas, timeoutMs * WAIT_SHARE) });
-}
-
-/** A node with one connection, or with one more for changes that wait for replicas. */
-export function nodeOf(
-  name: string,
-  reads: StoreConnection,
-  { changes = reads, replicas }: Partial<Pick<StoreNode, "changes" | "replicas">> = {},
-): StoreNode {
-  const connections = changes === reads ? [reads] : [reads, changes];
-  return {
-    ...{ name, reads, changes, connections, replicas },
-    isReady: () => connections.every(({ clock }) => clock !== undefined),
-    close() {
-      for (const connection of connections) connection.close();
-    },
-  };
+  const replicas =
+    minReplicas > 0 ? new Replicas(connect(place, options), minReplicas, timeoutMs * WAIT_SHARE) : undefined;
+  return new StoreNode(name, reads, replicas);
 }
 
 /** Redis with one master: a single node, or one behind Sentinels. @param onClose called when it is closed */
@@ -115,7 +113,7 @@ export function singleNode(node: StoreNode, onClose = () => {}): StoreNodes {
  * answered meanwhile share the next.
  */
 class Replicas {
-  readonly #connection: StoreConnection;
+  readonly connection: StoreConnection;
   readonly #count: number;
   readonly #longestMs: number;
   #underWay: Promise<unknown> = Promise.resolve();
@@ -125,7 +123,7 @@ class Replicas {
 
   /** @param longestMs how long one WAIT may hold up the changes behind it, in milliseconds */
   constructor(connection: StoreConnection, count: number, longestMs: number) {
-    this.#connection = connection;
+    this.connection = connection;
     this.#count = count;
     this.#longestMs = longestMs;
   }
@@ -137,7 +135,7 @@ class Replicas {
    * @throws TooFewReplicas when they have not by then, or it cannot be known
    */
   async confirm(leftMs: number): Promise<void> {
-    const { losses } = this.#connection;
+    const { losses } = this.connection;
     this.#leftMs = Math.max(this.#leftMs, leftMs);
     this.#next ??= this.#wait();
     let confirmed: number;
@@ -148,7 +146,7 @@ class Replicas {
     }
     if (confirmed < this.#count) throw new TooFewReplicas(new Error(`${confirmed} of ${this.#count} confirmed`));
     // A new connection may lead to another Redis, whose replicas tell nothing of this change.
-    if (losses !== this.#connection.losses) throw new TooFewReplicas(new Error("connection lost"));
+    if (losses !== this.connection.losses) throw new TooFewReplicas(new Error("connection lost"));
   }
 
   async #wait(): Promise<number> {
@@ -158,7 +156,7 @@ class Replicas {
     const ms = Math.max(Math.ceil(Math.min(this.#leftMs, this.#longestMs)), 1);
     this.#leftMs = 0;
     this.#next = undefined;
-    const confirmed = this.#connection.redis.wait(this.#count, ms);
+    const confirmed = this.connection.redis.wait(this.#count, ms);
     this.#underWay = confirmed.catch(() => {});
     return confirmed;
   }

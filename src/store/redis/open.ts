@@ -8,9 +8,9 @@ import { Sentinels } from "./options.ts";
 import { nameOf, type RedisTarget, readRedisUrl } from "./url.ts";
 
 /** How to connect to Redis. */
-export interface OpenOptions extends StoreClientOptions, Partial<Pick<NodeOptions, "onError" | "onReady">> {
-  /** How many replicas must confirm a change; default 0: none. */
-  readonly minReplicas?: number;
+export interface OpenOptions
+  extends StoreClientOptions,
+    Partial<Pick<NodeOptions, "minReplicas" | "onError" | "onReady">> {
   /** The CAs of Redis' certificates, in PEM; default: those that the runtime trusts. */
   readonly ca?: string | undefined;
   /** The password of the Sentinels; default: none. */
@@ -36,7 +36,7 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
   let isStarting = true;
   const nodes = openNodes(read.target, {
     ...options,
-    onError: (error: Error) => {
+    onError: (error) => {
       // Whoever waits reports what ends the start. Errors that follow from it are not reported.
       const isEnded = isStarting && (lastError instanceof StoreMisconfigured || error instanceof StoreMisconfigured);
       if (!isEnded) options.onError?.(error);
@@ -62,10 +62,7 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
   return new StoreClient(nodes, options);
 }
 
-function openNodes(
-  target: RedisTarget,
-  options: OpenOptions & Required<Pick<OpenOptions, "onError" | "onReady">>,
-): StoreNodes {
+function openNodes(target: RedisTarget, options: NodeOptions): StoreNodes {
   switch (target.shape) {
     case "node": {
       const [to] = target.hosts;
