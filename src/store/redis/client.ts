@@ -149,7 +149,7 @@ interface Shared {
   readonly observe: StoreObserver | undefined;
 }
 
-/** What a round trip sends; nothing: its caller does. */
+/** What a round trip sends to the node of its key. */
 interface Sent {
   readonly command: CommandName | Script;
   readonly args: readonly unknown[];
@@ -173,6 +173,7 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
   readonly #started = performance.now();
   #reject: ((error: DomainError) => void) | undefined;
 
+  /** @param sent default: what its caller or a subclass sends */
   constructor(operation: string, { timeouts, observe }: Shared, sent?: Sent) {
     this.operation = operation;
     this.outcome = sent?.outcome;
