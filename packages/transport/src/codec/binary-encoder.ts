@@ -46,6 +46,14 @@ const VALUE = tagOf(2, DELIMITED);
 const ENTRY = tagOf(1, DELIMITED);
 const ELEMENT = tagOf(1, DELIMITED);
 
+/** The tags of a Value. */
+const NULL_VALUE = tagOf(1, VARINT);
+const NUMBER_VALUE = tagOf(2, FIXED64);
+const STRING_VALUE = tagOf(3, DELIMITED);
+const BOOL_VALUE = tagOf(4, VARINT);
+const STRUCT_VALUE = tagOf(5, DELIMITED);
+const LIST_VALUE = tagOf(6, DELIMITED);
+
 /**
  * Compiles an encoder for a message type. It produces the same bytes as `toBinary`, several times as fast, because it
  * decides once per type how to write each field. Returns undefined for types with a field that it does not support. The
@@ -117,7 +125,7 @@ function messageWriter(
   const isUnsupported = isWrapperDesc(field.message) || field.parent.typeName === "google.protobuf.Value";
   if (isUnsupported || field.delimitedEncoding) return undefined;
   const tag = tagOf(fieldNumber, DELIMITED);
-  if (holdsJsonObject(field)) return { write: writeJsonObject, tag };
+  if (holdsJsonObject(field)) return { write: writeStruct, tag };
   const of = planOf(field.message, known);
   return of && { write: writeMessage, tag, of };
 }
@@ -166,14 +174,9 @@ function writeMap(map: Fields, tag: number, value: Writer): void {
   }
 }
 
-/** Writes the value of a google.protobuf.Struct field. */
-function writeJsonObject(object: Fields, tag: number): void {
-  if (!isPlainObject(object)) throw new TypeError("not a JSON object");
-  writeStruct(object, tag);
-}
-
 /** Writes a JSON object as a google.protobuf.Struct. */
 function writeStruct(object: Fields, tag: number): void {
+  if (!isPlainObject(object)) throw new TypeError("not a JSON object");
   const start = beginDelimited(tag);
   for (const key of Object.keys(object)) {
     const entry = beginDelimited(ENTRY);
@@ -189,19 +192,19 @@ function writeJsonValue(value: unknown, tag: number): void {
   const start = beginDelimited(tag);
   switch (typeof value) {
     case "number":
-      writeDouble(value, tagOf(2, FIXED64));
+      writeDouble(value, NUMBER_VALUE);
       break;
     case "string":
-      writeString(value, tagOf(3, DELIMITED));
+      writeString(value, STRING_VALUE);
       break;
     case "boolean":
-      writeBool(value, tagOf(4, VARINT));
+      writeBool(value, BOOL_VALUE);
       break;
     case "object":
-      if (value === null) writeBool(false, tagOf(1, VARINT));
-      else if (!Array.isArray(value)) writeStruct(value as Fields, tagOf(5, DELIMITED));
+      if (value === null) writeBool(false, NULL_VALUE);
+      else if (!Array.isArray(value)) writeStruct(value as Fields, STRUCT_VALUE);
       else {
-        const list = beginDelimited(tagOf(6, DELIMITED));
+        const list = beginDelimited(LIST_VALUE);
         for (const element of value) writeJsonValue(element, ELEMENT);
         endDelimited(list);
       }
@@ -227,7 +230,7 @@ function endDelimited(start: number): void {
     return;
   }
   const extra = length < 1 << 14 ? 1 : length < 1 << 21 ? 2 : length < 1 << 28 ? 3 : 4;
-  reserve(extra);
+  if (end + extra > buffer.byteLength) reserve(extra);
   buffer.copyWithin(start + 1 + extra, start + 1, end);
   end = start;
   writeVarint(length);

@@ -44,13 +44,14 @@ export class RecordHeaders implements Headers {
   }
 
   set(name: string, value: string): void {
-    if (this.plain && this.#writable && isPlain(name, value)) this.plain[name] = value;
+    const isPlain = PLAIN_NAME.test(name) && name !== "set-cookie" && PLAIN_VALUE.test(value);
+    if (isPlain && this.plain && this.#writable) this.plain[name] = value;
     else this.#headers().set(name, value);
   }
 
   append(name: string, value: string): void {
-    const isNew = this.plain && !Object.hasOwn(this.plain, name);
-    if (isNew && isPlain(name, value)) this.set(name, value);
+    const isNew = this.plain && PLAIN_NAME.test(name) && !Object.hasOwn(this.plain, name);
+    if (isNew) this.set(name, value);
     else this.#headers().append(name, value);
   }
 
@@ -118,10 +119,6 @@ export function recordOf(headers: Headers): HeaderRecord {
     record[name] = known === undefined ? field : [known as string, field].flat();
   });
   return record;
-}
-
-function isPlain(name: string, value: string): boolean {
-  return PLAIN_NAME.test(name) && name !== "set-cookie" && PLAIN_VALUE.test(value);
 }
 
 /** An RPC protocol, as metrics and interceptors name it. */
