@@ -1,8 +1,8 @@
 import { durationFromMs, type Timestamp, timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { type CallOptions, Code, ConnectError, createClient } from "@connectrpc/connect";
+import { type CallOptions, Code, ConnectError } from "@connectrpc/connect";
 import { Redis } from "ioredis";
 import { describe, expect, it } from "vitest";
-import { AdminService, LookupApiTokenResponse_Source as Source } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { LookupApiTokenResponse_Source as Source } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
 import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
@@ -14,10 +14,9 @@ import {
   adminOf,
   customerOf,
   issueToken,
-  openAdminTransport,
-  presenting,
+  suiteAdmins,
 } from "./support/admin.ts";
-import { describeWithRedis, forSuite, newRedis, newServer, suiteServer } from "./support/opened.ts";
+import { describeWithRedis, newRedis, newServer, suiteServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
@@ -33,11 +32,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
   const server = suiteServer({ runtime, env: ADMIN_ENV });
 
   describe.each(ADMIN_CLIENTS)("over $name", (options) => {
-    const opened = forSuite(
-      () => openAdminTransport(server.url, options),
-      ({ close }) => close(),
-    );
-    const admin = (token = ADMIN_TOKEN) => createClient(AdminService, presenting(opened.transport, token));
+    const admin = suiteAdmins(server, options);
 
     it("tell their bearers who they are", async () => {
       const environment = { name: server.environment, tag: ApiEnvironmentTag.CUSTOMER };

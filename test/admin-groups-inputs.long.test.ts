@@ -3,7 +3,7 @@ import { timestampFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
 import { describe, expect, it } from "vitest";
 import { AdminService, ImportUserGroupsRequestSchema } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
-import { ADMIN_ENV, adminOf, bearer, customerOf } from "./support/admin.ts";
+import { ADMIN_ENV, adminOf, allPages, bearer, customerOf } from "./support/admin.ts";
 import { http1 } from "./support/http.ts";
 import { suiteServer } from "./support/opened.ts";
 import { metricOf } from "./support/operations.ts";
@@ -246,13 +246,10 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
       snapshotTime: timestampNow(),
     });
     expect(results.map(({ outcome }) => outcome)).toEqual(Array(500).fill(1));
-    const found: string[] = [];
-    let pageToken = "";
-    do {
-      const page = await admin.listUserGroups({ environment, pageSize: 1000, pageToken });
-      found.push(...page.userGroups.map((each) => each.providedId));
-      pageToken = page.nextPageToken;
-    } while (pageToken !== "");
+    const found = await allPages(
+      (pageToken) => admin.listUserGroups({ environment, pageSize: 1000, pageToken }),
+      ({ userGroups }) => userGroups.map((each) => each.providedId),
+    );
     expect(found).toHaveLength(500);
     expect(found.at(-1)).toBe(providedId);
     const page = { environment, providedIdPrefix: providedId, includeTokens: true };

@@ -8,8 +8,7 @@ import { tokenDigest } from "../src/store/encryption.ts";
 import { KEY, partitionPrefix } from "../src/store/keys.ts";
 import type { ScriptedRedis } from "../src/store/redis/nodes.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
-import { describeWithRedis, forSuite, newOperator, suiteCluster, suiteServer } from "./support/opened.ts";
-import { clusterOperator } from "./support/redis-cluster.ts";
+import { describeWithRedis, newOperator, suiteCluster, suiteClusterOperator, suiteServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { expectSound } from "./support/stored-groups.ts";
 
@@ -19,10 +18,7 @@ describeWithRedis("on one Redis", () => {
 });
 describeWithRedis("on a Cluster", () => {
   const cluster = suiteCluster();
-  const operator = forSuite(
-    () => clusterOperator(cluster),
-    (opened) => opened.disconnect(),
-  );
+  const operator = suiteClusterOperator(cluster);
   races(cluster, () => operator);
 });
 

@@ -1,19 +1,10 @@
 import { timestampDate, timestampNow } from "@bufbuild/protobuf/wkt";
-import { type Client, createClient } from "@connectrpc/connect";
+import type { Client } from "@connectrpc/connect";
 import { expect, it } from "vitest";
-import { AdminService, ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { type AdminService, ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
-import {
-  ADMIN_CLIENTS,
-  ADMIN_ENV,
-  ADMIN_TOKEN,
-  adminOf,
-  customerOf,
-  issueToken,
-  openAdminTransport,
-  presenting,
-} from "./support/admin.ts";
+import { ADMIN_CLIENTS, ADMIN_ENV, adminOf, allPages, customerOf, issueToken, suiteAdmins } from "./support/admin.ts";
 import { describeClients, describeServers } from "./support/matrix.ts";
 import { forSuite } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
@@ -43,13 +34,9 @@ function tellsNoLog(server: TestServer): void {
 describeClients(
   ADMIN_CLIENTS,
   (server, options) => {
-    const opened = forSuite(
-      () => openAdminTransport(server.url, options),
-      ({ close }) => close(),
-    );
+    const root = suiteAdmins(server, options);
     const adminToken = newAdminToken(server);
-    const admin = () => createClient(AdminService, presenting(opened.transport, adminToken.text));
-    const root = () => createClient(AdminService, presenting(opened.transport, ADMIN_TOKEN));
+    const admin = () => root(adminToken.text);
     const own = () => grpcClients(server);
 
     it("shows a group to operators without its token, and never creates one", async () => {
@@ -184,16 +171,20 @@ describeClients(
       await admin().importUserGroups({
         userGroups: ids.map((providedId) => ({ providedId, mapping: { s: providedId } })),
       });
-      const listed = await allPages(async (page) => {
-        const { userGroups, nextPageToken } = await admin().listUserGroups({ providedIdPrefix: prefix, ...page });
-        return { items: userGroups, nextPageToken };
-      });
+      const itemsOf = <T>({ userGroups }: { userGroups: T[] }) => {
+        expect(userGroups.length).toBeLessThanOrEqual(4);
+        return userGroups;
+      };
+      const listed = await allPages(
+        (pageToken) => admin().listUserGroups({ providedIdPrefix: prefix, pageSize: 4, pageToken }),
+        itemsOf,
+      );
       expect(listed.map(({ providedId }) => providedId)).toEqual(ids);
       for (const { mapping, name, providedId } of listed) expect([mapping, name]).toEqual([{}, providedId]);
-      const exported = await allPages(async (page) => {
-        const { userGroups, nextPageToken } = await admin().exportUserGroups({ providedIdPrefix: prefix, ...page });
-        return { items: userGroups, nextPageToken };
-      });
+      const exported = await allPages(
+        (pageToken) => admin().exportUserGroups({ providedIdPrefix: prefix, pageSize: 4, pageToken }),
+        itemsOf,
+      );
       expect(exported.map(({ mapping, token }) => [mapping, token])).toEqual(ids.map((id) => [{ s: id }, ""]));
       expect(exported[0]?.apiEnvironmentTag).toBe(ApiEnvironmentTag.CUSTOMER);
     });
@@ -303,18 +294,4 @@ function calls(userGroupId: string) {
     of((admin, request) => admin.importUserGroups({ ...request, userGroups: [{ providedId: userGroupId }] })),
     of((admin, request) => admin.exportUserGroups(request)),
   ];
-}
-
-async function allPages<T>(
-  read: (page: { pageSize: number; pageToken: string }) => Promise<{ items: T[]; nextPageToken: string }>,
-): Promise<T[]> {
-  const all: T[] = [];
-  let pageToken = "";
-  do {
-    const page = await read({ pageSize: 4, pageToken });
-    expect(page.items.length).toBeLessThanOrEqual(4);
-    all.push(...page.items);
-    pageToken = page.nextPageToken;
-  } while (pageToken !== "");
-  return all;
 }

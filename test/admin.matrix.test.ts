@@ -1,7 +1,5 @@
 import { type Timestamp, timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { createClient } from "@connectrpc/connect";
 import { expect, it } from "vitest";
-import { AdminService } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type ApiToken, Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
 import {
@@ -9,14 +7,13 @@ import {
   ADMIN_ENV,
   ADMIN_TOKEN,
   adminOf,
+  allPages,
   customerOf,
   issueToken,
   newName,
-  openAdminTransport,
-  presenting,
+  suiteAdmins,
 } from "./support/admin.ts";
 import { describeClients, describeServers } from "./support/matrix.ts";
-import { forSuite } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 import { pause, waitFor } from "./support/wait.ts";
@@ -37,11 +34,7 @@ function tellsNoLog(server: TestServer): void {
 describeClients(
   ADMIN_CLIENTS,
   (server, options) => {
-    const opened = forSuite(
-      () => openAdminTransport(server.url, options),
-      ({ close }) => close(),
-    );
-    const admin = (token = ADMIN_TOKEN) => createClient(AdminService, presenting(opened.transport, token));
+    const admin = suiteAdmins(server, options);
 
     it("makes an environment, and API tokens that act on it alone until they are revoked", async () => {
       const name = newName();
@@ -200,13 +193,10 @@ describeServers(
       const admin = adminOf(server.url);
       const names = Array.from({ length: 5 }, newName);
       for (const name of names) await admin.createEnvironment({ environment: { name } });
-      const listed: string[] = [];
-      let pageToken = "";
-      do {
-        const page = await admin.listEnvironments({ pageSize: 2, pageToken });
-        listed.push(...page.environments.map(({ name, tag }) => `${name}/${tag}`));
-        pageToken = page.nextPageToken;
-      } while (pageToken !== "");
+      const listed = await allPages(
+        (pageToken) => admin.listEnvironments({ pageSize: 2, pageToken }),
+        ({ environments }) => environments.map(({ name, tag }) => `${name}/${tag}`),
+      );
       const expected = [
         ...names.map((name) => `${name}/${ApiEnvironmentTag.UNSPECIFIED}`),
         ...Object.values(ApiEnvironmentTag).map((tag) => `${server.environment}/${tag}`),

@@ -1,7 +1,5 @@
 import { timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { createClient } from "@connectrpc/connect";
 import { expect, it } from "vitest";
-import { AdminService } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import type { AuditEvent } from "../gen/usergroup/admin/v1/audit_event_pb.ts";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
@@ -15,12 +13,10 @@ import {
   customerOf,
   issueToken,
   newName,
-  openAdminTransport,
-  presenting,
+  suiteAdmins,
 } from "./support/admin.ts";
 import { CLIENTS } from "./support/clients.ts";
 import { describeClients, describeServers, newId } from "./support/matrix.ts";
-import { forSuite } from "./support/opened.ts";
 import { metricOf } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 
@@ -76,15 +72,11 @@ describeClients(
 describeClients(
   ADMIN_CLIENTS,
   (server, options) => {
-    const opened = forSuite(
-      () => openAdminTransport(server.url, options),
-      ({ close }) => close(),
-    );
-    const admin = (token: string) => createClient(AdminService, presenting(opened.transport, token));
+    const admin = suiteAdmins(server, options);
 
     it("has what is done to environments and API tokens", async () => {
       const environment = { name: newName(), tag: ApiEnvironmentTag.TESTING };
-      const root = admin(ADMIN_ENV.ADMIN_TOKEN);
+      const root = admin();
       const call = (requestId: string) => ({ headers: { "x-request-id": requestId } });
       await root.createEnvironment({ environment, partitions: 3 }, call("r1"));
       const values = { displayName: "secret name", role: Role.ADMIN };

@@ -50,24 +50,20 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
   it("count what begins and what ends, by protocol and code", async () => {
     const code = (grpc_code: string, protocol: string) =>
       value("grpc_server_handled_total", { ...ofGet, grpc_code, protocol });
-    const before = [
-      await code("OK", "rest"),
-      await code("Unauthenticated", "grpc"),
-      await code("InvalidArgument", "connect"),
-      await code("InvalidArgument", "rest"),
-    ];
+    const counts = () =>
+      Promise.all([
+        code("OK", "rest"),
+        code("Unauthenticated", "grpc"),
+        code("InvalidArgument", "connect"),
+        code("InvalidArgument", "rest"),
+      ]);
+    const before = await counts();
     await http1(server.url, "/api/user", { headers, body: '{"user_group_id":"metrics"}' });
     const grpc = { "content-type": "application/grpc", te: "trailers" };
     await http2(server.url, GET, { method: "POST", headers: grpc, body: envelope(Buffer.alloc(0)) });
     await http1(server.url, GET, { method: "POST", headers, body: "{" });
     await http1(server.url, "/api/user", { headers, body: "{" });
-    const after = [
-      await code("OK", "rest"),
-      await code("Unauthenticated", "grpc"),
-      await code("InvalidArgument", "connect"),
-      await code("InvalidArgument", "rest"),
-    ];
-    expect(after).toEqual(before.map((count) => (count ?? 0) + 1));
+    expect(await counts()).toEqual(before.map((count) => (count ?? 0) + 1));
     for (const protocol of ["rest", "grpc", "connect"]) {
       const started = await value("grpc_server_started_total", { ...ofGet, protocol });
       expect(await value("grpc_server_handling_seconds_count", { ...ofGet, protocol })).toBe(started);

@@ -1,7 +1,7 @@
 import { type EndpointMethod, type NodeServer, type ServeOptions, serveNode } from "@user-group-service/transport";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { suiteServer } from "./support/opened.ts";
-import { framesIn, HTTP2_GET, type RawSocket, rawConnect } from "./support/raw-socket.ts";
+import { HTTP2_GET, type RawSocket, rawConnect } from "./support/raw-socket.ts";
 import { RUNTIMES } from "./support/server.ts";
 import { pause, waitFor } from "./support/wait.ts";
 
@@ -31,9 +31,7 @@ const open = (
   );
 
 const answeredHttp2 = (raw: RawSocket) =>
-  waitFor("HTTP/2 answers", () =>
-    framesIn(raw.received()).some(({ type, stream }) => type === HEADERS_FRAME && stream === 1),
-  );
+  waitFor("HTTP/2 answers", () => raw.frames().some(({ type, stream }) => type === HEADERS_FRAME && stream === 1));
 
 const answeredHttp1 = (raw: RawSocket, times = 1) =>
   waitFor("HTTP/1.1 answers", () => raw.received().toString("latin1").split("HTTP/1.1 ").length > times);
@@ -153,7 +151,7 @@ describe("a port that waits shortly for streams", () => {
     const raw = await dial(port.url);
     raw.send(HTTP2_GET);
     await waitFor("it is closed", () => raw.isClosed());
-    expect(framesIn(raw.received()).map(({ type }) => type)).toContain(GOAWAY_FRAME);
+    expect(raw.frames().map(({ type }) => type)).toContain(GOAWAY_FRAME);
   });
 });
 

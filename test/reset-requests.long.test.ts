@@ -1,7 +1,7 @@
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders, uint32 } from "./support/http2-frames.ts";
 import { suiteServer } from "./support/opened.ts";
-import { framesIn, rawConnect } from "./support/raw-socket.ts";
+import { rawConnect } from "./support/raw-socket.ts";
 import { VARIANTS } from "./support/variants.ts";
 import { waitFor } from "./support/wait.ts";
 
@@ -42,7 +42,7 @@ describe.each(VARIANTS)(
       raw.send(
         Buffer.concat([HELLO, requestHeaders(1, { ":method": "GET", ":path": "/healthz" }, { endStream: true })]),
       );
-      await waitFor("it answers", () => framesIn(raw.received()).some(({ type }) => type === FRAME.headers));
+      await waitFor("it answers", () => raw.frames().some(({ type }) => type === FRAME.headers));
       raw.socket.destroy();
     });
     afterAll(() => {
@@ -82,7 +82,7 @@ describe.each(VARIANTS)(
           raw.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
         }
         for (const raw of raws) {
-          await waitFor("it is read", () => raw.isClosed() || framesIn(raw.received()).some(isPong));
+          await waitFor("it is read", () => raw.isClosed() || raw.frames().some(isPong));
           raw.socket.destroy();
         }
       }

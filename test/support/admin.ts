@@ -7,6 +7,7 @@ import { ApiEnvironmentTag } from "../../gen/usergroup/v1/user_group_pb.ts";
 import type { Role as RoleName } from "../../src/domain/api-token.ts";
 import { type ConnectClientOptions, openTransport } from "./clients/connect.ts";
 import { openGrpcJsTransport } from "./clients/grpc-js-transport.ts";
+import { forSuite } from "./opened.ts";
 
 /** The ADMIN_TOKEN of the tests' servers. */
 export const ADMIN_TOKEN = "root-of-the-tests-0123456789";
@@ -33,6 +34,15 @@ export const ADMIN_CLIENTS: readonly AdminClientOptions[] = [
 /** A transport of such a client, and what ends its connections. */
 export function openAdminTransport(url: string, { isGrpcJs = false, ...options }: Omit<AdminClientOptions, "name">) {
   return isGrpcJs ? openGrpcJsTransport(url) : openTransport(url, options);
+}
+
+/** AdminService of a server for the tests of a suite: a client that presents the token that it is given. */
+export function suiteAdmins(server: { readonly url: string }, options: Omit<AdminClientOptions, "name">) {
+  const opened = forSuite(
+    () => openAdminTransport(server.url, options),
+    ({ close }) => close(),
+  );
+  return (token = ADMIN_TOKEN) => createClient(AdminService, presenting(opened.transport, token));
 }
 
 /** The roles of API tokens, by the names that errors have for them. */
@@ -85,13 +95,24 @@ export async function auditEventsOf(
   server: { readonly url: string; readonly environment: string },
   filter: object = {},
 ): Promise<AuditEvent[]> {
-  const found: AuditEvent[] = [];
+  const admin = adminOf(server.url);
+  return allPages(
+    (pageToken) => admin.listAuditEvents({ environment: customerOf(server), ...filter, pageToken }),
+    ({ auditEvents }) => auditEvents,
+  );
+}
+
+/** What all pages have together. */
+export async function allPages<P extends { readonly nextPageToken: string }, T>(
+  read: (pageToken: string) => Promise<P>,
+  itemsOf: (page: P) => readonly T[],
+): Promise<T[]> {
+  const all: T[] = [];
   let pageToken = "";
   do {
-    const request = { environment: customerOf(server), ...filter, pageToken };
-    const page = await adminOf(server.url).listAuditEvents(request);
-    found.push(...page.auditEvents);
+    const page = await read(pageToken);
+    all.push(...itemsOf(page));
     pageToken = page.nextPageToken;
   } while (pageToken !== "");
-  return found;
+  return all;
 }

@@ -8,7 +8,7 @@ import { type OpenOptions, openRedis } from "../../src/store/redis/open.ts";
 import { type Monitor, openMonitor } from "./monitor.ts";
 import type { RunningProcess } from "./process.ts";
 import { startRedis, type TestRedis } from "./redis.ts";
-import { startCluster, type TestCluster } from "./redis-cluster.ts";
+import { clusterOperator, startCluster, type TestCluster } from "./redis-cluster.ts";
 import { openRedisProxy, type RedisProxy } from "./redis-proxy.ts";
 import { type SentinelOptions, startSentinels, type TestSentinels } from "./redis-sentinel.ts";
 import { type LaunchedServer, launch, type ServerOptions, startServer, type TestServer } from "./server.ts";
@@ -110,6 +110,14 @@ export function suiteCluster(...args: Parameters<typeof startCluster>): TestClus
   return forSuite(
     () => startCluster(...args),
     (cluster) => cluster.stop(),
+  );
+}
+
+/** A connection for a suite that reaches every node of a Cluster. */
+export function suiteClusterOperator(cluster: TestCluster): ReturnType<typeof clusterOperator> {
+  return forSuite(
+    () => clusterOperator(cluster),
+    (operator) => operator.disconnect(),
   );
 }
 

@@ -17,6 +17,8 @@ export interface RawSocket {
   sendSlowly(bytes: Uint8Array | string): Promise<void>;
   send(bytes: Uint8Array | string): void;
   received(): Buffer;
+  /** The frames of HTTP/2 in it. */
+  frames(): ReceivedFrame[];
   isClosed(): boolean;
 }
 
@@ -57,6 +59,7 @@ export async function rawConnect(
       }
     },
     received: () => Buffer.concat(chunks),
+    frames: () => framesIn(Buffer.concat(chunks)),
     isClosed: () => closed,
   };
 }

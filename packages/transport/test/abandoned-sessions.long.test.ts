@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import { describe, expect, it } from "vitest";
+import { describe, it } from "vitest";
 import { FLAG, FRAME, frame, HELLO, numberFrame, PREFACE, requestHeaders } from "../../../test/support/http2-frames.ts";
 import { descriptorsOf } from "../../../test/support/process-usage.ts";
 import { VARIANTS } from "../../../test/support/variants.ts";
@@ -10,6 +10,11 @@ import { watchedPort } from "./support/watched-port.ts";
 const CONNECTIONS = 800;
 /** A session takes 5 KiB or more; this is for what the runtime keeps of connections for a while. */
 const MAX_BYTES_EACH = 1024;
+/**
+ * What the first connections, which fill caches, are given to end, so that they do not count for more. The port looks for
+ * their sessions every 200 ms; what it ends is free at the collection after that.
+ */
+const PAUSE_MS = 500;
 
 /** What a connection says before it is reset. */
 const SAID: readonly (readonly [string, Buffer])[] = [
@@ -44,18 +49,12 @@ describe.each(["node", "deno"] as const)("HTTP/2 connections that clients reset,
   }
 
   it.sequential.each(SAID)("leave nothing behind after %s", async (_what, said) => {
-    // The first ones fill caches.
-    await resetAfter(said, 300);
-    // A runtime on a busy machine keeps something of its own now and then; what a connection leaves adds up every time.
-    const left: number[] = [];
-    while (left.length < 3 && !(Number(left.at(-1)) < MAX_BYTES_EACH)) {
-      const before = await heldBytes();
-      await resetAfter(said, CONNECTIONS);
-      const each = async () => ((await heldBytes()) - before) / CONNECTIONS;
-      await waitFor("their memory comes back", async () => (await each()) < MAX_BYTES_EACH, 20_000).catch(() => {});
-      left.push(await each());
-    }
-    expect(Math.min(...left)).toBeLessThan(MAX_BYTES_EACH);
+    // As many first, which fill caches; on Deno 300 did not.
+    await resetAfter(said, CONNECTIONS);
+    await pause(PAUSE_MS);
+    const before = await heldBytes();
+    await resetAfter(said, CONNECTIONS);
+    await waitFor("their memory comes back", async () => ((await heldBytes()) - before) / CONNECTIONS < MAX_BYTES_EACH);
   });
 });
 
@@ -111,9 +110,8 @@ describe.each(ON_NODE)("HTTP/2 connections that break the protocol on Node, TLS 
   }
 
   it.sequential.each(cases)("leave nothing behind after $what, when they are $how", async (how) => {
-    // The first ones fill caches, and their sessions are still being torn down when their connections are closed.
     await leave(how, 100);
-    await pause(500);
+    await pause(PAUSE_MS);
     const before = await heldBytes();
     await leave(how, connections);
     await waitFor("their memory comes back", async () => ((await heldBytes()) - before) / connections < MAX_BYTES_EACH);

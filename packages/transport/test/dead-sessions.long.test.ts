@@ -10,7 +10,7 @@ import {
   settings,
 } from "../../../test/support/http2-frames.ts";
 import { descriptorsOf } from "../../../test/support/process-usage.ts";
-import { framesIn, rawConnect } from "../../../test/support/raw-socket.ts";
+import { rawConnect } from "../../../test/support/raw-socket.ts";
 import { VARIANTS } from "../../../test/support/variants.ts";
 import { pause, waitFor } from "../../../test/support/wait.ts";
 import { suitePort } from "./support/own-ports.ts";
@@ -46,7 +46,7 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
       }
     }
     for (const raw of open) {
-      const told = () => raw.isClosed() || framesIn(raw.received()).some(({ type }) => type === FRAME.goAway);
+      const told = () => raw.isClosed() || raw.frames().some(({ type }) => type === FRAME.goAway);
       await waitFor("it is told that it broke the protocol", told);
       if (isClosed) raw.socket.destroy();
     }

@@ -1,17 +1,16 @@
 import { constants } from "node:http2";
 import { describe, expect, it } from "vitest";
 import { FLAG, FRAME, frame, HELLO, requestHeaders } from "../../../test/support/http2-frames.ts";
-import { framesIn, type RawSocket } from "../../../test/support/raw-socket.ts";
+import type { RawSocket } from "../../../test/support/raw-socket.ts";
 import { VARIANTS } from "../../../test/support/variants.ts";
 import { pause, waitFor } from "../../../test/support/wait.ts";
 import { pinged, statusOn, watchedPort } from "./support/watched-port.ts";
 
-const frames = (raw: RawSocket) => framesIn(raw.received());
 /** The resets of what has to end. Those of requests that are answered, but not whole, say NO_ERROR. */
 const resetsOf = (raw: RawSocket) =>
-  frames(raw).filter(
-    ({ type, payload }) => type === FRAME.reset && payload.readUInt32BE() !== constants.NGHTTP2_NO_ERROR,
-  );
+  raw
+    .frames()
+    .filter(({ type, payload }) => type === FRAME.reset && payload.readUInt32BE() !== constants.NGHTTP2_NO_ERROR);
 const textOf = (raw: RawSocket) => raw.received().toString("latin1");
 const statusOf = (raw: RawSocket) => /^HTTP\/1\.1 (\d+)/.exec(textOf(raw))?.[1];
 
@@ -62,7 +61,7 @@ describe.each(VARIANTS)("what one client holds is charged to it on $runtime, TLS
     return opened;
   };
   const refusedOf = (opened: readonly RawSocket[]) =>
-    opened.reduce((sum, raw) => sum + frames(raw).filter(({ type }) => type === FRAME.headers).length, 0);
+    opened.reduce((sum, raw) => sum + raw.frames().filter(({ type }) => type === FRAME.headers).length, 0);
   const closeAll = async () => {
     for (const { socket } of raws.splice(0)) socket.destroy();
     await pause(50);
@@ -117,7 +116,7 @@ describe.each(VARIANTS)("what one client holds is charged to it on $runtime, TLS
     await pinged(few);
     // All but the last of a half and one more.
     await waitFor("one is refused", () => statusOn(few, STREAMS + 1) === "429");
-    expect(frames(few).filter(({ type }) => type === FRAME.headers)).toHaveLength(1);
+    expect(few.frames().filter(({ type }) => type === FRAME.headers)).toHaveLength(1);
     expect(resetsOf(few)).toEqual([]);
     const resets = () => many.flatMap((raw) => resetsOf(raw));
     await waitFor("as many have given way", () => resets().length === STREAMS / 2);

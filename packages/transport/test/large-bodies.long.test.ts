@@ -1,12 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { http2On, openHttp2 } from "../../../test/support/http.ts";
 import { FLAG, FRAME, frame, HELLO, requestHeaders } from "../../../test/support/http2-frames.ts";
-import { framesIn, type RawSocket } from "../../../test/support/raw-socket.ts";
+import type { framesIn, RawSocket } from "../../../test/support/raw-socket.ts";
 import { VARIANTS } from "../../../test/support/variants.ts";
 import { waitFor } from "../../../test/support/wait.ts";
 import { MIB, statusOn, watchedPort } from "./support/watched-port.ts";
-
-const frames = (raw: RawSocket) => framesIn(raw.received());
 
 // They mostly wait, each for a server of its own.
 describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ runtime, tls }) => {
@@ -35,7 +33,7 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
         let granted = 65_535;
         for (let sent = 0; sent < pieces; sent += many) {
           await waitFor("there is a window", () => {
-            granted = 65_535 + windowOf(frames(raw), 1);
+            granted = 65_535 + windowOf(raw.frames(), 1);
             return granted - sent >= many;
           });
           await sendAll(raw, piece2);

@@ -1,12 +1,9 @@
 import { connect as connectHttp2 } from "node:http2";
 import { describe, expect, it } from "vitest";
 import { FRAME, HELLO, requestHeaders } from "../../../test/support/http2-frames.ts";
-import { framesIn, type RawSocket } from "../../../test/support/raw-socket.ts";
 import { VARIANTS } from "../../../test/support/variants.ts";
 import { pause, waitFor } from "../../../test/support/wait.ts";
 import { pinged, statusOn, watchedPort } from "./support/watched-port.ts";
-
-const frames = (raw: RawSocket) => framesIn(raw.received());
 
 // They mostly wait, each for a server of its own.
 describe.concurrent.each(VARIANTS)("limits on $runtime, TLS $secure:", ({ runtime, tls }) => {
@@ -26,8 +23,8 @@ describe.concurrent.each(VARIANTS)("limits on $runtime, TLS $secure:", ({ runtim
     const http1 = await dial("http/1.1");
     http1.send("POST /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
     await waitFor("so it is over HTTP/1.1", () => http1.received().toString("latin1").startsWith("HTTP/1.1 429"));
-    expect(frames(one).filter(({ type }) => type === FRAME.headers)).toHaveLength(0);
-    await waitFor("their time is up", () => frames(one).filter(({ type }) => type === FRAME.reset).length >= 5);
+    expect(one.frames().filter(({ type }) => type === FRAME.headers)).toHaveLength(0);
+    await waitFor("their time is up", () => one.frames().filter(({ type }) => type === FRAME.reset).length >= 5);
     one.send(Buffer.concat(open([11])));
     await pause(200);
     expect(statusOn(one, 11)).toBeUndefined();

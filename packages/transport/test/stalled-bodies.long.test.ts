@@ -1,11 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { FRAME, frame, HELLO, requestHeaders } from "../../../test/support/http2-frames.ts";
-import { framesIn, type RawSocket } from "../../../test/support/raw-socket.ts";
+import type { RawSocket } from "../../../test/support/raw-socket.ts";
 import { VARIANTS } from "../../../test/support/variants.ts";
 import { waitFor } from "../../../test/support/wait.ts";
 import { MIB, statusOn, watchedPort } from "./support/watched-port.ts";
-
-const frames = (raw: RawSocket) => framesIn(raw.received());
 
 describe.each(VARIANTS)("bodies that stall on $runtime, TLS $secure:", ({ runtime, tls }) => {
   const { raws, dial, heldBytes } = watchedPort(runtime, { arrivalTimeoutMs: 1500, tls: tls?.server });
@@ -23,7 +21,7 @@ describe.each(VARIANTS)("bodies that stall on $runtime, TLS $secure:", ({ runtim
       raw.send(requestHeaders(3, { ":method": "GET" }, { endStream: true }));
       await waitFor("the next is answered", () => statusOn(raw, 3) === "200");
       await waitFor("the first is reset", () =>
-        frames(raw).some(({ type, stream }) => type === FRAME.reset && stream === 1),
+        raw.frames().some(({ type, stream }) => type === FRAME.reset && stream === 1),
       );
     }
     await waitFor("it is told over HTTP/1.1", () => http1.received().toString("latin1").startsWith("HTTP/1.1 408"));
@@ -41,10 +39,10 @@ describe.each(VARIANTS)("bodies that stall on $runtime, TLS $secure:", ({ runtim
     ]);
     for (let i = 0; i < 60; i++) (await dial()).send(sent);
     for (const raw of raws)
-      await waitFor("it is read", () => raw.isClosed() || frames(raw).some(({ type }) => type === FRAME.ping));
+      await waitFor("it is read", () => raw.isClosed() || raw.frames().some(({ type }) => type === FRAME.ping));
     expect((await heldBytes()) - before).toBeLessThan(160 * MIB);
     const areAnswered = (raw: RawSocket) =>
-      frames(raw).filter(({ type }) => type === FRAME.headers).length === streams.length;
+      raw.frames().filter(({ type }) => type === FRAME.headers).length === streams.length;
     for (const raw of raws) await waitFor("all are answered", () => raw.isClosed() || areAnswered(raw));
     expect(raws.some(areAnswered)).toBe(true);
     for (const { socket } of raws.splice(0)) socket.destroy();

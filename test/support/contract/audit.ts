@@ -29,7 +29,7 @@ const EXPORTED = { prefix: "", count: 1 };
 
 /** The audit trail. @param streams whether events are in a stream of Redis */
 export function auditContract(context: ContractContext, { streams }: { streams: boolean }): void {
-  const { store, clients, redis } = context;
+  const { store, clients, redis, withGroup } = context;
   // Redis keeps events in blocks of 100, the embedded store has none.
   const MANY = streams ? 300 : 30;
   const client = (worker = 0) => {
@@ -80,8 +80,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
     });
 
     it("has none of what changes nothing", async () => {
-      const environment = newEnvironment();
-      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const { environment, group } = await withGroup();
       const rotated = await store().rotate(environment, byToken(group.token, { requestId: "r" }));
       const before = await list(environment);
       expect(before).toHaveLength(2);
@@ -303,8 +302,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
     });
 
     it("is in the order in which a group was changed, however fast it was", async () => {
-      const environment = newEnvironment({ partitions: 3 });
-      await store().getOrCreate(environment, newGroup("a"));
+      const { environment } = await withGroup({ partitions: 3 });
       const change = (i: number): Promise<unknown> => {
         const by = { ...BY, requestId: `${i}` };
         if (i % 3 === 1) return store().rotate(environment, byId("a"), by);
@@ -357,8 +355,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
     });
 
     it("is in the slot of what changes, in as few bytes as names of one letter take", async () => {
-      const environment = newEnvironment({ partitions: 1 });
-      await store().getOrCreate(environment, newGroup("a"));
+      const { environment } = await withGroup({ partitions: 1 });
       const { prefix } = keysOf(environment, "a");
       expect(prefix + KEY.audit).toBe(`ug:{${environment.name}//00}:audit`);
       expect(prefix + KEY.updatesAudit).toBe(`ug:{${environment.name}//00}:audit-updates`);
@@ -369,8 +366,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
     });
 
     it.runIf(streams)("answers nobody with events that it cannot read", async () => {
-      const environment = newEnvironment({ partitions: 1 });
-      await store().getOrCreate(environment, newGroup("a"));
+      const { environment } = await withGroup({ partitions: 1 });
       const key = keysOf(environment, "a").prefix + KEY.audit;
       const whole = ["a", "x", "n", "x", "r", "root", "m", "x", "i", "x", "f", "x", "q", "x", "p", "x"];
       for (const fields of [["a", "x"], whole.with(5, "king"), whole.slice(0, -2)]) {
@@ -383,8 +379,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
     });
 
     it.runIf(streams)("is a condition of every change: what cannot write its event is not made", async () => {
-      const environment = newEnvironment({ partitions: 1 });
-      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const { environment, group } = await withGroup({ partitions: 1 });
       const named = await new TestEnvironments(client()).ensureEnvironment({ name: environment.name, tag: "Customer" });
       const tokens = new TestApiTokens(client());
       const values = { displayName: "x", role: "read", expireTime: undefined, creator: "x" } as const;

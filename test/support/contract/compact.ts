@@ -13,7 +13,7 @@ const ofBytes = (bytes: number, character = "x") => {
 };
 
 /** How groups are kept so that they take little memory, and what reads them again. */
-export function compactContract({ store, redis, many }: ContractContext): void {
+export function compactContract({ store, redis, many, withGroup }: ContractContext): void {
   const stored = async (environment: ReturnType<typeof newEnvironment>) =>
     (await store({ worker: 1 }).getOrCreate(environment, newGroup("a"))).group;
 
@@ -36,8 +36,7 @@ export function compactContract({ store, redis, many }: ContractContext): void {
     });
 
     it("that is replaced, at whatever length, leaves no piece behind", async () => {
-      const environment = newEnvironment();
-      await store().getOrCreate(environment, newGroup("a"));
+      const { environment } = await withGroup();
       const { group: key } = keysOf(environment, "a");
       for (const size of [1024, 700, 1025, 65, 900, 64, 300, 10]) {
         const change = { mapping: ofBytes(size + 3), properties: ofBytes(size) };
@@ -61,8 +60,7 @@ export function compactContract({ store, redis, many }: ContractContext): void {
   });
 
   it("changes in one millisecond have an etag each", async () => {
-    const environment = newEnvironment();
-    const { group } = await store().getOrCreate(environment, newGroup("a"));
+    const { environment, group } = await withGroup();
     const changes = Array.from({ length: 50 }, (_, i) =>
       i % 5 === 0
         ? store().rotate(environment, byId("a"))

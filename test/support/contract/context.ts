@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect } from "vitest";
 import { type Environment, partitionOf } from "../../../src/domain/environment.ts";
-import type { ImportedUserGroup, NewUserGroup, Rotation } from "../../../src/domain/user-group.ts";
+import type { ImportedUserGroup, NewUserGroup, Rotation, UserGroup } from "../../../src/domain/user-group.ts";
 import "../../../src/runtime.ts";
 import type { Audit } from "../../../src/store/audit.ts";
 import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded.ts";
@@ -22,6 +22,8 @@ export const RING: readonly RingKey[] = [{ id: "k1", secret: new Uint8Array(32).
 export interface ContractContext {
   /** The store of one worker; `worker` picks its connection. */
   store(options?: { worker?: number; ring?: readonly RingKey[]; audit?: Audit }): TestUserGroups;
+  /** An environment that has the group `a`. */
+  withGroup(given?: Partial<Environment>): Promise<{ environment: Environment; group: UserGroup }>;
   /** The administration of user groups, as one worker has it. */
   admin(options?: { worker?: number; ring?: readonly RingKey[] }): TestUserGroupAdmin;
   /** The connections, for tests that look beneath the store. */
@@ -61,6 +63,10 @@ export function contractContext(
     new TestUserGroups(at(clients, worker), ring, audit);
   return {
     store,
+    withGroup: async (given) => {
+      const environment = newEnvironment(given);
+      return { environment, group: (await store().getOrCreate(environment, newGroup("a"))).group };
+    },
     admin: ({ worker = 0, ring = RING } = {}) => new TestUserGroupAdmin(at(clients, worker), ring),
     clients: () => clients,
     many: (count) => (isSlow ? Math.ceil(count / 5) : count),

@@ -10,10 +10,10 @@ import { DELETE } from "../../../src/store/user-group-admin.ts";
 import { UPDATE } from "../../../src/store/user-groups.ts";
 import { sendBy } from "../redis-of.ts";
 import { AUDIT, BY } from "../stores.ts";
-import { type ContractContext, contents, keysOf, newEnvironment, newGroup } from "./context.ts";
+import { type ContractContext, contents, keysOf } from "./context.ts";
 
 /** A change that reaches Redis when its caller was told that it failed. */
-export function deadlineContract({ store, redis }: ContractContext): void {
+export function deadlineContract({ redis, withGroup }: ContractContext): void {
   describe("a change after its deadline", () => {
     const commands = (prefix: string, group: string, token: string) => {
       const audited = AUDIT.ofPartition(prefix, BY);
@@ -50,8 +50,7 @@ export function deadlineContract({ store, redis }: ContractContext): void {
     const names = Object.keys(commands("", "", "")) as (keyof ReturnType<typeof commands>)[];
 
     it.each(names)("which is %s, is not made, and before it is", async (name) => {
-      const environment = newEnvironment({ partitions: 1 });
-      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const { environment, group } = await withGroup({ partitions: 1 });
       const { group: key, prefix } = keysOf(environment, "a");
       const before = await contents(redis(), environment);
       const change = commands(prefix, key, group.token)[name];

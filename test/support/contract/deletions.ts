@@ -24,7 +24,7 @@ function isEmptyValue(value: unknown): boolean {
 }
 
 /** `delete`. */
-export function deletionContract({ store, admin, redis }: ContractContext): void {
+export function deletionContract({ store, admin, redis, withGroup }: ContractContext): void {
   describe("delete", () => {
     it("ends the group, its tokens and all that leads to it, and frees its id", async () => {
       const environment = newEnvironment({ partitions: 1 });
@@ -52,8 +52,7 @@ export function deletionContract({ store, admin, redis }: ContractContext): void
     });
 
     it("leaves other groups as they are", async () => {
-      const environment = newEnvironment({ partitions: 1 });
-      await store().getOrCreate(environment, newGroup("a"));
+      const { environment } = await withGroup({ partitions: 1 });
       const { group } = await store().getOrCreate(environment, newGroup("b"));
       const graced = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
       const own = async () => {
@@ -68,8 +67,7 @@ export function deletionContract({ store, admin, redis }: ContractContext): void
     });
 
     it("asks for the etag that is given", async () => {
-      const environment = newEnvironment();
-      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const { environment, group } = await withGroup();
       const { etag } = await store().update(environment, "a", { name: "N" });
       for (const stale of [group.etag, "x", "__proto__", " "]) {
         await fails(admin().delete(environment, "a", stale), EtagMismatch);
@@ -81,8 +79,7 @@ export function deletionContract({ store, admin, redis }: ContractContext): void
     });
 
     it("is made once of many at once", async () => {
-      const environment = newEnvironment();
-      await store().getOrCreate(environment, newGroup("a"));
+      const { environment } = await withGroup();
       const outcomes = await Promise.allSettled(
         Array.from({ length: 20 }, (_, worker) => admin({ worker }).delete(environment, "a")),
       );
@@ -93,8 +90,7 @@ export function deletionContract({ store, admin, redis }: ContractContext): void
     });
 
     it("lets no retried rotation hand out a token of before, nor take the new group for the old one", async () => {
-      const environment = newEnvironment();
-      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const { environment, group } = await withGroup();
       const rotations = [byToken(group.token, { requestId: "t", graceMs: 1 }), byId("a", { requestId: "i" })] as const;
       for (const rotation of rotations) await store().rotate(environment, rotation);
       await admin().delete(environment, "a");

@@ -179,10 +179,9 @@ function using({ store, admin, redis }: ContractContext): void {
   });
 }
 
-function entries({ store, admin, redis }: ContractContext): void {
+function entries({ store, admin, redis, withGroup }: ContractContext): void {
   it("that an entry alone leads to finds nothing", async () => {
-    const environment = newEnvironment();
-    const { group } = await store().getOrCreate(environment, newGroup("a"));
+    const { environment, group } = await withGroup();
     const token = foreignToken();
     for (const id of ["a", "gone"]) {
       await redis().set(entryKey(environment, token), `1:${id}`);

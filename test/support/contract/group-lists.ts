@@ -47,7 +47,7 @@ async function pagesOf<T>(size: number, read: (page: UserGroupRange) => Promise<
   return pages;
 }
 
-function lists({ store, admin, clients, redis, many }: ContractContext): void {
+function lists({ store, admin, clients, redis, many, withGroup }: ContractContext): void {
   const idsOf = async (environment: ReturnType<typeof newEnvironment>, size: number, prefix = "") =>
     (await pagesOf(size, (range) => admin().list(environment, range), prefix)).flat().map((group) => group.providedId);
 
@@ -142,8 +142,7 @@ function lists({ store, admin, clients, redis, many }: ContractContext): void {
   });
 
   it("changes nothing, and is apart from other environments", async () => {
-    const environment = newEnvironment();
-    await store().getOrCreate(environment, newGroup("a"));
+    const { environment } = await withGroup();
     await store().getOrCreate(newEnvironment({ name: environment.name, tag: "Testing" }), newGroup("b"));
     const before = await contents(redis(), environment);
     expect(await idsOf(environment, 10)).toEqual(["a"]);

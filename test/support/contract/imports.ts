@@ -136,7 +136,7 @@ function creating({ store, admin, redis, many }: ContractContext): void {
   });
 }
 
-function replacing({ store, admin, redis }: ContractContext): void {
+function replacing({ store, admin, redis, withGroup }: ContractContext): void {
   it("makes a group as it is given, keeps its team id, and ends its tokens when it is given another", async () => {
     const environment = newEnvironment();
     const { group } = await store().getOrCreate(environment, newGroup("a", { name: "A", properties: { p: 1 } }));
@@ -153,8 +153,7 @@ function replacing({ store, admin, redis }: ContractContext): void {
   });
 
   it("keeps the token, and its grace, of a group that is given none", async () => {
-    const environment = newEnvironment();
-    const { group } = await store().getOrCreate(environment, newGroup("a"));
+    const { environment, group } = await withGroup();
     const rotated = await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
     const given = imported("a", { name: "B", token: undefined });
     expect(told(await admin().import(environment, [given], "upsert"))).toEqual(["updated"]);
@@ -183,8 +182,7 @@ function replacing({ store, admin, redis }: ContractContext): void {
   });
 
   it("loses no change that is made meanwhile", async () => {
-    const environment = newEnvironment();
-    await store().getOrCreate(environment, newGroup("a"));
+    const { environment } = await withGroup();
     const tokens = new Set<string>();
     const work = Array.from({ length: 12 }, async (_, i) => {
       const worker = i;
@@ -209,7 +207,7 @@ function replacing({ store, admin, redis }: ContractContext): void {
 }
 
 /** What an import says to be of when, and what that decides. */
-function snapshots({ store, admin, clients, redis }: ContractContext): void {
+function snapshots({ store, admin, clients, redis, withGroup }: ContractContext): void {
   const { UPSERT, CREATE_ONLY } = { UPSERT: "upsert", CREATE_ONLY: "create-only" } as const;
   const clockOf = async () => {
     const [seconds, microseconds] = await redis().time();
@@ -271,8 +269,7 @@ function snapshots({ store, admin, clients, redis }: ContractContext): void {
   });
 
   it("that was exported an instant before a rotation is older than it", async () => {
-    const environment = newEnvironment({ partitions: 1 });
-    await store().getOrCreate(environment, newGroup("a"));
+    const { environment } = await withGroup({ partitions: 1 });
     for (let i = 0; i < 30; i++) {
       const { items, snapshotTime } = await admin().export(environment, { after: "", size: 10, prefix: "" });
       const { token } = await store().rotate(environment, byId("a"));
@@ -349,8 +346,7 @@ function snapshots({ store, admin, clients, redis }: ContractContext): void {
   });
 
   it("gives the token that it replaces a grace when it is asked to, and no second one", async () => {
-    const environment = newEnvironment();
-    const { group } = await store().getOrCreate(environment, newGroup("a"));
+    const { environment, group } = await withGroup();
     const [first, second] = [imported("a"), imported("a")];
     const graceMs = 60_000;
     await admin().import(environment, [first], { mode: UPSERT, graceMs });
@@ -368,7 +364,7 @@ function snapshots({ store, admin, clients, redis }: ContractContext): void {
   });
 }
 
-function ownTokens({ store, admin, redis }: ContractContext): void {
+function ownTokens({ store, admin, redis, withGroup }: ContractContext): void {
   it("takes a token that looks like ours only when it is whole", async () => {
     const environment = newEnvironment();
     const ours = newUserGroupToken(partitionOf(environment, "a"));
@@ -394,8 +390,7 @@ function ownTokens({ store, admin, redis }: ContractContext): void {
   });
 
   it("gives no token to a second group, also not one on its grace", async () => {
-    const environment = newEnvironment({ partitions: 1 });
-    const { group } = await store().getOrCreate(environment, newGroup("a"));
+    const { environment, group } = await withGroup({ partitions: 1 });
     const given = imported("b", { token: group.token });
     expect(told(await admin().import(environment, [given]))).toEqual(["TokenTaken"]);
     const rotated = await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
@@ -417,10 +412,9 @@ function ownTokens({ store, admin, redis }: ContractContext): void {
   });
 }
 
-function damaged({ store, admin, redis }: ContractContext): void {
+function damaged({ store, admin, redis, withGroup }: ContractContext): void {
   it.each([FIELD.createTime, `m0`])("fails for a record whose %s is damaged, and leaves it", async (field) => {
-    const environment = newEnvironment();
-    await store().getOrCreate(environment, newGroup("a"));
+    const { environment } = await withGroup();
     await redis().hset(keysOf(environment, "a").group, field, "{");
     const before = await contents(redis(), environment);
     const outcomes = await admin().import(environment, [imported("a"), imported("b")], "upsert");

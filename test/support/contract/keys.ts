@@ -4,16 +4,15 @@ import { checkTokenKeys, checkValue, type RingKey } from "../../../src/store/enc
 import { FIELD } from "../../../src/store/fields.ts";
 import { TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";
 import { StoreMisconfigured } from "../../../src/store/redis/commands.ts";
-import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup, RING } from "./context.ts";
+import { byId, byToken, type ContractContext, fails, keysOf, newGroup, RING } from "./context.ts";
 
 const NEXT: RingKey = { id: "k2", secret: new Uint8Array(32).fill(2) };
 
 /** The ring of encryption keys. */
-export function ringContract({ store, clients, redis }: ContractContext): void {
+export function ringContract({ store, clients, redis, withGroup }: ContractContext): void {
   describe("the key ring", () => {
     it("reads what was encrypted under an older key, and encrypts under its first", async () => {
-      const environment = newEnvironment();
-      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const { environment, group } = await withGroup();
       const { group: key } = keysOf(environment, "a");
       expect(await redis().hget(key, FIELD.keyId)).toBe("k1");
       const turned = store({ ring: [NEXT, ...RING] });
@@ -28,8 +27,7 @@ export function ringContract({ store, clients, redis }: ContractContext): void {
     });
 
     it("answers nobody with a token under a key that it does not hold", async () => {
-      const environment = newEnvironment();
-      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const { environment, group } = await withGroup();
       const without = store({ ring: [NEXT] });
       await fails(without.getOrCreate(environment, newGroup("a")), RecordUnreadable);
       await fails(without.update(environment, "a", {}), RecordUnreadable);

@@ -1,15 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { type Environment, partitionOf } from "../../../src/domain/environment.ts";
 import { RequestIdReused, TokenNotFound, TokenReplaced, UserGroupNotFound } from "../../../src/domain/errors.ts";
-import { byId, byToken, type ContractContext, contents, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
+import { byId, byToken, type ContractContext, contents, fails, keysOf, newGroup } from "./context.ts";
 
 const DAY_MS = 86_400_000;
 
 /** Retries of a rotation under its request id. */
-export function requestIdContract({ store, admin, redis }: ContractContext): void {
+export function requestIdContract({ store, admin, redis, withGroup }: ContractContext): void {
   const create = async () => {
-    const environment = newEnvironment();
-    const { group } = await store().getOrCreate(environment, newGroup("a"));
+    const { environment, group } = await withGroup();
     return { environment, group };
   };
 

@@ -18,7 +18,7 @@ import {
 const HOUR_MS = 3_600_000;
 
 /** `revokeTokens`. */
-export function revocationContract({ store, admin, redis }: ContractContext): void {
+export function revocationContract({ store, admin, redis, withGroup }: ContractContext): void {
   const events = async (environment: ReturnType<typeof newEnvironment>) =>
     eventsIn((await contents(redis(), environment))[keysOf(environment, "a").prefix + KEY.audit]);
 
@@ -50,8 +50,7 @@ export function revocationContract({ store, admin, redis }: ContractContext): vo
     });
 
     it("revokes once under a request id, which no other request may have", async () => {
-      const environment = newEnvironment();
-      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const { environment, group } = await withGroup();
       await store().getOrCreate(environment, newGroup("b"));
       const first = await admin().revokeTokens(environment, "a", "r");
       const before = await contents(redis(), environment);
@@ -94,8 +93,7 @@ export function revocationContract({ store, admin, redis }: ContractContext): vo
     });
 
     it("leaves one current token when it races with rotations", async () => {
-      const environment = newEnvironment();
-      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const { environment, group } = await withGroup();
       const calls = Array.from({ length: 30 }, (_, worker) =>
         worker % 3 === 0
           ? admin({ worker }).revokeTokens(environment, "a", "", { ...BY, method: "RevokeUserGroupTokens" })

@@ -94,11 +94,10 @@ function eachWay({ store, redis }: ContractContext, by: "token" | "id"): void {
   });
 }
 
-function races({ store, redis, many }: ContractContext): void {
+function races({ store, redis, many, withGroup }: ContractContext): void {
   it("lets one of 100 concurrent rotations of one token win, with and without grace", async () => {
     for (const graceMs of [0, HOUR_MS]) {
-      const environment = newEnvironment();
-      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const { environment, group } = await withGroup();
       const stores = [store({ worker: 0 }), store({ worker: 1 })];
       const outcomes = await Promise.allSettled(
         Array.from({ length: many(100) }, (_, i) =>
@@ -114,8 +113,7 @@ function races({ store, redis, many }: ContractContext): void {
   });
 
   it("makes every one of concurrent rotations by id, and the last one counts", async () => {
-    const environment = newEnvironment();
-    await store().getOrCreate(environment, newGroup("a"));
+    const { environment } = await withGroup();
     const rotated = await Promise.all(
       Array.from({ length: 20 }, (_, worker) => store({ worker }).rotate(environment, byId("a"))),
     );
@@ -131,10 +129,9 @@ function races({ store, redis, many }: ContractContext): void {
   });
 }
 
-function refusals({ store, redis }: ContractContext): void {
+function refusals({ store, redis, withGroup }: ContractContext): void {
   it("refuses a token on its grace and leaves both as they are", async () => {
-    const environment = newEnvironment();
-    const { group } = await store().getOrCreate(environment, newGroup("a"));
+    const { environment, group } = await withGroup();
     const current = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
     const before = await contents(redis(), environment);
     await fails(store().rotate(environment, byToken(group.token)), TokenNotFound);
@@ -152,8 +149,7 @@ function refusals({ store, redis }: ContractContext): void {
     ["empty", ""],
     ["__proto__", "__proto__"],
   ])("refuses, as resolve does, a token that is %s", async (_, token) => {
-    const environment = newEnvironment();
-    await store().getOrCreate(environment, newGroup("a"));
+    const { environment } = await withGroup();
     const before = await contents(redis(), environment);
     await fails(store().rotate(environment, byToken(token)), TokenNotFound);
     await fails(store().resolve(environment, token), TokenNotFound);

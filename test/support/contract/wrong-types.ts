@@ -17,7 +17,7 @@ import {
 import { told } from "./imports.ts";
 
 /** Keys that hold another type than the store's. Not for the embedded store, whose Redis tells no types apart. */
-export function wrongTypeContract({ store, admin, redis }: ContractContext): void {
+export function wrongTypeContract({ store, admin, redis, withGroup }: ContractContext): void {
   describe("a key of another type", () => {
     it("in a group's place answers nobody, and stays", async () => {
       const environment = newEnvironment();
@@ -37,8 +37,7 @@ export function wrongTypeContract({ store, admin, redis }: ContractContext): voi
     });
 
     it("in the token index's place answers nobody, and leaves nothing half made", async () => {
-      const environment = newEnvironment({ partitions: 1 });
-      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const { environment, group } = await withGroup({ partitions: 1 });
       await redis().set(`${keysOf(environment, "a").prefix}tokens`, "x");
       const before = await contents(redis(), environment);
       await fails(store().getOrCreate(environment, newGroup("new")), RecordUnreadable);
@@ -77,8 +76,7 @@ export function wrongTypeContract({ store, admin, redis }: ContractContext): voi
     });
 
     it("in a request's or a grace's place answers nobody", async () => {
-      const environment = newEnvironment({ partitions: 1 });
-      const { group } = await store().getOrCreate(environment, newGroup("a"));
+      const { environment, group } = await withGroup({ partitions: 1 });
       const { prefix } = keysOf(environment, "a");
       await redis().set(`${prefix}request:${digest("r1")}`, "x");
       await fails(store().rotate(environment, byId("a", { requestId: "r1" })), RecordUnreadable);

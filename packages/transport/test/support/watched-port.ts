@@ -1,6 +1,6 @@
 import { afterEach, expect } from "vitest";
 import { FRAME, frame } from "../../../../test/support/http2-frames.ts";
-import { framesIn, type RawSocket, rawConnect } from "../../../../test/support/raw-socket.ts";
+import { type RawSocket, rawConnect } from "../../../../test/support/raw-socket.ts";
 import type { Runtime } from "../../../../test/support/server.ts";
 import { waitFor } from "../../../../test/support/wait.ts";
 import type { OwnPort, OwnPortOptions } from "./own-ports.ts";
@@ -67,7 +67,7 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
 
 /** Has the port answer a PING, behind which everything sent before is read. */
 export async function pinged(raw: RawSocket): Promise<void> {
-  const pings = () => framesIn(raw.received()).filter(({ type }) => type === FRAME.ping).length;
+  const pings = () => raw.frames().filter(({ type }) => type === FRAME.ping).length;
   const before = pings();
   raw.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
   await waitFor("the PING is answered", () => pings() > before);
@@ -75,7 +75,7 @@ export async function pinged(raw: RawSocket): Promise<void> {
 
 /** The status of the answer on a stream, which HPACK has in its table or in the clear; undefined before it comes. */
 export function statusOn(raw: RawSocket, stream: number): string | undefined {
-  const headers = framesIn(raw.received()).find((one) => one.type === FRAME.headers && one.stream === stream);
+  const headers = raw.frames().find((one) => one.type === FRAME.headers && one.stream === stream);
   if (!headers) return undefined;
   return headers.payload[0] === 0x88 ? "200" : /\d{3}/.exec(headers.payload.subarray(0, 6).toString("latin1"))?.[0];
 }
