@@ -99,11 +99,9 @@ export class Call implements ContextValues, ChangeBy {
     const seconds = (performance.now() - this.started) / 1000;
     this.#series?.end(error ? (Code[error.code] ?? "Unknown") : CODE_OK, seconds);
     const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !this.isRefused;
+    const logger = this.#logger;
     // Most calls are not logged, so their fields are put together only when they are.
-    if (isFault || this.#logger?.isLevelEnabled("debug")) this.#log({ error, isFault, seconds, output });
-  }
-
-  #log({ error, isFault, seconds, output }: LogOfEnd): void {
+    if (!logger || !(isFault || logger.isLevelEnabled("debug"))) return;
     const method = this.#desc;
     const peer = error && this.peer;
     const fields = {
@@ -116,10 +114,10 @@ export class Call implements ContextValues, ChangeBy {
       ...this.#groupFields(output),
       ...(error && { ...(peer && { peer }), ...errorFields(error.cause ?? error) }),
     };
-    if (!isFault) this.#logger?.debug(fields, error ? "call refused" : "call");
+    if (!isFault) logger.debug(fields, error ? "call refused" : "call");
     // An outage of Redis or its replicas mostly passes by itself; any other fault needs somebody to look at it.
-    else if (error?.code === Code.Unavailable) this.#logger?.warn(fields, "call failed");
-    else this.#logger?.error(fields, "call failed");
+    else if (error.code === Code.Unavailable) logger.warn(fields, "call failed");
+    else logger.error(fields, "call failed");
   }
 
   /** What log lines tell of the caller: nothing when its API token is not known. None of it is secret. */
@@ -195,15 +193,6 @@ export class Call implements ContextValues, ChangeBy {
     delete (this as unknown as { [id: symbol]: unknown })[key.id];
     return this;
   }
-}
-
-/** How a call ended. */
-interface LogOfEnd {
-  readonly error: ConnectError | undefined;
-  /** Whether it is a fault of the server. */
-  readonly isFault: boolean;
-  readonly seconds: number;
-  readonly output: Message | undefined;
 }
 
 /** Fields that name a group, in whichever message they are. All other fields may hold a token, and are not looked at. */
