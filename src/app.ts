@@ -1,14 +1,22 @@
-import { type ClientOf, headerValue, type ServeOptions } from "@user-group-service/transport";
+import {
+  acceptsEncoding,
+  type ClientOf,
+  type Endpoint,
+  type HeaderRecord,
+  type HttpRequest,
+  type HttpResponse,
+  headerValue,
+  type ServeOptions,
+} from "@user-group-service/transport";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Config } from "./config/config.ts";
 import { clientKey, connectionKey } from "./domain/client-address.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "./limits.ts";
+import { formatOf } from "./observability/exposition.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
-import { operations } from "./operations.ts";
+import { userEndpoint, VERBS, viewerEndpoint } from "./rest/endpoints.ts";
 import { errorResponse } from "./rest/json.ts";
-import { userEndpoint, VERBS } from "./rest/user.ts";
-import { viewerEndpoint } from "./rest/viewer.ts";
 import { ACCESS, type Authentication, authorization, isOpen, LIMIT_HEADERS } from "./rpc/access.ts";
 import { CREDENTIAL_HEADERS, callValues, REQUEST_ID_HEADER } from "./rpc/call.ts";
 import { sharedProbe } from "./rpc/health.ts";
@@ -99,4 +107,44 @@ export function createApp(parts: AppParts): App {
     limits: { streams: STREAMS, ...limits },
   };
   return { service, operations: { ...common, routes: () => {}, endpoints: operatorEndpoints, limits } };
+}
+
+/** `/healthz`, `/readyz` and `/metrics`. They need no API token. */
+function operations({ probe, isClosing, metrics }: Pick<AppParts, "probe" | "isClosing" | "metrics">) {
+  return {
+    health: endpoint(async () => text(200, "ok\n")),
+    readiness: endpoint(async () => {
+      if (isClosing()) return text(503, "shutting down\n");
+      try {
+        await probe.ping();
+        return text(200, "ok\n");
+      } catch {
+        return text(503, "no change can be made\n");
+      }
+    }),
+    exposition: endpoint(({ headers }) => exposed(headers, metrics)),
+  };
+}
+
+function endpoint(serve: (request: HttpRequest) => Promise<HttpResponse>): Endpoint {
+  return {
+    methods: new Map([
+      ["GET", { serve }],
+      ["HEAD", { serve }],
+    ]),
+  };
+}
+
+async function exposed(headers: HeaderRecord, metrics: Metrics): Promise<HttpResponse> {
+  const exposition = await metrics.expose(formatOf(headerValue(headers, "accept") ?? ""));
+  if (!exposition) return text(503, "the metrics of all workers could not be collected\n");
+  const answer = text(200, exposition.text, exposition.contentType);
+  answer.headers["vary"] = "accept, accept-encoding";
+  if (!acceptsEncoding(headers, "gzip")) return answer;
+  answer.headers["content-encoding"] = "gzip";
+  return { ...answer, body: await exposition.gzipped() };
+}
+
+function text(status: number, body: string, contentType = "text/plain; charset=utf-8"): HttpResponse {
+  return { status, headers: { "content-type": contentType, "cache-control": "no-store" }, body };
 }

@@ -4,7 +4,7 @@ import type { Page, PageRequest } from "./store.ts";
 import { randomBase62 } from "./token.ts";
 
 /** The roles of API tokens. Each may do what those before it may, except that `read` does not create groups. */
-const ROLES = ["resolve", "read", "manage", "admin"] as const;
+export const ROLES = ["resolve", "read", "manage", "admin"] as const;
 
 /** What the bearer of an API token may do in its environment. */
 export type Role = (typeof ROLES)[number];

@@ -2,7 +2,7 @@
 export { requireStrictJson } from "./codec/strict-json.ts";
 export { acceptsEncoding, type Endpoint, type EndpointMethod, type HttpError, type Invoke } from "./endpoints.ts";
 export type { HeaderRecord, HttpRequest, HttpResponse } from "./exchange.ts";
-export type { ListenOptions, Port as NodeServer } from "./http/port.ts";
+export { type ListenOptions, type Port as NodeServer, type ServeOptions, serveNode } from "./http/port.ts";
 export { type ClientOf, MAX_HEADER_BYTES } from "./limits.ts";
 export type { Authorize, CallHead } from "./protocol/admission.ts";
 export { httpStatusOf } from "./protocol/error-responses.ts";
@@ -16,4 +16,3 @@ export {
   SharedError,
   streamRefusal,
 } from "./protocol/refusals.ts";
-export { type ServeOptions, serveNode } from "./serve.ts";

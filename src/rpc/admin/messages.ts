@@ -6,22 +6,19 @@ import type {
 } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
 import type { UserGroupInfo as UserGroupInfoMessage } from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import type { Principal } from "../../auth/api-tokens.ts";
-import type { ApiToken, Role } from "../../domain/api-token.ts";
+import { type ApiToken, ROLES, type Role } from "../../domain/api-token.ts";
 import type { AuditEvent } from "../../domain/audit.ts";
 import type { EnvironmentName, ListedEnvironment } from "../../domain/environment.ts";
 import type { ListedUserGroup, UserGroupInfo } from "../../domain/user-group.ts";
 import { tagFromMessage, tagMessage, timestamp } from "../messages.ts";
 
-const ROLE_ENUMS: { readonly [role in Role]: RoleEnum } = {
-  resolve: RoleEnum.RESOLVE,
-  read: RoleEnum.READ,
-  manage: RoleEnum.MANAGE,
-  admin: RoleEnum.ADMIN,
-};
+function roleMessage(role: Role): RoleEnum {
+  return RoleEnum[role.toUpperCase() as Uppercase<Role>];
+}
 
 /** Converts a role from its enum value; undefined for one that is not defined. */
 export function roleFromMessage(value: RoleEnum): Role | undefined {
-  return (Object.keys(ROLE_ENUMS) as Role[]).find((role) => ROLE_ENUMS[role] === value);
+  return ROLES.find((role) => roleMessage(role) === value);
 }
 
 /** Converts an API token to its message. */
@@ -30,7 +27,7 @@ export function apiTokenMessage(token: ApiToken): ApiTokenMessage {
     $typeName: "usergroup.admin.v1.ApiToken",
     id: token.id,
     displayName: token.displayName,
-    role: ROLE_ENUMS[token.role],
+    role: roleMessage(token.role),
     createTime: timestamp(token.createTime),
     creator: token.creator,
     rotator: token.rotator ?? "",
@@ -43,7 +40,7 @@ export function apiTokenMessage(token: ApiToken): ApiTokenMessage {
 
 /** What a caller is told of a credential of the settings, which has no record. */
 export function settingsTokenMessage({ id, displayName, role }: Principal): ApiTokenMessage {
-  const roleEnum = role === "root" ? RoleEnum.UNSPECIFIED : ROLE_ENUMS[role];
+  const roleEnum = role === "root" ? RoleEnum.UNSPECIFIED : roleMessage(role);
   return { $typeName: "usergroup.admin.v1.ApiToken", id, displayName, role: roleEnum, creator: "", rotator: "" };
 }
 

@@ -4,6 +4,7 @@ import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, ListenOptions as NetListenOptions, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { DEFAULT_LIMITS, type Limits, MAX_HEADER_BYTES } from "../limits.ts";
+import { Router, type RouterOptions } from "../router.ts";
 import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
 import { Connections, Http1Connection } from "./connections.ts";
 import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
@@ -81,6 +82,32 @@ const HTTP1_OPTIONS = {
   requireHostHeader: false,
   joinDuplicateHeaders: true,
 };
+
+/** What a server serves. */
+export interface ServeOptions extends RouterOptions {
+  /** What clients may use, and for how long. */
+  readonly limits?: Partial<Limits>;
+  /** Called with unexpected errors. The client is told nothing about them. */
+  readonly onError?: (error: unknown) => void;
+}
+
+/**
+ * Serves Connect, gRPC, gRPC-Web and HTTP endpoints on one port of Node or Deno: HTTP/1.1 and HTTP/2, in cleartext or
+ * over TLS.
+ *
+ * @throws the error of `listen`
+ */
+export function serveNode({ limits, onError, ...options }: ServeOptions, listen: ListenOptions): Promise<Port> {
+  const { find, refuse } = new Router(options);
+  const report = (error: unknown) => {
+    try {
+      onError?.(error);
+    } catch {
+      // Errors are reported in event listeners, where an exception would end the process.
+    }
+  };
+  return openPort({ ...listen, find, refuse, onError: report, limits });
+}
 
 /**
  * Listens on one port for HTTP/1.1 and HTTP/2, over TLS when there is a certificate.

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { type GetUserGroupRequest, GetUserGroupRequestSchema } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
-import { VERBS } from "./user.ts";
+import { VERBS } from "./endpoints.ts";
 
 /** Any JSON value that a field of a GET may hold, mostly texts. */
 const value: fc.Arbitrary<Json> = fc.oneof(
