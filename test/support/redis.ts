@@ -53,7 +53,10 @@ export async function startRedis(args: readonly string[] = []): Promise<TestRedi
   let child: ChildProcess;
   const launch = async () => {
     child = spawnRedisServer([...options, ...args]);
-    await waitFor("redis-server answers", () => answers(port));
+    await waitFor("redis-server answers", () => {
+      if (child.exitCode !== null) throw new Error(`redis-server on port ${port} ended with ${child.exitCode}`);
+      return answers(port);
+    });
   };
   const end = (signal: NodeJS.Signals) => endProcess(child, signal);
   await launch();

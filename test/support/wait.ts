@@ -32,10 +32,23 @@ export async function listen(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** A port of 127.0.0.1 that is free. */
+/** No port is given twice by a process. */
+const given = new Set<number>();
+
+/**
+ * A port of 127.0.0.1 that is free. It is below those that the system gives to connections and listeners by itself, which
+ * might take it before whoever asked for it does.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await listen(server);
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  for (;;) {
+    const port = 11_000 + Math.floor(Math.random() * 21_000);
+    if (given.has(port)) continue;
+    given.add(port);
+    const server = createServer();
+    const isFree = await new Promise<boolean>((resolve) => {
+      server.once("error", () => resolve(false));
+      server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
+    });
+    if (isFree) return port;
+  }
 }
