@@ -193,7 +193,7 @@ export class CallMetrics {
   /** Has the counters for calls of a method over a protocol begin at zero. */
   add(method: DescMethod | undefined, protocol: string): CallSeries {
     const ofMethod = this.#series.get(method) ?? new Map<string, CallSeries>();
-    const series = new CallSeries(method, protocol, this.#seconds);
+    const series = ofMethod.get(protocol) ?? new CallSeries(method, protocol, this.#seconds);
     this.#series.set(method, ofMethod.set(protocol, series));
     return series;
   }

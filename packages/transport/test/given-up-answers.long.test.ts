@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { type ClientHttp2Session, connect } from "node:http2";
-import { describe, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { RUNTIMES } from "../../../test/support/server.ts";
 import { waitFor } from "../../../test/support/wait.ts";
 import { MIB, watchedPort } from "./support/watched-port.ts";
@@ -35,6 +35,14 @@ describe.each(RUNTIMES)("answers that are given up, on %s:", (runtime) => {
       async () => (await heldBytes()) - before < (64 + 24) * MIB,
       60_000,
     );
+    // Nor is any written once it is given up.
+    const late = connect(port.url);
+    kept.push(late);
+    const stream = late.on("error", () => {}).request({ ":path": "/", "x-bytes": "100000" });
+    let read = 0;
+    stream.on("data", ({ length }: Buffer) => (read += length)).on("error", () => {});
+    await once(stream, "close").catch(() => {});
+    expect(read).toBe(0);
     for (const session of kept) session.destroy();
     await waitFor("all are let go", async () => (await heldBytes()) - before < 24 * MIB);
   });

@@ -253,7 +253,8 @@ export class Http1Connection {
 function refusalOf({ code }: NodeJS.ErrnoException, limits: Limits): Refusal {
   if (code === "HPE_HEADER_OVERFLOW") return HEADER_TOO_LARGE;
   if (code !== "ERR_HTTP_REQUEST_TIMEOUT") return { kind: "malformed-http" };
-  return { kind: "request-timeout", headerMs: limits.headerTimeoutMs, requestMs: limits.arrivalTimeoutMs };
+  const { headerTimeoutMs: headerMs, arrivalTimeoutMs } = limits;
+  return { kind: "request-timeout", headerMs, requestMs: Math.max(headerMs, arrivalTimeoutMs) };
 }
 
 function bytesOf({ status, headers, body }: HttpResponse): Uint8Array {

@@ -60,6 +60,8 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   #isWritten = true;
   /** How many bytes the connection had written by then, where that is not when the kernel has taken them. */
   #writtenBytes = 0;
+  /** Whether the stream is about to be reset. */
+  #isGivenUp = false;
 
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, context: RequestContext) {
     super(stream, context);
@@ -70,7 +72,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   }
 
   get isDisconnected(): boolean {
-    return this.response.destroyed || this.response.closed;
+    return this.#isGivenUp || this.response.destroyed || this.response.closed;
   }
 
   peerAddress(): string {
@@ -138,7 +140,8 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   }
 
   protected reset(code: number): void {
-    resetStream(this.response, code);
+    this.#isGivenUp = true;
+    afterReading(() => this.response.close(code));
   }
 
   protected get isWritten(): boolean {
@@ -157,25 +160,26 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
     // A stream that is not destroyed waits for the client's flow-control window. A destroyed one waits for the
     // connection.
     if (stream.destroyed) {
-      if (session) endConnection(session);
+      if (session) afterReading(() => endConnection(session));
     } else if (this.isWritten) {
-      resetStream(stream, constants.NGHTTP2_NO_ERROR);
+      this.reset(constants.NGHTTP2_NO_ERROR);
     } else {
-      resetStream(stream, EVICTION_CODE[reason]);
+      this.reset(EVICTION_CODE[reason]);
       // The connection accepts no new streams. The open ones may finish.
-      session?.close();
-      if (session) endLaterIfStuck(session, new WeakRef(stream));
+      if (!session) return;
+      afterReading(() => session.close());
+      endLaterIfStuck(session, new WeakRef(stream));
     }
   }
 }
 
 /**
- * Resets a stream: on Node once the turn is over. There requests are served while their session is still reading, and Node
- * 20.20 corrupts its memory when another stream of that session, with bytes that are not sent yet, is reset meanwhile.
+ * Does something to a stream or its session: on Node once the turn is over. There requests are served while a session is
+ * still reading, and Node 20.20 corrupts its memory when a session closes meanwhile, or a stream of it that has bytes left.
  */
-function resetStream(stream: ServerHttp2Stream, code: number): void {
-  if (STREAMS_END_EARLY) stream.close(code);
-  else setImmediate(() => stream.close(code));
+function afterReading(act: () => void): void {
+  if (STREAMS_END_EARLY) act();
+  else setImmediate(act);
 }
 
 /**
@@ -198,5 +202,5 @@ function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Strea
  * ended when it takes too long.
  */
 function discardRest(stream: ServerHttp2Stream): void {
-  discard(stream, () => stream.close(constants.NGHTTP2_NO_ERROR));
+  discard(stream, () => afterReading(() => stream.close(constants.NGHTTP2_NO_ERROR)));
 }
