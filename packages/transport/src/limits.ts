@@ -46,6 +46,14 @@ export const DEFAULT_LIMITS = {
 /** What clients may use of a port, and for how long. */
 export type Limits = Readonly<typeof DEFAULT_LIMITS>;
 
+/**
+ * How long a whole request may take to arrive over HTTP/1.1, in milliseconds. node:http counts from the first byte of the
+ * headers, and its time for the headers cannot be longer.
+ */
+export function requestTimeoutMs({ headerTimeoutMs, arrivalTimeoutMs }: Limits): number {
+  return Math.max(headerTimeoutMs, arrivalTimeoutMs);
+}
+
 /** The maximum size of a request's headers, in bytes. */
 export const MAX_HEADER_BYTES = 32 * 1024;
 

@@ -3,7 +3,7 @@ import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { clearTimeout, setTimeout } from "node:timers";
 import { bodyBytes, type HttpResponse } from "../exchange.ts";
-import { type ClientOf, HEADER_TOO_LARGE, type Limits } from "../limits.ts";
+import { type ClientOf, HEADER_TOO_LARGE, type Limits, requestTimeoutMs } from "../limits.ts";
 import type { Refusal } from "../protocol/refusals.ts";
 import { discard } from "./body.ts";
 import { ClientBudget, type Holding } from "./client-budget.ts";
@@ -55,8 +55,8 @@ class Connection implements Holding {
 }
 
 /**
- * The connections of a port, whose room clients share as `ClientBudget` says. A connection for which there is
- * no room is closed before anything is read from it.
+ * The connections of a port, whose room clients share as `ClientBudget` says. A connection for which there is no
+ * room is closed before anything is read from it.
  */
 export class Connections {
   readonly #budget: ClientBudget;
@@ -253,8 +253,7 @@ export class Http1Connection {
 function refusalOf({ code }: NodeJS.ErrnoException, limits: Limits): Refusal {
   if (code === "HPE_HEADER_OVERFLOW") return HEADER_TOO_LARGE;
   if (code !== "ERR_HTTP_REQUEST_TIMEOUT") return { kind: "malformed-http" };
-  const { headerTimeoutMs: headerMs, arrivalTimeoutMs } = limits;
-  return { kind: "request-timeout", headerMs, requestMs: Math.max(headerMs, arrivalTimeoutMs) };
+  return { kind: "request-timeout", headerMs: limits.headerTimeoutMs, requestMs: requestTimeoutMs(limits) };
 }
 
 function bytesOf({ status, headers, body }: HttpResponse): Uint8Array {

@@ -3,7 +3,7 @@ import { createServer as createHttp2Server, type ServerHttp2Session } from "node
 import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, ListenOptions as NetListenOptions, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import { DEFAULT_LIMITS, type Limits, MAX_HEADER_BYTES } from "../limits.ts";
+import { DEFAULT_LIMITS, type Limits, MAX_HEADER_BYTES, requestTimeoutMs } from "../limits.ts";
 import { Router, type RouterOptions } from "../router.ts";
 import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
 import { Connections, Http1Connection } from "./connections.ts";
@@ -213,9 +213,8 @@ export async function openPort(options: PortOptions): Promise<Port> {
 
 /** Creates the HTTP/1.1 server that listens. */
 function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
-  const { headerTimeoutMs: headersTimeout, arrivalTimeoutMs } = limits;
-  // node:http counts from the first byte of the headers.
-  const options = { ...HTTP1_OPTIONS, headersTimeout, requestTimeout: Math.max(headersTimeout, arrivalTimeoutMs) };
+  const { headerTimeoutMs: headersTimeout } = limits;
+  const options = { ...HTTP1_OPTIONS, headersTimeout, requestTimeout: requestTimeoutMs(limits) };
   const server = tls
     ? createSecureServer({
         ...options,
