@@ -7,6 +7,7 @@ import type { ApiTokenSetting } from "./config/parse.ts";
 import type { RevocationListener } from "./domain/api-token.ts";
 import type { Environment } from "./domain/environment.ts";
 import { newApiToken } from "./domain/token.ts";
+import { addGauges } from "./gauges.ts";
 import { announce, endUnusable, type Listening } from "./start-messages.ts";
 import { openForks, Supervisor } from "./supervisor.ts";
 import "./runtime.ts";
@@ -140,6 +141,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       await staticTokens({ ...config, apiTokens }, state, ring.at(-1)?.secret as Uint8Array),
       issued,
     );
+    addGauges(metrics, { config, client, ring, issued });
     state.onGone = (environment) => authenticator.forget(environment);
     state.watch();
     if (config.redisUrl !== undefined) onReconnected = () => state.restore();

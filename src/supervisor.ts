@@ -3,7 +3,7 @@ import cluster from "node:cluster";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type ListenOptions } from "node:net";
 import type { Config } from "./config/config.ts";
-import { aggregate } from "./observability/exposition.ts";
+import { WorkerMetrics } from "./observability/exposition.ts";
 import { errorFields, type Log } from "./observability/log.ts";
 import { requireListenPermission, requireRunPermission, workerFlags } from "./permissions.ts";
 import { announce, type Listening } from "./start-messages.ts";
@@ -42,6 +42,7 @@ export class Supervisor {
   /** The pending start; undefined once it has succeeded or failed. */
   #start: { readonly resolve: (listening: Listening) => void; readonly reject: (error: Error) => void } | undefined;
   #collecting: Promise<string | undefined> | undefined;
+  readonly #metrics = new WorkerMetrics();
   #forked = 0;
   #exitsAtStart = 0;
   #closing = false;
@@ -120,6 +121,7 @@ export class Supervisor {
     this.#workers.add(worker);
     worker.once("exit", (code, signal) => {
       this.#workers.delete(worker);
+      this.#metrics.end(worker);
       this.#onWorkerExit({ started, listened: this.#listening.delete(worker), exit: { pid, code, signal, reason } });
     });
   }
@@ -152,9 +154,14 @@ export class Supervisor {
 
   /** The metrics of all workers that listen; undefined when one of them does not tell its own. */
   async #allMetrics(): Promise<string | undefined> {
-    const asked = [...this.#listening].map((worker) => ask(worker, "own metrics", METRICS_TIMEOUT_MS));
-    const texts = (await Promise.all(asked)).filter((text) => text !== undefined);
-    if (texts.length === asked.length) return aggregate(texts);
+    const workers = [...this.#listening];
+    const texts = await Promise.all(workers.map((worker) => ask(worker, "own metrics", METRICS_TIMEOUT_MS)));
+    // One that ended meanwhile has been counted among those that ended.
+    const told = workers
+      .map((worker, i) => ({ worker, text: texts[i] }))
+      .filter(({ worker }) => this.#listening.has(worker));
+    for (const { worker, text } of told) if (text !== undefined) this.#metrics.tell(worker, text);
+    if (told.every(({ text }) => text !== undefined)) return this.#metrics.expose();
     this.#log.logger.warn("the metrics of all workers could not be collected");
     return undefined;
   }

@@ -86,8 +86,21 @@ describeWithRedis.each(RUNTIMES)("several workers on one port of %s", (runtime) 
   it("are started again when one crashes, while the other goes on", async () => {
     const server = await start();
     const [victim] = workerPids(server);
+    for (let i = 0; i < 10; i++) await get(server, "/api/user?user_group_id=before");
+    const counted = async () => {
+      const text = await (await get(server, "/metrics")).text();
+      const value = (series: RegExp) => Number(new RegExp(`^${series.source} (\\d+)$`, "m").exec(text)?.[1]);
+      return [
+        value(/grpc_server_handled_total\{[^}]*GetUserGroup[^}]*"rest"[^}]*"OK"\}/),
+        value(/ugs_worker_exits_total/),
+        value(/ugs_workers/),
+      ];
+    };
+    expect(await counted()).toEqual([10, 0, 2]);
     process.kill(victim as number, "SIGKILL");
     await waitFor("a third worker listens", () => workerPids(server).length === 3);
+    // What the lost one counted stays, so that no counter falls.
+    await waitFor("it is counted", async () => String(await counted()) === "10,1,2");
     expect((await get(server, "/api/user?user_group_id=after")).status).toBe(200);
     expect(server.log().some(({ msg }) => msg === "a worker ended; starting another")).toBe(true);
     expect(await server.stop()).toBe(0);

@@ -90,6 +90,9 @@ async function learned(fixed: StaticToken): Promise<Principal> {
 /** How many API tokens are cached, and how many digests of unknown ones. A worker serves far fewer of the former. */
 const MAX_CACHED = 10_000;
 
+/** How many API tokens are told of that end soonest. */
+const MAX_ENDING = 100;
+
 /** A cached API token. Times are of `performance.now()`. */
 interface Entry {
   readonly principal: BoundPrincipal;
@@ -143,6 +146,19 @@ export class IssuedTokens implements RevocationListener {
     return reading ?? this.#share(digest);
   }
 
+  /** Of the API tokens that were used here: those that end first in their environments, the soonest 100 of them. */
+  endingFirst(): BoundPrincipal[] {
+    const found = new Map<string, BoundPrincipal>();
+    const now = Date.now();
+    for (const { principal } of this.#known.values()) {
+      if (endOf(principal) <= now || endOf(principal) === Number.POSITIVE_INFINITY) continue;
+      const path = environmentPath(principal.environment);
+      const before = found.get(path);
+      if (!before || endOf(principal) < endOf(before)) found.set(path, principal);
+    }
+    return [...found.values()].sort((one, other) => endOf(one) - endOf(other)).slice(0, MAX_ENDING);
+  }
+
   revoked(digest: string): void {
     this.#known.delete(digest);
     this.#readings.delete(digest);
@@ -187,6 +203,11 @@ export class IssuedTokens implements RevocationListener {
     entry.noteAt = now + USE_INTERVAL_MS;
     this.#parts.uses.note(digest);
   }
+}
+
+/** When an API token ends, in milliseconds since 1970; Infinity: it lasts. */
+function endOf({ expireTime = Number.POSITIVE_INFINITY }: BoundPrincipal): number {
+  return expireTime;
 }
 
 /** How long uses are collected before they are written, in milliseconds. */

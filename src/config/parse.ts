@@ -272,6 +272,11 @@ export function isKeyOf(cert: string, key: string): boolean {
   return privateKey !== undefined && certificatesOf(cert)[0]?.checkPrivateKey(privateKey) === true;
 }
 
+/** When the first of the certificates in a PEM text ends, in milliseconds since 1970. */
+export function firstEndOf(pem: string): number {
+  return Math.min(...certificatesOf(pem).map(({ validTo }) => Date.parse(validTo)));
+}
+
 /** The certificates in a PEM text; empty when one of them is invalid. */
 function certificatesOf(pem: string): X509Certificate[] {
   try {

@@ -2,10 +2,49 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { AggregatorRegistry, Registry } from "prom-client";
 
-/** The metrics of several processes as those of one. @param texts what `own` gave in each */
-export function aggregate(texts: readonly string[]): Promise<string> {
-  return AggregatorRegistry.aggregate(texts.map((text) => JSON.parse(text))).metrics();
+/** Metrics as prom-client's `getMetricsAsJSON` has them. */
+type Collected = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
+
+/**
+ * The metrics of several workers as those of one, with what those counted that have ended: otherwise the counters would
+ * fall with every end, and a monitor would take the rest of them for new. What a worker counted after it was last asked
+ * is lost with it.
+ */
+export class WorkerMetrics {
+  /** What each living worker told last. */
+  readonly #told = new Map<object, string>();
+  /** What the others counted. */
+  #ended: Collected[] = [];
+  #exits = 0;
+
+  /** @param text what `own` gave in the worker */
+  tell(worker: object, text: string): void {
+    this.#told.set(worker, text);
+  }
+
+  /** Counts the end of a worker. */
+  end(worker: object): void {
+    this.#exits++;
+    const told = JSON.parse(this.#told.get(worker) ?? "[]") as Collected;
+    this.#told.delete(worker);
+    this.#ended.push(told.filter(({ type }) => (type as unknown) !== "gauge"));
+  }
+
+  /** The metrics of those that told theirs since the last end, as text. */
+  async expose(): Promise<string> {
+    const merged = await AggregatorRegistry.aggregate(this.#ended.splice(0)).getMetricsAsJSON();
+    this.#ended.push(merged);
+    const exits = { ...EXITS, type: "counter", values: [{ value: this.#exits, labels: {} }], aggregator: "sum" };
+    const told = [...this.#told.values()].map((text) => JSON.parse(text));
+    return AggregatorRegistry.aggregate([...told, merged, [exits]]).metrics();
+  }
 }
+
+/** The counter of worker processes that ended. */
+export const EXITS = {
+  name: "ugs_worker_exits_total",
+  help: "Worker processes that ended and were started again",
+} as const;
 
 const compress = promisify(gzip);
 

@@ -1,7 +1,7 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
 import { Counter, collectDefaultMetrics, Registry } from "prom-client";
-import { Exposition, type MetricsFormat } from "./exposition.ts";
+import { EXITS, Exposition, type MetricsFormat } from "./exposition.ts";
 
 /** A completed round trip to the store. */
 export interface StoreObservation {
@@ -60,8 +60,18 @@ export class Metrics {
   constructor(ofAllWorkers?: () => Promise<string | undefined>) {
     this.#ofAllWorkers = ofAllWorkers;
     collectDefaultMetrics({ register: this.#registry });
+    this.gauge({ name: "ugs_workers", help: "Processes that serve", ofWorkers: "sum" }, () => [
+      { labels: {}, value: 1 },
+    ]);
+    // The supervisor counts them, where there is one.
+    this.#counter(EXITS.name, EXITS.help);
     // So that a monitor sees the first refusal.
     for (const limit of LIMITERS) this.#limited.inc({ limit }, 0);
+  }
+
+  /** Adds a gauge, whose values are read whenever metrics are collected. */
+  gauge({ name, help, ofWorkers }: GaugeOptions, read: () => readonly Value[]): void {
+    register(this.#registry, { name, help, type: "gauge", aggregator: ofWorkers }, read);
   }
 
   #counter(name: string, help: string, ...labelNames: readonly string[]): Counter {
@@ -75,12 +85,13 @@ export class Metrics {
 
   /** Counts and times a round trip to the store. */
   observeStore({ operation, seconds, failed }: StoreObservation): void {
-    if (failed) this.#storeErrors.inc({ operation });
     let observe = this.#storeChildren.get(operation);
     if (!observe) {
       observe = this.#storeSeconds.labels(operation);
       this.#storeChildren.set(operation, observe);
+      this.#storeErrors.inc({ operation }, 0);
     }
+    if (failed) this.#storeErrors.inc({ operation });
     observe(seconds);
   }
 
@@ -144,17 +155,38 @@ const LABELS = ["grpc_type", "grpc_service", "grpc_method", "protocol"] as const
 /** The label values of a series, by label name. */
 type Labels = { readonly [name: string]: string };
 
+/** What a series has when it is collected. */
+interface Value {
+  readonly labels: object;
+  readonly value: number;
+  readonly metricName?: string;
+}
+
+/** The options of a gauge. */
+export interface GaugeOptions {
+  readonly name: string;
+  readonly help: string;
+  /** What the series of several workers become. */
+  readonly ofWorkers: "sum" | "min";
+}
+
 /**
  * Registers a metric whose values are read from plain fields when prom-client collects it: its own metrics build a string
  * of the labels for every observation.
  */
 function register(
   registry: Registry,
-  metric: { readonly name: string; readonly help: string; readonly type: "counter" | "gauge" | "histogram" },
-  read: () => readonly { readonly labels: object; readonly value: number; readonly metricName?: string }[],
+  metric: {
+    readonly name: string;
+    readonly help: string;
+    readonly type: "counter" | "gauge" | "histogram";
+    /** Default: `sum`. */
+    readonly aggregator?: string;
+  },
+  read: () => readonly Value[],
 ): void {
   const { name } = metric;
-  registry.registerMetric({ name, get: async () => ({ ...metric, values: read(), aggregator: "sum" }) } as never);
+  registry.registerMetric({ name, get: async () => ({ aggregator: "sum", ...metric, values: read() }) } as never);
 }
 
 /** Call metrics with the names that gRPC servers use (github.com/grpc-ecosystem/go-grpc-prometheus). */

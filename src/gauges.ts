@@ -1,0 +1,57 @@
+import type { IssuedTokens } from "./auth/api-tokens.ts";
+import type { Config } from "./config/config.ts";
+import { firstEndOf } from "./config/parse.ts";
+import { formatEnvironmentName } from "./domain/environment.ts";
+import type { Metrics } from "./observability/metrics.ts";
+import type { RingKey } from "./store/encryption.ts";
+import type { StoreClient } from "./store/redis/client.ts";
+
+/** What the gauges are read from. */
+export interface GaugeSources {
+  readonly config: Pick<Config, "metricsPort" | "redisCa" | "tls">;
+  readonly client: StoreClient;
+  readonly ring: readonly RingKey[];
+  readonly issued: Pick<IssuedTokens, "endingFirst">;
+}
+
+/** Adds the gauges of what ends by itself, of the keys in use, and of the connections to Redis. */
+export function addGauges(metrics: Metrics, { config, client, ring, issued }: GaugeSources): void {
+  const name = "ugs_api_token_expire_time_seconds";
+  const help =
+    "When the API token ends that ends first in its environment, of those that were issued and used, since 1970";
+  metrics.gauge({ name, help, ofWorkers: "min" }, () => {
+    const ending = issued.endingFirst().map(({ id, environment, expireTime = 0 }) => {
+      return {
+        labels: { environment: formatEnvironmentName(environment), api_token_id: id },
+        value: expireTime / 1000,
+      };
+    });
+    // Without a port of its own the page is open to strangers, who must not know the customers.
+    return config.metricsPort === undefined ? ending.slice(0, 1).map((first) => ({ ...first, labels: {} })) : ending;
+  });
+  metrics.gauge(
+    {
+      name: "ugs_token_key_workers",
+      help: "Processes that have a key of TOKEN_KEYS, by what they use it for: encrypt (and decrypt), or decrypt alone",
+      ofWorkers: "sum",
+    },
+    () => ring.map(({ id }, i) => ({ labels: { key_id: id, use: i === 0 ? "encrypt" : "decrypt" }, value: 1 })),
+  );
+  const certificates = [
+    ["TLS_CERT_FILE", config.tls?.cert],
+    ["TLS_CLIENT_CA_FILE", config.tls?.clientCa],
+    ["REDIS_CA_FILE", config.redisCa],
+  ].flatMap(([setting, pem]) => (pem ? [{ labels: { setting }, value: firstEndOf(pem) / 1000 }] : []));
+  metrics.gauge(
+    {
+      name: "ugs_certificate_expire_time_seconds",
+      help: "When the first certificate in a file ends, by the setting that names the file, since 1970",
+      ofWorkers: "min",
+    },
+    () => certificates,
+  );
+  metrics.gauge(
+    { name: "ugs_redis_ready", help: "Whether every node of Redis is connected: 1, or 0", ofWorkers: "min" },
+    () => [{ labels: {}, value: Number(client.nodes.isReady()) }],
+  );
+}
