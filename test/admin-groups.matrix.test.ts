@@ -118,6 +118,14 @@ describeClients(
         return results.map(({ outcome }) => outcome);
       };
       const { CREATED, UNCHANGED, UPDATED, FAILED, TOKEN_NEWER } = Outcome;
+      const wouldBe = await admin().importUserGroups({ userGroups, snapshotTime, validateOnly: true });
+      expect(wouldBe.results.map(({ changedFields }) => changedFields)).toEqual([
+        ["name", "mapping", "properties", "token"],
+        ["name", "mapping", "token"],
+        [],
+        [],
+      ]);
+      expect(wouldBe.results.map(({ outcome }) => outcome)).toEqual([CREATED, CREATED, FAILED, FAILED]);
       expect(await outcomes()).toEqual([CREATED, CREATED, FAILED, FAILED]);
       expect(await outcomes(ImportMode.CREATE_ONLY)).toEqual([UNCHANGED, UNCHANGED, FAILED, FAILED]);
       expect(await outcomes(ImportMode.UPSERT)).toEqual([UNCHANGED, UNCHANGED, UPDATED, FAILED]);

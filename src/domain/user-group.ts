@@ -98,12 +98,20 @@ export interface ImportOptions {
   readonly replaceNewerTokens: boolean;
   /** How long a token that is replaced stays valid, in milliseconds; 0 ends it at once. */
   readonly graceMs: number;
+  /** Whether to tell only what an import would do. */
+  readonly validateOnly?: boolean;
 }
 
 /** What an import does with a group that exists and is not as it is given: leave it alone, or make it so. */
 export type ImportMode = "create-only" | "upsert";
 
-/** What became of a user group that was to be imported. `token-newer`: it is as it was given, but for a token that is younger. */
+/**
+ * What became of a user group that was to be imported, and the names of its fields that have new values. `token-newer`: it
+ * is as it was given, but for a token that is younger.
+ */
 export type ImportOutcome =
-  | { readonly outcome: "created" | "updated" | "unchanged" | "token-newer" }
+  | {
+      readonly outcome: "created" | "updated" | "unchanged" | "token-newer";
+      readonly changedFields: readonly string[];
+    }
   | { readonly outcome: "failed"; readonly error: DomainError };

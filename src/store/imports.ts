@@ -151,7 +151,7 @@ class GroupImport {
   }
 
   async #try(): Promise<ImportOutcome> {
-    const { client, environment, mode } = this.#how;
+    const { client, environment, mode, validateOnly = false } = this.#how;
     const { providedId } = this.#group;
     const token = this.#token;
     for (let tries = 0; tries < TRIES; tries++) {
@@ -161,12 +161,13 @@ class GroupImport {
       const plan = this.#planOf(record);
       if (!plan.isChanged) {
         // The entry of a token that the group has may be lost, and nobody would find the group by it.
-        if (token !== undefined && !token.isIndexed && record[FIELD.digest] === token.digest)
+        if (!validateOnly && token !== undefined && !token.isIndexed && record[FIELD.digest] === token.digest)
           await claimToken(client, environment, providedId, { ...token, isGiven: false });
-        return { outcome: plan.outcome };
+        return { outcome: plan.outcome, changedFields: [] };
       }
       if (!isEmpty(record) && mode === "create-only") throw new UserGroupExists();
-      if (await this.#write(record, plan)) return { outcome: plan.outcome };
+      const isDone = validateOnly || (await this.#write(record, plan));
+      if (isDone) return { outcome: plan.outcome, changedFields: namesOf(plan) };
     }
     throw new StoreUnavailable(new Error("import: others change the group all the time"), "not_made");
   }
@@ -248,6 +249,11 @@ class GroupImport {
   #forget(entry: string, keepMs = 0): void {
     forgetLater(this.#how.client, this.#how.environment, { id: this.#group.providedId, entry, keepMs });
   }
+}
+
+/** The names of the fields that have new values. */
+function namesOf({ change, given }: Plan): string[] {
+  return [...changedFields(change).names, ...(given === undefined ? [] : ["token"])];
 }
 
 /** Whether a JSON text stands for a value, in whatever order its keys are. @throws RecordUnreadable */

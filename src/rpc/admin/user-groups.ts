@@ -81,7 +81,7 @@ export function userGroupRpcs({ environments, userGroups, audit, logger, metrics
       const call = callOf(values);
       const outcomes = await userGroups.import(environment, given, optionsOf(request), call);
       const failures: { [reason: string]: number } = {};
-      for (const outcome of outcomes) {
+      for (const outcome of request.validateOnly ? [] : outcomes) {
         const { reason } = outcome.outcome === "failed" ? outcome.error : { reason: undefined };
         metrics.imported(reason ?? outcome.outcome);
         if (reason !== undefined) failures[reason] = (failures[reason] ?? 0) + 1;
@@ -124,7 +124,7 @@ const CLOCK_SLACK_MS = 5000;
 
 /** @throws ConnectError InvalidArgument */
 function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
-  const { mode, userGroups, replaceNewerTokens, previousTokenTtl } = request;
+  const { mode, userGroups, replaceNewerTokens, previousTokenTtl, validateOnly } = request;
   const time = timeOf("snapshot_time", request.snapshotTime);
   if (time === undefined && userGroups.some(({ token }) => token !== undefined)) {
     throw invalidField("snapshot_time", "must say of when the groups are, where tokens are given");
@@ -137,6 +137,7 @@ function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
     snapshotTime: Math.floor(Math.min(time ?? 0, Date.now())),
     replaceNewerTokens,
     graceMs: graceMsOf(previousTokenTtl) ?? 0,
+    validateOnly,
   };
 }
 
@@ -165,7 +166,9 @@ function resultMessage(providedId: string, outcome: ImportOutcome): ImportResult
     $typeName: "usergroup.admin.v1.ImportResult",
     providedId,
     outcome: OUTCOMES[outcome.outcome],
-    ...(outcome.outcome === "failed" && { failure: failureMessage(outcome.error) }),
+    ...(outcome.outcome === "failed"
+      ? { failure: failureMessage(outcome.error), changedFields: [] }
+      : { changedFields: [...outcome.changedFields] }),
   };
 }
 

@@ -9,7 +9,7 @@ import {
   UserGroupExists,
 } from "../../../src/domain/errors.ts";
 import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
-import type { ImportedUserGroup, ImportOutcome, Json } from "../../../src/domain/user-group.ts";
+import type { ImportedUserGroup, ImportOptions, ImportOutcome, Json } from "../../../src/domain/user-group.ts";
 import { RedisAuditTrail } from "../../../src/store/audit-trail.ts";
 import { FIELD } from "../../../src/store/fields.ts";
 import { KEY } from "../../../src/store/keys.ts";
@@ -104,6 +104,40 @@ function creating({ store, admin, redis, many }: ContractContext): void {
     }
     expect(await contents(redis(), environment)).toEqual(before);
     expect((await store().resolve(environment, group.token)).name).toBe("A");
+  });
+
+  it("tells only what it would do, when it is to, and then does that", async () => {
+    const environment = newEnvironment();
+    const same = imported("same");
+    await admin().import(environment, [same, imported("other", { name: "A" }), imported("younger")]);
+    const groups = [
+      imported("new", { properties: { p: 1 } }),
+      same,
+      imported("other", { name: "B", mapping: { s: "d" }, token: newUserGroupToken(0) }),
+      imported("younger", { token: newUserGroupToken(0) }),
+      imported("bad", { token: "ugt_cut" }),
+    ];
+    const before = await contents(redis(), environment);
+    const snapshotTime = Date.now() - DAY_MS;
+    const would = (how: object) => admin().import(environment, groups, { validateOnly: true, snapshotTime, ...how });
+    const forced = { mode: "upsert", replaceNewerTokens: true };
+    const outcomes = await would(forced);
+    expect(told(await would({}))).toEqual([
+      "created",
+      "unchanged",
+      UserGroupExists.name,
+      "token-newer",
+      "TokenNotImportable",
+    ]);
+    expect(await contents(redis(), environment)).toEqual(before);
+    expect(outcomes).toMatchObject([
+      { outcome: "created", changedFields: ["name", "mapping", "properties", "token"] },
+      { outcome: "unchanged", changedFields: [] },
+      { outcome: "updated", changedFields: ["name", "mapping", "token"] },
+      { outcome: "updated", changedFields: ["token"] },
+      { outcome: "failed", error: expect.any(TokenNotImportable) },
+    ]);
+    expect(await admin().import(environment, groups, { snapshotTime, ...forced } as ImportOptions)).toEqual(outcomes);
   });
 
   it("creates a group once when it is imported many times at once", async () => {
@@ -419,7 +453,7 @@ function damaged({ store, admin, redis, withGroup }: ContractContext): void {
     const before = await contents(redis(), environment);
     const outcomes = await admin().import(environment, [imported("a"), imported("b")], "upsert");
     expect(outcomes[0]).toMatchObject({ error: expect.any(RecordUnreadable) });
-    expect(outcomes[1]).toEqual({ outcome: "created" });
+    expect(outcomes[1]).toMatchObject({ outcome: "created" });
     const after = await contents(redis(), environment);
     const { group } = keysOf(environment, "a");
     expect(after[group]).toEqual(before[group]);
@@ -431,7 +465,7 @@ function damaged({ store, admin, redis, withGroup }: ContractContext): void {
     await admin().import(environment, [first]);
     const outcomes = await admin().import(environment, [{ ...first, providedId: "b" }, imported("c")]);
     expect(outcomes[0]).toMatchObject({ error: expect.any(TokenTaken) });
-    expect(outcomes[1]).toEqual({ outcome: "created" });
+    expect(outcomes[1]).toMatchObject({ outcome: "created" });
     expect((await store().resolve(environment, first.token ?? "")).providedId).toBe("a");
   });
 }
