@@ -161,7 +161,7 @@ export function authorization({ authenticator, rateLimiters, trustedProxies }: A
 
   return (head) => {
     const { header, method, contextValues } = head;
-    if (isOpen(method)) return undefined;
+    if (ACCESS.get(method) === "open") return undefined;
     const call = callOf(contextValues);
     call.origin = head;
     call.trustedProxies = trustedProxies;

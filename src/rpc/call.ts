@@ -53,21 +53,21 @@ export class Call implements ContextValues, ChangeBy {
   /** By `performance.now()`. */
   started = 0;
   /** The message of a unary request; undefined for a stream, and for a request that did not become a call. */
-  input: Message | undefined;
+  input: Message | undefined = undefined;
   /** Whether the request is at fault, whatever the code. */
   isRefused = false;
   /** Who is calling; set by authorization. */
-  principal: Principal | undefined;
+  principal: Principal | undefined = undefined;
   /** Whether GetUserGroup creates a group for the caller, or only looks for it; set by authorization. */
   mayCreate = false;
   /** Whose API token the call bears, for the log: known also when authorization denies the call. */
-  bearer: Principal | undefined;
+  bearer: Principal | undefined = undefined;
   /** Where the call comes from, and whom to believe about it; set by authorization. */
-  origin: Caller | undefined;
-  trustedProxies: readonly Network[] | undefined;
-  #logger: Logger | undefined;
-  #series: CallSeries | undefined;
-  #desc: DescMethod | undefined;
+  origin: Caller | undefined = undefined;
+  trustedProxies: readonly Network[] | undefined = undefined;
+  private logger: Logger | undefined = undefined;
+  private series: CallSeries | undefined = undefined;
+  private desc: DescMethod | undefined = undefined;
 
   constructor(protocol: Call["protocol"]) {
     this.protocol = protocol;
@@ -81,9 +81,9 @@ export class Call implements ContextValues, ChangeBy {
     this.started = performance.now();
     this.input = undefined;
     this.isRefused = false;
-    this.#logger = logger;
-    this.#series = metrics.calls.begin(method, this.protocol);
-    this.#desc = method;
+    this.logger = logger;
+    this.series = metrics.calls.begin(method, this.protocol);
+    this.desc = method;
   }
 
   /** Ends the call with a failure. @returns the error for the caller */
@@ -97,12 +97,12 @@ export class Call implements ContextValues, ChangeBy {
   /** Counts and logs the end of the call. @param output the message of a unary response */
   end(error: ConnectError | undefined, output?: Message): void {
     const seconds = (performance.now() - this.started) / 1000;
-    this.#series?.end(error ? (Code[error.code] ?? "Unknown") : CODE_OK, seconds);
+    this.series?.end(error ? (Code[error.code] ?? "Unknown") : CODE_OK, seconds);
     const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !this.isRefused;
-    const logger = this.#logger;
+    const logger = this.logger;
     // Most calls are not logged, so their fields are put together only when they are.
     if (!logger || !(isFault || logger.isLevelEnabled("debug"))) return;
-    const method = this.#desc;
+    const method = this.desc;
     const peer = error && this.peer;
     const fields = {
       request_id: this.id,
@@ -111,7 +111,7 @@ export class Call implements ContextValues, ChangeBy {
       code: error ? codeToString(error.code) : "ok",
       seconds,
       ...this.callerFields(),
-      ...this.#groupFields(output),
+      ...this.groupFields(output),
       ...(error && { ...(peer && { peer }), ...errorFields(error.cause ?? error) }),
     };
     if (!isFault) logger.debug(fields, error ? "call refused" : "call");
@@ -132,7 +132,7 @@ export class Call implements ContextValues, ChangeBy {
   }
 
   /** Which group the call is about. Only for authorized callers: what a stranger claims is not logged. */
-  #groupFields(output: Message | undefined) {
+  private groupFields(output: Message | undefined) {
     if (!this.principal) return {};
     const asked = this.input as NamesGroup | undefined;
     const told = output as NamesGroup | undefined;

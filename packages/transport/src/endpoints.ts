@@ -62,51 +62,50 @@ export interface EndpointOptions {
 
 /** The route of a request to an endpoint. */
 export class EndpointRoute implements Route {
-  readonly isTooLong: Route["isTooLong"];
+  readonly maxBytes: number | undefined;
   readonly isOpen: boolean;
-  readonly #method: EndpointMethod;
-  readonly #options: EndpointOptions;
+  private readonly method: EndpointMethod;
+  private readonly options: EndpointOptions;
   readonly call: Call | undefined;
-  readonly #rpc: UnaryMethod | undefined;
-  #callFailure: unknown;
+  private readonly rpc: UnaryMethod | undefined;
+  private callFailure: unknown = undefined;
 
   /**
    * @param call the call that the request is, if it is one
    * @param rpc the RPC that it calls, if that is served
    */
   constructor(method: EndpointMethod, options: EndpointOptions, call?: Call, rpc?: UnaryMethod) {
-    this.#method = method;
-    this.#options = options;
+    this.method = method;
+    this.options = options;
     this.call = call;
-    this.#rpc = rpc;
+    this.rpc = rpc;
     this.isOpen = call?.isOpen !== false;
-    const { maxBytes } = method;
-    this.isTooLong = maxBytes === undefined ? undefined : ({ byteLength }) => byteLength > maxBytes;
+    this.maxBytes = method.maxBytes;
   }
 
   async serve(request: HttpRequest): Promise<HttpResponse> {
-    const method = this.#method;
+    const method = this.method;
     const refused = this.call?.begin();
-    const { respond, compressions } = this.#options;
+    const { respond, compressions } = this.options;
     if (refused) return respond(refused);
     try {
-      if (method.maxBytes !== undefined) {
+      if (method.maxBytes !== undefined && request.body.byteLength > 0) {
         const body = decompressBody(request, method.maxBytes, compressions);
         request.body = body instanceof Promise ? await body : body;
       }
-      const response = await method.serve(request, (message) => this.#invoke(message));
+      const response = await method.serve(request, (message) => this.invoke(message));
       const encoding = { minBytes: method.compressMinBytes, compressions };
       const answer = compressResponse(response, request.headers, encoding);
       // Most responses are not compressed, and need no promise.
       return answer instanceof Promise ? await answer : answer;
     } catch (failure) {
-      return respond(this.#refused(failure, request));
+      return respond(this.refused(failure, request));
     }
   }
 
   /** Calls the RPC through the interceptors, as a request for it would. */
-  async #invoke(message: Message): ReturnType<Invoke> {
-    const [call, method] = [this.call, this.#rpc];
+  private async invoke(message: Message): ReturnType<Invoke> {
+    const [call, method] = [this.call, this.rpc];
     if (!call || !method) throw new TypeError("the endpoint names no RPC that is served");
     call.start({ method });
     try {
@@ -115,17 +114,17 @@ export class EndpointRoute implements Route {
       return { message: output, headers: recordOf(call.responseHeader), contextValues: call.contextValues };
     } catch (failure) {
       call.end(failure);
-      this.#callFailure = failure;
+      this.callFailure = failure;
       throw failure;
     }
   }
 
-  #refused(failure: unknown, request: HttpRequest): Refused {
+  private refused(failure: unknown, request: HttpRequest): Refused {
     // Interceptors have already converted, counted and logged the failure of the call.
-    const isOfCall = failure === this.#callFailure && !(failure instanceof RequestRefused);
+    const isOfCall = failure === this.callFailure && !(failure instanceof RequestRefused);
     if (isOfCall) return { error: asConnectError(failure), status: undefined };
     const refusal: Refusal = failure instanceof RequestRefused ? failure.refusal : { kind: "endpoint", error: failure };
-    return this.call?.refuse(refusal) ?? this.#options.refuse(refusal, request);
+    return this.call?.refuse(refusal) ?? this.options.refuse(refusal, request);
   }
 }
 
@@ -152,7 +151,7 @@ function decompressBody(
 ): Uint8Array | Promise<Uint8Array> {
   if (body.byteLength > maxBytes) throw messageTooLarge(maxBytes, `body is larger than ${maxBytes} bytes`);
   const encoding = headerValue(headers, "content-encoding")?.toLowerCase();
-  if (encoding === undefined || encoding === "identity" || body.byteLength === 0) return body;
+  if (encoding === undefined || encoding === "identity") return body;
   const compression = compressions.find(({ name }) => name === encoding);
   if (compression) return inflate(body, compression, maxBytes);
   throw new RequestRefused({ kind: "content-encoding", accepted: compressions.map(({ name }) => name) });

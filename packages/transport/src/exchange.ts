@@ -39,9 +39,11 @@ export interface HttpResponse {
 /** The route of a request, found by its headers. Call its methods on the object. */
 export interface Route {
   /**
-   * Whether the body is too long, judging by what has been received so far. Then the rest need not be read. Undefined:
-   * the route does not want the body, and the request is served at once.
+   * How much of the body is wanted, in bytes: of a longer one the rest need not be read. Undefined: the route does not want
+   * the body, and the request is served at once.
    */
+  readonly maxBytes?: number | undefined;
+  /** Whether what has been received of the body tells that it will be too long. */
   isTooLong?(received: Uint8Array): boolean;
   /** Whether anyone may make this request. Its body has less time to arrive, and no share of the memory for bodies. */
   readonly isOpen?: boolean;

@@ -8,7 +8,6 @@ import {
   type RequestHead,
   type Route,
   respondWith,
-  whenKnown,
 } from "./exchange.ts";
 import { Cors, type CorsOptions } from "./http/cors.ts";
 import { Admission, type AdmissionOptions } from "./protocol/admission.ts";
@@ -76,6 +75,7 @@ export class Router {
       const path = (options.requestPathPrefix ?? "") + handler.requestPath;
       this.#rpcs.set(path, { handler: withWebText(handler), unary, readMaxBytes });
       if (unary) this.#unary.set(unary.desc, unary);
+      if (options.isOpen?.(handler.method)) this.#admission.open.add(handler.method);
     }
   }
 
@@ -127,11 +127,12 @@ export class Router {
     }
     const { rpc } = method;
     if (!rpc) return new EndpointRoute(method, this.#endpoints);
-    return whenKnown(this.#admission.admit(rpc, protocolName ?? "http", request), (call) =>
+    const route = (call: Call | Refused) =>
       call instanceof Call
         ? new EndpointRoute(method, this.#endpoints, call, this.#unary.get(rpc))
-        : respondWith(this.#endpoints.respond(call)),
-    );
+        : respondWith(this.#endpoints.respond(call));
+    const admitted = this.#admission.admit(rpc, protocolName ?? "http", request);
+    return admitted instanceof Promise ? admitted.then(route) : route(admitted);
   }
 
   /** Refuses a request for a path at which nothing is served. */

@@ -13,7 +13,7 @@ beforeAll(async () => {
     host: "127.0.0.1",
     port: 0,
     find: () => ({
-      isTooLong: () => false,
+      maxBytes: Number.POSITIVE_INFINITY,
       serve: async ({ body }) => {
         served.push(body.byteLength);
         return { status: 200, headers: {}, body: new Uint8Array(0) };

@@ -168,66 +168,66 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
   /** Whether the change is known to be made. */
   protected isMade = false;
   protected readonly timeouts: Timeouts;
-  readonly #observe: StoreObserver | undefined;
-  readonly #sent: Sent | undefined;
-  readonly #started = performance.now();
-  #reject: ((error: DomainError) => void) | undefined;
+  private readonly observe: StoreObserver | undefined;
+  private readonly sent: Sent | undefined;
+  private readonly started = performance.now();
+  private reject: ((error: DomainError) => void) | undefined = undefined;
 
   /** @param sent default: what its caller or a subclass sends */
   constructor(operation: string, { timeouts, observe }: Shared, sent?: Sent) {
     this.operation = operation;
     this.outcome = sent?.outcome;
     this.timeouts = timeouts;
-    this.#observe = observe;
-    this.#sent = sent;
-    this.end = timeouts.add(this, this.#started);
+    this.observe = observe;
+    this.sent = sent;
+    this.end = timeouts.add(this, this.started);
   }
 
   sendTo({ reads }: StoreNode, asking: boolean): Promise<T> {
-    const { command, args } = this.#sent as Sent;
+    const { command, args } = this.sent as Sent;
     return send(reads.redis, command, args, asking);
   }
 
   /** The answer, or a failure at the timeout. To be called once. */
   answer(sent: Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.#reject = reject;
+      this.reject = reject;
       sent.then(
-        (value) => this.#finish(false) && resolve(value),
-        (error: unknown) => this.#finish(true) && reject(storeError(error, this.outcome)),
+        (value) => this.finish(false) && resolve(value),
+        (error: unknown) => this.finish(true) && reject(storeError(error, this.outcome)),
       );
     });
   }
 
   expire(): void {
-    this.#finish(true);
+    this.finish(true);
     const cause = new Error(`${this.operation}: no answer in time`);
-    this.#reject?.(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome));
+    this.reject?.(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome));
   }
 
   /** @returns false for what comes after the timeout, which has been counted as a failure already */
-  #finish(failed: boolean): boolean {
+  private finish(failed: boolean): boolean {
     if (this.isEnded) return false;
     this.isEnded = true;
     this.timeouts.remove(this);
-    const seconds = (performance.now() - this.#started) / 1000;
-    this.#observe?.({ operation: this.operation, seconds, failed });
+    const seconds = (performance.now() - this.started) / 1000;
+    this.observe?.({ operation: this.operation, seconds, failed });
     return true;
   }
 }
 
 /** A change: one of the scripts that take a deadline. */
 class Change extends RoundTrip<string[]> {
-  readonly #change: ChangeOptions;
+  private readonly change: ChangeOptions;
 
   constructor(operation: string, shared: Shared, change: ChangeOptions) {
     super(operation, shared);
     this.outcome = "not_made";
-    this.#change = change;
+    this.change = change;
   }
 
   override async sendTo({ changes, replicas }: StoreNode, asking: boolean): Promise<string[]> {
-    const { script, args, sendBy } = this.#change;
+    const { script, args, sendBy } = this.change;
     for (let tries = 1; ; tries++) {
       const { clock } = changes;
       // Nothing was sent, so the failure can be reported at once.

@@ -1,5 +1,13 @@
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
-import { type Fields, holdsJsonObject, isPlainObject, isWellKnown, presenceOf, presentValue } from "./fields.ts";
+import {
+  type Fields,
+  holdsJsonObject,
+  isPlainObject,
+  isWellKnown,
+  type Presence,
+  presenceOf,
+  presentValue,
+} from "./fields.ts";
 
 /** Converts a value to JSON text. */
 type ToText = (value: never) => string;
@@ -25,13 +33,16 @@ function compileMessage(desc: DescMessage, known: Map<DescMessage, ToText>): ToT
   if (isWellKnown(desc)) return undefined;
   const ready = known.get(desc);
   if (ready) return ready;
-  const members: ((message: Fields) => string)[] = [];
+  const members: { readonly key: string; readonly presence: Presence; readonly valueToText: ToText }[] = [];
   const { typeName } = desc;
   const toText: ToText = (message: Fields) => {
     if (message["$typeName"] !== typeName) throw new TypeError("the message is of another type");
     let text = "";
-    for (const member of members) text += member(message);
-    // Every member begins with a comma.
+    for (const { key, presence, valueToText } of members) {
+      const value = presentValue(message, presence);
+      if (value !== undefined) text += key + valueToText(value as never);
+    }
+    // Every key begins with a comma.
     return `{${text.slice(1)}}`;
   };
   known.set(desc, toText);
@@ -39,11 +50,7 @@ function compileMessage(desc: DescMessage, known: Map<DescMessage, ToText>): ToT
     const presence = presenceOf(field);
     const valueToText = compileField(field, known);
     if (!presence || !valueToText) return undefined;
-    const key = `,${JSON.stringify(field.jsonName)}:`;
-    members.push((message) => {
-      const value = presentValue(message, presence);
-      return value === undefined ? "" : key + valueToText(value as never);
-    });
+    members.push({ key: `,${JSON.stringify(field.jsonName)}:`, presence, valueToText });
   }
   return toText;
 }
@@ -67,10 +74,9 @@ function compileEnum({ typeName, value: known }: DescEnum): ToText | undefined {
   // NullValue is null in JSON.
   if (typeName === "google.protobuf.NullValue") return undefined;
   return (value: number) => {
-    const digits = number(value);
-    const name = known[value]?.name;
+    const name = typeof value === "number" ? known[value]?.name : undefined;
     // An unknown enum value is written as a number.
-    return name === undefined ? digits : `"${name}"`;
+    return name === undefined ? number(value) : `"${name}"`;
   };
 }
 

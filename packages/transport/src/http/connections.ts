@@ -189,12 +189,14 @@ export class Http1Connection {
   /** Call when a whole response is written. */
   writes(res: ServerResponse): void {
     // One that is queued comes before whatever is sent later, until it is sent itself.
-    if (res.socket !== null && res.req.complete) this.#done(res);
+    if (res.socket !== null && res.req.complete && this.#latest === res) this.#latest = undefined;
   }
 
   /** Call when a response is written over time. */
   keeps(res: ServerResponse): void {
-    res.once("close", () => this.#done(res));
+    res.once("close", () => {
+      if (this.#latest === res) this.#latest = undefined;
+    });
   }
 
   /** Makes a response the last, after which the connection closes. */
@@ -243,10 +245,6 @@ export class Http1Connection {
       res.writeHead(status, headers);
       res.end(bodyBytes(body));
     }
-  }
-
-  #done(res: ServerResponse): void {
-    if (this.#latest === res) this.#latest = undefined;
   }
 }
 

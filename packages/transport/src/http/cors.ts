@@ -73,7 +73,8 @@ export class Cors {
 function routeWith(route: Route, added: HeaderRecord): Route {
   return {
     isOpen: route.isOpen === true,
-    ...(route.isTooLong && { isTooLong: (received) => route.isTooLong?.(received) === true }),
+    maxBytes: route.maxBytes,
+    isTooLong: (received) => route.isTooLong?.(received) === true,
     serve: async (request) => {
       const response = await route.serve(request);
       return { ...response, headers: merge(response.headers, added) };

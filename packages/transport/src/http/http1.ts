@@ -52,7 +52,7 @@ function doubtOf(req: IncomingMessage): Refusal | undefined {
   if (coding !== undefined && coding.toLowerCase() !== "chunked") return { kind: "transfer-coding" };
   if (host ? !isHost(host) : host === undefined && httpVersion !== "1.0") return MALFORMED;
   headers.host ||= "localhost";
-  return toOriginForm(req) ? undefined : MALFORMED;
+  return req.url?.startsWith("/") || toOriginForm(req) ? undefined : MALFORMED;
 }
 
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)([^#]*)/i;
@@ -62,9 +62,7 @@ const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)([^#]*)/i;
  * header (RFC 9112, 3.2.2). Returns false when it has none.
  */
 function toOriginForm(req: IncomingMessage): boolean {
-  const { url = "/" } = req;
-  if (url.startsWith("/")) return true;
-  const [isAbsolute, authority = "", target = ""] = ABSOLUTE_FORM.exec(url) ?? [];
+  const [isAbsolute, authority = "", target = ""] = ABSOLUTE_FORM.exec(req.url ?? "/") ?? [];
   if (isAbsolute === undefined) return true;
   req.headers.host = authority;
   req.url = target.startsWith("/") ? target : `/${target}`;
@@ -76,8 +74,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
   readonly httpMethod: string;
   readonly target: string;
   readonly headers: HeaderRecord;
-  readonly #req: IncomingMessage;
-  readonly #connection: Http1Connection;
+  private readonly req: IncomingMessage;
+  private readonly connection: Http1Connection;
   /** Whether the client waits to be asked for the body. */
   awaitsContinue = false;
 
@@ -88,8 +86,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
     this.httpMethod = req.method ?? "";
     this.target = req.url ?? "/";
     this.headers = req.headers as HeaderRecord;
-    this.#req = req;
-    this.#connection = connection;
+    this.req = req;
+    this.connection = connection;
   }
 
   /**
@@ -97,26 +95,26 @@ class Http1Request extends ServerRequest<ServerResponse> {
    * off is answered already.
    */
   get isDisconnected(): boolean {
-    return this.response.destroyed || this.response.closed || this.response.writableEnded || this.#req.socket.destroyed;
+    return this.response.destroyed || this.response.closed || this.response.writableEnded || this.req.socket.destroyed;
   }
 
   peerAddress(): string {
-    return plainAddress(this.#req.socket.remoteAddress);
+    return plainAddress(this.req.socket.remoteAddress);
   }
 
   protected get isEncrypted(): boolean {
-    return "encrypted" in this.#req.socket;
+    return "encrypted" in this.req.socket;
   }
 
   protected openBody(): IncomingMessage | undefined {
-    if (!hasBody(this.#req)) return undefined;
+    if (!hasBody(this.req)) return undefined;
     if (this.awaitsContinue) this.response.writeContinue();
     this.awaitsContinue = false;
-    return this.#req;
+    return this.req;
   }
 
   protected handOver(): [req: IncomingMessage, res: ServerResponse] {
-    const [req, res, connection] = [this.#req, this.response, this.#connection];
+    const [req, res, connection] = [this.req, this.response, this.connection];
     this.openBody();
     connection.keeps(res);
     const { writeHead } = res;
@@ -129,19 +127,21 @@ class Http1Request extends ServerRequest<ServerResponse> {
   }
 
   protected respond({ status, headers, body, trailers }: HttpResponse): void {
-    const [req, res] = [this.#req, this.response];
+    const [req, res] = [this.req, this.response];
     if (this.isDisconnected) return;
     // Whether the body still comes is up to the client (RFC 9110, 10.1.1).
-    if (this.awaitsContinue && hasBody(req)) this.#connection.closeAfter(res);
-    this.#connection.writes(res);
+    if (this.awaitsContinue && hasBody(req)) this.connection.closeAfter(res);
+    this.connection.writes(res);
     res.writeHead(status, headers);
     if (trailers) {
       res.write(bodyBytes(body));
       res.addTrailers(trailers as { [name: string]: string });
       res.end();
     } else if (body.length <= MAX_MERGED_BYTES && MERGES_TEXT_WITH_HEADER) {
-      // node:http sends a string in one write with the headers. In latin1 every byte is one character.
-      res.end(latin1Of(body), "latin1");
+      // node:http sends a string in one write with the headers. In latin1 every byte is one character; an ASCII string has
+      // as many bytes as characters.
+      const isAscii = typeof body === "string" && Buffer.byteLength(body) === body.length;
+      res.end(isAscii ? body : bodyBytes(body).toString("latin1"), "latin1");
     } else {
       res.end(bodyBytes(body));
     }
@@ -154,7 +154,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
   }
 
   override refuse(refusal: Refusal): void {
-    this.#connection.closeAfter(this.response);
+    this.connection.closeAfter(this.response);
     super.refuse(refusal);
   }
 
@@ -164,22 +164,15 @@ class Http1Request extends ServerRequest<ServerResponse> {
 
   protected get isWritten(): boolean {
     // node:http does not tell a response that is queued in a pipeline when its connection closes.
-    return this.response.writableFinished || this.#req.socket.destroyed;
+    return this.response.writableFinished || this.req.socket.destroyed;
   }
 
   protected abandon(): void {
-    this.#req.socket.destroy();
+    this.req.socket.destroy();
   }
 }
 
 /** Whether a request has a body (RFC 9112, 6.3). */
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) !== 0;
-}
-
-/** A string whose latin1 encoding is the body. */
-function latin1Of(body: Uint8Array | string): string {
-  // An ASCII string has as many bytes as characters.
-  if (typeof body === "string" && Buffer.byteLength(body) === body.length) return body;
-  return bodyBytes(body).toString("latin1");
 }

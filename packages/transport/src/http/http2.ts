@@ -55,28 +55,28 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   readonly target: string;
   readonly headers: HeaderRecord;
   /** A stream that has ended has no session any more. */
-  readonly #session: Http2Session | undefined;
+  private readonly session: Http2Session | undefined;
   /** Whether the body of the response is written. Bytes of a stream that was reset may still wait for the kernel. */
-  #isWritten = true;
+  private isBodyWritten = true;
   /** How many bytes the connection had written by then, where that is not when the kernel has taken them. */
-  #writtenBytes = 0;
+  private writtenBytes = 0;
   /** Whether the stream is about to be reset. */
-  #isGivenUp = false;
+  private isGivenUp = false;
 
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, context: RequestContext) {
     super(stream, context);
     this.httpMethod = headers[":method"] ?? "";
     this.target = headers[":path"] ?? "/";
     this.headers = headers as HeaderRecord;
-    this.#session = stream.session;
+    this.session = stream.session;
   }
 
   get isDisconnected(): boolean {
-    return this.#isGivenUp || this.response.destroyed || this.response.closed;
+    return this.isGivenUp || this.response.destroyed || this.response.closed;
   }
 
   peerAddress(): string {
-    return peerOfSession(this.#session);
+    return peerOfSession(this.session);
   }
 
   protected get isEncrypted(): boolean {
@@ -125,13 +125,13 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
       stream.respond(headers);
     }
     // A response to HEAD, or with a status without a body, has already ended.
-    this.#isWritten = stream.writableEnded || body.length === 0;
+    this.isBodyWritten = stream.writableEnded || body.length === 0;
     this.chargeResponse(body.length);
     if (this.isDisconnected) return;
-    if (!this.#isWritten) {
+    if (!this.isBodyWritten) {
       stream.write(body, () => {
-        this.#isWritten = true;
-        if (STREAMS_END_EARLY && this.#session) this.#writtenBytes = bytesOf(this.#session).written;
+        this.isBodyWritten = true;
+        if (STREAMS_END_EARLY && this.session) this.writtenBytes = bytesOf(this.session).written;
         if (this.charge) this.settle();
       });
     }
@@ -140,23 +140,23 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   }
 
   protected reset(code: number): void {
-    this.#isGivenUp = true;
+    this.isGivenUp = true;
     afterReading(() => this.response.close(code));
   }
 
   protected get isWritten(): boolean {
-    if (!STREAMS_END_EARLY || !this.#isWritten || !this.#session) return this.#isWritten;
-    const { written, taken } = bytesOf(this.#session);
-    return taken >= Math.min(this.#writtenBytes, written);
+    if (!STREAMS_END_EARLY || !this.isBodyWritten || !this.session) return this.isBodyWritten;
+    const { written, taken } = bytesOf(this.session);
+    return taken >= Math.min(this.writtenBytes, written);
   }
 
   override isOver(): boolean {
     const { readableEnded, destroyed } = this.response;
-    return this.#isWritten && (readableEnded || destroyed) && (!STREAMS_END_EARLY || this.isWritten);
+    return this.isBodyWritten && (readableEnded || destroyed) && (!STREAMS_END_EARLY || this.isWritten);
   }
 
   protected abandon(reason: EvictionReason): void {
-    const [stream, session] = [this.response, this.#session];
+    const [stream, session] = [this.response, this.session];
     // A stream that is not destroyed waits for the client's flow-control window. A destroyed one waits for the
     // connection.
     if (stream.destroyed) {

@@ -54,13 +54,13 @@ class SourceRequest extends ServerRequest {
 }
 
 /** Collects bodies of one client; `ends` tells how they ended. */
-function receiver(maxBytes: number, isTooLong = () => false) {
+function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY) {
   const ends: string[] = [];
   const response: HttpResponse = { status: 200, headers: {}, body: "" };
   const bodies = new ClientBudget(maxBytes / UNIT_BYTES);
   const context: RequestContext = {
     find: () => ({
-      isTooLong,
+      maxBytes: wantedBytes,
       serve: async ({ body }) => {
         ends.push(`${body.byteLength} bytes`);
         return response;
@@ -83,8 +83,8 @@ function receiver(maxBytes: number, isTooLong = () => false) {
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
 /** Sends a MiB of each of many requests, whose rest never comes; gives how they ended, and the sources, still open. */
-async function sendHalf(maxBytes: number, isTooLong: () => boolean) {
-  const { ends, receive } = receiver(maxBytes, isTooLong);
+async function sendHalf(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY) {
+  const { ends, receive } = receiver(maxBytes, wantedBytes);
   const sources: PassThrough[] = [];
   for (let i = 0; i < REQUESTS; i++) {
     const source = new PassThrough();
@@ -120,7 +120,7 @@ it("charges nothing for a body that arrives in a turn of the event loop", async 
 
 it("keeps nothing of bodies that are given up, while their rest is coming", async () => {
   const before = await buffersMib();
-  const { ends, sources } = await sendHalf(4 * MIB, () => false);
+  const { ends, sources } = await sendHalf(4 * MIB);
   expect(ends).toEqual(Array(REQUESTS - 4).fill("too-many-bodies"));
   expect((await buffersMib()) - before).toBeLessThan(8);
   for (const source of sources) source.destroy();
@@ -128,7 +128,7 @@ it("keeps nothing of bodies that are given up, while their rest is coming", asyn
 
 it("keeps nothing of bodies that are too long once they are handed over, while their rest is coming", async () => {
   const before = await buffersMib();
-  const { ends, sources } = await sendHalf(1024 * MIB, () => true);
+  const { ends, sources } = await sendHalf(1024 * MIB, 0);
   expect(ends).toEqual(Array(REQUESTS).fill(`${MIB} bytes`));
   expect((await buffersMib()) - before).toBeLessThan(8);
   for (const source of sources) source.destroy();

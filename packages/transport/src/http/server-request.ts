@@ -58,15 +58,15 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   protected readonly response: NodeResponse;
   protected readonly context: RequestContext;
   /** Of the body while it arrives, then of the response and the rest of the request. */
-  protected charge: Charge | undefined;
+  protected charge: Charge | undefined = undefined;
   /** Set while the body arrives, and from then on. */
-  #route: Route | undefined;
+  private route: Route | undefined = undefined;
   /** Where the body comes from, until it is complete, too long or given up. */
-  #arriving: Readable | undefined;
+  private arriving: Readable | undefined = undefined;
   /** Whether the body is a copy of the chunks that arrived. */
-  #isCopy = false;
+  private isCopy = false;
   /** How many bytes a response has that is written, but not charged yet. */
-  #responseBytes: number | undefined;
+  private responseBytes: number | undefined = undefined;
 
   constructor(response: NodeResponse, context: RequestContext) {
     this.response = response;
@@ -103,46 +103,49 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     return this.isWritten;
   }
 
-  /** Finds the route and serves the request. Never throws: an exception would end the process. */
-  serve(): void {
+  /**
+   * Serves the request: has its body read if the route wants it. Never throws: an exception would end the process.
+   *
+   * @param route default: it is found first
+   */
+  serve(route?: Route | StreamRoute): void {
     try {
-      const found = this.context.find(this);
-      if (!(found instanceof Promise)) this.#serveBy(found);
-      // The client may have disconnected meanwhile.
-      else found.then((route) => this.response.destroyed || this.#serveBy(route)).catch((error) => this.fail(error));
+      const found = route ?? this.context.find(this);
+      if (found instanceof Promise) {
+        // The client may have disconnected meanwhile.
+        const serve = (known: Route | StreamRoute) => this.response.destroyed || this.serve(known);
+        found.then(serve).catch((error) => this.fail(error));
+      } else if ("handler" in found) {
+        this.serveStream(found);
+      } else {
+        this.route = found;
+        this.arriving = found.maxBytes === undefined ? undefined : this.openBody();
+        if (this.arriving) this.receive(found, this.arriving);
+        else void this.answer(found);
+      }
     } catch (error) {
       this.fail(error);
     }
   }
 
-  /** Has the body read if the route wants it, and the request answered. */
-  #serveBy(route: Route | StreamRoute): void {
-    if ("handler" in route) {
-      this.#serveStream(route);
-      return;
-    }
-    this.#route = route;
-    const source = route.isTooLong && this.openBody();
-    if (!source) {
-      void this.#answer(route);
-      return;
-    }
-    this.#arriving = source;
+  /** Has the request answered once its body is there. */
+  private receive(route: Route, source: Readable): void {
+    const { maxBytes = 0 } = route;
     const end = () => {
-      if (!this.#arriving) return;
-      this.#arriving = undefined;
+      if (!this.arriving) return;
+      this.arriving = undefined;
       this.charge?.budget.release(this.charge);
       this.charge = undefined;
-      void this.#answer(route);
+      void this.answer(route);
     };
     source.on("data", (chunk: Uint8Array) => {
       // Of a body that was too long or given up, the rest is discarded.
-      if (!this.#arriving) return;
+      if (!this.arriving) return;
       const isFirst = this.body.byteLength === 0;
-      this.body = isFirst ? chunk : append(this.body, chunk, this.#isCopy);
-      this.#isCopy = !isFirst;
-      if (route.isTooLong?.(this.body)) end();
-      else if (this.charge) this.charge.budget.resize(this.charge, this.#compactBody());
+      this.body = isFirst ? chunk : append(this.body, chunk, this.isCopy);
+      this.isCopy = !isFirst;
+      if (this.body.byteLength > maxBytes || route.isTooLong?.(this.body)) end();
+      else if (this.charge) this.charge.budget.resize(this.charge, this.compactBody());
     });
     source.once("end", end);
     // An empty body may have ended while its route was being found.
@@ -151,7 +154,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   }
 
   /** Serves a streaming call by Connect's own handler, unless its client has too many open. */
-  #serveStream({ handler, contextValues }: StreamRoute): void {
+  private serveStream({ handler, contextValues }: StreamRoute): void {
     const { streams, limits, refuse, onError } = this.context;
     const { lifetimeMs = Infinity } = limits.streams;
     const evict = (reason: EvictionReason) => this.reset(EVICTION_CODE[reason]);
@@ -178,25 +181,25 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     return this.context.limits.clientOf(this.peerAddress(), this.headers);
   }
 
-  get #arrivalTimeoutMs(): number {
+  private get arrivalTimeoutMs(): number {
     const { arrivalTimeoutMs, openArrivalTimeoutMs } = this.context.limits;
-    return this.#route?.isOpen ? Math.min(openArrivalTimeoutMs, arrivalTimeoutMs) : arrivalTimeoutMs;
+    return this.route?.isOpen ? Math.min(openArrivalTimeoutMs, arrivalTimeoutMs) : arrivalTimeoutMs;
   }
 
   evict(reason: EvictionReason): void {
-    if (!this.#arriving) {
+    if (!this.arriving) {
       this.abandon(reason);
       return;
     }
-    this.#arriving = undefined;
+    this.arriving = undefined;
     this.body = EMPTY;
     this.charge = undefined;
     const { headerTimeoutMs: headerMs } = this.context.limits;
     if (reason === "over-budget") this.refuse({ kind: "too-many-bodies" });
-    else this.refuse({ kind: "request-timeout", headerMs, requestMs: this.#arrivalTimeoutMs });
+    else this.refuse({ kind: "request-timeout", headerMs, requestMs: this.arrivalTimeoutMs });
   }
 
-  async #answer(route: Route): Promise<void> {
+  private async answer(route: Route): Promise<void> {
     // A stream that the client has reset emits `end` as if its body were complete.
     if ("aborted" in this.response && this.response.aborted) return;
     try {
@@ -216,21 +219,21 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
    * responses mostly do, and many of them must not come together before it ends.
    */
   protected chargeResponse(bytes: number): void {
-    this.#responseBytes = bytes;
-    if (bytes > UNIT_BYTES && !this.isOver()) this.#hold(bytes);
+    this.responseBytes = bytes;
+    if (bytes > UNIT_BYTES && !this.isOver()) this.hold(bytes);
     else this.context.turn.begin(this);
   }
 
   outliveTurn(): void {
-    if (this.#arriving) this.#holdBody(this.#arriving);
-    else if (this.#responseBytes !== undefined) this.#hold(this.#responseBytes);
+    if (this.arriving) this.holdBody(this.arriving);
+    else if (this.responseBytes !== undefined) this.hold(this.responseBytes);
   }
 
-  #holdBody(source: Readable): void {
+  private holdBody(source: Readable): void {
     // The connection may have closed while the request waited in a pipeline.
     if (source.destroyed) return;
-    const budget = this.#route?.isOpen ? this.context.streams : this.context.bodies;
-    const options = { bytes: this.#compactBody(), timeoutMs: this.#arrivalTimeoutMs };
+    const budget = this.route?.isOpen ? this.context.streams : this.context.bodies;
+    const options = { bytes: this.compactBody(), timeoutMs: this.arrivalTimeoutMs };
     const charge = budget.charge(this.client, this, options);
     this.charge = charge;
     if (charge) source.once("close", () => budget.release(charge));
@@ -242,18 +245,18 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
    *
    * @returns how many bytes the body holds: a chunk keeps the whole ArrayBuffer alive that it is a view of
    */
-  #compactBody(): number {
+  private compactBody(): number {
     const { byteLength, buffer } = this.body;
-    if (!this.#isCopy && byteLength < buffer.byteLength / 2) {
+    if (!this.isCopy && byteLength < buffer.byteLength / 2) {
       this.body = copyOf(this.body, byteLength);
-      this.#isCopy = true;
+      this.isCopy = true;
     }
     return this.body.buffer.byteLength;
   }
 
   /** Charges the client for the response that it has not read, or else for the rest of the request. */
-  #hold(bytes: number): void {
-    this.#responseBytes = undefined;
+  private hold(bytes: number): void {
+    this.responseBytes = undefined;
     if (this.charge) return;
     const { responses, streams, limits } = this.context;
     // Once the response is written, the rest of the request is discarded: only its stream is held.

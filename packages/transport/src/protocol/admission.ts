@@ -47,6 +47,8 @@ export class Admission {
   /** How many unary calls are in flight, and may be. */
   inFlight = 0;
   readonly max: number;
+  /** The methods that are served and that anyone may call. */
+  readonly open = new Set<DescMethod>();
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
@@ -55,8 +57,8 @@ export class Admission {
 
   /** Authorizes a call. Never rejects. */
   admit(method: DescMethod, protocolName: string, request: RequestHead): Call | Refused | Promise<Call | Refused> {
-    const { authorize, contextValues: valuesOf, isOpen: isOpenMethod } = this.#options;
-    const isOpen = isOpenMethod?.(method) === true;
+    const { authorize, contextValues: valuesOf } = this.#options;
+    const isOpen = this.open.has(method);
     const isLimited = method.methodKind === "unary" && !isOpen;
     // Before anything is made for the call: under overload most end here.
     if (isLimited && this.inFlight >= this.max) {

@@ -61,15 +61,15 @@ export class Call implements CallHead {
   responseTrailer!: RecordHeaders;
   /** Whether anyone may make it. */
   readonly isOpen: boolean;
-  readonly #request: RequestHead;
-  readonly #admission: Admission;
-  readonly #isLimited: boolean;
-  #isCounted = false;
-  #unary: UnaryMethod | undefined;
-  #deadline: number | undefined;
-  #controller: AbortController | undefined;
-  #stopTimer: (() => void) | undefined;
-  #ended: { readonly reason: unknown } | undefined;
+  private readonly request: RequestHead;
+  private readonly admission: Admission;
+  private readonly isLimited: boolean;
+  private isCounted = false;
+  private unary: UnaryMethod | undefined = undefined;
+  private deadline: number | undefined = undefined;
+  private controller: AbortController | undefined = undefined;
+  private stopTimer: (() => void) | undefined = undefined;
+  private ended: { readonly reason: unknown } | undefined = undefined;
 
   constructor({ method, protocolName, request, contextValues, isOpen, isLimited, admission }: CallInit) {
     this.service = method.parent;
@@ -80,13 +80,13 @@ export class Call implements CallHead {
     this.contextValues = contextValues;
     this.values = contextValues;
     this.isOpen = isOpen;
-    this.#request = request;
-    this.#admission = admission;
-    this.#isLimited = isLimited;
+    this.request = request;
+    this.admission = admission;
+    this.isLimited = isLimited;
   }
 
   peerAddress(): string {
-    return this.#request.peerAddress();
+    return this.request.peerAddress();
   }
 
   /**
@@ -94,40 +94,40 @@ export class Call implements CallHead {
    * do not use up the limit. Returns why it is refused when too many calls are in flight.
    */
   begin(): Refused | undefined {
-    const admission = this.#admission;
-    if (!this.#isLimited) return undefined;
+    const admission = this.admission;
+    if (!this.isLimited) return undefined;
     if (admission.inFlight >= admission.max) return this.refuse({ kind: "too-many-calls", limit: admission.max });
     admission.inFlight++;
-    this.#isCounted = true;
+    this.isCounted = true;
     return undefined;
   }
 
   /** The call is answered or abandoned, and counts no longer. Only the first call has an effect. */
   release(): void {
-    if (this.#isCounted) this.#admission.inFlight--;
-    this.#isCounted = false;
+    if (this.isCounted) this.admission.inFlight--;
+    this.isCounted = false;
   }
 
   refuse(refusal: Refusal): Refused {
-    return this.#admission.refuse(refusal, this);
+    return this.admission.refuse(refusal, this);
   }
 
   /** Prepares a unary call for `invoke`, and once more where an endpoint calls again. */
   start({ method, timeoutMs, responseHeader = {}, responseTrailer = {} }: Start): void {
-    this.#unary = method;
-    this.#controller = undefined;
-    this.#ended = undefined;
+    this.unary = method;
+    this.controller = undefined;
+    this.ended = undefined;
     this.responseHeader = new RecordHeaders(responseHeader, true);
     this.responseTrailer = new RecordHeaders(responseTrailer, true);
     // gRPC deadlines have nanosecond resolution. Connect's context exposes whole milliseconds, and handlers rely on
     // that.
-    if (timeoutMs !== undefined) this.#deadline = Math.trunc(this.arrived + timeoutMs);
+    if (timeoutMs !== undefined) this.deadline = Math.trunc(this.arrived + timeoutMs);
   }
 
   /** Passes the message through the interceptors to the implementation. Rejects with whatever one of them throws. */
   async invoke(input: Message): Promise<Message> {
     this.message = input;
-    const response = await (this.#unary as UnaryMethod).handler(this as unknown as UnaryRequest);
+    const response = await (this.unary as UnaryMethod).handler(this as unknown as UnaryRequest);
     if (response.header !== this.responseHeader) copyHeaders(response.header, this.responseHeader);
     if (response.trailer !== this.responseTrailer) copyHeaders(response.trailer, this.responseTrailer);
     return response.message as Message;
@@ -135,33 +135,33 @@ export class Call implements CallHead {
 
   /** Ends the call: stops its timer and aborts its signal, with the reason if it failed. */
   end(reason?: unknown): void {
-    this.#ended ??= { reason };
-    this.#stopTimer?.();
-    this.#controller?.abort(reason);
+    this.ended ??= { reason };
+    this.stopTimer?.();
+    this.controller?.abort(reason);
   }
 
   /** The absolute URL of the request. */
   get url(): string {
-    return this.#request.url();
+    return this.request.url();
   }
 
   /** Aborts when the client disconnects, when the deadline passes, and when the call has ended. */
   get signal(): AbortSignal {
-    if (this.#controller === undefined) {
-      const left = this.#timeLeft();
+    if (this.controller === undefined) {
+      const left = this.timeLeft();
       // A longer timer would fire at once. No call lives that long.
       const timer = createDeadlineSignal(left !== undefined && left > MAX_TIMER_MS ? undefined : left);
-      this.#stopTimer = timer.cleanup;
-      const shutdownSignal = this.#unary?.options.shutdownSignal;
-      this.#controller = createLinkedAbortController(timer.signal, this.#request.requestSignal(), shutdownSignal);
-      if (this.#ended) this.end(this.#ended.reason);
+      this.stopTimer = timer.cleanup;
+      const shutdownSignal = this.unary?.options.shutdownSignal;
+      this.controller = createLinkedAbortController(timer.signal, this.request.requestSignal(), shutdownSignal);
+      if (this.ended) this.end(this.ended.reason);
     }
-    return this.#controller.signal;
+    return this.controller.signal;
   }
 
   /** When the request arrived, in milliseconds of Unix time. */
   get arrived(): number {
-    return this.#request.arrived;
+    return this.request.arrived;
   }
 
   get requestHeader(): Headers {
@@ -173,11 +173,11 @@ export class Call implements CallHead {
    * works detached from the object.
    */
   get timeoutMs(): () => number | undefined {
-    return () => this.#timeLeft();
+    return () => this.timeLeft();
   }
 
-  #timeLeft(): number | undefined {
-    return this.#deadline === undefined ? undefined : this.#deadline - Date.now();
+  private timeLeft(): number | undefined {
+    return this.deadline === undefined ? undefined : this.deadline - Date.now();
   }
 }
 
@@ -190,15 +190,14 @@ export type CallHandler = (req: UnaryRequest | StreamRequest) => Promise<UnaryRe
  */
 export function intercepted(impl: UnaryMethod["impl"], interceptors: readonly Interceptor[]): CallHandler {
   const implement: CallHandler = async (req) => {
-    const call = callOf(req);
-    const { service, method, responseHeader: header, responseTrailer: trailer } = call;
-    const context = (req as unknown) === call ? call : contextOf(call, req);
+    const context = req instanceof Call ? req : contextOf(req);
+    const { service, method, responseHeader: header, responseTrailer: trailer } = context.call;
     const output = await impl(req.message as never, context as never);
     const message = isMessage(output, method.output) ? output : create(method.output, output as never);
     return { stream: false, service, method, header, trailer, message } as UnaryResponse;
   };
   return interceptors.reduceRight<CallHandler>(
-    (inner, interceptor) => interceptor((req) => inner("url" in req && "signal" in req ? req : complete(req))),
+    (inner, interceptor) => interceptor(inner === implement ? inner : (req) => inner(complete(req))),
     implement,
   );
 }
@@ -212,16 +211,27 @@ function callOf(req: UnaryRequest | StreamRequest): Call {
 
 /** Completes a request that an interceptor passed on: a spread copy of a call lacks the getters of the prototype. */
 function complete(req: UnaryRequest | StreamRequest): UnaryRequest | StreamRequest {
+  if ("url" in req && "signal" in req) return req;
   const call = callOf(req);
   const { url = call.url, signal = call.signal } = req as Partial<UnaryRequest>;
   return { ...(req as UnaryRequest), url, signal };
 }
 
 /** The handler's context where an interceptor replaced the request; else it is the call itself. */
-function contextOf(call: Call, req: UnaryRequest | StreamRequest): HandlerContext {
-  const { service, header, contextValues, signal } = req;
+function contextOf(req: UnaryRequest | StreamRequest): HandlerContext & Pick<Call, "call"> {
+  const call = callOf(req);
+  const { service, header, contextValues, signal } = complete(req);
   const { requestMethod, protocolName, url, responseHeader, responseTrailer, timeoutMs } = call;
-  const own = { method: call.method, requestMethod, protocolName, url, responseHeader, responseTrailer, timeoutMs };
+  const own = {
+    call,
+    method: call.method,
+    requestMethod,
+    protocolName,
+    url,
+    responseHeader,
+    responseTrailer,
+    timeoutMs,
+  };
   return { ...own, service, requestHeader: header, values: contextValues, signal };
 }
 

@@ -4,10 +4,10 @@ import {
   errorToJsonBytes,
   parseTimeout,
 } from "@connectrpc/connect/protocol-connect";
-import { bodyBytes, type HttpRequest, type HttpResponse } from "../exchange.ts";
+import { bodyBytes, type HeaderRecord, type HttpResponse } from "../exchange.ts";
 import { compress, inflate } from "./compression.ts";
 import { recordOf } from "./headers.ts";
-import { messageTooLarge } from "./refusals.ts";
+import { messageTooLarge, type RequestRefused } from "./refusals.ts";
 import type { UnaryProtocol, UnaryRoute } from "./unary-route.ts";
 
 const ENCODING = "content-encoding";
@@ -18,18 +18,19 @@ export const connectProtocol: UnaryProtocol = {
   timeoutHeader: "connect-timeout-ms",
   encodingHeader: ENCODING,
   acceptHeader: "accept-encoding",
-  isTooLong: ({ byteLength }, { limit }) => byteLength > limit,
-  begin: ({ format }) => [{ "content-type": format.responseType }, {}],
+  moreBytes: 0,
+  trailers: {},
+  alwaysNamesEncoding: false,
 
-  decode(request, route) {
-    const bytes = messageFromBody(request, route.limit);
-    const compression = route.requestCompression;
-    if (compression === null) return route.parse(bytes);
-    return inflate(bytes, compression, route.limit).then((message) => route.parse(message));
+  decode({ headers, body }, route) {
+    const { limit, requestCompression: compression } = route;
+    if (body.byteLength > limit) throw tooLarge(headers, limit);
+    if (compression === null) return route.parse(body);
+    return inflate(body, compression, limit).then((message) => route.parse(message));
   },
 
   encode: (message, { serialization }) => serialization.serialize(message),
-  respond: (body, route) => respond(route, 200, body),
+  respond,
 
   respondError(error, route) {
     const { responseHeader } = route.call;
@@ -37,41 +38,35 @@ export const connectProtocol: UnaryProtocol = {
     error.metadata.forEach((value, name) => {
       responseHeader.set(name, value);
     });
-    return respond(route, codeToHttpStatus(error.code), errorToJsonBytes(error, route.method.options.jsonOptions));
+    return respond(errorToJsonBytes(error, route.method.options.jsonOptions), route, codeToHttpStatus(error.code));
   },
 };
 
-function respond(
-  { call: { responseHeader, responseTrailer }, method: { options }, responseCompression: compression }: UnaryRoute,
-  status: number,
-  body: HttpResponse["body"],
-): HttpResponse | Promise<HttpResponse> {
-  const finish = (bytes: number, sent: HttpResponse["body"]): HttpResponse => {
-    const headers = recordOf(responseHeader);
-    const trailers = recordOf(responseTrailer);
-    for (const name in trailers) {
-      const known = headers[`trailer-${name}`];
-      const values = known === undefined ? [trailers[name]] : [known, trailers[name]];
-      headers[`trailer-${name}`] = values.flat().join(", ");
-    }
-    headers["content-length"] = String(bytes);
-    return { status, headers, body: sent };
-  };
+function respond(body: HttpResponse["body"], route: UnaryRoute, status = 200): HttpResponse | Promise<HttpResponse> {
+  const { responseHeader, responseTrailer } = route.call;
+  const { responseCompression: compression } = route;
   const bytes = Buffer.byteLength(body);
-  if (!compression || bytes < options.compressMinBytes) return finish(bytes, body);
-  return compress(bodyBytes(body), compression).then((compressed) => {
-    responseHeader.set(ENCODING, compression.name);
-    return finish(compressed.byteLength, compressed);
-  });
+  if (compression && bytes >= route.method.options.compressMinBytes) {
+    return compress(bodyBytes(body), compression).then((compressed) => {
+      responseHeader.set(ENCODING, compression.name);
+      route.responseCompression = null;
+      return respond(compressed, route, status);
+    });
+  }
+  const headers = recordOf(responseHeader);
+  const trailers = recordOf(responseTrailer);
+  for (const name in trailers) {
+    const known = headers[`trailer-${name}`];
+    const values = known === undefined ? [trailers[name]] : [known, trailers[name]];
+    headers[`trailer-${name}`] = values.flat().join(", ");
+  }
+  headers["content-length"] = String(bytes);
+  return { status, headers, body };
 }
 
-/**
- * The body of a POST. A body that is too long was not read to its end, so the error reports the declared size, if there
- * is one.
- */
-function messageFromBody({ headers, body }: HttpRequest, maxBytes: number): Uint8Array {
-  if (body.byteLength <= maxBytes) return body;
+/** Refuses a body that was not read to its end, so the error reports the declared size, if there is one. */
+function tooLarge(headers: HeaderRecord, maxBytes: number): RequestRefused {
   const declared = Number(headers["content-length"]);
   const size = Number.isSafeInteger(declared) ? `message size ${declared}` : "message size";
-  throw messageTooLarge(maxBytes, `${size} is larger than configured readMaxBytes ${maxBytes}`);
+  return messageTooLarge(maxBytes, `${size} is larger than configured readMaxBytes ${maxBytes}`);
 }

@@ -27,23 +27,18 @@ export const grpcProtocol: UnaryProtocol = {
   timeoutHeader: "grpc-timeout",
   encodingHeader: "grpc-encoding",
   acceptHeader: "grpc-accept-encoding",
+  moreBytes: MORE_BYTES,
+  trailers: { "grpc-status": grpc.grpcStatusOk },
+  alwaysNamesEncoding: true,
 
-  isTooLong(received, { format, limit }) {
-    if (format.isText) return exceedsWebText(received, limit);
-    const { byteLength } = received;
-    return byteLength > limit + MORE_BYTES || (byteLength >= HEADER_BYTES && lengthOf(received) > limit);
-  },
-
-  begin({ format, responseCompression }) {
-    const header: HeaderRecord = { "content-type": format.responseType };
-    if (responseCompression) header["grpc-encoding"] = responseCompression.name;
-    return [header, { "grpc-status": grpc.grpcStatusOk }];
+  isTooLong(received) {
+    return received.byteLength >= HEADER_BYTES && lengthOf(received) > this.limit;
   },
 
   decode({ body }, route) {
     const { format, limit } = route;
     // A text that is too long is incomplete, and may be cut off anywhere.
-    if (format.isText && exceedsWebText(body, limit)) throw messageTooLong(limit);
+    if (format.isText && body.byteLength > route.maxBytes) throw messageTooLong(limit);
     const bytes = format.isText ? decodeWebText(body) : body;
     const length = bytes.byteLength - HEADER_BYTES;
     // Most bodies are one envelope that is not compressed.
@@ -120,11 +115,6 @@ export function envelopeOf(flags: number, data: Uint8Array): Buffer {
 /** The length of the message in an envelope. */
 function lengthOf(envelope: Uint8Array): number {
   return new DataView(envelope.buffer, envelope.byteOffset, HEADER_BYTES).getUint32(1);
-}
-
-/** Whether a body in base64, judging by what has been received so far, is too long. */
-function exceedsWebText({ byteLength }: Uint8Array, limit: number): boolean {
-  return byteLength > Math.ceil((limit + MORE_BYTES) / 3) * 4 + 8;
 }
 
 /** The refusal of a body that is longer than one message of the allowed size. */

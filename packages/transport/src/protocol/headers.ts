@@ -17,8 +17,8 @@ const PLAIN_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 export class RecordHeaders implements Headers {
   /** The record, until it has been copied. */
   plain: HeaderRecord | undefined;
-  readonly #writable: boolean;
-  #real: Headers | undefined;
+  private readonly writable: boolean;
+  private real: Headers | undefined = undefined;
 
   /**
    * @param record headers by lower-case name; HTTP/2 pseudo-headers are ignored
@@ -26,7 +26,7 @@ export class RecordHeaders implements Headers {
    */
   constructor(record: HeaderRecord, writable = false) {
     this.plain = record;
-    this.#writable = writable;
+    this.writable = writable;
   }
 
   get(name: string): string | null {
@@ -36,7 +36,7 @@ export class RecordHeaders implements Headers {
       if (value === undefined) return null;
       if (typeof value === "string" && PLAIN_VALUE.test(value)) return value;
     }
-    return this.#headers().get(name);
+    return this.headers().get(name);
   }
 
   has(name: string): boolean {
@@ -45,50 +45,50 @@ export class RecordHeaders implements Headers {
 
   set(name: string, value: string): void {
     const isPlain = PLAIN_NAME.test(name) && name !== "set-cookie" && PLAIN_VALUE.test(value);
-    if (isPlain && this.plain && this.#writable) this.plain[name] = value;
-    else this.#headers().set(name, value);
+    if (isPlain && this.plain && this.writable) this.plain[name] = value;
+    else this.headers().set(name, value);
   }
 
   append(name: string, value: string): void {
     const isNew = this.plain && PLAIN_NAME.test(name) && !Object.hasOwn(this.plain, name);
     if (isNew) this.set(name, value);
-    else this.#headers().append(name, value);
+    else this.headers().append(name, value);
   }
 
   delete(name: string): void {
-    this.#headers().delete(name);
+    this.headers().delete(name);
   }
 
   forEach(callback: (value: string, key: string, parent: Headers) => void, thisArg?: unknown): void {
-    this.#headers().forEach((value, key) => {
+    this.headers().forEach((value, key) => {
       callback.call(thisArg, value, key, this);
     });
   }
 
   getSetCookie(): string[] {
-    return this.#headers().getSetCookie();
+    return this.headers().getSetCookie();
   }
 
   entries() {
-    return this.#headers().entries();
+    return this.headers().entries();
   }
 
   keys() {
-    return this.#headers().keys();
+    return this.headers().keys();
   }
 
   values() {
-    return this.#headers().values();
+    return this.headers().values();
   }
 
   [Symbol.iterator]() {
-    return this.#headers()[Symbol.iterator]();
+    return this.headers()[Symbol.iterator]();
   }
 
-  #headers(): Headers {
-    this.#real ??= headersOf(this.plain ?? {});
+  private headers(): Headers {
+    this.real ??= headersOf(this.plain ?? {});
     this.plain = undefined;
-    return this.#real;
+    return this.real;
   }
 }
 

@@ -19,9 +19,14 @@ export interface UnaryProtocol {
   readonly encodingHeader: string;
   readonly acceptHeader: string;
   parseTimeout(header: string | null, maxMs: number): { readonly timeoutMs?: number; readonly error?: ConnectError };
-  isTooLong(received: Uint8Array, route: UnaryRoute): boolean;
-  /** The initial headers and trailers of the response. */
-  begin(route: UnaryRoute): readonly [header: HeaderRecord, trailer: HeaderRecord];
+  /** How much longer than its message a body may be, in bytes. */
+  readonly moreBytes: number;
+  /** As the route's; undefined: a body does not tell its length. */
+  readonly isTooLong?: (this: UnaryRoute, received: Uint8Array) => boolean;
+  /** The trailers of a success. */
+  readonly trailers: HeaderRecord;
+  /** Whether a response names its compression even if it is too short to be compressed. */
+  readonly alwaysNamesEncoding: boolean;
   /** Decodes the only message of a request. */
   decode(request: HttpRequest, route: UnaryRoute): Message | Promise<Message>;
   encode(message: Message, route: UnaryRoute): Body | Promise<Body>;
@@ -36,13 +41,15 @@ export class UnaryRoute implements Route {
   readonly format: CallFormat;
   readonly call: Call;
   readonly isOpen: boolean;
+  readonly maxBytes: number;
+  readonly isTooLong: Route["isTooLong"];
   /** The size limit of the request's message, in bytes. */
   readonly limit: number;
   readonly serialization: Serialization;
   /** How the request is compressed, and how the response may be; null: not at all. Set by `serve`. */
   requestCompression: Compression | null;
   responseCompression: Compression | null;
-  readonly #protocol: UnaryProtocol;
+  private readonly protocol: UnaryProtocol;
 
   constructor(method: UnaryMethod, format: CallFormat, call: Call) {
     this.method = method;
@@ -53,18 +60,18 @@ export class UnaryRoute implements Route {
     this.serialization = format.isBinary ? method.binary : method.json;
     this.requestCompression = null;
     this.responseCompression = null;
-    this.#protocol = format.protocol === "connect" ? connectProtocol : grpcProtocol;
-  }
-
-  isTooLong(received: Uint8Array): boolean {
-    return this.#protocol.isTooLong(received, this);
+    this.protocol = format.protocol === "connect" ? connectProtocol : grpcProtocol;
+    const bytes = this.limit + this.protocol.moreBytes;
+    // In base64 four characters stand for three bytes.
+    this.maxBytes = format.isText ? Math.ceil(bytes / 3) * 4 + 8 : bytes;
+    this.isTooLong = format.isText ? undefined : this.protocol.isTooLong;
   }
 
   async serve(request: HttpRequest): Promise<HttpResponse> {
     const { call, method } = this;
     const refused = call.begin();
     if (refused) return errorResponse(this.format, refused);
-    const protocol = this.#protocol;
+    const protocol = this.protocol;
     const { acceptHeader, encodingHeader, timeoutHeader } = protocol;
     const { acceptCompression, maxTimeoutMs } = method.options;
     const [encoding, accepted] = [
@@ -75,7 +82,10 @@ export class UnaryRoute implements Route {
     this.requestCompression = compression.request;
     this.responseCompression = compression.response;
     const timeout = protocol.parseTimeout(headerValue(request.headers, timeoutHeader), maxTimeoutMs);
-    const [responseHeader, responseTrailer] = protocol.begin(this);
+    const responseHeader: HeaderRecord = { "content-type": this.format.responseType };
+    if (compression.response && protocol.alwaysNamesEncoding)
+      responseHeader[encodingHeader] = compression.response.name;
+    const responseTrailer = { ...protocol.trailers };
     call.start({ method, timeoutMs: timeout.timeoutMs, responseHeader, responseTrailer });
     let input: Message | Promise<Message>;
     try {
@@ -86,13 +96,13 @@ export class UnaryRoute implements Route {
       if (input instanceof Promise) input = await input;
     } catch (reason) {
       const refused = call.refuse(refusalOf(reason));
-      return refused.shared ? errorResponse(this.format, refused) : this.#fail(refused.error, refused.error);
+      return refused.shared ? errorResponse(this.format, refused) : this.fail(refused.error, refused.error);
     }
     let message: Message;
     try {
       message = await call.invoke(input);
     } catch (reason) {
-      return this.#fail(reason, asConnectError(reason));
+      return this.fail(reason, asConnectError(reason));
     }
     let body: Body | Promise<Body>;
     try {
@@ -100,7 +110,7 @@ export class UnaryRoute implements Route {
       if (body instanceof Promise) body = await body;
     } catch (reason) {
       const error = ConnectError.from(reason, Code.Internal);
-      return this.#fail(error, error);
+      return this.fail(error, error);
     }
     call.end();
     return protocol.respond(body, this);
@@ -118,8 +128,8 @@ export class UnaryRoute implements Route {
     }
   }
 
-  #fail(reason: unknown, error: ConnectError): HttpResponse | Promise<HttpResponse> {
+  private fail(reason: unknown, error: ConnectError): HttpResponse | Promise<HttpResponse> {
     this.call.end(reason);
-    return this.#protocol.respondError(error, this);
+    return this.protocol.respondError(error, this);
   }
 }

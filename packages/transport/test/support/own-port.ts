@@ -40,7 +40,7 @@ const port = await openPort({
     if (target === "/stream") return { handler: neverAnswers, contextValues: createContextValues() };
     return {
       isOpen: target === "/open",
-      isTooLong: ({ byteLength }) => byteLength > 1024 * 1024,
+      maxBytes: 1024 * 1024,
       serve: async ({ body }) => {
         if (target === "/memory") {
           gc?.();
