@@ -6,39 +6,64 @@ import { licensesOf } from "./licenses.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
+/** For the CommonJS packages in a bundle. */
+const REQUIRE =
+  "import { createRequire as __createRequire } from 'node:module';\nconst require = __createRequire(import.meta.url);";
+
+/** What the bundles have in common. @satisfies {import("esbuild").BuildOptions} */
+const COMMON = {
+  absWorkingDir: root,
+  bundle: true,
+  platform: /** @type {const} */ ("node"),
+  target: "node20.19",
+  format: /** @type {const} */ ("esm"),
+  logLevel: /** @type {const} */ ("warning"),
+  write: /** @type {const} */ (false),
+};
+
 /**
- * Bundles the service: one file needs no node_modules, and starts more than twice as fast as some four hundred. Beside it
- * goes `LICENSES.txt`.
+ * Bundles the service and its command line: one file needs no node_modules, and starts more than twice as fast as some
+ * four hundred. Beside them goes `LICENSES.txt`.
  *
  * @param {string} outdir what else is in it is removed
- * @param {import("esbuild").Plugin[]} [plugins]
+ * @param {import("esbuild").Plugin[]} [plugins] for the service
  */
 export async function bundleService(outdir, plugins = []) {
   const { outputFiles } = await build({
-    absWorkingDir: root,
+    ...COMMON,
     entryPoints: ["src/main.ts"],
     outdir,
-    bundle: true,
-    platform: "node",
-    target: "node20.19",
-    format: "esm",
     // What is imported when it is needed, such as the embedded store, stays in files of its own.
     splitting: true,
     sourcemap: true,
-    // For the CommonJS packages in the bundle.
-    banner: {
-      js: "import { createRequire as __createRequire } from 'node:module';\nconst require = __createRequire(import.meta.url);",
-    },
+    banner: { js: REQUIRE },
     plugins,
-    logLevel: "warning",
-    write: false,
   });
-  const maps = outputFiles.filter(({ path }) => path.endsWith(".map"));
-  const licenses = Buffer.from(await licensesOf(root, maps));
+  const commandLine = await bundleCommandLine(outdir);
+  const isMap = ({ path }) => path.endsWith(".map");
+  const licenses = Buffer.from(await licensesOf(root, [...outputFiles, ...commandLine].filter(isMap)));
   await replaceFiles(`${root}/${outdir}`, [
     ...outputFiles,
+    ...commandLine.filter((file) => !isMap(file)),
     { path: `${root}/${outdir}/LICENSES.txt`, contents: licenses },
   ]);
+}
+
+/**
+ * Bundles `ugs` into one file that runs by its name.
+ *
+ * @param {string} outdir
+ */
+async function bundleCommandLine(outdir) {
+  const { outputFiles } = await build({
+    ...COMMON,
+    entryPoints: { ugs: "packages/cli/src/main.ts" },
+    outdir,
+    // For the licences alone.
+    sourcemap: "external",
+    banner: { js: `#!/usr/bin/env node\n${REQUIRE}` },
+  });
+  return outputFiles.map(({ path, contents, text }) => ({ path, contents, text, mode: 0o755 }));
 }
 
 /**
@@ -65,15 +90,15 @@ export async function bundleBench(entryPoints) {
  * Writes only what has changed, and each file at once: a service that runs from there may start workers meanwhile.
  *
  * @param {string} folder
- * @param {readonly { path: string, contents: Uint8Array }[]} files
+ * @param {readonly { path: string, contents: Uint8Array, mode?: number }[]} files
  */
 async function replaceFiles(folder, files) {
   const names = new Set(files.map(({ path }) => basename(path)));
   await mkdir(folder, { recursive: true });
-  for (const { path, contents } of files) {
+  for (const { path, contents, mode = 0o644 } of files) {
     const present = await readFile(path).catch(() => undefined);
     if (present?.equals(contents)) continue;
-    await writeFile(`${path}.${process.pid}`, contents);
+    await writeFile(`${path}.${process.pid}`, contents, { mode });
     await rename(`${path}.${process.pid}`, path);
   }
   for (const name of await readdir(folder)) {

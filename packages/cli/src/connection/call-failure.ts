@@ -1,0 +1,148 @@
+import { Code, type ConnectError } from "@connectrpc/connect";
+import { codeToString } from "@connectrpc/connect/protocol-connect";
+import { BadRequestSchema, type ErrorInfo, ErrorInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
+import { EXIT, Failure } from "../failures.ts";
+import type { Connection } from "../settings.ts";
+import { type ConnectionFault, connectionFaultOf } from "./node-errors.ts";
+import { REQUEST_ID_HEADER } from "./transport.ts";
+
+/** `google.rpc.ErrorInfo.domain` of the service's errors. */
+const ERROR_DOMAIN = "user-group-service";
+
+const EXIT_OF_CODE: { readonly [code in Code]?: number } = {
+  [Code.InvalidArgument]: EXIT.usage,
+  [Code.NotFound]: EXIT.notFound,
+  [Code.Unauthenticated]: EXIT.denied,
+  [Code.PermissionDenied]: EXIT.denied,
+  [Code.AlreadyExists]: EXIT.conflict,
+  [Code.Aborted]: EXIT.conflict,
+  [Code.FailedPrecondition]: EXIT.conflict,
+  [Code.ResourceExhausted]: EXIT.unavailable,
+  [Code.Unavailable]: EXIT.unavailable,
+  [Code.DeadlineExceeded]: EXIT.unavailable,
+};
+
+/** What to do, by the reason of the service's error. docs/api.md says it for callers of the API. */
+const HINTS: { readonly [reason: string]: string } = {
+  API_TOKEN_MISSING: "run: ugs login, or give --token-file FILE or UGS_TOKEN",
+  API_TOKEN_UNKNOWN: "check that it is a token of this service; to keep another one, run: ugs login",
+  API_TOKEN_MALFORMED: "check that the token was copied whole; to keep another one, run: ugs login",
+  ROLE_TOO_LOW: "use a token of that role, by --token-file or --profile; ugs whoami tells the role of this one",
+  OTHER_ENVIRONMENT: "leave --env out: this token acts on its own environment alone",
+  ENVIRONMENT_TOKEN_REQUIRED: "use an API token of an environment: ugs token create --env NAME --role manage makes one",
+  USER_GROUP_NOT_FOUND: "ugs group list shows those that there are; ugs whoami tells which environment this is",
+  ENVIRONMENT_NOT_FOUND: "ugs env list shows those that there are",
+  API_TOKEN_NOT_FOUND: "ugs token list shows those that there are",
+  ENVIRONMENT_NOT_EMPTY: "give --force to delete its user groups with it",
+  ENVIRONMENT_BEING_DELETED: "run: ugs env delete NAME --force until it is gone, then create it anew",
+  ETAG_MISMATCH: "read the group again, and repeat the change with its present etag",
+  API_TOKEN_CHANGED: "another one changed or rotated it meanwhile; run it again",
+  API_TOKEN_OUTLIVES_CALLER: "revoke it, or rotate it with a token that lasts as long as it does",
+  TOO_MANY_API_TOKENS: "revoke those that nobody uses: ugs token list tells when each was used last",
+  TOO_MANY_FAILURES: "check the token before you go on: too many calls from this address had none that is valid",
+  OVERLOADED: "try again later; nothing was done",
+  RATE_LIMITED: "try again later; nothing was done",
+  TOO_FEW_REPLICAS: "the change was made, but may be lost in a failover: look, and repeat it where it is missing",
+  RECORD_UNREADABLE: "have its operator look at TOKEN_KEYS and the stored data",
+  INTERNAL: "have its operator look for the request id in the log of the service",
+};
+
+/** What a failed call says to the user. @param connection how the service was to be reached */
+export function callFailure(error: ConnectError, connection: Connection): Failure {
+  const info = error.findDetails(ErrorInfoSchema).find(({ domain }) => domain === ERROR_DOMAIN);
+  return info ? answered(error, info) : unanswered(error, connection);
+}
+
+/** The failure that the service answered. */
+function answered(error: ConnectError, info: ErrorInfo): Failure {
+  const outcome = info.metadata["outcome"];
+  return new Failure(error.rawMessage, {
+    exitCode: EXIT_OF_CODE[error.code] ?? EXIT.failed,
+    hint: HINTS[info.reason] ?? (error.code === Code.Unavailable ? outcomeHint(outcome) : undefined),
+    code: codeToString(error.code),
+    reason: info.reason,
+    requestId: error.metadata.get(REQUEST_ID_HEADER) ?? undefined,
+    outcome: outcome === "not_made" || outcome === "unknown" ? outcome : undefined,
+    violations: error
+      .findDetails(BadRequestSchema)
+      .flatMap(({ fieldViolations }) => fieldViolations)
+      .map(({ field, description }) => ({ field, description })),
+    cause: error,
+  });
+}
+
+function outcomeHint(outcome: string | undefined): string {
+  if (outcome === "not_made") return "nothing was changed; try again";
+  if (outcome === "unknown") return "the change may have been made: look before you repeat it";
+  return "try again";
+}
+
+/** The failure of a call that the service did not answer. */
+function unanswered(error: ConnectError, { url, timeoutMs }: Connection): Failure {
+  const where = url.href.replace(/\/$/, "");
+  const requestId = error.metadata.get(REQUEST_ID_HEADER) ?? undefined;
+  const found = connectionFaultOf(error);
+  if (found) {
+    const [words, hint] = FAULTS[found.fault](url, found.code);
+    const isLate = found.fault === "reset";
+    return new Failure(`cannot reach ${where}: ${words}`, {
+      exitCode: EXIT.unavailable,
+      hint,
+      ...(isLate && { requestId, outcome: "unknown" }),
+      cause: error,
+    });
+  }
+  if (error.code === Code.DeadlineExceeded)
+    return new Failure(`${where} did not answer within ${timeoutMs} ms`, {
+      exitCode: EXIT.unavailable,
+      hint: "a change may have been made: look before you repeat it; --timeout waits longer",
+      requestId,
+      outcome: "unknown",
+      cause: error,
+    });
+  return new Failure(`${where} is not the User Group Service, or something before it answered: ${error.rawMessage}`, {
+    exitCode: EXIT.unavailable,
+    hint: "check the URL, its path included, and what proxies there are",
+    requestId,
+    cause: error,
+  });
+}
+
+/** What each fault of a connection is called, and what to do. */
+const FAULTS: {
+  readonly [fault in ConnectionFault]: (url: URL, code: string) => readonly [words: string, hint: string];
+} = {
+  refused: ({ host }) => [`nothing listens at ${host}`, "check the URL, and that the service runs"],
+  "unknown-host": ({ hostname }) => [`the name ${hostname} is not known`, "check the URL, and the resolver"],
+  unreachable: (_, code) => [`there is no way to it (${code})`, "check the URL, the network and its firewalls"],
+  reset: ({ protocol }) => [
+    "it closed the connection before it answered",
+    protocol === "http:" ? "where it speaks TLS, write https://; otherwise try again" : "try again",
+  ],
+  "not-http": ({ protocol }) => [
+    "what it answers is no HTTP",
+    protocol === "http:" ? "where it speaks TLS, write https://; otherwise check the port" : "check the port",
+  ],
+  "not-tls": () => ["it does not speak TLS", "where it has none, write http://; otherwise check the port"],
+  tls: (_, code) => TLS_FAULTS.find(([codes]) => codes.test(code))?.[1] ?? [`TLS failed (${code})`, "check the URL"],
+};
+
+const TLS_FAULTS: readonly (readonly [RegExp, readonly [words: string, hint: string]])[] = [
+  [
+    /ALTNAME_INVALID/,
+    ["its certificate is for another name", "use the name that it is for in the URL, or give --server-name NAME"],
+  ],
+  [/CERT_HAS_EXPIRED/, ["its certificate has expired", "have its operator renew it"]],
+  [/CERT_NOT_YET_VALID/, ["its certificate is not yet valid", "check the clocks here and there"]],
+  [
+    /CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE|UNKNOWN_CA|BAD_CERTIFICATE/,
+    [
+      "it wants a certificate of the caller",
+      "give --cert-file FILE and --key-file FILE, of an authority that it trusts",
+    ],
+  ],
+  [
+    /^(SELF_SIGNED|DEPTH_ZERO|UNABLE_TO)/,
+    ["its certificate is of an authority that is not trusted here", "give --ca-file FILE with that authority in PEM"],
+  ],
+];

@@ -1,0 +1,48 @@
+/** What went wrong with a connection, by the codes of the errors of Node that are behind a failed call. */
+export type ConnectionFault = "refused" | "unknown-host" | "unreachable" | "reset" | "not-http" | "not-tls" | "tls";
+
+/** Codes of connections that never came to be, so that nothing was sent. */
+const FAULTS: { readonly [code: string]: ConnectionFault } = {
+  ECONNREFUSED: "refused",
+  ENOTFOUND: "unknown-host",
+  EAI_AGAIN: "unknown-host",
+  EHOSTUNREACH: "unreachable",
+  ENETUNREACH: "unreachable",
+  EADDRNOTAVAIL: "unreachable",
+  ETIMEDOUT: "unreachable",
+  ECONNRESET: "reset",
+  EPIPE: "reset",
+  ERR_SSL_WRONG_VERSION_NUMBER: "not-tls",
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: "not-tls",
+};
+
+/** Faults after which the service may have got the call. */
+const LATE: ReadonlySet<ConnectionFault> = new Set(["reset", "not-http"]);
+
+/** The fault of the connection that a failed call had, and Node's code of it; undefined when it had none. */
+export function connectionFaultOf(error: unknown): { fault: ConnectionFault; code: string } | undefined {
+  for (let cause = error, depth = 0; cause instanceof Error && depth < 10; cause = cause.cause, depth++) {
+    const { code } = cause as { code?: unknown };
+    if (typeof code !== "string") continue;
+    // Of this one Node gives no code, only OpenSSL's words.
+    if (code === "EPROTO" && /wrong version number|packet length too long/.test(cause.message))
+      return { fault: "not-tls", code };
+    const fault = FAULTS[code] ?? faultOfFamily(code);
+    if (fault) return { fault, code };
+  }
+  return undefined;
+}
+
+function faultOfFamily(code: string): ConnectionFault | undefined {
+  if (code.startsWith("HPE_")) return "not-http";
+  // OpenSSL's codes of certificates have no prefix in common.
+  if (/^(ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_CA|HOSTNAME_)/.test(code))
+    return "tls";
+  return undefined;
+}
+
+/** Whether the service surely never got a call. */
+export function isNeverSent(error: unknown): boolean {
+  const found = connectionFaultOf(error);
+  return found !== undefined && !LATE.has(found.fault);
+}

@@ -1,0 +1,47 @@
+/** The exit codes, by the kind of failure. docs/cli.md lists them. */
+export const EXIT = {
+  ok: 0,
+  /** Something that nobody foresaw, here or in the service. */
+  failed: 1,
+  /** The command line, a setting, a file or an answer to a question is not right. */
+  usage: 2,
+  notFound: 3,
+  /** The service does not know the token, or its role is too low. */
+  denied: 4,
+  /** What is there stands against it: it exists already, has changed meanwhile, or is not empty. */
+  conflict: 5,
+  /** The service cannot be reached, is overloaded, or did not answer in time. */
+  unavailable: 6,
+} as const;
+
+/** What a failure tells beside its message. */
+export interface FailureDetail {
+  readonly exitCode: number;
+  /** What to do, in a sentence or two without a full stop. */
+  readonly hint?: string | undefined;
+  /** Of an answer of the service: the code as Connect names it, such as `not_found`. */
+  readonly code?: string | undefined;
+  /** Of an answer of the service: `google.rpc.ErrorInfo.reason`. */
+  readonly reason?: string | undefined;
+  /** By which the log of the service has the call. */
+  readonly requestId?: string | undefined;
+  /** What became of a change that failed. */
+  readonly outcome?: "not_made" | "unknown" | undefined;
+  readonly violations?: readonly { readonly field: string; readonly description: string }[];
+  readonly cause?: unknown;
+}
+
+/** A failure that the user can understand, and its exit code. */
+export class Failure extends Error {
+  readonly detail: FailureDetail;
+
+  constructor(message: string, detail: FailureDetail) {
+    super(message, { cause: detail.cause });
+    this.detail = detail;
+  }
+}
+
+/** A failure for which the command line, a setting or a file has to be mended. Nothing was done. */
+export function usageFailure(message: string, hint?: string): Failure {
+  return new Failure(message, { exitCode: EXIT.usage, hint });
+}

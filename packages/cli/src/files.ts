@@ -1,0 +1,95 @@
+import { randomUUID } from "node:crypto";
+import { type FileHandle, mkdir, open, readFile, rename, rm } from "node:fs/promises";
+import { dirname } from "node:path";
+import { type Failure, usageFailure } from "./failures.ts";
+import { printable } from "./output/printable.ts";
+
+/**
+ * Reads a file with a secret.
+ *
+ * @throws Failure when it cannot be read, or others can read it as well
+ */
+export async function readSecretFile(path: string): Promise<string> {
+  const file = await open(path, "r").catch((error: unknown) => {
+    throw unreadable(path, error);
+  });
+  try {
+    await refuseShared(file, path);
+    return await file.readFile("utf8");
+  } catch (error) {
+    throw unreadable(path, error);
+  } finally {
+    await file.close();
+  }
+}
+
+/**
+ * A file of ours is for us alone. One of somebody else, such as a secret that Kubernetes mounts, may be readable by its
+ * group, which is how we can read it. What is no file, such as a pipe, is not asked.
+ */
+async function refuseShared(file: FileHandle, path: string): Promise<void> {
+  const stat = await file.stat();
+  const forbidden = stat.uid === process.getuid?.() ? 0o077 : 0o007;
+  if (!stat.isFile() || (stat.mode & forbidden) === 0) return;
+  const mode = (stat.mode & 0o777).toString(8).padStart(3, "0");
+  throw usageFailure(
+    `${printable(path)} holds a secret, and others can read it (mode ${mode})`,
+    `run: chmod 600 ${quoted(path)}`,
+  );
+}
+
+/** Reads a file without a secret. @throws Failure when it cannot be read */
+export async function readPlainFile(path: string): Promise<string> {
+  return readFile(path, "utf8").catch((error: unknown) => {
+    throw unreadable(path, error);
+  });
+}
+
+function unreadable(path: string, error: unknown): unknown {
+  const { code } = error as { code?: unknown };
+  if (typeof code !== "string") return error;
+  const words: { readonly [code: string]: string } = {
+    ENOENT: "there is no such file",
+    EACCES: "it may not be read",
+    EISDIR: "it is a folder",
+    ENOTDIR: "there is no such file",
+  };
+  return usageFailure(`cannot read ${printable(path)}: ${words[code] ?? code}`);
+}
+
+/**
+ * Writes a file that its owner alone can read: at once as a whole, or not at all. Folders are made for it, for the owner
+ * alone as well.
+ *
+ * @throws Failure when it cannot be written
+ */
+export async function writeSecretFile(path: string, text: string): Promise<void> {
+  const temporary = `${path}.${randomUUID()}`;
+  try {
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    const file = await open(temporary, "wx", 0o600);
+    try {
+      await file.writeFile(text);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true }).catch(() => {});
+    throw unwritable(path, error);
+  }
+}
+
+function unwritable(path: string, error: unknown): Failure {
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  return usageFailure(
+    `cannot write ${printable(path)}: ${printable(String(code ?? message))}`,
+    "nothing was changed; look at the rights of its folder and at the room on its disk",
+  );
+}
+
+/** A text as a word of a shell. */
+export function quoted(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}

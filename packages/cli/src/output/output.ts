@@ -1,0 +1,98 @@
+import type { Writable } from "node:stream";
+import { type DescMessage, type MessageShape, toJson } from "@bufbuild/protobuf";
+import type { Shell } from "../shell.ts";
+import { jsonLine, printable } from "./printable.ts";
+import { type Column, Table, widthOf } from "./table.ts";
+
+/** The reader of standard output has gone, as `head` does once it has enough. */
+export class OutputClosed extends Error {}
+
+/** What is said of one thing: labels and texts. What has no text is left out. */
+export type Facts = readonly (readonly [label: string, text: string | undefined])[];
+
+/** Writes what a command has to say: results to standard output, all else to standard error. */
+export class Output {
+  /** Whether results are JSON, one object a line. */
+  readonly isJson: boolean;
+  /** Whether standard output is a terminal. */
+  readonly isTerminal: boolean;
+  readonly #shell: Pick<Shell, "stdout" | "stderr" | "env">;
+
+  constructor(shell: Pick<Shell, "stdout" | "stderr" | "env">, isJson: boolean) {
+    this.#shell = shell;
+    this.isJson = isJson;
+    this.isTerminal = shell.stdout.isTTY === true;
+  }
+
+  /** Writes a list, page by page: a table, or by `--json` each message as the API has it. */
+  async list<S extends DescMessage>(
+    schema: S,
+    columns: readonly Column<MessageShape<S>>[],
+    pages: AsyncIterable<readonly MessageShape<S>[]>,
+  ): Promise<void> {
+    const table = new Table(columns, this.isTerminal ? this.#shell.stdout.columns : undefined);
+    let isFirst = true;
+    for await (const page of pages) {
+      if (this.isJson) for (const message of page) await this.message(schema, message);
+      else if (page.length > 0) {
+        const lines = table.lines(page);
+        if (isFirst && this.isTerminal) lines[0] = this.bold(lines[0] ?? "");
+        isFirst = false;
+        await this.line(lines.join("\n"));
+      }
+    }
+  }
+
+  /** Writes one thing: a line each of its facts, or by `--json` its message as the API has it. */
+  async record<S extends DescMessage>(schema: S, message: MessageShape<S>, facts: Facts): Promise<void> {
+    if (this.isJson) return this.message(schema, message);
+    const width = Math.max(...facts.map(([label]) => widthOf(label)));
+    for (const [label, text] of facts) {
+      if (text !== undefined) await this.line(`${label.padEnd(width)}  ${printable(text)}`);
+    }
+  }
+
+  /** Writes a message as the JSON of the API, on a line. */
+  async message<S extends DescMessage>(schema: S, message: MessageShape<S>): Promise<void> {
+    await this.line(jsonLine(toJson(schema, message)));
+  }
+
+  /**
+   * Writes a line to standard output.
+   *
+   * @throws OutputClosed when nobody reads it any longer
+   * @throws when it cannot be written, as to a full disk
+   */
+  line(text: string): Promise<void> {
+    return write(this.#shell.stdout, `${text}\n`);
+  }
+
+  /** Tells the user something beside the result, on standard error. By `--json` it says nothing. */
+  note(text: string): void {
+    if (!this.isJson) this.#shell.stderr.write(`${printable(text)}\n`);
+  }
+
+  /** A text in bold, where it is shown on a terminal that is not asked for plain text (https://no-color.org). */
+  bold(text: string): string {
+    const { NO_COLOR = "", TERM } = this.#shell.env;
+    return this.isTerminal && NO_COLOR === "" && TERM !== "dumb" ? `\u001b[1m${text}\u001b[0m` : text;
+  }
+}
+
+/** Writes to a stream, and waits until it has gone out, so that no more is read from the service than is written. */
+async function write(stream: Writable, text: string): Promise<void> {
+  try {
+    const written = new Promise<void>((resolve, reject) => {
+      stream.write(text, (error) => (error ? reject(error) : resolve()));
+    });
+    await written;
+  } catch (error) {
+    if (isClosedPipe(error)) throw new OutputClosed("standard output is closed");
+    throw error;
+  }
+}
+
+function isClosedPipe(error: unknown): boolean {
+  const { code } = error as { code?: unknown };
+  return code === "EPIPE" || code === "ERR_STREAM_DESTROYED" || code === "ERR_STREAM_WRITE_AFTER_END";
+}

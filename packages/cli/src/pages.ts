@@ -1,0 +1,28 @@
+/** A page of a list of the API (https://google.aip.dev/158). */
+interface Page<T> {
+  readonly items: readonly T[];
+  /** Empty on the last page. */
+  readonly nextPageToken: string;
+}
+
+/** The largest page that the service gives. */
+const MAX_PAGE_SIZE = 1000;
+
+/**
+ * Reads a list page by page, while it is asked for more.
+ *
+ * @param limit how many items at most; undefined: all
+ */
+export async function* pagesOf<T>(
+  limit: number | undefined,
+  read: (page: { readonly pageSize: number; readonly pageToken: string }) => Promise<Page<T>>,
+): AsyncGenerator<readonly T[]> {
+  let left = limit ?? Number.POSITIVE_INFINITY;
+  let pageToken = "";
+  do {
+    const { items, nextPageToken } = await read({ pageSize: Math.min(left, MAX_PAGE_SIZE), pageToken });
+    yield items.slice(0, left);
+    left -= items.length;
+    pageToken = nextPageToken;
+  } while (pageToken !== "" && left > 0);
+}

@@ -1,0 +1,99 @@
+import { readdir, readFile, rm } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { usageFailure } from "./failures.ts";
+import { quoted, readSecretFile, writeSecretFile } from "./files.ts";
+import type { Shell } from "./shell.ts";
+
+/** What `ugs login` keeps: where a service is, and the token for it. */
+export interface Profile {
+  readonly url: string;
+  readonly token: string;
+  readonly caFile?: string | undefined;
+  readonly certFile?: string | undefined;
+  readonly keyFile?: string | undefined;
+  readonly serverName?: string | undefined;
+}
+
+/** The name of the profile that is used when none is named and none was chosen. */
+export const DEFAULT_PROFILE = "default";
+
+/** The texts of a profile; those that it must have come first. */
+const FIELDS = ["url", "token", "caFile", "certFile", "keyFile", "serverName"] as const;
+const REQUIRED = 2;
+
+/** The profiles of a user: a file each, and a file with the name of the one that was chosen last. */
+export class Profiles {
+  readonly #folder: string;
+
+  /** @param env `XDG_CONFIG_HOME` and `HOME` say where they are: https://specifications.freedesktop.org/basedir-spec/ */
+  constructor(env: Shell["env"]) {
+    const config = env["XDG_CONFIG_HOME"] || join(env["HOME"] || homedir(), ".config");
+    this.#folder = join(config, "ugs");
+  }
+
+  /** Where a profile is. @throws Failure when its name is none */
+  pathOf(name: string): string {
+    if (!/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/.test(name))
+      throw usageFailure("a profile's name has 1 to 64 letters, digits, '.', '_' or '-', and no dot in front");
+    return join(this.#folder, "profiles", `${name}.json`);
+  }
+
+  /**
+   * Reads a profile; undefined when there is none.
+   *
+   * @throws Failure when its file is broken, or others can read it
+   */
+  async read(name: string): Promise<Profile | undefined> {
+    const path = this.pathOf(name);
+    if (!(await this.names()).includes(name)) return undefined;
+    const profile = parseProfile(await readSecretFile(path));
+    if (profile) return profile;
+    throw usageFailure(`${path} is not a profile of ugs`, `run: ugs login --profile ${name}, or remove the file`);
+  }
+
+  /** Keeps a profile, in place of one of the same name. @throws Failure when it cannot be written */
+  async write(name: string, profile: Profile): Promise<void> {
+    await writeSecretFile(this.pathOf(name), `${JSON.stringify(profile, undefined, 2)}\n`);
+  }
+
+  /** Removes a profile. @returns whether there was one */
+  async remove(name: string): Promise<boolean> {
+    const path = this.pathOf(name);
+    const present = (await this.names()).includes(name);
+    await rm(path, { force: true }).catch((error: unknown) => {
+      throw usageFailure(`cannot remove ${path}: ${(error as { code?: unknown }).code}`, `run: rm ${quoted(path)}`);
+    });
+    return present;
+  }
+
+  /** The names of all profiles, in order. */
+  async names(): Promise<string[]> {
+    const files = await readdir(join(this.#folder, "profiles")).catch(() => []);
+    const found = files.map((file) => /^([A-Za-z0-9_-][A-Za-z0-9._-]{0,63})\.json$/.exec(file)?.[1]);
+    return found.filter((name) => name !== undefined).sort();
+  }
+
+  /** The profile that was chosen last. */
+  async current(): Promise<string> {
+    const text = await readFile(join(this.#folder, "profile"), "utf8").catch(() => "");
+    return text.trim() || DEFAULT_PROFILE;
+  }
+
+  /** Chooses a profile. @throws Failure when that cannot be written */
+  async choose(name: string): Promise<void> {
+    await writeSecretFile(join(this.#folder, "profile"), `${name}\n`);
+  }
+}
+
+function parseProfile(text: string): Profile | undefined {
+  try {
+    const value = JSON.parse(text) as { readonly [field: string]: unknown } | null;
+    const texts = FIELDS.map((field) => value?.[field]);
+    const isRight = texts.every((part, i) => typeof part === "string" || (part === undefined && i >= REQUIRED));
+    if (!isRight) return undefined;
+    return Object.fromEntries(FIELDS.map((field, i) => [field, texts[i]])) as unknown as Profile;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,59 @@
+import type { DescService } from "@bufbuild/protobuf";
+import { type Client, ConnectError, createClient } from "@connectrpc/connect";
+import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
+import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
+import { callFailure } from "./connection/call-failure.ts";
+import { openTransport } from "./connection/transport.ts";
+import { Output } from "./output/output.ts";
+import { type Connection, type GlobalOptions, Settings } from "./settings.ts";
+import type { Shell } from "./shell.ts";
+
+/** Clients of the service; every call fails with a `Failure` that the user can understand. */
+export interface Clients {
+  readonly admin: Client<typeof AdminService>;
+  readonly userGroups: Client<typeof UserGroupService>;
+  readonly viewers: Client<typeof ViewerService>;
+}
+
+/** One run of a command: what it reads and writes, and how it is set. */
+export interface Session {
+  readonly shell: Shell;
+  readonly settings: Settings;
+  readonly out: Output;
+}
+
+/** Begins the run of a command. */
+export function openSession(shell: Shell, options: GlobalOptions): Session {
+  return { shell, settings: new Settings(options, shell.env), out: new Output(shell, options.json === true) };
+}
+
+/** Finds how the service is reached and the token, and makes clients. @throws Failure when a setting is not right */
+export async function connect(session: Session): Promise<Clients> {
+  const connection = await session.settings.connection();
+  return clientsOf(connection, await session.settings.token(), session.shell);
+}
+
+/** Makes clients. */
+export function clientsOf(connection: Connection, token: string, { signal }: Pick<Shell, "signal">): Clients {
+  const transport = openTransport(connection, { token, signal });
+  const client = <S extends DescService>(service: S) => explained(createClient(service, transport), connection);
+  return { admin: client(AdminService), userGroups: client(UserGroupService), viewers: client(ViewerService) };
+}
+
+/** A client whose unary calls fail with a `Failure`. */
+export function explained<T extends object>(client: T, connection: Connection): T {
+  return new Proxy(client, {
+    get(target, name, receiver) {
+      const method: unknown = Reflect.get(target, name, receiver);
+      if (typeof method !== "function") return method;
+      return async (...args: unknown[]) => {
+        try {
+          return await (method.apply(target, args) as Promise<unknown>);
+        } catch (error) {
+          throw error instanceof ConnectError ? callFailure(error, connection) : error;
+        }
+      };
+    },
+  });
+}

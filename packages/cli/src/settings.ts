@@ -1,0 +1,198 @@
+import { parseDuration } from "./durations.ts";
+import { usageFailure } from "./failures.ts";
+import { readPlainFile, readSecretFile } from "./files.ts";
+import { type Profile, Profiles } from "./profiles.ts";
+import type { Shell } from "./shell.ts";
+
+/** The options that every command takes. */
+export interface GlobalOptions {
+  readonly url?: string;
+  readonly profile?: string;
+  readonly tokenFile?: string;
+  readonly caFile?: string;
+  readonly certFile?: string;
+  readonly keyFile?: string;
+  readonly serverName?: string;
+  readonly timeout?: string;
+  readonly json?: boolean;
+}
+
+/** How a service is reached. */
+export interface Connection {
+  readonly url: URL;
+  /** In PEM: the authorities that are trusted in place of those that Node has. */
+  readonly ca: string | undefined;
+  /** In PEM: the certificate that is shown to the service, and its key. */
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
+  /** The name that the certificate of the service must be for; undefined: that of the URL. */
+  readonly serverName: string | undefined;
+  /** Of every call, its retries included. */
+  readonly timeoutMs: number;
+}
+
+const DEFAULT_TIMEOUT_MS = 10_000;
+const MAX_TIMEOUT_MS = 3_600_000;
+
+/** Finds the settings of a run: an option comes before the environment, and that before the profile. */
+export class Settings {
+  readonly profiles: Profiles;
+  readonly #options: GlobalOptions;
+  readonly #env: Shell["env"];
+
+  constructor(options: GlobalOptions, env: Shell["env"]) {
+    this.#options = options;
+    this.#env = env;
+    this.profiles = new Profiles(env);
+  }
+
+  /** The name of the profile that is asked for, or was chosen last. */
+  async profileName(): Promise<string> {
+    return this.#named() ?? (await this.profiles.current());
+  }
+
+  #named(): string | undefined {
+    return this.#options.profile ?? this.#variable("UGS_PROFILE");
+  }
+
+  /** The URL that was given without a profile. @throws Failure when it is none */
+  givenUrl(): URL | undefined {
+    const option = this.#options.url;
+    if (option !== undefined) return parseUrl("--url", option);
+    const variable = this.#variable("UGS_URL");
+    return variable === undefined ? undefined : parseUrl("UGS_URL", variable);
+  }
+
+  /**
+   * How the service is reached.
+   *
+   * @throws Failure when no URL is known, or a setting is not right
+   */
+  async connection(): Promise<Connection> {
+    const given = this.givenUrl();
+    const profile = await this.#profileFor(given);
+    const url = given ?? (profile && parseUrl("the profile's url", profile.url));
+    if (!url)
+      throw usageFailure(
+        "no service is known",
+        "run: ugs login --url URL, or give --url URL or UGS_URL, such as http://127.0.0.1:8080",
+      );
+    return this.connectionTo(url, profile);
+  }
+
+  /** How a service at a URL is reached. @throws Failure when a setting is not right */
+  async connectionTo(url: URL, profile?: Profile): Promise<Connection> {
+    const { caFile, certFile, keyFile, serverName } = this.tlsFiles(profile);
+    if ((certFile === undefined) !== (keyFile === undefined))
+      throw usageFailure("--cert-file and --key-file go together: give both, or neither");
+    return {
+      url,
+      ca: caFile && (await readCertificates(caFile)),
+      cert: certFile && (await readCertificates(certFile)),
+      key: keyFile && (await readSecretFile(keyFile)),
+      serverName,
+      timeoutMs: this.#timeoutMs(),
+    };
+  }
+
+  /** The files and the name for TLS; those of a profile unless others are given. */
+  tlsFiles(profile?: Profile) {
+    return {
+      caFile: this.#options.caFile ?? this.#variable("UGS_CA_FILE") ?? profile?.caFile,
+      certFile: this.#options.certFile ?? this.#variable("UGS_CERT_FILE") ?? profile?.certFile,
+      keyFile: this.#options.keyFile ?? this.#variable("UGS_KEY_FILE") ?? profile?.keyFile,
+      serverName: this.#options.serverName ?? this.#variable("UGS_SERVER_NAME") ?? profile?.serverName,
+    };
+  }
+
+  /**
+   * The API token.
+   *
+   * @throws Failure when none is known, or its file is not right
+   */
+  async token(): Promise<string> {
+    const token = await this.givenToken();
+    if (token !== undefined) return token;
+    const url = this.givenUrl();
+    const profile = await this.#profileFor(url);
+    if (profile) return parseToken("the profile", profile.token);
+    const name = await this.profileName();
+    if (url && (await this.profiles.read(name)))
+      throw usageFailure(
+        `the token of the profile ${name} is for another service than ${url.origin}, and is not sent there`,
+        `give --token-file FILE or UGS_TOKEN, or run: ugs login --profile NAME --url ${url.origin}`,
+      );
+    throw usageFailure("no token is known", "run: ugs login, or give --token-file FILE or UGS_TOKEN");
+  }
+
+  /** The API token that was given without a profile. @throws Failure when its file is not right */
+  async givenToken(): Promise<string | undefined> {
+    const option = this.#options.tokenFile;
+    if (option !== undefined) return parseToken(option, await readSecretFile(option));
+    const variable = this.#variable("UGS_TOKEN");
+    if (variable !== undefined) return parseToken("UGS_TOKEN", variable);
+    const file = this.#variable("UGS_TOKEN_FILE");
+    return file === undefined ? undefined : parseToken(file, await readSecretFile(file));
+  }
+
+  /**
+   * The profile, unless the URL that was given is another: a token goes to no service but the one that it was checked
+   * with.
+   *
+   * @throws Failure when it was named, and there is none of the name
+   */
+  async #profileFor(url: URL | undefined): Promise<Profile | undefined> {
+    const name = await this.profileName();
+    const profile = await this.profiles.read(name);
+    if (!profile && this.#named() !== undefined)
+      throw usageFailure(`there is no profile ${name}`, `run: ugs login --profile ${name}, or ugs profile list`);
+    if (!profile || !url) return profile;
+    return URL.canParse(profile.url) && new URL(profile.url).href === url.href ? profile : undefined;
+  }
+
+  #timeoutMs(): number {
+    const option = this.#options.timeout;
+    const text = option ?? this.#variable("UGS_TIMEOUT");
+    if (text === undefined) return DEFAULT_TIMEOUT_MS;
+    const ms = parseDuration(text);
+    if (ms === undefined || ms === 0 || ms > MAX_TIMEOUT_MS)
+      throw usageFailure(
+        `${option === undefined ? "UGS_TIMEOUT" : "--timeout"} must be a duration up to 1h, such as 500ms, 5s or 2m`,
+      );
+    return ms;
+  }
+
+  /** A variable of the environment; an empty one counts as unset. */
+  #variable(name: string): string | undefined {
+    return this.#env[name] || undefined;
+  }
+}
+
+/** Parses the URL of a service. @throws Failure that names where it comes from */
+export function parseUrl(source: string, text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const example = "such as http://127.0.0.1:8080 or https://groups.example.com";
+  if (!url || !/^https?:$/.test(url.protocol))
+    throw usageFailure(`${source} must be a URL of http or https`, `write it with its scheme, ${example}`);
+  if (url.username !== "" || url.password !== "")
+    throw usageFailure(`${source} must not hold a user or a password`, "the token alone says who calls: ugs login");
+  if (url.search !== "" || url.hash !== "")
+    throw usageFailure(`${source} must end before its query`, `write it ${example}`);
+  return url;
+}
+
+/** Finds the token in what a file or variable has. @throws Failure when there is none, or more than one line */
+export function parseToken(source: string, text: string): string {
+  const token = text.trim();
+  if (token === "") throw usageFailure(`${source} has no token`, "put the token there, alone on a line");
+  if (!/^[\x21-\x7e]+$/.test(token))
+    throw usageFailure(`${source} has more than a token`, "put the token there, alone on a line");
+  return token;
+}
+
+async function readCertificates(path: string): Promise<string> {
+  const text = await readPlainFile(path);
+  if (!text.includes("-----BEGIN CERTIFICATE-----"))
+    throw usageFailure(`${path} has no certificate in PEM`, "it must have a line -----BEGIN CERTIFICATE-----");
+  return text;
+}

@@ -1,0 +1,29 @@
+import type { Readable, Writable } from "node:stream";
+
+/** What a run of `ugs` reads and writes. The process has one; tests give others. */
+export interface Shell {
+  readonly env: { readonly [name: string]: string | undefined };
+  readonly stdin: Readable & { readonly isTTY?: boolean };
+  readonly stdout: Writable & TerminalSize;
+  readonly stderr: Writable & TerminalSize;
+  /** Aborts when a signal ends the run; its reason is an `Interrupted`. */
+  readonly signal: AbortSignal;
+}
+
+/** What a stream tells when it is a terminal. */
+interface TerminalSize {
+  readonly isTTY?: boolean;
+  /** Its width in characters. */
+  readonly columns?: number;
+}
+
+/** Why a run ends early: somebody pressed Ctrl-C, or the system ends the process. */
+export class Interrupted extends Error {
+  /** By convention 128 and the number of the signal. */
+  readonly exitCode: number;
+
+  constructor(signal: "SIGINT" | "SIGTERM" = "SIGINT") {
+    super("interrupted");
+    this.exitCode = signal === "SIGINT" ? 130 : 143;
+  }
+}

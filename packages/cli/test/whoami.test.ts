@@ -1,0 +1,152 @@
+import { createServer } from "node:http";
+import { createServer as createTcpServer } from "node:net";
+import { describe, expect, inject, it } from "vitest";
+import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
+import { closeLater, suiteServer } from "../../../test/support/opened.ts";
+import { freePort, listen } from "../../../test/support/wait.ts";
+import { ugs, ugsBuilt } from "./support/ugs.ts";
+
+const REQUEST = /request [0-9a-f-]{36}/;
+
+describe("ugs, of a service", () => {
+  const server = suiteServer({ env: ADMIN_ENV });
+  const env = () => ({ UGS_URL: server.url, UGS_TOKEN: ADMIN_TOKEN });
+
+  it("tells whose the token is", async () => {
+    const { code, stdout, stderr } = await ugsBuilt(["whoami"], { env: env() });
+    expect([code, stderr]).toEqual([0, ""]);
+    expect(stdout).toMatch(new RegExp(`^service +${server.url}\ntoken +root\n`));
+    const customer = { UGS_URL: server.url, UGS_TOKEN: server.tokens.customer };
+    expect((await ugs(["whoami"], { env: customer })).stdout).toContain(
+      `environment  ${server.environment}/Customer\n`,
+    );
+    const json = await ugs(["whoami", "--json"], { env: customer });
+    expect(JSON.parse(json.stdout)).toMatchObject({ role: "manage", environment: { name: server.environment } });
+  });
+
+  it("lists environments, all or some, as a table or as JSON", async () => {
+    const table = await ugs(["env", "list"], { env: env() });
+    const [head = "", ...rows] = table.stdout.trimEnd().split("\n");
+    expect(head).toMatch(/^ENVIRONMENT +PARTITIONS +CREATED +STATE$/);
+    expect(rows.map((row) => row.split(/ {2,}/)[0])).toEqual(
+      ["", "/Customer", "/Testing"].map((tag) => `${server.environment}${tag}`),
+    );
+    const json = await ugs(["env", "list", "--json", "--limit", "2"], { env: env() });
+    const objects = json.stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as object);
+    expect(objects).toHaveLength(2);
+    expect(objects[0]).toMatchObject({ name: server.environment, partitions: 64 });
+  });
+
+  it("refuses an unknown token, and one whose role is too low, with exit code 4 and the request", async () => {
+    const unknown = await ugsBuilt(["whoami"], { env: { ...env(), UGS_TOKEN: "nobody-has-this-token" } });
+    expect([unknown.code, unknown.stdout]).toEqual([4, ""]);
+    expect(unknown.stderr).toMatch(/^ugs: the API token is unknown/);
+    expect(unknown.stderr).toMatch(REQUEST);
+    expect(unknown.stderr).toContain("ugs login");
+    expect(unknown.stderr).not.toContain("nobody-has-this-token");
+    const low = await ugs(["env", "list", "--json"], { env: { ...env(), UGS_TOKEN: server.tokens.customer } });
+    expect(low.code).toBe(4);
+    expect(JSON.parse(low.stderr)).toMatchObject({
+      error: { code: "permission_denied", reason: "ROLE_TOO_LOW", exitCode: 4, requestId: expect.any(String) },
+    });
+  });
+
+  it("is ready, which needs no token", async () => {
+    const { code, stdout } = await ugsBuilt(["ping", "--url", server.url]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(new RegExp(`^${server.url} is ready \\(\\d+ ms\\)\n$`));
+    expect(JSON.parse((await ugs(["ping", "--json", "--url", server.url])).stdout)).toEqual({ status: "SERVING" });
+    expect((await ugs(["ping", "--live", "--url", server.url])).code).toBe(0);
+  });
+});
+
+describe("ugs, of a service with TLS,", () => {
+  const { ca, server, client, stranger } = inject("certificates");
+  const tls = { TLS_CERT_FILE: server.certFile, TLS_KEY_FILE: server.keyFile };
+  const mutual = suiteServer({ env: { ...tls, TLS_CLIENT_CA_FILE: ca.certFile } });
+  const plain = suiteServer();
+  const ping = (url: string, ...args: string[]) => ugs(["ping", "--url", url, ...args]);
+  const shown = ["--cert-file", client.certFile, "--key-file", client.keyFile];
+
+  it("trusts the authority that it is told of, and shows its own certificate", async () => {
+    expect((await ping(mutual.url, "--ca-file", ca.certFile, ...shown)).code).toBe(0);
+    for (const [args, words] of [
+      [shown, /authority that is not trusted here\n {2}give --ca-file FILE/],
+      [["--ca-file", ca.certFile], /wants a certificate of the caller\n {2}give --cert-file/],
+      [["--ca-file", stranger.certFile, ...shown], /authority that is not trusted here/],
+      [["--ca-file", ca.certFile, ...shown, "--server-name", "else.example"], /for another name\n.*--server-name/],
+      [["--ca-file", ca.certFile, "--cert-file", client.certFile], /--cert-file and --key-file go together/],
+      [["--ca-file", "/nowhere.pem"], /cannot read \/nowhere.pem: there is no such file/],
+      [["--ca-file", client.keyFile], /has no certificate in PEM/],
+    ] as const) {
+      const { code, stderr } = await ping(mutual.url, ...args);
+      expect(stderr).toMatch(words);
+      expect(code).toBe(/cannot reach/.test(stderr) ? 6 : 2);
+    }
+  });
+
+  it("says when the one side speaks TLS and the other does not", async () => {
+    expect((await ping(mutual.url.replace("https", "http"))).stderr).toMatch(/write https:/);
+    expect((await ping(plain.url.replace("http", "https"))).stderr).toMatch(/does not speak TLS\n {2}.*write http:/);
+  });
+});
+
+describe("ugs, where the service is not,", () => {
+  it("says what it tried: nothing listens, the name is unknown, no answer in time, no HTTP, somebody else", async () => {
+    const silent = createTcpServer(() => {});
+    const gibberish = createTcpServer((socket) => void socket.on("error", () => {}).end("220 ready\r\n"));
+    const page = createServer(
+      (_, response) => void response.writeHead(404, { "content-type": "text/html" }).end("<h1>"),
+    );
+    const ports = [];
+    for (const each of [silent, gibberish, page]) {
+      ports.push(await listen(each));
+      closeLater(() => each.close());
+    }
+    const urls = [await freePort(), ...ports].map((port) => `http://127.0.0.1:${port}`);
+    const [nothing = "", unanswering = "", ...others] = urls;
+    const pings = ["http://ugs.invalid", nothing, ...others].map((url) => ["ping", "--url", url, "--timeout", "60s"]);
+    pings.splice(2, 0, ["ping", "--url", unanswering, "--timeout", "200ms"]);
+    const runs = await Promise.all(pings.map((args) => ugs(args)));
+    expect(runs.map(({ code }) => code)).toEqual([6, 6, 6, 6, 6]);
+    for (const [i, words] of [
+      /cannot reach http:\/\/ugs.invalid: the name ugs.invalid is not known/,
+      /nothing listens at 127/,
+      /did not answer within 200 ms/,
+      /what it answers is no HTTP/,
+      /is not the User Group Service/,
+    ].entries()) {
+      expect(runs[i]?.stderr).toMatch(words);
+    }
+  });
+});
+
+describe("ugs, of a command line that is not right,", () => {
+  it.each([
+    [["whoami"], {}, /no service is known\n {2}run: ugs login --url URL/],
+    [["whoami", "--url", "http://127.0.0.1:1"], {}, /no token is known/],
+    [["ping", "--url", "ftp://x"], {}, /--url must be a URL of http or https/],
+    [["ping", "--url", "127.0.0.1:8080"], {}, /--url must be a URL of http or https/],
+    [["ping", "--url", "http://u:secret-word@x"], {}, /--url must not hold a user or a password/],
+    [["ping"], { UGS_URL: "x" }, /UGS_URL must be a URL/],
+    [["ping", "--url", "http://x", "--timeout", "0s"], {}, /--timeout must be a duration/],
+    [["ping", "--url", "http://x"], { UGS_TIMEOUT: "soon" }, /UGS_TIMEOUT must be a duration/],
+    [["ping", "--profile", "none"], {}, /there is no profile none/],
+    [["ping", "--profile", "../x"], {}, /a profile's name has/],
+    [["env", "list", "--limit", "0"], {}, /must be a whole number/],
+    [["env", "lsit"], {}, /unknown command 'lsit' \(Did you mean list\?\)/],
+    [["whoami", "more"], {}, /too many arguments/],
+    [["whoami", "--token=secret-word"], {}, /a token is never an argument/],
+    [["whoami", "--token", "secret-word"], {}, /a token is never an argument/],
+  ])("%j says what to do, with exit code 2", async (args, env, words) => {
+    const { code, stdout, stderr } = await ugs(args, { env });
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(words);
+    expect(stderr).not.toContain("secret-word");
+    const json = await ugs([...args, "--json"], { env });
+    expect(JSON.parse(json.stderr)).toMatchObject({ error: { message: expect.any(String), exitCode: 2 } });
+  });
+});
