@@ -8,14 +8,15 @@ import type { StoreClient } from "./store/redis/client.ts";
 
 /** What the gauges are read from. */
 export interface GaugeSources {
-  readonly config: Pick<Config, "metricsPort" | "redisCa" | "tls">;
+  /** Those that are in use. */
+  readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "tls">;
   readonly client: StoreClient;
-  readonly ring: readonly RingKey[];
+  readonly ring: () => readonly RingKey[];
   readonly issued: Pick<IssuedTokens, "endingFirst">;
 }
 
 /** Adds the gauges of what ends by itself, of the keys in use, and of the connections to Redis. */
-export function addGauges(metrics: Metrics, { config, client, ring, issued }: GaugeSources): void {
+export function addGauges(metrics: Metrics, { settings, client, ring, issued }: GaugeSources): void {
   const name = "ugs_api_token_expire_time_seconds";
   const help =
     "When the API token ends that ends first in its environment, of those that were issued and used, since 1970";
@@ -27,7 +28,9 @@ export function addGauges(metrics: Metrics, { config, client, ring, issued }: Ga
       };
     });
     // Without a port of its own the page is open to strangers, who must not know the customers.
-    return config.metricsPort === undefined ? ending.slice(0, 1).map((first) => ({ ...first, labels: {} })) : ending;
+    return settings().metricsPort === undefined
+      ? ending.slice(0, 1).map((first) => ({ ...first, labels: {} }))
+      : ending;
   });
   metrics.gauge(
     {
@@ -35,20 +38,29 @@ export function addGauges(metrics: Metrics, { config, client, ring, issued }: Ga
       help: "Processes that have a key of TOKEN_KEYS, by what they use it for: encrypt (and decrypt), or decrypt alone",
       ofWorkers: "sum",
     },
-    () => ring.map(({ id }, i) => ({ labels: { key_id: id, use: i === 0 ? "encrypt" : "decrypt" }, value: 1 })),
+    () => ring().map(({ id }, i) => ({ labels: { key_id: id, use: i === 0 ? "encrypt" : "decrypt" }, value: 1 })),
   );
-  const certificates = [
-    ["TLS_CERT_FILE", config.tls?.cert],
-    ["TLS_CLIENT_CA_FILE", config.tls?.clientCa],
-    ["REDIS_CA_FILE", config.redisCa],
-  ].flatMap(([setting, pem]) => (pem ? [{ labels: { setting }, value: firstEndOf(pem) / 1000 }] : []));
+  const ends = new Map<string, number>();
+  const endOf = (pem: string) => {
+    const end = ends.get(pem) ?? firstEndOf(pem);
+    ends.set(pem, end);
+    return end;
+  };
+  const certificates = () => {
+    const { tls, redisCa } = settings();
+    return [
+      ["TLS_CERT_FILE", tls?.cert],
+      ["TLS_CLIENT_CA_FILE", tls?.clientCa],
+      ["REDIS_CA_FILE", redisCa],
+    ].flatMap(([setting, pem]) => (pem ? [{ labels: { setting }, value: endOf(pem) / 1000 }] : []));
+  };
   metrics.gauge(
     {
       name: "ugs_certificate_expire_time_seconds",
       help: "When the first certificate in a file ends, by the setting that names the file, since 1970",
       ofWorkers: "min",
     },
-    () => certificates,
+    certificates,
   );
   metrics.gauge(
     { name: "ugs_redis_ready", help: "Whether every node of Redis is connected: 1, or 0", ofWorkers: "min" },

@@ -32,6 +32,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
   const client = await openRedis(config.redisUrl, {
     timeoutMs: config.redisTimeoutMs,
     minReplicas: config.minReplicasAck,
+    password: config.redisPassword,
     ca: config.redisCa,
     sentinelPassword: config.redisSentinelPassword,
     observe,

@@ -1,9 +1,9 @@
 import type { Config } from "./config/config.ts";
 import { AT_START } from "./domain/audit.ts";
-import { type Environment, environmentPath, type NewEnvironment } from "./domain/environment.ts";
+import { type Environment, type EnvironmentName, environmentPath, type NewEnvironment } from "./domain/environment.ts";
 import { EnvironmentNotFound, StoreUnavailable } from "./domain/errors.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
-import { checkTokenKeys } from "./store/encryption.ts";
+import { checkTokenKeys, type RingKey } from "./store/encryption.ts";
 import type { RedisEnvironments } from "./store/environments.ts";
 import { ENVIRONMENTS_KEY, FORMAT_KEY, TOKEN_KEYS_KEY } from "./store/keys.ts";
 import { CLAIM } from "./store/records.ts";
@@ -23,7 +23,9 @@ const CHECK_MS = 60_000;
 
 /** What the state of Redis is kept with. */
 export interface RedisStateParts {
-  readonly config: Pick<Config, "tokenKeys" | "minReplicasAck">;
+  readonly config: Pick<Config, "minReplicasAck">;
+  /** The ring that is in use. */
+  readonly ring: () => readonly RingKey[];
   readonly client: StoreClient;
   readonly environments: RedisEnvironments;
   readonly logger: Logger;
@@ -94,6 +96,12 @@ export class RedisState {
     return this.#unlessAway(use, `the environment ${path}`);
   }
 
+  /** Leaves alone the environments that are no longer used. @param names those that are */
+  useOnly(names: readonly EnvironmentName[]): void {
+    const paths = new Set(names.map(environmentPath));
+    for (const path of this.#inUse.keys()) if (!paths.has(path)) this.#inUse.delete(path);
+  }
+
   /** Checks from time to time whether the environments are there. */
   watch(): void {
     this.#watching = setInterval(() => void this.#restoreEnvironments().catch(() => {}), CHECK_MS).unref();
@@ -143,9 +151,9 @@ export class RedisState {
 
   /** @returns the ids of the keys that the ring lacks, under which tokens may still be encrypted */
   async #check(): Promise<readonly string[]> {
-    const { client, config } = this.#parts;
+    const { client, ring } = this.#parts;
     await checkFormat(client, this.#isChecked);
-    const missing = await checkTokenKeys(client, config.tokenKeys);
+    const missing = await checkTokenKeys(client, ring());
     this.#isChecked = true;
     return missing;
   }

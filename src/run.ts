@@ -18,11 +18,12 @@ import { Metrics } from "./observability/metrics.ts";
 import { openAudit, openRateLimiters, openStore } from "./open-store.ts";
 import { requireListenPermission } from "./permissions.ts";
 import { RedisState } from "./redis-state.ts";
+import { type Reload, requireSuccessor, watchFiles } from "./reload.ts";
 import { loadAllRules } from "./rpc/interceptors.ts";
 import { RedisApiTokens } from "./store/api-tokens.ts";
 import type { Audit } from "./store/audit.ts";
 import { RedisAuditTrail } from "./store/audit-trail.ts";
-import { deriveKey, TokenCipher } from "./store/encryption.ts";
+import { deriveKey, type RingKey, TokenCipher } from "./store/encryption.ts";
 import { RedisEnvironmentDeletion } from "./store/environment-deletion.ts";
 import { RedisEnvironments } from "./store/environments.ts";
 import type { StoreClient } from "./store/redis/client.ts";
@@ -46,6 +47,8 @@ export interface OpenService {
   readonly metrics: Metrics;
   /** The API tokens that were generated because none were set. */
   readonly generatedTokens: readonly ApiTokenSetting[];
+  /** Uses settings whose files have changed, but for the certificates of a port. */
+  readonly reload: Reload;
   /** Ends the streams, which do not end by themselves. */
   readonly endStreams: () => void;
   /** Closes everything within the shutdown timeout. */
@@ -64,7 +67,7 @@ export interface RunningService extends Omit<Listening, "workers"> {
  * @throws StoreUnavailable, StoreMisconfigured, or the error of `listen`
  */
 export async function run(config: Config, options: { write?: (line: string) => void } = {}): Promise<RunningService> {
-  const { app, log, lifecycle, metrics, generatedTokens, endStreams, close } = await open(config, options);
+  const { app, log, lifecycle, metrics, generatedTokens, reload, endStreams, close } = await open(config, options);
   const { logger } = log;
   const listen = { ...config, ...worker?.ports };
   try {
@@ -76,6 +79,12 @@ export async function run(config: Config, options: { write?: (line: string) => v
     lifecycle.onClose("connections", () => port.destroy());
     lifecycle.onClose("requests under way", () => port.drain());
     lifecycle.onClose("streams", endStreams);
+    const use: Reload = async (next, changed) => {
+      if (next.tls && changed.has("TLS_CERT_FILE")) port.setCertificates(next.tls);
+      await reload(next, changed);
+    };
+    const files = watchFiles(config, { use, logger, metrics });
+    lifecycle.onClose("files of settings", () => files.close());
     const listening = { url: port.url, metricsUrl, generatedTokens };
     if (worker) {
       logger.debug({ url: port.url }, "worker listening");
@@ -127,21 +136,42 @@ export async function open(config: Config, options: { write?: (line: string) => 
     let onReconnected = () => {};
     const client = await openStore(config, { logger: log.logger, metrics, onReady: () => onReconnected() });
     lifecycle.onClose("store", () => client.close());
-    const ring = config.tokenKeys.length > 0 ? config.tokenKeys : [{ id: "embedded", secret: randomBytes(32) }];
+    let ring: readonly RingKey[] =
+      config.tokenKeys.length > 0 ? config.tokenKeys : [{ id: "embedded", secret: randomBytes(32) }];
     const audit = openAudit(config, { logger: log.logger, metrics });
-    const groupParts = { client, cipher: new TokenCipher(ring), audit };
+    const cipher = new TokenCipher(ring);
+    const groupParts = { client, cipher, audit };
     const store = new RedisUserGroups(groupParts);
     const environments = new RedisEnvironments(client, audit);
-    const state = new RedisState({ config, client, environments, logger: log.logger, onUnusable: endUnusable });
+    const parts = { config, client, environments, logger: log.logger, onUnusable: endUnusable };
+    const state = new RedisState({ ...parts, ring: () => ring });
     lifecycle.onClose("checks of Redis", () => state.close());
     if (config.redisUrl !== undefined) await state.check();
     if (isReporter()) warnOfSettings(config, log.logger);
     const { apiTokenStore, issued } = openIssuedTokens(config, { client, audit, lifecycle, logger: log.logger });
-    const authenticator = new ApiTokens(
-      await staticTokens({ ...config, apiTokens }, state, ring.at(-1)?.secret as Uint8Array),
-      issued,
-    );
-    addGauges(metrics, { config, client, ring, issued });
+    let current = config;
+    const tokensOf = (settings: Pick<Config, "adminTokens" | "apiTokens">) =>
+      staticTokens(settings, state, ring.at(-1)?.secret as Uint8Array);
+    const authenticator = new ApiTokens(await tokensOf({ ...config, apiTokens }), issued);
+    addGauges(metrics, { settings: () => current, client, ring: () => ring, issued });
+    const reload: Reload = async (next, changed) => {
+      log.redact(secretsOf(next));
+      if (changed.has("TOKEN_KEYS_FILE")) {
+        await requireSuccessor(ring, next.tokenKeys, config.redisUrl === undefined ? undefined : client);
+        ring = next.tokenKeys;
+        cipher.use(ring);
+      }
+      if (changed.has("API_TOKENS_FILE") || changed.has("ADMIN_TOKEN_FILE")) {
+        authenticator.use(await tokensOf(next));
+        state.useOnly(next.apiTokens.map(({ environment }) => environment));
+      }
+      await client.changeSecrets({
+        ...(changed.has("REDIS_PASSWORD_FILE") && { password: next.redisPassword }),
+        ...(changed.has("REDIS_SENTINEL_PASSWORD_FILE") && { sentinelPassword: next.redisSentinelPassword }),
+        ...(changed.has("REDIS_CA_FILE") && { ca: next.redisCa }),
+      });
+      current = next;
+    };
     state.onGone = (environment) => authenticator.forget(environment);
     state.watch();
     if (config.redisUrl !== undefined) onReconnected = () => state.restore();
@@ -171,7 +201,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       if (failed.length > 0) log.logger.warn({ failed }, "not closed in time");
       else log.logger.info("closed");
     };
-    return { app, log, lifecycle, metrics, generatedTokens, endStreams: () => shutdown.abort(), close };
+    return { app, log, lifecycle, metrics, generatedTokens, reload, endStreams: () => shutdown.abort(), close };
   } catch (error) {
     await lifecycle.close(config.shutdownTimeoutMs, closeFailure(log.logger));
     throw error;
@@ -182,14 +212,15 @@ export async function open(config: Config, options: { write?: (line: string) => 
 const MIN_SECRET_LENGTH = 8;
 
 /** The credentials in the settings, which the log must not contain. */
-function secretsOf({ apiTokens, adminTokens, tokenKeys, redisUrl = "", redisSentinelPassword }: Config): string[] {
-  const redis = readRedisUrl(redisUrl);
+function secretsOf(config: Config): string[] {
+  const { apiTokens, adminTokens, tokenKeys, redisUrl = "", redisPassword, redisSentinelPassword } = config;
+  const redis = readRedisUrl(redisUrl, { password: redisPassword });
   const secrets = [
     ...apiTokens.map(({ token }) => token),
     ...tokenKeys.map(({ secret }) => Buffer.from(secret).toString("base64")),
     ...adminTokens,
     redisSentinelPassword,
-    "target" in redis ? redis.target.password : undefined,
+    "target" in redis ? redis.target.secrets.password : undefined,
   ];
   return secrets.filter((secret) => secret !== undefined && secret.length >= MIN_SECRET_LENGTH) as string[];
 }

@@ -197,7 +197,7 @@ function forkOnNode(number: number): ChildProcess {
 
 async function openDenoForks({ host, port, metricsPort, files }: PortSettings): Promise<Forks> {
   await requireRunPermission();
-  const flags = await workerFlags(files);
+  const flags = await workerFlags(files.map(({ path }) => path));
   const main = await claimPort(host, port);
   const metrics = metricsPort === undefined ? undefined : await claimPort(host, metricsPort);
   const ports: WorkerStart["ports"] = { port: main.port, metricsPort: metrics?.port, reusePort: true };

@@ -15,7 +15,7 @@ const WORKER = fileURLToPath(new URL("fixtures/supervisor/worker.js", import.met
 describe("a supervisor", () => {
   const silent = () => {};
   const logger = { debug: silent, info: silent, warn: silent, error: silent, isLevelEnabled: () => false };
-  const log: Log = { logger, logUnredacted: silent, print: undefined };
+  const log: Log = { logger, logUnredacted: silent, print: undefined, redact: silent };
   const supervisor = (args: string[]) => {
     const forked: ChildProcess[] = [];
     const forks = {

@@ -47,12 +47,17 @@ export interface StaticToken {
  * digests, so that the timing of a lookup reveals nothing about a token.
  */
 export class ApiTokens {
-  readonly #static = new Map<string, StaticToken>();
+  #static: ReadonlyMap<string, StaticToken> = new Map();
   readonly #issued: IssuedTokens;
 
-  constructor(tokens: Iterable<StaticToken>, issued: IssuedTokens) {
-    for (const each of tokens) this.#static.set(apiTokenDigest(each.token), each);
+  constructor(tokens: readonly StaticToken[], issued: IssuedTokens) {
+    this.use(tokens);
     this.#issued = issued;
+  }
+
+  /** Replaces the tokens of the settings: those that are not among them end at once. */
+  use(tokens: readonly StaticToken[]): void {
+    this.#static = new Map(tokens.map((each) => [apiTokenDigest(each.token), each]));
   }
 
   /** Whose credential of the settings a text is; undefined when it is none. */

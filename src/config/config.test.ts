@@ -44,7 +44,9 @@ describe("the defaults", () => {
     port: 8080,
     workers: 1,
     files: [],
+    withTexts: expect.any(Function),
     redisUrl: undefined,
+    redisPassword: undefined,
     redisCa: undefined,
     redisSentinelPassword: undefined,
     tokenKeys: [],
@@ -105,6 +107,8 @@ describe("a variable that is no setting", () => {
     ["REDISURL", "REDIS_URL"],
     ["REDIS_URI", "REDIS_URL"],
     ["REDIS_CA", "REDIS_CA_FILE"],
+    ["REDIS_PASSWORD", "REDIS_PASSWORD_FILE"],
+    ["API_TOKEN_FILE", "API_TOKENS_FILE"],
     ["TOKEN_KEY", "TOKEN_KEYS"],
     ["ADMIN_TOKENS", "ADMIN_TOKEN"],
     ["CORS_ORIGIN", "CORS_ORIGINS"],
@@ -120,15 +124,7 @@ describe("a variable that is no setting", () => {
 
   it.each([
     ...["PATH", "HOSTNAME", "HOSTS", "PORTS", "POST", "GHOST", "SUPPORT", "REPORT", "DISPLAY", "OTEL_LOG_LEVEL"],
-    ...[
-      "SSL_CERT_FILE",
-      "SSL_CERT_DIR",
-      "NODE_EXTRA_CA_CERTS",
-      "SSLKEYLOGFILE",
-      "REDIS",
-      "REDIS_HOST",
-      "REDIS_PASSWORD",
-    ],
+    ...["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "SSLKEYLOGFILE", "REDIS", "REDIS_HOST"],
     ...["REDIS_PORT", "REDIS_PORT_6379_TCP", "REDIS_SERVICE_HOST", "PORT_8080_TCP", "npm_config_port", "GITHUB_TOKEN"],
     ...["USER_GROUP_TOKEN", "API_KEY", "API_TOKEN", "TOKEN", "DENO_JOBS", "LESS", "LS_COLORS", "_", "__proto__"],
   ])("and is another's is not told: %s", (name) => {
@@ -182,7 +178,7 @@ const GOOD: readonly Good[] = [
   ["REDIS_URL", "rediss-sentinel://u:p%40@h#m", "redisUrl", "rediss-sentinel://u:p%40@h#m"],
   ["REDIS_URL", "redis-cluster://:p%2C@h:1,10.0.0.1:2/0", "redisUrl", "redis-cluster://:p%2C@h:1,10.0.0.1:2/0"],
   ["REDIS_URL", "rediss-cluster://h", "redisUrl", "rediss-cluster://h"],
-  ["REDIS_CA_FILE", CERT, "redisCa", readFileSync(CERT, "utf8")],
+  ["REDIS_CA_FILE", CERT, "redisCa", readFileSync(CERT, "utf8").trimEnd()],
   ["REDIS_SENTINEL_PASSWORD", "p@ss word", "redisSentinelPassword", "p@ss word"],
   ["TOKEN_KEYS", `k-1_A:${KEY}`, "tokenKeys", [key("k-1_A", 1)]],
   ["TOKEN_KEYS", `new:${OTHER_KEY}, old:${KEY}`, "tokenKeys", [key("new", 2), key("old", 1)]],
@@ -300,7 +296,12 @@ const BAD: { readonly [name in Setting]: readonly string[] } = {
     "redis://:p/ss@h",
   ],
   REDIS_CA_FILE: [join(folder, "missing"), folder, CERT_KEY, "-----BEGIN CERTIFICATE-----"],
+  REDIS_PASSWORD_FILE: [join(folder, "missing"), folder, "hunter2", file("lines", "a\nb\n"), file("nothing", "\r\n")],
   REDIS_SENTINEL_PASSWORD: ["hunter2\n"],
+  REDIS_SENTINEL_PASSWORD_FILE: [join(folder, "missing"), file("tab", "a\tb")],
+  TOKEN_KEYS_FILE: [join(folder, "missing"), folder, `k:${KEY}`, file("half-key", `k:${KEY}\nl:${KEY.slice(9)}\n`)],
+  API_TOKENS_FILE: [join(folder, "missing"), `a=${TOKEN}`, file("half-token", `a=${TOKEN}\nb=${TOKEN.slice(9)}`)],
+  ADMIN_TOKEN_FILE: [join(folder, "missing"), TOKEN, file("three", `${TOKEN}-1\n${TOKEN}-2\n${TOKEN}-3\n`)],
   TOKEN_KEYS: [
     KEY,
     `k:${KEY.slice(4)}`,
@@ -407,6 +408,13 @@ describe("a fault's message", () => {
     ["REDIS_URL", "redis-sentinel://user:hunter2@h:1#hunter2/", "hunter2"],
     ["REDIS_URL", "redis://:x@hunter2@h", "hunter2"],
     ["REDIS_SENTINEL_PASSWORD", "hunter2\n", "hunter2"],
+    ["REDIS_PASSWORD_FILE", "hunter2", "hunter2"],
+    ["REDIS_PASSWORD_FILE", file("two-words", "hunter2\nx"), "hunter2"],
+    ["TOKEN_KEYS_FILE", `k:${KEY}`, KEY],
+    ["TOKEN_KEYS_FILE", file("cut-key", `k:${KEY.slice(1)}`), KEY.slice(1)],
+    ["API_TOKENS_FILE", `acme=${TOKEN}`, TOKEN],
+    ["API_TOKENS_FILE", file("cut-token", "acme=hunter2"), "hunter2"],
+    ["ADMIN_TOKEN_FILE", `/${TOKEN}?`, TOKEN],
     ["TLS_KEY_FILE", "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----", "hunter2"],
   ];
 
@@ -491,6 +499,17 @@ describe("an insecure half of a configuration", () => {
       { ...BESIDE.REDIS_URL, REDIS_URL: "redis-cluster://h", REDIS_SENTINEL_PASSWORD: "p" },
       "REDIS_SENTINEL_PASSWORD",
     ],
+    [
+      "keys in the environment and in a file",
+      { TOKEN_KEYS: `k:${KEY}`, TOKEN_KEYS_FILE: file("keys", `k:${KEY}`) },
+      "TOKEN_KEYS_FILE",
+    ],
+    [
+      "two passwords of Redis",
+      { ...BESIDE.REDIS_URL, REDIS_URL: "redis://:p@h", REDIS_PASSWORD_FILE: file("password", "q") },
+      "REDIS_PASSWORD_FILE",
+    ],
+    ["a password of no Redis", { REDIS_PASSWORD_FILE: file("password", "q") }, "REDIS_PASSWORD_FILE"],
     ["workers with an embedded store each", { WORKERS: "2" }, "WORKERS"],
     ["replicas of the embedded store", { MIN_REPLICAS_ACK: "1" }, "MIN_REPLICAS_ACK"],
     ["metrics on the port that they are kept from", { METRICS_PORT: "8080" }, "METRICS_PORT"],
@@ -536,5 +555,47 @@ describe("the TLS files", () => {
     ["no authority at all", { TLS_CLIENT_CA_FILE: file("empty", "") }, "TLS_CLIENT_CA_FILE must"],
   ])("are refused with %s", (_name, environ, text) => {
     expect(faultsWith(environ)).toEqual([expect.stringContaining(text)]);
+  });
+});
+
+describe("a secret in a file", () => {
+  const keys = [
+    { id: "a", secret: Buffer.from(KEY, "base64") },
+    { id: "b", secret: Buffer.from(OTHER_KEY, "base64") },
+  ];
+
+  it.each<[string, string]>([
+    ["as it would be in the environment", `a:${KEY},b:${OTHER_KEY}`],
+    ["with an end of its last line", `a:${KEY}, b:${OTHER_KEY}\n`],
+    ["on a line each", `a:${KEY}\nb:${OTHER_KEY}\n\n`],
+    ["on lines of Windows, with commas", `a:${KEY},\r\nb:${OTHER_KEY}\r\n`],
+  ])("is taken %s", (_name, text) => {
+    const path = file("ring", text);
+    const config = loadConfig({ TOKEN_KEYS_FILE: path });
+    expect(config.tokenKeys).toEqual(keys);
+    expect(config.files).toEqual([{ setting: "TOKEN_KEYS_FILE", path, text }]);
+  });
+
+  it("is a password whose spaces count", () => {
+    const environ = {
+      REDIS_URL: "redis://user@h",
+      TOKEN_KEYS: `k:${KEY}`,
+      REDIS_PASSWORD_FILE: file("spaces", " a b \n"),
+    };
+    expect(loadConfig(environ).redisPassword).toBe(" a b ");
+  });
+
+  it("is read again without the other settings", () => {
+    const config = loadConfig({
+      PORT: "1",
+      ADMIN_TOKEN_FILE: file("admin", TOKEN),
+      API_TOKENS_FILE: file("api", `a=${TOKEN}1`),
+    });
+    rmSync(join(folder, "api"));
+    const next = config.withTexts({ ADMIN_TOKEN_FILE: `${TOKEN}2\n` });
+    expect(next).toMatchObject({ port: 1, adminTokens: [`${TOKEN}2`], apiTokens: config.apiTokens });
+    expect(() => config.withTexts({ ADMIN_TOKEN_FILE: `${TOKEN}1` })).toThrow(
+      "ADMIN_TOKEN must not be one of API_TOKENS",
+    );
   });
 });

@@ -1,5 +1,6 @@
 import { createSecureContext } from "node:tls";
 import { distance } from "fastest-levenshtein";
+import { readRedisUrl } from "../store/redis/url.ts";
 import * as parse from "./parse.ts";
 
 /** A variable of the environment that looks like a setting and is none. */
@@ -29,25 +30,25 @@ const { DAY_MS, duration, integer, optional } = parse;
 
 /**
  * Every setting: its default as text, what it is, the field of the configuration that it becomes, and by what. Fields that
- * end in `Ms` are in milliseconds.
+ * end in `Ms` are in milliseconds. One that ends in `_FILE` names a file; its field is made of what that holds.
  */
 export const SETTINGS = {
   HOST: ["127.0.0.1", "address to listen on", "host", parse.host],
   PORT: ["8080", "port to listen on; 0 picks a free one", "port", integer(0, 65_535)],
   WORKERS: ["1", "how many processes share the port", "workers", integer(1, 256)],
-  REDIS_URL: [
-    "",
-    "Redis, Sentinels or a Cluster; unset: an embedded store, in memory",
-    "redisUrl",
-    optional(parse.redisUrl),
-  ],
+  REDIS_URL: ["", "Redis, Sentinels or a Cluster; unset: an embedded store, in memory", "redisUrl", optional(String)],
+  REDIS_PASSWORD_FILE: ["", "file with Redis' password", "redisPassword", optional(parse.password)],
   // In PEM; undefined: those that the runtime trusts.
-  REDIS_CA_FILE: ["", "authorities of Redis' certificates, in PEM", "redisCa", optional(parse.caFile)],
+  REDIS_CA_FILE: ["", "authorities of Redis' certificates, in PEM", "redisCa", optional(parse.authorities)],
   REDIS_SENTINEL_PASSWORD: ["", "password of the Sentinels", "redisSentinelPassword", optional(parse.password)],
+  REDIS_SENTINEL_PASSWORD_FILE: ["", "file with it", "redisSentinelPassword", optional(parse.password)],
   TOKEN_KEYS: ["", "keys that encrypt tokens: ID:BASE64,...", "tokenKeys", parse.tokenKeys],
+  TOKEN_KEYS_FILE: ["", "file with them, on a line each", "tokenKeys", parse.tokenKeys],
   API_TOKENS: ["", "static API tokens: ENV=TOKEN,NAME@ENV/Customer=TOKEN,...", "apiTokens", parse.apiTokens],
+  API_TOKENS_FILE: ["", "file with them, on a line each", "apiTokens", parse.apiTokens],
   // None, one, or two while one takes the place of the other.
   ADMIN_TOKEN: ["", "root's token, or two, for AdminService alone", "adminTokens", parse.adminTokens],
+  ADMIN_TOKEN_FILE: ["", "file with it, or with two on a line each", "adminTokens", parse.adminTokens],
   ROTATION_GRACE: ["0s", "how long a rotated token stays valid", "rotationGraceMs", duration(0, 30 * DAY_MS)],
   // 0: never.
   API_TOKEN_CACHE: ["5s", "how long an issued API token may be cached", "apiTokenCacheMs", duration(0, DAY_MS)],
@@ -77,13 +78,13 @@ export const SETTINGS = {
     parse.networks,
   ],
   CORS_ORIGINS: ["", "origins whose pages may call, or *", "corsOrigins", parse.origins],
-  TLS_CERT_FILE: ["", "certificate in PEM; with it the port speaks TLS", "tlsCert", optional(parse.certificateFile)],
-  TLS_KEY_FILE: ["", "its private key in PEM", "tlsKey", optional(parse.keyFile)],
+  TLS_CERT_FILE: ["", "certificate in PEM; with it the port speaks TLS", "tlsCert", optional(parse.certificate)],
+  TLS_KEY_FILE: ["", "its private key in PEM", "tlsKey", optional(parse.privateKey)],
   TLS_CLIENT_CA_FILE: [
     "",
     "authorities that clients' certificates must be of, in PEM",
     "tlsClientCa",
-    optional(parse.caFile),
+    optional(parse.authorities),
   ],
   LOG_LEVEL: ["info", "trace, debug, info, warn, error, fatal or silent", "logLevel", parse.logLevel],
   SHUTDOWN_TIMEOUT: ["10s", "how long a shutdown waits for calls in flight", "shutdownTimeoutMs", duration(0, DAY_MS)],
@@ -95,7 +96,17 @@ export const SETTINGS = {
 /** The name of a setting. */
 export type Setting = keyof typeof SETTINGS;
 
-const FILES = (Object.keys(SETTINGS) as Setting[]).filter((name) => name.endsWith("_FILE"));
+/** The name of a setting that names a file. */
+export type FileSetting = Extract<Setting, `${string}_FILE`>;
+
+const FILES = (Object.keys(SETTINGS) as Setting[]).filter((name): name is FileSetting => name.endsWith("_FILE"));
+
+/** A file that a setting names, and the text that it held when the settings were read. */
+export interface SettingFile {
+  readonly setting: FileSetting;
+  readonly path: string;
+  readonly text: string;
+}
 
 type Values = { readonly [Name in Setting as (typeof SETTINGS)[Name][2]]: ReturnType<(typeof SETTINGS)[Name][3]> };
 
@@ -111,23 +122,45 @@ interface TlsConfig {
 export interface Config extends Omit<Values, "tlsCert" | "tlsKey" | "tlsClientCa"> {
   readonly tls: TlsConfig | undefined;
   /** The files that settings name. */
-  readonly files: readonly string[];
+  readonly files: readonly SettingFile[];
+  /** The same settings, where these files hold other texts. @throws ConfigError */
+  readonly withTexts: (texts: FileTexts) => Readonly<Config>;
   readonly misspelled: readonly Misspelled[];
 }
+
+/** What files of settings hold. */
+export type FileTexts = { readonly [name in FileSetting]?: string };
 
 /**
  * Reads the settings. An unset and an empty variable both mean the default.
  *
+ * @param texts of files that have been read; the others are read
  * @throws ConfigError naming every fault
  */
-export function loadConfig(environ: Environ): Readonly<Config> {
+export function loadConfig(environ: Environ, texts: FileTexts = {}): Readonly<Config> {
   const given = (name: Setting): string => environ[name] || SETTINGS[name][0];
+  /** The settings whose values are in files. */
+  const inFiles = new Set<Setting>();
+  const files: SettingFile[] = [];
   const faults: string[] = [];
   const wrong = new Set<Setting>();
   const read: { [field: string]: unknown } = {};
   for (const [name, [, , field, parser]] of Object.entries(SETTINGS) as [Setting, (typeof SETTINGS)[Setting]][]) {
     try {
-      read[field] = parser(given(name));
+      if (!isFile(name)) {
+        read[field] = parser(given(name));
+        continue;
+      }
+      const path = given(name);
+      const direct = name.slice(0, -"_FILE".length) as Setting;
+      if (path === "" && direct in SETTINGS) continue;
+      if (path !== "" && direct in SETTINGS) {
+        if (given(direct) !== "") throw new parse.SettingError(`is set beside ${direct}: unset one of them`);
+        inFiles.add(direct);
+      }
+      const text = path === "" ? "" : (texts[name] ?? parse.fileText(path));
+      if (path !== "") files.push({ setting: name, path, text });
+      read[field] = parser(path === "" ? "" : parse.fileValue(text));
     } catch (error) {
       if (!(error instanceof parse.SettingError)) throw error;
       wrong.add(name);
@@ -137,21 +170,34 @@ export function loadConfig(environ: Environ): Readonly<Config> {
   const { tlsCert: cert, tlsKey: key, tlsClientCa: clientCa, ...others } = read as Partial<Values>;
   const areRight = (...names: Setting[]) => names.every((name) => !wrong.has(name));
   const url = given("REDIS_URL");
+  // Its password may be in a file.
+  const redis = url === "" ? undefined : readRedisUrl(url, { password: others.redisPassword });
+  if (redis && "faults" in redis) {
+    wrong.add("REDIS_URL");
+    faults.push(...redis.faults.map((fault) => `REDIS_URL ${fault}`));
+  }
+  const redisPassword = redis && "target" in redis ? redis.target.secrets.password : undefined;
   const areTlsFilesRight = areRight("TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE");
   const tls = areTlsFilesRight && cert !== undefined && key !== undefined ? { cert, key, clientCa } : undefined;
   const tlsFault = tls && faultOf(tls);
   // What goes together. A setting that is wrong by itself cannot be checked against others.
   const rules: readonly (readonly [isBroken: boolean, fault: string])[] = [
     [
+      areRight("REDIS_URL") && others.redisPassword !== undefined && redisPassword !== others.redisPassword,
+      url === ""
+        ? "REDIS_PASSWORD_FILE needs a REDIS_URL: the embedded store has no password"
+        : "REDIS_PASSWORD_FILE is set beside a password in REDIS_URL: leave one of them out",
+    ],
+    [
       areRight("REDIS_URL") && others.redisCa !== undefined && !/^rediss/i.test(url),
       "REDIS_CA_FILE needs a REDIS_URL with TLS: rediss://, rediss-sentinel:// or rediss-cluster://",
     ],
     [
       areRight("REDIS_URL") && others.redisSentinelPassword !== undefined && !/^rediss?-sentinel:/i.test(url),
-      "REDIS_SENTINEL_PASSWORD needs a REDIS_URL that names Sentinels: redis-sentinel://",
+      `${inFiles.has("REDIS_SENTINEL_PASSWORD") ? "REDIS_SENTINEL_PASSWORD_FILE" : "REDIS_SENTINEL_PASSWORD"} needs a REDIS_URL that names Sentinels: redis-sentinel://`,
     ],
     [
-      url !== "" && given("TOKEN_KEYS") === "",
+      url !== "" && given("TOKEN_KEYS") === "" && given("TOKEN_KEYS_FILE") === "",
       'TOKEN_KEYS is missing: a real Redis needs keys to encrypt tokens with; make one with: echo "k1:$(openssl rand -base64 32)"',
     ],
     [
@@ -183,8 +229,16 @@ export function loadConfig(environ: Environ): Readonly<Config> {
   faults.push(...rules.flatMap(([isBroken, fault]) => (isBroken ? [fault] : [])));
   const misspelled = misspelledIn(environ);
   if (faults.length > 0) throw new ConfigError(faults, misspelled);
-  const files = FILES.map(given).filter((name) => name !== "");
-  return Object.freeze({ ...(others as Values), tls, files, misspelled });
+  const withTexts = (others: FileTexts) => loadConfig(environ, { ...textsOf(files), ...others });
+  return Object.freeze({ ...(others as Values), tls, files, withTexts, misspelled });
+}
+
+function isFile(name: Setting): name is FileSetting {
+  return (FILES as readonly Setting[]).includes(name);
+}
+
+function textsOf(files: readonly SettingFile[]): FileTexts {
+  return Object.fromEntries(files.map(({ setting, text }) => [setting, text]));
 }
 
 /** What a TLS server would refuse, or what one of the runtimes would silently ignore. */

@@ -5,7 +5,6 @@ import { type EnvironmentName, environmentPath, parseEnvironmentName } from "../
 import type { RateLimit } from "../domain/store.ts";
 import { looksLikeUserGroupToken } from "../domain/token.ts";
 import type { RingKey } from "../store/encryption.ts";
-import { readRedisUrl } from "../store/redis/url.ts";
 
 /** Thrown by the parsers of settings. The message says what to write instead, and never contains a secret. */
 export class SettingError extends Error {
@@ -71,15 +70,18 @@ export function rateLimit(text: string): RateLimit | undefined {
   );
 }
 
+/** What separates the entries of a list: a comma, the end of a line, or both. */
+const SEPARATOR = /\s*,?[ \t]*\r?\n\s*|,/;
+
 /**
- * Parses each entry of a comma list; an empty text has none.
+ * Parses each entry of a list; an empty text has none.
  *
  * @throws SettingError that names every entry at fault by its place; the entry itself may be a secret
  */
 function list<T>(text: string, parseEntry: (entry: string) => T): T[] {
   if (text === "") return [];
   const faults: string[] = [];
-  const values = text.split(",").flatMap((entry, i) => {
+  const values = text.split(SEPARATOR).flatMap((entry, i) => {
     try {
       return [parseEntry(entry.trim())];
     } catch (error) {
@@ -113,13 +115,6 @@ export function networks(text: string): Network[] {
       throw new SettingError(`${quoted(entry)} must be an address or a network, such as 10.0.0.0/8 or fd00::/8`);
     return network;
   });
-}
-
-/** Validates a URL of Redis. Refuses parts that would be ignored, such as a query. @throws SettingError */
-export function redisUrl(text: string): string {
-  const read = readRedisUrl(text);
-  if ("faults" in read) throw new SettingError(...read.faults);
-  return text;
 }
 
 /** Validates a password. @throws SettingError */
@@ -238,33 +233,49 @@ export function host(text: string): string {
   return text;
 }
 
-/** Reads a file. @throws SettingError, whose message repeats the path, and so must not get a key in its place */
-function file(path: string): string {
+/** Reads the file of a setting. @throws SettingError */
+export function fileText(path: string): string {
   if (path.includes("-----BEGIN")) throw new SettingError("holds the text of a file; give the path of the file");
   try {
     return readFileSync(path, "utf8");
   } catch (error) {
-    throw new SettingError(`cannot be read: ${(error as { code?: string }).code ?? "unknown error"} at ${path}`);
+    throw unreadable(path, error);
   }
 }
 
-/** Makes a parser of paths of PEM files that hold something. It throws SettingError. */
-function pemFile(isHeld: (pem: string) => boolean, what: string) {
-  return (path: string): string => {
-    const pem = file(path);
-    if (!isHeld(pem)) throw new SettingError(`must hold ${what}`);
-    return pem;
+/** Why the file of a setting cannot be read. A path is repeated only if it is surely one, and not the secret itself. */
+export function unreadable(path: string, error: unknown): SettingError {
+  const shown = /^\.{0,2}\/[\w./@-]*$|^[A-Za-z]:\\/.test(path) ? path : "the path that is given; is it one?";
+  return new SettingError(`cannot be read: ${(error as { code?: string }).code ?? "unknown error"} at ${shown}`);
+}
+
+/**
+ * The value in a file: its text without what ends the last line.
+ *
+ * @throws SettingError when there is none, for the file may be about to be written
+ */
+export function fileValue(text: string): string {
+  const value = text.replace(/[\r\n]+$/, "");
+  if (value === "") throw new SettingError("must hold something: the file is empty");
+  return value;
+}
+
+/** Makes a parser of what is in PEM. It throws SettingError. */
+function pem(isHeld: (text: string) => boolean, what: string) {
+  return (text: string): string => {
+    if (!isHeld(text)) throw new SettingError(`must hold ${what}`);
+    return text;
   };
 }
 
-/** Reads the file of a certificate, perhaps with its chain. @throws SettingError */
-export const certificateFile = pemFile((pem) => certificatesOf(pem).length > 0, "a certificate in PEM");
+/** Requires a certificate, perhaps with its chain. @throws SettingError */
+export const certificate = pem((text) => certificatesOf(text).length > 0, "a certificate in PEM");
 
-/** Reads a file of CAs. With none in it, Node would trust the system's, and so anybody's. @throws SettingError */
-export const caFile = pemFile((pem) => certificatesOf(pem).length > 0, "one or more certificates in PEM");
+/** Requires CAs. With none, Node would trust the system's, and so anybody's. @throws SettingError */
+export const authorities = pem((text) => certificatesOf(text).length > 0, "one or more certificates in PEM");
 
-/** Reads the file of a private key. @throws SettingError */
-export const keyFile = pemFile((pem) => privateKeyOf(pem) !== undefined, "a private key in PEM without a passphrase");
+/** Requires a private key. @throws SettingError */
+export const privateKey = pem((text) => privateKeyOf(text) !== undefined, "a private key in PEM without a passphrase");
 
 /** Whether a private key is the one of a certificate, both in PEM. */
 export function isKeyOf(cert: string, key: string): boolean {

@@ -13,6 +13,8 @@ export interface Log {
   readonly logUnredacted: (fields: object, message: string) => void;
   /** Writes text for a person, without redaction; undefined when the log does not go to a terminal. */
   readonly print: ((text: string) => void) | undefined;
+  /** Has further credentials redacted, for as long as the process lasts. */
+  readonly redact: (secrets: readonly string[]) => void;
 }
 
 /** Options of the log. */
@@ -46,7 +48,8 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
   const output = write ?? (isTerminal ? (line: string) => print(terminalLine(line)) : print);
   // The reader of the log has gone; the service continues.
   if (write === undefined) process.stdout.on("error", () => {});
-  const redact = redactor(secrets);
+  const known = new Set(secrets);
+  const redact = redactor(known);
   // Redacts values, not the final line, so that a credential that equals a field name or level does not corrupt the
   // line.
   const hooks = {
@@ -67,6 +70,9 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
     logger,
     logUnredacted: (fields, message) => plain.info(fields, message),
     print: isTerminal ? print : undefined,
+    redact(more) {
+      for (const secret of more) known.add(secret);
+    },
   };
 }
 
@@ -90,7 +96,7 @@ function cut(text: string): string {
  * Makes a function that redacts credentials: tokens of this service, the user and password of URLs, and the given
  * secrets.
  */
-function redactor(secrets: readonly string[]): (value: unknown) => unknown {
+function redactor(secrets: Iterable<string>): (value: unknown) => unknown {
   const redactText = (text: string): string => {
     let redacted = text.replace(TOKEN_IN_TEXT, `ug$1_${REDACTED}`).replace(USER_INFO, `${REDACTED}@`);
     for (const secret of secrets) redacted = redacted.replaceAll(secret, REDACTED);

@@ -81,15 +81,21 @@ export function deriveKey(secret: Uint8Array, purpose: string): Buffer {
  * nonces of one key are those of one environment.
  */
 export class TokenCipher {
-  readonly #ring: readonly RingKey[];
-  readonly #currentId: string;
-  readonly #environments = new WeakMap<EnvironmentName, EnvironmentCipher>();
+  #ring: readonly RingKey[] = [];
+  #currentId = "";
+  #environments = new WeakMap<EnvironmentName, EnvironmentCipher>();
 
   /** @param ring at least one key */
   constructor(ring: readonly RingKey[]) {
+    this.use(ring);
+  }
+
+  /** Has tokens be encrypted and decrypted by another ring from now on. @param ring at least one key */
+  use(ring: readonly RingKey[]): void {
     if (ring[0] === undefined) throw new TypeError("a key ring needs a key");
     this.#ring = ring;
     this.#currentId = ring[0].id;
+    this.#environments = new WeakMap();
   }
 
   /**

@@ -26,27 +26,33 @@ export interface Certificates {
 
 const NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
 
+function make(folder: string, name: string, subject: string, args: readonly string[]): Certificate {
+  const [certFile, keyFile] = [join(folder, `${name}.pem`), join(folder, `${name}.key`)];
+  const files = ["-out", certFile, "-keyout", keyFile, "-subj", `/CN=${subject}`];
+  execFileSync("openssl", ["req", "-x509", ...NEW_KEY, ...files, ...args], { stdio: "pipe" });
+  return { certFile, keyFile, cert: readFileSync(certFile, "utf8"), key: readFileSync(keyFile, "utf8") };
+}
+
+function signedBy({ certFile, keyFile }: Certificate): string[] {
+  return ["-CA", certFile, "-CAkey", keyFile, "-addext", "basicConstraints=critical,CA:FALSE"];
+}
+
+/** Makes a further certificate for 127.0.0.1, in the folder of the others. @param name of its files and its subject */
+export function makeServerCertificate({ folder, ca }: Pick<Certificates, "folder" | "ca">, name: string): Certificate {
+  return make(folder, name, name, [...signedBy(ca), "-addext", "subjectAltName=IP:127.0.0.1"]);
+}
+
 /** Makes certificates with the openssl command; the caller removes them in the end. */
 export function makeCertificates(): Certificates {
   const folder = mkdtempSync(join(tmpdir(), "ugs-tls-"));
-  const make = (name: string, subject: string, args: readonly string[]): Certificate => {
-    const [certFile, keyFile] = [join(folder, `${name}.pem`), join(folder, `${name}.key`)];
-    const files = ["-out", certFile, "-keyout", keyFile, "-subj", `/CN=${subject}`];
-    execFileSync("openssl", ["req", "-x509", ...NEW_KEY, ...files, ...args], { stdio: "pipe" });
-    return { certFile, keyFile, cert: readFileSync(certFile, "utf8"), key: readFileSync(keyFile, "utf8") };
-  };
-  const signedBy = ({ certFile, keyFile }: Certificate) => [
-    ...["-CA", certFile, "-CAkey", keyFile],
-    ...["-addext", "basicConstraints=critical,CA:FALSE"],
-  ];
-  const ca = make("ca", "authority", []);
-  const other = make("other-ca", "authority", []);
+  const ca = make(folder, "ca", "authority", []);
+  const other = make(folder, "other-ca", "authority", []);
   return {
     folder,
     ca,
-    server: make("server", "server", [...signedBy(ca), "-addext", "subjectAltName=IP:127.0.0.1"]),
-    client: make("client", "client", signedBy(ca)),
-    stranger: make("stranger", "client", signedBy(other)),
+    server: makeServerCertificate({ folder, ca }, "server"),
+    client: make(folder, "client", "client", signedBy(ca)),
+    stranger: make(folder, "stranger", "client", signedBy(other)),
   };
 }
 

@@ -18,6 +18,7 @@ import {
   NotSent,
 } from "./commands.ts";
 import type { NodeCall, ScriptedRedis, StoreNode, StoreNodes } from "./nodes.ts";
+import type { RedisSecrets } from "./url.ts";
 
 /** Told of every round trip to the store. */
 export type StoreObserver = (roundTrip: { operation: string; seconds: number; failed: boolean }) => void;
@@ -27,6 +28,8 @@ export interface StoreClientOptions {
   /** How long a call may take, in milliseconds. */
   readonly timeoutMs: number;
   readonly observe?: StoreObserver;
+  /** Default: there are none to change. */
+  readonly changeSecrets?: (changed: Partial<RedisSecrets>) => Promise<void>;
 }
 
 /** The share of what is left to a call in which Redis may carry out its change; the rest is for the answer. */
@@ -42,10 +45,16 @@ const TRIES = 3;
 export class StoreClient implements StoreProbe {
   /** The nodes of this Redis. */
   readonly nodes: StoreNodes;
+  /**
+   * Has connections that begin from now on use other secrets; those that are open stay. Rejects with StoreMisconfigured
+   * when Redis does not accept the password.
+   */
+  readonly changeSecrets: (changed: Partial<RedisSecrets>) => Promise<void>;
   readonly #shared: Shared;
 
-  constructor(nodes: StoreNodes, { timeoutMs, observe }: StoreClientOptions) {
+  constructor(nodes: StoreNodes, { timeoutMs, observe, changeSecrets = async () => {} }: StoreClientOptions) {
     this.nodes = nodes;
+    this.changeSecrets = changeSecrets;
     this.#shared = { timeouts: new Timeouts(timeoutMs), observe };
   }
 

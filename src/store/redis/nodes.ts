@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { Command, Redis } from "ioredis";
+import { Command, type Redis } from "ioredis";
 import { TooFewReplicas } from "../../domain/errors.ts";
 import { isAnswerTo, isNotSent, type PlainCommands } from "./commands.ts";
-import { type RedisPlace, redisOptions, setupFault } from "./options.ts";
+import { newRedis, type RedisPlace, redisOptions, setupFault } from "./options.ts";
 import { requireUsable } from "./requirements.ts";
 
 /** Something that is done at a node. */
@@ -186,7 +186,7 @@ const GIVEN_UP_MS = 100;
 /** Connects to Redis. */
 function connect(place: RedisPlace, options: NodeOptions): StoreConnection {
   const { timeoutMs, minReplicas = 0, onError, onReady, onClose } = options;
-  const redis = new Redis(redisOptions(place)) as ScriptedRedis;
+  const redis = newRedis(redisOptions(place), () => place.secrets.password) as ScriptedRedis;
   reconnectWhenDemoted(redis);
   batchWrites(redis);
   defineScripts(redis);

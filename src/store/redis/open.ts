@@ -5,16 +5,13 @@ import { ClusterNodes } from "./cluster.ts";
 import { StoreMisconfigured } from "./commands.ts";
 import { type NodeOptions, openNode, type StoreNodes, singleNode } from "./nodes.ts";
 import { Sentinels } from "./options.ts";
-import { nameOf, type RedisTarget, readRedisUrl } from "./url.ts";
+import { nameOf, type RedisSecrets, type RedisTarget, readRedisUrl } from "./url.ts";
 
 /** How to connect to Redis. */
 export interface OpenOptions
   extends StoreClientOptions,
-    Partial<Pick<NodeOptions, "minReplicas" | "onError" | "onReady">> {
-  /** The CAs of Redis' certificates, in PEM; default: those that the runtime trusts. */
-  readonly ca?: string | undefined;
-  /** The password of the Sentinels; default: none. */
-  readonly sentinelPassword?: string | undefined;
+    Partial<Pick<NodeOptions, "minReplicas" | "onError" | "onReady">>,
+    Partial<Readonly<RedisSecrets>> {
   /** How long to try to connect, in milliseconds; default 10,000. Of a Cluster, some shards may be away after half of it. */
   readonly connectMs?: number;
 }
@@ -59,7 +56,31 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
     await pause(LOOK_MS);
   }
   isStarting = false;
-  return new StoreClient(nodes, options);
+  const { username, secrets } = read.target;
+  return new StoreClient(nodes, {
+    ...options,
+    changeSecrets: async (changed) => {
+      if (changed.password !== undefined) await requireAccepted(nodes, username, changed.password);
+      Object.assign(secrets, changed);
+    },
+  });
+}
+
+/**
+ * Requires that Redis accepts a password wherever it is connected: a connection that is refused stays as it is. Where there
+ * is none, it may be the password before that Redis takes no more.
+ *
+ * @throws StoreMisconfigured
+ */
+async function requireAccepted(nodes: StoreNodes, username: string | undefined, password: string): Promise<void> {
+  const ready = nodes.masters().filter((node) => node.isReady());
+  const asked = ready.map(({ reads: { redis } }) =>
+    username === undefined ? redis.auth(password) : redis.auth(username, password),
+  );
+  for (const answer of await Promise.allSettled(asked)) {
+    const text = answer.status === "rejected" ? String((answer.reason as Error).message) : "";
+    if (text.startsWith("WRONGPASS")) throw new StoreMisconfigured("Redis does not accept the password (WRONGPASS)");
+  }
 }
 
 function openNodes(target: RedisTarget, options: NodeOptions): StoreNodes {

@@ -11,12 +11,11 @@ export interface RedisPlace extends RedisLogin, Pick<RedisTarget, "shape"> {
 
 /** The options of a connection. */
 export function redisOptions(place: RedisPlace): RedisOptions {
-  const { to, db, username, password } = place;
+  const { to, db, username } = place;
   return {
     ...connectorOptions(place, to),
     db,
     ...(username !== undefined && { username }),
-    ...(password !== undefined && { password }),
     // While Redis is away a call fails at once instead of waiting for it.
     enableOfflineQueue: false,
     // A change that was cut off must not be made a second time.
@@ -37,7 +36,7 @@ type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
  * Its own connector to a host hears the first error of a connection alone (5.11.1); where the certificate is not trusted
  * there is a second, the host's alert, and an error that nobody hears ends the process.
  */
-function connectorOptions(login: Pick<RedisLogin, "tls" | "ca">, to: HostPort | Sentinels): RedisOptions {
+function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPort | Sentinels): RedisOptions {
   const host = "host" in to ? to : undefined;
   return {
     ...host,
@@ -57,7 +56,8 @@ function connectorOptions(login: Pick<RedisLogin, "tls" | "ca">, to: HostPort | 
         if (!this.connecting) throw new Error("closed meanwhile");
         // Node names no host to the server by itself, and a server of many hosts needs it.
         const servername = isIP(address.host) ? {} : { servername: address.host };
-        const ca = login.ca === undefined ? {} : { ca: login.ca };
+        const { ca: authorities } = login.secrets;
+        const ca = authorities === undefined ? {} : { ca: authorities };
         const stream = login.tls ? connectTls({ ...address, ...servername, ...ca }) : createConnection({ ...address });
         stream.once("error", (error) => {
           this.firstError = error;
@@ -78,8 +78,16 @@ function connectorOptions(login: Pick<RedisLogin, "tls" | "ca">, to: HostPort | 
   };
 }
 
+/** Makes a client of Redis that proves itself by what the password is when a connection begins. */
+export function newRedis(options: RedisOptions, passwordOf: () => string | undefined): Redis {
+  const password = passwordOf();
+  const redis = new Redis({ ...options, ...(password !== undefined && { password }) });
+  Object.defineProperty(redis.options, "password", { get: passwordOf, enumerable: true });
+  return redis;
+}
+
 /** What is wrong with the settings when Redis answers a new connection with an error; undefined for all other errors. */
-export function setupFault(error: Error, { db, password }: RedisLogin): StoreMisconfigured | undefined {
+export function setupFault(error: Error, { db, secrets: { password } }: RedisLogin): StoreMisconfigured | undefined {
   if (error instanceof StoreMisconfigured) return error;
   if (isAnswerTo("select", error)) {
     return new StoreMisconfigured(
@@ -89,8 +97,8 @@ export function setupFault(error: Error, { db, password }: RedisLogin): StoreMis
   if (!isAnswerTo("auth", error) && !/^(WRONGPASS|NOAUTH)\b/.test(error.message)) return undefined;
   return new StoreMisconfigured(
     password === undefined
-      ? `Redis wants a password (${error.message}); give it in REDIS_URL as redis://:PASSWORD@HOST or redis://USER:PASSWORD@HOST`
-      : `Redis refuses the user or password of REDIS_URL (${error.message})`,
+      ? `Redis wants a password (${error.message}); give it in REDIS_URL as redis://:PASSWORD@HOST or redis://USER:PASSWORD@HOST, or by REDIS_PASSWORD_FILE`
+      : `Redis refuses the user or password of REDIS_URL or REDIS_PASSWORD_FILE (${error.message})`,
   );
 }
 
@@ -208,13 +216,13 @@ export class Sentinels {
   }
 
   #connect(host: HostPort, options: RedisOptions): Redis {
-    const { sentinelPassword: password } = this.#target;
-    return new Redis({
+    const { secrets } = this.#target;
+    const all = {
       ...connectorOptions(this.#target, host),
-      ...(password !== undefined && { password }),
       enableReadyCheck: false,
       connectTimeout: ANSWER_MS,
       ...options,
-    });
+    };
+    return newRedis(all, () => secrets.sentinelPassword);
   }
 }

@@ -4,15 +4,21 @@ export interface HostPort {
   readonly port: number;
 }
 
+/** What may change while there are connections: those that are made from then on use it. */
+export interface RedisSecrets {
+  password: string | undefined;
+  sentinelPassword: string | undefined;
+  /** The CAs of the nodes' certificates, in PEM; undefined: those that the runtime trusts. */
+  ca: string | undefined;
+}
+
 /** How to log in to Redis. */
 export interface RedisLogin {
   readonly tls: boolean;
-  /** The CAs of the nodes' certificates, in PEM; undefined: those that the runtime trusts. */
-  readonly ca: string | undefined;
   readonly db: number;
   /** Undefined: Redis' default user. */
   readonly username: string | undefined;
-  readonly password: string | undefined;
+  readonly secrets: RedisSecrets;
 }
 
 /** Where Redis is, in which shape. */
@@ -22,7 +28,6 @@ export interface RedisTarget extends RedisLogin {
   readonly hosts: readonly [HostPort, ...HostPort[]];
   /** What Sentinels call the master; empty in the other shapes. */
   readonly master: string;
-  readonly sentinelPassword: string | undefined;
 }
 
 const FORM = /^redis(s?)(?:-(sentinel|cluster))?:\/\/(?:([^@/?#]*)@)?([^/?#@]*)(?:\/([^?#]*))?(?:#(.*))?$/i;
@@ -39,11 +44,12 @@ const SHAPES = {
 /**
  * Reads a URL of Redis. Nothing beyond the target is taken from it, so that no URL can change how the client behaves.
  *
+ * @param beside what the URL does not have; a password in the URL goes before it
  * @returns the target, or what is wrong with the URL: for an operator, without anything that may be a secret
  */
 export function readRedisUrl(
   url: string,
-  beside: { readonly ca?: string | undefined; readonly sentinelPassword?: string | undefined } = {},
+  beside: Partial<Readonly<RedisSecrets>> = {},
 ): { readonly target: RedisTarget } | { readonly faults: readonly string[] } {
   const match = FORM.exec(url);
   if (!match) return { faults: [malformed(url)] };
@@ -67,9 +73,9 @@ export function readRedisUrl(
   const [username, password] = (credentials ?? "").split(/:(.*)/s, 2).map(decoded);
   if (username === null || password === null) {
     faults.push("has a user or password that is not percent-encoded UTF-8; write % as %25");
-  } else if (username && !password) {
+  } else if (username && !password && beside.password === undefined) {
     faults.push(
-      "names a user without a password; write redis://USER:PASSWORD@HOST, or redis://:PASSWORD@HOST for the default user",
+      "names a user without a password; write redis://USER:PASSWORD@HOST, or redis://:PASSWORD@HOST for the default user, or set REDIS_PASSWORD_FILE",
     );
   }
   if (faults.length > 0) return { faults };
@@ -77,12 +83,14 @@ export function readRedisUrl(
     shape,
     hosts: places as [HostPort, ...HostPort[]],
     tls: s === "s",
-    ca: beside.ca,
     db: Number(path),
     username: username || undefined,
-    password: password || undefined,
+    secrets: {
+      password: password || beside.password,
+      sentinelPassword: beside.sentinelPassword,
+      ca: beside.ca,
+    },
     master: fragment ?? "",
-    sentinelPassword: beside.sentinelPassword,
   };
   return { target };
 }

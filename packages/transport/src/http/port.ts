@@ -1,6 +1,6 @@
 import { createServer, type Server as HttpServer } from "node:http";
 import { createServer as createHttp2Server, type ServerHttp2Session } from "node:http2";
-import { createServer as createSecureServer } from "node:https";
+import { createServer as createSecureServer, Server as SecureServer } from "node:https";
 import type { AddressInfo, ListenOptions as NetListenOptions, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { DEFAULT_LIMITS, type Limits, MAX_HEADER_BYTES, requestTimeoutMs } from "../limits.ts";
@@ -13,6 +13,14 @@ import { http2Listener } from "./http2.ts";
 import { beginSession } from "./http2-sessions.ts";
 import { type RequestContext, type RequestHandlers, Turn } from "./server-request.ts";
 
+/** The certificate of a port and its key, in PEM. */
+export interface Certificates {
+  readonly cert: string;
+  readonly key: string;
+  /** The CAs of client certificates; undefined: clients need no certificate. */
+  readonly clientCa: string | undefined;
+}
+
 /** Where a port listens. */
 export interface ListenOptions {
   readonly host: string;
@@ -21,7 +29,7 @@ export interface ListenOptions {
   /** Whether other processes of the user may listen on the port as well, where the runtime can. Default: no. */
   readonly reusePort?: boolean | undefined;
   /** Certificates in PEM; undefined: HTTP/1.1 and HTTP/2 in cleartext. */
-  readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa: string | undefined } | undefined;
+  readonly tls?: Certificates | undefined;
   /** Called when the system cannot accept a connection. */
   readonly onConnectionError?: ((error: Error) => void) | undefined;
 }
@@ -40,6 +48,13 @@ export interface Port {
   drain(): Promise<void>;
   /** Destroys all connections. */
   destroy(): void;
+  /**
+   * Has connections that begin from now on use other certificates; those that are open stay as they are. Whether clients need
+   * a certificate does not change.
+   *
+   * @throws TypeError on a port without TLS; the error of node:tls, and nothing has changed
+   */
+  setCertificates(tls: Certificates): void;
 }
 
 /** The connection preface of HTTP/2 (RFC 9113, 3.4). */
@@ -208,6 +223,10 @@ export async function openPort(options: PortOptions): Promise<Port> {
         server.closeIdleConnections();
       }),
     destroy: () => connections.destroy(),
+    setCertificates(tls) {
+      if (!(server instanceof SecureServer)) throw new TypeError("the port has no TLS");
+      server.setSecureContext(contextOf(tls));
+    },
   };
 }
 
@@ -220,9 +239,8 @@ function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
         ...options,
         ALPNProtocols: ["h2", "http/1.1"],
         handshakeTimeout: limits.firstByteTimeoutMs,
-        cert: tls.cert,
-        key: tls.key,
-        ...(tls.clientCa !== undefined && { ca: tls.clientCa, requestCert: true, rejectUnauthorized: true }),
+        ...contextOf(tls),
+        ...(tls.clientCa !== undefined && { requestCert: true, rejectUnauthorized: true }),
       })
     : createServer(options);
   // By default node:http answers a failed handshake like a malformed request.
@@ -230,6 +248,10 @@ function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
   // The bytes of a header are limited. By default, node:http would drop fields above a number without a word.
   server.maxHeadersCount = 0;
   return server;
+}
+
+function contextOf({ cert, key, clientCa }: Certificates) {
+  return { cert, key, ...(clientCa !== undefined && { ca: clientCa }) };
 }
 
 /** Removes the listeners of an event, and returns a function that calls them. */

@@ -1,0 +1,163 @@
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, inject, it, onTestFinished } from "vitest";
+import { type Config, ConfigError, type Environ, type FileSetting, loadConfig } from "./config.ts";
+import { SettingFiles } from "./files.ts";
+
+const certificates = inject("certificates");
+const { cert: CERT, key: KEY } = certificates.server;
+const { cert: OTHER_CERT, key: OTHER_KEY } = certificates.client;
+
+const TOKENS = "a=0123456789abcdef\nb=fedcba9876543210\n";
+
+/** Files of settings in a folder of their own, what is in use, and what was told. */
+function watched(texts: { readonly [setting in FileSetting]?: string }, environ: Environ = {}) {
+  const folder = mkdtempSync(join(tmpdir(), "ugs-files-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const pathOf = (setting: string) => join(folder, setting);
+  for (const [setting, text] of Object.entries(texts)) writeFileSync(pathOf(setting), text);
+  const paths = Object.fromEntries(Object.keys(texts).map((setting) => [setting, pathOf(setting)]));
+  const state = {
+    used: loadConfig({ ...paths, ...environ }),
+    told: [] as string[],
+    refusal: undefined as Error | undefined,
+  };
+  const files = new SettingFiles(state.used, {
+    async use(config: Config) {
+      if (state.refusal) throw state.refusal;
+      state.used = config;
+    },
+    onResult: (changed, error) => {
+      const fault =
+        error instanceof ConfigError ? error.faults.join("; ") : error === undefined ? "used" : String(error);
+      state.told.push(`${[...changed].join("+")}: ${fault}`);
+    },
+  });
+  const look = async (times = 2) => {
+    for (let i = 0; i < times; i++) await files.look();
+  };
+  return { folder, pathOf, state, look, tokens: () => state.used.apiTokens.map(({ token }) => token) };
+}
+
+describe("the files of settings", () => {
+  it("tell nothing while they stay as they are, whatever is done to them", async () => {
+    const { pathOf, state, look } = watched({ API_TOKENS_FILE: TOKENS });
+    await look();
+    writeFileSync(pathOf("API_TOKENS_FILE"), TOKENS);
+    await look();
+    expect(state.told).toEqual([]);
+  });
+
+  it("are used when another file takes their place, once they are read twice", async () => {
+    const { pathOf, state, look, tokens } = watched({ API_TOKENS_FILE: TOKENS });
+    writeFileSync(pathOf("new"), "c=00000000000000000\n");
+    renameSync(pathOf("new"), pathOf("API_TOKENS_FILE"));
+    await look(1);
+    expect(tokens()).toHaveLength(2);
+    await look(1);
+    expect(tokens()).toEqual(["00000000000000000"]);
+    expect(state.told).toEqual(["API_TOKENS_FILE: used"]);
+  });
+
+  it("are used when the link of their folder leads to another one, as Kubernetes does it", async () => {
+    const { folder, look, tokens } = watched({});
+    const version = (name: string, text: string) => {
+      mkdirSync(join(folder, name));
+      writeFileSync(join(folder, name, "tokens"), text);
+      symlinkSync(name, join(folder, "..data_tmp"));
+      renameSync(join(folder, "..data_tmp"), join(folder, "..data"));
+    };
+    version("..2026_01", TOKENS);
+    symlinkSync("..data/tokens", join(folder, "tokens"));
+    const mounted = watched({}, { API_TOKENS_FILE: join(folder, "tokens") });
+    version("..2026_02", "c=00000000000000000");
+    rmSync(join(folder, "..2026_01"), { recursive: true });
+    await mounted.look();
+    expect(mounted.tokens()).toEqual(["00000000000000000"]);
+    await look();
+    expect(tokens()).toEqual([]);
+  });
+
+  it("are left alone while they are written", async () => {
+    const { pathOf, state, look, tokens } = watched({ API_TOKENS_FILE: TOKENS });
+    const next = "c=0000000000000000000000\nd=1111111111111111111111\n";
+    for (const length of [0, 18, 20, 40]) {
+      writeFileSync(pathOf("API_TOKENS_FILE"), next.slice(0, length));
+      await look(1);
+    }
+    expect([tokens(), state.told]).toEqual([["0123456789abcdef", "fedcba9876543210"], []]);
+    writeFileSync(pathOf("API_TOKENS_FILE"), next);
+    await look();
+    expect(tokens()).toEqual(["0000000000000000000000", "1111111111111111111111"]);
+  });
+
+  it("stay in use when they are deleted, emptied or faulty, which is told once for each content", async () => {
+    const { pathOf, state, look, tokens } = watched({ API_TOKENS_FILE: TOKENS });
+    const path = pathOf("API_TOKENS_FILE");
+    rmSync(path);
+    await look(5);
+    writeFileSync(path, "");
+    await look(5);
+    for (const bad of ["a=short", "a=too-short", "a=short"]) {
+      writeFileSync(path, bad);
+      await look(5);
+    }
+    expect(tokens()).toHaveLength(2);
+    expect(state.told).toEqual([
+      `API_TOKENS_FILE: API_TOKENS_FILE cannot be read: ENOENT at ${path}`,
+      "API_TOKENS_FILE: API_TOKENS_FILE must hold something: the file is empty",
+      ...Array.from({ length: 3 }, () => expect.stringMatching(/entry 1 needs a token of 16/)),
+    ]);
+    writeFileSync(path, TOKENS);
+    await look();
+    expect(state.told.slice(5)).toEqual(["API_TOKENS_FILE: used"]);
+  });
+
+  it("are used only as a certificate and its key, whichever comes first", async () => {
+    const { pathOf, state, look } = watched({ TLS_CERT_FILE: CERT, TLS_KEY_FILE: KEY });
+    const steps: [FileSetting, string][] = [
+      ["TLS_KEY_FILE", OTHER_KEY],
+      ["TLS_CERT_FILE", OTHER_CERT],
+      ["TLS_CERT_FILE", CERT],
+      ["TLS_KEY_FILE", KEY],
+    ];
+    const used: boolean[] = [];
+    for (const [setting, text] of steps) {
+      writeFileSync(pathOf(setting), text);
+      await look();
+      used.push(state.used.tls?.key === OTHER_KEY.trimEnd() && state.used.tls.cert === OTHER_CERT.trimEnd());
+      if (used.at(-1) === false) expect(state.used.tls).toMatchObject({ cert: expect.stringContaining(CERT.trim()) });
+    }
+    expect(used).toEqual([false, true, true, false]);
+    expect(state.told).toEqual([
+      expect.stringContaining("TLS_KEY_FILE is not the key"),
+      "TLS_CERT_FILE+TLS_KEY_FILE: used",
+      expect.stringContaining("TLS_KEY_FILE is not the key"),
+      "TLS_CERT_FILE+TLS_KEY_FILE: used",
+    ]);
+  });
+
+  it("do not wait for another that is faulty", async () => {
+    const { pathOf, state, look, tokens } = watched({
+      API_TOKENS_FILE: TOKENS,
+      ADMIN_TOKEN_FILE: "0123456789abcdef-root",
+    });
+    writeFileSync(pathOf("ADMIN_TOKEN_FILE"), "short");
+    writeFileSync(pathOf("API_TOKENS_FILE"), "a=a-new-token-of-24-chars");
+    await look();
+    expect(tokens()).toEqual(["a-new-token-of-24-chars"]);
+    expect(state.used.adminTokens).toEqual(["0123456789abcdef-root"]);
+  });
+
+  it("are tried again while the service cannot use them", async () => {
+    const { pathOf, state, look, tokens } = watched({ API_TOKENS_FILE: TOKENS });
+    state.refusal = new Error("Redis is away");
+    writeFileSync(pathOf("API_TOKENS_FILE"), "a=a-new-token-of-24-chars");
+    await look(4);
+    expect([tokens().length, state.told]).toEqual([2, ["API_TOKENS_FILE: Error: Redis is away"]]);
+    state.refusal = undefined;
+    await look(1);
+    expect(tokens()).toEqual(["a-new-token-of-24-chars"]);
+  });
+});

@@ -1,0 +1,110 @@
+import { readFile } from "node:fs/promises";
+import { type Config, ConfigError, type FileSetting } from "./config.ts";
+import { type SettingError, unreadable } from "./parse.ts";
+
+/** How often the files of settings are read, in milliseconds. What has changed is used when it is the same the next time. */
+const INTERVAL_MS = 1000;
+
+/** Files that have to fit each other, and so are taken together. */
+const TLS: readonly FileSetting[] = ["TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE"];
+
+/** What becomes of files that change. */
+export interface FilesListener {
+  /**
+   * Has the service use what changed files hold. When it rejects, the service goes on with what they held before, and this is
+   * called again.
+   */
+  readonly use: (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
+  /**
+   * Told once of each content that is used, or cannot be.
+   *
+   * @param error undefined: it is used; a ConfigError names the setting at fault, any other is of `use`
+   */
+  readonly onResult: (changed: ReadonlySet<FileSetting>, error?: unknown) => void;
+}
+
+/** What a file holds, or why it cannot be read. */
+type Content = string | SettingError;
+
+/**
+ * Reads the files of settings again and again, for no runtime tells reliably of every way in which a file may be replaced.
+ * What is being written is left alone: a content counts when it is read twice in a row, and a bad one never.
+ */
+export class SettingFiles {
+  readonly #listener: FilesListener;
+  readonly #groups: readonly ReadonlySet<FileSetting>[];
+  #config: Config;
+  #contents: ReadonlyMap<FileSetting, Content>;
+  /** What was told last of the groups whose files cannot be used. */
+  readonly #told = new Map<ReadonlySet<FileSetting>, string>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #isClosed = false;
+
+  constructor(config: Config, listener: FilesListener) {
+    this.#config = config;
+    this.#listener = listener;
+    this.#contents = new Map(config.files.map(({ setting, text }) => [setting, text]));
+    const settings = config.files.map(({ setting }) => setting);
+    const others = settings.filter((setting) => !TLS.includes(setting)).map((setting) => new Set([setting]));
+    this.#groups = [new Set(settings.filter((setting) => TLS.includes(setting))), ...others];
+  }
+
+  /** Begins to read them from time to time; without any there is nothing to do. */
+  watch(): void {
+    if (this.#config.files.length === 0 || this.#isClosed) return;
+    this.#timer = setTimeout(() => void this.look().finally(() => this.watch()), INTERVAL_MS).unref();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+  }
+
+  /** Reads them once. */
+  async look(): Promise<void> {
+    const before = this.#contents;
+    const reading = this.#config.files.map(async ({ setting, path }) => [setting, await contentOf(path)] as const);
+    this.#contents = new Map(await Promise.all(reading));
+    for (const group of this.#groups) {
+      const isSettled = [...group].every((setting) => isSame(this.#contents.get(setting), before.get(setting)));
+      if (isSettled) await this.#take(group);
+    }
+  }
+
+  async #take(group: ReadonlySet<FileSetting>): Promise<void> {
+    const contents = [...group].map((setting) => [setting, this.#contents.get(setting)] as const);
+    const used = new Map(this.#config.files.map(({ setting, text }) => [setting, text]));
+    const isChanged = contents.some(([setting, content]) => content !== used.get(setting));
+    if (!isChanged && !this.#told.has(group)) return;
+    try {
+      if (isChanged) {
+        const faults = contents.flatMap(([setting, content]) =>
+          content instanceof Error ? [`${setting} ${content.message}`] : [],
+        );
+        if (faults.length > 0) throw new ConfigError(faults);
+        const config = this.#config.withTexts(Object.fromEntries(contents));
+        await this.#listener.use(config, group);
+        this.#config = config;
+      }
+      this.#told.delete(group);
+      this.#listener.onResult(group);
+    } catch (error) {
+      const told = JSON.stringify([...contents.map(([, content]) => String(content)), String(error)]);
+      if (this.#told.get(group) === told) return;
+      this.#told.set(group, told);
+      this.#listener.onResult(group, error);
+    }
+  }
+}
+
+async function contentOf(path: string): Promise<Content> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    return unreadable(path, error);
+  }
+}
+
+function isSame(one: Content | undefined, other: Content | undefined): boolean {
+  return typeof one === typeof other && String(one) === String(other);
+}

@@ -1,0 +1,82 @@
+import { type Config, ConfigError, type FileSetting } from "./config/config.ts";
+import { SettingFiles } from "./config/files.ts";
+import type { Logger } from "./observability/log.ts";
+import type { Metrics } from "./observability/metrics.ts";
+import { explainStartFailure } from "./start-messages.ts";
+import { checkTokenKeys, type RingKey } from "./store/encryption.ts";
+import type { StoreClient } from "./store/redis/client.ts";
+import { StoreMisconfigured } from "./store/redis/commands.ts";
+
+/** Has a part of the service use settings whose files have changed; throws when it cannot. */
+export type Reload = (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
+
+/** Watches the files of the settings, and counts and logs what becomes of those that change. */
+export function watchFiles(
+  config: Config,
+  { use, logger, metrics }: { readonly use: Reload; readonly logger: Logger; readonly metrics: Metrics },
+): SettingFiles {
+  const states = new Map<string, { isUsed: boolean; time: number }>();
+  const note = (setting: string, isUsed: boolean) => {
+    const before = states.get(setting);
+    states.set(setting, { isUsed, time: isUsed || !before ? Date.now() / 1000 : before.time });
+  };
+  for (const { setting } of config.files) note(setting, true);
+  // Of several workers, those are told of that are behind.
+  metrics.gauge(
+    {
+      name: "ugs_config_last_reload_successful",
+      help: "Whether what the file of a setting holds is in use: 1, or 0, by setting",
+      ofWorkers: "min",
+    },
+    () => [...states].map(([setting, { isUsed }]) => ({ labels: { setting }, value: Number(isUsed) })),
+  );
+  metrics.gauge(
+    {
+      name: "ugs_config_last_reload_success_timestamp_seconds",
+      help: "Since when a content of the file of a setting is in use, by setting, since 1970",
+      ofWorkers: "min",
+    },
+    () => [...states].map(([setting, { time }]) => ({ labels: { setting }, value: time })),
+  );
+  const files = new SettingFiles(config, {
+    use,
+    onResult(changed, error) {
+      const settings = [...changed];
+      for (const setting of settings) note(setting, error === undefined);
+      if (error === undefined) return logger.info({ settings }, "the files of settings have changed, and are used");
+      const fault = error instanceof ConfigError ? error.faults.join("; ") : explainStartFailure(error);
+      logger.warn(
+        { settings, error: fault },
+        "the files of settings have changed, but cannot be used; what they held before stays",
+      );
+    },
+  });
+  files.watch();
+  return files;
+}
+
+/**
+ * Requires that a ring of keys can take the place of another while both are in use: workers do not change theirs at the same
+ * instant, and each has to decrypt what the others encrypt.
+ *
+ * @param client undefined: the embedded store, whose tokens may be encrypted under any key
+ * @throws StoreMisconfigured; as `checkTokenKeys`
+ */
+export async function requireSuccessor(
+  ring: readonly RingKey[],
+  next: readonly RingKey[],
+  client: StoreClient | undefined,
+): Promise<void> {
+  const has = (keys: readonly RingKey[], id: string | undefined) => keys.some((key) => key.id === id);
+  const first = next[0]?.id;
+  if (!has(ring, first)) {
+    throw new StoreMisconfigured(
+      `the first key of TOKEN_KEYS, ${first}, is new: other workers could not read what it encrypts. Put it behind the others, and first once every worker has it`,
+    );
+  }
+  const missing = client ? await checkTokenKeys(client, next) : ring.map(({ id }) => id).filter((id) => !has(next, id));
+  const lost = missing.filter((id) => has(ring, id));
+  if (lost.length > 0) {
+    throw new StoreMisconfigured(`TOKEN_KEYS lacks ${lost.join(", ")}, which may have encrypted tokens; add it again`);
+  }
+}

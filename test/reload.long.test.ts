@@ -1,0 +1,175 @@
+import { renameSync, rmSync, writeFileSync } from "node:fs";
+import { Agent, request } from "node:https";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { expect, inject, it } from "vitest";
+import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { makeServerCertificate } from "./support/certificates.ts";
+import { closeLater, describeWithRedis, newOperator, newRedis, newServer } from "./support/opened.ts";
+import { mountSecrets, shownBy } from "./support/secret-files.ts";
+import { RUNTIMES, type TestServer } from "./support/server.ts";
+import { pause, waitFor } from "./support/wait.ts";
+
+const certificates = inject("certificates");
+const { cert: ca } = certificates.ca;
+const WORKERS = 2;
+
+const key = (id: string, byte: number) => `${id}:${Buffer.alloc(32, byte).toString("base64")}`;
+const [OLD, NEW] = [key("old", 1), key("new", 2)];
+
+describeWithRedis.each(RUNTIMES)("secrets and certificates that are swapped under load, on %s", (runtime) => {
+  it("fail no call", async () => {
+    const redis = await newRedis();
+    const operator = newOperator(redis);
+    await operator.call("ACL", "SETUSER", "default", "resetpass", ">password-before");
+    const [before, after] = [`before-${crypto.randomUUID()}`, `after-${crypto.randomUUID()}`];
+    const { cert, key: certKey } = certificates.server;
+    const mounted = mountSecrets({
+      api: `acme=${before}`,
+      keys: OLD,
+      password: "password-before\n",
+      cert,
+      certKey,
+    });
+    const env = {
+      WORKERS: String(WORKERS),
+      TOKEN_KEYS: "",
+      API_TOKENS: "",
+      TOKEN_KEYS_FILE: mounted.pathOf("keys"),
+      API_TOKENS_FILE: mounted.pathOf("api"),
+      REDIS_PASSWORD_FILE: mounted.pathOf("password"),
+      TLS_CERT_FILE: mounted.pathOf("cert"),
+      TLS_KEY_FILE: mounted.pathOf("certKey"),
+    };
+    const server = await newServer({ runtime, redisUrl: redis.url, env, ...denoFlags(runtime, mounted.folder) });
+    const told = (msg: string) => server.log().filter((line) => line.msg.endsWith(msg)).length;
+    const whenAll = async (msg: "are used" | "before stays", change: () => void) => {
+      const count = told(msg) + WORKERS;
+      change();
+      await waitFor(`all workers have told that they ${msg}`, () => told(msg) >= count);
+      await load.some();
+    };
+    const load = startLoad(server, before);
+
+    await whenAll("are used", () => mounted.swap({ api: `acme=${before}\nacme=${after}` }));
+    load.token = after;
+    await load.some();
+    await whenAll("are used", () => mounted.swap({ api: `acme=${after}` }));
+    await whenAll("before stays", () => mounted.swap({ api: `acme=${after},acme=${after}` }));
+    await whenAll("are used", () => mounted.swap({ api: `acme=${after}` }));
+
+    const [second, third] = ["second", "third"].map((name) =>
+      makeServerCertificate(certificates, `${name}-${runtime}`),
+    );
+    await whenAll("are used", () => mounted.swap({ cert: second?.cert ?? "", certKey: second?.key ?? "" }));
+    expect(await shownBy(server.url, ca)).toBe(`second-${runtime}`);
+    // In place and one after the other, with the half of each in between.
+    for (const [name, text = ""] of [
+      ["cert", third?.cert],
+      ["certKey", third?.key],
+    ] as const) {
+      for (const length of [0, 100, text.length]) {
+        writeFileSync(mounted.pathOf(name), text.slice(0, length));
+        await pause(700);
+      }
+      if (name === "cert") await waitFor("it does not fit", () => told("before stays") >= 2 * WORKERS);
+      expect(await shownBy(server.url, ca)).toMatch(name === "cert" ? /^second/ : /^(second|third)/);
+    }
+    await waitFor("it fits", async () => (await shownBy(server.url, ca)) === `third-${runtime}`);
+
+    await whenAll("before stays", () => mounted.swap({ keys: `${NEW}\n${OLD}` }));
+    await whenAll("are used", () => mounted.swap({ keys: `${OLD}\n${NEW}` }));
+    await whenAll("are used", () => mounted.swap({ keys: `${NEW}\n${OLD}` }));
+    await whenAll("before stays", () => mounted.swap({ keys: NEW }));
+
+    await whenAll("before stays", () => mounted.swap({ password: "password-after" }));
+    await operator.call("ACL", "SETUSER", "default", ">password-after");
+    await whenAll("are used", () => {});
+    await operator.call("ACL", "SETUSER", "default", "<password-before");
+    await load.some();
+    await whenAll("before stays", () => rmSync(mounted.pathOf("api")));
+    await whenAll("are used", () => {
+      writeFileSync(mounted.pathOf("api-new"), `acme=${after}`);
+      renameSync(mounted.pathOf("api-new"), mounted.pathOf("api"));
+    });
+
+    expect(await load.end()).toEqual([]);
+    for (const secret of [before, after, "password-", OLD.slice(4), NEW.slice(4)])
+      expect(server.output()).not.toContain(secret);
+    // Connections that begin now have the new password.
+    const losses = told("Redis connection is ready");
+    await operator.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+    await waitFor("Redis is reached", () => told("Redis connection is ready") >= losses + WORKERS);
+    const again = startLoad(server, after);
+    await again.some();
+    expect(await again.end()).toEqual([]);
+  });
+});
+
+function denoFlags(runtime: string, folder: string) {
+  return runtime === "node" ? {} : { denoFlags: [`--allow-read=${folder}`, "--allow-run"] };
+}
+
+/** Calls by connections that last, over gRPC and HTTP/1.1, and by one connection for each. */
+function startLoad({ url }: TestServer, token: string) {
+  const failures: string[] = [];
+  const calls = { lasting: 0, "HTTP/1.1": 0, new: 0, created: 0 };
+  const manager = new Http2SessionManager(url, {}, { ca });
+  const lasting = createClient(UserGroupService, createGrpcTransport({ baseUrl: url, sessionManager: manager }));
+  const agent = new Agent({ keepAlive: true, ca });
+  closeLater(() => {
+    manager.abort();
+    agent.destroy();
+  });
+  let isEnding = false;
+  const load = { token, some, end };
+  const header = () => ({ headers: { Authorization: `Token ${load.token}` } });
+  const rest = (of: Agent | false) =>
+    new Promise<void>((resolve, reject) => {
+      const path = "/api/user?user_group_id=group";
+      const req = request(new URL(path, url), { agent: of, ca, ...header() }, (res) => {
+        res.resume().once("error", reject);
+        res.once("end", () => (res.statusCode === 200 ? resolve() : reject(new Error(`HTTP ${res.statusCode}`))));
+      });
+      req.once("error", reject).end();
+    });
+  const kinds: [keyof typeof calls, () => Promise<unknown>][] = [
+    ["lasting", () => lasting.getUserGroup({ userGroupId: "group" }, header())],
+    ["created", () => lasting.getUserGroup({ userGroupId: crypto.randomUUID() }, header())],
+    ["HTTP/1.1", () => rest(agent)],
+    ["new", () => rest(false)],
+    [
+      "new",
+      async () => {
+        const sessionManager = new Http2SessionManager(url, {}, { ca });
+        const transport = createGrpcTransport({ baseUrl: url, sessionManager });
+        await createClient(UserGroupService, transport).getUserGroup({ userGroupId: "group" }, header());
+        sessionManager.abort();
+      },
+    ],
+  ];
+  const loops = kinds.map(async ([kind, call]) => {
+    while (!isEnding) {
+      await call().then(
+        () => calls[kind]++,
+        (error: unknown) => failures.push(`${kind}: ${error}`),
+      );
+      await pause(2);
+    }
+  });
+  /** Waits for some more calls of each kind. */
+  async function some(): Promise<void> {
+    const before = { ...calls };
+    const kindsOf = Object.keys(calls) as (keyof typeof calls)[];
+    await waitFor(
+      "more calls are answered",
+      () => failures.length > 0 || kindsOf.every((kind) => calls[kind] > before[kind] + 5),
+    );
+  }
+  async function end(): Promise<string[]> {
+    isEnding = true;
+    await Promise.all(loops);
+    return failures;
+  }
+  return load;
+}

@@ -1,0 +1,97 @@
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { expect, inject, it } from "vitest";
+import { AdminService } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { makeServerCertificate } from "./support/certificates.ts";
+import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
+import { metricOf } from "./support/operations.ts";
+import { failureOf } from "./support/rpc.ts";
+import { mountSecrets, shownBy } from "./support/secret-files.ts";
+import { RUNTIMES, TOKEN_KEYS } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+const certificates = inject("certificates");
+const SETTINGS = ["TOKEN_KEYS_FILE", "API_TOKENS_FILE", "ADMIN_TOKEN_FILE", "TLS_CERT_FILE", "TLS_KEY_FILE"];
+
+describeWithRedis.each(RUNTIMES)("secrets and certificates in files, on %s", (runtime) => {
+  it("are used when they change, and stay when what comes is faulty", async () => {
+    const [before, after] = [`before-${crypto.randomUUID()}`, `after-${crypto.randomUUID()}`];
+    const name = `t${crypto.randomUUID().slice(0, 8)}`;
+    const { cert, key } = certificates.server;
+    const next = makeServerCertificate(certificates, `next-${runtime}`);
+    const texts = { api: `${name}=${before}\n`, admin: `${before}-root\n`, keys: `${TOKEN_KEYS}\n`, cert, key };
+    const mounted = mountSecrets(texts);
+    const paths = Object.fromEntries(
+      SETTINGS.map((setting, i) => [setting, mounted.pathOf(Object.keys(FILES)[i] ?? "")]),
+    );
+    const server = await newServer({
+      runtime,
+      redisUrl,
+      env: { TOKEN_KEYS: "", API_TOKENS: "", METRICS_PORT: "0", ...paths },
+      denoFlags: [`--allow-read=${mounted.folder}`],
+    });
+    const operations = { url: server.log().find(({ msg }) => msg === "listening")?.["metrics_url"] as string };
+    const states = () =>
+      Promise.all(SETTINGS.map((setting) => metricOf(operations, "ugs_config_last_reload_successful", { setting })));
+    const sessionManager = new Http2SessionManager(server.url, {}, { ca: certificates.ca.cert });
+    const transport = createGrpcTransport({ baseUrl: server.url, sessionManager });
+    const header = (token: string) => ({ headers: { Authorization: `Token ${token}` } });
+    const get = (token: string) =>
+      createClient(UserGroupService, transport).getUserGroup({ userGroupId: "a" }, header(token));
+    const list = (token: string) => createClient(AdminService, transport).listEnvironments({}, header(token));
+    const unknown = { code: "Unauthenticated", reason: "API_TOKEN_UNKNOWN" };
+
+    const { userGroup } = await get(before);
+    await list(`${before}-root`);
+    expect([await states(), await shownBy(server.url, certificates.ca.cert)]).toEqual([[1, 1, 1, 1, 1], "server"]);
+
+    const other = Buffer.alloc(32, 9).toString("base64");
+    mounted.swap({
+      api: `${name}=${after}\n`,
+      admin: `${after}-root\n`,
+      keys: `${TOKEN_KEYS}\nother:${other}\n`,
+      cert: next.cert,
+      key: next.key,
+    });
+    await waitFor(
+      "all of them are used",
+      () => server.log().filter(({ msg }) => msg.endsWith("are used")).length === 4,
+    );
+    expect(await shownBy(server.url, certificates.ca.cert)).toBe(`next-${runtime}`);
+    expect((await get(after)).userGroup?.token).toBe(userGroup?.token);
+    await list(`${after}-root`);
+    expect(await failureOf(get(before))).toEqual(unknown);
+    expect(await failureOf(list(`${before}-root`))).toEqual(unknown);
+
+    const broken = {
+      api: `${name}=short`,
+      admin: "",
+      keys: `new:${Buffer.alloc(32, 3).toString("base64")}`,
+      cert,
+      key: next.key,
+    };
+    mounted.swap(broken);
+    const refused = () => server.log().filter(({ level, msg }) => level === "warn" && msg.endsWith("before stays"));
+    await waitFor("all of them are refused", () => refused().length === 4);
+    expect(
+      refused()
+        .map((line) => line["error"])
+        .sort(),
+    ).toEqual([
+      expect.stringMatching(/^ADMIN_TOKEN_FILE must hold something/),
+      expect.stringMatching(/^API_TOKENS_FILE entry 1 needs a token of 16/),
+      expect.stringMatching(/^TLS_KEY_FILE is not the key of the certificate/),
+      expect.stringMatching(/^cannot use Redis: the first key of TOKEN_KEYS, new, is new: other workers/),
+    ]);
+    expect(await states()).toEqual([0, 0, 0, 0, 0]);
+    expect(await shownBy(server.url, certificates.ca.cert)).toBe(`next-${runtime}`);
+    await get(after);
+    await list(`${after}-root`);
+    for (const secret of [before, after, other]) expect(server.output()).not.toContain(secret);
+    sessionManager.abort();
+  });
+});
+
+/** The names of the files, in the order of their settings. */
+const FILES = { keys: "", api: "", admin: "", cert: "", key: "" };
