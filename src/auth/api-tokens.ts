@@ -1,6 +1,6 @@
 import { type ApiTokenStore, type RevocationListener, type Role, USE_INTERVAL_MS } from "../domain/api-token.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
-import { apiTokenDigest, isIntactApiToken, looksLikeUserGroupToken } from "../domain/token.ts";
+import { apiTokenDigest, isIntactApiToken, USER_GROUP_PREFIX } from "../domain/token.ts";
 import { setBounded } from "./rate-limiter.ts";
 
 /** Who an authenticated caller is, for logs and for what it creates. None of it is secret. */
@@ -76,7 +76,7 @@ export class ApiTokens {
 
   /** Answers at once when it need not wait. Rejects with StoreUnavailable or RecordUnreadable. */
   authenticate(token: string): Authenticated | Promise<Authenticated> {
-    if (looksLikeUserGroupToken(token)) return undefined;
+    if (token.startsWith(USER_GROUP_PREFIX)) return undefined;
     const digest = apiTokenDigest(token);
     const fixed = this.#static.get(digest);
     if (fixed !== undefined) return fixed.principal ?? learned(fixed);

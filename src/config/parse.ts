@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { type Network, parseNetwork } from "../domain/client-address.ts";
 import { type EnvironmentName, environmentPath, parseEnvironmentName } from "../domain/environment.ts";
 import type { RateLimit } from "../domain/store.ts";
-import { looksLikeUserGroupToken } from "../domain/token.ts";
+import { USER_GROUP_PREFIX } from "../domain/token.ts";
 import type { RingKey } from "../store/encryption.ts";
 
 /** Thrown by the parsers of settings. The message says what to write instead, and never contains a secret. */
@@ -189,7 +189,7 @@ function credential(text: string): string {
   if (!/^[\x21-\x7e]{16,512}$/.test(text)) {
     throw new SettingError("needs a token of 16 to 512 visible ASCII characters without spaces");
   }
-  if (looksLikeUserGroupToken(text)) {
+  if (text.startsWith(USER_GROUP_PREFIX)) {
     throw new SettingError("holds a user group token (ugt_...), which is never valid as an API token");
   }
   return text;

@@ -2,7 +2,8 @@ import { hash, randomBytes } from "node:crypto";
 import { crc32 } from "node:zlib";
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-const USER_GROUP_PREFIX = "ugt_";
+/** What user group tokens of ours begin with. */
+export const USER_GROUP_PREFIX = "ugt_";
 const API_PREFIX = "ugk_";
 const BODY_LENGTH = 32;
 const TOKEN_LENGTH = 4 + BODY_LENGTH + 6;
@@ -76,11 +77,6 @@ export function unpackToken(packed: Buffer): string {
     body += fourOf(high) + fourOf(number - high * FOUR);
   }
   return USER_GROUP_PREFIX + body + checksum(body);
-}
-
-/** Whether the text begins as a user group token does. */
-export function looksLikeUserGroupToken(token: string): boolean {
-  return token.startsWith(USER_GROUP_PREFIX);
 }
 
 /** Whether the text is an API token as this service generates them, whole and not mistyped. */

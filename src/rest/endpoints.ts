@@ -171,7 +171,7 @@ export function userEndpoint(): Endpoint {
 }
 
 function methodOf(verb: Verb): EndpointMethod {
-  return jsonMethod(verb.method, (request, invoke) => {
+  return jsonMethod(verb.method, async (request, invoke) => {
     const { headers, target } = request;
     const body = readBody(request);
     const question = target.indexOf("?");
@@ -181,21 +181,25 @@ function methodOf(verb: Verb): EndpointMethod {
     const idempotencyKey = headerValue(headers, "idempotency-key") ?? undefined;
     // Its sender would believe that a retry is safe.
     if (idempotencyKey === "") throw malformed(EMPTY_KEY, [{ field: "request_id", description: "must not be empty" }]);
-    try {
-      requireStrictJson(verb.method.input, body);
-    } catch (cause) {
-      throw refusedJson(cause, verb.method.input);
-    }
+    if (request.body.byteLength > 0) requireStrict(verb.method, body);
     const message: Message = verb.toRequest({ body, query, ifMatch, idempotencyKey });
-    const answered =
-      ifMatch && ifMatch.length > 1 ? callUntilMatch(invoke, message, ifMatch.slice(1)) : invoke(message);
-    return answered.then(({ message: output, headers }) => {
-      const { userGroup } = output as Message & { readonly userGroup?: UserGroup };
-      if (!userGroup) throw new TypeError("the response has no user group");
-      headers["etag"] = `"${userGroup.etag}"`;
-      return jsonResponse(headers, JSON.stringify(verb.toBody(userGroup, output as never, message as never)));
-    });
+    const response = await (ifMatch && ifMatch.length > 1
+      ? callUntilMatch(invoke, message, ifMatch.slice(1))
+      : invoke(message));
+    const { userGroup } = response.message as Message & { readonly userGroup?: UserGroup };
+    if (!userGroup) throw new TypeError("the response has no user group");
+    response.headers["etag"] = `"${userGroup.etag}"`;
+    const answer = verb.toBody(userGroup, response.message as never, message as never);
+    return jsonResponse(response.headers, JSON.stringify(answer));
   });
+}
+
+function requireStrict({ input }: DescMethodUnary, body: JsonObject): void {
+  try {
+    requireStrictJson(input, body);
+  } catch (cause) {
+    throw refusedJson(cause, input);
+  }
 }
 
 /**

@@ -9,10 +9,10 @@ import {
   type UnaryResponse,
 } from "@connectrpc/connect";
 import { streamRefusal } from "@user-group-service/transport";
-import type { Authorize } from "./access.ts";
+import { ACCESS, type Authorize } from "./access.ts";
 import { type Call, callOf, type Observers, REQUEST_ID_HEADER } from "./call.ts";
 import { toCallError } from "./errors.ts";
-import { compilePlainTextCheck, memoize } from "./plain-text-rules.ts";
+import { compilePlainTextCheck } from "./plain-text-rules.ts";
 import { refusedError } from "./refusals.ts";
 
 /** What every call passes. */
@@ -44,7 +44,7 @@ export function callInterceptor(parts: CallParts): Interceptor {
         response = await allRules(next)({ ...req, message: readMessages(req, call) });
       } else {
         // Plain messages need no protovalidate.
-        const run: Run = isPlain(req.method.input)(req.message) ? next : (await loadAllRules())(next);
+        const run: Run = PLAIN_CHECKS.get(req.method.input)?.(req.message) ? next : (await loadAllRules())(next);
         const hasDeadline = req.header.get("grpc-timeout") !== null || req.header.get("connect-timeout-ms") !== null;
         response = await (hasDeadline ? beforeDeadline(run, req) : run(req));
       }
@@ -76,7 +76,8 @@ function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   });
 }
 
-const isPlain = memoize(compilePlainTextCheck);
+/** Whether a request is plain, by the type of its message. */
+const PLAIN_CHECKS = new Map([...ACCESS.keys()].map(({ input }) => [input, compilePlainTextCheck(input)]));
 
 let allRules: Promise<Interceptor> | undefined;
 

@@ -62,19 +62,20 @@ export function groupFromRecord(
   const text = packed ?? joinPieces(record, PIECES.foreignToken);
   if (text === undefined) throw new RecordUnreadable(new Error("a record has no token"));
   const createTime = integerOf(record, FIELD.createTime);
-  const updateTime = optionalIntegerOf(record, FIELD.updateTime) ?? createTime;
+  const { [FIELD.updateTime]: updated, [FIELD.tokenCreateTime]: rotated } = record;
+  const updateTime = updated === undefined ? createTime : integerOf(record, FIELD.updateTime);
   return {
     teamId: integerOf(record, FIELD.teamId),
     name: textOf(record, FIELD.name),
     providedId,
-    mapping: mappingOf(record),
+    mapping: jsonOf(record, PIECES.mapping) as UserGroup["mapping"],
     properties: jsonOf(record, PIECES.properties),
     environmentTag: environment.tag,
     token: cipher.decrypt(environment, { keyId, text, isPacked: packed !== undefined }, textOf(record, FIELD.digest)),
     etag: etagOf(updateTime),
     createTime,
     updateTime,
-    tokenCreateTime: optionalIntegerOf(record, FIELD.tokenCreateTime) ?? createTime,
+    tokenCreateTime: rotated === undefined ? createTime : integerOf(record, FIELD.tokenCreateTime),
   };
 }
 
@@ -89,7 +90,7 @@ export function viewerFromRecord(record: StoredRecord, environment: Environment,
     teamId: integerOf(record, FIELD.teamId),
     name: textOf(record, FIELD.name),
     providedId: textOf(record, FIELD.providedId),
-    mapping: mappingOf(record),
+    mapping: jsonOf(record, PIECES.mapping) as UserGroup["mapping"],
     properties: jsonOf(record, PIECES.properties),
     environmentTag: environment.tag,
     tokenExpireTime: graced ? integerOf(record, FIELD.graceUntil) : undefined,
@@ -100,7 +101,7 @@ export function viewerFromRecord(record: StoredRecord, environment: Environment,
 export function infoFromRecord(record: StoredRecord, providedId: string, now: number): UserGroupInfo {
   return {
     ...listedFromRecord(record, providedId, now),
-    mapping: mappingOf(record),
+    mapping: jsonOf(record, PIECES.mapping) as UserGroup["mapping"],
     properties: jsonOf(record, PIECES.properties),
   };
 }
@@ -202,15 +203,13 @@ export function updateTimeOf(etag: string): string {
   return Number.isSafeInteger(time) && etagOf(time) === etag ? String(time) : "none";
 }
 
-function mappingOf(record: StoredRecord): UserGroup["mapping"] {
-  const mapping = jsonOf(record, PIECES.mapping);
-  if (mapping === undefined) throw new RecordUnreadable(new Error(`a record has no ${PIECES.mapping}`));
-  return mapping as UserGroup["mapping"];
-}
-
+/** The JSON object of a field; undefined when it is missing, as only properties may be. @throws RecordUnreadable */
 function jsonOf(record: StoredRecord, field: string): JsonObject | undefined {
   const source = joinPieces(record, field);
-  if (source === undefined) return undefined;
+  if (source === undefined) {
+    if (field === PIECES.properties) return undefined;
+    throw new RecordUnreadable(new Error(`a record has no ${field}`));
+  }
   let value: Json;
   try {
     value = JSON.parse(source) as Json;

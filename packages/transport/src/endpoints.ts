@@ -93,7 +93,7 @@ export class EndpointRoute implements Route {
         const body = decompressBody(request, method.maxBytes, compressions);
         request.body = body instanceof Promise ? await body : body;
       }
-      const response = await method.serve(request, (message) => this.invoke(message));
+      const response = await method.serve(request, this.invoke);
       const encoding = { minBytes: method.compressMinBytes, compressions };
       const answer = compressResponse(response, request.headers, encoding);
       // Most responses are not compressed, and need no promise.
@@ -104,7 +104,7 @@ export class EndpointRoute implements Route {
   }
 
   /** Calls the RPC through the interceptors, as a request for it would. */
-  private async invoke(message: Message): ReturnType<Invoke> {
+  private readonly invoke: Invoke = async (message) => {
     const [call, method] = [this.call, this.rpc];
     if (!call || !method) throw new TypeError("the endpoint names no RPC that is served");
     call.start({ method });
@@ -117,7 +117,7 @@ export class EndpointRoute implements Route {
       this.callFailure = failure;
       throw failure;
     }
-  }
+  };
 
   private refused(failure: unknown, request: HttpRequest): Refused {
     // Interceptors have already converted, counted and logged the failure of the call.
@@ -148,7 +148,7 @@ function decompressBody(
   { headers, body }: HttpRequest,
   maxBytes: number,
   compressions: readonly Compression[],
-): Uint8Array | Promise<Uint8Array> {
+): Buffer | Promise<Buffer> {
   if (body.byteLength > maxBytes) throw messageTooLarge(maxBytes, `body is larger than ${maxBytes} bytes`);
   const encoding = headerValue(headers, "content-encoding")?.toLowerCase();
   if (encoding === undefined || encoding === "identity") return body;

@@ -23,7 +23,7 @@ export interface RequestHead {
 /** A request whose body has been read. */
 export interface HttpRequest extends RequestHead {
   /** Set once it has been read. For endpoints, it is replaced by the decompressed body. */
-  body: Uint8Array;
+  body: Buffer;
 }
 
 /** A response to be written. */
@@ -44,7 +44,7 @@ export interface Route {
    */
   readonly maxBytes?: number | undefined;
   /** Whether what has been received of the body tells that it will be too long. */
-  isTooLong?(received: Uint8Array): boolean;
+  isTooLong?(received: Buffer): boolean;
   /** Whether anyone may make this request. Its body has less time to arrive, and no share of the memory for bodies. */
   readonly isOpen?: boolean;
   serve(request: HttpRequest): Promise<HttpResponse>;

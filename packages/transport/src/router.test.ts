@@ -139,7 +139,7 @@ describe("an endpoint", () => {
     };
     const endpoints = new Map([["/text", { methods: new Map([["PUT", method]]) }]]);
 
-    async function put(body: Uint8Array, fields: { [name: string]: string }) {
+    async function put(body: Buffer, fields: { [name: string]: string }) {
       bodies.length = 0;
       const { route } = routerWith({ endpoints });
       return (await route("", "/text", "PUT")).serve({ ...request("", "/text"), headers: fields, body });

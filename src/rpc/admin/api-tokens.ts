@@ -7,7 +7,7 @@ import type { Principal } from "../../auth/api-tokens.ts";
 import { type ApiTokenChange, isApiTokenId, type Role } from "../../domain/api-token.ts";
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { ApiTokenNotFound } from "../../domain/errors.ts";
-import { apiTokenDigest, isIntactApiToken, looksLikeUserGroupToken } from "../../domain/token.ts";
+import { apiTokenDigest, isIntactApiToken, USER_GROUP_PREFIX } from "../../domain/token.ts";
 import { callOf } from "../call.ts";
 import { invalidField } from "../errors.ts";
 import { graceMsOf, maskedFields, timeOf, timestamp } from "../messages.ts";
@@ -59,7 +59,7 @@ export function apiTokenRpcs({ environments, apiTokens, credentials }: AdminPart
     },
 
     async lookupApiToken({ token }, { values }) {
-      if (looksLikeUserGroupToken(token)) {
+      if (token.startsWith(USER_GROUP_PREFIX)) {
         const description = "must be an API token: this is a user group token, whose group ResolveViewer tells";
         throw invalidField("token", description);
       }

@@ -284,7 +284,7 @@ function writeInt64(value: bigint, tag: number): void {
   let rest = value;
   if (value < 0n || value > 0xffffffffn) {
     if (BigInt.asIntN(64, value) !== value) throw new RangeError("not an int64");
-    reserve(10);
+    if (end + 10 > buffer.byteLength) reserve(10);
     rest = BigInt.asUintN(64, value);
     for (; rest > 0xffffffffn; rest >>= 7n) buffer[end++] = Number(rest & 0x7fn) | 0x80;
   }
@@ -294,7 +294,7 @@ function writeInt64(value: bigint, tag: number): void {
 /** Writes eight bytes, little-endian. */
 function writeDouble(value: number, tag: number): void {
   writeVarint(tag);
-  reserve(8);
+  if (end + 8 > buffer.byteLength) reserve(8);
   end = buffer.writeDoubleLE(value, end);
 }
 
@@ -308,9 +308,7 @@ function writeVarint(value: number): void {
 
 /** Makes room for this many bytes. */
 function reserve(bytes: number): void {
-  const needed = end + bytes;
-  if (needed <= buffer.byteLength) return;
-  const larger = Buffer.allocUnsafe(Math.max(needed, buffer.byteLength * 2));
+  const larger = Buffer.allocUnsafe(Math.max(end + bytes, buffer.byteLength * 2));
   buffer.copy(larger, 0, 0, end);
   buffer = larger;
 }

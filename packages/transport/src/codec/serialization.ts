@@ -18,6 +18,8 @@ import { structDetour } from "./struct-detour.ts";
 
 /** Converts the messages of a method to bytes and back. Throws ConnectErrors. */
 export interface Serialization {
+  /** Parses plain messages, as most are; undefined for all others, which `parse` parses or refuses. */
+  readonly parsePlain: PlainDecoder;
   readonly parse: (bytes: Uint8Array) => Message;
   /** A string stands for its UTF-8 bytes. */
   readonly serialize: (message: Message) => Uint8Array | string;
@@ -42,7 +44,8 @@ export function binarySerialization(desc: DescMethodUnary, options: UniversalHan
     return Buffer.concat([Buffer.alloc(headroom), output.serialize(message)]);
   };
   return {
-    parse: parserOf(compilePlainBinaryDecoder(desc.input), binaryInput(desc, options), options),
+    parsePlain: compilePlainBinaryDecoder(desc.input),
+    parse: parserOf(binaryInput(desc, options)),
     serialize: (message) => serializeBehind(0, message),
     serializeBehind,
   };
@@ -67,22 +70,16 @@ export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandl
     return output.serialize(message);
   };
   return {
-    parse: parserOf(compilePlainJsonDecoder(desc.input), strictJsonParser(desc, lookup.getI(false)), options),
+    parsePlain: compilePlainJsonDecoder(desc.input),
+    parse: parserOf(strictJsonParser(desc, lookup.getI(false))),
     serialize,
     serializeBehind: (headroom, message) => Buffer.concat([Buffer.alloc(headroom), Buffer.from(serialize(message))]),
   };
 }
 
-/** Uses the compiled decoder if it supports the message and it is within the size limit, and Connect's otherwise. */
-function parserOf(decode: PlainDecoder, input: Parser, { readMaxBytes }: UniversalHandlerOptions): Parser["parse"] {
-  return (bytes) => {
-    const { buffer, byteOffset, byteLength } = bytes;
-    const plain =
-      byteLength <= readMaxBytes &&
-      decode(bytes instanceof Buffer ? bytes : Buffer.from(buffer, byteOffset, byteLength));
-    // protobuf-es copies bytes fields with `slice`, which does not copy on a Buffer.
-    return plain || input.parse(new Uint8Array(buffer, byteOffset, byteLength));
-  };
+/** protobuf-es copies bytes fields with `slice`, which does not copy on a Buffer. */
+function parserOf(input: Parser): Parser["parse"] {
+  return ({ buffer, byteOffset, byteLength }) => input.parse(new Uint8Array(buffer, byteOffset, byteLength));
 }
 
 /** Connect's binary parser, modified so that the cost of repeated Struct fields is linear in their bytes. */

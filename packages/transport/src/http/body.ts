@@ -15,7 +15,7 @@ const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
  *
  * @param isCopy whether the body is a copy already, whose buffer may have room for more
  */
-export function append(body: Uint8Array, chunk: Uint8Array, isCopy: boolean): Uint8Array {
+export function append(body: Uint8Array, chunk: Uint8Array, isCopy: boolean): Buffer {
   const length = body.byteLength + chunk.byteLength;
   const hasRoom = isCopy && length <= body.buffer.byteLength;
   const { buffer } = hasRoom ? body : copyOf(body, Math.max(2 * body.byteLength, length));
@@ -25,7 +25,7 @@ export function append(body: Uint8Array, chunk: Uint8Array, isCopy: boolean): Ui
 }
 
 /** A copy of a body in a buffer of its own, of a capacity in bytes. */
-export function copyOf(body: Uint8Array, capacity: number): Uint8Array {
+export function copyOf(body: Uint8Array, capacity: number): Buffer {
   const buffer = Buffer.allocUnsafeSlow(Math.max(capacity, MIN_BUFFER_BYTES));
   buffer.set(body);
   return buffer.subarray(0, body.byteLength);

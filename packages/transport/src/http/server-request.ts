@@ -11,7 +11,7 @@ import { append, copyOf } from "./body.ts";
 import { type Charge, type ClientBudget, type EvictionReason, type Holding, UNIT_BYTES } from "./client-budget.ts";
 
 /** A request without a body has this one. */
-const EMPTY = new Uint8Array(0);
+const EMPTY = Buffer.alloc(0);
 
 /** How long a stream may outlive its deadline when its client does not read, in milliseconds. */
 const UNREAD_MS = 30_000;
@@ -54,7 +54,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   readonly arrived = Date.now();
   turns = 0;
   /** What has arrived of it. */
-  body: Uint8Array = EMPTY;
+  body: Buffer = EMPTY;
   protected readonly response: NodeResponse;
   protected readonly context: RequestContext;
   /** Of the body while it arrives, then of the response and the rest of the request. */
@@ -138,7 +138,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
       this.charge = undefined;
       void this.answer(route);
     };
-    source.on("data", (chunk: Uint8Array) => {
+    source.on("data", (chunk: Buffer) => {
       // Of a body that was too long or given up, the rest is discarded.
       if (!this.arriving) return;
       const isFirst = this.body.byteLength === 0;

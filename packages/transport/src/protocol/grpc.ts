@@ -12,6 +12,7 @@ import { decodeWebText } from "./web-text.ts";
 
 /** Of an envelope: one byte of flags, four bytes of length. The message follows. */
 const HEADER_BYTES = 5;
+const LENGTH_AT = 1;
 
 /** How much longer than one message a body may be: room for the header of a trailer or of a second message. */
 const MORE_BYTES = 2 * HEADER_BYTES;
@@ -32,7 +33,7 @@ export const grpcProtocol: UnaryProtocol = {
   alwaysNamesEncoding: true,
 
   isTooLong(received) {
-    return received.byteLength >= HEADER_BYTES && lengthOf(received) > this.limit;
+    return received.byteLength >= HEADER_BYTES && received.readUInt32BE(LENGTH_AT) > this.limit;
   },
 
   decode({ body }, route) {
@@ -42,7 +43,7 @@ export const grpcProtocol: UnaryProtocol = {
     const bytes = format.isText ? decodeWebText(body) : body;
     const length = bytes.byteLength - HEADER_BYTES;
     // Most bodies are one envelope that is not compressed.
-    const isPlain = length >= 0 && length <= limit && bytes[0] === 0 && lengthOf(bytes) === length;
+    const isPlain = length >= 0 && length <= limit && bytes[0] === 0 && bytes.readUInt32BE(LENGTH_AT) === length;
     return isPlain ? route.parse(bytes.subarray(HEADER_BYTES)) : onlyMessage(bytes, route);
   },
 
@@ -56,14 +57,14 @@ export const grpcProtocol: UnaryProtocol = {
 };
 
 /** The only message of a unary request. Rejects with RequestRefused or ConnectError. */
-async function onlyMessage(body: Uint8Array, route: UnaryRoute): Promise<Message> {
+async function onlyMessage(body: Buffer, route: UnaryRoute): Promise<Message> {
   const { format, limit, requestCompression } = route;
   // Reading of a body stops somewhere beyond this limit. Truncating it here makes the result independent of where.
   const isTruncated = body.byteLength > limit + MORE_BYTES;
   let rest = body.subarray(0, limit + MORE_BYTES);
   let only: Message | undefined;
   while (rest.byteLength > 0 || isTruncated) {
-    const length = rest.byteLength < HEADER_BYTES ? 0 : lengthOf(rest);
+    const length = rest.byteLength < HEADER_BYTES ? 0 : rest.readUInt32BE(LENGTH_AT);
     if (length > limit) {
       throw messageTooLarge(limit, `message size ${length} is larger than configured readMaxBytes ${limit}`);
     }
@@ -100,7 +101,7 @@ function seal(flags: number, envelope: Buffer, route: UnaryRoute): Buffer | Prom
     return data.then((compressed) => envelopeOf(flags | compressedFlag, compressed));
   }
   envelope[0] = flags;
-  envelope.writeUInt32BE(length, 1);
+  envelope.writeUInt32BE(length, LENGTH_AT);
   return envelope;
 }
 
@@ -108,13 +109,8 @@ function seal(flags: number, envelope: Buffer, route: UnaryRoute): Buffer | Prom
 export function envelopeOf(flags: number, data: Uint8Array): Buffer {
   const envelope = Buffer.concat([Buffer.alloc(HEADER_BYTES), data]);
   envelope[0] = flags;
-  envelope.writeUInt32BE(data.byteLength, 1);
+  envelope.writeUInt32BE(data.byteLength, LENGTH_AT);
   return envelope;
-}
-
-/** The length of the message in an envelope. */
-function lengthOf(envelope: Uint8Array): number {
-  return new DataView(envelope.buffer, envelope.byteOffset, HEADER_BYTES).getUint32(1);
 }
 
 /** The refusal of a body that is longer than one message of the allowed size. */

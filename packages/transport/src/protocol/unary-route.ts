@@ -22,7 +22,7 @@ export interface UnaryProtocol {
   /** How much longer than its message a body may be, in bytes. */
   readonly moreBytes: number;
   /** As the route's; undefined: a body does not tell its length. */
-  readonly isTooLong?: (this: UnaryRoute, received: Uint8Array) => boolean;
+  readonly isTooLong?: (this: UnaryRoute, received: Buffer) => boolean;
   /** The trailers of a success. */
   readonly trailers: HeaderRecord;
   /** Whether a response names its compression even if it is too short to be compressed. */
@@ -117,8 +117,10 @@ export class UnaryRoute implements Route {
   }
 
   /** Decodes the bytes of the request's message. @throws RequestRefused */
-  parse(bytes: Uint8Array): Message {
+  parse(bytes: Buffer): Message {
     const { format, serialization, limit } = this;
+    const plain = bytes.byteLength <= limit && serialization.parsePlain(bytes);
+    if (plain) return plain;
     try {
       return serialization.parse(bytes);
     } catch (reason) {

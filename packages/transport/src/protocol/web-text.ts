@@ -17,7 +17,7 @@ export class WebTextDecoder {
   #rest = "";
 
   /** @throws ConnectError InvalidArgument */
-  decode(bytes: Uint8Array): Uint8Array {
+  decode(bytes: Uint8Array): Buffer {
     const text = this.#rest + bodyBytes(bytes).toString("latin1").replace(SPACES, "");
     if (!TEXT.test(text)) throw invalidText();
     const complete = text.length - ((text.length - text.lastIndexOf("=") - 1) % 4);
@@ -39,7 +39,7 @@ export class WebTextDecoder {
 }
 
 /** Decodes a complete text. @throws ConnectError InvalidArgument */
-export function decodeWebText(text: Uint8Array): Uint8Array {
+export function decodeWebText(text: Uint8Array): Buffer {
   const decoder = new WebTextDecoder();
   const bytes = decoder.decode(text);
   const rest = decoder.end();
