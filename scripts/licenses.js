@@ -58,8 +58,9 @@ function sourcesOf(maps) {
 async function licenseOf(folder, sources) {
   const notices = noticesIn(sources);
   if (existsSync(`${folder}/package.json`)) {
-    const { name, version, license } = JSON.parse(await readFile(`${folder}/package.json`, "utf8"));
-    return { name: `${name} ${version} (${license})`, text: (await licenseFiles(folder)) || notices };
+    const { name, version, license, author } = JSON.parse(await readFile(`${folder}/package.json`, "utf8"));
+    const text = (await licenseFiles(folder)) || notices || (license === "MIT" && author ? mitOf(author) : "");
+    return { name: `${name} ${version} (${license})`, text };
   }
   // It is in the bundle of the package around it, and perhaps installed elsewhere too.
   const [, parent = "", name = ""] = PACKAGE.exec(`${folder}/`) ?? [];
@@ -68,6 +69,30 @@ async function licenseOf(folder, sources) {
   if (existsSync(`${outside}/${name}/package.json`)) return licenseOf(`${outside}/${name}`, sources);
   const [permission = ""] = /\bMIT\b/.test(notices) ? (MIT_PERMISSION.exec(await licenseFiles(around)) ?? []) : [];
   return { name: `${name}, in ${around.slice(outside.length + 1)}`, text: `${notices}\n\n${permission}`.trim() };
+}
+
+/**
+ * The MIT licence of a package that comes without a text of it, but says that it has this one, and whose it is.
+ *
+ * @param {string | { name: string }} author as its package.json has it
+ */
+function mitOf(author) {
+  return `MIT License
+
+Copyright (c) ${typeof author === "string" ? author : author.name}
+
+Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated documentation
+files (the "Software"), to deal in the Software without restriction, including without limitation the rights to use, copy,
+modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit persons to whom the
+Software is furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all copies or substantial portions of the
+Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE
+WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR
+COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE,
+ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.`;
 }
 
 /** The text of a package's licence files; empty when it has none. @param {string} folder */

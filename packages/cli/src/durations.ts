@@ -1,5 +1,3 @@
-import { usageFailure } from "./failures.ts";
-
 const UNITS: { readonly [unit: string]: number } = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** Parses `500ms`, `5s`, `2m`, `1h` or `30d` to milliseconds; undefined for anything else. */
@@ -7,11 +5,4 @@ export function parseDuration(text: string): number | undefined {
   const [, digits = "", unit = ""] = /^(\d{1,9})(ms|[smhd])$/.exec(text) ?? [];
   const factor = UNITS[unit];
   return factor === undefined ? undefined : Number(digits) * factor;
-}
-
-/** Parses the duration of an option. @throws Failure that names the option */
-export function durationOf(option: string, text: string): number {
-  const ms = parseDuration(text);
-  if (ms === undefined) throw usageFailure(`${option} must be a duration, such as 500ms, 5s, 2m, 1h or 30d`);
-  return ms;
 }

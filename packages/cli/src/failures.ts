@@ -45,3 +45,6 @@ export class Failure extends Error {
 export function usageFailure(message: string, hint?: string): Failure {
   return new Failure(message, { exitCode: EXIT.usage, hint });
 }
+
+/** The reader of standard output has gone, as `head` does once it has enough. */
+export class OutputClosed extends Error {}

@@ -14,3 +14,7 @@ for (const stream of [process.stdout, process.stderr]) stream.on("error", () => 
 
 const { env, stdin, stdout, stderr } = process;
 process.exitCode = await runUgs(process.argv.slice(2), { env, stdin, stdout, stderr, signal: controller.signal });
+
+// What may still be open, such as a pipe that nobody writes to, does not keep the process.
+process.stdin.destroy();
+setTimeout(() => process.exit(), 1000).unref();

@@ -3,13 +3,17 @@ import packageJson from "../../../package.json" with { type: "json" };
 import { COMMANDS } from "./commands/all.ts";
 import type { Shell } from "./shell.ts";
 
-/** The tree of commands. It neither writes nor ends the process by itself but for help: it throws CommanderErrors. */
+/**
+ * The tree of commands. Those below a command, its arguments and its options are there once it is run, or loaded by
+ * `loadCommands`. Of itself the program writes only help, and it never ends the process: it throws CommanderErrors.
+ */
 export function createProgram(shell: Shell): Command {
   const program = new Command("ugs");
   program
     .description("The command line of the User Group Service.")
     .version(packageJson.version, "-V, --version", "the version of ugs")
     .helpOption("-h, --help", "help on a command")
+    .helpCommand("help [command]", "help on a command")
     .exitOverride()
     .configureOutput({
       writeOut: (text) => void shell.stdout.write(text),
@@ -35,6 +39,20 @@ export function createProgram(shell: Shell): Command {
     )
     .option("--timeout <duration>", "of each call; default: 10s (UGS_TIMEOUT)")
     .option("--json", "JSON, one object a line; failures as well");
-  for (const add of COMMANDS) add(program, shell);
+  for (const { name, description } of COMMANDS) program.command(name).description(description);
+  program.hook("preSubcommand", async (_, command) => {
+    await load(command, shell);
+  });
   return program;
+}
+
+/** Loads all commands, for what is asked of the tree as a whole. */
+export async function loadCommands(program: Command, shell: Shell): Promise<void> {
+  for (const command of program.commands) await load(command, shell);
+}
+
+async function load(command: Command, shell: Shell): Promise<void> {
+  const entry = COMMANDS.find(({ name }) => name === command.name());
+  const define = await entry?.load();
+  define?.(command, shell);
 }

@@ -6,7 +6,7 @@ import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
 import { callFailure } from "./connection/call-failure.ts";
 import { openTransport } from "./connection/transport.ts";
 import { Output } from "./output/output.ts";
-import { type Connection, type GlobalOptions, Settings } from "./settings.ts";
+import { type Connection, type GlobalOptions, Settings, urlText } from "./settings.ts";
 import type { Shell } from "./shell.ts";
 
 /** Clients of the service; every call fails with a `Failure` that the user can understand. */
@@ -14,6 +14,8 @@ export interface Clients {
   readonly admin: Client<typeof AdminService>;
   readonly userGroups: Client<typeof UserGroupService>;
   readonly viewers: Client<typeof ViewerService>;
+  /** Where the service is, as people read it. */
+  readonly url: string;
 }
 
 /** One run of a command: what it reads and writes, and how it is set. */
@@ -38,7 +40,12 @@ export async function connect(session: Session): Promise<Clients> {
 export function clientsOf(connection: Connection, token: string, { signal }: Pick<Shell, "signal">): Clients {
   const transport = openTransport(connection, { token, signal });
   const client = <S extends DescService>(service: S) => explained(createClient(service, transport), connection);
-  return { admin: client(AdminService), userGroups: client(UserGroupService), viewers: client(ViewerService) };
+  return {
+    admin: client(AdminService),
+    userGroups: client(UserGroupService),
+    viewers: client(ViewerService),
+    url: urlText(connection),
+  };
 }
 
 /** A client whose unary calls fail with a `Failure`. */

@@ -31,6 +31,11 @@ export interface Connection {
   readonly timeoutMs: number;
 }
 
+/** Where a service is, as people read it. */
+export function urlText({ url }: Pick<Connection, "url">): string {
+  return url.href.replace(/\/$/, "");
+}
+
 const DEFAULT_TIMEOUT_MS = 10_000;
 const MAX_TIMEOUT_MS = 3_600_000;
 
@@ -119,8 +124,8 @@ export class Settings {
     const name = await this.profileName();
     if (url && (await this.profiles.read(name)))
       throw usageFailure(
-        `the token of the profile ${name} is for another service than ${url.origin}, and is not sent there`,
-        `give --token-file FILE or UGS_TOKEN, or run: ugs login --profile NAME --url ${url.origin}`,
+        `the token of the profile ${name} is for another service than ${urlText({ url })}, and is not sent there`,
+        `give --token-file FILE or UGS_TOKEN, or run: ugs login --profile NAME --url ${urlText({ url })}`,
       );
     throw usageFailure("no token is known", "run: ugs login, or give --token-file FILE or UGS_TOKEN");
   }

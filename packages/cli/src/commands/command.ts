@@ -3,8 +3,15 @@ import { openSession, type Session } from "../session.ts";
 import type { GlobalOptions } from "../settings.ts";
 import type { Shell } from "../shell.ts";
 
-/** Adds commands to the program, or to a command that has others. */
-export type AddCommands = (program: Command, shell: Shell) => void;
+/** Gives a command what it has: arguments, options, what it does, or commands below it. */
+export type DefineCommand = (command: Command, shell: Shell) => void;
+
+/** A command of the program. Its file is loaded when it is run, so that no other one has to wait for it. */
+export interface CommandEntry {
+  readonly name: string;
+  readonly description: string;
+  readonly load: () => Promise<DefineCommand>;
+}
 
 /** What a command does. @param args its arguments and then its options, as commander gives them */
 type Run<Args extends readonly unknown[]> = (session: Session, ...args: Args) => Promise<void>;

@@ -1,4 +1,8 @@
 import { InvalidArgumentError, Option } from "commander";
+import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import { parseEnvironmentName } from "../environment-name.ts";
+import { usageFailure } from "../failures.ts";
+import type { Session } from "../session.ts";
 
 /** The option of every list. Default: all. */
 export function limitOption(): Option {
@@ -7,7 +11,42 @@ export function limitOption(): Option {
 
 /** A whole number of 1 or more. @throws InvalidArgumentError for anything else */
 export function countOf(text: string): number {
-  const count = /^\d{1,15}$/.test(text) ? Number(text) : 0;
+  const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
   if (count < 1) throw new InvalidArgumentError("It must be a whole number of 1 or more.");
   return count;
+}
+
+/** The option of every command that acts on one environment. */
+export function environmentOption(): Option {
+  return new Option(
+    "-e, --env <name>",
+    "NAME, NAME/Customer or NAME/Testing; for ADMIN_TOKEN, which has none (UGS_ENV)",
+  );
+}
+
+/** What `environmentOption` gives. */
+export interface EnvironmentOption {
+  readonly env?: string;
+}
+
+/** The environment that is named; undefined: that of the token. @throws Failure when it is none */
+export function environmentOf({ shell }: Session, { env }: EnvironmentOption): EnvironmentName | undefined {
+  const name = env ?? (shell.env["UGS_ENV"] || undefined);
+  return name === undefined ? undefined : parseEnvironmentName(name);
+}
+
+/** The option of every command that ends something for good. */
+export function yesOption(): Option {
+  return new Option("-y, --yes", "do not ask");
+}
+
+/** What `yesOption` gives. */
+export interface YesOption {
+  readonly yes?: boolean;
+}
+
+/** The name of something, which is not empty. @throws Failure */
+export function nonEmpty(option: string, text: string): string {
+  if (text.trim() === "") throw usageFailure(`${option} must not be empty`);
+  return text;
 }

@@ -7,25 +7,23 @@ import {
 import { openTransport } from "../connection/transport.ts";
 import { EXIT, Failure } from "../failures.ts";
 import { explained } from "../session.ts";
-import { type AddCommands, runs } from "./command.ts";
+import { urlText } from "../settings.ts";
+import { type DefineCommand, runs } from "./command.ts";
 
 interface PingOptions {
   readonly live?: boolean;
 }
 
 /** `ugs ping` */
-export const pingCommand: AddCommands = (program, shell) => {
-  const command = program
-    .command("ping")
-    .description("whether the service is ready: exit code 0, or 6; needs no token")
-    .option("--live", "ask only whether it answers, ready or not");
+export const pingCommand: DefineCommand = (command, shell) => {
+  command.option("--live", "ask only whether it answers, ready or not");
   runs(command, shell, async (session, options: PingOptions) => {
     const connection = await session.settings.connection();
     const { signal } = session.shell;
     const transport = openTransport(connection, { token: undefined, signal, isRetrying: false });
     const started = performance.now();
     const answer = await explained(createClient(Health, transport), connection).check({});
-    const where = connection.url.href.replace(/\/$/, "");
+    const where = urlText(connection);
     const isReady = answer.status === Status.SERVING;
     if (!isReady && !options.live)
       throw new Failure(`${where} answers, but is not ready: no change can be made`, {

@@ -2,7 +2,7 @@ import { Code, type ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { BadRequestSchema, type ErrorInfo, ErrorInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
 import { EXIT, Failure } from "../failures.ts";
-import type { Connection } from "../settings.ts";
+import { type Connection, urlText } from "../settings.ts";
 import { type ConnectionFault, connectionFaultOf } from "./node-errors.ts";
 import { REQUEST_ID_HEADER } from "./transport.ts";
 
@@ -31,6 +31,7 @@ const HINTS: { readonly [reason: string]: string } = {
   OTHER_ENVIRONMENT: "leave --env out: this token acts on its own environment alone",
   ENVIRONMENT_TOKEN_REQUIRED: "use an API token of an environment: ugs token create --env NAME --role manage makes one",
   USER_GROUP_NOT_FOUND: "ugs group list shows those that there are; ugs whoami tells which environment this is",
+  TOKEN_NOT_FOUND: "where the group is known, name it by its id",
   ENVIRONMENT_NOT_FOUND: "ugs env list shows those that there are",
   API_TOKEN_NOT_FOUND: "ugs token list shows those that there are",
   ENVIRONMENT_NOT_EMPTY: "give --force to delete its user groups with it",
@@ -58,7 +59,7 @@ function answered(error: ConnectError, info: ErrorInfo): Failure {
   const outcome = info.metadata["outcome"];
   return new Failure(error.rawMessage, {
     exitCode: EXIT_OF_CODE[error.code] ?? EXIT.failed,
-    hint: HINTS[info.reason] ?? (error.code === Code.Unavailable ? outcomeHint(outcome) : undefined),
+    hint: HINTS[info.reason] ?? hintOf(error, outcome),
     code: codeToString(error.code),
     reason: info.reason,
     requestId: error.metadata.get(REQUEST_ID_HEADER) ?? undefined,
@@ -71,15 +72,20 @@ function answered(error: ConnectError, info: ErrorInfo): Failure {
   });
 }
 
-function outcomeHint(outcome: string | undefined): string {
+/** What to do where the reason alone does not tell. */
+function hintOf(error: ConnectError, outcome: string | undefined): string | undefined {
+  const fields = error.findDetails(BadRequestSchema).flatMap(({ fieldViolations }) => fieldViolations);
+  if (fields.some(({ field }) => field === "environment")) return "give --env NAME, NAME/Customer or NAME/Testing";
+  if (error.code !== Code.Unavailable) return undefined;
   if (outcome === "not_made") return "nothing was changed; try again";
   if (outcome === "unknown") return "the change may have been made: look before you repeat it";
   return "try again";
 }
 
 /** The failure of a call that the service did not answer. */
-function unanswered(error: ConnectError, { url, timeoutMs }: Connection): Failure {
-  const where = url.href.replace(/\/$/, "");
+function unanswered(error: ConnectError, connection: Connection): Failure {
+  const { url, timeoutMs } = connection;
+  const where = urlText(connection);
   const requestId = error.metadata.get(REQUEST_ID_HEADER) ?? undefined;
   const found = connectionFaultOf(error);
   if (found) {

@@ -1,11 +1,15 @@
 import type { Writable } from "node:stream";
 import { type DescMessage, type MessageShape, toJson } from "@bufbuild/protobuf";
+import { EXIT, Failure, OutputClosed } from "../failures.ts";
 import type { Shell } from "../shell.ts";
 import { jsonLine, printable } from "./printable.ts";
-import { type Column, Table, widthOf } from "./table.ts";
+import { type Column, Table } from "./table.ts";
 
-/** The reader of standard output has gone, as `head` does once it has enough. */
-export class OutputClosed extends Error {}
+/** A credential to write. */
+export interface Secret {
+  readonly token: string;
+  readonly lost: string;
+}
 
 /** What is said of one thing: labels and texts. What has no text is left out. */
 export type Facts = readonly (readonly [label: string, text: string | undefined])[];
@@ -30,7 +34,7 @@ export class Output {
     columns: readonly Column<MessageShape<S>>[],
     pages: AsyncIterable<readonly MessageShape<S>[]>,
   ): Promise<void> {
-    const table = new Table(columns, this.isTerminal ? this.#shell.stdout.columns : undefined);
+    const table = new Table(columns, this.width);
     let isFirst = true;
     for await (const page of pages) {
       if (this.isJson) for (const message of page) await this.message(schema, message);
@@ -46,10 +50,9 @@ export class Output {
   /** Writes one thing: a line each of its facts, or by `--json` its message as the API has it. */
   async record<S extends DescMessage>(schema: S, message: MessageShape<S>, facts: Facts): Promise<void> {
     if (this.isJson) return this.message(schema, message);
-    const width = Math.max(...facts.map(([label]) => widthOf(label)));
-    for (const [label, text] of facts) {
-      if (text !== undefined) await this.line(`${label.padEnd(width)}  ${printable(text)}`);
-    }
+    const told = facts.filter(([, text]) => text !== undefined);
+    const width = Math.max(...told.map(([label]) => label.length));
+    await this.line(told.map(([label, text]) => `${label.padEnd(width)}  ${printable(text ?? "")}`).join("\n"));
   }
 
   /** Writes a message as the JSON of the API, on a line. */
@@ -65,6 +68,39 @@ export class Output {
    */
   line(text: string): Promise<void> {
     return write(this.#shell.stdout, `${text}\n`);
+  }
+
+  /**
+   * Writes a credential that the service shows this once: alone on a line, or by `--json` with the message that has it.
+   *
+   * @param lost what to do when it cannot be written, for then it is lost
+   * @throws Failure when it cannot be written
+   */
+  async secret<S extends DescMessage>(schema: S, message: MessageShape<S>, { token, lost }: Secret): Promise<void> {
+    try {
+      if (this.isJson) await this.message(schema, message);
+      else await this.line(token);
+    } catch (error) {
+      const { code = "closed" } = error as { code?: string };
+      throw new Failure(`the token was made, but standard output did not take it (${code}): it is lost`, {
+        exitCode: EXIT.failed,
+        hint: lost,
+        cause: error,
+      });
+    }
+    if (this.isTerminal)
+      this.note("This terminal may keep it: clear its scrollback, or write the token to a file with > FILE.");
+  }
+
+  /** Says that something is done that has no other result: for people on standard error, by `--json` an empty object. */
+  async done(text: string): Promise<void> {
+    if (this.isJson) await this.line("{}");
+    else this.note(text);
+  }
+
+  /** The width that tables are cut to; undefined: they are not. */
+  get width(): number | undefined {
+    return this.isTerminal ? this.#shell.stdout.columns : undefined;
   }
 
   /** Tells the user something beside the result, on standard error. By `--json` it says nothing. */

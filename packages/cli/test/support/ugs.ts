@@ -22,14 +22,20 @@ export interface RunOptions {
   readonly input?: string;
   /** Interrupts the run, as Ctrl-C does. */
   readonly interrupt?: AbortSignal;
+  /** Is told what standard output gets, as it comes. */
+  readonly onOutput?: (text: string) => void;
 }
 
 /** Runs `ugs` in this process. */
-export async function ugs(args: readonly string[], { env, input = "", interrupt }: RunOptions = {}): Promise<Run> {
+export async function ugs(
+  args: readonly string[],
+  { env, input = "", interrupt, onOutput }: RunOptions = {},
+): Promise<Run> {
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
   stdin.end(input);
   const controller = new AbortController();
   interrupt?.addEventListener("abort", () => controller.abort(new Interrupted("SIGINT")));
+  if (onOutput) stdout.on("data", (chunk: Buffer) => onOutput(chunk.toString()));
   const said = [text(stdout), text(stderr)];
   const shell = { env: { XDG_CONFIG_HOME: newFolder(), ...env }, stdin, stdout, stderr, signal: controller.signal };
   const code = await runUgs(args, shell);

@@ -1,0 +1,65 @@
+import { createInterface } from "node:readline";
+import { Writable } from "node:stream";
+import { usageFailure } from "./failures.ts";
+import { printable } from "./output/printable.ts";
+import { Interrupted, type Shell } from "./shell.ts";
+
+/** Whether somebody is there to be asked. */
+export function canAsk({ stdin, stderr }: Pick<Shell, "stdin" | "stderr">): boolean {
+  return stdin.isTTY === true && stderr.isTTY === true;
+}
+
+/**
+ * Asks a question on the terminal. @param question without a colon @param options `isSecret`: what is typed is not shown
+ *
+ * @throws Interrupted at Ctrl-C; Failure when the terminal is closed in place of an answer
+ */
+export async function ask(
+  { stdin, stderr, signal }: Pick<Shell, "stdin" | "stderr" | "signal">,
+  question: string,
+  { isSecret = false }: { readonly isSecret?: boolean } = {},
+): Promise<string> {
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const lines = createInterface({ input: stdin, output: isSecret ? silent : stderr, terminal: true, historySize: 0 });
+  const prompt = `${printable(question)}: `;
+  if (isSecret) stderr.write(prompt);
+  try {
+    return await new Promise<string>((resolve, reject) => {
+      lines.once("SIGINT", () => reject(new Interrupted()));
+      lines.once("close", () => reject(usageFailure("there was no answer; nothing was done")));
+      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+      lines.question(isSecret ? "" : prompt, (answer) => resolve(answer.trim()));
+    });
+  } catch (error) {
+    stderr.write("\n");
+    throw error;
+  } finally {
+    if (isSecret) stderr.write("\n");
+    lines.close();
+  }
+}
+
+/** Something that ends for good. */
+export interface Ending {
+  /** What it is, such as `the user group acme`. */
+  readonly what: string;
+  /** What has to be typed. */
+  readonly id: string;
+  /** What comes of it, as a sentence without a full stop. */
+  readonly consequence: string;
+}
+
+/**
+ * Has somebody confirm that something is to end, by its id.
+ *
+ * @param isSure whether `--yes` was given
+ * @throws Failure when it is not confirmed, or nobody can be asked
+ */
+export async function confirm(shell: Shell, { what, id, consequence }: Ending, isSure = false): Promise<void> {
+  if (isSure) return;
+  if (!canAsk(shell))
+    throw usageFailure(`nothing was done: this is about ${what}, and nobody is there to confirm it`, "give --yes");
+  shell.stderr.write(`${printable(consequence)}.\n`);
+  const answer = await ask(shell, `To go on, type ${id}`);
+  if (answer !== id) throw usageFailure(`that is not ${id}: nothing was done`);
+}

@@ -1,0 +1,26 @@
+import { text } from "node:stream/consumers";
+import { usageFailure } from "./failures.ts";
+import { readSecretFile } from "./files.ts";
+import { ask, canAsk } from "./questions.ts";
+import { parseToken } from "./settings.ts";
+import type { Shell } from "./shell.ts";
+
+/**
+ * Reads a token that a command is about: from a file, from a terminal without showing it, or from standard input.
+ *
+ * @param what it is called in the question @param file `-` or undefined: from the terminal or standard input
+ * @throws Failure when there is none; Interrupted
+ */
+export async function readToken(shell: Shell, what: string, file?: string): Promise<string> {
+  if (file !== undefined && file !== "-") return parseToken(file, await readSecretFile(file));
+  if (shell.stdin.isTTY) {
+    if (!canAsk(shell))
+      throw usageFailure(`${what} cannot be asked for here`, "give it in a file or on standard input");
+    return parseToken("the answer", await ask(shell, `${what} (not shown)`, { isSecret: true }));
+  }
+  const { signal } = shell;
+  const stopped = new Promise<never>((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+  return parseToken("standard input", await Promise.race([text(shell.stdin), stopped]));
+}

@@ -1,0 +1,246 @@
+import { chmodSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
+import { newFolder, suiteServer } from "../../../test/support/opened.ts";
+import { waitFor } from "../../../test/support/wait.ts";
+import { type RunOptions, ugs } from "./support/ugs.ts";
+
+const TIME = "\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ";
+
+describe("the commands", () => {
+  const server = suiteServer({ env: ADMIN_ENV });
+  const as =
+    (token: string) =>
+    (args: string, options: RunOptions = {}) =>
+      ugs(args.split(" "), { ...options, env: { UGS_URL: server.url, UGS_TOKEN: token, ...options.env } });
+  const root = (args: string, options?: RunOptions) => as(ADMIN_TOKEN)(args, options);
+  let last = 0;
+
+  /** A new environment with a token of role `admin`. */
+  async function newEnvironment() {
+    const name = `e${++last}/Testing`;
+    expect((await root(`env create ${name}`)).code).toBe(0);
+    const created = await root(`token create --env ${name} --role admin --name operator`);
+    return { name, admin: as(created.stdout.trim()), token: created.stdout.trim() };
+  }
+
+  it("env: create, get, list, delete", async () => {
+    const created = await root("env create life/Customer --partitions 8");
+    expect(created.stdout).toMatch(new RegExp(`^environment  life/Customer\npartitions   8\ncreated      ${TIME}\n$`));
+    expect(await root("env create life/Customer")).toMatchObject({
+      code: 5,
+      stderr: expect.stringContaining("ENVIRONMENT_EXISTS"),
+    });
+    const token = (
+      await root("token create --role manage --name x", { env: { UGS_ENV: "life/Customer" } })
+    ).stdout.trim();
+    await as(token)("group create one");
+    const found = await root("env get life/Customer");
+    expect(found.stdout).toMatch(/^user groups {2}1\nAPI tokens {3}1$/m);
+    expect(JSON.parse((await root("env get life/Customer --json")).stdout)).toMatchObject({ userGroupCount: "1" });
+    const full = await root("env delete life/Customer --yes");
+    expect([full.code, full.stderr]).toEqual([5, expect.stringContaining("give --force")]);
+    expect((await root("env list")).stdout).toContain("life/Customer");
+    const gone = await root("env delete life/Customer --force --yes");
+    expect([gone.code, gone.stdout, gone.stderr]).toEqual([0, "", "The environment life/Customer is deleted.\n"]);
+    for (const args of ["env get life/Customer", "env delete life/Customer --yes"]) {
+      expect(await root(args)).toMatchObject({ code: 3, stderr: expect.stringContaining("ugs env list") });
+    }
+    expect(await root("env get life/Else")).toMatchObject({ code: 2, stderr: expect.stringContaining("NAME/Testing") });
+    expect(await root("env create x --partitions 4000")).toMatchObject({ code: 2 });
+    expect(await root("env get")).toMatchObject({ code: 2, stderr: expect.stringContaining("give --env NAME") });
+  });
+
+  it("token: create, list, update, rotate, lookup, revoke", async () => {
+    const { name, admin } = await newEnvironment();
+    const created = await root(`token create -e ${name} --role resolve --name dashboard --expires 90d`);
+    const token = created.stdout.trimEnd();
+    expect(token).toMatch(/^ugk_\w{38}$/);
+    const id = /^API token (\S+), "dashboard", of role resolve, expires 20/.exec(created.stderr)?.[1] ?? "";
+    expect(created.stderr).not.toContain(token);
+    const json = JSON.parse((await admin("token create --role read --name other --json")).stdout) as { token: string };
+    expect(json).toMatchObject({ token: expect.stringMatching(/^ugk_/), apiToken: { role: "ROLE_READ" } });
+
+    const list = await admin("token list");
+    expect(list.stdout).toMatch(/^TOKEN +NAME +ROLE +LAST USED +EXPIRES +CREATED BY$/m);
+    expect(list.stdout).toMatch(new RegExp(`^${id} +dashboard +resolve +not yet +${TIME} +root$`, "m"));
+    expect(list.stdout).not.toMatch(/ugk_/);
+    expect((await admin("token list --role resolve")).stdout.trimEnd().split("\n")).toHaveLength(2);
+    const ofRoot = await admin("token list --creator root --json --limit 1");
+    expect(JSON.parse(ofRoot.stdout)).toMatchObject({ creator: "root" });
+
+    expect((await admin(`token update ${id} --name renamed --expires never`)).stdout).toMatch(
+      /^name +renamed\nrole +resolve\nexpires +never$/m,
+    );
+    expect(await admin(`token update ${id}`)).toMatchObject({ code: 2, stderr: expect.stringContaining("--name") });
+
+    const rotated = await admin(`token rotate ${id} --grace 1h`);
+    expect(rotated.stdout).toMatch(/^ugk_\w{38}\n$/);
+    expect(rotated.stdout.trim()).not.toBe(token);
+    expect(rotated.stderr).toMatch(new RegExp(`The text before is valid until ${TIME}`));
+    const looked = await admin("token lookup", { input: `${token}\n` });
+    expect(looked.stdout).toMatch(new RegExp(`^source +issued\ntoken +${id}\n`));
+    expect(looked.stdout).toMatch(/^replaced +yes/m);
+    expect(await admin("token lookup", { input: "no such token at all" })).toMatchObject({ code: 2 });
+    expect(await admin("token lookup", { input: "no-such-token-at-all" })).toMatchObject({ code: 3 });
+    expect(await admin("token lookup", { input: "" })).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("no token"),
+    });
+
+    expect(await admin(`token revoke ${id}`)).toMatchObject({ code: 2, stderr: expect.stringContaining("give --yes") });
+    expect(await admin(`token revoke ${id} --yes`)).toMatchObject({ code: 0, stderr: "1 API token ended.\n" });
+    expect(await admin(`token revoke ${id} --yes`)).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining("ugs token list"),
+    });
+    expect(await root(`token rotate ${id} -e ${name}`)).toMatchObject({ code: 3 });
+    for (const args of [
+      "token create --role owner --name x",
+      "token create --role read",
+      "token create --role read --name x --expires yesterday",
+      "token create --role read --name x --expires 2020-01-01",
+      "token rotate x --grace 31d",
+      "token rotate x --grace soon",
+      "token list --creator root more",
+    ]) {
+      expect([args, (await admin(args)).code]).toEqual([args, 2]);
+    }
+  });
+
+  it("group: create, get, list, update, rotate, revoke, delete; viewer resolve", async () => {
+    const { admin, token: adminToken } = await newEnvironment();
+    const folder = newFolder();
+    const properties = join(folder, "properties.json");
+    writeFileSync(properties, '{"plan":"gold"}');
+    const created = await admin(`group create acme --name Acme --mapping a=1 b=2=3 --properties ${properties}`);
+    const token = created.stdout.trimEnd();
+    expect(token).toMatch(/^ugt_\w{38}$/);
+    expect(created.stderr).toBe("The user group acme is created. Its token:\n");
+    const again = await admin("group create acme --name Else");
+    expect([again.stdout.trimEnd(), again.stderr]).toEqual([token, expect.stringContaining("was left as it is")]);
+
+    const found = await admin("group get acme");
+    expect(found.stdout).toMatch(/^group +acme\nname +Acme\n.*^mapping +a=1, b=2=3\nproperties +\{"plan":"gold"\}$/ms);
+    expect(found.stdout).not.toContain(token);
+    expect(await admin("group get acm")).toMatchObject({ code: 3, stderr: expect.stringContaining("ugs group list") });
+
+    const etag = /^etag +(\S+)$/m.exec(found.stdout)?.[1] ?? "";
+    const updated = await admin(`group update acme --name New --clear mapping --etag ${etag}`);
+    expect(updated.stdout).toMatch(/^name +New$/m);
+    expect(updated.stdout).not.toMatch(/^mapping/m);
+    const asJson = await admin("group update acme --name New --json");
+    expect(asJson.stdout).toContain('"name":"New"');
+    expect(asJson.stdout + updated.stdout).not.toContain(token);
+    const stale = await admin(`group update acme --name Newer --etag ${etag}`);
+    expect([stale.code, stale.stderr]).toEqual([5, expect.stringContaining("ETAG_MISMATCH")]);
+
+    for (const id of ["acme-2", "zeta"]) await admin(`group create ${id}`);
+    const ids = async (args: string) =>
+      (await admin(`group list ${args}`)).stdout
+        .trimEnd()
+        .split("\n")
+        .slice(1)
+        .map((row) => row.split(" ")[0]);
+    expect(await ids("--prefix acme")).toEqual(["acme", "acme-2"]);
+    expect(await ids("--limit 2")).toEqual(["acme", "acme-2"]);
+    expect(await ids("--limit 1000000")).toEqual(["acme", "acme-2", "zeta"]);
+    expect((await admin("group list --prefix none")).stdout).toBe("");
+
+    const resolved = await admin("viewer resolve", { input: token });
+    expect(resolved.stdout).toMatch(/^group +acme\nname +New\nteam id +\d+\nproperties +\{"plan":"gold"\}\n$/);
+    const file = join(folder, "token");
+    writeFileSync(file, `${token}\n`, { mode: 0o600 });
+    const rotated = await admin(`group rotate --current-token-file ${file} --grace 1h`);
+    const second = rotated.stdout.trimEnd();
+    expect([rotated.stderr, second === token]).toEqual(["The user group acme has a new token:\n", false]);
+    expect((await admin(`viewer resolve --from-file ${file}`)).stdout).toMatch(/^token ends +20/m);
+    const once = await admin("group rotate acme --request-id r1");
+    expect((await admin("group rotate acme --request-id r1")).stdout).toBe(once.stdout);
+    expect(await admin("viewer resolve", { input: second })).toMatchObject({ code: 3 });
+    chmodSync(file, 0o644);
+    const shared = await admin(`viewer resolve --from-file ${file}`);
+    expect([shared.code, shared.stderr]).toEqual([2, expect.stringContaining(`run: chmod 600 ${file}`)]);
+
+    expect((await admin("group revoke acme --yes")).stdout).toMatch(/^last rotation +20/m);
+    expect(await admin("viewer resolve", { input: once.stdout })).toMatchObject({ code: 3 });
+    expect(await admin("group delete acme")).toMatchObject({ code: 2, stderr: expect.stringContaining("give --yes") });
+    expect(await admin("group delete acme --yes --etag else")).toMatchObject({ code: 5 });
+    expect(await admin("group delete acme --yes --json")).toMatchObject({ code: 0, stdout: "{}\n", stderr: "" });
+    expect(await admin("group get acme")).toMatchObject({ code: 3 });
+
+    const broken = join(folder, "broken.json");
+    writeFileSync(broken, "[1]");
+    for (const args of [
+      "group update zeta",
+      "group update zeta --name x --clear name",
+      "group update zeta --clear etag",
+      "group create zeta --mapping x",
+      `group create zeta --properties ${broken}`,
+      "group create zeta --properties /nowhere.json",
+      "group rotate",
+      "group rotate zeta --current-token-file -",
+      "group create zeta --env e1/Testing",
+      `group create ${"x".repeat(257)}`,
+    ]) {
+      expect([args, (await admin(args)).code]).toEqual([args, 2]);
+    }
+    expect(adminToken).toMatch(/^ugk_/);
+  });
+
+  it("shows nothing raw of what people named", async () => {
+    const { admin } = await newEnvironment();
+    await ugs(["group", "create", "hostile", "--name", "a\u001b[2Jb\u202ec\u009b31m"], {
+      env: { UGS_URL: server.url, UGS_TOKEN: (await admin("token create --role manage --name x")).stdout.trim() },
+    });
+    for (const args of ["group list", "group get hostile", "group list --json"]) {
+      const { stdout } = await admin(args);
+      expect(stdout).toMatch(/a(\\x1b|\\u001b)\[2Jb\\u202ec(\\x9b|\\u009b)31m/);
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be there
+      expect(stdout).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
+    }
+  });
+
+  it("audit: the newest first, by filters; and as it happens, until it is interrupted", async () => {
+    const { admin } = await newEnvironment();
+    await admin("group create a --name A");
+    await admin("group update a --name B");
+    const lines = async (args: string) => (await admin(args)).stdout.trimEnd().split("\n").slice(1);
+    const all = await lines("audit");
+    expect(all.map((line) => line.split(/ {2,}/)[1])).toEqual([
+      "UpdateUserGroup",
+      "GetUserGroup",
+      "CreateApiToken",
+      "CreateEnvironment",
+    ]);
+    expect(all[0]).toMatch(new RegExp(`^${TIME}  UpdateUserGroup +a +name +operator +127.0.0.1$`));
+    expect(await lines("audit --limit 1")).toHaveLength(1);
+    expect(await lines("audit --group a --method GetUserGroup")).toHaveLength(1);
+    expect(await lines("audit --actor root --since 1h")).toHaveLength(2);
+    expect((await admin("audit --until 1h")).stdout).toBe("");
+    for (const args of ["audit --since soon", "audit --follow --until 1h", "audit --limit none"]) {
+      expect([args, (await admin(args)).code]).toEqual([args, 2]);
+    }
+
+    const controller = new AbortController();
+    const seen: string[] = [];
+    const following = admin("audit --follow --limit 2 --method UpdateUserGroup --json", {
+      interrupt: controller.signal,
+      onOutput: (text) => void seen.push(text),
+    });
+    const told = () =>
+      seen
+        .join("")
+        .split("\n")
+        .filter(Boolean)
+        .map((line) => JSON.parse(line) as { userGroupId: string });
+    await waitFor("the event before is there", () => told().length === 1);
+    await admin("group create b");
+    await admin("group update b --name B");
+    await waitFor("the new event comes", () => told().length === 2);
+    expect(told().map(({ userGroupId }) => userGroupId)).toEqual(["a", "b"]);
+    controller.abort();
+    expect((await following).code).toBe(130);
+  });
+});

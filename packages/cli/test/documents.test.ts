@@ -1,0 +1,43 @@
+import { PassThrough } from "node:stream";
+import type { Command } from "commander";
+import { expect, it } from "vitest";
+import { rowsOf } from "../../../test/support/documents.ts";
+import { EXIT } from "../src/failures.ts";
+import { createProgram, loadCommands } from "../src/program.ts";
+import { Interrupted } from "../src/shell.ts";
+
+/** The program with all of its commands. */
+async function loaded(): Promise<Command> {
+  const streams = { stdin: new PassThrough(), stdout: new PassThrough(), stderr: new PassThrough() };
+  const shell = { env: {}, ...streams, signal: new AbortController().signal };
+  const program = createProgram(shell);
+  await loadCommands(program, shell);
+  return program;
+}
+
+/** The commands that do something, as they are called, and what their help says of them. */
+function commandsOf(command: Command, path: string): string[][] {
+  const below = command.commands.flatMap((child) => commandsOf(child, `${path} ${child.name()}`));
+  if (below.length > 0) return below;
+  const args = command.registeredArguments.map((argument) =>
+    argument.required ? ` <${argument.name()}>` : ` [${argument.name()}]`,
+  );
+  return [[path + args.join(""), command.description().replaceAll("`", "")]];
+}
+
+it("the table of commands has every command with the words of its help, and no other", async () => {
+  const documented = rowsOf("docs/cli.md", "Commands");
+  expect(documented.map(([name, words]) => [name, words])).toEqual(commandsOf(await loaded(), "ugs"));
+});
+
+it("the table of settings has every option of all commands", async () => {
+  const options = (await loaded()).options.map(({ long }) => long).filter((long) => long !== "--version");
+  const documented = rowsOf("docs/cli.md", "Settings").flatMap(([names = ""]) => names.match(/--[\w-]+/g) ?? []);
+  expect([...documented].sort()).toEqual([...options].sort());
+});
+
+it("the table of exit codes has every one, and no other", () => {
+  const codes = [...Object.values(EXIT), new Interrupted("SIGINT").exitCode, new Interrupted("SIGTERM").exitCode];
+  const documented = rowsOf("docs/cli.md", "Exit codes").flatMap(([names = ""]) => names.split(", ").map(Number));
+  expect(documented).toEqual(codes);
+});

@@ -1,0 +1,112 @@
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
+import { newFolder, suiteServer } from "../../../test/support/opened.ts";
+import { ugs } from "./support/ugs.ts";
+
+describe("profiles", () => {
+  const server = suiteServer({ env: ADMIN_ENV });
+
+  /** `ugs` with an empty folder for profiles of its own. */
+  function newUser() {
+    const config = newFolder();
+    const run = (args: string, input = "", env: { readonly [name: string]: string } = {}) =>
+      ugs(args.split(" "), { env: { XDG_CONFIG_HOME: config, ...env }, input });
+    return { run, fileOf: (name: string) => join(config, "ugs/profiles", `${name}.json`), config };
+  }
+
+  it("are kept by login once the service knows the token, for their owner alone", async () => {
+    const { run, fileOf, config } = newUser();
+    const kept = await run(`login --url ${server.url}`, `${ADMIN_TOKEN}\n`);
+    expect(kept.code).toBe(0);
+    expect(kept.stdout).toMatch(/^profile +default\n.*^role +root$/ms);
+    expect(kept.stdout + kept.stderr).not.toContain(ADMIN_TOKEN);
+    expect(statSync(fileOf("default")).mode & 0o777).toBe(0o600);
+    expect(statSync(join(config, "ugs/profiles")).mode & 0o777).toBe(0o700);
+    expect((await run("whoami")).stdout).toMatch(/^role +root$/m);
+    const before = readFileSync(fileOf("default"), "utf8");
+    const refused = await run("login", "not-a-token-of-the-service");
+    expect(refused.code).toBe(4);
+    expect(readFileSync(fileOf("default"), "utf8")).toBe(before);
+    expect(readdirSync(join(config, "ugs/profiles"))).toEqual(["default.json"]);
+  });
+
+  it("are chosen by --profile, UGS_PROFILE, or for good; logout forgets one", async () => {
+    const { run, fileOf } = newUser();
+    await run(`login --url ${server.url}`, ADMIN_TOKEN);
+    await run(`login --url ${server.url} --profile customer`, server.tokens.customer);
+    const role = async (args = "", env = {}) =>
+      /^role +(\w+)$/m.exec((await run(`whoami${args}`, "", env)).stdout)?.[1];
+    expect(await role()).toBe("manage");
+    expect(await role(" --profile default")).toBe("root");
+    expect(await role("", { UGS_PROFILE: "default" })).toBe("root");
+    expect(await role("", { UGS_TOKEN: ADMIN_TOKEN })).toBe("root");
+    expect(await run("profile use default")).toMatchObject({ code: 0 });
+    expect(await role()).toBe("root");
+    expect((await run("profile list")).stdout).toMatch(/^customer +http.* no\ndefault +http.* yes$/m);
+    expect(await run("profile use none")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("ugs profile list"),
+    });
+    expect(await run("logout --profile customer")).toMatchObject({ code: 0 });
+    expect(existsSync(fileOf("customer"))).toBe(false);
+    expect(await run("logout --profile customer")).toMatchObject({ code: 2 });
+    expect(await run("whoami --profile customer")).toMatchObject({ code: 2 });
+  });
+
+  it("give their token to no other service", async () => {
+    const { run } = newUser();
+    await run(`login --url ${server.url}`, ADMIN_TOKEN);
+    const other = await run("whoami --url http://127.0.0.1:1");
+    expect([other.code, other.stderr]).toEqual([
+      2,
+      expect.stringContaining("is for another service than http://127.0.0.1:1"),
+    ]);
+    expect((await run(`whoami --url ${server.url}/`)).code).toBe(0);
+  });
+
+  it("are refused where others can read them, or they are broken, with what to do", async () => {
+    const { run, fileOf } = newUser();
+    await run(`login --url ${server.url}`, ADMIN_TOKEN);
+    const file = fileOf("default");
+    chmodSync(file, 0o640);
+    const shared = await run("whoami");
+    expect([shared.code, shared.stderr]).toEqual([2, expect.stringContaining(`run: chmod 600 ${file}`)]);
+    chmodSync(file, 0o600);
+    for (const text of ["", "{", "null", "[]", '{"url":1,"token":"x"}', '{"url":"http://x"}']) {
+      writeFileSync(file, text);
+      const broken = await run("whoami");
+      expect([broken.code, broken.stderr]).toEqual([2, expect.stringContaining("run: ugs login --profile default")]);
+    }
+    expect((await run("profile list")).stdout).toContain("log in anew");
+    expect((await run(`login --url ${server.url}`, ADMIN_TOKEN)).code).toBe(0);
+    expect((await run("whoami")).code).toBe(0);
+  });
+
+  it("need a URL and a token that are right", async () => {
+    const { run, config } = newUser();
+    for (const [args, input, words] of [
+      ["login", ADMIN_TOKEN, "ugs login --url URL"],
+      [`login --url ${server.url}`, "", "has no token"],
+      [`login --url ${server.url}`, "two words", "has more than a token"],
+      [`login --url ${server.url} --token-file /nowhere`, "", "there is no such file"],
+      [`login --url ${server.url} --profile a/b`, ADMIN_TOKEN, "a profile's name has"],
+    ] as const) {
+      const { code, stderr } = await run(args, input);
+      expect([code, stderr]).toEqual([2, expect.stringContaining(words)]);
+    }
+    expect(existsSync(join(config, "ugs"))).toBe(false);
+    writeFileSync(join(config, "ugs"), "in the way");
+    const full = await run(`login --url ${server.url}`, ADMIN_TOKEN);
+    expect([full.code, full.stderr]).toEqual([2, expect.stringContaining("nothing was changed")]);
+  });
+
+  it("are shown by ugs alone, which says what to do next", async () => {
+    const { run, config } = newUser();
+    const alone = () => ugs([], { env: { XDG_CONFIG_HOME: config } });
+    expect(await alone()).toMatchObject({ code: 0, stdout: expect.stringContaining("ugs login --url") });
+    await run(`login --url ${server.url}`, ADMIN_TOKEN);
+    expect((await alone()).stdout).toContain(`${server.url} (profile default)`);
+  });
+});
