@@ -67,6 +67,7 @@ export class Metrics {
     this.#counter(EXITS.name, EXITS.help);
     // So that a monitor sees the first refusal.
     for (const limit of LIMITERS) this.#limited.inc({ limit }, 0);
+    for (const result of ["created", "updated", "unchanged"]) this.#imported.inc({ result }, 0);
   }
 
   /** Adds a gauge, whose values are read whenever metrics are collected. */

@@ -1,0 +1,79 @@
+import { execFile } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { beforeAll, describe, expect, it } from "vitest";
+import { orLeaveOut } from "../support/on-path.ts";
+import { newFolder, suiteServer } from "../support/opened.ts";
+import { ALERT_CASES, type AlertCase, type Input } from "./alert-cases.ts";
+import { ALERTS, JOB, RULES_FILE } from "./files.ts";
+import { beWatched, formatSeries, pageOf, readSeries, type Series, watchedServer } from "./page.ts";
+
+const run = promisify(execFile);
+const promtool = orLeaveOut("promtool", "the tests of the alerts are");
+
+describe("every alert", () => {
+  it("has a case in which it fires, and one in which it is silent", () => {
+    for (const { alert } of ALERTS) {
+      const cases = ALERT_CASES.filter((each) => each.alert === alert);
+      expect(new Set(cases.map(({ fires }) => fires !== undefined)), alert).toEqual(new Set([true, false]));
+    }
+  });
+});
+
+/** How often the rules are looked at: seldom enough where days pass. */
+const looks = ({ at }: AlertCase) => (Number.parseInt(at, 10) > 24 && at.endsWith("h") ? "30m" : "1m");
+
+describe.skipIf(promtool === undefined)("by the series of a server", () => {
+  const server = suiteServer(watchedServer);
+  let exposed: readonly Series[];
+  beforeAll(async () => {
+    await beWatched(server);
+    exposed = await readSeries(pageOf(server));
+  });
+
+  function seriesOf({ metric, labels = {}, as = {} }: Input): Series {
+    const found = exposed.find(
+      (each) => each.metric === metric && Object.entries(labels).every(([name, text]) => each.labels[name] === text),
+    );
+    if (!found) throw new Error(`the server exposes no ${metric} ${JSON.stringify(labels)}`);
+    for (const name of Object.keys(as)) expect(found.labels).toHaveProperty(name);
+    return { metric, labels: { ...found.labels, ...as } };
+  }
+
+  function testOf({ alert, series, at, fires }: AlertCase) {
+    const known = ALERTS.find((each) => each.alert === alert);
+    const inputs = series.map((input) => ({ ...seriesOf(input), values: input.values }));
+    const own = inputs[0]?.labels ?? {};
+    const labels = Object.fromEntries((fires?.labels ?? []).map((name) => [name, own[name]]));
+    // What differs from run to run.
+    const description = fires?.description.replace(/\b[A-Z_]+\b/g, (word) => labels[word.toLowerCase()] ?? word);
+    return {
+      interval: "1m",
+      input_series: inputs.map((input) => ({ series: formatSeries(input), values: input.values })),
+      alert_rule_test: [
+        {
+          eval_time: at,
+          alertname: alert,
+          exp_alerts: fires && [
+            {
+              exp_labels: { job: JOB, ...known?.labels, ...labels },
+              exp_annotations: { ...known?.annotations, description },
+            },
+          ],
+        },
+      ],
+    };
+  }
+
+  it.each(ALERT_CASES)("$alert when $when", async (each) => {
+    const file = join(newFolder(), "test.yaml");
+    // JSON is YAML, too.
+    writeFileSync(
+      file,
+      JSON.stringify({ rule_files: [RULES_FILE], evaluation_interval: looks(each), tests: [testOf(each)] }),
+    );
+    const { stdout } = await run(promtool as string, ["test", "rules", file]).catch((error) => error);
+    expect(stdout).toContain("SUCCESS");
+  });
+});

@@ -1,0 +1,55 @@
+import { timestampFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
+import { createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-node";
+import { inject } from "vitest";
+import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { Role } from "../../gen/usergroup/admin/v1/api_token_pb.ts";
+import { ADMIN_ENV, ADMIN_TOKEN, customerOf, presenting } from "../support/admin.ts";
+import type { ServerOptions, TestServer } from "../support/server.ts";
+import { JOB } from "./files.ts";
+
+/** A series of a page of metrics, with the labels that Prometheus adds. */
+export interface Series {
+  readonly metric: string;
+  readonly labels: { readonly [label: string]: string };
+}
+
+/** The settings with which a server exposes all there is. */
+export function watchedServer(): ServerOptions {
+  return { tls: inject("certificates"), env: { ...ADMIN_ENV, METRICS_PORT: "0" } };
+}
+
+/** The address of a server's page of metrics. */
+export function pageOf(server: Pick<TestServer, "log">): string {
+  return `${server.log().find(({ msg }) => msg === "listening")?.["metrics_url"]}/metrics`;
+}
+
+/** Has a server do what its page tells of only once it has happened: an import, and a call with a token that ends. */
+export async function beWatched(server: TestServer, days = 3): Promise<void> {
+  const environment = customerOf(server);
+  const { cert: ca } = inject("certificates").ca;
+  const transport = createConnectTransport({ baseUrl: server.url, httpVersion: "1.1", nodeOptions: { ca } });
+  const adminOf = (token: string) => createClient(AdminService, presenting(transport, token));
+  const expireTime = timestampFromMs(Date.now() + days * 86_400_000);
+  const values = { environment, displayName: "ending", role: Role.ADMIN, expireTime };
+  const { token } = await adminOf(ADMIN_TOKEN).createApiToken(values);
+  const userGroups = [{ providedId: "imported", token: "a-token-of-another-system-0123456789abcdef" }];
+  await adminOf(token).importUserGroups({ environment, userGroups, snapshotTime: timestampNow() });
+}
+
+/** The series of a page. */
+export async function readSeries(page: string): Promise<Series[]> {
+  const text = await (await fetch(page)).text();
+  const own = { job: JOB, instance: "a:1" };
+  const exposed = [...text.matchAll(/^([a-z_0-9]+)(?:\{(.*)\})? \S+$/gm)].map(([, metric = "", inner = ""]) => {
+    const labels = [...inner.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, name, value]) => [name, value]);
+    return { metric, labels: { ...Object.fromEntries(labels), ...own } };
+  });
+  return [...exposed, { metric: "up", labels: own }];
+}
+
+/** A series as PromQL writes it. */
+export function formatSeries({ metric, labels }: Series): string {
+  const inner = Object.entries(labels).map(([name, value]) => `${name}="${value}"`);
+  return `${metric}{${inner.join(",")}}`;
+}

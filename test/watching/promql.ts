@@ -1,0 +1,57 @@
+import { parser } from "@prometheus-io/lezer-promql";
+
+/** A condition on a label, with its text without quotes. */
+export interface Matcher {
+  readonly label: string;
+  readonly operator: "=" | "!=" | "=~" | "!~";
+  readonly text: string;
+}
+
+/** What an expression reads. */
+export interface Selector {
+  readonly metric: string;
+  readonly matchers: readonly Matcher[];
+}
+
+/** An expression of PromQL, as far as it names series. */
+export interface Query {
+  readonly selectors: readonly Selector[];
+  /** The labels by which series are grouped or matched. */
+  readonly groupedBy: readonly string[];
+}
+
+/** What an expression reads. @throws when it is none */
+export function readQuery(expression: string): Query {
+  const selectors: { metric: string; matchers: Matcher[] }[] = [];
+  const groupedBy: string[] = [];
+  let label = "";
+  let operator = "";
+  parser.parse(expression).iterate({
+    enter(node) {
+      const text = expression.slice(node.from, node.to);
+      if (node.type.isError) throw new Error(`not PromQL at ${node.from}: ${expression}`);
+      if (node.name === "VectorSelector") selectors.push({ metric: "", matchers: [] });
+      const selector = selectors.at(-1);
+      if (node.name === "Identifier" && selector) selector.metric = text;
+      if (node.name === "LabelName") {
+        label = text;
+        if (node.node.parent?.name === "GroupingLabels") groupedBy.push(text);
+      }
+      if (node.name === "MatchOp") operator = text;
+      const isMatched = node.node.parent?.name === "UnquotedLabelMatcher";
+      if (node.name === "StringLiteral" && isMatched && selector) {
+        selector.matchers.push({ label, operator: operator as Matcher["operator"], text: text.slice(1, -1) });
+      }
+    },
+  });
+  return { selectors, groupedBy };
+}
+
+/** Whether the labels of a series are those that a selector wants. */
+export function isSelected(labels: { readonly [label: string]: string }, { matchers }: Selector): boolean {
+  return matchers.every(({ label, operator, text }) => {
+    const value = labels[label] ?? "";
+    const isEqual = operator.includes("~") ? new RegExp(`^(?:${text})$`).test(value) : value === text;
+    return isEqual === operator.startsWith("=");
+  });
+}
