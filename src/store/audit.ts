@@ -36,23 +36,19 @@ export interface AuditArgs extends ChangeBy {
 }
 
 /** The fields and values of an event, in Lua. */
-export const EVENT = Object.entries(EVENT_FIELD)
+const EVENT = Object.entries(EVENT_FIELD)
   .map(([name, field]) => `'${field}', ${name}`)
   .join(", ");
-
-/** How many events the stream `trail` has; the embedded store puts its own in its place. */
-export const LENGTH = "redis.call('XLEN', trail)";
 
 /** After how many events those that are too old or too many are looked for: Redis drops them by blocks anyway. */
 const TRIM_INTERVAL = 64;
 
 /**
- * Appends an event to the stream `trail`, and leaves in `dropped` how many were too many; the embedded store puts its
- * own in its place. The id of an event tells the microsecond, so that it has its place among the events of other
+ * Appends an event to the stream `trail`, and leaves in `dropped` how many were too many. The id of an event tells the microsecond, so that it has its place among the events of other
  * streams; when the clock was set back, Redis makes the id.
  */
-export const APPEND = `local function add(call, id) return call('XADD', trail, id, ${EVENT}) end
-  if type(add(redis.pcall, stamp .. '-' .. time[2] % 1000)) == 'table' then add(redis.call, '*') end
+const APPEND = `local function add(call, id) return call('XADD', trail, id, ${EVENT}) end
+  if type(add(redis.pcall, stamp .. string.format('-%.0f', time[2] % 1000))) == 'table' then add(redis.call, '*') end
   if length % ${TRIM_INTERVAL} == 0 then
     redis.call('XTRIM', trail, 'MINID', '~', string.format('%.0f', now - retentionMs))
     if length > limit then dropped = redis.call('XTRIM', trail, 'MAXLEN', '~', most) end
@@ -64,7 +60,7 @@ export const APPEND = `local function add(call, id) return call('XADD', trail, i
  * of the fields that have new values. It answers how many events it dropped because there were too many, though they were
  * young enough.
  */
-export const AUDIT = `local length, limit = ${LENGTH}, tonumber(most) or math.huge
+export const AUDIT = `local length, limit = redis.call('XLEN', trail), tonumber(most) or math.huge
 local function audit(subject, changedFields)
   local dropped = 0
   ${APPEND}

@@ -1,5 +1,8 @@
 import { expect, it } from "vitest";
-import { ELEMENTS, reverseRange } from "./embedded.ts";
+import { redisOf } from "../../test/support/redis-of.ts";
+import { ELEMENTS, openEmbedded, reverseRange } from "./embedded.ts";
+import { send } from "./redis/client.ts";
+import { readScript } from "./script.ts";
 
 const event = (id: string) => [id, ...Array.from({ length: ELEMENTS - 1 }, (_, i) => `${id}:${i}`)];
 
@@ -20,4 +23,25 @@ it.each<[end: string, start: string, count: number, expected: readonly string[]]
   const read = reverseRange(IDS.flatMap(event), end, start, count);
   expect(read.map(([id]) => id)).toEqual(expected);
   for (const [id, fields] of read) expect([id, ...fields]).toEqual(event(id));
+});
+
+it("a script is atomic: no other script and no command comes between its commands", async () => {
+  const client = await openEmbedded({ timeoutMs: 60_000 });
+  const redis = redisOf(client);
+  const add = readScript("testAdd", {
+    lua: `local seen = tonumber(redis.call('GET', key) or '0')
+for i = 1, 10 do redis.call('EXISTS', key) end
+redis.call('SET', key, string.format('%.0f', seen + 1))
+redis.call('SET', key, string.format('%.0f', seen + 2))
+return {'done', stamp}`,
+  });
+  const seen = await Promise.all(
+    Array.from({ length: 50 }, (_, i) => {
+      send(redis, add, ["k"]);
+      return i % 2 === 0 ? redis.get("k") : redis.hmget("none", "f").then(() => redis.get("k"));
+    }),
+  );
+  expect(seen.filter((value) => Number(value) % 2 !== 0)).toEqual([]);
+  expect(await redis.get("k")).toBe("100");
+  client.close();
 });

@@ -1,36 +1,42 @@
 import type { Redis } from "ioredis";
-import { APPEND, EVENT, EVENT_FIELD, LENGTH } from "./audit.ts";
+import { EVENT_FIELD } from "./audit.ts";
+import { LuaScripts } from "./lua.ts";
 import { StoreClient, type StoreClientOptions } from "./redis/client.ts";
+import { PLAIN_COMMANDS } from "./redis/commands.ts";
 import { readClock, type ScriptedRedis, type StoreConnection, StoreNode, singleNode } from "./redis/nodes.ts";
-import { ALLOW_OOM, TIME } from "./script.ts";
 import { LIST_IDS } from "./user-group-admin.ts";
+
+/** A command of ioredis-mock, by itself or as it is emulated here. */
+type MockCommand = (...args: readonly never[]) => Promise<unknown>;
 
 /** The embedded store: in the memory of this process, empty at first. */
 export async function openEmbedded(options: StoreClientOptions): Promise<StoreClient> {
-  const { default: RedisMock } = await import("ioredis-mock");
+  const [{ default: RedisMock }, { default: fengari }] = await Promise.all([import("ioredis-mock"), import("fengari")]);
   // Instances of one host share their data; a name of its own makes this one new.
   const redis = new RedisMock({ host: crypto.randomUUID() }) as unknown as ScriptedRedis;
-  // The mock's TIME rounds to seconds, and its microseconds do not belong to that second.
-  redis.time = async () => time();
-  const define = redis.defineCommand.bind(redis);
-  const commands: Record<string, (...args: string[]) => Promise<string[]>> = redis as never;
-  const nextEvent = eventIds();
+  const emulated = { time: microseconds(), ...streamsOf(redis) };
+  const commands: Record<string, MockCommand | undefined> = { ...(redis as object), ...emulated };
+  Object.assign(redis, emulated);
+  const scripts = new LuaScripts(fengari, async (name, args) => {
+    const command = commands[name];
+    if (!command) throw new Error(`ERR the embedded store has no command '${name}'`);
+    return command(...(args as never[]));
+  });
+  // A script waits for each of its commands. Nothing else is done meanwhile.
+  let latest: Promise<unknown> = Promise.resolve();
+  const inTurn =
+    (run: MockCommand): MockCommand =>
+    (...args) => {
+      const answer = latest.then(() => run(...args));
+      latest = answer.catch(() => {});
+      return answer;
+    };
+  const define = (name: string, run: MockCommand) => Object.assign(redis, { [name]: inTurn(run) });
+  for (const name of PLAIN_COMMANDS) define(name, commands[name] as MockCommand);
   redis.defineCommand = (name, { lua = "" }) => {
-    // Three more keys, which no script uses, carry the time and the beginning of the ids of its events.
-    const own = lua
-      .replace(ALLOW_OOM, "")
-      .replace(TIME, "{KEYS[2], KEYS[3]}")
-      .replace(LENGTH, LIST_LENGTH)
-      .replace(APPEND, () => LIST_APPEND);
-    define(name, { lua: own, numberOfKeys: 4 });
-    const run = commands[name]?.bind(redis) as (typeof commands)[string];
-    commands[name] =
-      name === LIST_IDS.name
-        ? (key = "", ...args) => listIds(redis, key, args)
-        : (key = "", ...args) => run(key, ...time().map(String), nextEvent(), ...args);
+    const run = name === LIST_IDS.name ? listIds.bind(undefined, redis) : scripts.compile(lua);
+    define(name, (key = "", ...args) => run(key, args));
   };
-  redis.xrevrange = (async (key: string, end: string, start: string, _count: "COUNT", limit: number) =>
-    reverseRange(await redis.lrange(key, 0, -1), end, start, limit)) as never;
   const connection: StoreConnection = {
     redis,
     clock: await readClock(redis),
@@ -41,18 +47,17 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   return new StoreClient(singleNode(new StoreNode("embedded", connection)), options);
 }
 
-/** As Redis gives it: seconds since 1970, and microseconds of the next one. */
-function time(): [number, number] {
-  const now = Date.now();
-  return [Math.floor(now / 1000), (now % 1000) * 1000];
-}
-
-/** What the ids of a call's events begin with: they never go back, though the clock may, and no two are the same. */
-function eventIds(): () => string {
-  let [latest, calls] = [0, 0];
-  return () => {
-    latest = Math.max(latest, Date.now());
-    return `${latest}-${++calls}`;
+/**
+ * TIME, which the mock rounds to seconds: seconds since 1970, and microseconds of the next one. The clock has milliseconds;
+ * within one, each answer is a microsecond later than the one before.
+ */
+function microseconds(): () => Promise<[string, string]> {
+  let [latest, asked] = [0, 0];
+  return async () => {
+    const now = Date.now();
+    asked = now === latest ? Math.min(asked + 1, 999) : 0;
+    latest = now;
+    return [`${Math.floor(now / 1000)}`, `${(now % 1000) * 1000 + asked}`];
   };
 }
 
@@ -71,31 +76,43 @@ async function listIds(redis: Redis, key: string, args: readonly string[]): Prom
   return ["found", String(Date.now()), ...ids];
 }
 
-/*
- * The streams of ioredis-mock give an id twice once they are trimmed, keep what is trimmed in memory, and cannot be read
- * from an id on. So the embedded store keeps a stream as a list: the id and the fields of each event in turn.
- */
-
-/** How many elements of the list an event takes. */
+/** How many elements of the list an event takes: its id and its fields. */
 export const ELEMENTS = 1 + 2 * Object.keys(EVENT_FIELD).length;
 
-/** What the ids of a call's events begin with, and the number of the event in it. */
-const ID = "KEYS[4] .. string.format('%03d', appended)";
+/**
+ * The commands of streams. Those of ioredis-mock give an id twice once they are trimmed, keep what is trimmed in memory, and
+ * cannot be read from an id on. So a stream is a list here: the id and the fields of each event in turn.
+ */
+function streamsOf(redis: Redis) {
+  const listed = (key: string) => redis.lrange(key, 0, -1);
+  return {
+    xlen: async (key: string) => (await redis.llen(key)) / ELEMENTS,
+    async xadd(key: string, id: string, ...fields: string[]) {
+      const last = (await redis.lindex(key, -ELEMENTS)) ?? "0-0";
+      if (id !== "*" && compareEvents(id, last) <= 0) throw new Error("ERR the id is not above the last of the stream");
+      const added = id === "*" ? idAfter(last) : id;
+      await redis.rpush(key, added, ...fields);
+      return added;
+    },
+    /** @param least the events that stay: from a millisecond on (MINID), or so many at most (MAXLEN) */
+    async xtrim(key: string, by: "MINID" | "MAXLEN", _about: "~", least: string) {
+      const ids = (await listed(key)).filter((_, i) => i % ELEMENTS === 0);
+      const young = ids.findIndex((id) => compareEvents(id, least) >= 0);
+      const stays = by === "MAXLEN" ? Number(least) : young < 0 ? 0 : ids.length - young;
+      const gone = Math.max(ids.length - stays, 0);
+      await redis.ltrim(key, gone * ELEMENTS, -1);
+      return gone;
+    },
+    xrevrange: async (key: string, end: string, start: string, _count: "COUNT", limit: number) =>
+      reverseRange(await listed(key), end, start, limit),
+  };
+}
 
-/** What stands in a script in place of `LENGTH`. */
-const LIST_LENGTH = `redis.call('LLEN', trail) / ${ELEMENTS}`;
-
-/** What stands in a script in place of `APPEND`: it drops what is too old or too many at once. */
-const LIST_APPEND = `appended = (appended or 0) + 1
-  redis.call('RPUSH', trail, ${ID}, ${EVENT})
-  local function is_old(event)
-    local id = redis.call('LINDEX', trail, string.format('%.0f', event * ${ELEMENTS}))
-    return id and tonumber(string.match(id, '^%d+')) < now - retentionMs
-  end
-  local gone = 0.0
-  while is_old(gone) do gone = gone + 1 end
-  dropped = math.max(length + 1.0 - gone - limit, 0)
-  redis.call('LTRIM', trail, string.format('%.0f', (gone + dropped) * ${ELEMENTS}), -1)`;
+/** The id of an event that is added now. */
+function idAfter(last: string): string {
+  const [ms = "", sequence = ""] = last.split("-");
+  return Number(ms) < Date.now() ? `${Date.now()}-0` : `${ms}-${Number(sequence) + 1}`;
+}
 
 /** XREVRANGE on such a list. @param elements of the list */
 export function reverseRange(elements: readonly string[], end: string, start: string, count: number) {

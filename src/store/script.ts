@@ -49,14 +49,11 @@ interface ScriptParts<Name extends string> {
   readonly evenIfFull?: boolean;
 }
 
-/** What begins a script that Redis carries out even when its memory is full; the embedded store takes it off. */
-export const ALLOW_OOM = "#!lua flags=allow-oom\n";
-
-/** How a script asks for the time; the embedded store puts its own in its place. */
-export const TIME = "redis.call('TIME')";
+/** What begins a script that Redis carries out even when its memory is full. */
+const ALLOW_OOM = "#!lua flags=allow-oom\n";
 
 /** `now` and, as text, `stamp`: Redis' clock. Written with floats, for the embedded store's integers have 32 bits. */
-const CLOCK = `local time = ${TIME}
+const CLOCK = `local time = redis.call('TIME')
 local now = (time[1] + 0.0) * 1000.0 + math.floor(time[2] / 1000)
 local stamp = string.format('%.0f', now)
 `;

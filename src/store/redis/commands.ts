@@ -12,6 +12,17 @@ export interface PlainCommands {
 /** The name of a command. */
 export type CommandName = keyof PlainCommands;
 
+/** Their names. */
+export const PLAIN_COMMANDS = Object.keys({
+  get: true,
+  set: true,
+  hgetall: true,
+  hmget: true,
+  zcard: true,
+  zrangebylex: true,
+  xrevrange: true,
+} satisfies Record<CommandName, true>) as readonly CommandName[];
+
 /** The arguments of a command; the first is the key. */
 export type CommandArgs<Name extends CommandName = CommandName> = Readonly<Parameters<PlainCommands[Name]>>;
 

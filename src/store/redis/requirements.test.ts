@@ -1,27 +1,16 @@
 import { readdirSync, readFileSync } from "node:fs";
 import type { Redis } from "ioredis";
 import { describe, expect, it } from "vitest";
-import type { CommandName } from "./commands.ts";
-import { StoreMisconfigured } from "./commands.ts";
+import { PLAIN_COMMANDS, StoreMisconfigured } from "./commands.ts";
 import { requireUsable, TRIALS } from "./requirements.ts";
 
-/** The commands that are sent beside the scripts; those that calls send are held against their type. */
-const CALLED: { readonly [name in CommandName]: true } = {
-  get: true,
-  hgetall: true,
-  hmget: true,
-  set: true,
-  xrevrange: true,
-  zcard: true,
-  zrangebylex: true,
-};
-const PLAIN = [...Object.keys(CALLED).map((name) => name.toUpperCase()), "TIME"];
+const PLAIN = [...PLAIN_COMMANDS.map((name) => name.toUpperCase()), "TIME"];
 
 describe("what Redis is asked to allow", () => {
   it("is every command that scripts and calls use, and no other", () => {
     const used = new Set(PLAIN);
     const rooms = new URL("..", import.meta.url);
-    for (const file of readdirSync(rooms).filter((each) => /^(?!embedded).*\.ts$/.test(each)))
+    for (const file of readdirSync(rooms).filter((each) => /^(?!.*\.test\.).*\.ts$/.test(each)))
       for (const [, name = ""] of readFileSync(new URL(file, rooms), "utf8").matchAll(/\bcall\('(\w+)'/g))
         used.add(name);
     expect(TRIALS.map((trial) => trial.split(" ")[0]).sort()).toEqual([...used].sort());

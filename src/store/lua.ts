@@ -1,0 +1,136 @@
+import type Fengari from "fengari";
+
+type LuaState = ReturnType<(typeof Fengari)["lauxlib"]["luaL_newstate"]>;
+
+/** Carries out a command of Redis for a script. @param name in small letters */
+type RunCommand = (name: string, args: readonly string[]) => Promise<unknown>;
+
+/** A script that is compiled; `KEYS` is its key alone. Resolves to what it returns, as Redis converts it. */
+type LuaScript = (key: string, args: readonly string[]) => Promise<unknown>;
+
+/** A script failed, or a command of it. It is named as ioredis names what Redis answers then. */
+class ScriptFailed extends Error {
+  override readonly name = "ReplyError";
+}
+
+/** A command suspends the thread of its script for as long as it takes. */
+const REDIS = `local yield = coroutine.yield
+redis = {
+  call = function(...) return yield('call', ...) end,
+  pcall = function(...) return yield('pcall', ...) end,
+}`;
+
+/** Scripts of Redis in one state of Lua. Each is compiled once, and has globals of its own in every call. */
+export class LuaScripts {
+  readonly #fengari: typeof Fengari;
+  readonly #state: LuaState;
+  readonly #run: RunCommand;
+
+  constructor(fengari: typeof Fengari, run: RunCommand) {
+    this.#fengari = fengari;
+    this.#run = run;
+    this.#state = fengari.lauxlib.luaL_newstate();
+    fengari.lualib.luaL_openlibs(this.#state);
+    this.#load(REDIS, 0);
+  }
+
+  /** @throws Error when it is no Lua */
+  compile(text: string): LuaScript {
+    const { lua, lauxlib } = this.#fengari;
+    // A first line for Redis, such as `#!lua flags=allow-oom`, is no Lua.
+    const body = text.replace(/^#!.*\n/, "\n");
+    this.#load(`return function(KEYS, ARGV) local _ENV = setmetatable({}, {__index = _ENV}) ${body}\nend`, 1);
+    const reference = lauxlib.luaL_ref(this.#state, lua.LUA_REGISTRYINDEX);
+    return (key, args) => this.#call(reference, [key], args);
+  }
+
+  /** Runs what it is given, and leaves its results on the stack. */
+  #load(text: string, results: number): void {
+    const { lua, lauxlib, to_luastring } = this.#fengari;
+    if (lauxlib.luaL_loadstring(this.#state, to_luastring(text)) !== lua.LUA_OK) throw this.#errorOf(this.#state);
+    lua.lua_call(this.#state, 0, results);
+  }
+
+  async #call(script: number, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    const { lua } = this.#fengari;
+    // A thread of its own, so that one that fails leaves nothing behind.
+    const thread = lua.lua_newthread(this.#state);
+    lua.lua_pop(this.#state, 1);
+    lua.lua_rawgeti(thread, lua.LUA_REGISTRYINDEX, script);
+    this.#push(thread, keys);
+    this.#push(thread, args);
+    let status = lua.lua_resume(thread, null, 2);
+    while (status === lua.LUA_YIELD) {
+      this.#push(thread, await this.#answerTo(thread));
+      status = lua.lua_resume(thread, null, 1);
+    }
+    if (status !== lua.LUA_OK) throw this.#errorOf(thread);
+    return this.#at(thread, -1);
+  }
+
+  /** Carries out the command for which a thread waits. */
+  async #answerTo(thread: LuaState): Promise<unknown> {
+    const { lua } = this.#fengari;
+    const [how, name = "", ...args] = Array.from({ length: lua.lua_gettop(thread) }, (_, i) =>
+      String(this.#at(thread, i + 1)),
+    );
+    lua.lua_settop(thread, 0);
+    const answer = this.#run(name.toLowerCase(), args);
+    return answer.catch((error: Error) => {
+      if (how === "pcall") return error;
+      throw new ScriptFailed(error.message);
+    });
+  }
+
+  /** Pushes what Redis answered: null as false, an object as its fields and values in turn, an error as a table. */
+  #push(thread: LuaState, value: unknown): void {
+    const { lua, to_luastring } = this.#fengari;
+    if (typeof value === "string") {
+      lua.lua_pushstring(thread, to_luastring(value));
+    } else if (typeof value === "number") {
+      // Of the integers of Lua 5.3, which Redis' Lua does not have, fengari's have 32 bits.
+      lua.lua_pushnumber(thread, value);
+    } else if (typeof value !== "object" || value === null) {
+      lua.lua_pushboolean(thread, false);
+    } else if (value instanceof Error) {
+      lua.lua_createtable(thread, 0, 1);
+      this.#push(thread, value.message);
+      lua.lua_setfield(thread, -2, to_luastring("err"));
+    } else {
+      const elements: readonly unknown[] = Array.isArray(value) ? value : Object.entries(value).flat();
+      lua.lua_createtable(thread, elements.length, 0);
+      for (const [i, element] of elements.entries()) {
+        this.#push(thread, element);
+        lua.lua_rawseti(thread, -2, i + 1);
+      }
+    }
+  }
+
+  /** What a script gives to Redis: a table ends at its first nil, and false is null. */
+  #at(thread: LuaState, index: number): unknown {
+    const { lua } = this.#fengari;
+    switch (lua.lua_type(thread, index)) {
+      case lua.LUA_TSTRING:
+        return lua.lua_tojsstring(thread, index);
+      case lua.LUA_TNUMBER:
+        return lua.lua_tonumber(thread, index);
+      case lua.LUA_TBOOLEAN:
+        return lua.lua_toboolean(thread, index) ? 1 : null;
+      case lua.LUA_TTABLE: {
+        const list: unknown[] = [];
+        for (let i = 1; lua.lua_rawgeti(thread, index, i) !== lua.LUA_TNIL; i++) {
+          list.push(this.#at(thread, -1));
+          lua.lua_pop(thread, 1);
+        }
+        lua.lua_pop(thread, 1);
+        return list;
+      }
+      default:
+        return null;
+    }
+  }
+
+  #errorOf(thread: LuaState): Error {
+    return new ScriptFailed(`a script failed: ${this.#fengari.lua.lua_tojsstring(thread, -1)}`);
+  }
+}
