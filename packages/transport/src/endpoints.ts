@@ -105,7 +105,7 @@ export class EndpointRoute implements Route {
 
   /** Calls the RPC through the interceptors, as a request for it would. */
   private readonly invoke: Invoke = async (message) => {
-    const [call, method] = [this.call, this.rpc];
+    const { call, rpc: method } = this;
     if (!call || !method) throw new TypeError("the endpoint names no RPC that is served");
     call.start({ method });
     try {
@@ -164,16 +164,17 @@ function decompressBody(
  * @param minBytes undefined: does not compress
  */
 function compressResponse(
-  { status, headers, body }: HttpResponse,
+  response: HttpResponse,
   request: HeaderRecord,
   { minBytes, compressions }: { readonly minBytes: number | undefined; readonly compressions: readonly Compression[] },
 ): HttpResponse | Promise<HttpResponse> {
+  const { status, headers, body } = response;
   const bytes = Buffer.byteLength(body);
   headers["content-length"] = String(bytes);
-  if (minBytes === undefined) return { status, headers, body };
+  if (minBytes === undefined) return response;
   headers["vary"] = headers["vary"] === undefined ? "accept-encoding" : `${headers["vary"]}, accept-encoding`;
   const compression = bytes < minBytes ? undefined : compressions.find(({ name }) => acceptsEncoding(request, name));
-  if (!compression) return { status, headers, body };
+  if (!compression) return response;
   return compress(bodyBytes(body), compression).then((compressed) => {
     headers["content-encoding"] = compression.name;
     headers["content-length"] = String(compressed.byteLength);

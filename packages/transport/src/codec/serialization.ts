@@ -21,10 +21,8 @@ export interface Serialization {
   /** Parses plain messages, as most are; undefined for all others, which `parse` parses or refuses. */
   readonly parsePlain: PlainDecoder;
   readonly parse: (bytes: Uint8Array) => Message;
-  /** A string stands for its UTF-8 bytes. */
-  readonly serialize: (message: Message) => Uint8Array | string;
-  /** Serializes a message behind `headroom` bytes, whose content is undefined. */
-  readonly serializeBehind: (headroom: number, message: Message) => Buffer;
+  /** Serializes a message behind `headroom` bytes, whose content is undefined. A string stands for its UTF-8 bytes. */
+  readonly serialize: (message: Message, headroom: number) => Buffer | string;
 }
 
 type Parser = Pick<Serialization, "parse">;
@@ -34,7 +32,7 @@ export function binarySerialization(desc: DescMethodUnary, options: UniversalHan
   const output = createMethodSerializationLookup(desc, options.binaryOptions, undefined, options).getO(true);
   const keepsUnknown = options.binaryOptions?.writeUnknownFields !== false;
   const encode = keepsUnknown ? compileBinaryEncoder(desc.output) : undefined;
-  const serializeBehind = (headroom: number, message: Message) => {
+  const serialize = (message: Message, headroom: number) => {
     try {
       const bytes = encode?.(message, headroom);
       if (bytes && bytes.byteLength - headroom <= options.writeMaxBytes) return bytes;
@@ -46,8 +44,7 @@ export function binarySerialization(desc: DescMethodUnary, options: UniversalHan
   return {
     parsePlain: compilePlainBinaryDecoder(desc.input),
     parse: parserOf(binaryInput(desc, options)),
-    serialize: (message) => serializeBehind(0, message),
-    serializeBehind,
+    serialize,
   };
 }
 
@@ -57,23 +54,22 @@ export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandl
   const output = lookup.getO(false);
   const toText = hasWriteOptions(options.jsonOptions) ? undefined : compileJsonEncoder(desc.output);
   const { writeMaxBytes } = options;
-  const serialize = (message: Message) => {
+  const serialize = (message: Message, headroom: number) => {
     try {
       const text = toText?.(message);
       // A UTF-16 unit takes at most three bytes in UTF-8, so few texts need to be measured.
       const isShort =
         text !== undefined && (text.length * 3 <= writeMaxBytes || Buffer.byteLength(text) <= writeMaxBytes);
-      if (isShort) return text;
+      if (isShort) return headroom === 0 ? text : Buffer.concat([Buffer.alloc(headroom), Buffer.from(text)]);
     } catch {
       // As above.
     }
-    return output.serialize(message);
+    return Buffer.concat([Buffer.alloc(headroom), output.serialize(message)]);
   };
   return {
     parsePlain: compilePlainJsonDecoder(desc.input),
     parse: parserOf(strictJsonParser(desc, lookup.getI(false))),
     serialize,
-    serializeBehind: (headroom, message) => Buffer.concat([Buffer.alloc(headroom), Buffer.from(serialize(message))]),
   };
 }
 

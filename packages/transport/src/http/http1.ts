@@ -114,7 +114,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
   }
 
   protected handOver(): [req: IncomingMessage, res: ServerResponse] {
-    const [req, res, connection] = [this.req, this.response, this.connection];
+    const { req, response: res, connection } = this;
     this.openBody();
     connection.keeps(res);
     const { writeHead } = res;
@@ -127,7 +127,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
   }
 
   protected respond({ status, headers, body, trailers }: HttpResponse): void {
-    const [req, res] = [this.req, this.response];
+    const { req, response: res } = this;
     if (this.isDisconnected) return;
     // Whether the body still comes is up to the client (RFC 9110, 10.1.1).
     if (this.awaitsContinue && hasBody(req)) this.connection.closeAfter(res);

@@ -134,19 +134,18 @@ it("keeps nothing of bodies that are too long once they are handed over, while t
   for (const source of sources) source.destroy();
 });
 
-it("asks what began in a turn and is not over once, when the next turn is over", async () => {
+it("tells what began in a turn once, when the next turn is over", async () => {
   const turn = new Turn();
   const asked: number[] = [];
   const begin = (i: number, then = () => {}) =>
     turn.begin({
       turns: 0,
-      isOver: () => i === 0,
       outliveTurn: () => {
         asked.push(i);
         then();
       },
     });
-  for (const i of [0, 1, 2]) begin(i, () => begin(i + 10));
+  for (const i of [1, 2]) begin(i, () => begin(i + 10));
   await nextTurn();
   begin(3);
   expect(asked).toEqual([]);
@@ -159,7 +158,7 @@ it("asks what began in a turn and is not over once, when the next turn is over",
   begin(4);
   for (let i = 0; i < 3; i++) await nextTurn();
   expect(asked.at(-1)).toBe(4);
-  const twice = { turns: 0, isOver: () => false, outliveTurn: vi.fn<() => void>() };
+  const twice = { turns: 0, outliveTurn: vi.fn<() => void>() };
   turn.begin(twice);
   await nextTurn();
   turn.begin(twice);

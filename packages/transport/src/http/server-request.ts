@@ -226,7 +226,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 
   outliveTurn(): void {
     if (this.arriving) this.holdBody(this.arriving);
-    else if (this.responseBytes !== undefined) this.hold(this.responseBytes);
+    else if (this.responseBytes !== undefined && !this.isOver()) this.hold(this.responseBytes);
   }
 
   private holdBody(source: Readable): void {
@@ -316,7 +316,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 export interface Unfinished {
   /** How often it began in this turn and the one before. */
   turns: number;
-  isOver(): boolean;
+  /** Charges it, unless it is over. */
   outliveTurn(): void;
 }
 
@@ -332,7 +332,7 @@ export class Turn {
     this.#before = this.#begun;
     this.#begun = [];
     if (this.#before.length > 0) setImmediate(this.#end);
-    for (const each of ended) if (--each.turns === 0 && !each.isOver()) each.outliveTurn();
+    for (const each of ended) if (--each.turns === 0) each.outliveTurn();
   };
 
   begin(unfinished: Unfinished): void {

@@ -29,7 +29,7 @@ export const connectProtocol: UnaryProtocol = {
     return inflate(body, compression, limit).then((message) => route.parse(message));
   },
 
-  encode: (message, { serialization }) => serialization.serialize(message),
+  headroom: 0,
   respond,
 
   respondError(error, route) {

@@ -47,7 +47,8 @@ export const grpcProtocol: UnaryProtocol = {
     return isPlain ? route.parse(bytes.subarray(HEADER_BYTES)) : onlyMessage(bytes, route);
   },
 
-  encode: (message, route) => seal(0, route.serialization.serializeBehind(HEADER_BYTES, message), route),
+  headroom: HEADER_BYTES,
+  seal,
   respond,
 
   respondError(error, route) {
@@ -93,7 +94,7 @@ async function onlyMessage(body: Buffer, route: UnaryRoute): Promise<Message> {
 }
 
 /** Completes an envelope whose first five bytes are free. What it holds is compressed if it is large enough. */
-function seal(flags: number, envelope: Buffer, route: UnaryRoute): Buffer | Promise<Buffer> {
+function seal(envelope: Buffer, route: UnaryRoute, flags = 0): Buffer | Promise<Buffer> {
   const { responseCompression, method } = route;
   const length = envelope.byteLength - HEADER_BYTES;
   if (responseCompression && length >= method.options.compressMinBytes) {
@@ -124,7 +125,7 @@ function respond(body: HttpResponse["body"], route: UnaryRoute): HttpResponse | 
   if (format.protocol === "grpc") return { status: 200, headers, body, trailers: recordOf(call.responseTrailer) };
   // gRPC-Web sends its trailers in the body.
   const trailer = Buffer.concat([Buffer.alloc(HEADER_BYTES), grpcWeb.trailerSerialize(call.responseTrailer)]);
-  return whenKnown(seal(grpcWeb.trailerFlag, trailer, route), (last) => {
+  return whenKnown(seal(trailer, route, grpcWeb.trailerFlag), (last) => {
     const parts = [bodyBytes(body), last];
     // Each part is base64 of its own.
     const text = () => Buffer.from(parts.map((part) => part.toString("base64")).join(""));

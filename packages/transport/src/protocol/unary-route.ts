@@ -29,7 +29,10 @@ export interface UnaryProtocol {
   readonly alwaysNamesEncoding: boolean;
   /** Decodes the only message of a request. */
   decode(request: HttpRequest, route: UnaryRoute): Message | Promise<Message>;
-  encode(message: Message, route: UnaryRoute): Body | Promise<Body>;
+  /** How many bytes are left free before the message of a response. */
+  readonly headroom: number;
+  /** Completes an encoded message. Default: it is complete. */
+  readonly seal?: (encoded: Buffer, route: UnaryRoute) => Body | Promise<Body>;
   /** The response with an encoded message. */
   respond(body: Body, route: UnaryRoute): HttpResponse | Promise<HttpResponse>;
   respondError(error: ConnectError, route: UnaryRoute): HttpResponse | Promise<HttpResponse>;
@@ -74,10 +77,8 @@ export class UnaryRoute implements Route {
     const protocol = this.protocol;
     const { acceptHeader, encodingHeader, timeoutHeader } = protocol;
     const { acceptCompression, maxTimeoutMs } = method.options;
-    const [encoding, accepted] = [
-      headerValue(request.headers, encodingHeader),
-      headerValue(request.headers, acceptHeader),
-    ];
+    const encoding = headerValue(request.headers, encodingHeader);
+    const accepted = headerValue(request.headers, acceptHeader);
     const compression = compressionNegotiate(acceptCompression, encoding, accepted, acceptHeader);
     this.requestCompression = compression.request;
     this.responseCompression = compression.response;
@@ -106,7 +107,8 @@ export class UnaryRoute implements Route {
     }
     let body: Body | Promise<Body>;
     try {
-      body = protocol.encode(message, this);
+      body = this.serialization.serialize(message, protocol.headroom);
+      if (protocol.seal) body = protocol.seal(body as Buffer, this);
       if (body instanceof Promise) body = await body;
     } catch (reason) {
       const error = ConnectError.from(reason, Code.Internal);
