@@ -1,4 +1,5 @@
 import { setImmediate } from "node:timers/promises";
+import type { DescMessage } from "@bufbuild/protobuf";
 import {
   Code,
   ConnectError,
@@ -9,7 +10,7 @@ import {
   type UnaryResponse,
 } from "@connectrpc/connect";
 import { streamRefusal } from "@user-group-service/transport";
-import { ACCESS, type Authorize } from "./access.ts";
+import type { Authorize } from "./access.ts";
 import { type Call, callOf, type Observers, REQUEST_ID_HEADER } from "./call.ts";
 import { toCallError } from "./errors.ts";
 import { compilePlainTextCheck } from "./plain-text-rules.ts";
@@ -44,7 +45,9 @@ export function callInterceptor(parts: CallParts): Interceptor {
         response = await allRules(next)({ ...req, message: readMessages(req, call) });
       } else {
         // Plain messages need no protovalidate.
-        const run: Run = PLAIN_CHECKS.get(req.method.input)?.(req.message) ? next : (await loadAllRules())(next);
+        const { input } = req.method;
+        const isPlain = plainChecks.get(input) ?? addPlainCheck(input);
+        const run: Run = isPlain(req.message) ? next : (await loadAllRules())(next);
         const hasDeadline = req.header.get("grpc-timeout") !== null || req.header.get("connect-timeout-ms") !== null;
         response = await (hasDeadline ? beforeDeadline(run, req) : run(req));
       }
@@ -76,8 +79,14 @@ function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   });
 }
 
-/** Whether a request is plain, by the type of its message. */
-const PLAIN_CHECKS = new Map([...ACCESS.keys()].map(({ input }) => [input, compilePlainTextCheck(input)]));
+/** Whether a request is plain, by the type of its message; compiled at its first request, for all would slow the start. */
+const plainChecks = new Map<DescMessage, ReturnType<typeof compilePlainTextCheck>>();
+
+function addPlainCheck(input: DescMessage) {
+  const isPlain = compilePlainTextCheck(input);
+  plainChecks.set(input, isPlain);
+  return isPlain;
+}
 
 let allRules: Promise<Interceptor> | undefined;
 
