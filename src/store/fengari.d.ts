@@ -31,6 +31,7 @@ declare module "fengari" {
       lua_toboolean(state: LuaState, index: number): boolean;
       lua_tojsstring(state: LuaState, index: number): string;
       lua_tonumber(state: LuaState, index: number): number;
+      lua_tostring(state: LuaState, index: number): Uint8Array;
       lua_type(state: LuaState, index: number): number;
     };
     readonly lauxlib: {

@@ -86,7 +86,7 @@ export class LuaScripts {
   #push(thread: LuaState, value: unknown): void {
     const { lua, to_luastring } = this.#fengari;
     if (typeof value === "string") {
-      lua.lua_pushstring(thread, to_luastring(value));
+      lua.lua_pushstring(thread, Buffer.from(value));
     } else if (typeof value === "number") {
       // Of the integers of Lua 5.3, which Redis' Lua does not have, fengari's have 32 bits.
       lua.lua_pushnumber(thread, value);
@@ -111,7 +111,7 @@ export class LuaScripts {
     const { lua } = this.#fengari;
     switch (lua.lua_type(thread, index)) {
       case lua.LUA_TSTRING:
-        return lua.lua_tojsstring(thread, index);
+        return Buffer.from(lua.lua_tostring(thread, index)).toString();
       case lua.LUA_TNUMBER:
         return lua.lua_tonumber(thread, index);
       case lua.LUA_TBOOLEAN:
