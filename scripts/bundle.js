@@ -35,6 +35,10 @@ export async function bundleService(outdir, plugins = []) {
     outdir,
     // What is imported when it is needed, such as the embedded store, stays in files of its own.
     splitting: true,
+    // Of packages that come as both, the modules: what is unused of them is left out.
+    mainFields: ["module", "main"],
+    // They are unused as well, but would stay as files.
+    external: ["./getMachineId-*"],
     sourcemap: true,
     banner: { js: REQUIRE },
     plugins,

@@ -1,3 +1,4 @@
+import type { Traces } from "@user-group-service/traces";
 import {
   acceptsEncoding,
   type ClientOf,
@@ -31,6 +32,8 @@ export interface AppParts
     Pick<Config, "corsOrigins" | "maxConnections" | "metricsPort"> {
   readonly logger: Logger;
   readonly metrics: Metrics;
+  /** Undefined: nothing is traced. */
+  readonly traces: Traces | undefined;
   /** Aborts when the service begins to shut down; streams then end. */
   readonly shutdownSignal: AbortSignal;
 }

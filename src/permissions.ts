@@ -26,14 +26,21 @@ export async function requireListenPermission(host: string, port: number): Promi
   throw Object.assign(new Error(message), { syscall: "listen" });
 }
 
-/** Deno does not allow the service to start workers. The message says how to. */
-export class RunNotAllowed extends Error {}
+/** Deno does not allow what the settings ask for. The message says how to. */
+export class NotAllowed extends Error {}
 
-/** Requires Deno's permission to run Deno, which workers need. @throws RunNotAllowed */
+/** Requires Deno's permission to connect, without which every request would fail. @throws NotAllowed */
+export async function requireConnectPermission({ protocol, hostname, port }: URL): Promise<void> {
+  const host = `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
+  if (await isGranted({ name: "net", host })) return;
+  throw new NotAllowed(`Deno does not allow ${host}; add "${host}" to permissions.default.net in deno.json`);
+}
+
+/** Requires Deno's permission to run Deno, which workers need. @throws NotAllowed */
 export async function requireRunPermission(): Promise<void> {
   const command = process.execPath;
   if (await isGranted({ name: "run", command })) return;
-  throw new RunNotAllowed(
+  throw new NotAllowed(
     `WORKERS above 1 need Deno's permission to run itself: start it with --allow-run=${command}, as npm run start:deno does where WORKERS is set`,
   );
 }

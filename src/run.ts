@@ -16,10 +16,12 @@ import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
 import { openAudit, openRateLimiters, openStore } from "./open-store.ts";
+import { openTraces } from "./open-traces.ts";
 import { requireListenPermission } from "./permissions.ts";
 import { RedisState } from "./redis-state.ts";
 import { type Reload, requireSuccessor, watchFiles } from "./reload.ts";
 import { loadAllRules } from "./rpc/interceptors.ts";
+import type { Stores } from "./rpc/routes.ts";
 import { RedisApiTokens } from "./store/api-tokens.ts";
 import type { Audit } from "./store/audit.ts";
 import { RedisAuditTrail } from "./store/audit-trail.ts";
@@ -114,7 +116,7 @@ async function openMetricsPort(
   return port.url;
 }
 
-/** Starts a supervisor and its workers. @throws WorkersFailed, RunNotAllowed, or the error of `listen` */
+/** Starts a supervisor and its workers. @throws WorkersFailed, NotAllowed, or the error of `listen` */
 export async function supervise(config: Config): Promise<{ close(): Promise<void> }> {
   const log = await openLog({ level: config.logLevel, secrets: secretsOf(config) });
   const supervisor = new Supervisor(config, { forks: await openForks(config), log });
@@ -133,6 +135,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
   if (apiTokens.length === 0 && config.adminTokens.length === 0)
     log.logger.warn("neither API_TOKENS nor ADMIN_TOKEN is set: only API tokens that were issued before let anyone in");
   try {
+    const traces = await openTraces(config, { logger: log.logger, metrics, lifecycle });
     let onReconnected = () => {};
     const client = await openStore(config, { logger: log.logger, metrics, onReady: () => onReconnected() });
     lifecycle.onClose("store", () => client.close());
@@ -140,15 +143,13 @@ export async function open(config: Config, options: { write?: (line: string) => 
       config.tokenKeys.length > 0 ? config.tokenKeys : [{ id: "embedded", secret: randomBytes(32) }];
     const audit = openAudit(config, { logger: log.logger, metrics });
     const cipher = new TokenCipher(ring);
-    const groupParts = { client, cipher, audit };
-    const store = new RedisUserGroups(groupParts);
     const environments = new RedisEnvironments(client, audit);
     const parts = { config, client, environments, logger: log.logger, onUnusable: endUnusable };
     const state = new RedisState({ ...parts, ring: () => ring });
     lifecycle.onClose("checks of Redis", () => state.close());
     if (config.redisUrl !== undefined) await state.check();
     if (isReporter()) warnOfSettings(config, log.logger);
-    const { apiTokenStore, issued } = openIssuedTokens(config, { client, audit, lifecycle, logger: log.logger });
+    const { apiTokensOf, issued } = openIssuedTokens(config, { client, audit, lifecycle, logger: log.logger });
     let current = config;
     const tokensOf = (settings: Pick<Config, "adminTokens" | "apiTokens">) =>
       staticTokens(settings, state, ring.at(-1)?.secret as Uint8Array);
@@ -178,15 +179,24 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const shutdown = new AbortController();
     // Every open stream adds a listener.
     setMaxListeners(0, shutdown.signal);
+    const storesOf = (client: StoreClient): Stores => {
+      const environments = new RedisEnvironments(client, audit);
+      const apiTokens = apiTokensOf(client);
+      return {
+        store: new RedisUserGroups({ client, cipher, audit }),
+        environments,
+        environmentDeletion: new RedisEnvironmentDeletion({ client, audit, environments, apiTokens }),
+        apiTokens,
+        userGroups: new RedisUserGroupAdmin({ client, cipher, audit }),
+        audit: new RedisAuditTrail(client, audit),
+      };
+    };
     const app = createApp({
       ...config,
       rateLimiters: openRateLimiters(config, { client: config.redisUrl === undefined ? undefined : client, metrics }),
-      store,
-      environments,
-      environmentDeletion: new RedisEnvironmentDeletion({ client, audit, environments, apiTokens: apiTokenStore }),
-      apiTokens: apiTokenStore,
-      userGroups: new RedisUserGroupAdmin(groupParts),
-      audit: new RedisAuditTrail(client, audit),
+      ...storesOf(client),
+      traces,
+      tracedStores: traces && ((trace) => storesOf(client.observedBy((roundTrip) => trace.roundTrip(roundTrip)))),
       probe: client,
       authenticator,
       credentials: authenticator,
@@ -220,6 +230,7 @@ function secretsOf(config: Config): string[] {
     ...tokenKeys.map(({ secret }) => Buffer.from(secret).toString("base64")),
     ...adminTokens,
     redisSentinelPassword,
+    ...Object.values(config.otlpHeaders),
     "target" in redis ? redis.target.secrets.password : undefined,
   ];
   return secrets.filter((secret) => secret !== undefined && secret.length >= MIN_SECRET_LENGTH) as string[];
@@ -259,7 +270,8 @@ function openIssuedTokens(
     revoked: (digest) => issued.revoked(digest),
     missed: () => issued.missed(),
   };
-  const apiTokenStore = new RedisApiTokens({ client, listener, audit });
+  const apiTokensOf = (client: StoreClient) => new RedisApiTokens({ client, listener, audit });
+  const apiTokenStore = apiTokensOf(client);
   const uses = new TokenUses(apiTokenStore);
   lifecycle.onClose("last uses of API tokens", () => uses.flush());
   const issued = new IssuedTokens({ store: apiTokenStore, uses, cacheMs: apiTokenCacheMs });
@@ -273,7 +285,7 @@ function openIssuedTokens(
     const feed = new RevocationFeed(client, { listener, onRefused });
     lifecycle.onClose("subscription to revocations", () => feed.close());
   }
-  return { apiTokenStore, issued };
+  return { apiTokensOf, issued };
 }
 
 /**

@@ -3,7 +3,7 @@ import { ConfigError, SETTINGS } from "./config/config.ts";
 import type { ApiTokenSetting } from "./config/parse.ts";
 import { RecordUnreadable, StoreUnavailable, TooFewReplicas } from "./domain/errors.ts";
 import type { Log } from "./observability/log.ts";
-import { RunNotAllowed } from "./permissions.ts";
+import { NotAllowed } from "./permissions.ts";
 import { StoreMisconfigured } from "./store/redis/commands.ts";
 import { notifySupervisor, WorkersFailed, worker } from "./worker.ts";
 
@@ -99,7 +99,7 @@ ${lines.join("\n")}`;
 
 /** Explains to an operator why the service does not start. */
 export function explainStartFailure(error: unknown): string {
-  if (error instanceof ConfigError || error instanceof RunNotAllowed || error instanceof WorkersFailed)
+  if (error instanceof ConfigError || error instanceof NotAllowed || error instanceof WorkersFailed)
     return error.message;
   if (error instanceof StoreMisconfigured) return `cannot use Redis: ${error.message}`;
   if (error instanceof StoreUnavailable)

@@ -181,7 +181,7 @@ type PortSettings = Pick<Config, "host" | "port" | "metricsPort" | "files">;
  * Makes ready to start workers, each of which runs the program of this process: on Node by its cluster, which shares
  * ports among them; on Deno as processes that listen on one port each by itself, which the system lets them share.
  *
- * @throws on Deno: an error of the system call `listen`, and RunNotAllowed
+ * @throws on Deno: an error of the system call `listen`, and NotAllowed
  */
 export async function openForks(settings: PortSettings): Promise<Forks> {
   return "Deno" in globalThis ? openDenoForks(settings) : { fork: forkOnNode, release: async () => {} };

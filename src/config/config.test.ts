@@ -68,6 +68,14 @@ describe("the defaults", () => {
     logLevel: "info",
     shutdownTimeoutMs: 10_000,
     redisTimeoutMs: 1000,
+    otlpEndpoint: undefined,
+    otlpTracesEndpoint: undefined,
+    otlpProtocol: "http/protobuf",
+    otlpHeaders: {},
+    serviceName: undefined,
+    resourceAttributes: {},
+    tracesSampler: "parentbased_always_on",
+    tracesRatio: 1,
     misspelled: [],
   };
 
@@ -117,6 +125,7 @@ describe("a variable that is no setting", () => {
     ["WORKER", "WORKERS"],
     ["METRIC_PORT", "METRICS_PORT"],
     ["REDIS_TIME_OUT", "REDIS_TIMEOUT"],
+    ["OTEL_EXPORTER_OTLP_ENPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"],
   ])("but looks like one is told: %s for %s", (name, setting) => {
     expect(misspelled(name)).toEqual([{ name, setting }]);
     expect(misspelled(name, "")).toEqual([]);
@@ -125,6 +134,8 @@ describe("a variable that is no setting", () => {
   it.each([
     ...["PATH", "HOSTNAME", "HOSTS", "PORTS", "POST", "GHOST", "SUPPORT", "REPORT", "DISPLAY", "OTEL_LOG_LEVEL"],
     ...["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "SSLKEYLOGFILE", "REDIS", "REDIS_HOST"],
+    ...["OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_LOGS_HEADERS", "OTEL_EXPORTER_OTLP_TIMEOUT"],
+    ...["OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_PROPAGATORS"],
     ...["REDIS_PORT", "REDIS_PORT_6379_TCP", "REDIS_SERVICE_HOST", "PORT_8080_TCP", "npm_config_port", "GITHUB_TOKEN"],
     ...["USER_GROUP_TOKEN", "API_KEY", "API_TOKEN", "TOKEN", "DENO_JOBS", "LESS", "LS_COLORS", "_", "__proto__"],
   ])("and is another's is not told: %s", (name) => {
@@ -241,6 +252,27 @@ const GOOD: readonly Good[] = [
   ["SHUTDOWN_TIMEOUT", "2m", "shutdownTimeoutMs", 120_000],
   ["REDIS_TIMEOUT", "10ms", "redisTimeoutMs", 10],
   ["REDIS_TIMEOUT", "1m", "redisTimeoutMs", 60_000],
+  ["OTEL_EXPORTER_OTLP_ENDPOINT", "http://h:4318", "otlpEndpoint", "http://h:4318"],
+  ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://h/v1/traces?x=y", "otlpTracesEndpoint", "https://h/v1/traces?x=y"],
+  ["OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", "otlpProtocol", "http/protobuf"],
+  [
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "authorization=Bearer%20a=%2Cb, x-tenant = 1,empty=",
+    "otlpHeaders",
+    { authorization: "Bearer a=,b", "x-tenant": "1", empty: "" },
+  ],
+  ["OTEL_SERVICE_NAME", "groups of é", "serviceName", "groups of é"],
+  ["OTEL_RESOURCE_ATTRIBUTES", "k8s.pod.name=a-1,é=b", "resourceAttributes", { "k8s.pod.name": "a-1", é: "b" }],
+  [
+    "OTEL_RESOURCE_ATTRIBUTES",
+    "deployment.environment.name=%C3%A9",
+    "resourceAttributes",
+    { "deployment.environment.name": "é" },
+  ],
+  ["OTEL_TRACES_SAMPLER", "traceidratio", "tracesSampler", "traceidratio"],
+  ["OTEL_TRACES_SAMPLER_ARG", "0.05", "tracesRatio", 0.05],
+  ["OTEL_TRACES_SAMPLER_ARG", ".5", "tracesRatio", 0.5],
+  ["OTEL_TRACES_SAMPLER_ARG", "0", "tracesRatio", 0],
 ];
 
 describe.each(GOOD)("%s=%s", (setting, text, field, value) => {
@@ -376,6 +408,25 @@ const BAD: { readonly [name in Setting]: readonly string[] } = {
   LOG_LEVEL: ["INFO", "verbose", " info", "toString"],
   SHUTDOWN_TIMEOUT: [...DURATIONS, "25h"],
   REDIS_TIMEOUT: [...DURATIONS, "9ms", "61s"],
+  OTEL_EXPORTER_OTLP_ENDPOINT: ["h:4318", "grpc://h:4317", "//h", "http://", "http://user:hunter2@h"],
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: ["h/v1/traces", "http://user@h/v1/traces"],
+  OTEL_EXPORTER_OTLP_PROTOCOL: ["grpc", "http/json", "HTTP/PROTOBUF"],
+  OTEL_EXPORTER_OTLP_HEADERS: [
+    "hunter2",
+    "=hunter2",
+    "a=100%",
+    "a=%ff",
+    "a=b,",
+    "a b=c",
+    "é=a",
+    "a=%C3%A9",
+    "a=b%0Ac",
+    "a:b=c",
+  ],
+  OTEL_SERVICE_NAME: ["a\nb", "a".repeat(256)],
+  OTEL_RESOURCE_ATTRIBUTES: ["a", "=a", "a=b,c", "a=é", "a=%"],
+  OTEL_TRACES_SAMPLER: ["always", "jaeger_remote", "ALWAYS_ON", "toString"],
+  OTEL_TRACES_SAMPLER_ARG: ["1.1", "-0.1", "5%", "1e-3", ".", "half"],
 };
 
 describe.each(Object.entries(BAD) as [Setting, readonly string[]][])("%s", (setting, texts) => {
@@ -388,6 +439,9 @@ describe.each(Object.entries(BAD) as [Setting, readonly string[]][])("%s", (sett
 describe("a fault's message", () => {
   const SECRETS: readonly (readonly [Setting, string, string])[] = [
     ["TOKEN_KEYS", `k:${KEY}!`, KEY],
+    ["OTEL_EXPORTER_OTLP_HEADERS", "authorization=hunter2%", "hunter2"],
+    ["OTEL_EXPORTER_OTLP_HEADERS", "a=b,hunter2", "hunter2"],
+    ["OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:hunter2@h", "hunter2"],
     ["TOKEN_KEYS", `k:${KEY},k:${OTHER_KEY}`, OTHER_KEY],
     ["API_TOKENS", "acme=sec ret", "sec ret"],
     ["API_TOKENS", `acme/Wrong=${TOKEN}`, TOKEN],

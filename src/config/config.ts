@@ -89,6 +89,35 @@ export const SETTINGS = {
   LOG_LEVEL: ["info", "trace, debug, info, warn, error, fatal or silent", "logLevel", parse.logLevel],
   SHUTDOWN_TIMEOUT: ["10s", "how long a shutdown waits for calls in flight", "shutdownTimeoutMs", duration(0, DAY_MS)],
   REDIS_TIMEOUT: ["1s", "how long Redis may take for a call", "redisTimeoutMs", duration(10, 60_000)],
+  // Traces, by the names that OpenTelemetry gives its settings. Without a collector there are none.
+  OTEL_EXPORTER_OTLP_ENDPOINT: [
+    "",
+    "collector that gets traces by OTLP over HTTP, such as http://127.0.0.1:4318",
+    "otlpEndpoint",
+    optional(parse.httpUrl),
+  ],
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: [
+    "",
+    "its URL with the whole path",
+    "otlpTracesEndpoint",
+    optional(parse.httpUrl),
+  ],
+  OTEL_EXPORTER_OTLP_PROTOCOL: [
+    "http/protobuf",
+    "the one protocol to the collector",
+    "otlpProtocol",
+    parse.otlpProtocol,
+  ],
+  OTEL_EXPORTER_OTLP_HEADERS: ["", "headers for the collector: NAME=VALUE,...", "otlpHeaders", parse.headers],
+  OTEL_SERVICE_NAME: [
+    "",
+    "what traces call the service; unset: user-group-service",
+    "serviceName",
+    optional(parse.serviceName),
+  ],
+  OTEL_RESOURCE_ATTRIBUTES: ["", "what else traces say of it: NAME=VALUE,...", "resourceAttributes", parse.pairs],
+  OTEL_TRACES_SAMPLER: ["parentbased_always_on", "which calls are traced", "tracesSampler", parse.sampler],
+  OTEL_TRACES_SAMPLER_ARG: ["1", "the share of them for a sampler by ratio, 0 to 1", "tracesRatio", parse.ratio],
 } as const satisfies {
   readonly [name: string]: readonly [byDefault: string, words: string, field: string, parse: (text: string) => unknown];
 };
@@ -273,8 +302,9 @@ function isExample(name: string, value: string): boolean {
 
 function isMisspelling(letters: string, ofSetting: string): boolean {
   if (letters === ofSetting || `${letters}FILE` === ofSetting) return true;
-  // None in short names, such as PORT: too many others differ in one letter.
-  return distance(letters, ofSetting) <= Math.trunc(ofSetting.length / 4.5);
+  // None in short names, such as PORT: too many others differ in one letter. OpenTelemetry has settings that are much alike.
+  const differing = ofSetting.startsWith("OTEL") ? 2 : Math.trunc(ofSetting.length / 4.5);
+  return distance(letters, ofSetting) <= differing;
 }
 
 function lettersOf(name: string): string {

@@ -215,17 +215,80 @@ export function onOff(text: string): boolean {
   return text === "on";
 }
 
-const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
-
-/** A log level, from most to least output. */
-export type LogLevel = (typeof LOG_LEVELS)[number];
-
-/** Parses a log level. @throws SettingError */
-export function logLevel(text: string): LogLevel {
-  const level = LOG_LEVELS.find((known) => known === text);
-  if (!level) throw new SettingError(`must be one of ${LOG_LEVELS.join(", ")}`);
-  return level;
+/** Validates a URL of HTTP. A password in it would not be a secret to whoever reads the settings. @throws SettingError */
+export function httpUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url || !/^https?:$/.test(url.protocol)) {
+    throw new SettingError("must be a URL that begins with http:// or https://, such as http://127.0.0.1:4318");
+  }
+  if (url.username || url.password) {
+    throw new SettingError("must have no user or password; send them in OTEL_EXPORTER_OTLP_HEADERS");
+  }
+  return text;
 }
+
+/** Validates the name that traces have for a service. @throws SettingError */
+export function serviceName(text: string): string {
+  if (text.length <= 255 && !/\p{Cc}/u.test(text)) return text;
+  throw new SettingError("must be a name of 255 characters at most, without control characters");
+}
+
+/** Parses `NAME=VALUE,...`, with `%XX` in values (https://www.w3.org/TR/baggage/). @throws SettingError */
+export function pairs(text: string): { readonly [name: string]: string } {
+  return Object.fromEntries(
+    list(text, (entry) => {
+      const [, name, value] = /^([^=\s]+)\s*=\s*([\x20-\x7e]*)$/.exec(entry) ?? [];
+      try {
+        if (name !== undefined && value !== undefined) return [name, decodeURIComponent(value)] as const;
+      } catch {
+        // A % that begins no %XX.
+      }
+      throw new SettingError("must be NAME=VALUE in ASCII; write a comma, a % and all that is not ASCII as %XX");
+    }),
+  );
+}
+
+/** Parses `NAME=VALUE,...` as headers of HTTP. @throws SettingError, which repeats none of the values */
+export function headers(text: string): { readonly [name: string]: string } {
+  const parsed = pairs(text);
+  for (const [name, value] of Object.entries(parsed)) {
+    if (/^[\w!#$%&'*+.^`|~-]+$/.test(name) && /^[\x20-\x7e]*$/.test(value)) continue;
+    throw new SettingError("must be names of headers and values of visible ASCII characters");
+  }
+  return parsed;
+}
+
+/** Parses a share from 0 to 1. @throws SettingError */
+export function ratio(text: string): number {
+  const value = /^\d*\.?\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= 0 && value <= 1) return value;
+  throw new SettingError("must be a number from 0 to 1, such as 0.05");
+}
+
+/** Makes a parser of words that it knows. It throws SettingError. */
+function oneOf<const Word extends string>(...words: readonly Word[]) {
+  return (text: string): Word => {
+    const known = words.find((word) => word === text);
+    if (!known) throw new SettingError(`must be ${words.length > 1 ? "one of " : ""}${words.join(", ")}`);
+    return known;
+  };
+}
+
+/** Parses a log level, of which these are from most to least output. It throws SettingError. */
+export const logLevel = oneOf("trace", "debug", "info", "warn", "error", "fatal", "silent");
+
+/** Parses the name of a sampler of OpenTelemetry. It throws SettingError. */
+export const sampler = oneOf(
+  "always_on",
+  "always_off",
+  "traceidratio",
+  "parentbased_always_on",
+  "parentbased_always_off",
+  "parentbased_traceidratio",
+);
+
+/** Parses the one protocol to collectors that the service speaks. It throws SettingError. */
+export const otlpProtocol = oneOf("http/protobuf");
 
 /** Validates a host name or IP address to listen on. @throws SettingError */
 export function host(text: string): string {

@@ -106,6 +106,14 @@ export class Metrics {
     this.#imported.inc({ result });
   }
 
+  /** Adds the counter of spans that the collector of traces does not get. @returns counts some */
+  lostSpans(): (cause: string, spans: number) => void {
+    const help = "Spans of traces that the collector does not get: beyond the rate, beyond the queue, or not exported";
+    const counter = this.#counter("ugs_spans_lost_total", help, "cause");
+    for (const cause of ["rate", "queue", "export"]) counter.inc({ cause }, 0);
+    return (cause, spans) => counter.inc({ cause }, spans);
+  }
+
   /** Counts updates that were dropped from the audit trail. */
   auditDropped(count: number): void {
     this.#auditDropped.inc(count);

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { DescMethod, Message } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ContextKey, type ContextValues } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
+import type { CallTrace, Traces } from "@user-group-service/traces";
 import type { RefusedRequest } from "@user-group-service/transport";
 import type { EnvironmentName as EnvironmentNameMessage } from "../../gen/usergroup/admin/v1/environment_pb.ts";
 import type { Principal } from "../auth/api-tokens.ts";
@@ -29,7 +30,12 @@ const SERVER_FAULTS: ReadonlySet<Code> = new Set([Code.Unknown, Code.Internal, C
 export interface Observers {
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, "calls">;
+  /** Undefined: nothing is traced. */
+  readonly traces?: Pick<Traces, "begin"> | undefined;
 }
+
+/** A request whose call begins. */
+type Begun = Pick<RefusedRequest, "method" | "header" | "arrived">;
 
 /** What is known of a caller before it is authenticated. */
 export interface Caller {
@@ -65,6 +71,8 @@ export class Call implements ContextValues, ChangeBy {
   /** Where the call comes from, and whom to believe about it; set by authorization. */
   origin: Caller | undefined = undefined;
   trustedProxies: readonly Network[] | undefined = undefined;
+  /** Of a call that is sampled; set by `begin`. */
+  trace: CallTrace | undefined = undefined;
   private logger: Logger | undefined = undefined;
   private series: CallSeries | undefined = undefined;
   private desc: DescMethod | undefined = undefined;
@@ -74,7 +82,8 @@ export class Call implements ContextValues, ChangeBy {
   }
 
   /** Counts the start of the call, and of each further one that an endpoint makes for the same request. */
-  begin({ logger, metrics }: Observers, { method, header }: Pick<RefusedRequest, "method" | "header">): void {
+  begin({ logger, metrics, traces }: Observers, request: Begun): void {
+    const { method, header } = request;
     const given = header.get(REQUEST_ID_HEADER);
     this.id = given !== null && REQUEST_ID.test(given) ? given : randomUUID();
     this.method = method?.name ?? "";
@@ -84,6 +93,7 @@ export class Call implements ContextValues, ChangeBy {
     this.logger = logger;
     this.series = metrics.calls.begin(method, this.protocol);
     this.desc = method;
+    if (traces) this.trace = this.beginTrace(traces, request);
   }
 
   /** Ends the call with a failure. @returns the error for the caller */
@@ -98,6 +108,7 @@ export class Call implements ContextValues, ChangeBy {
   end(error: ConnectError | undefined, output?: Message): void {
     const seconds = (performance.now() - this.started) / 1000;
     this.series?.end(error ? (Code[error.code] ?? "Unknown") : CODE_OK, seconds);
+    this.trace?.end(error && { code: error.code, codeName: codeToString(error.code) });
     const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !this.isRefused;
     const logger = this.logger;
     // Most calls are not logged, so their fields are put together only when they are.
@@ -110,6 +121,7 @@ export class Call implements ContextValues, ChangeBy {
       protocol: this.protocol,
       code: error ? codeToString(error.code) : "ok",
       seconds,
+      ...(this.trace && { trace_id: this.trace.traceId, span_id: this.trace.spanId }),
       ...this.callerFields(),
       ...this.groupFields(output),
       ...(error && { ...(peer && { peer }), ...errorFields(error.cause ?? error) }),
@@ -118,6 +130,24 @@ export class Call implements ContextValues, ChangeBy {
     // An outage of Redis or its replicas mostly passes by itself; any other fault needs somebody to look at it.
     else if (error.code === Code.Unavailable) logger.warn(fields, "call failed");
     else logger.error(fields, "call failed");
+  }
+
+  /** Begins the trace of a call, unless it is one of those that monitors make all the time. */
+  private beginTrace(traces: Pick<Traces, "begin">, { method, header, arrived }: Begun): CallTrace | undefined {
+    if (!method || method.parent.typeName.startsWith("grpc.")) return undefined;
+    const { id, environment } = this.bearer ?? {};
+    const tracestate = header.get("tracestate");
+    return traces.begin({
+      service: method.parent.typeName,
+      method: method.name,
+      protocol: this.protocol,
+      apiTokenId: id,
+      environment: environment && formatEnvironmentName(environment),
+      started: arrived,
+      traceparent: header.get("traceparent"),
+      // The collector would get it as it is.
+      tracestate: tracestate !== null && withoutTokens(tracestate, header) === tracestate ? tracestate : null,
+    });
   }
 
   /** What log lines tell of the caller: nothing when its API token is not known. None of it is secret. */

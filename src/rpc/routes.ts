@@ -1,5 +1,6 @@
-import type { DescFile } from "@bufbuild/protobuf";
-import type { ConnectRouter } from "@connectrpc/connect";
+import type { DescFile, DescService } from "@bufbuild/protobuf";
+import type { ConnectRouter, HandlerContext, ServiceImpl } from "@connectrpc/connect";
+import type { CallTrace } from "@user-group-service/traces";
 import { file_google_rpc_error_details } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
@@ -13,13 +14,21 @@ import { apiTokenRpcs } from "./admin/api-tokens.ts";
 import { environmentRpcs } from "./admin/environments.ts";
 import type { AdminParts } from "./admin/requests.ts";
 import { userGroupRpcs } from "./admin/user-groups.ts";
+import { callOf } from "./call.ts";
 import { type HealthParts, healthService } from "./health.ts";
 import { reflection } from "./reflection.ts";
 import { userGroupService, viewerService } from "./user-groups.ts";
 
-/** What the RPCs depend on. */
-export interface RouteParts extends HealthParts, AdminParts {
+/** The stores that the RPCs use. */
+export interface Stores
+  extends Pick<AdminParts, "environments" | "environmentDeletion" | "apiTokens" | "userGroups" | "audit"> {
   readonly store: UserGroupStore;
+}
+
+/** What the RPCs depend on. */
+export interface RouteParts extends HealthParts, Stores, AdminParts {
+  /** Makes stores for a call that is sampled; undefined: nothing is traced. */
+  readonly tracedStores: ((trace: CallTrace) => Stores) | undefined;
   /** How long a rotated token stays valid by default, in milliseconds. */
   readonly rotationGraceMs: number;
   /** Whether server reflection is served. */
@@ -39,22 +48,44 @@ const OPEN_OPTIONS = { readMaxBytes: MAX_OPEN_MESSAGE_BYTES };
 
 /** Registers every RPC. */
 export function routes(parts: RouteParts): (router: ConnectRouter) => void {
-  const { store, rotationGraceMs } = parts;
   const services = [UserGroupService, ViewerService, AdminService];
   const names = services.map(({ typeName }) => typeName);
   const health = healthService(parts, names);
   const reflectionOfAll = reflection([...services, Health, ReflectionV1, ReflectionV1Alpha], loadErrorFiles);
   return (router) => {
-    router.service(UserGroupService, userGroupService(store, rotationGraceMs));
-    router.service(ViewerService, viewerService(store));
-    router.service(AdminService, {
-      ...environmentRpcs(parts),
-      ...apiTokenRpcs(parts),
-      ...userGroupRpcs(parts),
-    });
+    router.service(
+      UserGroupService,
+      traced(parts, ({ store, rotationGraceMs }) => userGroupService(store, rotationGraceMs)),
+    );
+    router.service(
+      ViewerService,
+      traced(parts, ({ store }) => viewerService(store)),
+    );
+    router.service(
+      AdminService,
+      traced(parts, (parts) => ({ ...environmentRpcs(parts), ...apiTokenRpcs(parts), ...userGroupRpcs(parts) })),
+    );
     router.service(Health, health, OPEN_OPTIONS);
     if (!parts.reflection) return;
     router.service(ReflectionV1, reflectionOfAll as never, OPEN_OPTIONS);
     router.service(ReflectionV1Alpha, reflectionOfAll as never, OPEN_OPTIONS);
   };
+}
+
+type Rpcs = { readonly [name: string]: (request: never, context: HandlerContext) => unknown };
+
+/** The RPCs of a service. A call that is sampled gets them with stores of its own, whose round trips its trace has. */
+function traced<S extends DescService>(parts: RouteParts, make: (parts: RouteParts) => Partial<ServiceImpl<S>>) {
+  const { tracedStores } = parts;
+  const plain = make(parts);
+  if (!tracedStores) return plain;
+  const rpcs = Object.keys(plain).map((name) => {
+    const rpc: Rpcs[string] = (request, context) => {
+      const { trace } = callOf(context.values);
+      const all = trace ? make({ ...parts, ...tracedStores(trace) }) : plain;
+      return (all as Rpcs)[name]?.(request, context);
+    };
+    return [name, rpc];
+  });
+  return Object.fromEntries(rpcs) as typeof plain;
 }

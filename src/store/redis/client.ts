@@ -30,6 +30,8 @@ export interface StoreClientOptions {
   readonly observe?: StoreObserver;
   /** Default: there are none to change. */
   readonly changeSecrets?: (changed: Partial<RedisSecrets>) => Promise<void>;
+  /** Those of another client. Default: new ones. */
+  readonly timeouts?: Timeouts;
 }
 
 /** The share of what is left to a call in which Redis may carry out its change; the rest is for the answer. */
@@ -52,10 +54,23 @@ export class StoreClient implements StoreProbe {
   readonly changeSecrets: (changed: Partial<RedisSecrets>) => Promise<void>;
   readonly #shared: Shared;
 
-  constructor(nodes: StoreNodes, { timeoutMs, observe, changeSecrets = async () => {} }: StoreClientOptions) {
+  constructor(
+    nodes: StoreNodes,
+    { timeoutMs, observe, changeSecrets = async () => {}, timeouts = new Timeouts(timeoutMs) }: StoreClientOptions,
+  ) {
     this.nodes = nodes;
     this.changeSecrets = changeSecrets;
-    this.#shared = { timeouts: new Timeouts(timeoutMs), observe };
+    this.#shared = { timeouts, observe };
+  }
+
+  /** The same connections, for whom one more is told of the round trips. */
+  observedBy(also: StoreObserver): StoreClient {
+    const { timeouts, observe } = this.#shared;
+    const both: StoreObserver = (roundTrip) => {
+      observe?.(roundTrip);
+      also(roundTrip);
+    };
+    return new StoreClient(this.nodes, { timeoutMs: timeouts.timeoutMs, timeouts, observe: both });
   }
 
   /**

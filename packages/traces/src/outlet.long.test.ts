@@ -1,0 +1,93 @@
+import { TracerProvider } from "@opentelemetry/sdk-trace";
+import { expect, it, onTestFinished } from "vitest";
+import { openTraceCollector } from "../../../test/support/trace-collector.ts";
+import { freePort, waitFor } from "../../../test/support/wait.ts";
+import { Outlet } from "./outlet.ts";
+
+/** What is told when the outlet closes before the exporter has given up by itself, which takes longer. */
+const NOT_SENT = "not sent before the end of the process";
+
+/** Ends spans whose way out is an outlet. */
+function newOutlet(url: string) {
+  const lost: { [reason: string]: number } = {};
+  const errors: string[] = [];
+  const outlet = new Outlet({ url: `${url}/v1/traces`, headers: {} }, (reason, spans, error) => {
+    lost[reason] = (lost[reason] ?? 0) + spans;
+    if (error) errors.push(error.message);
+  });
+  const tracer = new TracerProvider({ spanProcessors: [outlet] }).getTracer("test");
+  const endSpans = (count: number) => {
+    for (let i = 0; i < count; i++) tracer.startSpan("span").end();
+  };
+  return { endSpans, close: () => outlet.shutdown(), lost, errors };
+}
+
+async function newCollector(...args: Parameters<typeof openTraceCollector>) {
+  const collector = await openTraceCollector(...args);
+  onTestFinished(() => collector.close());
+  return collector;
+}
+
+it("sends what has waited a second, and what waits at the end", async () => {
+  const collector = await newCollector();
+  const { endSpans, close, lost } = newOutlet(collector.url);
+  endSpans(2);
+  await waitFor("the spans come", () => collector.spans().length === 2);
+  endSpans(3);
+  await close();
+  expect(collector.spans()).toHaveLength(5);
+  expect(lost).toEqual({});
+});
+
+it.each([429, 503])("sends again what a collector answers with %i, when it says", async (status) => {
+  const collector = await newCollector((request) =>
+    request === 1 ? { status, headers: { "retry-after": "1" } } : { status: 200 },
+  );
+  const { endSpans, close, lost } = newOutlet(collector.url);
+  endSpans(1);
+  await waitFor("the span comes", () => collector.spans().length === 1);
+  expect(collector.requests.map((request) => request.status)).toEqual([status, 200]);
+  await close();
+  expect(lost).toEqual({});
+});
+
+it.each([429, 503])("drops what a collector answers with %i for too long", async (status) => {
+  const collector = await newCollector(() => ({ status, headers: { "retry-after": "3600" } }));
+  const { endSpans, close, lost, errors } = newOutlet(collector.url);
+  endSpans(4);
+  await waitFor("the spans are dropped", () => lost["export"] === 4);
+  expect(collector.requests).toHaveLength(1);
+  expect(errors).toEqual([expect.stringMatching(/retryable/)]);
+  await close();
+});
+
+it("keeps a bounded number of spans for a collector that does not answer, and ends in time", async () => {
+  const collector = await newCollector(() => new Promise(() => {}));
+  const { endSpans, close, lost, errors } = newOutlet(collector.url);
+  endSpans(10_000);
+  expect(lost).toEqual({ queue: 10_000 - 2048 });
+  await close();
+  expect(lost).toEqual({ queue: 10_000 - 2048, export: 2048 });
+  expect(errors).toEqual([NOT_SENT]);
+});
+
+it("goes on when a collector comes back, and has told of what was lost meanwhile", async () => {
+  const port = await freePort();
+  const { endSpans, close, lost, errors } = newOutlet(`http://127.0.0.1:${port}`);
+  endSpans(10);
+  await waitFor("the spans are dropped", () => lost["export"] === 10);
+  expect(errors).toEqual([expect.stringContaining("ECONNREFUSED")]);
+  const collector = await newCollector(undefined, port);
+  endSpans(1);
+  await waitFor("the span comes", () => collector.spans().length === 1);
+  await close();
+  expect(lost).toEqual({ export: 10 });
+});
+
+it("ends in time without a collector", async () => {
+  const { endSpans, close, lost, errors } = newOutlet(`http://127.0.0.1:${await freePort()}`);
+  endSpans(10);
+  await close();
+  expect(lost).toEqual({ export: 10 });
+  expect(errors).toEqual([NOT_SENT]);
+});

@@ -1,0 +1,92 @@
+import { ExportResultCode } from "@opentelemetry/core";
+import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
+import { BatchSpanProcessor, type ReadableSpan, type SpanExporter, type SpanProcessor } from "@opentelemetry/sdk-trace";
+import type { TraceSettings } from "./settings.ts";
+
+/**
+ * Called with spans that nobody gets: those beyond the rate, those beyond the queue, and those that the collector did not
+ * take, with its failure.
+ */
+export type OnLost = (reason: "rate" | "queue" | "export", spans: number, error?: Error) => void;
+
+/** How many spans wait for the collector at most, those on their way included. */
+const MAX_QUEUE = 2048;
+
+/** How many spans go in one request at most. */
+const MAX_BATCH = 512;
+
+/** How long a span waits for others, in milliseconds. */
+const DELAY_MS = 1000;
+
+/** How long a request may take with its retries, in milliseconds. */
+const EXPORT_TIMEOUT_MS = 5000;
+
+/** How long the last spans may take when the process ends, in milliseconds: no shutdown waits long for a dead collector. */
+const CLOSE_MS = 2000;
+
+/** Where ended spans go: they are sent to the collector in batches, and dropped when too many wait. */
+export class Outlet implements SpanProcessor {
+  readonly #batches: BatchSpanProcessor;
+  readonly #onLost: OnLost;
+  #waiting = 0;
+  #isClosed = false;
+
+  constructor({ url, headers }: Pick<TraceSettings, "url" | "headers">, onLost: OnLost) {
+    this.#onLost = onLost;
+    const otlp = new OTLPTraceExporter({ url, headers: { ...headers }, timeoutMillis: EXPORT_TIMEOUT_MS });
+    this.#batches = new BatchSpanProcessor({
+      exporter: this.#counting(otlp),
+      maxQueueSize: MAX_QUEUE,
+      maxExportBatchSize: MAX_BATCH,
+      scheduledDelayMillis: DELAY_MS,
+      // The exporter itself ends sooner.
+      exportTimeoutMillis: 2 * EXPORT_TIMEOUT_MS,
+    });
+  }
+
+  onStart(): void {}
+
+  onEnd(span: ReadableSpan): void {
+    if (this.#isClosed || this.#waiting >= MAX_QUEUE) {
+      this.#onLost("queue", 1);
+      return;
+    }
+    this.#waiting++;
+    this.#batches.onEnd(span);
+  }
+
+  forceFlush(): Promise<void> {
+    return this.#batches.forceFlush();
+  }
+
+  /** Sends what waits, for a while, and drops the rest. Never rejects. */
+  async shutdown(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, CLOSE_MS);
+      const sent = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+      // A batch that fails is told of where it is exported.
+      this.#batches.shutdown().then(sent, sent);
+    });
+    this.#isClosed = true;
+    if (this.#waiting > 0) this.#onLost("export", this.#waiting, new Error("not sent before the end of the process"));
+    this.#waiting = 0;
+  }
+
+  /** An exporter that tells of what the collector did not take. */
+  #counting(exporter: SpanExporter): SpanExporter {
+    return {
+      export: (spans, done) =>
+        exporter.export(spans, (result) => {
+          if (!this.#isClosed) {
+            this.#waiting -= spans.length;
+            if (result.code !== ExportResultCode.SUCCESS) this.#onLost("export", spans.length, result.error);
+          }
+          done(result);
+        }),
+      shutdown: () => exporter.shutdown(),
+    };
+  }
+}

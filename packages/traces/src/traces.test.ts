@@ -1,0 +1,183 @@
+import { describe, expect, it, onTestFinished } from "vitest";
+import { type CollectorAnswer, openTraceCollector } from "../../../test/support/trace-collector.ts";
+import type { TraceSettings } from "./settings.ts";
+import { type CallStart, openTraces } from "./traces.ts";
+
+const PARENT = { traceId: "0af7651916cd43dd8448eb211c80319c", spanId: "b7ad6b7169203331" };
+const SAMPLED = `00-${PARENT.traceId}-${PARENT.spanId}-01`;
+const UNSAMPLED = `00-${PARENT.traceId}-${PARENT.spanId}-00`;
+
+const START: CallStart = {
+  service: "usergroup.v1.UserGroupService",
+  method: "GetUserGroup",
+  protocol: "grpc",
+  apiTokenId: "an-id",
+  environment: "acme/Customer",
+  traceparent: null,
+  tracestate: null,
+};
+
+/** Traces to a collector, and what is told of lost ones. */
+async function newTraces(settings: Partial<TraceSettings> = {}, answerOf?: (request: number) => CollectorAnswer) {
+  const collector = await openTraceCollector(answerOf);
+  onTestFinished(() => collector.close());
+  const lost: { [reason: string]: number } = {};
+  const errors: string[] = [];
+  const traces = openTraces(
+    {
+      url: `${collector.url}/v1/traces`,
+      headers: { authorization: "Bearer of-the-collector" },
+      resource: { "service.name": "groups" },
+      version: "1.2.3",
+      sampler: "parentbased_always_on",
+      ratio: 1,
+      ...settings,
+    },
+    (reason, spans, error) => {
+      lost[reason] = (lost[reason] ?? 0) + spans;
+      if (error) errors.push(error.message);
+    },
+  );
+  return { collector, traces, lost, errors };
+}
+
+describe("the span of a call", () => {
+  it("continues the caller's trace, and has its round trips below it", async () => {
+    const { collector, traces, lost } = await newTraces();
+    const before = BigInt(Date.now()) * 1_000_000n;
+    const call = traces.begin({ ...START, traceparent: SAMPLED, tracestate: "vendor=1" });
+    call?.roundTrip({ operation: "get", seconds: 0.001, failed: false });
+    call?.roundTrip({ operation: "create", seconds: 0.002, failed: true });
+    call?.end(undefined);
+    await traces.close();
+    const [get, create, server] = collector.spans();
+    expect(collector.spans()).toHaveLength(3);
+    expect(server).toMatchObject({
+      name: "usergroup.v1.UserGroupService/GetUserGroup",
+      ...{ traceId: PARENT.traceId, parentSpanId: PARENT.spanId, traceState: "vendor=1", kind: 2, status: 0 },
+      resource: { "service.name": "groups", "service.version": "1.2.3", "telemetry.sdk.name": "opentelemetry" },
+    });
+    expect(server?.attributes).toEqual({
+      ...{ "rpc.system": "grpc", "rpc.service": "usergroup.v1.UserGroupService", "rpc.method": "GetUserGroup" },
+      ...{ "rpc.grpc.status_code": 0, "ugs.environment": "acme/Customer", "ugs.api_token_id": "an-id" },
+    });
+    expect({ traceId: call?.traceId, spanId: call?.spanId }).toEqual({
+      traceId: server?.traceId,
+      spanId: server?.spanId,
+    });
+    for (const child of [get, create]) {
+      expect(child).toMatchObject({ traceId: PARENT.traceId, parentSpanId: server?.spanId, kind: 3 });
+    }
+    expect(get).toMatchObject({ name: "redis get", status: 0 });
+    expect(get?.attributes).toEqual({ "db.system.name": "redis", "db.operation.name": "get" });
+    expect(create).toMatchObject({ name: "redis create", status: 2 });
+    expect(Number((create?.end ?? 0n) - (create?.start ?? 0n)) / 1e6).toBeCloseTo(2, 2);
+    expect(server?.start).toBeGreaterThanOrEqual(before - 1_000_000n);
+    expect(server?.end).toBeGreaterThanOrEqual(create?.end ?? 0n);
+    expect(collector.requests).toMatchObject([
+      { path: "POST /v1/traces", headers: { authorization: "Bearer of-the-collector" } },
+    ]);
+    expect(lost).toEqual({});
+  });
+
+  it.each([
+    ["grpc", { "rpc.system": "grpc", "rpc.grpc.status_code": 5 }],
+    ["grpc-web", { "rpc.system": "grpc", "rpc.grpc.status_code": 5 }],
+    ["connect", { "rpc.system": "connect_rpc", "rpc.connect_rpc.error_code": "not_found" }],
+    ["rest", { "rpc.system": "rest", "rpc.connect_rpc.error_code": "not_found" }],
+  ])("names the failure as %s does", async (protocol, attributes) => {
+    const { collector, traces } = await newTraces();
+    traces.begin({ ...START, protocol })?.end({ code: 5, codeName: "not_found" });
+    await traces.close();
+    // The caller's fault is no error of the server.
+    expect(collector.spans()).toMatchObject([{ attributes: { ...attributes, "error.type": "not_found" }, status: 0 }]);
+  });
+
+  it.each([
+    [4, "deadline_exceeded"],
+    [13, "internal"],
+    [14, "unavailable"],
+  ])("is an error when the server is at fault: code %i", async (code, codeName) => {
+    const { collector, traces } = await newTraces();
+    traces.begin(START)?.end({ code, codeName });
+    await traces.close();
+    expect(collector.spans()).toMatchObject([{ attributes: { "rpc.grpc.status_code": code }, status: 2 }]);
+  });
+
+  it("has a few of many round trips, and says how many there were", async () => {
+    const { collector, traces } = await newTraces();
+    const call = traces.begin(START);
+    for (let i = 0; i < 500; i++) call?.roundTrip({ operation: "import", seconds: 0, failed: false });
+    call?.end(undefined);
+    await traces.close();
+    expect(collector.spans()).toHaveLength(65);
+    expect(collector.spans().at(-1)?.attributes["ugs.redis.round_trips"]).toBe(500);
+  });
+});
+
+describe("a traceparent", () => {
+  it.each([
+    ...["", "00", "garbage", `00-${"0".repeat(32)}-${PARENT.spanId}-01`, `00-${PARENT.traceId}-${"0".repeat(16)}-01`],
+    ...[
+      `ff-${PARENT.traceId}-${PARENT.spanId}-01`,
+      `${SAMPLED}-extra`,
+      SAMPLED.toUpperCase(),
+      `${SAMPLED}, ${SAMPLED}`,
+    ],
+  ])("that is malformed is ignored: %j", async (traceparent) => {
+    const { collector, traces } = await newTraces();
+    traces.begin({ ...START, traceparent, tracestate: "vendor=1" })?.end(undefined);
+    await traces.close();
+    expect(collector.spans()).toMatchObject([{ parentSpanId: "", traceState: "" }]);
+    expect(collector.spans()[0]?.traceId).not.toBe(PARENT.traceId);
+  });
+
+  it.each([
+    ["parentbased_always_on", [true, true, false]],
+    ["parentbased_always_off", [false, true, false]],
+    ["parentbased_traceidratio", [false, true, false]],
+    ["always_on", [true, true, true]],
+    ["always_off", [false, false, false]],
+    ["traceidratio", [false, false, false]],
+  ] as const)("counts as the sampler says: %s", async (sampler, expected) => {
+    const { traces } = await newTraces({ sampler, ratio: 0 });
+    const isSampled = (traceparent: string | null) => traces.begin({ ...START, traceparent }) !== undefined;
+    expect([null, SAMPLED, UNSAMPLED].map(isSampled)).toEqual(expected);
+    await traces.close();
+  });
+
+  it("makes nobody trace without limit, and strangers leave room for others", async () => {
+    const { traces, lost } = await newTraces();
+    const sampled = (start: CallStart, calls: number) =>
+      Array.from({ length: calls }, () => traces.begin({ ...start, traceparent: SAMPLED })).filter(Boolean).length;
+    const started = performance.now();
+    const strangers = sampled({ ...START, apiTokenId: undefined, environment: undefined }, 5000);
+    const callers = sampled(START, 5000);
+    const seconds = (performance.now() - started) / 1000;
+    expect(strangers).toBeGreaterThanOrEqual(10);
+    expect(strangers).toBeLessThanOrEqual(10 + 10 * seconds + 1);
+    expect(callers).toBeGreaterThanOrEqual(1000);
+    expect(callers).toBeLessThanOrEqual(1000 + 1000 * seconds + 1);
+    expect(lost).toEqual({ rate: 10_000 - strangers - callers });
+    await traces.close();
+  });
+});
+
+describe("a collector", () => {
+  it("that refuses costs the spans that it was sent, and is told of", async () => {
+    const { traces, lost, errors } = await newTraces({}, () => ({ status: 401 }));
+    for (let i = 0; i < 3; i++) traces.begin(START)?.end(undefined);
+    await traces.close();
+    expect(lost).toEqual({ export: 3 });
+    expect(errors).toEqual(["Unauthorized"]);
+  });
+
+  it("gets nothing once the traces are closed", async () => {
+    const { collector, traces, lost } = await newTraces();
+    const call = traces.begin(START);
+    await traces.close();
+    call?.end(undefined);
+    expect(collector.requests).toEqual([]);
+    expect(lost).toEqual({ queue: 1 });
+  });
+});

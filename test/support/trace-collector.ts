@@ -1,0 +1,138 @@
+import { once } from "node:events";
+import { createServer, type IncomingHttpHeaders } from "node:http";
+import type { AddressInfo } from "node:net";
+import { BinaryReader } from "@bufbuild/protobuf/wire";
+
+/** A span that a collector got. */
+export interface CollectedSpan {
+  readonly traceId: string;
+  readonly spanId: string;
+  /** Empty when it has none. */
+  readonly parentSpanId: string;
+  readonly traceState: string;
+  readonly name: string;
+  /** 2: of a server; 3: of a client. */
+  readonly kind: number;
+  /** In nanoseconds since 1970. */
+  readonly start: bigint;
+  readonly end: bigint;
+  readonly attributes: { readonly [name: string]: string | number };
+  /** 0: unset; 2: an error. */
+  readonly status: number;
+  /** Of what it is a span of. */
+  readonly resource: { readonly [name: string]: string | number };
+}
+
+/** How a collector answers a request. */
+export interface CollectorAnswer {
+  readonly status: number;
+  readonly headers?: { readonly [name: string]: string };
+}
+
+/** A collector of traces: OTLP over HTTP, in protobuf. */
+export interface TraceCollector {
+  /** For `OTEL_EXPORTER_OTLP_ENDPOINT`. */
+  readonly url: string;
+  /** What it got and did not refuse, in the order of its arrival. */
+  spans(): readonly CollectedSpan[];
+  /** Everything that it got, as it came. */
+  bytes(): Buffer;
+  readonly requests: { readonly path: string; readonly headers: IncomingHttpHeaders; readonly status: number }[];
+  close(): void;
+}
+
+/**
+ * Opens a collector.
+ *
+ * @param answerOf how it answers its first request, 1, and further ones. Default: it takes them all
+ * @param port default: a free one
+ */
+export async function openTraceCollector(
+  answerOf: (request: number) => CollectorAnswer | Promise<CollectorAnswer> = () => ({ status: 200 }),
+  port = 0,
+): Promise<TraceCollector> {
+  const bodies: Buffer[] = [];
+  const spans: CollectedSpan[] = [];
+  const requests: { path: string; headers: IncomingHttpHeaders; status: number }[] = [];
+  let count = 0;
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const body = Buffer.concat(chunks);
+    bodies.push(body);
+    const { status, headers = {} } = await answerOf(++count);
+    requests.push({ path: `${request.method} ${request.url}`, headers: request.headers, status });
+    if (status === 200) spans.push(...spansIn(body));
+    response.writeHead(status, headers).end();
+  });
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    spans: () => spans,
+    bytes: () => Buffer.concat(bodies),
+    requests,
+    close: () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+/** The fields of a message by their numbers, as they are on the wire. */
+type Fields = ReadonlyMap<number, readonly (Uint8Array | bigint | number)[]>;
+
+function fieldsOf(bytes: Uint8Array): Fields {
+  const fields = new Map<number, (Uint8Array | bigint | number)[]>();
+  const reader = new BinaryReader(bytes);
+  while (reader.pos < reader.len) {
+    const [number, type] = reader.tag();
+    const value =
+      type === 0
+        ? Number(reader.int64())
+        : type === 1
+          ? BigInt(reader.fixed64())
+          : type === 2
+            ? reader.bytes()
+            : reader.fixed32();
+    fields.set(number, [...(fields.get(number) ?? []), value]);
+  }
+  return fields;
+}
+
+const messages = (fields: Fields, number: number) =>
+  (fields.get(number) ?? []).map((each) => fieldsOf(each as Uint8Array));
+const bytesOf = (fields: Fields, number: number) => Buffer.from((fields.get(number)?.[0] as Uint8Array) ?? []);
+const textOf = (fields: Fields, number: number) => bytesOf(fields, number).toString();
+
+/** Field 1 of an attribute is its name, 2 its value: a text in field 1, a whole number in 3. */
+function attributesOf(fields: Fields, number: number) {
+  const pairs = messages(fields, number).map((attribute) => {
+    const [value] = messages(attribute, 2);
+    const whole = value?.get(3)?.[0];
+    return [textOf(attribute, 1), whole === undefined ? textOf(value as Fields, 1) : Number(whole)] as const;
+  });
+  return Object.fromEntries(pairs);
+}
+
+/** The spans of an `opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest`. */
+function spansIn(body: Uint8Array): CollectedSpan[] {
+  return messages(fieldsOf(body), 1).flatMap((ofResource) => {
+    const [resource] = messages(ofResource, 1);
+    return messages(ofResource, 2).flatMap((ofScope) =>
+      messages(ofScope, 2).map((span) => ({
+        traceId: bytesOf(span, 1).toString("hex"),
+        spanId: bytesOf(span, 2).toString("hex"),
+        traceState: textOf(span, 3),
+        parentSpanId: bytesOf(span, 4).toString("hex"),
+        name: textOf(span, 5),
+        kind: Number(span.get(6)?.[0] ?? 0),
+        start: BigInt(span.get(7)?.[0] as bigint),
+        end: BigInt(span.get(8)?.[0] as bigint),
+        attributes: attributesOf(span, 9),
+        status: Number(messages(span, 15)[0]?.get(3)?.[0] ?? 0),
+        resource: resource ? attributesOf(resource, 1) : {},
+      })),
+    );
+  });
+}

@@ -1,0 +1,121 @@
+import { cpSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { bearer } from "./support/admin.ts";
+import { http1 } from "./support/http.ts";
+import {
+  closeLater,
+  describeWithRedis,
+  newFolder,
+  newLaunched,
+  newProcess,
+  newRedis,
+  newServer,
+  patient,
+} from "./support/opened.ts";
+import { metricOf } from "./support/operations.ts";
+import { ROOT, startProcess, waitUntilSaid } from "./support/process.ts";
+import { RUNTIMES, type TestServer } from "./support/server.ts";
+import { openTraceCollector } from "./support/trace-collector.ts";
+import { freePort, waitFor } from "./support/wait.ts";
+
+const CALL = "usergroup.v1.UserGroupService/GetUserGroup";
+
+async function newCollector(...args: Parameters<typeof openTraceCollector>) {
+  const collector = await openTraceCollector(...args);
+  closeLater(() => collector.close());
+  return collector;
+}
+
+/** Makes a call over a connection of its own. @returns its status */
+async function get({ url, tokens }: TestServer, id = "a"): Promise<number> {
+  return (await http1(url, `/api/user?user_group_id=${id}`, { headers: bearer(tokens.customer) })).status;
+}
+
+describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
+  it("come from every worker, the last ones as it ends", async () => {
+    const redis = await newRedis();
+    const collector = await newCollector();
+    const server = await newServer({
+      ...{ runtime, redisUrl: redis.url },
+      env: { WORKERS: "2", OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${collector.url}/some/path?x=y`, LOG_LEVEL: "debug" },
+    });
+    const workers = () => new Set(server.log().flatMap((line) => (line["trace_id"] ? [line["pid"]] : [])));
+    let calls = 0;
+    await waitFor("both workers have served", async () => {
+      expect(await get(server)).toBe(200);
+      calls++;
+      return workers().size === 2;
+    });
+    expect(await server.stop()).toBe(0);
+    expect(collector.spans().filter(({ name }) => name === CALL)).toHaveLength(calls);
+    expect(collector.spans().filter(({ name }) => name === "redis get")).toHaveLength(calls);
+    expect(new Set(collector.requests.map(({ path }) => path))).toEqual(new Set(["POST /some/path?x=y"]));
+  });
+
+  it("tell that Redis is away", async () => {
+    const redis = await newRedis();
+    const collector = await newCollector();
+    const server = await newServer({
+      ...{ runtime, redisUrl: redis.url },
+      env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, REDIS_TIMEOUT: "500ms" },
+    });
+    await get(server);
+    redis.freeze();
+    closeLater(() => redis.thaw());
+    expect(await get(server)).toBe(503);
+    const spanOf = (name: string) => collector.spans().find((span) => span.name === name && span.status === 2);
+    const call = await waitFor("the span of the call comes", () => spanOf(CALL));
+    const child = await waitFor("that of Redis comes", () => spanOf("redis get"));
+    expect(call.attributes["error.type"]).toBe("unavailable");
+    expect(child).toMatchObject({ traceId: call.traceId, parentSpanId: call.spanId });
+    expect(Number(child.end - child.start) / 1e6).toBeGreaterThan(450);
+    const line = server.log().find(({ msg }) => msg === "call failed");
+    expect(line).toMatchObject({ trace_id: call.traceId, span_id: call.spanId });
+  });
+
+  it.each(["is away", "does not answer"])("cost no call when the collector %s, and are counted", async (state) => {
+    const OTEL_EXPORTER_OTLP_ENDPOINT =
+      state === "is away"
+        ? `http://127.0.0.1:${await freePort()}`
+        : (await newCollector(() => new Promise(() => {}))).url;
+    const server = await newServer({ runtime, env: { OTEL_EXPORTER_OTLP_ENDPOINT } });
+    const lost = () => metricOf(server, "ugs_spans_lost_total", { cause: "export" });
+    expect(await lost()).toBe(0);
+    for (let i = 0; i < 20; i++) expect(await get(server)).toBe(200);
+    // 20 calls, their 20 reads, and the creation.
+    await waitFor("they are counted", async () => (await lost()) === 41);
+    expect(await get(server)).toBe(200);
+    // It loses those of the last call, and says it no more within the minute.
+    expect(await server.stop()).toBe(0);
+    const warnings = server.log().filter(({ msg }) => msg.startsWith("spans of traces are lost"));
+    expect(warnings).toMatchObject([{ level: "warn", lost: "export" }]);
+  });
+});
+
+describe("traces", () => {
+  it("are not started on Deno when it may not connect to the collector", async () => {
+    const env = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://192.0.2.1:4318" };
+    const server = newLaunched(patient({ runtime: "deno", env }));
+    expect(await server.exited()).toBe(1);
+    expect(server.output()).toContain(
+      'Deno does not allow 192.0.2.1:4318; add "192.0.2.1:4318" to permissions.default.net in deno.json',
+    );
+  });
+
+  it("are not loaded without a collector: what is built serves without their file", async () => {
+    const folder = newFolder();
+    cpSync(`${ROOT}/dist`, join(folder, "dist"), { recursive: true });
+    const files = readdirSync(join(folder, "dist")).filter((name) => name.endsWith(".js"));
+    const ofTraces = files.filter((name) =>
+      readFileSync(join(folder, "dist", name), "utf8").includes("OTel-OTLP-Exporter"),
+    );
+    expect(ofTraces).toHaveLength(1);
+    for (const name of ofTraces) rmSync(join(folder, "dist", name));
+    const start = (env: { readonly [name: string]: string }) =>
+      newProcess(startProcess([process.execPath, "dist/main.js"], { cwd: folder, env: { PORT: "0", ...env } }));
+    await waitUntilSaid(start({}), "it listens", (output) => output.includes('"msg":"listening"'));
+    const failed = start({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" });
+    expect(await failed.exited()).toBe(1);
+  });
+});
