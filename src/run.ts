@@ -79,7 +79,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
     const onConnectionError = (error: Error) => logger.error(errorFields(error), "a connection cannot be accepted");
     const port = await serveNode(app.service, { ...listen, onConnectionError });
     lifecycle.onClose("connections", () => port.destroy());
-    lifecycle.onClose("requests under way", () => port.drain());
+    lifecycle.onClose("requests under way", () => port.drain(quietMsOf(config)));
     lifecycle.onClose("streams", endStreams);
     const use: Reload = async (next, changed) => {
       if (next.tls && changed.has("TLS_CERT_FILE")) port.setCertificates(next.tls);
@@ -103,16 +103,26 @@ export async function run(config: Config, options: { write?: (line: string) => v
   }
 }
 
+/** How long a client over HTTP/1.1 has to be silent, out of the time that a shutdown may take. In milliseconds. */
+function quietMsOf({ shutdownTimeoutMs }: Pick<Config, "shutdownTimeoutMs">): number {
+  return Math.min(1000, shutdownTimeoutMs / 10);
+}
+
 /** Opens the port for health and metrics, if it is set. @returns its URL */
 async function openMetricsPort(
-  { host, metricsPort, reusePort }: Pick<Config, "host" | "metricsPort"> & { readonly reusePort?: boolean },
+  {
+    host,
+    metricsPort,
+    reusePort,
+    shutdownTimeoutMs,
+  }: Pick<Config, "host" | "metricsPort" | "shutdownTimeoutMs"> & { readonly reusePort?: boolean },
   { app, lifecycle }: { app: App; lifecycle: Lifecycle },
 ): Promise<string | undefined> {
   if (metricsPort === undefined) return undefined;
   await requireListenPermission(host, metricsPort);
   const port = await serveNode(app.operations, { host, port: metricsPort, reusePort });
   lifecycle.onClose("connections of METRICS_PORT", () => port.destroy());
-  lifecycle.onClose("requests of METRICS_PORT", () => port.drain());
+  lifecycle.onClose("requests of METRICS_PORT", () => port.drain(quietMsOf({ shutdownTimeoutMs })));
   return port.url;
 }
 

@@ -156,6 +156,45 @@ describe("a port that waits shortly for streams", () => {
 });
 
 describe("a port that drains", () => {
+  it("answers what an HTTP/1.1 client sends on a connection that was kept, says that it is over, and closes it", async () => {
+    const port = await open({});
+    const [idle, fresh] = [await dial(port.url), await dial(port.url)];
+    idle.send(HTTP1_GET);
+    await answeredHttp1(idle);
+    expect(idle.received().toString("latin1")).not.toMatch(/connection: close/i);
+    const drained = port.drain(600_000);
+    try {
+      idle.send(HTTP1_GET);
+      fresh.send(HTTP1_GET);
+      await waitFor("both are closed", () => idle.isClosed() && fresh.isClosed());
+      await drained;
+      for (const raw of [idle, fresh]) {
+        const last = raw
+          .received()
+          .toString("latin1")
+          .split(/(?=HTTP\/1\.1 )/)
+          .at(-1);
+        expect(last).toMatch(/^HTTP\/1\.1 200 [\s\S]*connection: close\r\n[\s\S]*served$/i);
+      }
+    } finally {
+      port.destroy();
+    }
+  });
+
+  it("closes an HTTP/1.1 connection without an answer once it is silent", async () => {
+    const port = await open({});
+    const raw = await dial(port.url);
+    raw.send(HTTP1_GET);
+    await answeredHttp1(raw);
+    try {
+      await port.drain(60);
+      await waitFor("it is closed", () => raw.isClosed());
+      expect(raw.received().toString("latin1").split("HTTP/1.1 ")).toHaveLength(2);
+    } finally {
+      port.destroy();
+    }
+  });
+
   it("does not wait for connections that have not said anything, or only part of the preface", async () => {
     const port = await open({ firstByteTimeoutMs: 600_000 });
     const raws = [await dial(port.url), await dial(port.url), await dial(port.url)];

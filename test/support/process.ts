@@ -14,6 +14,8 @@ export interface RunningProcess {
   isRunning(): boolean;
   /** Writes to its standard input. */
   type(text: string): void;
+  /** Ends its standard input. */
+  endInput(): void;
   signal(signal: NodeJS.Signals): void;
   /** Resolves with its exit code; null when a signal ended it. */
   exited(): Promise<number | null>;
@@ -49,6 +51,7 @@ export function startProcess(
     output: () => text,
     isRunning: () => child.exitCode === null && child.signalCode === null,
     type: (keys) => void child.stdin.write(keys),
+    endInput: () => void child.stdin.end(),
     signal: (signal) => void child.kill(signal),
     exited: () => ended,
     stop: async () => {

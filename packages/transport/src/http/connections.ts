@@ -1,7 +1,7 @@
 import { type ServerResponse, STATUS_CODES } from "node:http";
 import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
-import { clearTimeout, setTimeout } from "node:timers";
+import { clearInterval, clearTimeout, setInterval, setTimeout } from "node:timers";
 import { bodyBytes, type HttpResponse } from "../exchange.ts";
 import { type ClientOf, HEADER_TOO_LARGE, type Limits, requestTimeoutMs } from "../limits.ts";
 import type { Refusal } from "../protocol/refusals.ts";
@@ -15,6 +15,9 @@ const IDLE_MS = 1000;
 
 /** How long the calls of an HTTP/2 connection that gives way may go on, in milliseconds. */
 const LAST_CALLS_MS = 1000;
+
+/** How often connections that are to close are looked at, in milliseconds. */
+const LOOK_MS = 50;
 
 /** An open connection. */
 class Connection implements Holding {
@@ -31,15 +34,15 @@ class Connection implements Holding {
     this.socket = socket;
   }
 
-  /** Whether nothing has arrived between two looks, with no HTTP/1.1 request being answered. */
-  isIdle(): boolean {
+  /** Whether nothing has arrived at looks for so many milliseconds, with no HTTP/1.1 request being answered. */
+  isIdle(forMs = IDLE_MS): boolean {
     const { bytesRead } = this.socket;
     const now = performance.now();
     if (bytesRead !== this.#bytesRead) {
       this.#bytesRead = bytesRead;
       this.#silentSince = now;
     }
-    return now - this.#silentSince >= IDLE_MS && !(this.http1 && Http1Connection.of(this.http1).isBusy);
+    return now - this.#silentSince >= forMs && !(this.http1 && Http1Connection.of(this.http1).isBusy);
   }
 
   evict(): void {
@@ -51,6 +54,13 @@ class Connection implements Holding {
     // Without streams it closes at once. GOAWAY tells the client which of its calls were not begun.
     session.close();
     setTimeout(() => endConnection(session), LAST_CALLS_MS).unref();
+  }
+
+  /** Closes behind what is under way, or behind the next request of HTTP/1.1. */
+  drain(): void {
+    // GOAWAY tells the client which of its calls were not begun.
+    if (this.session) this.session.close();
+    else if (this.http1) Http1Connection.of(this.http1).closeAfterNext();
   }
 }
 
@@ -98,16 +108,27 @@ export class Connections {
       connection.session = session;
       connection.http1 = session ? undefined : socket;
     }
-    if (this.#isDraining) session?.close();
+    if (this.#isDraining) connection?.drain();
   }
 
-  /** Closes connections whose protocol is still unknown. HTTP/2 connections close once their streams have ended. */
-  drain(): void {
+  /**
+   * Closes every connection without losing a request that is on its way: over HTTP/2 by GOAWAY; over HTTP/1.1, which can only
+   * tell with an answer, behind the next request.
+   *
+   * @param quietMs how long a connection of HTTP/1.1 is silent before it is closed without a last answer, in milliseconds
+   * @returns what ends the looking for silent ones; call it once all are closed
+   */
+  drain(quietMs: number): () => void {
     this.#isDraining = true;
-    for (const { socket, http1, session } of this.#open.values()) {
-      if (session) session.close();
-      else if (!http1) socket.destroy();
-    }
+    for (const connection of this.#open.values()) connection.drain();
+    const closeSilent = () => {
+      for (const connection of this.#open.values()) {
+        if (!connection.session && connection.isIdle(quietMs)) connection.socket.destroy();
+      }
+    };
+    closeSilent();
+    const timer = setInterval(closeSilent, LOOK_MS);
+    return () => clearInterval(timer);
   }
 
   /** Destroys all connections. */
@@ -145,6 +166,8 @@ export class Http1Connection {
   #waiting = 0;
   /** Whether it serves no further requests. */
   #isOver = false;
+  /** Whether the next request is the last. */
+  #isClosing = false;
   /** Whether the parser has failed, and would fail again. */
   #isBroken = false;
 
@@ -174,7 +197,7 @@ export class Http1Connection {
   takes(res: ServerResponse): boolean {
     if (this.#isOver) return false;
     this.#latest = res;
-    if (res.req.headers.upgrade !== undefined) this.closeAfter(res);
+    if (res.req.headers.upgrade !== undefined || this.#isClosing) this.closeAfter(res);
     // Only a response that is queued behind another has no socket yet.
     if (res.socket !== null) return true;
     this.#waiting++;
@@ -197,6 +220,13 @@ export class Http1Connection {
     res.once("close", () => {
       if (this.#latest === res) this.#latest = undefined;
     });
+  }
+
+  /** Closes behind the response to come: of what is being served, or else of the next request. */
+  closeAfterNext(): void {
+    this.#isClosing = true;
+    // The client of one whose headers are sent has been told that the connection is kept.
+    if (this.#latest?.headersSent === false) this.closeAfter(this.#latest);
   }
 
   /** Makes a response the last, after which the connection closes. */

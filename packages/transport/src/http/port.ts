@@ -44,8 +44,11 @@ export interface Port {
   readonly url: string;
   /**
    * Stops accepting connections and resolves when the requests in flight are answered and all connections are closed.
+   *
+   * @param quietMs for how many milliseconds an HTTP/1.1 connection is silent before it is closed, unless an answer says
+   *   that it is over. One that is closed earlier may lose a request that is on its way. Default 1000
    */
-  drain(): Promise<void>;
+  drain(quietMs?: number): Promise<void>;
   /** Destroys all connections. */
   destroy(): void;
   /**
@@ -71,6 +74,9 @@ const MAX_STREAMS = 250;
  * those that a proxy opens at once, one for each call.
  */
 const BACKLOG = 4096;
+
+/** How long an HTTP/1.1 connection is silent before `drain` closes it, in milliseconds. */
+const QUIET_MS = 1000;
 
 const MIB = 1024 * 1024;
 
@@ -211,16 +217,15 @@ export async function openPort(options: PortOptions): Promise<Port> {
   });
   return {
     url: urlOf(server.address() as AddressInfo, options.tls !== undefined),
-    drain: () =>
+    drain: (quietMs = QUIET_MS) =>
       new Promise((resolve) => {
-        // Keep-alive connections become idle one after another.
-        const timer = setInterval(() => server.closeIdleConnections(), 50);
+        // It would close connections that are idle for the moment, whose next request may be on its way.
+        server.closeIdleConnections = () => {};
         server.close(() => {
-          clearInterval(timer);
+          stopLooking();
           resolve();
         });
-        connections.drain();
-        server.closeIdleConnections();
+        const stopLooking = connections.drain(quietMs);
       }),
     destroy: () => connections.destroy(),
     setCertificates(tls) {

@@ -1,0 +1,125 @@
+import { connect, createServer, type Socket } from "node:net";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { expect, it } from "vitest";
+import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { pythonWithGrpcio, STEADY } from "./support/grpcio.ts";
+import { http1 } from "./support/http.ts";
+import { closeLater, describeWithRedis, newProcess, newServer, redisUrl } from "./support/opened.ts";
+import { startProcess } from "./support/process.ts";
+import type { Runtime, TestServer } from "./support/server.ts";
+import { CLIENTS, type SteadyCalls } from "./support/steady-calls.ts";
+import { freePort, listen, waitFor } from "./support/wait.ts";
+
+const python = pythonWithGrpcio();
+
+/** How many restarts there are, of one and the other by turns. */
+const RESTARTS = 6;
+
+/** How many answers have to come between two restarts. */
+const ANSWERS = 100;
+
+/** Deals connections out to servers by turns, as any balancer of TCP does; one that refuses is passed over. */
+async function newTcpBalancer(ports: readonly number[]): Promise<string> {
+  const sockets = new Set<Socket>();
+  let turn = 0;
+  const server = createServer({ allowHalfOpen: true }, (client) => {
+    client.on("error", () => {});
+    const offer = ([port, ...others]: readonly number[]) => {
+      if (port === undefined) return void client.destroy();
+      const upstream = connect({ host: "127.0.0.1", port, allowHalfOpen: true });
+      const refused = () => offer(others);
+      upstream.once("error", refused);
+      upstream.once("connect", () => {
+        upstream.off("error", refused);
+        for (const [from, to] of [[client, upstream] as const, [upstream, client] as const]) {
+          sockets.add(from);
+          from.on("error", () => to.resetAndDestroy());
+          from.on("close", () => sockets.delete(from));
+          from.pipe(to);
+        }
+      });
+    };
+    const first = turn++ % ports.length;
+    offer([...ports.slice(first), ...ports.slice(0, first)]);
+  });
+  const port = await listen(server);
+  closeLater(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  return `http://127.0.0.1:${port}`;
+}
+
+/** Two servers on ports of their own that share a Redis and API tokens. */
+async function newPair(runtime: Runtime) {
+  const ports = [await freePort(), await freePort()] as const;
+  const start = (i: 0 | 1, like?: TestServer) => {
+    return newServer({ runtime, redisUrl, env: { PORT: String(ports[i]) }, ...(like && { like }) });
+  };
+  const first = await start(0);
+  const servers: [TestServer, TestServer] = [first, await start(1, first)];
+  const restart = async (i: 0 | 1) => {
+    expect(await servers[i].stop()).toBe(0);
+    servers[i] = await start(i, first);
+  };
+  return { ports, servers, restart, token: first.tokens.customer };
+}
+
+describeWithRedis("servers that are started anew one after the other", () => {
+  it.each(Object.entries(CLIENTS))("lose no call behind a balancer of TCP: %s", async (_name, begin) => {
+    const { ports, restart, token } = await newPair("node");
+    const calls = begin({ url: await newTcpBalancer(ports), token });
+    await restartUnder(calls, restart);
+    expect(calls.faults).toEqual({});
+  });
+
+  it("lose no call on Deno: HTTP/1.1 on connections that are kept", async () => {
+    const { ports, restart, token } = await newPair("deno");
+    const calls = CLIENTS["node:http, REST"]?.({ url: await newTcpBalancer(ports), token }) as SteadyCalls;
+    await restartUnder(calls, restart);
+    expect(calls.faults).toEqual({});
+  });
+
+  it.skipIf(python === undefined)("lose no call of a client that balances: grpcio", async () => {
+    const { ports, servers, restart, token } = await newPair("node");
+    const message = toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId: "steady" }));
+    const path = "/usergroup.v1.UserGroupService/GetUserGroup";
+    const hosts = ports.map((port) => `127.0.0.1:${port}`).join(",");
+    const script = [python ?? "", STEADY, hosts, path, Buffer.from(message).toString("hex"), token];
+    const client = newProcess(startProcess(script));
+    for (let i = 0; i < RESTARTS; i++) {
+      const next = servers[(i % 2) as 0 | 1];
+      // Both have calls: the one that ends, and the one that was started last.
+      for (const server of [next, servers[((i + 1) % 2) as 0 | 1]]) {
+        await waitFor("it answers calls", async () => (await answeredBy(server)) > ANSWERS / 2);
+      }
+      await restart((i % 2) as 0 | 1);
+    }
+    client.endInput();
+    expect(await client.exited()).toBe(0);
+    const { OK, ...faults } = JSON.parse(client.output()) as { [outcome: string]: number };
+    expect(faults).toEqual({});
+    expect(OK).toBeGreaterThan((RESTARTS * ANSWERS) / 2);
+  });
+});
+
+/** How many gRPC calls a server has answered. */
+async function answeredBy({ url }: TestServer): Promise<number> {
+  const text = (await http1(url, "/metrics")).body.toString();
+  return Number(/^grpc_server_handled_total\{.*GetUserGroup".*"grpc",grpc_code="OK"\} (\d+)$/m.exec(text)?.[1] ?? 0);
+}
+
+/** Starts servers anew while calls are made, until they have to end. */
+async function restartUnder(calls: SteadyCalls, restart: (i: 0 | 1) => Promise<void>): Promise<void> {
+  const more = () => {
+    const before = calls.answered();
+    const isOver = () => calls.answered() > before + ANSWERS || Object.keys(calls.faults).length > 0;
+    return waitFor("more calls are answered", isOver);
+  };
+  for (let i = 0; i < RESTARTS; i++) {
+    await more();
+    await restart((i % 2) as 0 | 1);
+  }
+  await more();
+  await calls.end();
+}
