@@ -63,32 +63,36 @@ describe.each(RUNTIMES)("on a terminal, %s", (runtime) => {
   it("says in one sentence why it does not start", async () => {
     const server = await newServer();
     const { port } = new URL(server.url);
-    for (const [env, sentence] of [
+    const faults = [
       [{ PORT: port }, new RegExp(`^cannot listen: .*${port}.*; check HOST, PORT and METRICS_PORT$`, "m")],
       [{ METRICS_PORT: port }, new RegExp(`^cannot listen: .*${port}.*; check HOST, PORT and METRICS_PORT$`, "m")],
       [{ HOST: "name.invalid" }, /^cannot listen: .*name\.invalid.*; check HOST, PORT and METRICS_PORT$/m],
       [{ HOST: "203.0.113.9" }, /^cannot listen: .*203\.0\.113\.9.*; check HOST, PORT and METRICS_PORT$/m],
       [{ PORT: "http" }, /^ {2}PORT must be a whole number/m],
-    ] as const) {
+    ] as const;
+    const tries = faults.map(async ([env, sentence]) => {
       const session = terminal(BARE[runtime], env);
       expect(await session.exited()).toBe(1);
       expect(session.screen()).toMatch(sentence);
       expect(session.screen()).not.toMatch(/\n\s+at |Uncaught/);
-    }
+    });
+    await Promise.all(tries);
   });
 });
 
 it.each(RUNTIMES)("answers a command line on %s in place of serving", async (runtime) => {
-  for (const [arg, exitCode, text] of [
+  const lines = [
     ["--help", 0, /^ {2}AUTH_FAILURE_LIMIT {2,}60\/1m {2,}how often/m],
     ["--version", 0, /^\d+\.\d+\.\d+\n$/m],
     ["--port=80", 2, /^argument 1 \(--port\) is unknown: settings are variables/m],
-  ] as const) {
+  ] as const;
+  const tries = lines.map(async ([arg, exitCode, text]) => {
     const started = newProcess(startProcess([...BARE[runtime].split(" "), arg], { env: { PORT: "0" } }));
     expect([arg, await started.exited()]).toEqual([arg, exitCode]);
     expect(started.output()).toMatch(text);
     expect(started.output()).not.toContain("listening");
-  }
+  });
+  await Promise.all(tries);
 });
 
 it("warns of a variable that looks like a setting, without its value", async () => {
