@@ -2,7 +2,7 @@ import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import { usageFailure } from "./failures.ts";
 import { printable } from "./output/printable.ts";
-import { Interrupted, type Shell } from "./shell.ts";
+import { Interrupted, interruption, type Shell } from "./shell.ts";
 
 /** Whether somebody is there to be asked. */
 export function canAsk({ stdin, stderr }: Pick<Shell, "stdin" | "stderr">): boolean {
@@ -15,21 +15,22 @@ export function canAsk({ stdin, stderr }: Pick<Shell, "stdin" | "stderr">): bool
  * @throws Interrupted at Ctrl-C; Failure when the terminal is closed in place of an answer
  */
 export async function ask(
-  { stdin, stderr, signal }: Pick<Shell, "stdin" | "stderr" | "signal">,
+  shell: Pick<Shell, "stdin" | "stderr" | "signal">,
   question: string,
   { isSecret = false }: { readonly isSecret?: boolean } = {},
 ): Promise<string> {
+  const { stdin, stderr } = shell;
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const lines = createInterface({ input: stdin, output: isSecret ? silent : stderr, terminal: true, historySize: 0 });
   const prompt = `${printable(question)}: `;
   if (isSecret) stderr.write(prompt);
   try {
-    return await new Promise<string>((resolve, reject) => {
+    const answered = new Promise<string>((resolve, reject) => {
       lines.once("SIGINT", () => reject(new Interrupted()));
       lines.once("close", () => reject(usageFailure("there was no answer; nothing was done")));
-      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
       lines.question(isSecret ? "" : prompt, (answer) => resolve(answer.trim()));
     });
+    return await Promise.race([answered, interruption(shell)]);
   } catch (error) {
     stderr.write("\n");
     throw error;

@@ -3,7 +3,7 @@ import { usageFailure } from "./failures.ts";
 import { readSecretFile } from "./files.ts";
 import { ask, canAsk } from "./questions.ts";
 import { parseToken } from "./settings.ts";
-import type { Shell } from "./shell.ts";
+import { interruption, type Shell } from "./shell.ts";
 
 /**
  * Reads a token that a command is about: from a file, from a terminal without showing it, or from standard input.
@@ -18,9 +18,5 @@ export async function readToken(shell: Shell, what: string, file?: string): Prom
       throw usageFailure(`${what} cannot be asked for here`, "give it in a file or on standard input");
     return parseToken("the answer", await ask(shell, `${what} (not shown)`, { isSecret: true }));
   }
-  const { signal } = shell;
-  const stopped = new Promise<never>((_, reject) => {
-    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-  });
-  return parseToken("standard input", await Promise.race([text(shell.stdin), stopped]));
+  return parseToken("standard input", await Promise.race([text(shell.stdin), interruption(shell)]));
 }

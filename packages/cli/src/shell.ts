@@ -27,3 +27,12 @@ export class Interrupted extends Error {
     this.exitCode = signal === "SIGINT" ? 130 : 143;
   }
 }
+
+/** Rejects once a run is to end early. @throws the reason of the signal */
+export function interruption({ signal }: Pick<Shell, "signal">): Promise<never> {
+  return new Promise((_, reject) => {
+    const end = () => reject(signal.reason);
+    if (signal.aborted) end();
+    else signal.addEventListener("abort", end, { once: true });
+  });
+}

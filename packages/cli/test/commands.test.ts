@@ -189,6 +189,31 @@ describe("the commands", () => {
     expect(adminToken).toMatch(/^ugk_/);
   });
 
+  it("deletes what is typed to be deleted, and nothing else", async () => {
+    const { admin } = await newEnvironment();
+    await admin("group create acme");
+    for (const [keys, code, words] of [
+      ["acme-2\r", 2, "that is not acme: nothing was done"],
+      ["\r", 2, "nothing was done"],
+      ["\u0003", 130, "interrupted"],
+      ["\u0004", 2, "there was no answer; nothing was done"],
+    ] as const) {
+      const asked = await admin("group delete acme", { keys });
+      expect([keys, asked.code, asked.stderr]).toEqual([keys, code, expect.stringContaining(words)]);
+      expect((await admin("group get acme")).code).toBe(0);
+    }
+    const deleted = await admin("group delete acme", { keys: "acme\r" });
+    expect([deleted.code, deleted.stderr]).toEqual([0, expect.stringContaining("for good, and ends its tokens.\n")]);
+    expect((await admin("group get acme")).code).toBe(3);
+  });
+
+  it("is interrupted while it waits for a token on standard input", async () => {
+    const controller = new AbortController();
+    const waiting = root("viewer resolve", { isInputOpen: true, interrupt: controller.signal });
+    controller.abort();
+    expect(await waiting).toMatchObject({ code: 130, stderr: "ugs: interrupted\n" });
+  });
+
   it("shows nothing raw of what people named", async () => {
     const { admin } = await newEnvironment();
     await ugs(["group", "create", "hostile", "--name", "a\u001b[2Jb\u202ec\u009b31m"], {

@@ -20,6 +20,10 @@ export interface RunOptions {
   readonly env?: { readonly [name: string]: string };
   /** What standard input has. Default: nothing. */
   readonly input?: string;
+  /** What is typed on a terminal, in place of `input`. */
+  readonly keys?: string;
+  /** Whether standard input stays open. Default: it ends. */
+  readonly isInputOpen?: boolean;
   /** Interrupts the run, as Ctrl-C does. */
   readonly interrupt?: AbortSignal;
   /** Is told what standard output gets, as it comes. */
@@ -29,10 +33,13 @@ export interface RunOptions {
 /** Runs `ugs` in this process. */
 export async function ugs(
   args: readonly string[],
-  { env, input = "", interrupt, onOutput }: RunOptions = {},
+  { env, input = "", keys, isInputOpen = false, interrupt, onOutput }: RunOptions = {},
 ): Promise<Run> {
-  const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
-  stdin.end(input);
+  const isTTY = keys !== undefined;
+  const [stdin, stderr] = [Object.assign(new PassThrough(), { isTTY }), Object.assign(new PassThrough(), { isTTY })];
+  const stdout = new PassThrough();
+  stdin.write(keys ?? input);
+  if (!isTTY && !isInputOpen) stdin.end();
   const controller = new AbortController();
   interrupt?.addEventListener("abort", () => controller.abort(new Interrupted("SIGINT")));
   if (onOutput) stdout.on("data", (chunk: Buffer) => onOutput(chunk.toString()));

@@ -1,0 +1,36 @@
+import { expect, it } from "vitest";
+import { pagesOf } from "./pages.ts";
+
+/** A list of so many numbers, and what was asked of it. */
+function newList(length: number) {
+  const asked: number[] = [];
+  return {
+    asked,
+    read: async ({ pageSize, pageToken }: { pageSize: number; pageToken: string }) => {
+      asked.push(pageSize);
+      const start = Number(pageToken);
+      // A page may have fewer items than it could.
+      const end = Math.min(length, start + Math.max(1, pageSize - 1));
+      const items = Array.from({ length: end - start }, (_, i) => start + i);
+      return { items, nextPageToken: end < length ? String(end) : "" };
+    },
+  };
+}
+
+const all = async (limit: number | undefined, read: ReturnType<typeof newList>["read"]) => {
+  const found: number[] = [];
+  for await (const page of pagesOf(limit, read)) found.push(...page);
+  return found;
+};
+
+it("reads a list to its end, or so far as is asked, and no page more", async () => {
+  const list = newList(2500);
+  expect((await all(undefined, list.read)).length).toBe(2500);
+  expect(list.asked).toEqual([1000, 1000, 1000]);
+  list.asked.length = 0;
+  expect(await all(1500, list.read)).toEqual(Array.from({ length: 1500 }, (_, i) => i));
+  expect(list.asked.slice(0, 2)).toEqual([1000, 501]);
+  list.asked.length = 0;
+  await pagesOf(undefined, list.read).next();
+  expect(list.asked).toEqual([1000]);
+});

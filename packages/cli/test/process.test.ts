@@ -1,0 +1,132 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-node";
+import { beforeAll, describe, expect, it } from "vitest";
+import { AdminService, ImportMode } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { ADMIN_ENV, ADMIN_TOKEN, bearer } from "../../../test/support/admin.ts";
+import { closeLater, newFolder, newProcess, suiteServer } from "../../../test/support/opened.ts";
+import { ROOT } from "../../../test/support/process.ts";
+import { openTerminal } from "../../../test/support/terminal.ts";
+import { listen, waitFor } from "../../../test/support/wait.ts";
+import { ugsBuilt } from "./support/ugs.ts";
+
+const UGS = `${ROOT}/dist/ugs.js`;
+const ESCAPE = "\u001b";
+
+describe("ugs, built", () => {
+  const server = suiteServer({ env: ADMIN_ENV });
+  const env = () => ({ UGS_URL: server.url, UGS_TOKEN: ADMIN_TOKEN, UGS_ENV: server.environment });
+
+  beforeAll(async () => {
+    const transport = createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" });
+    const admin = createClient(AdminService, transport);
+    // More than a pipe holds.
+    const userGroups = Array.from({ length: 300 }, (_, i) => ({
+      providedId: `group-${String(i).padStart(4, "0")}`,
+      name: `\u6f22${ESCAPE}[31m${"long ".repeat(50)}`,
+    }));
+    const request = { environment: { name: server.environment }, userGroups, mode: ImportMode.CREATE_ONLY };
+    await admin.importUserGroups(request, { headers: bearer(ADMIN_TOKEN) });
+  });
+
+  /** Runs a command line of bash, with `ugs` for the one that is built. */
+  async function bash(command: string) {
+    const PATH = process.env["PATH"] ?? "";
+    const functions = `ugs() { '${process.execPath}' '${UGS}' "$@"; }; set -o pipefail; `;
+    const child = spawn("bash", ["--norc", "-c", functions + command], {
+      env: { PATH, XDG_CONFIG_HOME: newFolder(), ...env() },
+    });
+    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
+    return { code: child.exitCode, stdout, stderr };
+  }
+
+  it("ends quietly when the reader of its output has enough", async () => {
+    const { code, stdout, stderr } = await bash("ugs group list | head -n 2");
+    expect(stdout.split("\n")).toHaveLength(3);
+    expect([code, stderr]).toEqual([0, ""]);
+    const whole = await bash("ugs group list | cat");
+    expect(whole.stdout.trimEnd().split("\n")).toHaveLength(301);
+  });
+
+  it("says when a token that it made could not be written, and what to do", async () => {
+    const { code, stderr } = await bash("ugs token create --role read --name lost > /dev/full");
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/ENOSPC.*it is lost\n {2}run: ugs token rotate \w+/)]);
+    const closed = await bash("{ sleep 0.3; ugs token create --role read --name lost; } | true");
+    expect([closed.code, closed.stderr]).toEqual([1, expect.stringMatching(/it is lost\n {2}run: ugs token rotate/)]);
+  });
+
+  it("writes a token alone, so that it can be kept in a file", async () => {
+    const file = join(newFolder(), "token");
+    const { code, stdout } = await bash(
+      `umask 077; ugs token create --role manage --name x > ${file} && UGS_TOKEN= UGS_ENV= ugs whoami --token-file ${file}`,
+    );
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^role +manage$/m)]);
+    expect(readFileSync(file, "utf8")).toMatch(/^ugk_\w{38}\n$/);
+  });
+
+  it("ends at Ctrl-C with 130 while it calls", async () => {
+    const silent = createServer(() => {});
+    const url = `http://127.0.0.1:${await listen(silent)}`;
+    closeLater(() => silent.close());
+    const connected = once(silent, "connection");
+    const { PATH = "" } = process.env;
+    const child = spawn(UGS, ["ping", "--timeout", "5m", "--url", url], {
+      env: { PATH, XDG_CONFIG_HOME: newFolder() },
+    });
+    const said = text(child.stderr);
+    await connected;
+    child.kill("SIGINT");
+    await once(child, "close");
+    expect([child.exitCode, await said]).toEqual([130, "ugs: interrupted\n"]);
+  });
+
+  describe("on a terminal", () => {
+    const terminal = (args: string, given: { readonly [name: string]: string } = {}) =>
+      newProcess(openTerminal(`${UGS} ${args}`, { env: { XDG_CONFIG_HOME: newFolder(), ...given } }));
+
+    it("asks for URL and token, and shows neither the token nor anything of it", async () => {
+      const session = terminal("login");
+      await waitFor("it asks for the URL", () => session.screen().includes("URL of the service: "));
+      session.type(`${server.url}\r`);
+      await waitFor("it asks for the token", () => session.screen().includes("(not shown): "));
+      session.type(`${ADMIN_TOKEN}\r`);
+      expect(await session.exited()).toBe(0);
+      expect(session.screen()).toMatch(/^role +root$/m);
+      expect(session.screen()).not.toContain(ADMIN_TOKEN.slice(5, 12));
+      expect(session.screen()).not.toContain("*");
+    });
+
+    it("cuts tables to its width, shows nothing raw, and takes NO_COLOR for an answer", async () => {
+      const bold = terminal("group list --limit 3", env());
+      const plain = terminal("group list --limit 3", { ...env(), NO_COLOR: "1" });
+      expect([await bold.exited(), await plain.exited()]).toEqual([0, 0]);
+      expect(bold.screen()).toContain(`${ESCAPE}[1mGROUP`);
+      expect(plain.screen()).not.toContain(ESCAPE);
+      const lines = plain.screen().trimEnd().split("\n");
+      expect(lines).toHaveLength(4);
+      // The character of two cells is one of the line.
+      for (const line of lines) expect(line.length).toBeLessThan(80);
+      expect(lines[1]).toMatch(/^group-0000 +\u6f22\\x1b\[31mlong.*\u2026 +20/);
+    });
+
+    it("warns that it keeps the token that it shows", async () => {
+      const session = terminal("token create --role read --name shown", env());
+      expect(await session.exited()).toBe(0);
+      expect(session.screen()).toMatch(/shown this once:\nugk_\w{38}\nThis terminal may keep it/);
+    });
+
+    it("deletes nothing at Ctrl-C in place of the id", async () => {
+      const session = terminal("group delete group-0007", env());
+      await waitFor("it asks", () => session.screen().includes("To go on, type group-0007: "));
+      session.type("\u0003");
+      expect(await session.exited()).toBe(130);
+      expect(session.screen()).toContain("interrupted");
+      expect((await ugsBuilt(["group", "get", "group-0007"], { env: env() })).code).toBe(0);
+    });
+  });
+});
