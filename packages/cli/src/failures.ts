@@ -12,6 +12,8 @@ export const EXIT = {
   conflict: 5,
   /** The service cannot be reached, is overloaded, or did not answer in time. */
   unavailable: 6,
+  /** All was gone through, but groups were rejected, or two sides are not equal. */
+  incomplete: 7,
 } as const;
 
 /** What a failure tells beside its message. */

@@ -48,6 +48,16 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./viewer.ts")).viewerCommands,
   },
   {
+    name: "import",
+    description: "import user groups with their tokens, from a file or the hosted service",
+    load: async () => (await import("./import.ts")).importCommand,
+  },
+  {
+    name: "export",
+    description: "export user groups for import",
+    load: async () => (await import("./export.ts")).exportCommand,
+  },
+  {
     name: "audit",
     description: "who changed what, and what changes as it happens",
     load: async () => (await import("./audit.ts")).auditCommand,

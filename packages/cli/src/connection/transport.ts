@@ -16,6 +16,8 @@ export interface TransportOptions {
   readonly signal: AbortSignal;
   /** Whether to try again what failed and may be repeated. Default: yes. */
   readonly isRetrying?: boolean;
+  /** Whether messages are JSON. In binary ones protobuf-es loses U+FEFF at the begin of texts. Default: no. */
+  readonly isJson?: boolean;
 }
 
 /** Calls a service by Connect over HTTP/1.1, which passes every proxy. */
@@ -24,6 +26,7 @@ export function openTransport(connection: Connection, options: TransportOptions)
   return createConnectTransport({
     baseUrl: url.href,
     httpVersion: "1.1",
+    useBinaryFormat: options.isJson !== true,
     defaultTimeoutMs: timeoutMs,
     // Answers are shown to a person or kept in memory: a page of groups has a few MiB at most.
     readMaxBytes: 64 * 1024 * 1024,

@@ -67,7 +67,12 @@ export class Output {
    * @throws when it cannot be written, as to a full disk
    */
   line(text: string): Promise<void> {
-    return write(this.#shell.stdout, `${text}\n`);
+    return this.text(`${text}\n`);
+  }
+
+  /** Writes a text to standard output as it is, likewise. */
+  text(text: string): Promise<void> {
+    return write(this.#shell.stdout, text);
   }
 
   /**

@@ -1,0 +1,181 @@
+import { isDeepStrictEqual } from "node:util";
+import type { JsonObject } from "@bufbuild/protobuf";
+import { EXIT, Failure, usageFailure } from "../failures.ts";
+import { readSecretFile } from "../files.ts";
+import { parseToken, parseUrl } from "../settings.ts";
+import type { Shell } from "../shell.ts";
+import { ExploClient, type ExploClientOptions } from "./explo-client.ts";
+import { BadRow, groupOf, isObject } from "./group-row.ts";
+import { headerText } from "./header.ts";
+import { count } from "./progress.ts";
+import { contentOf, type GroupRecord, type GroupSource } from "./records.ts";
+import { SeenIds } from "./seen-ids.ts";
+
+/** The options of `ugs import --from-explo`. */
+export interface ExploFlags {
+  readonly exploTokenFile?: string;
+  readonly exploUrl?: string;
+  readonly exploValues?: "inherited" | "own";
+  readonly exploPageSize?: string;
+}
+
+/** The list of the hosted service. */
+export interface ExploList {
+  readonly source: GroupSource;
+  /** How many groups it has, once that is known. */
+  readonly total: () => number | undefined;
+  readonly warnings: () => readonly string[];
+}
+
+/** The most that the hosted service gives at once. */
+const MAX_PAGE_SIZE = 1000;
+
+/** Opens the list of the hosted service. @throws Failure when an option is not right */
+export async function openExplo(
+  flags: ExploFlags,
+  { env, ...options }: Pick<ExploClientOptions, "signal" | "onPause"> & { readonly env: Shell["env"] },
+): Promise<ExploList> {
+  const url = parseUrl("--explo-url", flags.exploUrl ?? "https://api.explo.co");
+  const isLoopback = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname);
+  if (url.protocol !== "https:" && !isLoopback)
+    throw usageFailure("--explo-url must be of https", "tokens would go over the network for everybody to read");
+  const pageSize = flags.exploPageSize === undefined ? MAX_PAGE_SIZE : Number(flags.exploPageSize);
+  if (!Number.isInteger(pageSize) || pageSize < 1 || pageSize > MAX_PAGE_SIZE)
+    throw usageFailure(`--explo-page-size must be a whole number from 1 to ${MAX_PAGE_SIZE}`);
+  const client = new ExploClient({ ...options, url, pageSize, token: await tokenOf(flags, env) });
+  return new ListedCustomers(client, flags.exploValues !== "own");
+}
+
+async function tokenOf({ exploTokenFile: file }: ExploFlags, env: Shell["env"]): Promise<string> {
+  if (file !== undefined) return parseToken(file, await readSecretFile(file));
+  const variable = env["UGS_EXPLO_TOKEN"];
+  if (variable) return parseToken("UGS_EXPLO_TOKEN", variable);
+  const named = env["UGS_EXPLO_TOKEN_FILE"];
+  if (named) return parseToken(named, await readSecretFile(named));
+  throw usageFailure("no token of the hosted service is known", "give --explo-token-file FILE or UGS_EXPLO_TOKEN");
+}
+
+/** How often the list is read at most. */
+const MAX_PASSES = 5;
+
+/**
+ * The list, page by page. Pages are counted by position, so whatever is added or removed meanwhile moves the rest: a customer
+ * may come twice or on no page. So the list is read again until nothing has moved, and each customer is told once.
+ */
+class ListedCustomers implements ExploList {
+  readonly source: GroupSource;
+  readonly #client: ExploClient;
+  readonly #isInherited: boolean;
+  readonly #told = new SeenIds();
+  #total: number | undefined;
+  #inherited = 0;
+  #passes = 0;
+  #isSettled = false;
+
+  constructor(client: ExploClient, isInherited: boolean) {
+    this.#client = client;
+    this.#isInherited = isInherited;
+    const snapshotTime = new Date().toISOString();
+    this.source = {
+      header: { snapshotTime, prefix: "" },
+      firstLines: [headerText({ snapshotTime })],
+      records: this.#records(),
+    };
+  }
+
+  total = (): number | undefined => this.#total;
+
+  warnings = (): readonly string[] => [
+    ...(this.#isSettled || this.#passes < MAX_PASSES
+      ? []
+      : ["the list changed each time that it was read: compare by --verify, or import again when it is quieter"]),
+    ...(this.#inherited === 0
+      ? []
+      : [`values of parents were copied to ${count(this.#inherited)} of the groups, for here no group has parents`]),
+  ];
+
+  async *#records(): AsyncGenerator<GroupRecord> {
+    let line = 0;
+    while (this.#passes < MAX_PASSES && !this.#isSettled) {
+      this.#passes += 1;
+      const pass = new SeenIds();
+      let [read, isMoved] = [0, false];
+      for (let number = 1; ; number++) {
+        const page = await this.#client.page(number);
+        if (!page || page.customers.length === 0) break;
+        if (number > 1 && page.total !== this.#total) isMoved = true;
+        this.#total = page.total;
+        let fresh = 0;
+        for (const customer of page.customers) {
+          const row = rowOf(customer, this.#isInherited);
+          if (!pass.add(row.key)) isMoved = true;
+          else fresh += 1;
+          if (!this.#told.add(`${row.key} ${row.token}`)) continue;
+          line += 1;
+          if (row.isInherited) this.#inherited += 1;
+          yield { line, end: this.#told.size, raw: Buffer.from(JSON.stringify(row.fields)), content: row.content };
+        }
+        read += page.customers.length;
+        // Without its total, a page that brings nothing new is the end, or the list repeats itself.
+        if (page.total === undefined ? fresh === 0 : read >= page.total) break;
+      }
+      this.#isSettled = !isMoved && (this.#total === undefined || pass.size >= this.#total);
+      this.#requireWhole(pass.size);
+    }
+  }
+
+  /** @throws Failure when the list does not give what it says it has */
+  #requireWhole(seen: number): void {
+    const total = this.#total ?? 0;
+    if (this.#passes < MAX_PASSES || this.#told.size >= total) return;
+    throw new Failure(`the hosted service says that it has ${count(total)} customers, and lists ${count(seen)}`, {
+      exitCode: EXIT.unavailable,
+      hint: "its pages repeat themselves or it changes all the time: try again, or ask its support",
+    });
+  }
+}
+
+/** A customer as a row of ours. */
+interface Row {
+  /** By which the customer is known again. */
+  readonly key: string;
+  readonly token: unknown;
+  readonly fields: { readonly [name: string]: unknown };
+  readonly content: GroupRecord["content"];
+  /** Whether it has values of its parents. */
+  readonly isInherited: boolean;
+}
+
+function rowOf(customer: unknown, isInherited: boolean): Row {
+  const given: JsonObject = isObject(customer) ? customer : {};
+  const [ownMapping, ownProperties] = [textValues(given["parent_schema_datasource_mapping"]), given["properties"]];
+  const { computed_parent_schema_datasource_mapping: allMapping, computed_properties: allProperties } = given;
+  const mapping = isInherited ? withInherited(ownMapping, textValues(allMapping)) : ownMapping;
+  const properties = isInherited ? withInherited(ownProperties, allProperties) : ownProperties;
+  const { provided_id, name, token } = given;
+  const fields = { provided_id, name, mapping, properties, token };
+  const text = JSON.stringify(fields);
+  const content = contentOf(text.length, () => {
+    if (!isObject(customer)) throw new BadRow("is not a customer");
+    if (typeof token !== "string" || token === "") throw new BadRow("token: is missing, and dashboards have it");
+    return groupOf(fields);
+  });
+  return {
+    key: typeof provided_id === "string" ? provided_id : text,
+    ...{ token, fields, content },
+    isInherited: mapping !== ownMapping || properties !== ownProperties,
+  };
+}
+
+/** What a customer has together with its parents; its own where they add nothing. */
+function withInherited(own: unknown, all: unknown): unknown {
+  return isObject(all) && !isDeepStrictEqual(all, own ?? {}) ? all : own;
+}
+
+/** A mapping whose values are ids, which may be numbers there. */
+function textValues(mapping: unknown): unknown {
+  if (!isObject(mapping)) return mapping;
+  return Object.fromEntries(
+    Object.entries(mapping).map(([key, value]) => [key, typeof value === "number" ? String(value) : value]),
+  );
+}

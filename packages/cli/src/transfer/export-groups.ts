@@ -1,0 +1,174 @@
+import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
+import type { ExportUserGroupsResponse } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { environmentOf } from "../commands/options.ts";
+import { usageFailure } from "../failures.ts";
+import { jsonLine, printable } from "../output/printable.ts";
+import type { Session } from "../session.ts";
+import { csvFirstLines, csvOf } from "./csv.ts";
+import { type ExportedGroup, jsonOf } from "./group-row.ts";
+import { headerText } from "./header.ts";
+import { formatOf } from "./input-file.ts";
+import { OutputFile } from "./output-file.ts";
+import { patiently } from "./patience.ts";
+import { count, Progress } from "./progress.ts";
+import type { FileFormat } from "./records.ts";
+import { StateFile } from "./state-file.ts";
+import { explained, openTarget, type Target } from "./target.ts";
+
+/** The options of `ugs export`. */
+export interface ExportFlags {
+  readonly env?: string;
+  readonly format?: FileFormat;
+  readonly prefix?: string;
+  readonly includeTokens?: boolean;
+  readonly force?: boolean;
+  readonly restart?: boolean;
+}
+
+/** What an export that is under way has come to. */
+interface ExportState {
+  /** What is exported, from where and how, as JSON: another export does not go on with it. */
+  readonly export: string;
+  readonly pageToken: string;
+  readonly groups: number;
+  readonly bytes: number;
+  /** Of the first page. */
+  readonly snapshotTime: string;
+}
+
+/** Where an export goes. */
+interface Sink {
+  begin(bytes: number): Promise<void>;
+  write(text: string): Promise<void>;
+  finish(): Promise<void>;
+  close(): Promise<void>;
+  readonly bytes: number;
+}
+
+/** A page of groups, or what the service fails with. */
+type Page = Promise<ExportUserGroupsResponse>;
+
+const PAGE_SIZE = 1000;
+/** How long a page may take, in milliseconds. */
+const TIMEOUT_MS = 60_000;
+const GO_ON = "run the same command again to go on where it was cut off";
+
+/** Runs `ugs export`. @param path undefined or `-`: standard output @throws Failure */
+export async function exportGroups(session: Session, path: string | undefined, flags: ExportFlags): Promise<void> {
+  const { shell, out } = session;
+  const file = path === "-" ? undefined : path;
+  if (file === undefined && flags.includeTokens && out.isTerminal)
+    throw usageFailure("tokens are not shown on a terminal", "name a file, which nobody else can read then");
+  const format = flags.format ?? (file === undefined ? undefined : formatOf(file)) ?? "jsonl";
+  const target = await openTarget(session, environmentOf(session, flags));
+  const progress = new Progress(shell.stderr, "exported");
+  const state = file === undefined ? undefined : new StateFile<ExportState>(`${file}.export-state`);
+  const sink = file === undefined ? standardOutput(session) : new OutputFile(file, flags.force === true);
+  try {
+    const groups = await writeAll({ session, flags, format, target, progress, state, sink }).finally(() => {
+      progress.end();
+      return sink.close();
+    });
+    if (file !== undefined) await tell(session, { file, groups, environment: target.name });
+  } catch (error) {
+    if (state && shell.signal.aborted) out.note(GO_ON);
+    throw explained(error, target.connection, state ? GO_ON : "run the same command again");
+  }
+}
+
+async function tell({ out }: Session, facts: { file: string; groups: number; environment: string }): Promise<void> {
+  if (out.isJson) return out.line(jsonLine({ summary: facts }));
+  await out.line(`exported ${count(facts.groups)} groups of ${facts.environment} to ${printable(facts.file)}`);
+}
+
+/** Writes all pages, and asks for one while the one before is written. @returns how many groups there are */
+async function writeAll(given: {
+  readonly session: Session;
+  readonly flags: ExportFlags;
+  readonly format: FileFormat;
+  readonly target: Target;
+  readonly progress: Progress;
+  readonly state: StateFile<ExportState> | undefined;
+  readonly sink: Sink;
+}): Promise<number> {
+  const { session, flags, format, target, progress, state, sink } = given;
+  const { prefix = "", includeTokens = false } = flags;
+  const { signal } = session.shell;
+  const binding = JSON.stringify({
+    ...{ url: target.connection.url.href, environment: target.name },
+    ...{ format, prefix, includeTokens },
+  });
+  const read = (pageToken: string): Page => {
+    const page = patiently({ signal, onPause: (ms, reason) => progress.pause(ms, reason) }, () =>
+      target.admin.exportUserGroups(
+        {
+          ...(target.environment && { environment: target.environment }),
+          ...{ pageSize: PAGE_SIZE, pageToken, providedIdPrefix: prefix, includeTokens },
+        },
+        { timeoutMs: TIMEOUT_MS },
+      ),
+    );
+    // It is waited for later.
+    page.catch(() => {});
+    return page;
+  };
+  const before = state && (await stateToGoOnWith(state, binding, flags.restart === true));
+  await sink.begin(before?.bytes ?? 0);
+  let groups = before?.groups ?? 0;
+  let snapshotTime = before?.snapshotTime;
+  let next: Page | undefined = read(before?.pageToken ?? "");
+  while (next) {
+    const page: ExportUserGroupsResponse = await next;
+    const { nextPageToken } = page;
+    next = nextPageToken === "" ? undefined : read(nextPageToken);
+    if (snapshotTime === undefined) {
+      snapshotTime = timestampDate(page.snapshotTime as Timestamp).toISOString();
+      const header = headerText({ snapshotTime, environment: target.name, prefix });
+      await sink.write(format === "csv" ? csvFirstLines(header, includeTokens) : `${header}\n`);
+    }
+    await sink.write(textOf(page, format, includeTokens));
+    groups += page.userGroups.length;
+    if (nextPageToken !== "")
+      await state?.note({ export: binding, pageToken: nextPageToken, groups, bytes: sink.bytes, snapshotTime });
+    progress.tell({ groups, fraction: prefix === "" ? groups / Math.max(1, target.count) : undefined });
+  }
+  await sink.finish();
+  await state?.remove();
+  return groups;
+}
+
+function textOf({ userGroups }: ExportUserGroupsResponse, format: FileFormat, includeTokens: boolean): string {
+  const groups = userGroups.map(({ providedId, name, mapping, properties, token }): ExportedGroup => {
+    return { providedId, name, mapping, properties, token: includeTokens ? token : undefined };
+  });
+  if (format === "csv") return groups.length === 0 ? "" : csvOf(groups);
+  return groups.map((group) => `${JSON.stringify(jsonOf(group))}\n`).join("");
+}
+
+async function stateToGoOnWith(
+  state: StateFile<ExportState>,
+  binding: string,
+  isAnew: boolean,
+): Promise<ExportState | undefined> {
+  if (isAnew) await state.remove();
+  const before = await state.read();
+  if (before && before.export !== binding)
+    throw usageFailure(
+      `${printable(state.path)} is of an export that was cut off, of ${printable(String(before.export))}`,
+      "give --restart to begin anew",
+    );
+  return before;
+}
+
+/** Standard output, which is not gone on with. */
+function standardOutput({ out }: Session): Sink {
+  return {
+    begin: async () => {},
+    write: async (text) => {
+      if (text !== "") await out.text(text);
+    },
+    finish: async () => {},
+    close: async () => {},
+    bytes: 0,
+  };
+}

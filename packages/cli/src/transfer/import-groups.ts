@@ -1,0 +1,273 @@
+import { type Timestamp, timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { ImportMode } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { environmentOf } from "../commands/options.ts";
+import { EXIT, Failure, usageFailure } from "../failures.ts";
+import { jsonLine, printable } from "../output/printable.ts";
+import type { Session } from "../session.ts";
+import { ttlOf } from "../times.ts";
+import { type ExploFlags, openExplo } from "./explo-source.ts";
+import type { Done } from "./importer.ts";
+import { type InputFile, openInputFile } from "./input-file.ts";
+import { count, Progress } from "./progress.ts";
+import type { FileFormat, GroupSource } from "./records.ts";
+import { RejectsFile } from "./rejects.ts";
+import { type ImportState, type ImportSummary, runImport } from "./run-import.ts";
+import { SeenIds } from "./seen-ids.ts";
+import { type Fate, GroupSender, type ImportSettings } from "./sender.ts";
+import { StateFile } from "./state-file.ts";
+import { explained, openTarget, type Target } from "./target.ts";
+import { findOnlyHere } from "./verify.ts";
+
+/** The options of `ugs import`. */
+export interface ImportFlags extends ExploFlags {
+  readonly env?: string;
+  readonly format?: FileFormat;
+  readonly upsert?: boolean;
+  readonly snapshotTime?: string;
+  readonly replaceNewerTokens?: boolean;
+  readonly previousTokenTtl?: string;
+  readonly dryRun?: boolean;
+  readonly verify?: boolean;
+  readonly rejects?: string;
+  readonly maxRejects?: string;
+  readonly ignoreUnknown?: boolean;
+  readonly restart?: boolean;
+  readonly fromExplo?: boolean;
+}
+
+/** Where the groups come from. */
+interface Input {
+  readonly source: GroupSource;
+  readonly format: FileFormat;
+  readonly identity: InputFile["identity"];
+  /** How much of it there is, in the measure of `GroupRecord.end`; undefined: nobody knows. */
+  readonly total: () => number | undefined;
+  /** Says what the user should know once all is read. */
+  readonly warnings: () => readonly string[];
+  close(): Promise<void>;
+}
+
+/** How many reasons are shown where no file has them. */
+const REASONS_SHOWN = 20;
+
+/** Runs `ugs import`. @throws Failure */
+export async function importGroups(session: Session, file: string | undefined, flags: ImportFlags): Promise<void> {
+  const { shell, out } = session;
+  const maxRejects = flags.maxRejects === undefined ? undefined : maxRejectsOf(flags.maxRejects);
+  requireOneInput(file, flags);
+  const isChanging = !flags.dryRun && !flags.verify;
+  const target = await openTarget(session, environmentOf(session, flags));
+  const progress = new Progress(shell.stderr, isChanging ? "imported" : "compared");
+  const onPause = (pauseMs: number, reason: string) => progress.pause(pauseMs, reason);
+  const input = await openInput(session, file, { flags, onPause });
+  try {
+    const settings = settingsOf(flags, input.source, target);
+    const seen = new SeenIds();
+    const sender = new GroupSender(target.admin, settings, { signal: shell.signal, onPause });
+    const state = input.identity && isChanging ? new StateFile<ImportState>(`${file}.import-state`) : undefined;
+    const rejects = rejectsFile(file, flags, input, isChanging);
+    const shown = new Shown(session, flags, rejects !== undefined);
+    const summary = await runImport(input.source, {
+      ...{ sender, seen, progress, rejects, maxRejects, signal: shell.signal, total: input.total },
+      hasSnapshotTime: settings.snapshotTime !== undefined,
+      onDone: (done) => shown.add(done),
+      resumable: state && {
+        state,
+        isAnew: flags.restart === true,
+        binding: {
+          url: target.connection.url.href,
+          environment: target.name,
+          settings: settingsText(flags, settings),
+          input: input.identity as NonNullable<InputFile["identity"]>,
+        },
+      },
+    }).catch((error: unknown) => {
+      if (state && shell.signal.aborted) out.note(GO_ON);
+      throw explained(error, target.connection, state ? GO_ON : "run the same command again: nothing is done twice");
+    });
+    progress.end();
+    for (const warning of input.warnings()) out.note(`warning: ${warning}`);
+    const prefix = input.source.header.prefix ?? "";
+    const find = { prefix, signal: shell.signal, onPause, onFound: (id: string) => shown.onlyHere(id) };
+    const extra = flags.verify ? await findOnlyHere(target, seen, find) : undefined;
+    await report(session, { summary, flags, target, rejects, extra });
+  } finally {
+    await input.close();
+  }
+}
+
+const GO_ON = "run the same command again to go on where it was cut off";
+
+function requireOneInput(file: string | undefined, flags: ImportFlags): void {
+  if (flags.fromExplo && file !== undefined) throw usageFailure("give a file or --from-explo, not both");
+  if (!flags.fromExplo && file === undefined)
+    throw usageFailure("no file is named", "give a file of JSON Lines or CSV, - for standard input, or --from-explo");
+  if (flags.dryRun && flags.verify) throw usageFailure("give --dry-run or --verify, not both");
+}
+
+async function openInput(
+  { shell }: Session,
+  file: string | undefined,
+  { flags, onPause }: { readonly flags: ImportFlags; readonly onPause: (pauseMs: number, reason: string) => void },
+): Promise<Input> {
+  if (file === undefined) {
+    const explo = await openExplo(flags, { env: shell.env, signal: shell.signal, onPause });
+    return { ...explo, format: "jsonl", identity: undefined, close: async () => {} };
+  }
+  const { stdin } = shell;
+  const opened = await openInputFile(file, {
+    stdin,
+    format: flags.format,
+    ignoreUnknown: flags.ignoreUnknown === true,
+  });
+  return {
+    ...opened,
+    total: () => opened.identity?.bytes,
+    warnings: () => [],
+    close: () => opened.close(),
+  };
+}
+
+function settingsOf(flags: ImportFlags, { header }: GroupSource, { environment }: Target): ImportSettings {
+  const time = flags.snapshotTime ?? header.snapshotTime;
+  const ttl = ttlOf("--previous-token-ttl", flags.previousTokenTtl);
+  return {
+    ...(environment && { environment }),
+    mode: flags.upsert || flags.verify ? ImportMode.UPSERT : ImportMode.CREATE_ONLY,
+    ...(time !== undefined && { snapshotTime: timeOf(time, flags.snapshotTime === undefined) }),
+    replaceNewerTokens: flags.replaceNewerTokens === true && !flags.verify,
+    ...(ttl && { previousTokenTtl: ttl }),
+    validateOnly: flags.dryRun === true || flags.verify === true,
+  };
+}
+
+/** What of an import's settings another run that goes on with it has to have as well. */
+function settingsText(flags: ImportFlags, { snapshotTime }: ImportSettings): string {
+  const { upsert = false, replaceNewerTokens = false, previousTokenTtl = "", ignoreUnknown = false, format } = flags;
+  const time = snapshotTime && timestampDate(snapshotTime as Timestamp).toISOString();
+  return JSON.stringify({ snapshotTime: time, upsert, replaceNewerTokens, previousTokenTtl, ignoreUnknown, format });
+}
+
+/** Parses a time as RFC 3339 has it. @throws Failure for anything else */
+function timeOf(text: string, isOfFile: boolean): Timestamp {
+  const isTime = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/.test(text);
+  const ms = isTime ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(ms))
+    throw usageFailure(
+      isOfFile ? "the snapshot_time of the file's first line is no time" : "--snapshot-time is no time",
+      "write it with its offset from UTC, such as 2026-01-31T08:00:00Z",
+    );
+  return timestampFromMs(ms);
+}
+
+function maxRejectsOf(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw usageFailure("--max-rejects must be a whole number");
+  return Number(text);
+}
+
+/** The file of rejects; where nothing is changed only one that was asked for. */
+function rejectsFile(
+  file: string | undefined,
+  { rejects }: ImportFlags,
+  { source, format }: Input,
+  isChanging: boolean,
+): RejectsFile | undefined {
+  const named = file === undefined ? "explo" : file === "-" ? "ugs-import" : file.replace(/\.(csv|jsonl|ndjson)$/i, "");
+  const path = rejects ?? (isChanging ? `${named}.rejects.${format}` : undefined);
+  return path === undefined ? undefined : new RejectsFile(path, source.firstLines);
+}
+
+/** Tells of single groups while they are dealt with. */
+class Shown {
+  readonly #session: Session;
+  readonly #flags: ImportFlags;
+  readonly #hasFile: boolean;
+  #told = 0;
+
+  constructor(session: Session, flags: ImportFlags, hasFile: boolean) {
+    this.#session = session;
+    this.#flags = flags;
+    this.#hasFile = hasFile;
+  }
+
+  async add({ record, providedId, result }: Done): Promise<void> {
+    const { out } = this.#session;
+    const { dryRun, verify } = this.#flags;
+    const { fate, changedFields, reason } = result;
+    const isTold = verify ? fate !== "unchanged" : dryRun;
+    if (out.isJson && isTold)
+      await out.line(jsonLine({ line: record.line, providedId, result: fate, changedFields, reason }));
+    const isReason = fate === "rejected" && !this.#hasFile;
+    if (out.isJson || !(isReason || (verify && isTold))) return;
+    const what = reason ?? (fate === "created" ? "is missing here" : `differs: ${differing(result)}`);
+    const where = providedId === undefined ? `line ${record.line}` : JSON.stringify(providedId);
+    this.#note(`${where}: ${what}`);
+  }
+
+  /** Tells of a group that the service alone has. */
+  async onlyHere(providedId: string): Promise<void> {
+    const { out } = this.#session;
+    if (out.isJson) await out.line(jsonLine({ providedId, result: "onlyHere" }));
+    else this.#note(`${JSON.stringify(providedId)}: is only here`);
+  }
+
+  #note(text: string): void {
+    if (this.#told === REASONS_SHOWN) return;
+    const { out } = this.#session;
+    this.#told += 1;
+    out.note(text);
+    if (this.#told === REASONS_SHOWN) out.note("and so on; --json tells of all");
+  }
+}
+
+/** The fields that differ; a token that is younger here is one. */
+function differing({ fate, changedFields }: Done["result"]): string {
+  return [...changedFields, ...(fate === "tokenNewer" ? ["token (younger here)"] : [])].join(", ");
+}
+
+const WORDS: { readonly [fate in Fate]: readonly [done: string, would: string, verified: string] } = {
+  created: ["created", "would be created", "missing here"],
+  updated: ["updated", "would be updated", "different"],
+  unchanged: ["unchanged", "would stay as they are", "equal"],
+  tokenNewer: ["kept a newer token", "would keep a newer token", "with a newer token here"],
+  rejected: ["rejected", "would be rejected", "that cannot be imported"],
+};
+
+/** Tells what an import came to. @throws Failure when groups were rejected, or the sides differ */
+async function report(
+  { out }: Session,
+  given: {
+    readonly summary: ImportSummary;
+    readonly flags: ImportFlags;
+    readonly target: Target;
+    readonly rejects: RejectsFile | undefined;
+    /** How many groups the service alone has; undefined: nobody asked. */
+    readonly extra: number | undefined;
+  },
+): Promise<void> {
+  const { summary, flags, target, rejects, extra } = given;
+  const { counts, resumed } = summary;
+  const column = flags.verify ? 2 : flags.dryRun ? 1 : 0;
+  const hasRejects = counts.rejected > 0 && rejects !== undefined;
+  if (out.isJson) {
+    const facts = { ...counts, ...(extra !== undefined && { onlyHere: extra }), resumed, environment: target.name };
+    await out.line(jsonLine({ summary: { ...facts, ...(hasRejects && { rejects: rejects.path }) } }));
+  } else {
+    const rows = (Object.keys(WORDS) as Fate[]).map(
+      (fate) => [count(counts[fate]), WORDS[fate][column] ?? ""] as const,
+    );
+    if (extra !== undefined) rows.push([count(extra), "only here"]);
+    const width = Math.max(...rows.map(([number]) => number.length));
+    const title = ["imported into", "dry run against", "compared with"][column];
+    await out.line(`${title} ${target.name}${resumed > 0 ? `, ${count(resumed)} of it by a run before` : ""}`);
+    for (const [number, words] of rows) await out.line(`${number.padStart(width)}  ${words}`);
+    if (hasRejects) await out.line(`${printable(rejects.path)} says why: mend it and import it`);
+  }
+  if (flags.verify) {
+    const differ = counts.created + counts.updated + counts.tokenNewer + counts.rejected + (extra ?? 0);
+    if (differ > 0) throw new Failure(`the two sides differ in ${count(differ)} groups`, { exitCode: EXIT.incomplete });
+  } else if (counts.rejected > 0) {
+    const what = flags.dryRun ? "would be rejected" : "were rejected";
+    throw new Failure(`${count(counts.rejected)} groups ${what}`, { exitCode: EXIT.incomplete });
+  }
+}

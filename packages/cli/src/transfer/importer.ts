@@ -1,0 +1,155 @@
+import type { ImportedUserGroup } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
+import { usageFailure } from "../failures.ts";
+import type { GroupContent, GroupRecord, GroupSource } from "./records.ts";
+import type { Reject } from "./rejects.ts";
+import type { SeenIds } from "./seen-ids.ts";
+import type { Fate, GroupResult, GroupSender } from "./sender.ts";
+
+/** How many groups a request has at most, and how many bytes: a request may have 1 MiB. */
+const CHUNK_GROUPS = 500;
+const CHUNK_BYTES = 768 * 1024;
+
+/** How many requests are under way at once. Ids come once, so their order does not matter. */
+const IN_FLIGHT = 4;
+
+/** How many groups were dealt with, by what became of them. */
+export type Counts = { readonly [fate in Fate]: number };
+
+/** No group was dealt with. */
+export const NO_COUNTS: Counts = { created: 0, updated: 0, unchanged: 0, tokenNewer: 0, rejected: 0 };
+
+/** A record that was dealt with. */
+export interface Done {
+  readonly record: GroupRecord;
+  /** Undefined: it is no group. */
+  readonly providedId: string | undefined;
+  readonly result: GroupResult;
+}
+
+/** Some records that follow each other, all dealt with. */
+export interface DoneChunk {
+  readonly done: readonly Done[];
+  /** How many records there were up to here, with those that were passed over. */
+  readonly records: number;
+  /** How much of the input there was up to here. */
+  readonly end: number;
+}
+
+/** How records are imported. */
+export interface ImportRecordsOptions {
+  readonly sender: GroupSender;
+  readonly seen: SeenIds;
+  readonly signal: AbortSignal;
+  /** How many records were dealt with by a run before, and are passed over. */
+  readonly skip: number;
+  /** Whether the request says of when the groups are, which those with tokens need. */
+  readonly hasSnapshotTime: boolean;
+}
+
+/** A request under way. */
+interface Chunk {
+  readonly records: readonly GroupRecord[];
+  readonly count: number;
+  readonly results: Promise<readonly GroupResult[]>;
+}
+
+/**
+ * Imports what a source has, some requests at a time, and tells what became of it in its order. Reads no more than these
+ * requests need. When a request fails for good, all that was done before it is told first.
+ *
+ * @throws what the source or the sender throws
+ */
+export async function* importRecords(source: GroupSource, options: ImportRecordsOptions): AsyncGenerator<DoneChunk> {
+  const flying: Chunk[] = [];
+  const chunks = chunksOf(source, options)[Symbol.asyncIterator]();
+  let failure: { readonly error: unknown } | undefined;
+  let isOver = false;
+  while (!isOver || flying.length > 0) {
+    while (!isOver && flying.length < IN_FLIGHT) {
+      try {
+        options.signal.throwIfAborted();
+        const { done, value } = await chunks.next();
+        if (done) isOver = true;
+        else flying.push(value);
+      } catch (error) {
+        // What was read before it is dealt with.
+        failure = { error };
+        isOver = true;
+      }
+    }
+    const chunk = flying.shift();
+    if (!chunk) break;
+    const results = await chunk.results.catch(async (error: unknown) => {
+      await Promise.allSettled(flying.map((each) => each.results));
+      throw error;
+    });
+    yield { ...doneOf(chunk.records, results), records: chunk.count };
+  }
+  if (failure) throw failure.error;
+}
+
+/** Sends records in chunks. */
+async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): AsyncGenerator<Chunk> {
+  let records: GroupRecord[] = [];
+  let groups: ImportedUserGroup[] = [];
+  let [bytes, count] = [0, 0];
+  const send = (): Chunk => {
+    const results = groups.length === 0 ? Promise.resolve([]) : options.sender.send(groups);
+    // It is waited for later.
+    results.catch(() => {});
+    const chunk = { records, count, results };
+    [records, groups, bytes] = [[], [], 0];
+    return chunk;
+  };
+  for await (const record of source.records) {
+    const content = uniqueContent(record.content, options.seen);
+    if (count < options.skip) {
+      count += 1;
+      continue;
+    }
+    const size = content.group ? content.size : 0;
+    if (records.length === CHUNK_GROUPS || (groups.length > 0 && bytes + size > CHUNK_BYTES)) yield send();
+    if (content.group?.token !== undefined && !options.hasSnapshotTime) {
+      if (records.length > 0) yield send();
+      throw usageFailure(
+        `the group at line ${record.line} has a token, but it is not known of when it is`,
+        "give --snapshot-time TIME: not later than the tokens were read, in doubt earlier, such as 2026-01-31T08:00:00Z",
+      );
+    }
+    count += 1;
+    bytes += size;
+    records.push({ ...record, content });
+    if (content.group) groups.push(content.group);
+  }
+  if (records.length > 0) yield send();
+}
+
+/** What a record holds, unless its id came before. */
+function uniqueContent(content: GroupContent, seen: SeenIds): GroupContent {
+  if (!content.group || seen.add(content.group.providedId)) return content;
+  return { problem: "provided_id: a group before it has this id" };
+}
+
+function doneOf(records: readonly GroupRecord[], results: readonly GroupResult[]): Omit<DoneChunk, "records"> {
+  let sent = 0;
+  const done = records.map((record): Done => {
+    const { group, problem = "" } = record.content;
+    if (group) return { record, providedId: group.providedId, result: results[sent++] as GroupResult };
+    return { record, providedId: undefined, result: { fate: "rejected", changedFields: [], reason: problem } };
+  });
+  return { done, end: records.at(-1)?.end ?? 0 };
+}
+
+/** The counts after more groups were dealt with. */
+export function countMore(counts: Counts, done: readonly Done[]): Counts {
+  const more = { ...counts };
+  for (const { result } of done) more[result.fate] += 1;
+  return more;
+}
+
+/** What was not imported, for the file of rejects. */
+export function rejectsOf(done: readonly Done[]): Reject[] {
+  return done
+    .filter(({ result }) => result.fate === "rejected")
+    .map(({ record, result }) => ({ line: record.line, raw: record.raw, reason: result.reason ?? "" }));
+}

@@ -1,0 +1,96 @@
+import { createHash } from "node:crypto";
+import { type FileHandle, open } from "node:fs/promises";
+import type { Readable } from "node:stream";
+import { type Failure, usageFailure } from "../failures.ts";
+import { printable } from "../output/printable.ts";
+import { readCsv } from "./csv.ts";
+import { readJsonLines } from "./jsonl.ts";
+import { LineReader } from "./lines.ts";
+import { type FileFormat, type GroupSource, MAX_RECORD_BYTES, type ReadOptions } from "./records.ts";
+
+/** By which a file is known again. */
+export interface FileIdentity {
+  readonly bytes: number;
+  /** SHA-256 of its first and last bytes, in hexadecimal. */
+  readonly head: string;
+  readonly tail: string;
+}
+
+/** A file, or standard input, whose groups are imported. */
+export interface InputFile {
+  readonly source: GroupSource;
+  readonly format: FileFormat;
+  /** Undefined: it is standard input, or a pipe, which cannot be read again. */
+  readonly identity: FileIdentity | undefined;
+  close(): Promise<void>;
+}
+
+/** How much of either end of a file counts. */
+const END_BYTES = 64 * 1024;
+
+/**
+ * Opens a file of groups.
+ *
+ * @param path `-` for standard input
+ * @param format undefined: what the name ends in, or what the first byte looks like
+ * @throws Failure when it cannot be read, or is no such file
+ */
+export async function openInputFile(
+  path: string,
+  { stdin, format, ...options }: ReadOptions & { readonly stdin: Readable; readonly format?: FileFormat | undefined },
+): Promise<InputFile> {
+  if (path === "-")
+    return { ...(await readGroups(stdin, options, format)), identity: undefined, close: async () => {} };
+  const file = await open(path, "r").catch((error: unknown) => {
+    throw unreadable(path, error);
+  });
+  try {
+    const stat = await file.stat();
+    if (stat.isDirectory()) throw usageFailure(`cannot read ${printable(path)}: it is a folder`);
+    const identity = stat.isFile() ? await identityOf(file, stat.size) : undefined;
+    const named = format ?? formatOf(path);
+    // A pipe has no position to read from.
+    const stream = file.createReadStream({ autoClose: false, ...(identity && { start: 0 }) });
+    return { ...(await readGroups(stream, options, named)), identity, close: () => file.close() };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+/** The format that a name says; undefined: none. */
+export function formatOf(path: string): FileFormat | undefined {
+  if (/\.csv$/i.test(path)) return "csv";
+  return /\.(jsonl|ndjson)$/i.test(path) ? "jsonl" : undefined;
+}
+
+/** Whether two are of one file, as far as they tell. */
+export function isSameFile(a: FileIdentity, b: FileIdentity): boolean {
+  return a.bytes === b.bytes && a.head === b.head && a.tail === b.tail;
+}
+
+async function readGroups(stream: Readable, options: ReadOptions, named: FileFormat | undefined) {
+  const lines = new LineReader(stream, MAX_RECORD_BYTES);
+  let format = named;
+  if (format === undefined) {
+    const first = await lines.next();
+    if (first) lines.unread([first]);
+    format = first?.bytes.toString("latin1").trimStart().startsWith("{") ? "jsonl" : "csv";
+  }
+  const source = await (format === "csv" ? readCsv : readJsonLines)(lines, options);
+  return { source, format };
+}
+
+async function identityOf(file: FileHandle, bytes: number): Promise<FileIdentity> {
+  const digest = async (position: number) => {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(END_BYTES), 0, END_BYTES, position);
+    return createHash("sha256").update(buffer.subarray(0, bytesRead)).digest("hex");
+  };
+  return { bytes, head: await digest(0), tail: await digest(Math.max(0, bytes - END_BYTES)) };
+}
+
+function unreadable(path: string, error: unknown): Failure {
+  const { code = "" } = error as { code?: string };
+  const words: { readonly [code: string]: string } = { ENOENT: "there is no such file", EACCES: "it may not be read" };
+  return usageFailure(`cannot read ${printable(path)}: ${words[code] ?? code}`);
+}

@@ -1,0 +1,73 @@
+import { Buffer } from "node:buffer";
+import { BadRow, type ColumnName, columnOf, groupOf, isObject } from "./group-row.ts";
+import { headerOf, REMARK } from "./header.ts";
+import { type Line, type LineReader, textOf } from "./lines.ts";
+import { contentOf, type GroupRecord, type GroupSource, type ReadOptions, TOO_LONG } from "./records.ts";
+
+const REMARK_BYTES = Buffer.from(REMARK);
+
+/** Reads groups of JSON Lines: an object a line. Empty lines and remarks are passed over. */
+export async function readJsonLines(lines: LineReader, options: ReadOptions): Promise<GroupSource> {
+  const first = await lines.next();
+  const header = first && headerOf(parsed(first));
+  if (first && !header) lines.unread([first]);
+  return {
+    header: header ?? {},
+    firstLines: first && header ? [first.bytes.toString()] : [],
+    records: recordsOf(lines, options),
+  };
+}
+
+async function* recordsOf(lines: LineReader, options: ReadOptions): AsyncGenerator<GroupRecord> {
+  for (let line = await lines.next(); line; line = await lines.next()) {
+    if (isEmpty(line) || isRemark(line)) continue;
+    yield recordOf(line, options);
+  }
+}
+
+/** Whether a line has nothing but white space. */
+export function isEmpty({ bytes, isTooLong }: Line): boolean {
+  return !isTooLong && bytes.every((byte) => byte === 32 || byte === 9);
+}
+
+/** Whether a line says something about the file, and is no group. */
+export function isRemark({ bytes }: Line): boolean {
+  return bytes.subarray(0, REMARK_BYTES.length).equals(REMARK_BYTES);
+}
+
+function recordOf(line: Line, { ignoreUnknown }: ReadOptions): GroupRecord {
+  const { number, end, bytes, isTooLong } = line;
+  if (isTooLong) return { line: number, end, raw: undefined, content: { problem: TOO_LONG } };
+  const content = contentOf(bytes.length, () => {
+    const text = textOf(bytes);
+    if (text === undefined) throw new BadRow("is not UTF-8");
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch {
+      // The parser's own message quotes the text, in which there may be a token.
+      throw new BadRow("is not JSON");
+    }
+    return groupOf(fieldsOf(value, ignoreUnknown));
+  });
+  return { line: number, end, raw: bytes, content };
+}
+
+function fieldsOf(value: unknown, ignoreUnknown: boolean): { [name in ColumnName]?: unknown } {
+  if (!isObject(value)) throw new BadRow("is not a JSON object");
+  const fields: { [name in ColumnName]?: unknown } = {};
+  for (const [name, field] of Object.entries(value)) {
+    const column = columnOf(name);
+    if (column !== undefined) fields[column] = field;
+    else if (!ignoreUnknown) throw new BadRow(`has a field ${JSON.stringify(name)}, which groups do not have`);
+  }
+  return fields;
+}
+
+function parsed({ bytes }: Line): unknown {
+  try {
+    return JSON.parse(bytes.toString());
+  } catch {
+    return undefined;
+  }
+}

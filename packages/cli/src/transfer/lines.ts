@@ -1,0 +1,104 @@
+import { Buffer } from "node:buffer";
+
+/** A line of a file, as it stands there. */
+export interface Line {
+  /** Counted from 1. */
+  readonly number: number;
+  /** Without the end of the line; empty when it is longer than it may be. */
+  readonly bytes: Buffer;
+  /** `\n`, `\r\n`, or nothing at the end of the file. */
+  readonly ending: string;
+  /** How many bytes of the file there are up to the end of the line. */
+  readonly end: number;
+  readonly isTooLong: boolean;
+}
+
+const LF = 10;
+const CR = 13;
+const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
+
+/**
+ * Reads a stream of bytes line by line, and holds no more of it than one chunk and one line. A byte order mark of UTF-8 at
+ * the begin is left out.
+ */
+export class LineReader {
+  readonly #source: AsyncIterator<Uint8Array>;
+  readonly #maxBytes: number;
+  readonly #unread: Line[] = [];
+  #chunk: Buffer = Buffer.alloc(0);
+  #position = 0;
+  #end = 0;
+  #number = 0;
+
+  /** @param maxBytes the longest line; of a longer one only its number is known */
+  constructor(source: AsyncIterable<Uint8Array>, maxBytes: number) {
+    this.#source = source[Symbol.asyncIterator]();
+    this.#maxBytes = maxBytes;
+  }
+
+  /** The next line; undefined at the end of the stream. @throws what the stream throws */
+  async next(): Promise<Line | undefined> {
+    const unread = this.#unread.pop();
+    if (unread) return unread;
+    const parts: Buffer[] = [];
+    let length = 0;
+    for (;;) {
+      if (this.#position === this.#chunk.length && !(await this.#read())) {
+        if (length === 0 && parts.length === 0) return undefined;
+        return this.#line(parts, length, "");
+      }
+      const found = this.#chunk.indexOf(LF, this.#position);
+      const stop = found === -1 ? this.#chunk.length : found;
+      const part = this.#chunk.subarray(this.#position, stop);
+      length += part.length;
+      // What is too long is counted, not kept.
+      if (length <= this.#maxBytes + 1) parts.push(part);
+      else parts.length = 0;
+      this.#end += stop - this.#position + (found === -1 ? 0 : 1);
+      this.#position = found === -1 ? stop : stop + 1;
+      if (found !== -1) return this.#line(parts, length, "\n");
+    }
+  }
+
+  /** Gives back lines that were read, which come again in their order. */
+  unread(lines: readonly Line[]): void {
+    this.#unread.push(...lines.toReversed());
+  }
+
+  async #read(): Promise<boolean> {
+    for (;;) {
+      const { done, value } = await this.#source.next();
+      if (done) return false;
+      this.#chunk = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+      this.#position = 0;
+      if (value.length > 0) return true;
+    }
+  }
+
+  #line(parts: readonly Buffer[], length: number, ending: string): Line {
+    let bytes = parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
+    this.#number += 1;
+    const isCrLf = ending !== "" && bytes.at(-1) === CR;
+    if (isCrLf) bytes = bytes.subarray(0, -1);
+    if (this.#number === 1 && bytes.subarray(0, 3).equals(BOM)) bytes = bytes.subarray(3);
+    const isTooLong = length - (isCrLf ? 1 : 0) > this.#maxBytes;
+    return {
+      number: this.#number,
+      bytes: isTooLong ? Buffer.alloc(0) : bytes,
+      ending: isCrLf ? "\r\n" : ending,
+      end: this.#end,
+      isTooLong,
+    };
+  }
+}
+
+const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** The text of bytes in UTF-8; undefined when they are not. */
+export function textOf(bytes: Uint8Array): string | undefined {
+  try {
+    return UTF8.decode(bytes);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,107 @@
+import { setTimeout } from "node:timers/promises";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { ErrorInfoSchema, RetryInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
+
+/** How long to go on with a call that fails, without any success between, in milliseconds. */
+const PATIENCE_MS = 5 * 60_000;
+const FIRST_PAUSE_MS = 250;
+const MAX_PAUSE_MS = 15_000;
+
+/** Codes of what another try does not mend. */
+const FINAL: ReadonlySet<Code> = new Set([
+  Code.InvalidArgument,
+  Code.NotFound,
+  Code.AlreadyExists,
+  Code.PermissionDenied,
+  Code.FailedPrecondition,
+  Code.OutOfRange,
+  Code.Unimplemented,
+  Code.DataLoss,
+  Code.Unauthenticated,
+]);
+
+/** Reasons of RESOURCE_EXHAUSTED that waiting does not mend. */
+const FULL: ReadonlySet<string> = new Set(["MESSAGE_TOO_LARGE", "HEADER_TOO_LARGE", "ENVIRONMENT_FULL"]);
+
+/** How calls that may be repeated are repeated. */
+export interface PatienceOptions {
+  readonly signal: AbortSignal;
+  /** Default: 5 minutes, in milliseconds. */
+  readonly patienceMs?: number | undefined;
+  /** Is told of every pause: how long it is, in milliseconds, and why it is made. */
+  readonly onPause?: (pauseMs: number, reason: string) => void;
+}
+
+/** Repeats calls that may be repeated, with pauses that grow or that the service asks for. */
+export class Patience {
+  readonly #options: PatienceOptions;
+  #failures = 0;
+  #failingSince: number | undefined;
+
+  constructor(options: PatienceOptions) {
+    this.#options = options;
+  }
+
+  /** There was a success. */
+  reset(): void {
+    this.#failures = 0;
+    this.#failingSince = undefined;
+  }
+
+  /** Waits before another try. @throws the error, when another try is of no use or there were too many */
+  async wait(error: unknown): Promise<void> {
+    const { signal } = this.#options;
+    if (!(error instanceof ConnectError) || signal.aborted || isFinal(error)) throw error;
+    await this.#pause(error, reasonOf(error) || Code[error.code], retryAfterMs(error));
+  }
+
+  /** Waits before another try of what the service answered with. @throws an error of that code when there were too many */
+  async waitAfter(reason: string, message: string): Promise<void> {
+    await this.#pause(new ConnectError(message, Code.Unavailable), reason, 0);
+  }
+
+  async #pause(error: unknown, reason: string, atLeastMs: number): Promise<void> {
+    const { signal, patienceMs = PATIENCE_MS, onPause } = this.#options;
+    const now = performance.now();
+    this.#failingSince ??= now;
+    if (now - this.#failingSince > patienceMs) throw error;
+    const growing = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures) * (0.5 + Math.random() / 2);
+    const pauseMs = Math.max(growing, atLeastMs);
+    this.#failures += 1;
+    onPause?.(pauseMs, reason);
+    // What the service asks for is no failure to be impatient of.
+    if (atLeastMs > 0) this.#failingSince += pauseMs;
+    await setTimeout(pauseMs, undefined, { signal }).catch(() => {
+      throw signal.reason;
+    });
+  }
+}
+
+/** Makes a call until it succeeds. @throws what no other try mends, or the last error when there were too many */
+export async function patiently<T>(options: PatienceOptions, call: () => Promise<T>): Promise<T> {
+  const patience = new Patience(options);
+  for (;;) {
+    try {
+      return await call();
+    } catch (error) {
+      await patience.wait(error);
+    }
+  }
+}
+
+/** The reason of an error of the service; empty when it is of something else. */
+export function reasonOf(error: ConnectError): string {
+  return error.findDetails(ErrorInfoSchema)[0]?.reason ?? "";
+}
+
+function isFinal(error: ConnectError): boolean {
+  return FINAL.has(error.code) || FULL.has(reasonOf(error));
+}
+
+/** What the service asks callers to wait, in milliseconds. */
+function retryAfterMs(error: ConnectError): number {
+  const delay = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
+  if (delay) return Number(delay.seconds) * 1000 + delay.nanos / 1e6;
+  const seconds = Number(error.metadata.get("retry-after") ?? 0);
+  return Number.isFinite(seconds) ? seconds * 1000 : 0;
+}

@@ -1,0 +1,85 @@
+import { Buffer } from "node:buffer";
+import { type FileHandle, open, rename } from "node:fs/promises";
+import { usageFailure } from "../failures.ts";
+import { printable } from "../output/printable.ts";
+import { REMARK } from "./header.ts";
+import { writeAll } from "./output-file.ts";
+
+/** A record that was not imported, and why. */
+export interface Reject {
+  readonly line: number;
+  readonly raw: Buffer | undefined;
+  readonly reason: string;
+}
+
+/**
+ * The file of what was not imported: the first lines of the input, then each record as it stands there, after a remark with
+ * its line and the reason. Once the records are mended, it can be imported. It is made when there is something to write, and
+ * only its owner can read it.
+ */
+export class RejectsFile {
+  readonly path: string;
+  readonly #firstLines: readonly string[];
+  #file: FileHandle | undefined;
+  /** How long it is. */
+  #bytes = 0;
+
+  constructor(path: string, firstLines: readonly string[]) {
+    this.path = path;
+    this.#firstLines = firstLines;
+  }
+
+  /** How long the file is. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Begins: a file of an import before is kept under another name. @param bytes of the file to go on with; 0: none */
+  async begin(bytes: number): Promise<void> {
+    try {
+      if (bytes === 0) return await rename(this.path, `${this.path}.old`).catch(ignoreMissing);
+      this.#file = await open(this.path, "r+");
+      // What was written behind the last state will be written again.
+      await this.#file.truncate(bytes);
+      this.#bytes = bytes;
+    } catch (error) {
+      throw this.#unwritable(error);
+    }
+  }
+
+  /** @throws Failure when they cannot be written */
+  async add(rejects: readonly Reject[]): Promise<void> {
+    if (rejects.length === 0) return;
+    const parts: Uint8Array[] =
+      this.#bytes === 0 ? [Buffer.from(this.#firstLines.map((line) => `${line}\n`).join(""))] : [];
+    for (const { line, raw, reason } of rejects) {
+      parts.push(Buffer.from(`${REMARK}line ${line}: ${printable(reason)}\n`));
+      if (raw) parts.push(raw, Buffer.from("\n"));
+    }
+    const bytes = Buffer.concat(parts);
+    try {
+      this.#file ??= await open(this.path, "wx", 0o600);
+      await writeAll(this.#file, bytes, this.#bytes);
+    } catch (error) {
+      throw this.#unwritable(error);
+    }
+    this.#bytes += bytes.length;
+  }
+
+  async close(): Promise<void> {
+    await this.#file?.close();
+    this.#file = undefined;
+  }
+
+  #unwritable(error: unknown): Error {
+    const { code, message } = error as { code?: string; message?: string };
+    return usageFailure(
+      `cannot write ${printable(this.path)}: ${code ?? message}`,
+      "name another file by --rejects, or let this one be written, then run the same command again",
+    );
+  }
+}
+
+function ignoreMissing(error: unknown): void {
+  if ((error as { code?: string }).code !== "ENOENT") throw error;
+}

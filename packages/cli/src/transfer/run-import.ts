@@ -1,0 +1,128 @@
+import { EXIT, Failure, usageFailure } from "../failures.ts";
+import { printable } from "../output/printable.ts";
+import {
+  type Counts,
+  countMore,
+  type Done,
+  type ImportRecordsOptions,
+  importRecords,
+  NO_COUNTS,
+  rejectsOf,
+} from "./importer.ts";
+import { type FileIdentity, isSameFile } from "./input-file.ts";
+import type { Progress } from "./progress.ts";
+import type { GroupSource } from "./records.ts";
+import type { RejectsFile } from "./rejects.ts";
+import type { StateFile } from "./state-file.ts";
+
+/** What an import that is under way has come to; the file beside the input holds it. */
+export interface ImportState {
+  /** What is imported, where and how: another import does not go on with it. */
+  readonly import: ImportBinding;
+  /** How many records of the input are dealt with. */
+  readonly records: number;
+  readonly counts: Counts;
+  readonly rejects: { readonly path: string; readonly bytes: number };
+}
+
+/** What is imported, where and how. */
+export interface ImportBinding {
+  readonly url: string;
+  readonly environment: string;
+  /** What decides what becomes of a group, as JSON. */
+  readonly settings: string;
+  readonly input: FileIdentity;
+}
+
+/** How an import runs. */
+export interface RunImportOptions extends Omit<ImportRecordsOptions, "skip"> {
+  readonly progress: Progress;
+  /** How much input there is, in the measure of `GroupRecord.end`. */
+  readonly total: () => number | undefined;
+  /** Undefined: what is rejected is only counted. */
+  readonly rejects: RejectsFile | undefined;
+  /** By which another run goes on; undefined: none does. */
+  readonly resumable:
+    | { readonly state: StateFile<ImportState>; readonly binding: ImportBinding; readonly isAnew: boolean }
+    | undefined;
+  /** How many groups may be rejected before the import stops; undefined: all. */
+  readonly maxRejects: number | undefined;
+  /** Is told of each record that was dealt with. */
+  readonly onDone?: (done: Done) => Promise<void>;
+}
+
+/** What an import came to. */
+export interface ImportSummary {
+  readonly counts: Counts;
+  /** How many records a run before had dealt with. */
+  readonly resumed: number;
+}
+
+/** Imports what a source has, and goes on where a run before was cut off. @throws Failure, after which it can be repeated */
+export async function runImport(source: GroupSource, options: RunImportOptions): Promise<ImportSummary> {
+  const { resumable, rejects, progress, maxRejects } = options;
+  const before = resumable && (await stateToGoOnWith(resumable, rejects));
+  await rejects?.begin(before?.rejects.bytes ?? 0);
+  let counts = before?.counts ?? NO_COUNTS;
+  const skip = before?.records ?? 0;
+  let groups = 0;
+  try {
+    for await (const chunk of importRecords(source, { ...options, skip })) {
+      for (const done of chunk.done) await options.onDone?.(done);
+      counts = countMore(counts, chunk.done);
+      groups += chunk.done.length;
+      await rejects?.add(rejectsOf(chunk.done));
+      const { binding } = resumable ?? {};
+      if (binding) {
+        const state = { path: rejects?.path ?? "", bytes: rejects?.bytes ?? 0 };
+        await resumable?.state.note({ import: binding, records: chunk.records, counts, rejects: state });
+      }
+      const total = options.total();
+      progress.tell({ groups, fraction: total === undefined ? undefined : chunk.end / Math.max(1, total) });
+      if (maxRejects !== undefined && counts.rejected > maxRejects) throw tooMany(counts.rejected, maxRejects, rejects);
+    }
+  } catch (error) {
+    await resumable?.state.flush();
+    throw error;
+  } finally {
+    progress.end();
+    await rejects?.close();
+  }
+  await resumable?.state.remove();
+  return { counts, resumed: skip };
+}
+
+function tooMany(rejected: number, most: number, rejects: RejectsFile | undefined): Failure {
+  const where = rejects ? `${printable(rejects.path)} says why` : "--rejects FILE says why";
+  return new Failure(`${rejected} groups were rejected, more than ${most}`, {
+    exitCode: EXIT.incomplete,
+    hint: `${where}; run the same command with a higher --max-rejects to go on`,
+  });
+}
+
+async function stateToGoOnWith(
+  { state, binding, isAnew }: NonNullable<RunImportOptions["resumable"]>,
+  rejects: RejectsFile | undefined,
+): Promise<ImportState | undefined> {
+  if (isAnew) {
+    await state.remove();
+    return undefined;
+  }
+  const before = await state.read();
+  if (!before) return undefined;
+  const path = printable(state.path);
+  const refuse = (what: string) =>
+    usageFailure(
+      `${path} is of an import that was cut off, ${what}`,
+      "give --restart to begin anew: what was imported already stays, and is not done twice",
+    );
+  const { url, environment, settings, input } = before.import ?? {};
+  if (!input || typeof before.records !== "number") throw refuse("but cannot be read");
+  if (!isSameFile(input, binding.input)) throw refuse("and the file has changed since");
+  if (url !== binding.url) throw refuse(`to ${printable(url)}`);
+  if (environment !== binding.environment) throw refuse(`to the environment ${printable(environment)}`);
+  if (settings !== binding.settings) throw refuse(`with other options: ${printable(settings)}`);
+  if (before.rejects.bytes > 0 && before.rejects.path !== rejects?.path)
+    throw refuse(`whose rejects are in ${printable(before.rejects.path)}`);
+  return before;
+}

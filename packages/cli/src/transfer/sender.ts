@@ -1,0 +1,125 @@
+import type { Client } from "@connectrpc/connect";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { BadRequestSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
+import type { AdminService, ImportUserGroupsRequest } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import {
+  type ImportedUserGroup,
+  ImportResult_Outcome as Outcome,
+} from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
+import { Patience, type PatienceOptions, reasonOf } from "./patience.ts";
+
+/** What became of a group, or would become of it. */
+export type Fate = "created" | "updated" | "unchanged" | "tokenNewer" | "rejected";
+
+/** What became of a group that was sent. */
+export interface GroupResult {
+  readonly fate: Fate;
+  /** The fields that have new values, or would have. */
+  readonly changedFields: readonly string[];
+  /** Of `rejected`: why. */
+  readonly reason?: string;
+}
+
+/** What every request of an import has, beside its groups. */
+export type ImportSettings = Omit<Partial<ImportUserGroupsRequest>, "$typeName" | "userGroups">;
+
+/** How long a request may take, in milliseconds; where that is not enough, half as many groups are sent. */
+const TIMEOUT_MS = 120_000;
+
+const FATES: { readonly [outcome in Outcome]?: Fate } = {
+  [Outcome.CREATED]: "created",
+  [Outcome.UPDATED]: "updated",
+  [Outcome.UNCHANGED]: "unchanged",
+  [Outcome.TOKEN_NEWER]: "tokenNewer",
+};
+
+/** Codes of groups that another try may import. */
+const REPEATED: ReadonlySet<number> = new Set([Code.Unavailable, Code.DeadlineExceeded, Code.Aborted]);
+
+/** Sends groups to the service until it has decided on each. */
+export class GroupSender {
+  readonly #admin: Client<typeof AdminService>;
+  readonly #settings: ImportSettings;
+  readonly #options: PatienceOptions;
+
+  constructor(admin: Client<typeof AdminService>, settings: ImportSettings, options: PatienceOptions) {
+    this.#admin = admin;
+    this.#settings = settings;
+    this.#options = options;
+  }
+
+  /**
+   * Imports groups, 500 at most. An import can be repeated, so what fails for the time being is.
+   *
+   * @returns what became of each, in their order
+   * @throws ConnectError when the service refuses all of them, or is away for too long
+   */
+  async send(groups: readonly ImportedUserGroup[]): Promise<GroupResult[]> {
+    const results: (GroupResult | undefined)[] = groups.map(() => undefined);
+    const patience = new Patience(this.#options);
+    for (;;) {
+      const left = results.flatMap((result, i) => (result === undefined ? [i] : []));
+      if (left.length === 0) return results as GroupResult[];
+      const sent = left.map((i) => groups[i] as ImportedUserGroup);
+      const decide = (i: number, result: GroupResult) => {
+        results[left[i] as number] = result;
+      };
+      try {
+        const again = await this.#try(sent, decide);
+        if (again) await patience.waitAfter(again.reason, again.message);
+        else patience.reset();
+      } catch (error) {
+        if (!(error instanceof ConnectError)) throw error;
+        if (refuseNamed(error, sent.length, decide)) continue;
+        const isTooLarge = reasonOf(error) === "MESSAGE_TOO_LARGE";
+        if (isTooLarge && sent.length === 1) {
+          decide(0, rejected("MESSAGE_TOO_LARGE", "the group is larger than a request may be"));
+        } else if (sent.length === 1 || !(isTooLarge || error.code === Code.DeadlineExceeded)) {
+          await patience.wait(error);
+        } else {
+          // A service that is slow gets less at once.
+          const half = Math.ceil(sent.length / 2);
+          const halves = [await this.send(sent.slice(0, half)), await this.send(sent.slice(half))];
+          for (const [i, result] of halves.flat().entries()) decide(i, result);
+        }
+      }
+    }
+  }
+
+  /** Sends groups once. @returns why some are to be sent again; undefined: all are decided */
+  async #try(
+    userGroups: ImportedUserGroup[],
+    decide: (i: number, result: GroupResult) => void,
+  ): Promise<{ readonly reason: string; readonly message: string } | undefined> {
+    const { signal } = this.#options;
+    const request = { ...this.#settings, userGroups };
+    const { results } = await this.#admin.importUserGroups(request, { signal, timeoutMs: TIMEOUT_MS });
+    let again: { readonly reason: string; readonly message: string } | undefined;
+    for (const [i, { outcome, failure, changedFields }] of results.entries()) {
+      const fate = FATES[outcome];
+      if (fate) decide(i, { fate, changedFields });
+      else if (failure && REPEATED.has(failure.code)) again = failure;
+      else decide(i, rejected(failure?.reason ?? "UNKNOWN", failure?.message ?? `the outcome is ${outcome}`));
+    }
+    return again;
+  }
+}
+
+/** Rejects the groups that a refusal of the whole request names. @returns false when it names none */
+function refuseNamed(error: ConnectError, count: number, decide: (i: number, result: GroupResult) => void): boolean {
+  if (error.code !== Code.InvalidArgument) return false;
+  const problems = new Map<number, string[]>();
+  for (const { fieldViolations } of error.findDetails(BadRequestSchema)) {
+    for (const { field, description } of fieldViolations) {
+      const [, index, name = ""] = /^user_groups\[(\d+)\]\.?(.*)$/.exec(field) ?? [];
+      if (index === undefined || Number(index) >= count) return false;
+      problems.set(Number(index), [...(problems.get(Number(index)) ?? []), `${name}: ${description}`]);
+    }
+  }
+  for (const [i, texts] of problems) decide(i, rejected(reasonOf(error), texts.join("; ")));
+  return problems.size > 0;
+}
+
+function rejected(reason: string, message: string): GroupResult {
+  return { fate: "rejected", changedFields: [], reason: `${reason}: ${message}` };
+}

@@ -1,0 +1,48 @@
+import { type Client, ConnectError, createClient } from "@connectrpc/connect";
+import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import { callFailure } from "../connection/call-failure.ts";
+import { openTransport } from "../connection/transport.ts";
+import { formatEnvironmentName } from "../environment-name.ts";
+import { EXIT, Failure } from "../failures.ts";
+import { clientsOf, type Session } from "../session.ts";
+import type { Connection } from "../settings.ts";
+
+/** The environment that groups are moved to or from. */
+export interface Target {
+  /** Its calls fail with a ConnectError, and are made once. */
+  readonly admin: Client<typeof AdminService>;
+  readonly connection: Connection;
+  /** As requests name it; undefined: that of the API token. */
+  readonly environment: EnvironmentName | undefined;
+  /** Its name for people. */
+  readonly name: string;
+  /** How many groups it has. */
+  readonly count: number;
+}
+
+/** Finds the environment, and that it is there. @throws Failure when it cannot be reached, or the token is not right */
+export async function openTarget(session: Session, environment: EnvironmentName | undefined): Promise<Target> {
+  const { settings, shell } = session;
+  const [connection, token] = [await settings.connection(), await settings.token()];
+  const found = await clientsOf(connection, token, shell).admin.getEnvironment({ ...(environment && { environment }) });
+  const { signal } = shell;
+  const transport = openTransport(connection, { token, signal, isRetrying: false, isJson: true });
+  return {
+    admin: createClient(AdminService, transport),
+    connection,
+    environment,
+    name: found.environment ? formatEnvironmentName(found.environment) : "",
+    count: Number(found.userGroupCount),
+  };
+}
+
+/** A failure of a transfer that can be gone on with: what to do about it, and how. */
+export function explained(error: unknown, connection: Connection, howToGoOn: string): unknown {
+  const failure = error instanceof ConnectError ? callFailure(error, connection) : error;
+  if (!(failure instanceof Failure) || failure.detail.exitCode === EXIT.usage) return failure;
+  const { detail, message } = failure;
+  // What a change may have come to does not matter where it can be repeated.
+  const hint = detail.outcome === undefined ? detail.hint : undefined;
+  return new Failure(message, { ...detail, outcome: undefined, hint: [hint, howToGoOn].filter(Boolean).join("; ") });
+}

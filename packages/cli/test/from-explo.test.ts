@@ -1,0 +1,221 @@
+import { readFile, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { ADMIN_ENV, ADMIN_TOKEN, adminOf } from "../../../test/support/admin.ts";
+import { closeLater, newFolder, suiteServer } from "../../../test/support/opened.ts";
+import { grpcClients } from "../../../test/support/rpc.ts";
+import { customer, type Hosted, startHosted } from "./support/hosted.ts";
+import { type Run, ugs } from "./support/ugs.ts";
+
+const server = suiteServer({ env: ADMIN_ENV });
+
+let lastName = 0;
+
+/** A hosted service with so many customers, and what imports them into a fresh environment. */
+async function newMigration(
+  count: number,
+): Promise<{ hosted: Hosted; env: string; run: (...args: string[]) => Promise<Run> }> {
+  const hosted = await startHosted(count);
+  closeLater(() => hosted.close());
+  const env = `explo-${++lastName}`;
+  await adminOf(server.url).createEnvironment({ environment: { name: env } });
+  const folder = newFolder();
+  const file = join(folder, "token");
+  await writeFile(file, `${hosted.token}\n`, { mode: 0o600 });
+  const explo = [
+    "import",
+    "--from-explo",
+    "--explo-token-file",
+    file,
+    "--explo-url",
+    hosted.url,
+    "--env",
+    env,
+    "--explo-page-size",
+    "20",
+  ];
+  const settings = { UGS_URL: server.url, UGS_TOKEN: ADMIN_TOKEN };
+  return {
+    hosted,
+    env,
+    run: (...args) => ugs([...explo, "--rejects", join(folder, "rejects.jsonl"), ...args], { env: settings }),
+  };
+}
+
+/** The summary that a run tells as JSON. */
+function summary({ stdout, stderr }: Run): { [name: string]: unknown } {
+  const last = stdout.trimEnd().split("\n").at(-1) ?? "";
+  expect(last, stderr).toMatch(/^\{"summary"/);
+  return (JSON.parse(last) as { summary: { [name: string]: unknown } }).summary;
+}
+
+describe("ugs import --from-explo", () => {
+  it("keeps every token, can be repeated, and compares both sides", async () => {
+    const { hosted, env, run } = await newMigration(46);
+    const mapping = { "1": "own", "2": "of the parent" };
+    hosted.customers[7] = customer(7, {
+      properties: { own: 1 },
+      computed_properties: { own: 1, inherited: 2 },
+      computed_parent_schema_datasource_mapping: mapping,
+    });
+    expect((await run("--verify")).code).toBe(7);
+    const first = await run("--upsert");
+    expect(first.stdout).toContain("46  created\n");
+    expect(first.stderr).toContain("warning: values of parents were copied to 1 of the groups");
+    expect(first.code).toBe(0);
+    expect(summary(await run("--upsert", "--json"))).toMatchObject({ unchanged: 46, rejected: 0 });
+    const equal = await run("--verify");
+    expect([equal.code, equal.stdout]).toEqual([0, expect.stringContaining("46  equal\n")]);
+    for (const each of [customer(0), customer(23), customer(45)]) {
+      const page = await adminOf(server.url).exportUserGroups({
+        ...{ environment: { name: env }, providedIdPrefix: each.provided_id, includeTokens: true, pageSize: 1 },
+      });
+      expect(page.userGroups[0]).toMatchObject({ token: each.token, name: each.name, mapping: { "40": "213" } });
+    }
+    const { userGroup } = await adminOf(server.url).lookupUserGroup({
+      environment: { name: env },
+      userGroupId: "customer-7",
+    });
+    expect(userGroup).toMatchObject({ mapping, properties: { own: 1, inherited: 2 } });
+    // The same list, by what each customer has itself.
+    expect(summary(await run("--dry-run", "--upsert", "--explo-values", "own", "--json"))).toMatchObject({
+      updated: 1,
+    });
+
+    hosted.customers[3] = customer(3, { name: "Renamed", token: "f".repeat(64) });
+    hosted.customers.splice(5, 1);
+    await grpcClients(server).groups.getUserGroup({ userGroupId: "elsewhere" });
+    const differs = await run("--verify");
+    expect(differs.code).toBe(7);
+    expect(differs.stdout).toMatch(/ 1 {2}different\n44 {2}equal\n(.*\n)* 1 {2}only here/);
+    expect(differs.stderr).toMatch(/^"customer-3": differs: name, token\n(.*\n)*"customer-5": is only here\n/);
+    for (const { stdout, stderr } of [first, differs, equal]) {
+      for (const secret of [hosted.token, "f".repeat(64), customer(3).token])
+        expect(stdout + stderr).not.toContain(secret);
+    }
+  });
+
+  it("brings all though the list changes while it is read", async () => {
+    const { hosted, run } = await newMigration(50);
+    let reads = 0;
+    hosted.before = (page) => {
+      reads += 1;
+      if (page !== 2 || reads > 2) return false;
+      // What is added in front comes twice at the border of a page; what is removed draws another over it.
+      hosted.customers.unshift(customer(9001), customer(9002));
+      hosted.customers.splice(10, 3);
+      return false;
+    };
+    const imported = summary(await run("--json"));
+    // Those that were removed were there when the first page was read.
+    expect(imported).toMatchObject({ created: 52, rejected: 0 });
+    hosted.before = () => false;
+    const { stdout } = await run("--verify");
+    expect(stdout).toMatch(/ 0 {2}missing here\n *0 {2}different\n49 {2}equal\n(.*\n)* 3 {2}only here/);
+  });
+
+  it("waits where it is told to, and asks again for what failed for the moment", async () => {
+    const { hosted, run } = await newMigration(30);
+    const answers: readonly [status: number, fields: { readonly [name: string]: string }][] = [
+      [429, { "retry-after": "1" }],
+      [503, {}],
+      [200, { "content-length": "10" }],
+      [500, {}],
+    ];
+    let i = 0;
+    const times: number[] = [];
+    hosted.before = (page, response) => {
+      times.push(Date.now());
+      const next = page === 2 ? answers[i++] : undefined;
+      if (!next) return false;
+      response.writeHead(next[0], next[1]);
+      // One breaks off in the middle of its answer.
+      if (next[0] === 200) response.write("{", () => response.destroy());
+      else response.end("{}");
+      return true;
+    };
+    const run1 = await run("--json");
+    expect(summary(run1)).toMatchObject({ created: 30 });
+    expect(hosted.asked).toEqual([1, 2, 2, 2, 2, 2]);
+    expect((times[2] ?? 0) - (times[1] ?? 0)).toBeGreaterThanOrEqual(990);
+  });
+
+  it("reads a page again that was another one, and says when pages repeat for ever", async () => {
+    const { hosted, run } = await newMigration(50);
+    const pageOne = (response: Parameters<Hosted["before"]>[1]) => {
+      const customers = hosted.customers.slice(0, 20);
+      response.end(JSON.stringify({ total_count: 50, results: { customers } }));
+      return true;
+    };
+    let wasRepeated = false;
+    hosted.before = (page, response) => {
+      if (page !== 2 || wasRepeated) return false;
+      wasRepeated = true;
+      return pageOne(response);
+    };
+    expect(summary(await run("--json"))).toMatchObject({ created: 50, rejected: 0 });
+    hosted.before = (_, response) => pageOne(response);
+    const { code, stderr } = await run();
+    expect(code).toBe(6);
+    expect(stderr).toMatch(/says that it has 50 customers, and lists 20\n {2}its pages repeat/);
+  });
+
+  it("rejects customers that it cannot keep as they are", async () => {
+    const { hosted, run } = await newMigration(5);
+    hosted.customers[1] = { ...customer(1), token: undefined } as unknown as (typeof hosted.customers)[number];
+    hosted.customers[2] = customer(2, { name: null as unknown as string });
+    hosted.customers[3] = customer(3, { provided_id: "customer-0" });
+    hosted.customers.push("none" as unknown as (typeof hosted.customers)[number]);
+    const imported = await run("--json");
+    const { rejects, ...counts } = summary(imported);
+    expect([imported.code, counts]).toEqual([7, expect.objectContaining({ created: 3, rejected: 3 })]);
+    const text = await readFile(String(rejects), "utf8");
+    expect([...text.matchAll(/^#ugs line \d+: (.*)$/gm)].map(([, reason]) => reason)).toEqual([
+      "token: is missing, and dashboards have it",
+      "provided_id: a group before it has this id",
+      "is not a customer",
+    ]);
+    expect((await stat(String(rejects))).mode & 0o777).toBe(0o600);
+  });
+
+  it.each([
+    [
+      "a wrong token",
+      (hosted: Hosted) => void Object.assign(hosted, { token: "another" }),
+      4,
+      /refuses the token \(401\)/,
+    ],
+    [
+      "a place that it has moved to",
+      (hosted: Hosted) => {
+        hosted.before = (_, response) => Boolean(response.writeHead(308, { location: "http://127.0.0.1:9/" }).end());
+      },
+      6,
+      /answered 308\n {2}give the place that it has moved to/,
+    ],
+    [
+      "a page for people",
+      (hosted: Hosted) => {
+        hosted.before = (_, response) => Boolean(response.end("<html>"));
+      },
+      6,
+      /answered no JSON\n {2}check --explo-url/,
+    ],
+    [
+      "another list",
+      (hosted: Hosted) => {
+        hosted.before = (_, response) => Boolean(response.end('{"customers":[]}'));
+      },
+      6,
+      /something else than a list of customers/,
+    ],
+  ])("says what to do about %s", async (_, change, code, words) => {
+    const { hosted, run } = await newMigration(1);
+    change(hosted);
+    const ended = await run();
+    expect([ended.code, ended.stdout]).toEqual([code, ""]);
+    expect(ended.stderr).toMatch(words);
+    const plain = await run("--explo-url", "http://api.explo.example");
+    expect([plain.code, plain.stderr]).toEqual([2, expect.stringContaining("--explo-url must be of https")]);
+  });
+});

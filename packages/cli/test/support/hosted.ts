@@ -1,0 +1,87 @@
+import { createHash } from "node:crypto";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { listen } from "../../../../test/support/wait.ts";
+
+/** A customer as the hosted service lists it. */
+export interface Customer {
+  readonly token: string;
+  readonly name: string;
+  readonly provided_id: string;
+  readonly properties: object | null;
+  readonly [field: string]: unknown;
+}
+
+/** What answers in place of a page, or undefined: the page. */
+export type Answer = (page: number, response: ServerResponse) => boolean;
+
+/** A server that answers as the documentation of the hosted service says. */
+export interface Hosted {
+  readonly url: string;
+  readonly token: string;
+  /** The list, which tests may change while it is read. */
+  readonly customers: Customer[];
+  /** The pages that were asked for with the token, in their order. */
+  readonly asked: number[];
+  /** What is done before a page is answered; true: it is answered already. */
+  before: Answer;
+  close(): void;
+}
+
+/** A customer with a token of 64 characters. */
+export function customer(i: number, given: Partial<Customer> = {}): Customer {
+  const mapping = { "40": "213", "134": i };
+  const properties = i % 2 === 0 ? { region: `r${i % 7}` } : null;
+  return {
+    token: createHash("sha256").update(`token ${i}`).digest("hex"),
+    name: `Customer ${i}`,
+    provided_id: `customer-${i}`,
+    is_demo_group: false,
+    emails: ["somebody@example.com"],
+    group_tags: [],
+    properties,
+    computed_properties: properties ?? {},
+    access_group: "Production",
+    parent_schema_datasource_mapping: mapping,
+    computed_parent_schema_datasource_mapping: mapping,
+    hierarchy_level: "Level 1",
+    ...given,
+  };
+}
+
+/** Starts it. */
+export async function startHosted(count: number): Promise<Hosted> {
+  const customers = Array.from({ length: count }, (_, i) => customer(i));
+  const asked: number[] = [];
+  const hosted = { token: "the-token-of-the-hosted-service", customers, asked, before: (() => false) as Answer };
+  const server = createServer((request, response) => answer(hosted, request, response));
+  const port = await listen(server);
+  return Object.assign(hosted, {
+    url: `http://127.0.0.1:${port}`,
+    close: () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  });
+}
+
+function answer(hosted: Omit<Hosted, "url" | "close">, request: IncomingMessage, response: ServerResponse): void {
+  const url = new URL(request.url ?? "", "http://hosted");
+  const json = (status: number, value: object) => {
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
+  };
+  // Without the slash at the end it says so.
+  if (request.method !== "GET" || url.pathname !== "/v2/api/customers/") {
+    json(405, { detail: "Method not allowed" });
+  } else if (request.headers["explo-authorization"] !== `Token ${hosted.token}`) {
+    json(401, { detail: "Invalid token." });
+  } else {
+    const page = Number(url.searchParams.get("page") ?? 1);
+    const size = Math.min(1000, Number(url.searchParams.get("page_size") ?? 20));
+    hosted.asked.push(page);
+    if (hosted.before(page, response)) return;
+    const customers = hosted.customers.slice((page - 1) * size, page * size);
+    const isBehind = page > 1 && customers.length === 0;
+    if (isBehind) json(404, { detail: "Invalid page." });
+    else json(200, { total_count: hosted.customers.length, results: { customers } });
+  }
+}

@@ -1,0 +1,240 @@
+import { readFile, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-node";
+import { describe, expect, it } from "vitest";
+import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { ADMIN_ENV, ADMIN_TOKEN, adminOf, presenting } from "../../../test/support/admin.ts";
+import { newFolder, suiteServer } from "../../../test/support/opened.ts";
+import { type Run, type RunOptions, ugs } from "./support/ugs.ts";
+
+const server = suiteServer({ env: ADMIN_ENV });
+
+let lastName = 0;
+
+/** A fresh environment, as `--env` has it. */
+async function newEnv(): Promise<string> {
+  const name = `transfer-${++lastName}`;
+  await adminOf(server.url).createEnvironment({ environment: { name } });
+  return name;
+}
+
+function run(args: readonly string[], options: RunOptions = {}): Promise<Run> {
+  return ugs(args, { ...options, env: { UGS_URL: server.url, UGS_TOKEN: ADMIN_TOKEN, ...options.env } });
+}
+
+/** A client that reads every text as it is: protobuf-es drops U+FEFF at the begin of those in binary messages. */
+function readingJson() {
+  const transport = createConnectTransport({ baseUrl: server.url, httpVersion: "1.1", useBinaryFormat: false });
+  return createClient(AdminService, presenting(transport, ADMIN_TOKEN));
+}
+
+/** The counts that an import or a comparison tells. */
+async function counts(args: readonly string[], options?: RunOptions): Promise<{ [name: string]: unknown }> {
+  const { stdout, stderr } = await run([...args, "--json"], options);
+  const last = stdout.trimEnd().split("\n").at(-1) ?? "";
+  expect(last, stderr).toMatch(/^\{"summary"/);
+  return (JSON.parse(last) as { summary: { [name: string]: unknown } }).summary;
+}
+
+/** A group in a file. */
+interface Row {
+  readonly provided_id: string;
+  readonly name: string;
+  readonly mapping: { readonly [key: string]: unknown };
+  readonly properties: object | null;
+  readonly token: string;
+}
+
+/** Groups that are hard to write down. */
+const HOSTILE: readonly Row[] = [
+  {
+    provided_id: "plain",
+    name: "Plain",
+    mapping: { b: "2", a: "1", "40": "213" },
+    properties: { p: 1 },
+    token: "foreign.plain",
+  },
+  { provided_id: "no values", name: "", mapping: {}, properties: null, token: "foreign.none" },
+  { provided_id: "#ugs looks like a remark", name: "#ugs", mapping: {}, properties: {}, token: "foreign.remark" },
+  {
+    provided_id: "\"quoted\", with 'both'",
+    name: '""\n"\r\n,\r',
+    mapping: { '"': ',\n"' },
+    properties: { '"': [null] },
+    token: "f,o\"r'eign",
+  },
+  {
+    provided_id: "=HYPERLINK(1)",
+    name: "+1-@SUM(A1)",
+    mapping: { "=": "=" },
+    properties: { "=a": "=b" },
+    token: "=foreign.formula",
+  },
+  {
+    provided_id: "日本\u{1f600}e\u0301é\u202e",
+    name: "\ufeff\u2028 \u00a0",
+    mapping: { ß: "ſ" },
+    properties: { "\u{10ffff}": "\u0000\u001f" },
+    token: "foreign.unicode",
+  },
+  {
+    provided_id: "null",
+    name: "true",
+    mapping: { constructor: "x" },
+    properties: { n: [1e-7, -0.5, 9007199254740991], e: {} },
+    token: "foreign.null",
+  },
+  {
+    provided_id: " spaces ",
+    name: "\t",
+    mapping: {},
+    properties: { long: 'x"\n'.repeat(13_000) },
+    token: "foreign.long",
+  },
+];
+
+describe.each(["jsonl", "csv"])("ugs export and import of %s", (format) => {
+  it("bring everything back, to the byte", async () => {
+    const folder = newFolder();
+    const [env, copy] = [await newEnv(), await newEnv()];
+    const first = join(folder, "first.jsonl");
+    await writeFile(first, HOSTILE.map((group) => `${JSON.stringify(group)}\n`).join(""));
+    const time = new Date().toISOString();
+    const imported = await run(["import", first, "--env", env, "--snapshot-time", time]);
+    expect([imported.code, imported.stdout]).toEqual([0, expect.stringContaining("8  created")]);
+    const [before, after] = [join(folder, `before.${format}`), join(folder, `after.${format}`)];
+    expect(await run(["export", before, "--env", env, "--include-tokens"])).toMatchObject({ code: 0, stderr: "" });
+    expect((await stat(before)).mode & 0o777).toBe(0o600);
+    expect(await counts(["import", before, "--env", copy])).toMatchObject({ created: 8, rejected: 0 });
+    expect(await counts(["import", before, "--env", copy, "--verify"])).toMatchObject({ unchanged: 8, onlyHere: 0 });
+    await run(["export", after, "--env", copy, "--include-tokens"]);
+    const bodyOf = async (path: string) => {
+      const text = await readFile(path, "utf8");
+      return text.slice(text.indexOf("\n"));
+    };
+    expect(await bodyOf(after)).toBe(await bodyOf(before));
+    expect(await bodyOf(before)).toContain("foreign.plain");
+    const page = await readingJson().exportUserGroups({ environment: { name: copy }, includeTokens: true });
+    const sorted = [...HOSTILE].sort((a, b) => Buffer.compare(Buffer.from(a.provided_id), Buffer.from(b.provided_id)));
+    for (const [i, { provided_id, name, mapping, properties, token }] of sorted.entries()) {
+      const given = { providedId: provided_id, name, mapping, token };
+      expect(page.userGroups[i]).toMatchObject(given);
+      expect(page.userGroups[i]?.properties ?? null).toEqual(properties);
+    }
+  });
+});
+
+describe("ugs import", () => {
+  it("tells why groups are rejected, in a file that can be mended and imported", async () => {
+    const folder = newFolder();
+    const env = await newEnv();
+    const file = join(folder, "groups.jsonl");
+    const lines = [
+      '\ufeff{"snapshot_time":"2026-01-31T08:00:00Z"}',
+      '{"provided_id":"a","token":"foreign.token.a"}\r',
+      "",
+      '{"provided_id":"b", foreign.token.b',
+      '{"provided_id":"a"}',
+      '{"provided_id":"c","colour":"red"}',
+      '["d"]',
+      '{"provided_id":7}',
+      '{"name":"nobody"}',
+      `{"provided_id":"e","name":"${"e".repeat(257)}"}`,
+      '{"provided_id":"f","token":"short"}',
+      '{"provided_id":"g","properties":{"a":{"__proto__":1}}}',
+      '{"provided_id":"h\\ud800"}',
+      `{"provided_id":"i","properties":${"[".repeat(40)}${"]".repeat(40)}}`,
+      `{"provided_id":"j","properties":{"a":${"[".repeat(100_000)}${"]".repeat(100_000)}}}`,
+      `{"provided_id":"k","properties":{"a":"${"k".repeat(70_000)}"}}`,
+      `{"provided_id":"${"l".repeat(5_000_000)}"}`,
+      '{"provided_id":"m","token":"foreign.token.a"}',
+      '{"provided_id":"n"}',
+    ];
+    const bytes = Buffer.from(lines.join("\n").replace('"n"', '"n\u00ff"'));
+    // The last line is not UTF-8.
+    bytes[bytes.indexOf(0xc3)] = 0xff;
+    await writeFile(file, bytes);
+    const { code, stdout, stderr } = await run(["import", file, "--env", env]);
+    expect(stdout).toContain(" 1  created");
+    expect(stdout).toContain("16  rejected");
+    expect(code).toBe(7);
+    expect(stderr).toBe("ugs: 16 groups were rejected\n");
+    const rejects = join(folder, "groups.rejects.jsonl");
+    expect((await stat(rejects)).mode & 0o777).toBe(0o600);
+    const text = await readFile(rejects, "latin1");
+    const reasons = [...text.matchAll(/^#ugs line (\d+): (.*)$/gm)].map(([, line, reason]) => `${line} ${reason}`);
+    expect(reasons).toEqual([
+      "4 is not JSON",
+      "5 provided_id: a group before it has this id",
+      '6 has a field "colour", which groups do not have',
+      "7 is not a JSON object",
+      "8 provided_id: must be a string",
+      "9 provided_id: is missing",
+      expect.stringMatching(/^10 VALIDATION_FAILED: name: /),
+      expect.stringMatching(/^11 VALIDATION_FAILED: token: /),
+      "12 has a key __proto__, which cannot be sent",
+      "13 has half of a surrogate pair, which is no text",
+      "14 properties: must be an object",
+      "15 properties: must not be nested deeper than 32 levels",
+      expect.stringMatching(/^16 VALIDATION_FAILED: properties: /),
+      "17 is longer than 4 MiB, so it is not repeated here",
+      expect.stringMatching(/^18 (VALIDATION_FAILED: token: must not be given twice|TOKEN_TAKEN)/),
+      "19 is not UTF-8",
+    ]);
+    const mended = text
+      .split("\n")
+      .filter((line) => !/^#ugs line 1[24567]/.test(line) && /^\{"snap|^#ugs line|"colour"|"e"|"m"/.test(line))
+      .map((line) =>
+        line
+          .replace(',"colour":"red"', "")
+          .replace(/e{200,}/, "E")
+          .replace("token.a", "token.m"),
+      );
+    await writeFile(rejects, mended.join("\n"));
+    expect(await counts(["import", rejects, "--env", env])).toMatchObject({ created: 3, rejected: 0 });
+    expect(await counts(["import", file, "--env", env, "--max-rejects", "30"])).toMatchObject({
+      unchanged: 1,
+      rejected: 16,
+    });
+    // A file of an import before is kept.
+    expect(await readFile(`${rejects}.old`, "utf8")).toContain("token.m");
+  });
+
+  it("goes on behind what is not CSV", async () => {
+    const folder = newFolder();
+    const env = await newEnv();
+    const file = join(folder, "groups.csv");
+    const rows = [
+      "\ufeffprovided_id,name,properties\r",
+      "a,A,\r",
+      'b,5" pipe,',
+      "c,C",
+      'd,D,"{""p"": 1}"',
+      'e,"two\r\nlines",',
+      'f,F,"{not json}"',
+      'g,"never closed,',
+      "h,H,",
+      ",,",
+      'i,"",',
+    ];
+    await writeFile(file, rows.join("\n"));
+    expect(await counts(["import", file, "--env", env])).toMatchObject({ created: 5, rejected: 5 });
+    const text = await readFile(join(folder, "groups.rejects.csv"), "utf8");
+    expect(text.split("\n").filter((line) => !line.startsWith("#"))).toEqual([
+      ...["provided_id,name,properties", 'b,5" pipe,', "c,C", 'f,F,"{not json}"', 'g,"never closed,', ",,", ""],
+    ]);
+    expect([...text.matchAll(/^#ugs line (\d+): (.*)$/gm)].map(([, line]) => line)).toEqual(["3", "4", "8", "9", "11"]);
+    const { userGroups } = await adminOf(server.url).exportUserGroups({ environment: { name: env } });
+    expect(userGroups.map(({ providedId, name }) => [providedId, name])).toEqual([
+      ...[
+        ["a", "A"],
+        ["d", "D"],
+        ["e", "two\r\nlines"],
+        ["h", "H"],
+        ["i", ""],
+      ],
+    ]);
+    expect(userGroups[1]?.properties).toEqual({ p: 1 });
+  });
+});
