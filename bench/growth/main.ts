@@ -25,6 +25,8 @@ interface Size {
   readonly used: number;
   readonly payload: number;
   readonly compact: number;
+  /** Bytes of the audit events of a group. */
+  readonly audit: number;
   readonly calls: readonly CallFigures[] | undefined;
 }
 
@@ -66,12 +68,13 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
       }
       const used = ((await usedMemory(redisOf(client))) - empty) / groups;
       const compact = await compactShare(redisOf(client));
+      const audit = (await auditMemory(redisOf(client))) / groups;
       const plan = { kind, groups, calls };
       const isEnd = groups === sizes[0] || groups === sizes.at(-1);
       // What runs for the first time is slower, whatever the size.
       if (groups === sizes[0]) await measureCalls(store, redisOf(client), plan);
       const figures = isEnd ? await measureCalls(store, redisOf(client), plan) : undefined;
-      measured.push({ groups, used, payload: payload / groups, compact, calls: figures });
+      measured.push({ groups, used, payload: payload / groups, compact, audit, calls: figures });
       console.error(`${kind.title}: ${groups} groups`);
     }
     return measured;
@@ -85,8 +88,8 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
 function section({ title }: Kind, sizes: readonly Size[]): string {
   const count = (groups: number) => groups.toLocaleString("en");
   const memory = sizes.map(
-    ({ groups, used, payload, compact }) =>
-      `| ${count(groups)} | ${used.toFixed(0)} | ${payload.toFixed(0)} | ${(used / payload).toFixed(2)} | ${(100 * compact).toFixed(0)} % |`,
+    ({ groups, used, payload, compact, audit }) =>
+      `| ${count(groups)} | ${used.toFixed(0)} | ${audit.toFixed(0)} | ${payload.toFixed(0)} | ${(used / payload).toFixed(2)} | ${(100 * compact).toFixed(0)} % |`,
   );
   const calls = sizes.flatMap(({ groups, calls: figures = [] }) =>
     figures.map(
@@ -97,8 +100,8 @@ function section({ title }: Kind, sizes: readonly Size[]): string {
   return [
     `### Groups with ${title}`,
     "",
-    "| groups | bytes a group | payload | bytes ÷ payload | compact |",
-    "|--:|--:|--:|--:|--:|",
+    "| groups | bytes a group | of which audit | payload | bytes ÷ payload | compact |",
+    "|--:|--:|--:|--:|--:|--:|",
     ...memory,
     "",
     "| call | groups | p50 ms | p99 ms | store, CPU µs | Redis, CPU µs |",
@@ -116,6 +119,13 @@ function redisOf({ nodes }: StoreClient): ScriptedRedis {
 
 async function usedMemory(redis: ScriptedRedis): Promise<number> {
   return Number(/^used_memory:(\d+)/m.exec(await redis.info("memory"))?.[1]);
+}
+
+/** What the streams of audit events take, in bytes. */
+async function auditMemory(redis: ScriptedRedis): Promise<number> {
+  const streams = await redis.keys("ug:*:audit*");
+  const bytes = await Promise.all(streams.map((stream) => redis.memory("USAGE", stream, "SAMPLES", 0)));
+  return bytes.reduce<number>((sum, each) => sum + (each ?? 0), 0);
 }
 
 /** The share of groups, of some that are picked by chance, whose hash has its compact form. */

@@ -1,0 +1,83 @@
+/*
+ * Says what to do again once Redis is restored from a backup: a restore revives the tokens, groups and environments that
+ * were ended since. Reads the audit trail of an environment since the backup, as `ugs audit --json` writes it, and writes
+ * commands of `ugs`:
+ *
+ *   ugs audit --env ENV --since TIME --limit 1000000 --json > trail.jsonl      before the restore, or from a copy
+ *   node scripts/after-restore.js ENV < trail.jsonl > again.sh                 read it, then: sh -e again.sh
+ *
+ * The commands may be repeated. What is not there (exit code 3) has ended already.
+ */
+import { text } from "node:stream/consumers";
+
+const [environment, ...others] = process.argv.slice(2);
+if (environment === undefined || others.length > 0 || !/^[\w.-]+(?:\/\w+)?$/.test(environment)) {
+  console.error("usage: node scripts/after-restore.js NAME/TAG < trail.jsonl > again.sh");
+  process.exit(2);
+}
+
+/** @param {string} line @param {number} i */
+function eventOf(line, i) {
+  try {
+    const event = JSON.parse(line);
+    if (typeof event.method === "string" && typeof event.createTime === "string") return event;
+  } catch {}
+  console.error(`line ${i + 1} is no audit event: give what \`ugs audit --json\` wrote, whole`);
+  process.exit(1);
+}
+
+const lines = (await text(process.stdin)).split("\n");
+const events = lines.flatMap((line, i) => (line.trim() === "" ? [] : [eventOf(line, i)]));
+if (events.length === 0) {
+  console.error("there are no events: nothing has to be done again, if the trail is that of the time since the backup");
+}
+events.sort((one, other) => (one.createTime < other.createTime ? -1 : 1));
+
+/** The methods of the events about each subject, the oldest first. @param {"userGroupId" | "apiTokenId"} field */
+function methodsBy(field) {
+  /** @type {Map<string, string[]>} */
+  const found = new Map();
+  for (const event of events) {
+    const id = event[field];
+    if (!id) continue;
+    const changesToken = event.method === "ImportUserGroups" && event.changedFields?.includes("token");
+    found.set(id, [...(found.get(id) ?? []), changesToken ? "RotateUserGroupToken" : event.method]);
+  }
+  return found;
+}
+
+/** A word of a shell, whatever it holds. @param {string} word */
+const quoted = (word) => `'${word.replaceAll("'", "'\\''")}'`;
+/** @param {string} command */
+const write = (command) => console.log(`${command} || [ $? -eq 3 ]`);
+const ENV = `--env ${quoted(environment)}`;
+
+const ofEnvironment = events.filter(({ userGroupId, apiTokenId }) => !userGroupId && !apiTokenId);
+const lastOfIt = ofEnvironment.findLast(({ method }) => /^(?:Create|Delete)Environment$/.test(method));
+if (lastOfIt?.method === "DeleteEnvironment") {
+  write(`ugs env delete ${quoted(environment)} --force --yes`);
+  process.exit();
+}
+
+for (const [id, methods] of methodsBy("apiTokenId")) {
+  if (methods.includes("RevokeApiToken")) write(`ugs token revoke ${ENV} --yes -- ${quoted(id)}`);
+  else if (methods.includes("RotateApiToken")) {
+    // Its new text is lost, and the one before is valid again.
+    write(`(umask 077 && ugs token rotate ${ENV} -- ${quoted(id)} > ${quoted(`${id}.token`)})`);
+  } else if (methods.includes("CreateApiToken"))
+    console.log(`# API token ${id} is gone, unless it is older than the backup: issue another`);
+  else console.log(`# API token ${id}: its name or end was changed (ugs token update)`);
+}
+for (const [id, methods] of methodsBy("userGroupId")) {
+  const deleted = methods.lastIndexOf("DeleteUserGroup");
+  if (deleted >= 0 && deleted > methods.lastIndexOf("GetUserGroup")) {
+    write(`ugs group delete ${ENV} --yes -- ${quoted(id)}`);
+  } else if (
+    deleted >= 0 ||
+    methods.some((method) => /^(?:RotateUserGroupToken|RevokeUserGroupTokens)$/.test(method))
+  ) {
+    write(`ugs group revoke ${ENV} --yes -- ${quoted(id)}`);
+  } else if (methods.includes("UpdateUserGroup")) {
+    console.log(`# user group ${JSON.stringify(id)}: an update is lost; whoever made it makes it again`);
+  }
+}

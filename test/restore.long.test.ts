@@ -1,0 +1,113 @@
+import { execFile } from "node:child_process";
+import { copyFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, it } from "vitest";
+import { type Run, ugs } from "../packages/cli/test/support/ugs.ts";
+import { ADMIN_ENV, ADMIN_TOKEN } from "./support/admin.ts";
+import { closeLater, describeWithRedis, newFolder, newServer } from "./support/opened.ts";
+import { ROOT } from "./support/process.ts";
+import { ask, spawnRedisServer } from "./support/redis.ts";
+import { freePort, waitFor } from "./support/wait.ts";
+
+const run = promisify(execFile);
+const ENV = "acme/Customer";
+
+/** A Redis that keeps its data in a folder of ours. */
+async function newRedisIn(folder: string, port: number) {
+  const own = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", ""];
+  const child = spawnRedisServer([...own, "--appendonly", "no"]);
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  const stop = async () => {
+    child.kill("SIGKILL");
+    await ended;
+  };
+  closeLater(stop);
+  await waitFor("Redis answers", () => ask({ port }, "PING").catch(() => undefined));
+  return { url: `redis://127.0.0.1:${port}`, port, stop };
+}
+
+describeWithRedis("a restore of yesterday's backup", () => {
+  it("revives what was ended since, until what after-restore.js says is done again", async () => {
+    const [folder, port] = [newFolder(), await freePort()];
+    const lost = await newRedisIn(folder, port);
+    const first = await newServer({ redisUrl: lost.url, env: ADMIN_ENV });
+    const as = async (token: string, args: string, input = ""): Promise<Run> => {
+      return ugs(args.split(" "), { env: { UGS_URL: first.url, UGS_TOKEN: token }, input });
+    };
+    const done = async (token: string, args: string) => {
+      const { code, stdout, stderr } = await as(token, args);
+      expect(code, `${args}: ${stderr}`).toBe(0);
+      return stdout.trim();
+    };
+    const issue = async (name: string) => {
+      const made = await as(ADMIN_TOKEN, `token create --env ${ENV} --role manage --name ${name}`);
+      return { token: made.stdout.trim(), id: /API token (\S+),/.exec(made.stderr)?.[1] ?? "" };
+    };
+    await done(ADMIN_TOKEN, `env create ${ENV}`);
+    await done(ADMIN_TOKEN, "env create gone");
+    const [backEnd, leaked, changed] = [await issue("back-end"), await issue("leaked"), await issue("changed")];
+    const groups = ["kept", "rotated", "it's-revoked", "deleted", "made-anew"];
+    const old = new Map<string, string>();
+    for (const id of groups) old.set(id, await done(backEnd.token, `group create ${id}`));
+
+    const backup = join(newFolder(), "backup.rdb");
+    await run("redis-cli", ["-p", String(port), "--rdb", backup]);
+
+    const rotated = await done(backEnd.token, "group rotate rotated");
+    await done(ADMIN_TOKEN, `group revoke it's-revoked --env ${ENV} --yes`);
+    for (const id of ["deleted", "made-anew"]) await done(ADMIN_TOKEN, `group delete ${id} --env ${ENV} --yes`);
+    await done(backEnd.token, "group create made-anew");
+    await done(backEnd.token, "group create new");
+    await done(ADMIN_TOKEN, `token revoke ${leaked.id} --env ${ENV} --yes`);
+    await done(ADMIN_TOKEN, `token rotate ${changed.id} --env ${ENV}`);
+    await done(ADMIN_TOKEN, "env delete gone --force --yes");
+    const trails = new Map<string, string>();
+    for (const env of [ENV, "gone"]) {
+      trails.set(env, await done(ADMIN_TOKEN, `audit --env ${env} --since 1h --limit 1000000 --json`));
+    }
+    await first.stop();
+    await lost.stop();
+
+    copyFileSync(backup, join(folder, "dump.rdb"));
+    const restored = await newRedisIn(folder, port);
+    expect(await ask(restored, "CONFIG", "SET", "appendonly", "yes")).toBe("OK");
+    const server = await newServer({ redisUrl: restored.url, env: { ...ADMIN_ENV, PORT: new URL(first.url).port } });
+    expect(server.url).toBe(first.url);
+    const resolves = async (token: string) => (await as(backEnd.token, "viewer resolve", token)).code === 0;
+    const isKnown = async (token: string) => (await as(token, "whoami")).code === 0;
+    const state = async () => ({
+      ...Object.fromEntries(
+        await Promise.all(groups.map(async (id) => [id, await resolves(old.get(id) ?? "")] as const)),
+      ),
+      ...{ leaked: await isKnown(leaked.token), changed: await isKnown(changed.token) },
+      gone: (await as(ADMIN_TOKEN, "env get gone")).code === 0,
+    });
+    // All is as it was, and what was made since is lost.
+    const revived = { kept: true, rotated: true, "it's-revoked": true, deleted: true, "made-anew": true };
+    expect(await state()).toEqual({ ...revived, leaked: true, changed: true, gone: true });
+    expect(await resolves(rotated)).toBe(false);
+    expect((await as(ADMIN_TOKEN, `group get new --env ${ENV}`)).code).toBe(3);
+
+    const again = newFolder();
+    for (const [env, trail] of trails) {
+      const file = join(again, "again.sh");
+      const script = execFile(process.execPath, [`${ROOT}/scripts/after-restore.js`, env]);
+      let commands = "";
+      script.stdout?.on("data", (text) => {
+        commands += text;
+      });
+      script.stdin?.end(trail);
+      expect(await new Promise((resolve) => script.once("close", resolve))).toBe(0);
+      writeFileSync(file, commands);
+      const shell = `ugs() { ${process.execPath} ${ROOT}/dist/ugs.js "$@"; }\n. ${file}\n`;
+      const { PATH = "" } = process.env;
+      const options = { cwd: again, env: { PATH, HOME: again, UGS_URL: server.url, UGS_TOKEN: ADMIN_TOKEN } };
+      // It may be repeated.
+      for (let i = 0; i < 2; i++) await run("sh", ["-e", "-c", shell], options);
+    }
+    const ended = { rotated: false, "it's-revoked": false, deleted: false, "made-anew": false };
+    expect(await state()).toEqual({ kept: true, ...ended, leaked: false, changed: false, gone: false });
+    expect((await as(ADMIN_TOKEN, `group get deleted --env ${ENV}`)).code).toBe(3);
+  });
+});
