@@ -70,5 +70,4 @@ const COLUMNS: readonly Column<AuditEvent>[] = [
   { name: "SUBJECT", of: subject, isFree: true },
   { name: "CHANGED", of: ({ changedFields }) => changedFields.join(","), isFree: true },
   { name: "BY", of: ({ actorDisplayName, actorId }) => actorDisplayName || actorId, isFree: true },
-  { name: "ADDRESS", of: ({ peerAddress }) => peerAddress },
 ];

@@ -65,15 +65,11 @@ export const groupCommands: DefineCommand = (group, shell) => {
     const { userGroups } = await connect(session);
     const answer = await userGroups.getUserGroup({ userGroupId, name, mapping, properties });
     const { token = "" } = answer.userGroup ?? {};
-    session.out.note(
-      answer.newUserGroup
-        ? `The user group ${userGroupId} is created. Its token:`
-        : `There is a user group ${userGroupId}, which was left as it is. Its token:`,
-    );
-    await session.out.secret(UserGroupSchema, answer.userGroup as UserGroup, {
-      token,
-      lost: "run it again, which shows it again",
-    });
+    const what = answer.newUserGroup
+      ? `The user group ${userGroupId} is created`
+      : `There is a user group ${userGroupId}, which was left as it is`;
+    const secret = { token, said: `${what}. Its token`, lost: "run it again, which shows it again" };
+    await session.out.secret(UserGroupSchema, answer.userGroup as UserGroup, secret);
   });
 
   const update = withFields(group.command("update"))
@@ -118,8 +114,8 @@ export const groupCommands: DefineCommand = (group, shell) => {
       userGroups.rotateUserGroupToken({ group: which, previousTokenTtl, requestId }),
     );
     if (!userGroup) return;
-    session.out.note(`The user group ${userGroup.providedId} has a new token:`);
-    await session.out.secret(UserGroupSchema, userGroup, { token: userGroup.token, lost: again });
+    const said = `The token of the user group ${userGroup.providedId} is replaced. The new token`;
+    await session.out.secret(UserGroupSchema, userGroup, { token: userGroup.token, said, lost: again });
   });
 
   const revoke = group

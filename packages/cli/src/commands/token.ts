@@ -53,8 +53,9 @@ export const tokenCommands: DefineCommand = (token, shell) => {
     const role = ROLES.get(options.role) ?? Role.UNSPECIFIED;
     const answer = await admin.createApiToken({ environment, displayName: options.name, role, expireTime });
     const id = answer.apiToken?.id ?? "";
-    session.out.note(`${describe(answer.apiToken)}. It is shown this once:`);
-    await session.out.secret(CreateApiTokenResponseSchema, answer, { token: answer.token, lost: ROTATE_AGAIN(id) });
+    const said = `${describe(answer.apiToken)}. It cannot be shown again. Its text`;
+    const secret = { token: answer.token, said, lost: ROTATE_AGAIN(id) };
+    await session.out.secret(CreateApiTokenResponseSchema, answer, secret);
   });
 
   const list = token
@@ -109,9 +110,9 @@ export const tokenCommands: DefineCommand = (token, shell) => {
     const answer = await admin.rotateApiToken({ environment, apiTokenId, previousTokenTtl });
     const until = timeText(answer.apiToken?.graceExpireTime);
     const before = until === undefined ? "The text before has ended" : `The text before is valid until ${until}`;
-    session.out.note(`${describe(answer.apiToken)}. ${before}. The new one is shown this once:`);
-    const lost = ROTATE_AGAIN(apiTokenId);
-    await session.out.secret(RotateApiTokenResponseSchema, answer, { token: answer.token, lost });
+    const said = `${describe(answer.apiToken)}. ${before}. The new one cannot be shown again. The new text`;
+    const secret = { token: answer.token, said, lost: ROTATE_AGAIN(apiTokenId) };
+    await session.out.secret(RotateApiTokenResponseSchema, answer, secret);
   });
 
   const revoke = token

@@ -8,6 +8,9 @@ import { type Column, Table } from "./table.ts";
 /** A credential to write. */
 export interface Secret {
   readonly token: string;
+  /** What it is the token of; the last words are what it is called. */
+  readonly said: string;
+  /** What to do when it cannot be written, for then it is lost. */
   readonly lost: string;
 }
 
@@ -76,12 +79,13 @@ export class Output {
   }
 
   /**
-   * Writes a credential that the service shows this once: alone on a line, or by `--json` with the message that has it.
+   * Writes a credential to standard output: alone on a line, or by `--json` with the message that has it.
    *
-   * @param lost what to do when it cannot be written, for then it is lost
    * @throws Failure when it cannot be written
    */
-  async secret<S extends DescMessage>(schema: S, message: MessageShape<S>, { token, lost }: Secret): Promise<void> {
+  async secret<S extends DescMessage>(schema: S, message: MessageShape<S>, secret: Secret): Promise<void> {
+    const { token, said, lost } = secret;
+    this.note(`${said}${this.isTerminal ? ":" : " is written to standard output."}`);
     try {
       if (this.isJson) await this.message(schema, message);
       else await this.line(token);
