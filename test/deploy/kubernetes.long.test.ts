@@ -1,0 +1,127 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { parseAllDocuments } from "yaml";
+import { loadConfig, SETTINGS } from "../../src/config/config.ts";
+import { onPath, orLeaveOut } from "../support/on-path.ts";
+import { newFolder } from "../support/opened.ts";
+import { ROOT } from "../support/process.ts";
+import { deployPrograms } from "../support/python.ts";
+import { TOKEN_KEYS } from "../support/server.ts";
+
+const kubectl = onPath("kubectl");
+const kustomize = kubectl ?? orLeaveOut("kustomize", "the tests of deploy/kubernetes/ are");
+const programs = deployPrograms();
+
+/** What stands in the secret, by the names that docs/operations.md gives them. */
+const SECRETS: { readonly [name: string]: string } = {
+  "token-keys": TOKEN_KEYS,
+  "admin-token": "0123456789abcdef",
+  "redis-password": "hunter2",
+  "redis-sentinel-password": "hunter3",
+};
+
+type Tree = { readonly [name: string]: Tree } & readonly Tree[] & string & number;
+
+/** The resources of an overlay, by their kind and name. */
+function resourcesOf(overlay: string): { yaml: string; resources: { [name: string]: Tree } } {
+  const yaml = execFileSync(kustomize ?? "", [
+    kubectl ? "kustomize" : "build",
+    join(ROOT, "deploy/kubernetes/overlays", overlay),
+  ]);
+  const all = parseAllDocuments(yaml.toString()).map((document) => document.toJS() as Tree);
+  const entries = all.map((each) => [`${each["kind"]} ${each["metadata"]?.["name"]}`, each]);
+  return { yaml: yaml.toString(), resources: Object.fromEntries(entries) as { [name: string]: Tree } };
+}
+
+describe.skipIf(kustomize === undefined || programs === undefined).each(["single", "sentinel", "cluster"])(
+  "the overlay %s",
+  (overlay) => {
+    const { yaml, resources } = kustomize && programs ? resourcesOf(overlay) : { yaml: "", resources: {} };
+    const deployment = resources["Deployment user-group-service"] as Tree;
+    const pod = deployment?.["spec"]?.["template"]?.["spec"] as Tree;
+    const container = pod?.["containers"]?.[0] as Tree;
+    const configMap = Object.values(resources).find(({ kind }) => kind === ("ConfigMap" as Tree)) as Tree;
+    const env = (configMap?.["data"] ?? {}) as unknown as { [name: string]: string };
+
+    it("has what the schemas of Kubernetes ask for", () => {
+      const file = join(newFolder(), "resources.yaml");
+      writeFileSync(file, yaml);
+      const { status, stdout, stderr } = spawnSync(join(programs ?? "", "kubernetes-validate"), ["--strict", file]);
+      expect([status, `${stdout}${stderr}`.match(/passed for resource/g)?.length]).toEqual([0, 6]);
+    });
+
+    it("has settings that a start takes, with the files of the secret", () => {
+      expect(container["envFrom"]).toEqual([{ configMapRef: { name: configMap["metadata"]?.["name"] } }]);
+      const folder = String(container["volumeMounts"]?.[0]?.["mountPath"]);
+      const here = newFolder();
+      const settings = Object.entries(env).map(([name, value]) => {
+        expect(Object.keys(SETTINGS)).toContain(name);
+        if (!name.endsWith("_FILE")) return [name, value];
+        expect(value).toBe(join(folder, basename(value)));
+        mkdirSync(here, { recursive: true });
+        writeFileSync(join(here, basename(value)), `${SECRETS[basename(value)] ?? expect.fail(value)}\n`);
+        return [name, join(here, basename(value))];
+      });
+      const config = loadConfig(Object.fromEntries(settings));
+      expect(config.misspelled).toEqual([]);
+      expect(config.metricsPort).toBe(9090);
+      // preStop, then what is under way, then what the supervisor allows beyond.
+      const preStopMs = Number(container["lifecycle"]?.["preStop"]?.["sleep"]?.["seconds"]) * 1000;
+      expect(Number(pod["terminationGracePeriodSeconds"]) * 1000).toBeGreaterThan(
+        preStopMs + config.shutdownTimeoutMs + 5000,
+      );
+    });
+
+    it("asks the endpoints for operators, and has the ports of the settings", () => {
+      const ports = { calls: 8080, metrics: Number(env["METRICS_PORT"]) };
+      const named = Object.entries(ports).map(([name, containerPort]) => ({ name, containerPort }));
+      expect(container["ports"]).toEqual(named);
+      const paths = { startupProbe: "/readyz", readinessProbe: "/readyz", livenessProbe: "/healthz" };
+      for (const [probe, path] of Object.entries(paths)) {
+        expect(container[probe]?.["httpGet"]).toEqual({ path, port: "metrics" });
+      }
+      for (const name of ["user-group-service", "user-group-service-pods"]) {
+        expect(resources[`Service ${name}`]?.["spec"]?.["ports"]).toEqual([
+          { name: "calls", port: 8080, targetPort: "calls" },
+        ]);
+      }
+    });
+
+    it("selects its own pods everywhere, and no others", () => {
+      const labels = { "app.kubernetes.io/name": "user-group-service" };
+      expect(deployment["spec"]?.["template"]?.["metadata"]?.["labels"]).toEqual(labels);
+      const spec = (name: string) => resources[name]?.["spec"] as Tree;
+      expect(deployment["spec"]?.["selector"]).toEqual({ matchLabels: labels });
+      expect(spec("PodDisruptionBudget user-group-service")["selector"]).toEqual({ matchLabels: labels });
+      expect(spec("NetworkPolicy user-group-service")["podSelector"]).toEqual({ matchLabels: labels });
+      for (const name of ["user-group-service", "user-group-service-pods"]) {
+        expect(spec(`Service ${name}`)["selector"]).toEqual(labels);
+      }
+      for (const { labelSelector } of pod["topologySpreadConstraints"] as unknown as { labelSelector: unknown }[]) {
+        expect(labelSelector).toEqual({ matchLabels: labels });
+      }
+    });
+
+    it("lets the service reach the Redis that it names", () => {
+      const named = [...(env["REDIS_URL"] ?? "").matchAll(/:(\d+)/g)].map(([, port]) => Number(port));
+      const egress = resources["NetworkPolicy user-group-service"]?.["spec"]?.["egress"] as unknown as {
+        ports: { port: number }[];
+      }[];
+      const open = egress.flatMap(({ ports }) => ports.map(({ port }) => port));
+      expect(open).toEqual(expect.arrayContaining([6379, ...named]));
+    });
+
+    it("gives the pod no rights, and takes none away from calls while it is rolled out", () => {
+      expect(container["securityContext"]).toEqual({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ["ALL"] },
+      });
+      expect(pod["securityContext"]).toMatchObject({ runAsNonRoot: true, runAsUser: 65532 });
+      expect(pod["automountServiceAccountToken"]).toBe(false);
+      expect(deployment["spec"]?.["strategy"]?.["rollingUpdate"]).toEqual({ maxSurge: 1, maxUnavailable: 0 });
+    });
+  },
+);

@@ -1,0 +1,43 @@
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { SETTINGS } from "../../src/config/config.ts";
+import { orLeaveOut } from "../support/on-path.ts";
+import { ROOT } from "../support/process.ts";
+
+const analyze = orLeaveOut("systemd-analyze", "the tests of the unit are");
+const UNIT = join(ROOT, "deploy/systemd/user-group-service.service");
+
+/** What an operator is told at the most, of 100: docs/operations.md says so. */
+const EXPOSURE = 13;
+
+describe.skipIf(analyze === undefined)("the unit of systemd", () => {
+  const run = (...args: string[]) => spawnSync(analyze ?? "", args, { encoding: "utf8" });
+
+  it("is read without a complaint", () => {
+    const { status, stdout, stderr } = run("verify", "--man=no", UNIT);
+    // Node need not be where it is on a server.
+    const complaints = `${stdout}${stderr}`.split("\n").filter((line) => line !== "" && !/not executable/.test(line));
+    expect([complaints, status === 0 || /not executable/.test(stderr)]).toEqual([[], true]);
+  });
+
+  it("exposes what it has to, and no more", () => {
+    const { status, stdout } = run("security", "--offline=true", `--threshold=${EXPOSURE}`, UNIT);
+    expect([status, /exposure level .*: (\d+\.\d)/.exec(stdout)?.[1]]).toEqual([0, "1.3"]);
+  });
+
+  it("gives settings the files that it loads", () => {
+    const text = readFileSync(UNIT, "utf8");
+    const loaded = [...text.matchAll(/^LoadCredential=([\w-]+):(\S+)$/gm)].map(([, name, path]) => {
+      expect(path).toBe(`/etc/user-group-service/secrets/${name}`);
+      return name;
+    });
+    const used = [...text.matchAll(/^Environment=(\w+_FILE)=%d\/(\S+)$/gm)].map(([, setting = "", name]) => {
+      expect(Object.keys(SETTINGS)).toContain(setting);
+      return name;
+    });
+    expect(used).toEqual(loaded);
+    expect(loaded).toHaveLength(3);
+  });
+});

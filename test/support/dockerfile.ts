@@ -1,0 +1,128 @@
+import { execFileSync } from "node:child_process";
+import { chmodSync, cpSync, mkdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { ROOT } from "./process.ts";
+
+/** An instruction of a Dockerfile: its name, its flags, and the rest of it in one line. */
+export interface Instruction {
+  readonly name: string;
+  readonly flags: { readonly [name: string]: string };
+  readonly rest: string;
+}
+
+/** A stage of a Dockerfile. */
+export interface Stage {
+  /** The image that it begins with. */
+  readonly from: string;
+  readonly name: string | undefined;
+  readonly instructions: readonly Instruction[];
+}
+
+/** Reads the stages of a Dockerfile. */
+export function readStages(path: string): Stage[] {
+  const lines = readFileSync(path, "utf8")
+    .replace(/^#.*\n/gm, "")
+    .replace(/\\\n\s*/g, "")
+    .split("\n")
+    .filter(Boolean);
+  const stages: { from: string; name: string | undefined; instructions: Instruction[] }[] = [];
+  for (const line of lines) {
+    const [, name = "", words = "", rest = ""] = /^(\w+) ((?:--\S+ +)*)(.*)$/.exec(line) ?? [];
+    const flags = Object.fromEntries([...words.matchAll(/--(\w[\w-]*)=(\S+)/g)].map(([, key, value]) => [key, value]));
+    const [, from = "", alias] = /^(\S+)(?: AS (\S+))?$/.exec(rest) ?? [];
+    if (name === "FROM") stages.push({ from, name: alias, instructions: [] });
+    else stages.at(-1)?.instructions.push({ name, flags, rest });
+  }
+  return stages;
+}
+
+/** How a container of a stage starts, and as whom. */
+export interface Container {
+  readonly env: { readonly [name: string]: string };
+  readonly user: string;
+  readonly command: readonly string[];
+  readonly healthcheck: readonly string[];
+  readonly labels: { readonly [name: string]: string };
+}
+
+/**
+ * Does in folders what a stage says: `COPY` and `RUN` on the machine as it is, in the working folder below the root.
+ *
+ * @param root the folder that stands for `/`
+ * @param roots those of earlier stages, by name
+ * @returns how a container of it starts
+ * @throws at an instruction that it does not know
+ */
+export function carryOut(stage: Stage, root: string, roots: ReadonlyMap<string, string>): Container {
+  let folder = "/";
+  let [user, entrypoint, command, healthcheck]: [string, string[], string[], string[]] = ["0:0", [], [], []];
+  const env: { [name: string]: string } = {};
+  const labels: { [name: string]: string } = {};
+  const variables: { [name: string]: string } = {};
+  const within = (path: string) => join(root, path.startsWith("/") ? path : join(folder, path));
+  const pairs = (text: string) =>
+    [...text.matchAll(/(\S+?)=(?:"([^"]*)"|(\S+))/g)].map(([, key = "", quoted, bare = ""]) => {
+      return [key, (quoted ?? bare).replace(/\$\{(\w+)\}/g, (_, name: string) => variables[name] ?? "")] as const;
+    });
+  const known: { [name: string]: (instruction: Instruction) => void } = {
+    ARG: ({ rest }) => Object.assign(variables, Object.fromEntries(pairs(rest))),
+    ENV: ({ rest }) => Object.assign(env, Object.fromEntries(pairs(rest))),
+    LABEL: ({ rest }) => Object.assign(labels, Object.fromEntries(pairs(rest))),
+    WORKDIR: ({ rest }) => {
+      folder = join(folder, rest);
+      mkdirSync(join(root, folder), { recursive: true });
+    },
+    COPY: ({ rest, flags }) => {
+      const [from = "", to = ""] = rest.split(/ +/);
+      if (flags["from"] === undefined) copyContext(within(to));
+      else cpSync(join(roots.get(flags["from"]) ?? "", from), within(to), { recursive: true });
+    },
+    RUN: ({ rest }) => {
+      const { PATH = "", HOME = "" } = process.env;
+      execFileSync("sh", ["-c", rest], { cwd: within("."), env: { PATH, HOME, ...env }, stdio: "inherit" });
+    },
+    USER: ({ rest }) => {
+      user = rest;
+    },
+    EXPOSE: () => {},
+    HEALTHCHECK: ({ rest }) => {
+      healthcheck = JSON.parse(rest.replace(/^.*?CMD /, "")) as string[];
+    },
+    ENTRYPOINT: ({ rest }) => {
+      entrypoint = JSON.parse(rest) as string[];
+    },
+    CMD: ({ rest }) => {
+      command = JSON.parse(rest) as string[];
+    },
+  };
+  for (const instruction of stage.instructions) {
+    const carry = known[instruction.name];
+    if (!carry) throw new Error(`${instruction.name} of the Dockerfile is not known here`);
+    carry(instruction);
+  }
+  return { env, user, labels, healthcheck, command: [...entrypoint, ...command] };
+}
+
+/** Copies what of the repository is sent to the builder, by `.dockerignore`: of its lines the last one that fits decides. */
+function copyContext(to: string): void {
+  const rules = readFileSync(join(ROOT, ".dockerignore"), "utf8")
+    .split("\n")
+    .filter((line) => /^[^#]/.test(line));
+  const patterns = rules.map((rule) => ({ sends: rule.startsWith("!"), pattern: regexOf(rule.replace(/^!/, "")) }));
+  const list = ["ls-files", "--cached", "--others", "--exclude-standard", "-z"];
+  const files = execFileSync("git", list, { cwd: ROOT, encoding: "utf8" }).split("\0").filter(Boolean);
+  for (const file of files) {
+    if (!patterns.findLast(({ pattern }) => pattern.test(file))?.sends) continue;
+    const path = join(to, file);
+    mkdirSync(dirname(path), { recursive: true });
+    cpSync(join(ROOT, file), path);
+    chmodSync(path, 0o644);
+  }
+}
+
+/** A pattern of `.dockerignore` fits a path and whatever is below it. */
+function regexOf(pattern: string): RegExp {
+  const escaped = pattern.replace(/[.+^${}()|[\]\\]/g, "\\$&");
+  const text = escaped.replace(/\*\*\/|\*/g, (stars) => (stars === "*" ? "[^/]*" : "(?:.*/)?"));
+  return new RegExp(`^${text}(?:/.*)?$`);
+}
