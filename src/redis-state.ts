@@ -10,6 +10,7 @@ import { CLAIM } from "./store/records.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 import { StoreMisconfigured } from "./store/redis/commands.ts";
 import { durabilityWarnings } from "./store/redis/requirements.ts";
+import { NOTE_INTERVAL_MS, noteKeyUse, type RedisTokenKeys } from "./store/token-keys.ts";
 import { isReporter } from "./worker.ts";
 
 /** How long until what could not be checked or restored is tried again, in milliseconds. */
@@ -23,9 +24,10 @@ const CHECK_MS = 60_000;
 
 /** What the state of Redis is kept with. */
 export interface RedisStateParts {
-  readonly config: Pick<Config, "minReplicasAck">;
+  readonly config: Pick<Config, "minReplicasAck" | "redisUrl">;
   /** The ring that is in use. */
   readonly ring: () => readonly RingKey[];
+  readonly tokenKeys: Pick<RedisTokenKeys, "requireUnneeded">;
   readonly client: StoreClient;
   readonly environments: RedisEnvironments;
   readonly logger: Logger;
@@ -50,6 +52,7 @@ export class RedisState {
   #isClosed = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #watching: ReturnType<typeof setInterval> | undefined;
+  #noting: ReturnType<typeof setInterval> | undefined;
 
   constructor(parts: RedisStateParts) {
     this.#parts = parts;
@@ -62,14 +65,8 @@ export class RedisState {
    */
   async check(): Promise<void> {
     const { client, config, logger } = this.#parts;
-    const keys = (await this.#unlessAway(this.#check(), "the layout of its data and TOKEN_KEYS")) ?? [];
+    await this.#unlessAway(this.#check(), "the layout of its data and TOKEN_KEYS");
     if (!isReporter()) return;
-    if (keys.length > 0) {
-      logger.warn(
-        { keys },
-        "TOKEN_KEYS lacks keys that may have encrypted tokens in this Redis; groups with such a token cannot be read; add the keys after the others",
-      );
-    }
     for (const warning of await durabilityWarnings(client, config.minReplicasAck)) logger.warn(warning);
   }
 
@@ -102,8 +99,18 @@ export class RedisState {
     for (const path of this.#inUse.keys()) if (!paths.has(path)) this.#inUse.delete(path);
   }
 
-  /** Checks from time to time whether the environments are there. */
+  /** Notes under which key this process encrypts; when that fails, the next time does it. */
+  async noteKeyUse(): Promise<void> {
+    const { client, config, ring } = this.#parts;
+    const [current] = ring();
+    // The embedded store serves this process alone.
+    if (config.redisUrl !== undefined && current) await noteKeyUse(client, current).catch(() => {});
+  }
+
+  /** Checks from time to time whether the environments are there, and notes which key is in use. */
   watch(): void {
+    void this.noteKeyUse();
+    this.#noting = setInterval(() => void this.noteKeyUse(), NOTE_INTERVAL_MS).unref();
     this.#watching = setInterval(() => void this.#restoreEnvironments().catch(() => {}), CHECK_MS).unref();
   }
 
@@ -118,6 +125,7 @@ export class RedisState {
     this.#isClosed = true;
     clearTimeout(this.#timer);
     clearInterval(this.#watching);
+    clearInterval(this.#noting);
   }
 
   async #run(): Promise<void> {
@@ -149,13 +157,13 @@ export class RedisState {
     this.#timer ??= setTimeout(() => void this.#run(), RETRY_MS).unref();
   }
 
-  /** @returns the ids of the keys that the ring lacks, under which tokens may still be encrypted */
-  async #check(): Promise<readonly string[]> {
-    const { client, ring } = this.#parts;
+  async #check(): Promise<void> {
+    const { client, ring, tokenKeys } = this.#parts;
     await checkFormat(client, this.#isChecked);
     const missing = await checkTokenKeys(client, ring());
+    // Looking for groups takes time, and a process that serves has looked.
+    if (!this.#isChecked) await tokenKeys.requireUnneeded(missing);
     this.#isChecked = true;
-    return missing;
   }
 
   /** Makes again what Redis has lost. What was deleted is not made again, and what was made anew is another one. */

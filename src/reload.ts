@@ -6,6 +6,7 @@ import { explainStartFailure } from "./start-messages.ts";
 import { checkTokenKeys, type RingKey } from "./store/encryption.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 import { StoreMisconfigured } from "./store/redis/commands.ts";
+import type { RedisTokenKeys } from "./store/token-keys.ts";
 
 /** Has a part of the service use settings whose files have changed; throws when it cannot. */
 export type Reload = (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
@@ -59,13 +60,13 @@ export function watchFiles(
  * Requires that a ring of keys can take the place of another while both are in use: workers do not change theirs at the same
  * instant, and each has to decrypt what the others encrypt.
  *
- * @param client undefined: the embedded store, whose tokens may be encrypted under any key
- * @throws StoreMisconfigured; as `checkTokenKeys`
+ * @param redis undefined: the embedded store, whose tokens may be encrypted under any key
+ * @throws StoreMisconfigured; as `checkTokenKeys` and `requireUnneeded`
  */
 export async function requireSuccessor(
   ring: readonly RingKey[],
   next: readonly RingKey[],
-  client: StoreClient | undefined,
+  redis: { readonly client: StoreClient; readonly tokenKeys: Pick<RedisTokenKeys, "requireUnneeded"> } | undefined,
 ): Promise<void> {
   const has = (keys: readonly RingKey[], id: string | undefined) => keys.some((key) => key.id === id);
   const first = next[0]?.id;
@@ -74,9 +75,9 @@ export async function requireSuccessor(
       `the first key of TOKEN_KEYS, ${first}, is new: other workers could not read what it encrypts. Put it behind the others, and first once every worker has it`,
     );
   }
-  const missing = client ? await checkTokenKeys(client, next) : ring.map(({ id }) => id).filter((id) => !has(next, id));
-  const lost = missing.filter((id) => has(ring, id));
-  if (lost.length > 0) {
+  const lost = ring.map(({ id }) => id).filter((id) => !has(next, id));
+  if (!redis ? lost.length > 0 : !has(next, ring[0]?.id)) {
     throw new StoreMisconfigured(`TOKEN_KEYS lacks ${lost.join(", ")}, which may have encrypted tokens; add it again`);
   }
+  if (redis) await redis.tokenKeys.requireUnneeded(await checkTokenKeys(redis.client, next));
 }

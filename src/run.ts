@@ -31,6 +31,7 @@ import { RedisEnvironments } from "./store/environments.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 import { readRedisUrl } from "./store/redis/url.ts";
 import { RevocationFeed } from "./store/revocation-feed.ts";
+import { RedisTokenKeys } from "./store/token-keys.ts";
 import { RedisUserGroupAdmin } from "./store/user-group-admin.ts";
 import { RedisUserGroups } from "./store/user-groups.ts";
 import { answer, ask, isReporter, notifySupervisor, worker } from "./worker.ts";
@@ -154,7 +155,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const audit = openAudit(config, { logger: log.logger, metrics });
     const cipher = new TokenCipher(ring);
     const environments = new RedisEnvironments(client, audit);
-    const parts = { config, client, environments, logger: log.logger, onUnusable: endUnusable };
+    const tokenKeys = new RedisTokenKeys({ client, cipher, audit, environments });
+    const parts = { config, client, environments, tokenKeys, logger: log.logger, onUnusable: endUnusable };
     const state = new RedisState({ ...parts, ring: () => ring });
     lifecycle.onClose("checks of Redis", () => state.close());
     if (config.redisUrl !== undefined) await state.check();
@@ -168,9 +170,10 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const reload: Reload = async (next, changed) => {
       log.redact(secretsOf(next));
       if (changed.has("TOKEN_KEYS_FILE")) {
-        await requireSuccessor(ring, next.tokenKeys, config.redisUrl === undefined ? undefined : client);
+        await requireSuccessor(ring, next.tokenKeys, config.redisUrl === undefined ? undefined : { client, tokenKeys });
         ring = next.tokenKeys;
         cipher.use(ring);
+        await state.noteKeyUse();
       }
       if (changed.has("API_TOKENS_FILE") || changed.has("ADMIN_TOKEN_FILE")) {
         authenticator.use(await tokensOf(next));
@@ -199,6 +202,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
         apiTokens,
         userGroups: new RedisUserGroupAdmin({ client, cipher, audit }),
         audit: new RedisAuditTrail(client, audit),
+        tokenKeys: new RedisTokenKeys({ client, cipher, audit, environments }),
       };
     };
     const app = createApp({

@@ -55,6 +55,7 @@ const TEXTS = {
   API_TOKEN_OUTLIVES_CALLER:
     "the API token lasts longer than that of the caller, who must not learn it; revoke it, or rotate it with one that lasts as long",
   INVALID_PAGE_TOKEN: "page_token must be the next_page_token of the page before, or empty for the first page",
+  TOKEN_KEY_IN_USE: "",
   STORE_UNAVAILABLE: "the store does not answer; try again",
   TOO_FEW_REPLICAS:
     "the change was made but not confirmed by enough replicas, so a failover may lose it; read it again",
@@ -119,6 +120,13 @@ export class TooManyApiTokens extends failure("ResourceExhausted", "TOO_MANY_API
 export class ApiTokenChanged extends failure("Aborted", "API_TOKEN_CHANGED") {}
 export class ApiTokenOutlivesCaller extends failure("PermissionDenied", "API_TOKEN_OUTLIVES_CALLER") {}
 export class InvalidPageToken extends failure("InvalidArgument", "INVALID_PAGE_TOKEN", "page_token") {}
+
+/** Tokens are, or may be, encrypted under a key that is to be retired. */
+export class TokenKeyInUse extends failure("FailedPrecondition", "TOKEN_KEY_IN_USE", "token_key_id") {
+  constructor(why = "") {
+    super(undefined, `the key is in use: ${why}`);
+  }
+}
 
 /** The store did not answer in time, or refused. A change may have been made before this error, but not after it. */
 export class StoreUnavailable extends failure("Unavailable", "STORE_UNAVAILABLE") {

@@ -13,6 +13,7 @@ import { MAX_OPEN_MESSAGE_BYTES } from "../limits.ts";
 import { apiTokenRpcs } from "./admin/api-tokens.ts";
 import { environmentRpcs } from "./admin/environments.ts";
 import type { AdminParts } from "./admin/requests.ts";
+import { tokenKeyRpcs } from "./admin/token-keys.ts";
 import { userGroupRpcs } from "./admin/user-groups.ts";
 import { callOf } from "./call.ts";
 import { type HealthParts, healthService } from "./health.ts";
@@ -21,7 +22,10 @@ import { userGroupService, viewerService } from "./user-groups.ts";
 
 /** The stores that the RPCs use. */
 export interface Stores
-  extends Pick<AdminParts, "environments" | "environmentDeletion" | "apiTokens" | "userGroups" | "audit"> {
+  extends Pick<
+    AdminParts,
+    "environments" | "environmentDeletion" | "apiTokens" | "userGroups" | "audit" | "tokenKeys"
+  > {
   readonly store: UserGroupStore;
 }
 
@@ -63,7 +67,12 @@ export function routes(parts: RouteParts): (router: ConnectRouter) => void {
     );
     router.service(
       AdminService,
-      traced(parts, (parts) => ({ ...environmentRpcs(parts), ...apiTokenRpcs(parts), ...userGroupRpcs(parts) })),
+      traced(parts, (parts) => ({
+        ...environmentRpcs(parts),
+        ...apiTokenRpcs(parts),
+        ...userGroupRpcs(parts),
+        ...tokenKeyRpcs(parts),
+      })),
     );
     router.service(Health, health, OPEN_OPTIONS);
     if (!parts.reflection) return;

@@ -10,7 +10,7 @@ import {
 import { type Environment, type EnvironmentName, partitionOf } from "../domain/environment.ts";
 import { InvalidPageToken, RecordUnreadable } from "../domain/errors.ts";
 import type { AuditStore, Page, PageRequest } from "../domain/store.ts";
-import { type Audit, EVENT_FIELD } from "./audit.ts";
+import { type Audit, type AuditArgs, EVENT_FIELD } from "./audit.ts";
 import { environmentAuditKey, KEY, partitionPrefix, partitionsOf } from "./keys.ts";
 import { inBatches, recordFromAnswer, textOf } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
@@ -65,12 +65,9 @@ export class RedisAuditTrail implements AuditStore {
   }
 
   async recordExport(environment: EnvironmentName, { prefix, count }: ExportedUserGroups, by: ChangeBy): Promise<void> {
-    await this.#client.change("record-audit-event", RECORD, {
-      key: environmentAuditKey(environment),
-      subject: `${EXPORT} ${count} ${prefix}`,
-      names: "token",
-      ...this.#audit.ofEnvironment(environment, by),
-    });
+    const subject = `${EXPORT} ${count} ${prefix}`;
+    const event = { subject, names: "token", ...this.#audit.ofEnvironment(environment, by) };
+    await recordEvent(this.#client, environment, event);
   }
 
   async list(environment: Environment, filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>> {
@@ -119,6 +116,15 @@ export class RedisAuditTrail implements AuditStore {
       return { position, event: eventFrom(position, fields, isOfGroup) };
     });
   }
+}
+
+/** Writes an event of an environment with which no change goes, or many. @throws TooFewReplicas after it was written */
+export async function recordEvent(
+  client: StoreClient,
+  environment: EnvironmentName,
+  event: AuditArgs & { readonly subject: string; readonly names: string },
+): Promise<void> {
+  await client.change("record-audit-event", RECORD, { key: environmentAuditKey(environment), ...event });
 }
 
 /** The streams that may have what a filter wants. */

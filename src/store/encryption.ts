@@ -98,6 +98,11 @@ export class TokenCipher {
     this.#environments = new WeakMap();
   }
 
+  /** The ids of the ring, the one first that encrypts. */
+  get keyIds(): readonly string[] {
+    return this.#ring.map(({ id }) => id);
+  }
+
   /**
    * Encrypts a token, bound to its environment and to its own digest: it
    * decrypts for these alone. The nonce is the beginning of the digest, which

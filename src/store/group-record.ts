@@ -45,6 +45,15 @@ export function requireDone(operation: string, answer: readonly string[]): reado
   return answer;
 }
 
+/** The token of a record as it is stored. @throws RecordUnreadable */
+export function encryptedFromRecord(record: StoredRecord): EncryptedToken {
+  const keyId = textOf(record, FIELD.keyId);
+  const packed = record[FIELD.token];
+  const text = packed ?? joinPieces(record, PIECES.foreignToken);
+  if (text === undefined) throw new RecordUnreadable(new Error("a record has no token"));
+  return { keyId, text, isPacked: packed !== undefined };
+}
+
 /**
  * The group that a record holds.
  *
@@ -57,10 +66,6 @@ export function groupFromRecord(
   cipher: TokenCipher,
   providedId = textOf(record, FIELD.providedId),
 ): UserGroup {
-  const keyId = textOf(record, FIELD.keyId);
-  const packed = record[FIELD.token];
-  const text = packed ?? joinPieces(record, PIECES.foreignToken);
-  if (text === undefined) throw new RecordUnreadable(new Error("a record has no token"));
   const createTime = integerOf(record, FIELD.createTime);
   const { [FIELD.updateTime]: updated, [FIELD.tokenCreateTime]: rotated } = record;
   const updateTime = updated === undefined ? createTime : integerOf(record, FIELD.updateTime);
@@ -71,7 +76,7 @@ export function groupFromRecord(
     mapping: jsonOf(record, PIECES.mapping) as UserGroup["mapping"],
     properties: jsonOf(record, PIECES.properties),
     environmentTag: environment.tag,
-    token: cipher.decrypt(environment, { keyId, text, isPacked: packed !== undefined }, textOf(record, FIELD.digest)),
+    token: cipher.decrypt(environment, encryptedFromRecord(record), textOf(record, FIELD.digest)),
     etag: etagOf(updateTime),
     createTime,
     updateTime,
@@ -235,6 +240,14 @@ const MAX_PIECES = Math.ceil(MAX_SPLIT_BYTES / (PIECE_BYTES - 3));
 const PIECE_NAMES: { readonly [field: string]: readonly string[] } = Object.fromEntries(
   Object.values(PIECES).map((field) => [field, Array.from({ length: MAX_PIECES }, (_, i) => field + i)]),
 );
+
+const OF_OUR_TOKEN = [FIELD.keyId, FIELD.digest, FIELD.token];
+
+/** The fields of a record that its token needs: one of ours, or any. */
+export const TOKEN_FIELDS = {
+  ofOurs: OF_OUR_TOKEN,
+  ofAll: [...OF_OUR_TOKEN, ...(PIECE_NAMES[PIECES.foreignToken] as readonly string[])],
+} as const;
 
 /** A text as fields and values in turn, none too long for the compact form unless the text is. */
 export function piecesOf(field: string, text: string): string[] {

@@ -107,5 +107,8 @@ export const FORMAT_KEY = "ug:format";
 /** Hash: the id of each key of `TOKEN_KEYS` that tokens were encrypted under, to what shows which key it was. */
 export const TOKEN_KEYS_KEY = "ug:token-keys";
 
+/** Hash: the id of each of these keys to when a process last noted that it encrypts under it. In the same slot. */
+export const TOKEN_KEY_USES_KEY = `ug:{${TOKEN_KEYS_KEY}}:uses`;
+
 /** String that is never there: whether it could be changed tells whether anything could. */
 export const PROBE_KEY = "ug:probe";

@@ -20,6 +20,7 @@ import { revocationContract } from "./contract/revocations.ts";
 import { rotateContract } from "./contract/rotate.ts";
 import { tamperingContract } from "./contract/tampering.ts";
 import { teamIdContract } from "./contract/team-ids.ts";
+import { tokenKeyContract } from "./contract/token-keys.ts";
 import { updateContract } from "./contract/update.ts";
 import { wrongTypeContract } from "./contract/wrong-types.ts";
 
@@ -48,6 +49,7 @@ export function storeContract(
     hintContract(context);
     deadlineContract(context);
     ringContract(context);
+    tokenKeyContract(context);
     compactContract(context);
     teamIdContract(context);
     groupListContract(context);

@@ -13,6 +13,7 @@ import type {
   PageRequest,
   UserGroupAdminStore,
 } from "../../domain/store.ts";
+import type { TokenKeyStore } from "../../domain/token-key.ts";
 import type { Logger } from "../../observability/log.ts";
 import type { Metrics } from "../../observability/metrics.ts";
 import { callOf } from "../call.ts";
@@ -27,7 +28,8 @@ export interface AdminParts {
   readonly credentials: Pick<ApiTokens, "ofSettings">;
   readonly userGroups: UserGroupAdminStore;
   readonly audit: AuditStore;
-  readonly logger: Pick<Logger, "warn">;
+  readonly tokenKeys: TokenKeyStore;
+  readonly logger: Pick<Logger, "info" | "warn">;
   readonly metrics: Pick<Metrics, "imported">;
 }
 

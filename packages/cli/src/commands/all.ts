@@ -63,6 +63,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./audit.ts")).auditCommand,
   },
   {
+    name: "keys",
+    description: "keys of TOKEN_KEYS: generate, check, rotate",
+    load: async () => (await import("./keys.ts")).keysCommands,
+  },
+  {
     name: "completion",
     description: "completion for bash, zsh or fish",
     load: async () => (await import("./completion.ts")).completionCommand,

@@ -20,6 +20,9 @@ const REPEATABLE: ReadonlySet<string> = new Set([
   "ListAuditEvents",
   "ExportUserGroups",
   "ImportUserGroups",
+  "ListTokenKeys",
+  "ReencryptUserGroupTokens",
+  "RetireTokenKey",
   "ResolveViewer",
   // It creates the group, or finds what the first call has created.
   "GetUserGroup",

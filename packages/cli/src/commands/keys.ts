@@ -1,0 +1,211 @@
+import { randomBytes } from "node:crypto";
+import { setTimeout as pause } from "node:timers/promises";
+import { create } from "@bufbuild/protobuf";
+import type { Environment } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import { type TokenKey, type TokenKeyUse, TokenKeyUseSchema } from "../../../../gen/usergroup/admin/v1/token_key_pb.ts";
+import { formatEnvironmentName } from "../environment-name.ts";
+import { EXIT, Failure, usageFailure } from "../failures.ts";
+import { jsonLine } from "../output/printable.ts";
+import type { Column } from "../output/table.ts";
+import { timeText } from "../output/words.ts";
+import { pagesOf } from "../pages.ts";
+import { type Clients, connect, type Session } from "../session.ts";
+import { type DefineCommand, runs } from "./command.ts";
+
+/** How often the progress of a pass is told, in milliseconds. */
+const PROGRESS_MS = 10_000;
+
+/** How often a page is tried, which may be repeated whatever became of it, and the pause before it is, in milliseconds. */
+const TRIES = 10;
+const PAUSE_MS = 1000;
+
+const PAGE_SIZE = 1000;
+
+/** How many ids of groups whose token cannot be decrypted are told. */
+const MAX_FAILED = 10;
+
+/** `ugs keys ...` */
+export const keysCommands: DefineCommand = (keys, shell) => {
+  const generate = keys
+    .command("generate")
+    .description("make a key for TOKEN_KEYS; asks no service")
+    .option("--id <id>", "its id: 1 to 32 letters, digits, '_' or '-'; default: of today");
+  runs(generate, shell, async (session, { id = newId() }: { readonly id?: string }) => {
+    if (!/^[A-Za-z0-9_-]{1,32}$/.test(id)) throw usageFailure("--id must be 1 to 32 letters, digits, '_' or '-'");
+    await session.out.line(`${id}:${randomBytes(32).toString("base64")}`);
+  });
+
+  const check = keys.command("check").description("how many user groups need each key; for ADMIN_TOKEN");
+  runs(check, shell, async (session) => {
+    const { admin } = await connect(session);
+    const { tokenKeys } = await admin.listTokenKeys({});
+    const { uses } = await pass(session, admin, { validateOnly: true });
+    for (const { id } of tokenKeys) if (!uses.has(id)) uses.set(id, 0n);
+    const rows = [...uses].map(([tokenKeyId, userGroupCount]) =>
+      create(TokenKeyUseSchema, { tokenKeyId, userGroupCount }),
+    );
+    await session.out.list(TokenKeyUseSchema, columnsOf(tokenKeys), onePage(rows));
+    const lacking = [...uses].filter(
+      ([id, count]) => count > 0n && !tokenKeys.some((key) => key.id === id && key.held),
+    );
+    if (lacking.length === 0) return;
+    throw new Failure(`TOKEN_KEYS lacks keys that user groups need: ${lacking.map(([id]) => id).join(", ")}`, {
+      exitCode: EXIT.conflict,
+      hint: "add them behind the others, in every worker; these groups cannot be read without",
+    });
+  });
+
+  const rotate = keys
+    .command("rotate")
+    .description(
+      "encrypt every token under the first key of TOKEN_KEYS, and say which may be retired; for ADMIN_TOKEN",
+    );
+  runs(rotate, shell, async (session) => {
+    const { admin } = await connect(session);
+    const { tokenKeys, readTime } = await admin.listTokenKeys({});
+    const current = tokenKeys.find(({ primary }) => primary)?.id ?? "";
+    session.out.note(`The first key of TOKEN_KEYS is ${current}.`);
+    const { looked, reencrypted, failed } = await pass(session, admin, { validateOnly: false });
+    const retired: string[] = [];
+    const say = async (text: string) => session.out.isJson || (await session.out.line(text));
+    await say(`${looked} user groups were looked at, and ${reencrypted} encrypted under ${current}.`);
+    if (failed.length > 0) {
+      const more = failed.length > MAX_FAILED ? ` and ${failed.length - MAX_FAILED} more` : "";
+      throw new Failure(
+        `the tokens of some user groups cannot be decrypted: ${failed.slice(0, MAX_FAILED).join(", ")}${more}`,
+        {
+          exitCode: EXIT.conflict,
+          hint: "ugs keys check tells whether a key is missing; otherwise revoke their tokens, for which they get new ones, and run this again",
+        },
+      );
+    }
+    let refusal: unknown;
+    for (const { id } of tokenKeys.filter(({ primary, recorded }) => recorded && !primary)) {
+      try {
+        await admin.retireTokenKey({ tokenKeyId: id, reencryptStartTime: readTime });
+        retired.push(id);
+        await say(
+          `No token needs the key ${id} any longer: take it out of TOKEN_KEYS of every worker. Backups of Redis from before need it.`,
+        );
+      } catch (error) {
+        if (!(error instanceof Failure) || error.detail.reason !== "TOKEN_KEY_IN_USE") throw error;
+        refusal = error;
+        session.out.note(`The key ${id} may not be retired yet.`);
+      }
+    }
+    if (session.out.isJson) {
+      const counts = { userGroupCount: String(looked), reencryptedCount: String(reencrypted) };
+      await session.out.line(jsonLine({ ...counts, retiredTokenKeyIds: retired }));
+    }
+    if (refusal) throw refusal;
+  });
+};
+
+/** What was found in all environments. */
+interface Pass {
+  /** How many groups there are under each key, as they were found. */
+  readonly uses: Map<string, bigint>;
+  looked: bigint;
+  reencrypted: bigint;
+  /** The groups whose token cannot be decrypted, each behind its environment. */
+  readonly failed: string[];
+}
+
+/** Goes through the groups of all environments. When it is cut off, the next one finds less to do. */
+async function pass(
+  { out, shell }: Session,
+  admin: Clients["admin"],
+  { validateOnly }: { readonly validateOnly: boolean },
+): Promise<Pass> {
+  const found: Pass = { uses: new Map(), looked: 0n, reencrypted: 0n, failed: [] };
+  const began = performance.now();
+  let toldAt = began;
+  const onPage = () => {
+    const now = performance.now();
+    if (now - toldAt < PROGRESS_MS) return;
+    toldAt = now;
+    const rate = Math.round(Number(found.looked) / ((now - began) / 1000));
+    out.note(`${found.looked} user groups were looked at, ${found.reencrypted} encrypted anew (${rate}/s)`);
+  };
+  const environments = pagesOf(undefined, async (page) => {
+    const { environments: items, nextPageToken } = await admin.listEnvironments(page);
+    return { items, nextPageToken };
+  });
+  for await (const page of environments) {
+    // Those that are being deleted have tokens that end.
+    for (const environment of page.filter(({ deleteTime }) => !deleteTime)) {
+      await passOver(environment, admin, { found, validateOnly, onPage, signal: shell.signal });
+    }
+  }
+  return found;
+}
+
+interface PassOptions {
+  readonly found: Pass;
+  readonly validateOnly: boolean;
+  readonly onPage: () => void;
+  readonly signal: AbortSignal;
+}
+
+async function passOver(
+  { name, tag }: Environment,
+  admin: Clients["admin"],
+  { found, validateOnly, onPage, signal }: PassOptions,
+): Promise<void> {
+  const environment = { name, tag };
+  let pageToken = "";
+  do {
+    const request = { environment, pageSize: PAGE_SIZE, pageToken, validateOnly };
+    const page = await repeated(() => admin.reencryptUserGroupTokens(request), signal).catch((error: unknown) => {
+      // It was deleted meanwhile.
+      if (error instanceof Failure && error.detail.reason === "ENVIRONMENT_NOT_FOUND") return undefined;
+      throw error;
+    });
+    if (!page) return;
+    for (const { tokenKeyId, userGroupCount } of page.tokenKeyUses) {
+      found.uses.set(tokenKeyId, (found.uses.get(tokenKeyId) ?? 0n) + userGroupCount);
+      found.looked += userGroupCount;
+    }
+    found.reencrypted += page.reencryptedCount;
+    for (const id of page.failedUserGroupIds) found.failed.push(`${formatEnvironmentName(environment)} ${id}`);
+    pageToken = page.nextPageToken;
+    onPage();
+  } while (pageToken !== "");
+}
+
+/** Repeats a call while the service cannot answer it. */
+async function repeated<T>(call: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await call();
+    } catch (error) {
+      const mayHelp = error instanceof Failure && error.detail.exitCode === EXIT.unavailable;
+      if (!mayHelp || tries === TRIES || signal.aborted) throw error;
+      await pause(PAUSE_MS, undefined, { signal });
+    }
+  }
+}
+
+function newId(): string {
+  return `k${new Date().toISOString().slice(0, 10).replaceAll("-", "")}-${randomBytes(2).toString("hex")}`;
+}
+
+async function* onePage(rows: readonly TokenKeyUse[]): AsyncGenerator<readonly TokenKeyUse[]> {
+  yield rows;
+}
+
+function columnsOf(keys: readonly TokenKey[]): readonly Column<TokenKeyUse>[] {
+  const keyOf = ({ tokenKeyId }: TokenKeyUse) => keys.find(({ id }) => id === tokenKeyId);
+  return [
+    { name: "KEY", of: ({ tokenKeyId }) => tokenKeyId, isFree: true },
+    { name: "GROUPS", of: ({ userGroupCount }) => String(userGroupCount) },
+    {
+      name: "STATE",
+      of: (use) => {
+        const key = keyOf(use);
+        return key?.primary ? "first: encrypts" : key?.held ? "decrypts" : "missing in TOKEN_KEYS";
+      },
+    },
+    { name: "LAST ENCRYPTED", of: (use) => timeText(keyOf(use)?.lastEncryptTime) ?? "" },
+  ];
+}

@@ -1,0 +1,100 @@
+import { expect, it } from "vitest";
+import { ADMIN_ENV, ADMIN_TOKEN, adminOf, customerOf } from "../../../test/support/admin.ts";
+import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "../../../test/support/opened.ts";
+import { grpcClients } from "../../../test/support/rpc.ts";
+import type { TestServer } from "../../../test/support/server.ts";
+import { ugs, ugsBuilt } from "./support/ugs.ts";
+
+const key = (id: string, byte: number) => `${id}:${Buffer.alloc(32, byte).toString("base64")}`;
+const [OLD, NEW] = [key("old", 1), key("new", 2)];
+
+it("ugs keys generate makes a key for TOKEN_KEYS, each time another one, and asks no service", async () => {
+  const made = await Promise.all([ugsBuilt(["keys", "generate"]), ugs(["keys", "generate", "--id", "k2"])]);
+  expect(made.map(({ code, stderr }) => [code, stderr])).toEqual([
+    [0, ""],
+    [0, ""],
+  ]);
+  expect(made[0]?.stdout).toMatch(/^k\d{8}-[0-9a-f]{4}:[A-Za-z0-9+/]{43}=\n$/);
+  expect(made[1]?.stdout).toMatch(/^k2:[A-Za-z0-9+/]{43}=\n$/);
+  expect(made[0]?.stdout.split(":")[1]).not.toBe(made[1]?.stdout.split(":")[1]);
+  const refused = await ugs(["keys", "generate", "--id", "a:b"]);
+  expect([refused.code, refused.stdout]).toEqual([2, ""]);
+});
+
+describeWithRedis("ugs keys", () => {
+  it("tell which groups need which key, change it, and say when the old one may be retired", async () => {
+    const redis = await newRedis();
+    const operator = newOperator(redis);
+    const start = (keys: string, like?: TestServer) =>
+      newServer({ redisUrl: redis.url, env: { ...ADMIN_ENV, TOKEN_KEYS: keys }, ...(like && { like }) });
+    const first = await start(OLD);
+    const { groups } = grpcClients(first);
+    const ids = Array.from({ length: 30 }, (_, i) => `group ${i}`);
+    const tokens = await Promise.all(
+      ids.map(async (userGroupId) => (await groups.getUserGroup({ userGroupId })).userGroup),
+    );
+    await first.stop();
+
+    const server = await start(`${NEW},${OLD}`, first);
+    const env = { UGS_URL: server.url, UGS_TOKEN: ADMIN_TOKEN };
+    const check = await ugs(["keys", "check"], { env });
+    expect(check.stdout.split("\n").map((line) => line.split(/ {2,}/).slice(0, 3))).toEqual([
+      ["KEY", "GROUPS", "STATE"],
+      ["old", "30", "decrypts"],
+      ["new", "0", "first: encrypts"],
+      [""],
+    ]);
+    // A worker that encrypts under the old key may have just written.
+    await operator.hset("ug:{ug:token-keys}:uses", "old", String(Date.now()));
+    const early = await ugs(["keys", "rotate"], { env });
+    expect(early.stdout).toBe("30 user groups were looked at, and 30 encrypted under new.\n");
+    expect([early.code, early.stderr]).toEqual([
+      5,
+      expect.stringMatching(/a worker encrypted under it at .*, not before 20/),
+    ]);
+    await operator.hset("ug:{ug:token-keys}:uses", "old", String(Date.now() - 60_000));
+    const rotated = await ugs(["keys", "rotate"], { env });
+    expect([rotated.code, rotated.stdout]).toEqual([
+      0,
+      expect.stringMatching(
+        /^30 user groups.* and 0 encrypted under new\.\nNo token needs the key old any longer: take it out/,
+      ),
+    ]);
+    const json = await ugs(["keys", "check", "--json"], { env });
+    expect(
+      json.stdout
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line) as unknown),
+    ).toEqual([{ tokenKeyId: "new", userGroupCount: "30" }, { tokenKeyId: "old" }]);
+    const { auditEvents } = await adminOf(server.url).listAuditEvents({
+      environment: customerOf(server),
+      method: "ReencryptUserGroupTokens",
+    });
+    expect(auditEvents.map(({ actorId, changedFields }) => [actorId, changedFields])).toEqual([
+      ["root", ["token"]],
+      ["root", ["token"]],
+    ]);
+
+    const again = await ugs(["keys", "rotate", "--json"], { env });
+    expect(JSON.parse(again.stdout)).toEqual({ userGroupCount: "30", reencryptedCount: "0", retiredTokenKeyIds: [] });
+
+    const last = await start(NEW, first);
+    const answers = await Promise.all(ids.map((userGroupId) => grpcClients(last).groups.getUserGroup({ userGroupId })));
+    expect(answers.map(({ userGroup }) => userGroup)).toEqual(tokens);
+  });
+
+  it("are told by a start that lacks a key how many groups need it", async () => {
+    const redis = await newRedis();
+    const first = await newServer({ redisUrl: redis.url, env: { TOKEN_KEYS: OLD } });
+    for (const userGroupId of ["a", "b", "c"]) await grpcClients(first).groups.getUserGroup({ userGroupId });
+    const second = await newServer({ redisUrl: redis.url, env: { TOKEN_KEYS: `${NEW},${OLD}` }, like: first });
+    await first.stop();
+    await second.stop();
+    const lacking = newLaunched({ redisUrl: redis.url, env: { TOKEN_KEYS: NEW } });
+    expect(await lacking.exited()).toBe(1);
+    expect(lacking.output()).toContain(
+      "cannot use Redis: TOKEN_KEYS lacks old, which 3 user groups need; add it behind the others",
+    );
+  });
+});

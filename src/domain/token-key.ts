@@ -1,0 +1,58 @@
+import type { ChangeBy } from "./audit.ts";
+import type { Environment } from "./environment.ts";
+import type { PageRequest } from "./store.ts";
+
+/** A key of `TOKEN_KEYS`, without the key itself. Times are in milliseconds since 1970 by the store's clock. */
+export interface TokenKey {
+  readonly id: string;
+  /** Whether this process encrypts under it. */
+  readonly isPrimary: boolean;
+  /** Whether this process has it. */
+  readonly isHeld: boolean;
+  /** Whether tokens may be encrypted under it: since a process began to, and until it is retired. */
+  readonly isRecorded: boolean;
+  /** When a process last said that it encrypts under it; undefined: none did. */
+  readonly lastEncryptTime: number | undefined;
+}
+
+/** What became of the groups of a page. */
+export interface Reencryption {
+  /** How many groups were found under each key, by its id. */
+  readonly uses: ReadonlyMap<string, number>;
+  /** How many were encrypted anew. */
+  readonly count: number;
+  /** The ids of those whose token cannot be decrypted. */
+  readonly failed: readonly string[];
+  /** The key after which the next page begins; undefined on the last page. */
+  readonly next: string | undefined;
+}
+
+/** The contract of what changes the key that tokens are encrypted under. It throws what a user group store throws. */
+export interface TokenKeyStore {
+  /** Lists the keys that may have encrypted tokens, and those of this process; and when they were read. */
+  list(): Promise<{ readonly keys: readonly TokenKey[]; readonly readTime: number }>;
+
+  /**
+   * Encrypts the tokens of a page of groups under the first key of this process, each atomically, and only as long as the
+   * group has the token. Every group that exists while the pages are read is on one of them.
+   *
+   * @param isDryRun whether nothing is changed
+   */
+  reencrypt(environment: Environment, page: PageRequest, isDryRun: boolean): Promise<Reencryption>;
+
+  /** Writes the event of a pass over an environment. @throws TooFewReplicas after it was written */
+  recordReencryption(environment: Environment, by: ChangeBy): Promise<void>;
+
+  /**
+   * Notes that no token is encrypted under a key, if no process has encrypted under it since shortly before a time, and no group
+   * is found to need it within some seconds.
+   *
+   * @throws TokenKeyInUse; TooFewReplicas after the change
+   */
+  retire(keyId: string, since: number): Promise<void>;
+}
+
+/** Whether a text may be the key of a page of `reencrypt`: a partition, a colon, and an id or nothing. */
+export function isReencryptionKey(text: string): boolean {
+  return /^\d{1,4}:/.test(text);
+}

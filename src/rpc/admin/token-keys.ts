@@ -1,0 +1,49 @@
+import { environmentPath } from "../../domain/environment.ts";
+import { isReencryptionKey } from "../../domain/token-key.ts";
+import { callOf } from "../call.ts";
+import { timeOf, timestamp } from "../messages.ts";
+import { type AdminParts, type AdminRpcs, nextPageToken, pageRequest, targetOf } from "./requests.ts";
+
+/** The RPCs on the keys that tokens are encrypted under. */
+export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminParts) {
+  return {
+    async listTokenKeys() {
+      const { keys, readTime } = await tokenKeys.list();
+      return {
+        tokenKeys: keys.map(({ id, isPrimary, isHeld, isRecorded, lastEncryptTime }) => ({
+          $typeName: "usergroup.admin.v1.TokenKey" as const,
+          ...{ id, primary: isPrimary, held: isHeld, recorded: isRecorded },
+          ...(lastEncryptTime !== undefined && { lastEncryptTime: timestamp(lastEncryptTime) }),
+        })),
+        readTime: timestamp(readTime),
+      };
+    },
+
+    /** The audit trail has one event of all pages. */
+    async reencryptUserGroupTokens(request, { values }) {
+      const environment = await targetOf(environments, values, request.environment);
+      const scope = ["ReencryptUserGroupTokens", environmentPath(environment)];
+      const page = pageRequest(request, isReencryptionKey, scope);
+      if (page.after === "" && !request.validateOnly) await tokenKeys.recordReencryption(environment, callOf(values));
+      const { uses, count, failed, next } = await tokenKeys.reencrypt(environment, page, request.validateOnly);
+      return {
+        tokenKeyUses: [...uses].map(([tokenKeyId, found]) => ({
+          $typeName: "usergroup.admin.v1.TokenKeyUse" as const,
+          ...{ tokenKeyId, userGroupCount: BigInt(found) },
+        })),
+        reencryptedCount: BigInt(count),
+        failedUserGroupIds: [...failed],
+        nextPageToken: nextPageToken(next, scope),
+      };
+    },
+
+    async retireTokenKey({ tokenKeyId, reencryptStartTime }, { values }) {
+      // Validation requires the time.
+      await tokenKeys.retire(tokenKeyId, Math.floor(timeOf("reencrypt_start_time", reencryptStartTime) ?? 0));
+      const call = callOf(values);
+      const fields = { request_id: call.id, ...call.callerFields(), keys: [tokenKeyId] };
+      logger.info(fields, "a key of TOKEN_KEYS is retired");
+      return {};
+    },
+  } satisfies Partial<AdminRpcs>;
+}

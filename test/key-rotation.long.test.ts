@@ -1,0 +1,146 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { expect, it } from "vitest";
+import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
+import { ADMIN_TOKEN, adminOf, customerOf } from "./support/admin.ts";
+import { closeLater, describeWithRedis, newFolder, newRedis, newServer } from "./support/opened.ts";
+import { ROOT } from "./support/process.ts";
+import { mountSecrets } from "./support/secret-files.ts";
+import type { TestServer } from "./support/server.ts";
+import { pause, waitFor } from "./support/wait.ts";
+
+const GROUPS = 30_000;
+const PAGE = 500;
+
+const key = (id: string, byte: number) => `${id}:${Buffer.alloc(32, byte).toString("base64")}`;
+const [OLD, NEW] = [key("old", 1), key("new", 2)];
+
+describeWithRedis("the key that encrypts tokens", () => {
+  it("is changed under load, by a rotation that is killed and resumed, and no call fails", async () => {
+    const redis = await newRedis();
+    const mounted = mountSecrets({ keys: OLD });
+    const env = { ADMIN_TOKEN, TOKEN_KEYS: "", TOKEN_KEYS_FILE: mounted.pathOf("keys"), LOG_LEVEL: "info" };
+    const first = await newServer({ redisUrl: redis.url, env });
+    const second = await newServer({ redisUrl: redis.url, env, like: first });
+    const workers = [first, second];
+    const environment = customerOf(first);
+    for (let i = 0; i < GROUPS; i += PAGE) {
+      const userGroups = Array.from({ length: PAGE }, (_, j) => ({ providedId: `group ${i + j}`, name: "" }));
+      await adminOf(first.url).importUserGroups({ environment, userGroups });
+    }
+    const loads = workers.map(startLoad);
+    const swap = async (keys: string) => {
+      const used = (server: TestServer) => server.log().filter(({ msg }) => msg.endsWith("are used")).length;
+      const before = workers.map(used);
+      mounted.swap({ keys });
+      await waitFor("both workers use it", () => workers.every((server, i) => used(server) > (before[i] ?? 0)));
+    };
+
+    await swap(`${OLD}\n${NEW}`);
+    await swap(`${NEW}\n${OLD}`);
+    const swapped = performance.now();
+    // Killed half-way.
+    const killed = startUgs(first, ["keys", "rotate"]);
+    await waitFor("a part is encrypted anew", async () => {
+      const { tokenKeyUses } = await adminOf(second.url).reencryptUserGroupTokens({
+        environment,
+        pageSize: 1000,
+        validateOnly: true,
+      });
+      // By far more of these than the load itself has changed.
+      return tokenKeyUses.some(({ tokenKeyId, userGroupCount }) => tokenKeyId === "new" && userGroupCount > 900n);
+    });
+    killed.child.kill("SIGKILL");
+    await killed.ended;
+    const left = await usesOf(first);
+    expect(left["new"]).toBeGreaterThan(900);
+    expect(left["old"]).toBeGreaterThan(900);
+    // Resumed; a worker has encrypted under the old key too short a time ago.
+    const began = performance.now();
+    const resumed = startUgs(first, ["keys", "rotate"]);
+    expect(await resumed.ended).toBe(5);
+    const seconds = (performance.now() - began) / 1000;
+    expect(resumed.output()).toMatch(/a worker encrypted under it at/);
+    const anew = Number(/and (\d+) encrypted under new/.exec(resumed.output())?.[1]);
+    expect(anew).toBeLessThanOrEqual(left["old"] ?? 0);
+    console.log(`${anew} of ${GROUPS} groups were left, and encrypted anew in ${seconds.toFixed(1)} s, under load`);
+    await pause(Math.max(0, 41_000 - (performance.now() - swapped)));
+    const last = startUgs(second, ["keys", "rotate"]);
+    expect([await last.ended, last.output()]).toEqual([
+      0,
+      expect.stringContaining("No token needs the key old any longer"),
+    ]);
+    expect((await usesOf(first))["old"]).toBe(0);
+    await swap(NEW);
+    await pause(1000);
+    for (const load of loads) expect(await load.end()).toEqual([]);
+    // A worker that has never had the old key reads all of them.
+    const fresh = await newServer({ redisUrl: redis.url, env, like: first });
+    const { userGroups } = await adminOf(fresh.url).exportUserGroups({
+      environment,
+      pageSize: 500,
+      includeTokens: true,
+    });
+    for (const { token } of userGroups) expect(token).toMatch(/^ugt_/);
+  });
+});
+
+/** `ugs` in a process of its own, as root of a server. */
+function startUgs({ url }: TestServer, args: readonly string[]) {
+  const { PATH = "" } = process.env;
+  const env = { PATH, XDG_CONFIG_HOME: newFolder(), UGS_URL: url, UGS_TOKEN: ADMIN_TOKEN };
+  const child = spawn(`${ROOT}/dist/ugs.js`, args, { env });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk: Buffer) => (output += chunk));
+  return { child, output: () => output, ended: once(child, "close").then(([code]) => code as number | null) };
+}
+
+/** How many groups need each key. */
+async function usesOf(server: TestServer): Promise<{ [id: string]: number }> {
+  const check = startUgs(server, ["keys", "check", "--json"]);
+  await check.ended;
+  const rows = check.output().trimEnd().split("\n");
+  const uses = rows.map((row) => JSON.parse(row) as { tokenKeyId: string; userGroupCount?: string });
+  return Object.fromEntries(uses.map(({ tokenKeyId, userGroupCount = "0" }) => [tokenKeyId, Number(userGroupCount)]));
+}
+
+/** Reads, creates, rotates and resolves by a connection that lasts. */
+function startLoad({ url, tokens }: TestServer) {
+  const failures: string[] = [];
+  const sessionManager = new Http2SessionManager(url);
+  closeLater(() => sessionManager.abort());
+  const transport = createGrpcTransport({ baseUrl: url, sessionManager });
+  const groups = createClient(UserGroupService, transport);
+  const viewers = createClient(ViewerService, transport);
+  const header = { headers: { Authorization: `Token ${tokens.customer}` } };
+  const any = () => `group ${Math.floor(Math.random() * GROUPS)}`;
+  let isEnding = false;
+  const loop = async (call: () => Promise<unknown>) => {
+    while (!isEnding) {
+      await call().catch((error: unknown) => failures.push(String(error)));
+      await pause(3);
+    }
+  };
+  const loops = [
+    loop(() => groups.getUserGroup({ userGroupId: any() }, header)),
+    loop(() => groups.getUserGroup({ userGroupId: `new ${crypto.randomUUID()}` }, header)),
+    loop(() => groups.updateUserGroup({ userGroupId: any(), name: crypto.randomUUID() }, header)),
+    loop(async () => {
+      const { userGroup } = await groups.rotateUserGroupToken({ group: { case: "userGroupId", value: any() } }, header);
+      await viewers.resolveViewer({ token: userGroup?.token ?? "" }, header).catch((error: unknown) => {
+        // The other load has rotated it meanwhile.
+        if (!String(error).includes("not_found")) throw error;
+      });
+    }),
+  ];
+  return {
+    async end(): Promise<string[]> {
+      isEnding = true;
+      await Promise.all(loops);
+      return failures;
+    },
+  };
+}

@@ -1,0 +1,171 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import type { Environment } from "../../../src/domain/environment.ts";
+import { TokenKeyInUse } from "../../../src/domain/errors.ts";
+import { checkTokenKeys, checkValue, type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
+import { FIELD } from "../../../src/store/fields.ts";
+import { TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";
+import { StoreMisconfigured } from "../../../src/store/redis/commands.ts";
+import { noteKeyUse, RedisTokenKeys } from "../../../src/store/token-keys.ts";
+import { AUDIT } from "../stores.ts";
+import { byId, type ContractContext, fails, imported, keysOf, newEnvironment, newGroup, RING } from "./context.ts";
+
+const [OLD] = RING as [RingKey];
+const NEXT: RingKey = { id: "k2", secret: new Uint8Array(32).fill(2) };
+
+/** The change of the key that tokens are encrypted under. */
+export function tokenKeyContract({ store, admin, clients, redis, many }: ContractContext): void {
+  /** What changes keys, as a worker has it whose service has these environments. */
+  const keysFor = (ring: readonly RingKey[], ...environments: Environment[]) => {
+    const [client] = clients();
+    if (!client) throw new Error("no connection is open");
+    const items = environments.map((environment) => ({ ...environment, createTime: 0, deleteTime: undefined }));
+    const list = async () => ({ items, next: undefined });
+    return new RedisTokenKeys({ client, cipher: new TokenCipher(ring), audit: AUDIT, environments: { list } });
+  };
+  /** Goes through an environment; tells what the pages have together, and how many they were. */
+  const pass = async (environment: Environment, { ring = [NEXT, OLD], size = 7, isDryRun = false } = {}) => {
+    const found = { uses: {} as Record<string, number>, count: 0, failed: [] as string[], pages: 0 };
+    for (let after: string | undefined = ""; after !== undefined; found.pages++) {
+      const page = await keysFor(ring).reencrypt(environment, { after, size }, isDryRun);
+      for (const [id, count] of page.uses) found.uses[id] = (found.uses[id] ?? 0) + count;
+      found.count += page.count;
+      found.failed.push(...page.failed);
+      after = page.next;
+    }
+    return found;
+  };
+  const keyIdOf = (environment: Environment, id: string) => redis().hget(keysOf(environment, id).group, FIELD.keyId);
+
+  describe("a pass of re-encryption", () => {
+    it("encrypts every token under the first key, once, and changes nothing else", async () => {
+      const environment = newEnvironment({ partitions: 3 });
+      const ids = Array.from({ length: 20 }, (_, i) => `group ${i}`);
+      const before = await Promise.all(ids.map((id) => store().getOrCreate(environment, newGroup(id))));
+      const foreign = ["short-foreign-token", "x".repeat(90), "y".repeat(900)];
+      await admin().import(
+        environment,
+        foreign.map((token, i) => imported(`foreign ${i}`, { token })),
+      );
+      expect(await pass(environment, { isDryRun: true })).toMatchObject({ uses: { k1: 23 }, count: 0 });
+      expect(await keyIdOf(environment, "group 0")).toBe("k1");
+      const done = await pass(environment);
+      expect(done).toMatchObject({ uses: { k1: 23 }, count: 23, failed: [] });
+      expect(done.pages).toBeGreaterThan(3);
+      expect(await pass(environment)).toMatchObject({ uses: { k2: 23 }, count: 0 });
+      const turned = store({ ring: [NEXT] });
+      for (const [i, { group }] of before.entries())
+        expect((await turned.getOrCreate(environment, newGroup(ids[i] ?? ""))).group).toEqual(group);
+      for (const [i, token] of foreign.entries()) {
+        expect((await turned.getOrCreate(environment, newGroup(`foreign ${i}`))).group.token).toBe(token);
+        expect((await turned.resolve(environment, token)).providedId).toBe(`foreign ${i}`);
+      }
+    });
+
+    it("goes on behind a token that cannot be decrypted, and tells of it", async () => {
+      const environment = newEnvironment({ partitions: 2 });
+      for (const id of ["a", "b", "c"]) await store().getOrCreate(environment, newGroup(id));
+      const { token = "" } = await redis().hgetall(keysOf(environment, "a").group);
+      await redis().hset(keysOf(environment, "b").group, FIELD.token, `A${token.slice(1)}`);
+      expect(await pass(environment)).toMatchObject({ uses: { k1: 3 }, count: 2, failed: ["b"] });
+      expect(await keyIdOf(environment, "b")).toBe("k1");
+      // A worker that lacks the key can do nothing.
+      expect(await pass(environment, { ring: [NEXT] })).toMatchObject({ uses: { k1: 1, k2: 2 }, failed: ["b"] });
+    });
+
+    it("loses nothing that others change meanwhile", async () => {
+      const environment = newEnvironment({ partitions: 2 });
+      const ids = Array.from({ length: many(60) }, (_, i) => `group ${i}`);
+      for (const id of ids) await store().getOrCreate(environment, newGroup(id));
+      const tokens = new Map<string, string>();
+      const change = async (id: string, i: number) => {
+        const other = store({ worker: 1, ring: i % 2 === 0 ? [OLD, NEXT] : [NEXT, OLD] });
+        await other.update(environment, id, { name: `changed ${i}` });
+        if (i % 4 === 3) {
+          const token = `foreign-of-${environment.name}-${i}`;
+          await admin({ ring: [OLD, NEXT] }).import(environment, [imported(id, { token })], "upsert");
+          tokens.set(id, token);
+        } else tokens.set(id, (await other.rotate(environment, byId(id))).token);
+        if (i % 5 === 0) await admin().delete(environment, id);
+      };
+      await Promise.all([...ids.map(change), pass(environment), pass(environment, { size: 3 })]);
+      await pass(environment);
+      const turned = store({ ring: [NEXT] });
+      for (const [i, id] of ids.entries()) {
+        if (i % 5 === 0) continue;
+        const { group, created } = await turned.getOrCreate(environment, newGroup(id));
+        expect([group.token, created]).toEqual([tokens.get(id), false]);
+        expect((await turned.resolve(environment, group.token)).providedId).toBe(id);
+      }
+      expect(await redis().exists(keysOf(environment, "group 0").group)).toBe(0);
+    });
+  });
+
+  describe("a key that is to be retired", () => {
+    const MINUTE = 60_000;
+    const now = () => Date.now() + 1000;
+    beforeEach(() => Promise.all([redis().del(TOKEN_KEYS_KEY), redis().del(TOKEN_KEY_USES_KEY)]));
+
+    it("is listed with what is known of it", async () => {
+      const [client] = clients();
+      if (!client) throw new Error("no connection is open");
+      await noteKeyUse(client, OLD);
+      await noteKeyUse(client, NEXT);
+      const { keys, readTime } = await keysFor([NEXT, { ...OLD, id: "k3" }]).list();
+      const time = expect.any(Number);
+      const last = { isRecorded: true, lastEncryptTime: time };
+      expect(keys).toEqual([
+        { id: "k2", isPrimary: true, isHeld: true, ...last },
+        { id: "k3", isPrimary: false, isHeld: true, isRecorded: false, lastEncryptTime: undefined },
+        { id: "k1", isPrimary: false, isHeld: false, ...last },
+      ]);
+      expect(Math.abs(readTime - (keys[2]?.lastEncryptTime ?? 0))).toBeLessThan(MINUTE);
+      expect(await redis().hgetall(TOKEN_KEYS_KEY)).toEqual({
+        k1: checkValue(OLD.secret),
+        k2: checkValue(NEXT.secret),
+      });
+    });
+
+    it("stays while it encrypts, while a group needs it, and while a worker has just encrypted under it", async () => {
+      const [client] = clients();
+      if (!client) throw new Error("no connection is open");
+      const environment = newEnvironment({ partitions: 2 });
+      await store().getOrCreate(environment, newGroup("a"));
+      await noteKeyUse(client, OLD);
+      await noteKeyUse(client, NEXT);
+      const keys = keysFor([NEXT, OLD], environment);
+      await expect(keys.retire("k2", now())).rejects.toThrow("first of TOKEN_KEYS");
+      await expect(keys.retire("k1", now() + MINUTE)).rejects.toThrow("at least 1 user groups need it");
+      await pass(environment);
+      await fails(keys.retire("k1", now()), TokenKeyInUse);
+      await expect(keys.retire("k1", now())).rejects.toThrow(/^the key is in use: a worker encrypted under it at 20/);
+      expect(await redis().hexists(TOKEN_KEYS_KEY, "k1")).toBe(1);
+      for (let times = 0; times < 2; times++) await keys.retire("k1", now() + MINUTE);
+      expect(await redis().hgetall(TOKEN_KEYS_KEY)).toEqual({ k2: checkValue(NEXT.secret) });
+      // It is on record again as soon as a worker comes back that encrypts under it.
+      await noteKeyUse(client, OLD);
+      expect(await redis().hexists(TOKEN_KEYS_KEY, "k1")).toBe(1);
+    });
+
+    it("is missed by a start as long as groups need it", async () => {
+      const [client] = clients();
+      if (!client) throw new Error("no connection is open");
+      const environment = newEnvironment({ partitions: 2 });
+      for (const id of ["a", "b", "c"]) await store().getOrCreate(environment, newGroup(id));
+      await checkTokenKeys(client, [OLD]);
+      await checkTokenKeys(client, [NEXT, OLD]);
+      const lacking = await checkTokenKeys(client, [NEXT]);
+      expect(lacking).toEqual(["k1"]);
+      const keys = keysFor([NEXT], environment);
+      await fails(keys.requireUnneeded(lacking), StoreMisconfigured);
+      await expect(keys.requireUnneeded(lacking)).rejects.toThrow(
+        /^TOKEN_KEYS lacks k1, which 3 user groups need; add it/,
+      );
+      await pass(environment);
+      await noteKeyUse(client, OLD);
+      await expect(keys.requireUnneeded(lacking)).rejects.toThrow(/lacks k1, under which another worker encrypts/);
+      await redis().hset(TOKEN_KEY_USES_KEY, "k1", String(Date.now() - MINUTE));
+      await keys.requireUnneeded(lacking);
+      expect(await checkTokenKeys(client, [NEXT])).toEqual([]);
+    });
+  });
+}
