@@ -238,3 +238,57 @@ describe("ugs import", () => {
     expect(userGroups[1]?.properties).toEqual({ p: 1 });
   });
 });
+
+describe("ugs import that stops", () => {
+  it("goes on with the same file and options alone, unless it is to begin anew", async () => {
+    const file = join(newFolder(), "groups.jsonl");
+    const env = await newEnv();
+    await writeFile(file, '{"provided_id":"a"}\nnone\n');
+    const again = (...args: string[]) => run(["import", file, "--env", env, ...args]);
+    const stopped = await again("--max-rejects", "0");
+    expect([stopped.code, stopped.stderr]).toEqual([7, expect.stringContaining("1 groups were rejected, more than 0")]);
+    const other = await again("--upsert");
+    expect([other.code, other.stderr]).toEqual([2, expect.stringContaining("with other options")]);
+    await writeFile(file, '{"provided_id":"a"}\n{"provided_id":"b"}\n');
+    const changed = await again();
+    expect([changed.code, changed.stderr]).toEqual([
+      2,
+      expect.stringMatching(/file has changed since\n {2}give --restart/),
+    ]);
+    expect(await counts(["import", file, "--env", env, "--restart"])).toMatchObject({ created: 1, unchanged: 1 });
+  });
+
+  it.each([
+    [
+      "a token of no time",
+      "x.jsonl",
+      '{"provided_id":"a","token":"foreign.1"}\n',
+      /it is not known of when it is\n {2}give --snapshot/,
+    ],
+    ["an unknown column", "x.csv", "provided_id,propertis\na,b\n", /columns that groups do not have: "propertis"/],
+    [
+      "other separators",
+      "x.csv",
+      "provided_id;name\na;b\n",
+      /names no column provided_id\n {2}it must name the columns, separated by/,
+    ],
+    ["no file", "/nowhere.csv", "", /there is no such file/],
+  ])("says what to do about %s", async (_, name, text, words) => {
+    const file = name.startsWith("/") ? name : join(newFolder(), name);
+    if (text !== "") await writeFile(file, text);
+    const { code, stderr } = await run(["import", file, "--env", await newEnv()]);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(words)]);
+  });
+
+  it("reads standard input, and says of an export what is in its way", async () => {
+    const env = await newEnv();
+    expect(await counts(["import", "-", "--env", env], { input: "provided_id\na\nb\n" })).toMatchObject({ created: 2 });
+    const { stdout } = await run(["export", "--env", env, "--prefix", "b"]);
+    expect(stdout.split("\n").slice(1)).toEqual(['{"provided_id":"b","name":"b","mapping":{},"properties":null}', ""]);
+    const file = join(newFolder(), "there.jsonl");
+    await writeFile(file, "");
+    const refused = await run(["export", file, "--env", env]);
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("give --force to replace it")]);
+    expect((await run(["export", file, "--env", env, "--force"])).code).toBe(0);
+  });
+});
