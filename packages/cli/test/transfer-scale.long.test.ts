@@ -1,0 +1,125 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createWriteStream, existsSync, readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { finished } from "node:stream/promises";
+import { expect, it } from "vitest";
+import { ADMIN_ENV, ADMIN_TOKEN, adminOf } from "../../../test/support/admin.ts";
+import { describeWithRedis, newFolder, newRedis, newServer } from "../../../test/support/opened.ts";
+import { ROOT } from "../../../test/support/process.ts";
+import { waitFor } from "../../../test/support/wait.ts";
+
+/** How many groups are moved, `TRANSFER_GROUPS=100000` for what a migration may have, and how often the import is killed. */
+const COUNT = Number(process.env["TRANSFER_GROUPS"] ?? 20_000);
+const KILLS = 5;
+
+/** The most memory that a move may take, in MiB, however many groups there are. */
+const MAX_RSS_MIB = 250;
+
+/** What a run of `ugs` came to. */
+interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly seconds: number;
+  /** The most memory that it had, in MiB. */
+  readonly rssMib: number;
+}
+
+/** Runs the `ugs` that is built. @param onStart is given the process, which it may end */
+async function run(args: readonly string[], url: string, onStart = (_: ChildProcess) => {}): Promise<Ended> {
+  const { PATH = "" } = process.env;
+  const env = { PATH, XDG_CONFIG_HOME: "/nowhere", UGS_URL: url, UGS_TOKEN: ADMIN_TOKEN };
+  const begun = performance.now();
+  const child = spawn(`${ROOT}/dist/ugs.js`, args, { env });
+  let [stdout, stderr, rssMib] = ["", "", 0];
+  child.stdout.on("data", (chunk) => {
+    stdout += chunk;
+  });
+  child.stderr.on("data", (chunk) => {
+    stderr += chunk;
+  });
+  const timer = setInterval(() => {
+    const [, kib = "0"] = /VmHWM:\s+(\d+)/.exec(statusOf(child.pid)) ?? [];
+    rssMib = Math.max(rssMib, Number(kib) / 1024);
+  }, 50);
+  onStart(child);
+  await once(child, "close");
+  clearInterval(timer);
+  expect(stderr).not.toMatch(/rror/);
+  return { code: child.exitCode, stdout, seconds: (performance.now() - begun) / 1000, rssMib };
+}
+
+function statusOf(pid: number | undefined): string {
+  try {
+    return readFileSync(`/proc/${pid}/status`, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+/** What an unfinished import has dealt with, as its file says. */
+function recordsOf(state: string): number {
+  return existsSync(state) ? (JSON.parse(readFileSync(state, "utf8")) as { records: number }).records : 0;
+}
+
+describeWithRedis("many groups", () => {
+  it(`are imported though the import is killed, and exported again`, { timeout: 1_200_000 }, async () => {
+    const redis = await newRedis();
+    const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
+    const folder = newFolder();
+    const file = join(folder, "groups.jsonl");
+    const stream = createWriteStream(file);
+    stream.write('{"snapshot_time":"2026-01-31T08:00:00Z"}\n');
+    for (let i = 0; i < COUNT; i++) {
+      const properties = { region: `r${i % 17}`, plan: "x".repeat(i % 50), seats: i };
+      const token = `hosted${i.toString(16).padStart(58, "0")}`;
+      const group = { provided_id: `group-${i}`, name: `Group ${i}`, mapping: { "40": `${i}` }, properties, token };
+      if (!stream.write(`${JSON.stringify(group)}\n`)) await once(stream, "drain");
+    }
+    stream.end();
+    await finished(stream);
+    for (const name of ["killed", "whole"]) await adminOf(server.url).createEnvironment({ environment: { name } });
+
+    const state = `${file}.import-state`;
+    let killed = 0;
+    for (let i = 1; i <= KILLS; i++) {
+      const ended = await run(["import", file, "--env", "killed"], server.url, (child) => {
+        // Each gets a part of the way, then ends as by the kernel.
+        void waitFor(`the import is at part ${i}`, () => recordsOf(state) >= (COUNT * i) / (KILLS + 2)).then(() =>
+          child.kill("SIGKILL"),
+        );
+      });
+      if (ended.code === null) killed += 1;
+    }
+    expect(killed).toBe(KILLS);
+    const records = recordsOf(state);
+    const resumed = await run(["import", file, "--env", "killed", "--json"], server.url);
+    expect(resumed.code).toBe(0);
+    const { summary } = JSON.parse(resumed.stdout) as { summary: { [name: string]: number } };
+    expect(summary).toMatchObject({ updated: 0, tokenNewer: 0, rejected: 0, resumed: records });
+    // What was under way when it was killed is sent again, and is there: four requests, and what the state lacks.
+    expect((summary["created"] ?? 0) + (summary["unchanged"] ?? 0)).toBe(COUNT);
+    expect(records).toBeGreaterThanOrEqual((COUNT * KILLS) / (KILLS + 2));
+    expect(existsSync(state)).toBe(false);
+
+    const whole = await run(["import", file, "--env", "whole"], server.url);
+    const verify = await run(["import", file, "--env", "killed", "--verify", "--json"], server.url);
+    expect([whole.code, verify.code]).toEqual([0, 0]);
+    const [one, other] = [join(folder, "one.jsonl"), join(folder, "other.csv")];
+    const exported = await run(["export", one, "--env", "killed", "--include-tokens"], server.url);
+    await run(["export", other, "--env", "whole", "--include-tokens"], server.url);
+    expect(exported.code).toBe(0);
+    // Both environments, and what they came from, are equal.
+    const back = await run(["import", other, "--env", "killed", "--verify", "--json"], server.url);
+    expect([back.code, back.stdout]).toEqual([0, expect.stringContaining(`"unchanged":${COUNT}`)]);
+    const bodyOf = async (path: string) => (await readFile(path, "utf8")).split("\n").slice(1).sort();
+    expect(await bodyOf(one)).toEqual(await bodyOf(file));
+
+    const runs = { resumed, import: whole, verify, export: exported, "verify of CSV": back };
+    for (const [name, { seconds, rssMib }] of Object.entries(runs)) {
+      console.log(`${name}: ${COUNT} groups, ${Math.round(COUNT / seconds)}/s, at most ${Math.round(rssMib)} MiB`);
+      expect(rssMib).toBeLessThan(MAX_RSS_MIB);
+    }
+  });
+});
