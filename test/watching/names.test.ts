@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, it } from "vitest";
+import { ugs } from "../../packages/cli/test/support/ugs.ts";
 import { textOf } from "../support/documents.ts";
 import { suiteServer } from "../support/opened.ts";
 import { ALERTS, type Alert, DASHBOARD, panelQueries, RECORDED } from "./files.ts";
@@ -76,6 +77,19 @@ describe("the alerts", () => {
       ALERTS.map(({ alert }) => alert).sort(),
     );
     for (const text of sections) expect(text.match(/^\d\. /gm), text).toEqual(["1. ", "2. ", "3. "]);
+  });
+
+  it("stand in a document whose commands of ugs there are, with the options that they have there", async () => {
+    const written = [...runbook.matchAll(/\bugs ([a-z]+(?: [a-z]+)?)\b([^`|;\n]*)/g)];
+    expect(written.length).toBeGreaterThan(20);
+    for (const [line, words = "", rest = ""] of written) {
+      const { code, stdout } = await ugs([...words.split(" "), "--help"]);
+      expect(code, line).toBe(0);
+      // What follows a command without subcommands is an argument of it, or a word of the text.
+      const usage = new RegExp(`^Usage: ugs (?:${words}\\b|${words.split(" ")[0]} (?!.*command))`);
+      expect(stdout, line).toMatch(usage);
+      for (const [option] of rest.matchAll(/--[a-z-]+/g)) expect(stdout, line).toContain(option);
+    }
   });
 
   it("are all in the table that the document begins with", () => {
