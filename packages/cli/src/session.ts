@@ -4,6 +4,7 @@ import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.t
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
 import { callFailure } from "./connection/call-failure.ts";
+import { isRepeatable } from "./connection/retry.ts";
 import { openTransport } from "./connection/transport.ts";
 import { Output } from "./output/output.ts";
 import { type Connection, type GlobalOptions, Settings, urlText } from "./settings.ts";
@@ -58,7 +59,9 @@ export function explained<T extends object>(client: T, connection: Connection): 
         try {
           return await (method.apply(target, args) as Promise<unknown>);
         } catch (error) {
-          throw error instanceof ConnectError ? callFailure(error, connection) : error;
+          if (!(error instanceof ConnectError)) throw error;
+          const rpc = String(name).replace(/^./, (first) => first.toUpperCase());
+          throw callFailure(error, connection, { mayRepeat: isRepeatable(rpc) });
         }
       };
     },

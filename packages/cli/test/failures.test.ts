@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import { Code, ConnectError, type ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
@@ -108,6 +109,30 @@ describe("a call that fails", () => {
         exitCode: 6,
       },
     });
+  });
+
+  it("that is interrupted says so as well", async () => {
+    const silent = createServer(() => {});
+    const env = { UGS_URL: `http://127.0.0.1:${await listen(silent)}`, UGS_TOKEN: "a-token" };
+    closeLater(() => silent.closeAllConnections());
+    closeLater(() => silent.close());
+    for (const [args, words] of [
+      [["group", "delete", "g", "--yes"], "a change may have been made"],
+      [["group", "list"], "ugs: interrupted\n"],
+    ] as const) {
+      const controller = new AbortController();
+      const calling = ugs([...args], { env, interrupt: controller.signal });
+      await once(silent, "request");
+      controller.abort();
+      expect(await calling).toMatchObject({ code: 130, stderr: expect.stringContaining(words) });
+    }
+  });
+
+  it("says nothing of a change where it makes none", async () => {
+    const { run } = await newFailing(["break", "break", "break", "break"]);
+    const { code, stderr } = await run("group list");
+    expect([code, stderr]).toEqual([6, expect.stringContaining("closed the connection before it answered")]);
+    expect(stderr).not.toContain("may have been made");
   });
 
   it("says how a rotation is repeated that goes on failing, so that it is made once", async () => {

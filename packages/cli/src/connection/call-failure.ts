@@ -3,6 +3,7 @@ import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { BadRequestSchema, type ErrorInfo, ErrorInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
 import { EXIT, Failure } from "../failures.ts";
 import { type Connection, urlText } from "../settings.ts";
+import { Interrupted } from "../shell.ts";
 import { type ConnectionFault, connectionFaultOf } from "./node-errors.ts";
 import { REQUEST_ID_HEADER } from "./transport.ts";
 
@@ -48,10 +49,19 @@ const HINTS: { readonly [reason: string]: string } = {
   INTERNAL: "have its operator look for the request id in the log of the service",
 };
 
-/** What a failed call says to the user. @param connection how the service was to be reached */
-export function callFailure(error: ConnectError, connection: Connection): Failure {
+/**
+ * What a failed call says to the user.
+ *
+ * @param connection how the service was to be reached @param options `mayRepeat`: whether it may be made again, whatever
+ * became of it
+ */
+export function callFailure(
+  error: ConnectError,
+  connection: Connection,
+  { mayRepeat = false }: { readonly mayRepeat?: boolean } = {},
+): Failure {
   const info = error.findDetails(ErrorInfoSchema).find(({ domain }) => domain === ERROR_DOMAIN);
-  return info ? answered(error, info) : unanswered(error, connection);
+  return info ? answered(error, info) : unanswered(error, connection, mayRepeat ? undefined : "unknown");
 }
 
 /** The failure that the service answered. */
@@ -82,8 +92,8 @@ function hintOf(error: ConnectError, outcome: string | undefined): string | unde
   return "try again";
 }
 
-/** The failure of a call that the service did not answer. */
-function unanswered(error: ConnectError, connection: Connection): Failure {
+/** The failure of a call that the service did not answer. @param outcome of one that may have reached it */
+function unanswered(error: ConnectError, connection: Connection, outcome: "unknown" | undefined): Failure {
   const { url, timeoutMs } = connection;
   const where = urlText(connection);
   const requestId = error.metadata.get(REQUEST_ID_HEADER) ?? undefined;
@@ -94,16 +104,19 @@ function unanswered(error: ConnectError, connection: Connection): Failure {
     return new Failure(`cannot reach ${where}: ${words}`, {
       exitCode: EXIT.unavailable,
       hint,
-      ...(isLate && { requestId, outcome: "unknown" }),
+      ...(isLate && { requestId, outcome }),
       cause: error,
     });
   }
+  // The run is ending.
+  if (error.code === Code.Canceled || error.cause instanceof Interrupted)
+    return new Failure("interrupted", { exitCode: EXIT.failed, outcome, cause: error });
   if (error.code === Code.DeadlineExceeded)
     return new Failure(`${where} did not answer within ${timeoutMs} ms`, {
       exitCode: EXIT.unavailable,
-      hint: "a change may have been made: look before you repeat it; --timeout waits longer",
+      hint: "--timeout waits longer",
       requestId,
-      outcome: "unknown",
+      outcome,
       cause: error,
     });
   return new Failure(`${where} is not the User Group Service, or something before it answered: ${error.rawMessage}`, {

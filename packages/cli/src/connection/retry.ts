@@ -28,18 +28,23 @@ const REPEATABLE: ReadonlySet<string> = new Set([
   "GetUserGroup",
 ]);
 
+/** Whether a method may be called again, whatever became of the first call. @param name of the RPC */
+export function isRepeatable(name: string): boolean {
+  return REPEATABLE.has(name);
+}
+
 /** Reasons of refusals before anything was done. */
 const NOTHING_DONE: ReadonlySet<string> = new Set(["OVERLOADED", "RATE_LIMITED"]);
 
 /** Tries a call again where that is safe, within its deadline. */
 export const retrying: Interceptor = (next) => async (request) => {
   const { requestId = "" } = request.message as { requestId?: string };
-  const isRepeatable = REPEATABLE.has(request.method.name) || requestId !== "";
+  const mayRepeat = isRepeatable(request.method.name) || requestId !== "";
   for (let tries = 1; ; tries++) {
     try {
       return await next(request);
     } catch (error) {
-      const pauseMs = pauseAfter(error, isRepeatable, tries);
+      const pauseMs = pauseAfter(error, mayRepeat, tries);
       if (pauseMs === undefined || tries === MAX_TRIES || request.signal.aborted) throw error;
       // The deadline ends the pause as well; then what the service said is worth more than that it passed.
       await setTimeout(pauseMs, undefined, { signal: request.signal }).catch(() => {
@@ -50,16 +55,16 @@ export const retrying: Interceptor = (next) => async (request) => {
 };
 
 /** How long to wait before a call that failed is tried again, in milliseconds; undefined: it must not be. */
-function pauseAfter(error: unknown, isRepeatable: boolean, tries: number): number | undefined {
+function pauseAfter(error: unknown, mayRepeat: boolean, tries: number): number | undefined {
   if (!(error instanceof ConnectError)) return undefined;
   const pauseMs = FIRST_PAUSE_MS * 2 ** (tries - 1) * (0.5 + Math.random());
   if (isNeverSent(error)) return error.code === Code.Unavailable ? pauseMs : undefined;
   const info = error.findDetails(ErrorInfoSchema)[0];
   if (NOTHING_DONE.has(info?.reason ?? "")) return Math.max(pauseMs, retryAfterMs(error));
   if (error.code === Code.Unavailable)
-    return isRepeatable || info?.metadata["outcome"] === "not_made" ? pauseMs : undefined;
+    return mayRepeat || info?.metadata["outcome"] === "not_made" ? pauseMs : undefined;
   // The connection broke before the answer.
-  return error.code === Code.Aborted && !info && isRepeatable ? pauseMs : undefined;
+  return error.code === Code.Aborted && !info && mayRepeat ? pauseMs : undefined;
 }
 
 /** What the service asks callers to wait, in milliseconds. */
