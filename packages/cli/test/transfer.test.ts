@@ -1,4 +1,4 @@
-import { readFile, stat, writeFile } from "node:fs/promises";
+import { link, mkdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
@@ -290,5 +290,34 @@ describe("ugs import that stops", () => {
     const refused = await run(["export", file, "--env", env]);
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("give --force to replace it")]);
     expect((await run(["export", file, "--env", env, "--force"])).code).toBe(0);
+  });
+
+  it("leaves alone what is no file of rejects, and no other file than its own", async () => {
+    const env = await newEnv();
+    const folder = newFolder();
+    const file = join(folder, "groups.csv");
+    await writeFile(file, "provided_id\na\n\u0007\n");
+    await mkdir(join(folder, "rejects"));
+    for (const there of [join(folder, "rejects"), "/dev/null"]) {
+      const { code, stderr } = await run(["import", file, "--env", env, "--dry-run", "--rejects", there]);
+      expect([code, stderr]).toEqual([2, expect.stringContaining(`${there} is not a file`)]);
+    }
+    expect((await stat(join(folder, "rejects"))).isDirectory()).toBe(true);
+    expect((await run(["import", file, "--env", env, "--max-rejects", "0"])).code).toBe(7);
+    await writeFile(join(folder, "groups.rejects.csv"), "");
+    const shorter = await run(["import", file, "--env", env]);
+    expect([shorter.code, shorter.stderr]).toEqual([
+      2,
+      expect.stringMatching(/shorter than it was\n {2}give --restart/),
+    ]);
+
+    await writeFile(join(folder, "other"), "other");
+    await symlink(join(folder, "other"), join(folder, "linked.part"));
+    await link(join(folder, "other"), join(folder, "same.part"));
+    for (const name of ["linked", "same"]) {
+      expect((await run(["export", join(folder, name), "--env", env])).code).toBe(0);
+      expect(await readFile(join(folder, name), "utf8")).toContain("provided_id");
+    }
+    expect(await readFile(join(folder, "other"), "utf8")).toBe("other");
   });
 });

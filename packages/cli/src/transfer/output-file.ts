@@ -1,4 +1,4 @@
-import { type FileHandle, open, rename, stat } from "node:fs/promises";
+import { type FileHandle, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { type Failure, usageFailure } from "../failures.ts";
 import { printable } from "../output/printable.ts";
@@ -29,8 +29,9 @@ export class OutputFile {
     await this.#refusePresent();
     const part = this.#part;
     try {
-      // One that is there may be another's to read: its mode is of an older file.
-      this.#file = await open(part, bytes === 0 ? "w" : "r+", 0o600);
+      // One that is there may be a link, or open to others.
+      if (bytes === 0) await rm(part, { force: true });
+      this.#file = await open(part, bytes === 0 ? "wx" : "r+", 0o600);
       await this.#file.chmod(0o600);
       const { size } = await this.#file.stat();
       if (size < bytes) throw usageFailure(`${printable(part)} is shorter than it was`, "give --restart to begin anew");

@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
-import { type FileHandle, open, rename } from "node:fs/promises";
-import { usageFailure } from "../failures.ts";
+import { type FileHandle, lstat, open, rename } from "node:fs/promises";
+import { Failure, usageFailure } from "../failures.ts";
 import { printable } from "../output/printable.ts";
 import { REMARK } from "./header.ts";
 import { writeAll } from "./output-file.ts";
@@ -37,7 +37,12 @@ export class RejectsFile {
   /** Begins: a file of an import before is kept under another name. @param bytes of the file to go on with; 0: none */
   async begin(bytes: number): Promise<void> {
     try {
-      if (bytes === 0) return await rename(this.path, `${this.path}.old`).catch(ignoreMissing);
+      const present = await lstat(this.path).catch(ignoreMissing);
+      // A folder, or a device such as /dev/null, must not be given another name.
+      if (present && !present.isFile()) throw usageFailure(`${printable(this.path)} is not a file`, "name another one");
+      if (bytes === 0) return present && (await rename(this.path, `${this.path}.old`));
+      if ((present?.size ?? 0) < bytes)
+        throw usageFailure(`${printable(this.path)} is shorter than it was`, "give --restart to begin anew");
       this.#file = await open(this.path, "r+");
       // What was written behind the last state will be written again.
       await this.#file.truncate(bytes);
@@ -72,6 +77,7 @@ export class RejectsFile {
   }
 
   #unwritable(error: unknown): Error {
+    if (error instanceof Failure) return error;
     const { code, message } = error as { code?: string; message?: string };
     return usageFailure(
       `cannot write ${printable(this.path)}: ${code ?? message}`,
@@ -80,6 +86,6 @@ export class RejectsFile {
   }
 }
 
-function ignoreMissing(error: unknown): void {
+function ignoreMissing(error: unknown): undefined {
   if ((error as { code?: string }).code !== "ENOENT") throw error;
 }
