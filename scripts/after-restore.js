@@ -31,7 +31,8 @@ const events = lines.flatMap((line, i) => (line.trim() === "" ? [] : [eventOf(li
 if (events.length === 0) {
   console.error("there are no events: nothing has to be done again, if the trail is that of the time since the backup");
 }
-events.sort((one, other) => (one.createTime < other.createTime ? -1 : 1));
+// The newest come first; those of one time stay in their order.
+events.reverse().sort((one, other) => Date.parse(one.createTime) - Date.parse(other.createTime));
 
 /** The methods of the events about each subject, the oldest first. @param {"userGroupId" | "apiTokenId"} field */
 function methodsBy(field) {
@@ -69,12 +70,11 @@ for (const [id, methods] of methodsBy("apiTokenId")) {
   else console.log(`# API token ${id}: its name or end was changed (ugs token update)`);
 }
 for (const [id, methods] of methodsBy("userGroupId")) {
-  const deleted = methods.lastIndexOf("DeleteUserGroup");
-  if (deleted >= 0 && deleted > methods.lastIndexOf("GetUserGroup")) {
+  // What comes after a deletion is about a group that was made anew, by a call or an import.
+  if (methods.at(-1) === "DeleteUserGroup") {
     write(`ugs group delete ${ENV} --yes -- ${quoted(id)}`);
   } else if (
-    deleted >= 0 ||
-    methods.some((method) => /^(?:RotateUserGroupToken|RevokeUserGroupTokens)$/.test(method))
+    methods.some((method) => /^(?:DeleteUserGroup|RotateUserGroupToken|RevokeUserGroupTokens)$/.test(method))
   ) {
     write(`ugs group revoke ${ENV} --yes -- ${quoted(id)}`);
   } else if (methods.includes("UpdateUserGroup")) {

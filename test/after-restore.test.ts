@@ -1,0 +1,34 @@
+import { execFileSync } from "node:child_process";
+import { expect, it } from "vitest";
+import { ROOT } from "./support/process.ts";
+
+/** What is to be done again, of a trail whose events are told as `ugs audit --json` tells them: the newest first. */
+function commandsOf(...events: readonly object[]): string[] {
+  const input = events
+    .toReversed()
+    .map((event) => JSON.stringify(event))
+    .join("\n");
+  const script = `${ROOT}/scripts/after-restore.js`;
+  return execFileSync(process.execPath, [script, "acme/Customer"], { input, encoding: "utf8" }).trimEnd().split("\n");
+}
+
+const about = (userGroupId: string, method: string, createTime: string, changedFields: readonly string[] = []) => {
+  return { userGroupId, method, createTime: `2026-01-31T08:00:0${createTime}Z`, changedFields };
+};
+
+it("ends the token of a deleted group that was made anew, and deletes one that was not", () => {
+  const deleted = (id: string) => about(id, "DeleteUserGroup", "0");
+  expect(
+    commandsOf(
+      ...[deleted("called"), about("called", "GetUserGroup", "0")],
+      ...[deleted("imported"), about("imported", "ImportUserGroups", "0.001", ["name", "token"])],
+      ...[deleted("tokenless"), about("tokenless", "ImportUserGroups", "0.001", ["name"])],
+      ...[about("gone", "GetUserGroup", "0"), about("gone", "DeleteUserGroup", "0.5")],
+    ),
+  ).toEqual([
+    ...["called", "imported", "tokenless"].map(
+      (id) => `ugs group revoke --env 'acme/Customer' --yes -- '${id}' || [ $? -eq 3 ]`,
+    ),
+    "ugs group delete --env 'acme/Customer' --yes -- 'gone' || [ $? -eq 3 ]",
+  ]);
+});
