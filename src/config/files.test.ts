@@ -22,9 +22,11 @@ function watched(texts: { readonly [setting in FileSetting]?: string }, environ:
     used: loadConfig({ ...paths, ...environ }),
     told: [] as string[],
     refusal: undefined as Error | undefined,
+    tries: 0,
   };
   const files = new SettingFiles(state.used, {
     async use(config: Config) {
+      state.tries += 1;
       if (state.refusal) throw state.refusal;
       state.used = config;
     },
@@ -159,5 +161,18 @@ describe("the files of settings", () => {
     state.refusal = undefined;
     await look(1);
     expect(tokens()).toEqual(["a-new-token-of-24-chars"]);
+  });
+
+  it("are tried less and less often, but at once when they change", async () => {
+    const { pathOf, state, look, tokens } = watched({ API_TOKENS_FILE: TOKENS });
+    state.refusal = new Error("Redis is away");
+    writeFileSync(pathOf("API_TOKENS_FILE"), "a=a-new-token-of-24-chars");
+    await look(200);
+    expect(state.tries).toBeGreaterThan(5);
+    expect(state.tries).toBeLessThan(13);
+    state.refusal = undefined;
+    writeFileSync(pathOf("API_TOKENS_FILE"), "a=a-better-token-of-27-chars");
+    await look();
+    expect(tokens()).toEqual(["a-better-token-of-27-chars"]);
   });
 });

@@ -12,7 +12,7 @@ const TLS: readonly FileSetting[] = ["TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIEN
 export interface FilesListener {
   /**
    * Has the service use what changed files hold. When it rejects, the service goes on with what they held before, and this is
-   * called again.
+   * called again, less and less often while they stay as they are.
    */
   readonly use: (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
   /**
@@ -26,6 +26,16 @@ export interface FilesListener {
 /** What a file holds, or why it cannot be read. */
 type Content = string | SettingError;
 
+/** The most looks that pass between two tries of what cannot be used: a try may ask much of Redis. */
+const MAX_WAIT = 30;
+
+/** How long what cannot be used waits for its next try, in looks. */
+interface Wait {
+  readonly contents: string;
+  readonly looks: number;
+  left: number;
+}
+
 /**
  * Reads the files of settings again and again, for no runtime tells reliably of every way in which a file may be replaced.
  * What is being written is left alone: a content counts when it is read twice in a row, and a bad one never.
@@ -37,6 +47,8 @@ export class SettingFiles {
   #contents: ReadonlyMap<FileSetting, Content>;
   /** What was told last of the groups whose files cannot be used. */
   readonly #told = new Map<ReadonlySet<FileSetting>, string>();
+  /** How many looks pass until what cannot be used is tried again. */
+  readonly #waits = new Map<ReadonlySet<FileSetting>, Wait>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isClosed = false;
 
@@ -76,6 +88,11 @@ export class SettingFiles {
     const used = new Map(this.#config.files.map(({ setting, text }) => [setting, text]));
     const isChanged = contents.some(([setting, content]) => content !== used.get(setting));
     if (!isChanged && !this.#told.has(group)) return;
+    const texts = JSON.stringify(contents.map(([, content]) => String(content)));
+    const before = this.#waits.get(group);
+    const wait = before?.contents === texts ? before : undefined;
+    if (wait && wait.left-- > 0) return;
+    this.#waits.delete(group);
     try {
       if (isChanged) {
         const faults = contents.flatMap(([setting, content]) =>
@@ -89,7 +106,9 @@ export class SettingFiles {
       this.#told.delete(group);
       this.#listener.onResult(group);
     } catch (error) {
-      const told = JSON.stringify([...contents.map(([, content]) => String(content)), String(error)]);
+      const looks = wait ? Math.min(MAX_WAIT, 2 * wait.looks + 1) : 0;
+      this.#waits.set(group, { contents: texts, looks, left: looks });
+      const told = JSON.stringify([texts, String(error)]);
       if (this.#told.get(group) === told) return;
       this.#told.set(group, told);
       this.#listener.onResult(group, error);
