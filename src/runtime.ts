@@ -1,4 +1,5 @@
 import { setFlagsFromString } from "node:v8";
+import { configureTextEncoding, getTextEncoding } from "@bufbuild/protobuf/wire";
 
 /*
  * Calls that wait for Redis survive collections of the young generation, so much of what is promoted to the old
@@ -14,3 +15,14 @@ if (!("Deno" in globalThis)) setFlagsFromString("--heap-growing-percent=100");
  */
 // biome-ignore lint/suspicious/noProto: removing the accessor is the purpose
 delete (Object.prototype as { __proto__?: unknown }).__proto__;
+
+/*
+ * protobuf-es drops a byte order mark at the beginning of a text, so that two ids would be one. Each text is what its bytes
+ * say, as in JSON and in the other implementations of protobuf.
+ */
+const lenient = new TextDecoder("utf-8", { ignoreBOM: true });
+const strict = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
+configureTextEncoding({
+  ...getTextEncoding(),
+  decodeUtf8: (bytes, isStrict) => (isStrict ? strict : lenient).decode(bytes),
+});

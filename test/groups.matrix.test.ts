@@ -50,6 +50,14 @@ describeMatrix((place, row) => {
       expect(await stored(userGroupId)).toMatchObject({ name: userGroupId, mapping: {}, properties: null });
     });
 
+    it("tells ids apart that differ in a byte order mark", async () => {
+      const { client, as } = place;
+      const userGroupId = await created();
+      const { group, newUserGroup } = await client.getUserGroup({ userGroupId: `\ufeff${userGroupId}` }, as.customer);
+      expect(newUserGroup).toBe(true);
+      expect(group.token).not.toBe((await stored(userGroupId)).token);
+    });
+
     it("tells an empty object of properties from none", async () => {
       const { client, as } = place;
       const userGroupId = newId();
