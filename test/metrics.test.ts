@@ -10,7 +10,7 @@ import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflectionRequestSchema } from "../gen/grpc/reflection/v1/reflection_pb.ts";
 import { envelope, http1, http2 } from "./support/http.ts";
 import { newServer, suiteServer } from "./support/opened.ts";
-import { metricOf } from "./support/operations.ts";
+import { metricsOf } from "./support/operations.ts";
 import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
@@ -25,7 +25,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     headers = { authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" };
   });
 
-  const value = (...of: [name: string, labels: { readonly [label: string]: string }]) => metricOf(server, ...of);
+  const metrics = () => metricsOf(server);
 
   const ofGet = { grpc_service: "usergroup.v1.UserGroupService", grpc_method: "GetUserGroup", grpc_type: "unary" };
   const ofWatch = { grpc_service: "grpc.health.v1.Health", grpc_method: "Watch", protocol: "grpc" };
@@ -48,15 +48,16 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
   });
 
   it("count what begins and what ends, by protocol and code", async () => {
-    const code = (grpc_code: string, protocol: string) =>
-      value("grpc_server_handled_total", { ...ofGet, grpc_code, protocol });
-    const counts = () =>
-      Promise.all([
-        code("OK", "rest"),
-        code("Unauthenticated", "grpc"),
-        code("InvalidArgument", "connect"),
-        code("InvalidArgument", "rest"),
-      ]);
+    const codes = [
+      { grpc_code: "OK", protocol: "rest" },
+      { grpc_code: "Unauthenticated", protocol: "grpc" },
+      { grpc_code: "InvalidArgument", protocol: "connect" },
+      { grpc_code: "InvalidArgument", protocol: "rest" },
+    ];
+    const counts = async () => {
+      const value = await metrics();
+      return codes.map((labels) => value("grpc_server_handled_total", { ...ofGet, ...labels }));
+    };
     const before = await counts();
     await http1(server.url, "/api/user", { headers, body: '{"user_group_id":"metrics"}' });
     const grpc = { "content-type": "application/grpc", te: "trailers" };
@@ -64,15 +65,17 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     await http1(server.url, GET, { method: "POST", headers, body: "{" });
     await http1(server.url, "/api/user", { headers, body: "{" });
     expect(await counts()).toEqual(before.map((count) => (count ?? 0) + 1));
+    const value = await metrics();
     for (const protocol of ["rest", "grpc", "connect"]) {
-      const started = await value("grpc_server_started_total", { ...ofGet, protocol });
-      expect(await value("grpc_server_handling_seconds_count", { ...ofGet, protocol })).toBe(started);
-      expect(await value("grpc_server_in_flight", { ...ofGet, protocol })).toBe(0);
+      const started = value("grpc_server_started_total", { ...ofGet, protocol });
+      expect(value("grpc_server_handling_seconds_count", { ...ofGet, protocol })).toBe(started);
+      expect(value("grpc_server_in_flight", { ...ofGet, protocol })).toBe(0);
     }
   });
 
   it("time a refused request from when it came", async () => {
-    const seconds = () => value("grpc_server_handling_seconds_sum", { ...ofGet, protocol: "connect" });
+    const seconds = async () =>
+      (await metrics())("grpc_server_handling_seconds_sum", { ...ofGet, protocol: "connect" });
     const before = (await seconds()) ?? 0;
     const { hostname, port } = new URL(server.url);
     await new Promise<void>((resolve, reject) => {
@@ -90,9 +93,12 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
   });
 
   it("know what is not served by one name, and its protocol", async () => {
-    const of = (protocol: string) => value("grpc_server_handled_total", { ...unknown, protocol });
-    const rest = await of("rest");
-    const before = [await of("grpc"), await of("connect"), await of("none")].map((count) => count ?? 0);
+    const counts = async () => {
+      const value = await metrics();
+      const of = (protocol: string) => value("grpc_server_handled_total", { ...unknown, protocol });
+      return { rest: of("rest"), others: [of("grpc"), of("connect"), of("none")] };
+    };
+    const before = await counts();
     for (let i = 0; i < 20; i++) {
       const grpc = { "content-type": "application/grpc", te: "trailers" };
       await http2(server.url, `/none.Service${i}/Method${i}`, {
@@ -103,18 +109,20 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
       await http1(server.url, `/none.Service${i}/Method${i}`, { method: "POST", headers, body: "{}" });
       await http1(server.url, `/nowhere${i}`);
     }
-    expect([await of("grpc"), await of("connect"), await of("none")]).toEqual(before.map((count) => count + 20));
-    expect(await of("rest")).toBe(rest);
+    expect(await counts()).toEqual({ rest: before.rest, others: before.others.map((count) => (count ?? 0) + 20) });
     const { body } = await http1(server.url, "/metrics");
     expect(body.toString()).not.toMatch(/Service1\d|Method1\d|nowhere/);
   });
 
   it("count a stream that its caller ends as canceled, and no error is logged", async () => {
-    const handled = (grpc_code: string) => value("grpc_server_handled_total", { ...ofWatch, grpc_code });
     const ofReflection = { grpc_service: "grpc.reflection.v1.ServerReflection", protocol: "grpc" };
-    const reflected = (grpc_code: string) => value("grpc_server_handled_total", { ...ofReflection, grpc_code });
-    const before = [await handled("Canceled"), await reflected("Canceled")].map(Number);
-    const others = [await handled("Internal"), await reflected("Internal"), await handled("OK"), await reflected("OK")];
+    const counts = async () => {
+      const value = await metrics();
+      const of = (grpc_code: string) =>
+        [ofWatch, ofReflection].map((labels) => value("grpc_server_handled_total", { ...labels, grpc_code }));
+      return { canceled: of("Canceled").map(Number), others: [...of("Internal"), ...of("OK")] };
+    };
+    const before = await counts();
     const sessionManager = new Http2SessionManager(server.url);
     const transport = createGrpcTransport({ baseUrl: server.url, sessionManager });
     const controller = new AbortController();
@@ -134,33 +142,29 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
       envelope(toBinary(ServerReflectionRequestSchema, create(ServerReflectionRequestSchema, question))),
     );
     await once(reflection, "data");
-    expect(await value("grpc_server_in_flight", ofWatch)).toBe(1);
+    expect((await metrics())("grpc_server_in_flight", ofWatch)).toBe(1);
     controller.abort();
     await expect(watch.next()).rejects.toThrow();
     reflection.on("error", () => {});
     // Closing the stream would end the request first, as if it were sent whole.
     session.destroy();
     await waitFor("both are counted", async () => {
-      const [watches, reflections] = [await handled("Canceled"), await reflected("Canceled")];
-      return Number(watches) === Number(before[0]) + 1 && Number(reflections) === Number(before[1]) + 1;
+      const { canceled } = await counts();
+      return canceled.every((count, i) => count === Number(before.canceled[i]) + 1);
     });
     sessionManager.abort();
-    expect(await value("grpc_server_in_flight", ofWatch)).toBe(0);
-    expect([
-      await handled("Internal"),
-      await reflected("Internal"),
-      await handled("OK"),
-      await reflected("OK"),
-    ]).toEqual(others);
+    expect((await counts()).others).toEqual(before.others);
+    const value = await metrics();
+    expect(value("grpc_server_in_flight", ofWatch)).toBe(0);
     // How long somebody watched says nothing of how fast the service is.
-    expect(await value("grpc_server_handling_seconds_count", ofWatch)).toBeUndefined();
+    expect(value("grpc_server_handling_seconds_count", ofWatch)).toBeUndefined();
     expect(server.log().filter(({ level }) => level === "error")).toEqual([]);
   });
 
   it.each(["grpc", "connect"])("count a stream whose connection is lost as canceled, too: %s", async (protocol) => {
     const labels = { ...ofWatch, protocol };
-    const handled = (grpc_code: string) => value("grpc_server_handled_total", { ...labels, grpc_code });
-    const before = Number(await handled("Canceled"));
+    const canceled = async () => (await metrics())("grpc_server_handled_total", { ...labels, grpc_code: "Canceled" });
+    const before = Number(await canceled());
     const sessionManager = new Http2SessionManager(server.url);
     const controller = new AbortController();
     const transport =
@@ -173,8 +177,8 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     if (protocol === "grpc") sessionManager.abort();
     else controller.abort();
     await expect(watch.next()).rejects.toThrow();
-    await waitFor("it is counted", async () => Number(await handled("Canceled")) === before + 1);
-    expect(await value("grpc_server_in_flight", labels)).toBe(0);
+    await waitFor("it is counted", async () => Number(await canceled()) === before + 1);
+    expect((await metrics())("grpc_server_in_flight", labels)).toBe(0);
     expect(server.log().filter(({ level }) => level === "error")).toEqual([]);
   });
 

@@ -79,16 +79,23 @@ const FAULTS: readonly Fault[] = [
   ["a long token to resolve", ["token"], resolve("t".repeat(1025))],
 ];
 
+/** What the reference client was told, by the server's URL and the fault's title. */
+const ofReference = new Map<string, object>();
+
 describeMatrix((place, row) => {
   describe("refuses, with the same words over every protocol,", () => {
-    it.each(FAULTS)("%s", async (_title, fields, call) => {
-      const { client, reference, as } = place;
+    it.each(FAULTS)("%s", async (title, fields, call) => {
+      const { server, client, reference, as } = place;
       const { fields: failure } = await failureOf(call(client, as.customer));
       expect(failure).toMatchObject({ code: "invalid_argument", reason: "VALIDATION_FAILED" });
       expect(failure.violations.map(({ field }) => field)).toEqual(fields);
       for (const { description } of failure.violations) expect(description).not.toBe("");
       expect(JSON.stringify(failure)).not.toMatch(/ug[tk]_/);
-      expect(failure).toEqual((await failureOf(call(reference, as.customer))).fields);
+      // The reference is asked once a server.
+      const asked = `${server.url} ${title}`;
+      const told = ofReference.get(asked) ?? (await failureOf(call(reference, as.customer))).fields;
+      ofReference.set(asked, told);
+      expect(failure).toEqual(told);
     });
   });
 

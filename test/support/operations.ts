@@ -20,18 +20,20 @@ export function healthOf({ url }: Server) {
 }
 
 /** The value of the one series of a name that has all of these labels; undefined when there is none. */
-export async function metricOf(
-  { url }: Server,
-  name: string,
-  labels: { readonly [label: string]: string },
-): Promise<number | undefined> {
-  const { body } = await http1(url, "/metrics");
-  const lines = body.toString().split("\n");
-  const found = lines.filter(
-    (line) =>
-      line.startsWith(`${name}{`) &&
-      Object.entries(labels).every(([label, text]) => line.includes(`${label}="${text}"`)),
-  );
-  expect(found.length).toBeLessThanOrEqual(1);
-  return found[0] === undefined ? undefined : Number(found[0].slice(found[0].lastIndexOf(" ")));
+export async function metricOf(server: Server, ...of: Parameters<Metrics>): Promise<number | undefined> {
+  return (await metricsOf(server))(...of);
+}
+
+/** Gives the value of the one series of a name that has all of these labels; undefined when there is none. */
+export type Metrics = (name: string, labels: { readonly [label: string]: string }) => number | undefined;
+
+/** The metrics of a server as they are now. */
+export async function metricsOf({ url }: Server): Promise<Metrics> {
+  const lines = (await http1(url, "/metrics")).body.toString().split("\n");
+  return (name, labels) => {
+    const texts = Object.entries(labels).map(([label, text]) => `${label}="${text}"`);
+    const found = lines.filter((line) => line.startsWith(`${name}{`) && texts.every((text) => line.includes(text)));
+    expect(found.length).toBeLessThanOrEqual(1);
+    return found[0] === undefined ? undefined : Number(found[0].slice(found[0].lastIndexOf(" ")));
+  };
 }

@@ -120,7 +120,8 @@ export function keysOf(environment: Environment, providedId: string): { group: s
 
 /** Everything that is stored of an environment, by key. */
 export async function contents(redis: ScriptedRedis, { name, tag }: Environment): Promise<Record<string, unknown>> {
-  const keys = (await redis.keys("*")).filter((key) => key.startsWith(`ug:{${name}/${tag ?? ""}/`));
+  // No name or tag has a character that means something in a pattern.
+  const keys = await redis.keys(`ug:{${name}/${tag ?? ""}/*`);
   const entries = keys.sort().map(async (key) => {
     const type = await redis.type(key);
     if (type === "hash") return [key, await redis.hgetall(key)] as const;

@@ -1,0 +1,159 @@
+import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
+import { gunzipSync, gzipSync } from "node:zlib";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { GetUserGroupRequestSchema, GetUserGroupResponseSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { envelope, type HttpAnswer, type HttpRequest, http1, http2, rawBytes } from "./support/http.ts";
+import { suiteServer } from "./support/opened.ts";
+import { expectRestError } from "./support/rest-shape.ts";
+import { RUNTIMES } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+/** Sends bytes, and reads the one answer up to the end of the connection. */
+async function answerTo(url: string, sent: string): Promise<HttpAnswer> {
+  const { bytes, ended } = await rawBytes(url, sent);
+  expect(ended).toBe(true);
+  const end = bytes.indexOf("\r\n\r\n");
+  const [line = "", ...fields] = bytes.subarray(0, end).toString("latin1").split("\r\n");
+  const headers = Object.fromEntries(
+    fields.map((field) => [field.split(":", 1)[0]?.toLowerCase(), field.slice(field.indexOf(":") + 1).trim()]),
+  );
+  const body = bytes.subarray(end + 4);
+  expect(Number(headers["content-length"])).toBe(body.byteLength);
+  expect(headers["connection"]).toBe("close");
+  const status = Number(/^HTTP\/1\.1 (\d{3}) \w/.exec(line)?.[1]);
+  return { status, headers, trailers: {}, body, json: () => JSON.parse(body.toString()) };
+}
+
+const MALFORMED = { status: 400, code: "invalid_argument", reason: "MALFORMED_HTTP" };
+const TOO_LARGE = { status: 431, code: "resource_exhausted", reason: "HEADER_TOO_LARGE" };
+const UNEXPECTED = { status: 417, code: "invalid_argument", reason: "EXPECTATION_FAILED" };
+
+const PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
+const TEXT = "again and ".repeat(1000);
+
+/** A stream as a client sees it. */
+interface Watching {
+  readonly stream: ClientHttp2Stream;
+  bytes: number;
+  ended: boolean;
+}
+
+describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
+  const server = suiteServer({ runtime });
+
+  describe("what is refused before it is a request", () => {
+    it.each([
+      ["what is no HTTP", "hello\r\n\r\n", MALFORMED],
+      ["a version that is unknown", "GET / HTTP/9.9\r\n\r\n", MALFORMED],
+      ["a header without a colon", "GET / HTTP/1.1\r\nHost: x\r\nbad\r\n\r\n", MALFORMED],
+      [
+        "a chunk size that is none",
+        "PUT /api/user HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        MALFORMED,
+      ],
+      ["no host", "GET /healthz HTTP/1.1\r\n\r\n", MALFORMED],
+      ["fields that are too large", `GET / HTTP/1.1\r\nHost: x\r\nX: ${"x".repeat(100_000)}\r\n\r\n`, TOO_LARGE],
+      ["an expectation", "PUT /api/user HTTP/1.1\r\nHost: x\r\nExpect: foo\r\nContent-Length: 5\r\n\r\n", UNEXPECTED],
+    ])("%s has an error that programs can read", async (_title, sent, expected) => {
+      expectRestError(await answerTo(server.url, sent), expected);
+    });
+
+    it("so has an expectation over HTTP/2", async () => {
+      const headers = { expect: "foo", "x-request-id": "mine" };
+      const answer = await http2(server.url, "/api/user", { method: "PUT", headers, body: "{}" });
+      expectRestError(answer, UNEXPECTED);
+      expect(answer.headers["x-request-id"]).toBe("mine");
+    });
+
+    it("a connection that is refused leaves the others alone", async () => {
+      await answerTo(server.url, "hello\r\n\r\n");
+      expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
+    });
+  });
+
+  describe("compression on the wire", () => {
+    const post = (headers: HttpRequest["headers"], body: Uint8Array): HttpRequest => ({
+      method: "POST",
+      headers: { authorization: `Token ${server.tokens.customer}`, ...headers },
+      body,
+    });
+    const message = (userGroupId: string, text = TEXT) =>
+      toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId, properties: { text } }));
+    const propertiesOf = (bytes: Uint8Array) => fromBinary(GetUserGroupResponseSchema, bytes).userGroup?.properties;
+
+    it("of Connect: the body, where it is asked for and worth it", async () => {
+      const headers = { "content-type": "application/proto", "content-encoding": "gzip", "accept-encoding": "gzip" };
+      for (const send of [http1, http2]) {
+        const long = await send(server.url, PATH, post(headers, gzipSync(message("connect"))));
+        expect(long.headers["content-encoding"]).toBe("gzip");
+        expect(long.body.byteLength).toBeLessThan(1000);
+        expect(propertiesOf(gunzipSync(long.body))).toEqual({ text: TEXT });
+        const short = await send(server.url, PATH, post(headers, gzipSync(message("short", "s"))));
+        expect(short.headers["content-encoding"]).toBeUndefined();
+        expect(propertiesOf(short.body)).toEqual({ text: "s" });
+        const plain = await send(server.url, PATH, post({ "content-type": "application/proto" }, message("connect")));
+        expect(plain.headers["content-encoding"]).toBeUndefined();
+        expect(propertiesOf(plain.body)).toEqual({ text: TEXT });
+        const unknown = { "content-type": "application/proto", "content-encoding": "zip" };
+        expect((await send(server.url, PATH, post(unknown, message("connect")))).json()).toMatchObject({
+          code: "unimplemented",
+        });
+      }
+    });
+
+    it.each(["application/grpc", "application/grpc-web+proto"])("of %s: each message by its flag", async (type) => {
+      const send = type === "application/grpc" ? http2 : http1;
+      const headers = { "content-type": type, te: "trailers", "grpc-encoding": "gzip", "grpc-accept-encoding": "gzip" };
+      const long = await send(server.url, PATH, post(headers, envelope(gzipSync(message(type)), 1)));
+      expect(long.headers["grpc-encoding"]).toBe("gzip");
+      expect(long.body.readUInt8(0)).toBe(1);
+      const length = long.body.readUInt32BE(1);
+      expect(length).toBeLessThan(1000);
+      expect(propertiesOf(gunzipSync(long.body.subarray(5, 5 + length)))).toEqual({ text: TEXT });
+      const short = await send(server.url, PATH, post(headers, envelope(message(`${type} short`, "s"))));
+      expect(short.body.readUInt8(0)).toBe(0);
+      expect(propertiesOf(short.body.subarray(5, 5 + short.body.readUInt32BE(1)))).toEqual({ text: "s" });
+    });
+  });
+
+  describe("a deadline beyond a timer's reach", () => {
+    let session: ClientHttp2Session;
+
+    beforeAll(() => {
+      session = connect(server.url);
+      session.on("error", () => {});
+    });
+    afterAll(() => session.destroy());
+
+    function watch(headers: { readonly [name: string]: string }): Watching {
+      const path = "/grpc.health.v1.Health/Watch";
+      const stream = session.request({ ":method": "POST", ":path": path, te: "trailers", ...headers });
+      const watching: Watching = { stream, bytes: 0, ended: false };
+      stream.on("error", () => {});
+      stream.on("data", (chunk: Buffer) => {
+        watching.bytes += chunk.length;
+      });
+      stream.once("end", () => {
+        watching.ended = true;
+      });
+      stream.end(Buffer.alloc(5));
+      return watching;
+    }
+
+    it.each([
+      ["application/grpc", "grpc-timeout", "99999999H", "50m"],
+      ["application/grpc-web+proto", "grpc-timeout", "99999999H", "50m"],
+      ["application/connect+proto", "connect-timeout-ms", "9999999999", "50"],
+    ])("does not end a stream of %s", async (type, name, long, short) => {
+      const lasting = watch({ "content-type": type, [name]: long });
+      await waitFor("the state is told", () => lasting.bytes > 0);
+      // Made later, with a deadline of its own, it is over before the other.
+      const passing = watch({ "content-type": type, [name]: short });
+      await waitFor("the short deadline has passed", () => passing.ended);
+      expect(lasting.ended).toBe(false);
+      expect(server.output()).not.toContain("TimeoutOverflow");
+      lasting.stream.destroy();
+    });
+  });
+});
