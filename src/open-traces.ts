@@ -6,7 +6,7 @@ import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import { requireConnectPermission } from "./permissions.ts";
 
-/** How often it is said that spans are lost, in milliseconds. */
+/** How often it is said that spans are lost by one cause, in milliseconds. */
 const WARNING_INTERVAL_MS = 60_000;
 
 /** Opens the traces; undefined without a collector, and nothing of them is loaded. @throws NotAllowed */
@@ -17,14 +17,7 @@ export async function openTraces(
   const { otlpEndpoint, otlpTracesEndpoint = otlpEndpoint && `${otlpEndpoint.replace(/\/$/, "")}/v1/traces` } = config;
   if (otlpTracesEndpoint === undefined) return undefined;
   await requireConnectPermission(new URL(otlpTracesEndpoint));
-  const lost = metrics.lostSpans();
-  let warnedAt = Number.NEGATIVE_INFINITY;
-  const onLost: OnLost = (cause, spans, error) => {
-    lost(cause, spans);
-    if (performance.now() - warnedAt < WARNING_INTERVAL_MS) return;
-    warnedAt = performance.now();
-    logger.warn({ lost: cause, ...(error && errorFields(error)) }, LOST);
-  };
+  const onLost = tellerOfLosses(logger, metrics.lostSpans());
   const traces = await import("@user-group-service/traces");
   const { otlpHeaders, serviceName, resourceAttributes, tracesSampler, tracesRatio } = config;
   const opened = traces.openTraces(
@@ -48,3 +41,15 @@ export async function openTraces(
 
 const LOST =
   "spans of traces are lost: ugs_spans_lost_total counts them; see Traces in docs/operations.md, and check the collector where its failure is told";
+
+/** Makes what counts lost spans and warns of them, for each cause from time to time: what strangers cause hides no other. */
+export function tellerOfLosses(logger: Pick<Logger, "warn">, lost: (cause: string, spans: number) => void): OnLost {
+  const warnedAt = new Map<string, number>();
+  return (cause, spans, error) => {
+    lost(cause, spans);
+    const now = performance.now();
+    if (now - (warnedAt.get(cause) ?? Number.NEGATIVE_INFINITY) < WARNING_INTERVAL_MS) return;
+    warnedAt.set(cause, now);
+    logger.warn({ lost: cause, ...(error && errorFields(error)) }, LOST);
+  };
+}
