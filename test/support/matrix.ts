@@ -5,7 +5,7 @@ import { RUNTIMES, type ServerOptions, type TestServer } from "./server.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Which of the ways to call the service are tried: see `describeClients`. */
+    /** Which of the ways to call the service are tried: see `clientCases`. */
     matrixShare: "one client a protocol" | "the rest";
   }
 }
@@ -39,8 +39,17 @@ const isRest = inject("matrixShare") === "the rest";
 const MAIN: StoreName = redisUrl === undefined ? "embedded store" : "real Redis";
 const STORES: readonly StoreName[] = ["embedded store", "real Redis"];
 
+/** Cases of a file, or undefined where they are not tried on a store. */
+type Cases = (store: StoreName) => ((server: TestServer) => void) | undefined;
+
+/** Those of the clients that this run takes on the main store: the first of every protocol, or the others. */
+export function clientsOfShare<T extends { readonly protocol: string }>(clients: readonly T[]): readonly T[] {
+  const isFirst = ({ protocol }: T, i: number) => clients.findIndex((one) => one.protocol === protocol) === i;
+  return clients.filter((client, i) => isFirst(client, i) !== isRest);
+}
+
 /**
- * Runs cases for every runtime, store and client, each server started once.
+ * Cases that are tried with every client.
  *
  * No store knows by what protocol a call came, and no protocol knows what store is beneath: the domain is between them.
  * Each client is therefore tried on one store, Redis where there is one, and each store with one client of every
@@ -49,29 +58,42 @@ const STORES: readonly StoreName[] = ["embedded store", "real Redis"];
  *
  * @param define registers the cases for one of the clients
  */
-export function describeClients<T extends { readonly name: string; readonly protocol: string }>(
+export function clientCases<T extends { readonly name: string; readonly protocol: string }>(
   clients: readonly T[],
   define: (server: TestServer, client: T) => void,
-  settings: Settings = {},
-): void {
-  const first = clients.filter(({ protocol }, i) => clients.findIndex((one) => one.protocol === protocol) === i);
-  const others = clients.filter((client) => !first.includes(client));
-  const onOther = process.env["FULL_MATRIX"] === "1" ? clients : first;
-  describePlaces(
-    (store) => (store !== MAIN ? isRest && onOther : isRest ? others : first) || [],
-    (server, rows) => describe.each(rows)("$name", (row) => define(server, row)),
-    settings,
-  );
+): Cases {
+  const share = clientsOfShare(clients);
+  const onOther = process.env["FULL_MATRIX"] === "1" ? clients : clients.filter((client) => !share.includes(client));
+  return (store) => {
+    const rows = store === MAIN ? share : isRest ? onOther : [];
+    if (rows.length === 0) return undefined;
+    return (server) => describe.each(rows)("$name", (row) => define(server, row));
+  };
 }
 
-/** Runs cases that no protocol matters to, for every runtime and store: in `npm test` on one, as `describeClients` does. */
-export function describeServers(define: (server: TestServer) => void, settings: Settings = {}): void {
-  describePlaces((store) => ((store !== MAIN) === isRest ? [define] : []), define, settings);
+/** Cases that no protocol matters to: in `npm test` on one store, as `clientCases` are. */
+export function serverCases(define: (server: TestServer) => void): Cases {
+  return (store) => ((store !== MAIN) === isRest ? define : undefined);
 }
 
-/** Runs the cases of the service for every runtime, store and client. @param define the place is there while a case runs */
-export function describeMatrix(define: (place: Place, row: ClientRow) => void): void {
-  describeClients(CLIENTS, (server, row) => {
+/** Runs cases for every runtime and store, all of them on one server. */
+export function describePlaces(parts: readonly Cases[], settings: Settings = {}): void {
+  for (const runtime of RUNTIMES) {
+    for (const store of STORES) {
+      const here = parts.flatMap((part) => part(store) ?? []);
+      if (here.length === 0) continue;
+      const url = store === "real Redis" ? redisUrl : undefined;
+      describe.skipIf(store === "real Redis" && url === undefined)(`${runtime}, ${store}`, () => {
+        const server = suiteServer({ ...settings, runtime, redisUrl: url });
+        for (const define of here) define(server);
+      });
+    }
+  }
+}
+
+/** Cases of the service, tried with every client. @param define the place is there while a case runs */
+export function matrixCases(define: (place: Place, row: ClientRow) => void): Cases {
+  return clientCases(CLIENTS, (server, row) => {
     const place = forSuite(
       () => placeOf(server, row.open(server.url)),
       ({ client, reference }) => {
@@ -83,21 +105,14 @@ export function describeMatrix(define: (place: Place, row: ClientRow) => void): 
   });
 }
 
-function describePlaces<T>(
-  rowsOn: (store: StoreName) => readonly T[],
-  define: (server: TestServer, rows: readonly T[]) => void,
-  settings: Settings,
-): void {
-  for (const runtime of RUNTIMES) {
-    for (const store of STORES) {
-      const rows = rowsOn(store);
-      if (rows.length === 0) continue;
-      const url = store === "real Redis" ? redisUrl : undefined;
-      describe.skipIf(store === "real Redis" && url === undefined)(`${runtime}, ${store}`, () => {
-        define(suiteServer({ ...settings, runtime, redisUrl: url }), rows);
-      });
-    }
-  }
+/** Runs nothing but cases that no protocol matters to. */
+export function describeServers(define: (server: TestServer) => void): void {
+  describePlaces([serverCases(define)]);
+}
+
+/** Runs nothing but cases of the service. */
+export function describeMatrix(define: (place: Place, row: ClientRow) => void): void {
+  describePlaces([matrixCases(define)]);
 }
 
 /** What a case needs of a server, with the reference client unless another is given. */

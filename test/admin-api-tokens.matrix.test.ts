@@ -16,6 +16,7 @@ import {
   issueToken,
   suiteAdmins,
 } from "./support/admin.ts";
+import { clientsOfShare } from "./support/matrix.ts";
 import { describeWithRedis, newRedis, newServer, suiteServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES } from "./support/server.ts";
@@ -31,7 +32,7 @@ const INVALID = { code: "InvalidArgument", reason: "VALIDATION_FAILED" };
 describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
   const server = suiteServer({ runtime, env: ADMIN_ENV });
 
-  describe.each(ADMIN_CLIENTS)("over $name", (options) => {
+  describe.each(clientsOfShare(ADMIN_CLIENTS))("over $name", (options) => {
     const admin = suiteAdmins(server, options);
 
     it("tell their bearers who they are", async () => {

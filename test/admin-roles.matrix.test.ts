@@ -7,6 +7,7 @@ import { newUserGroupToken } from "../src/domain/token.ts";
 import { VERBS } from "../src/rest/endpoints.ts";
 import { ACCESS } from "../src/rpc/access.ts";
 import { ADMIN_CLIENTS, ADMIN_ENV, ADMIN_TOKEN, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
+import { clientsOfShare } from "./support/matrix.ts";
 import { forSuite, suiteServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES } from "./support/server.ts";
@@ -95,7 +96,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
     return token === undefined ? {} : bearer(token);
   };
 
-  describe.each(ADMIN_CLIENTS)("over $name", (options) => {
+  describe.each(clientsOfShare(ADMIN_CLIENTS))("over $name", (options) => {
     const opened = forSuite(
       // Streams in both directions need HTTP/2.
       () => openAdminTransport(server.url, { ...options, httpVersion: "2" }),
