@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from "node:fs";
 import { PassThrough } from "node:stream";
 import type { Command } from "commander";
 import { expect, it } from "vitest";
@@ -40,4 +41,14 @@ it("the table of exit codes has every one, and no other", () => {
   const codes = [...Object.values(EXIT), new Interrupted("SIGINT").exitCode, new Interrupted("SIGTERM").exitCode];
   const documented = rowsOf("docs/cli.md", "Exit codes").flatMap(([names = ""]) => names.split(", ").map(Number));
   expect(documented).toEqual(codes);
+});
+
+it("commands that issue an API token name it, and say what it may do", () => {
+  const docs = new URL("../../../docs/", import.meta.url);
+  const texts = readdirSync(docs)
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => readFileSync(new URL(name, docs), "utf8"));
+  const commands = texts.join("\n").match(/^[ $]*ugs token create .*$/gm) ?? [];
+  expect(commands.length).toBeGreaterThan(1);
+  for (const command of commands) expect(command).toMatch(/(?=.* --name )(?=.* --role )/);
 });

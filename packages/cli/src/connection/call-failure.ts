@@ -30,7 +30,8 @@ const HINTS: { readonly [reason: string]: string } = {
   API_TOKEN_MALFORMED: "check that the token was copied whole; to keep another one, run: ugs login",
   ROLE_TOO_LOW: "use a token of that role, by --token-file or --profile; ugs whoami tells the role of this one",
   OTHER_ENVIRONMENT: "leave --env out: this token acts on its own environment alone",
-  ENVIRONMENT_TOKEN_REQUIRED: "use an API token of an environment: ugs token create --env NAME --role manage makes one",
+  ENVIRONMENT_TOKEN_REQUIRED:
+    "use an API token of an environment: ugs token create --env NAME --role manage --name TEXT makes one",
   USER_GROUP_NOT_FOUND: "ugs group list shows those that there are; ugs whoami tells which environment this is",
   TOKEN_NOT_FOUND: "where the group is known, name it by its id",
   ENVIRONMENT_NOT_FOUND: "ugs env list shows those that there are",
