@@ -1,19 +1,24 @@
 import { readFileSync } from "node:fs";
 import type { ClientHttp2Session } from "node:http2";
 import { connect, type Socket } from "node:net";
+import { networkInterfaces } from "node:os";
+import { join } from "node:path";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { afterEach, describe, expect, it } from "vitest";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { MAX_MESSAGE_BYTES } from "../src/limits.ts";
 import { envelope, http1, openHttp2 } from "./support/http.ts";
 import { orLeaveOut } from "./support/on-path.ts";
 import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
 import { descendants } from "./support/process.ts";
-import { newHaproxy, newNginx } from "./support/proxies.ts";
+import { newEnvoy, newHaproxy, newNginx } from "./support/proxies.ts";
+import { deployPrograms } from "./support/python.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 const nginx = orLeaveOut("nginx", "the tests behind nginx are");
 const haproxy = orLeaveOut("haproxy", "the tests behind HAProxy are");
+const programs = deployPrograms();
 
 /** More than the 511 that wait by default, on each of two workers. */
 const WAITING = 1500;
@@ -88,8 +93,11 @@ async function load(url: string, { tokens }: TestServer, calls: number): Promise
   return ended;
 }
 
+/** Those of this machine: of a caller on loopback Envoy tells the address that the machine has outside. */
+const own = Object.values(networkInterfaces()).flatMap((each = []) => each.map(({ address }) => address));
+
 describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
-  const start = () => newServer({ runtime, env: { TRUSTED_PROXIES: "127.0.0.1" } });
+  const start = () => newServer({ runtime, env: { TRUSTED_PROXIES: own.join(","), AUTH_FAILURE_LIMIT: "3/1h" } });
   const listens = (url: string) =>
     waitFor("the proxy listens", async () => {
       const socket = connect(Number(new URL(url).port), "127.0.0.1");
@@ -101,20 +109,46 @@ describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
       return isOpen;
     });
 
+  /** Whether HTTP is answered, up to the largest body, and a stranger is counted by the address that the proxy tells. */
+  const takesHttp = async (url: string, server: TestServer) => {
+    const headers = { authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" };
+    expect((await http1(url, "/api/user?user_group_id=a", { headers })).status).toBe(200);
+    // The service reads it whole, and refuses it for the length of the name.
+    const body = JSON.stringify({ user_group_id: "a", name: "x".repeat(MAX_MESSAGE_BYTES - 100) });
+    const refused = await http1(url, "/api/user", { method: "PUT", headers, body });
+    expect([refused.status, refused.body.toString()]).toEqual([400, expect.stringContaining("name")]);
+    const failure = async (caller: string) => {
+      const headers = { authorization: "Token nobody-has-this-token", "x-forwarded-for": caller };
+      return (await http1(url, "/api/user?user_group_id=a", { headers })).status;
+    };
+    // The proxy appends an address of this machine, which is trusted, so that the next one counts.
+    for (let i = 0; i < 3; i++) expect(await failure("198.51.100.1")).toBe(401);
+    expect(await failure("198.51.100.1")).toBe(429);
+    expect(await failure("198.51.100.2")).toBe(401);
+  };
+
   it.skipIf(nginx === undefined)("answers every gRPC call, and HTTP: nginx", async () => {
     const server = await start();
     const at = await newNginx(nginx ?? "", server.url);
     await listens(at(8081));
     const calls = runtime === "node" ? LONG_LOAD : SHORT_LOAD;
     expect(await load(at(8081), server, calls)).toEqual({ 0: calls });
-    const headers = { authorization: `Token ${server.tokens.customer}` };
-    expect((await http1(at(8082), "/api/user?user_group_id=a", { headers })).status).toBe(200);
+    await takesHttp(at(8082), server);
   });
 
-  it.skipIf(haproxy === undefined)("answers every gRPC call: HAProxy", async () => {
+  it.skipIf(haproxy === undefined)("answers every gRPC call, and HTTP: HAProxy", async () => {
     const server = await start();
     const at = await newHaproxy(haproxy ?? "", server.url);
     await listens(at(8083));
     expect(await load(at(8083), server, SHORT_LOAD)).toEqual({ 0: SHORT_LOAD });
+    await takesHttp(at(8084), server);
+  });
+
+  it.skipIf(programs === undefined)("answers every gRPC call, and HTTP: Envoy", async () => {
+    const server = await start();
+    const at = await newEnvoy(join(programs ?? "", "envoy"), server.url);
+    await listens(at(8085));
+    expect(await load(at(8085), server, SHORT_LOAD)).toEqual({ 0: SHORT_LOAD });
+    await takesHttp(at(8085), server);
   });
 });

@@ -4,20 +4,22 @@ import { newFolder, newProcess } from "./opened.ts";
 import { ROOT, startProcess } from "./process.ts";
 import { freePort } from "./wait.ts";
 
-/** A proxy as `docs/operations.md` sets it up, by the ports that it has there. */
+/** A proxy as `deploy/` sets it up, by the ports that it has there. */
 export type Listening = (port: number) => string;
 
 /** Starts nginx in front of a server. */
 export async function newNginx(program: string, url: string): Promise<Listening> {
   const folder = newFolder();
-  const { text, at } = await settings("nginx", url);
+  const { text, at } = await settings("nginx/user-group-service.conf", url);
   const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
     .map((name) => `${name}_temp_path ${folder}/${name};`)
     .join("\n");
   const file = join(folder, "nginx.conf");
+  // Otherwise its workers are of a user who may not write into the folder.
+  const user = process.getuid?.() === 0 ? "user root;" : "";
   writeFileSync(
     file,
-    `daemon off; pid ${folder}/pid; error_log stderr; worker_rlimit_nofile 16384;
+    `${user} daemon off; pid ${folder}/pid; error_log stderr; worker_rlimit_nofile 16384;
 events { worker_connections 8192; }
 http { access_log off; ${temporary}
 ${text} }`,
@@ -28,22 +30,30 @@ ${text} }`,
 
 /** Starts HAProxy in front of a server. */
 export async function newHaproxy(program: string, url: string): Promise<Listening> {
-  const { text, at } = await settings("haproxy", url);
+  const { text, at } = await settings("haproxy/haproxy.cfg", url);
   const file = join(newFolder(), "haproxy.cfg");
   writeFileSync(file, text);
   newProcess(startProcess([program, "-f", file]));
   return at;
 }
 
-/** The block of a language in the document, with ports that are free and the server's own. */
-async function settings(language: string, url: string) {
-  const document = readFileSync(join(ROOT, "docs/operations.md"), "utf8");
-  let text = new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\`$`, "m").exec(document)?.[1];
-  if (text === undefined) throw new Error(`docs/operations.md has no block of ${language}`);
-  const ports = new Map([["8080", new URL(url).port]]);
-  for (const [, port = ""] of text.matchAll(/127\.0\.0\.1:(\d+)/g)) {
+/** Starts Envoy in front of a server. */
+export async function newEnvoy(program: string, url: string): Promise<Listening> {
+  const { text, at } = await settings("envoy/envoy.yaml", url);
+  const file = join(newFolder(), "envoy.yaml");
+  writeFileSync(file, text);
+  newProcess(startProcess([program, "-c", file, "--use-dynamic-base-id", "--log-level", "warning"]));
+  return at;
+}
+
+/** A file of `deploy/`, with ports that are free, and the server's own in place of those of the two services. */
+async function settings(path: string, url: string) {
+  const ports = new Map([8080, 8090].map((port) => [String(port), new URL(url).port]));
+  let text = readFileSync(join(ROOT, "deploy", path), "utf8");
+  const PORT = /(?<=127\.0\.0\.1(?::|, port_value: ))\d+/g;
+  for (const [port] of text.matchAll(PORT)) {
     if (!ports.has(port)) ports.set(port, String(await freePort()));
   }
-  text = text.replace(/(?<=127\.0\.0\.1:)\d+/g, (port) => ports.get(port) ?? port);
+  text = text.replace(PORT, (port) => ports.get(port) ?? port);
   return { text, at: (port: number) => `http://127.0.0.1:${ports.get(String(port))}` };
 }
