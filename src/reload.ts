@@ -69,6 +69,9 @@ export async function requireSuccessor(
   redis: { readonly client: StoreClient; readonly tokenKeys: Pick<RedisTokenKeys, "requireUnneeded"> } | undefined,
 ): Promise<void> {
   const has = (keys: readonly RingKey[], id: string | undefined) => keys.some((key) => key.id === id);
+  const secrets = new Map(ring.map(({ id, secret }) => [id, secret]));
+  const other = next.find(({ id, secret }) => Buffer.compare(secrets.get(id) ?? secret, secret) !== 0);
+  if (other) throw new StoreMisconfigured(`TOKEN_KEYS holds another key ${other.id}: give a new key an id of its own`);
   const first = next[0]?.id;
   if (!has(ring, first)) {
     throw new StoreMisconfigured(

@@ -185,7 +185,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     const lacks = needed.length > 0 ? needed.join("; ") : `${keyIds.join(", ")}, which user groups may need`;
     const seen = isWhole ? "" : ` (${looked} were looked at)`;
     throw new StoreMisconfigured(
-      `TOKEN_KEYS lacks ${lacks}${seen}; add it behind the others, and take it out when 'ugs keys rotate' says that it may be retired`,
+      `TOKEN_KEYS lacks ${lacks}${seen}; add it behind the others, and take it out when 'ugs keys rotate' says that it may be retired. If it is lost, what it encrypted is, too: start without it with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${keyIds.join(" ")}`,
     );
   }
 
