@@ -45,7 +45,8 @@ export async function readPlainFile(path: string): Promise<string> {
   });
 }
 
-function unreadable(path: string, error: unknown): unknown {
+/** Why a file cannot be read, in words; what is no error of the system is left as it is. */
+export function unreadable(path: string, error: unknown): unknown {
   const { code } = error as { code?: unknown };
   if (typeof code !== "string") return error;
   const words: { readonly [code: string]: string } = {

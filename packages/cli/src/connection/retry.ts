@@ -1,6 +1,6 @@
 import { setTimeout } from "node:timers/promises";
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
-import { ErrorInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
+import { ErrorInfoSchema, RetryInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
 import { isNeverSent } from "./node-errors.ts";
 
 /** How often a call is tried at most, and the pauses between, in milliseconds. */
@@ -68,7 +68,9 @@ function pauseAfter(error: unknown, mayRepeat: boolean, tries: number): number |
 }
 
 /** What the service asks callers to wait, in milliseconds. */
-function retryAfterMs(error: ConnectError): number {
+export function retryAfterMs(error: ConnectError): number {
+  const delay = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
+  if (delay) return Number(delay.seconds) * 1000 + delay.nanos / 1e6;
   const seconds = Number(error.metadata.get("retry-after") ?? 0);
   return Number.isFinite(seconds) ? seconds * 1000 : 0;
 }

@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import { type FileHandle, open } from "node:fs/promises";
 import type { Readable } from "node:stream";
-import { type Failure, usageFailure } from "../failures.ts";
+import { usageFailure } from "../failures.ts";
+import { unreadable } from "../files.ts";
 import { printable } from "../output/printable.ts";
 import { readCsv } from "./csv.ts";
 import { readJsonLines } from "./jsonl.ts";
@@ -87,10 +88,4 @@ async function identityOf(file: FileHandle, bytes: number): Promise<FileIdentity
     return createHash("sha256").update(buffer.subarray(0, bytesRead)).digest("hex");
   };
   return { bytes, head: await digest(0), tail: await digest(Math.max(0, bytes - END_BYTES)) };
-}
-
-function unreadable(path: string, error: unknown): Failure {
-  const { code = "" } = error as { code?: string };
-  const words: { readonly [code: string]: string } = { ENOENT: "there is no such file", EACCES: "it may not be read" };
-  return usageFailure(`cannot read ${printable(path)}: ${words[code] ?? code}`);
 }

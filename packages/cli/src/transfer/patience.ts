@@ -1,6 +1,7 @@
 import { setTimeout } from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { ErrorInfoSchema, RetryInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
+import { ErrorInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
+import { retryAfterMs } from "../connection/retry.ts";
 
 /** How long to go on with a call that fails, without any success between, in milliseconds. */
 const PATIENCE_MS = 5 * 60_000;
@@ -96,12 +97,4 @@ export function reasonOf(error: ConnectError): string {
 
 function isFinal(error: ConnectError): boolean {
   return FINAL.has(error.code) || FULL.has(reasonOf(error));
-}
-
-/** What the service asks callers to wait, in milliseconds. */
-function retryAfterMs(error: ConnectError): number {
-  const delay = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
-  if (delay) return Number(delay.seconds) * 1000 + delay.nanos / 1e6;
-  const seconds = Number(error.metadata.get("retry-after") ?? 0);
-  return Number.isFinite(seconds) ? seconds * 1000 : 0;
 }
