@@ -5,11 +5,20 @@ import type { RateLimit } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { LimiterName, Metrics } from "./observability/metrics.ts";
 import type { RateLimiters } from "./rpc/access.ts";
+import type { Stores } from "./rpc/routes.ts";
+import type { RedisApiTokens } from "./store/api-tokens.ts";
 import { Audit } from "./store/audit.ts";
+import { RedisAuditTrail } from "./store/audit-trail.ts";
 import { openEmbedded } from "./store/embedded.ts";
+import type { TokenCipher } from "./store/encryption.ts";
+import { RedisEnvironmentDeletion } from "./store/environment-deletion.ts";
+import { RedisEnvironments } from "./store/environments.ts";
 import { rateCounter } from "./store/rate-counter.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 import { openRedis } from "./store/redis/open.ts";
+import { RedisTokenKeys } from "./store/token-keys.ts";
+import { RedisUserGroupAdmin } from "./store/user-group-admin.ts";
+import { RedisUserGroups } from "./store/user-groups.ts";
 
 /** What the store is opened with. */
 interface StoreObservers {
@@ -55,6 +64,23 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
     );
   }
   return client;
+}
+
+/** What the RPCs act on, by one client: a call that is traced has its own, whose client tells of the round trips. */
+export function openStores(
+  client: StoreClient,
+  { cipher, audit, apiTokens }: { cipher: TokenCipher; audit: Audit; apiTokens: RedisApiTokens },
+) {
+  const environments = new RedisEnvironments(client, audit);
+  return {
+    store: new RedisUserGroups({ client, cipher, audit }),
+    environments,
+    environmentDeletion: new RedisEnvironmentDeletion({ client, audit, environments, apiTokens }),
+    apiTokens,
+    userGroups: new RedisUserGroupAdmin({ client, cipher, audit }),
+    audit: new RedisAuditTrail(client, audit),
+    tokenKeys: new RedisTokenKeys({ client, cipher, audit, environments }),
+  } satisfies Stores;
 }
 
 /** How often a warning of dropped audit events is repeated for an environment, in milliseconds. */

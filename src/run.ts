@@ -1,12 +1,9 @@
-import { createHmac, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { type App, createApp } from "./app.ts";
-import { ApiTokens, type BoundPrincipal, IssuedTokens, ROOT, type StaticToken, TokenUses } from "./auth/api-tokens.ts";
+import { ApiTokens } from "./auth/api-tokens.ts";
 import type { Config } from "./config/config.ts";
 import type { ApiTokenSetting } from "./config/parse.ts";
-import type { RevocationListener } from "./domain/api-token.ts";
-import type { Environment } from "./domain/environment.ts";
-import { newApiToken } from "./domain/token.ts";
 import { addGauges } from "./gauges.ts";
 import { announce, endUnusable, type Listening } from "./start-messages.ts";
 import { openForks, Supervisor } from "./supervisor.ts";
@@ -15,29 +12,17 @@ import { serveNode } from "@user-group-service/transport";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
-import { openAudit, openRateLimiters, openStore } from "./open-store.ts";
+import { generateDevelopmentTokens, openIssuedTokens, staticTokens } from "./open-api-tokens.ts";
+import { openAudit, openRateLimiters, openStore, openStores } from "./open-store.ts";
 import { openTraces } from "./open-traces.ts";
 import { requireListenPermission } from "./permissions.ts";
 import { RedisState } from "./redis-state.ts";
 import { type Reload, requireSuccessor, watchFiles } from "./reload.ts";
 import { loadAllRules } from "./rpc/interceptors.ts";
-import type { Stores } from "./rpc/routes.ts";
-import { RedisApiTokens } from "./store/api-tokens.ts";
-import type { Audit } from "./store/audit.ts";
-import { RedisAuditTrail } from "./store/audit-trail.ts";
-import { deriveKey, type RingKey, TokenCipher } from "./store/encryption.ts";
-import { RedisEnvironmentDeletion } from "./store/environment-deletion.ts";
-import { RedisEnvironments } from "./store/environments.ts";
+import { type RingKey, TokenCipher } from "./store/encryption.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 import { readRedisUrl } from "./store/redis/url.ts";
-import { RevocationFeed } from "./store/revocation-feed.ts";
-import { RedisTokenKeys } from "./store/token-keys.ts";
-import { RedisUserGroupAdmin } from "./store/user-group-admin.ts";
-import { RedisUserGroups } from "./store/user-groups.ts";
 import { answer, ask, isReporter, notifySupervisor, worker } from "./worker.ts";
-
-/** How many hexadecimal digits name a static API token without a name: enough that no two of a service are alike. */
-const STATIC_ID_DIGITS = 10;
 
 /** How long the supervisor may take to collect metrics, in milliseconds: a little more than it waits for its workers. */
 const METRICS_TIMEOUT_MS = 6000;
@@ -154,14 +139,14 @@ export async function open(config: Config, options: { write?: (line: string) => 
       config.tokenKeys.length > 0 ? config.tokenKeys : [{ id: "embedded", secret: randomBytes(32) }];
     const audit = openAudit(config, { logger: log.logger, metrics });
     const cipher = new TokenCipher(ring);
-    const environments = new RedisEnvironments(client, audit);
-    const tokenKeys = new RedisTokenKeys({ client, cipher, audit, environments });
-    const parts = { config, client, environments, tokenKeys, logger: log.logger, onUnusable: endUnusable };
+    const { apiTokensOf, issued } = openIssuedTokens(config, { client, audit, lifecycle, logger: log.logger });
+    const storesOf = (client: StoreClient) => openStores(client, { cipher, audit, apiTokens: apiTokensOf(client) });
+    const stores = storesOf(client);
+    const parts = { config, client, ...stores, logger: log.logger, onUnusable: endUnusable };
     const state = new RedisState({ ...parts, ring: () => ring });
     lifecycle.onClose("checks of Redis", () => state.close());
     if (config.redisUrl !== undefined) await state.check();
     if (isReporter()) warnOfSettings(config, log.logger);
-    const { apiTokensOf, issued } = openIssuedTokens(config, { client, audit, lifecycle, logger: log.logger });
     let current = config;
     const tokensOf = (settings: Pick<Config, "adminTokens" | "apiTokens">) =>
       staticTokens(settings, state, ring.at(-1)?.secret as Uint8Array);
@@ -170,7 +155,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const reload: Reload = async (next, changed) => {
       log.redact(secretsOf(next));
       if (changed.has("TOKEN_KEYS_FILE")) {
-        await requireSuccessor(ring, next.tokenKeys, config.redisUrl === undefined ? undefined : { client, tokenKeys });
+        await requireSuccessor(ring, next.tokenKeys, config.redisUrl === undefined ? undefined : { client, ...stores });
         ring = next.tokenKeys;
         cipher.use(ring);
         await state.noteKeyUse();
@@ -192,23 +177,10 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const shutdown = new AbortController();
     // Every open stream adds a listener.
     setMaxListeners(0, shutdown.signal);
-    const storesOf = (client: StoreClient): Stores => {
-      const environments = new RedisEnvironments(client, audit);
-      const apiTokens = apiTokensOf(client);
-      return {
-        store: new RedisUserGroups({ client, cipher, audit }),
-        environments,
-        environmentDeletion: new RedisEnvironmentDeletion({ client, audit, environments, apiTokens }),
-        apiTokens,
-        userGroups: new RedisUserGroupAdmin({ client, cipher, audit }),
-        audit: new RedisAuditTrail(client, audit),
-        tokenKeys: new RedisTokenKeys({ client, cipher, audit, environments }),
-      };
-    };
     const app = createApp({
       ...config,
       rateLimiters: openRateLimiters(config, { client: config.redisUrl === undefined ? undefined : client, metrics }),
-      ...storesOf(client),
+      ...stores,
       traces,
       tracedStores: traces && ((trace) => storesOf(client.observedBy((roundTrip) => trace.roundTrip(roundTrip)))),
       probe: client,
@@ -264,67 +236,4 @@ function warnOfSettings({ misspelled, host, tls }: Config, logger: Logger): void
 /** Logs why a resource could not be closed. */
 function closeFailure(logger: Logger): CloseFailure {
   return (name, error) => logger.warn({ name, ...errorFields(error) }, "closing failed");
-}
-
-/** Generates API tokens for development. They last as long as the process. */
-function generateDevelopmentTokens(): ApiTokenSetting[] {
-  return (["Customer", "Testing"] as const).map((tag) => ({
-    environment: { name: "dev", tag },
-    token: newApiToken(),
-  }));
-}
-
-/** Opens the authentication of issued API tokens, and the subscription to revocations by other workers. */
-function openIssuedTokens(
-  { redisUrl, apiTokenCacheMs }: Config,
-  parts: { client: StoreClient; audit: Audit; lifecycle: Lifecycle; logger: Logger },
-) {
-  const { client, audit, lifecycle, logger } = parts;
-  const listener: RevocationListener = {
-    revoked: (digest) => issued.revoked(digest),
-    missed: () => issued.missed(),
-  };
-  const apiTokensOf = (client: StoreClient) => new RedisApiTokens({ client, listener, audit });
-  const apiTokenStore = apiTokensOf(client);
-  const uses = new TokenUses(apiTokenStore);
-  lifecycle.onClose("last uses of API tokens", () => uses.flush());
-  const issued = new IssuedTokens({ store: apiTokenStore, uses, cacheMs: apiTokenCacheMs });
-  // The embedded store serves this process alone.
-  if (redisUrl !== undefined) {
-    const onRefused = (error: Error) =>
-      logger.warn(
-        errorFields(error),
-        "Redis does not let its user subscribe to the channel ug:revoked: a revoked API token may be believed for API_TOKEN_CACHE; give the user that channel",
-      );
-    const feed = new RevocationFeed(client, { listener, onRefused });
-    lifecycle.onClose("subscription to revocations", () => feed.close());
-  }
-  return { apiTokensOf, issued };
-}
-
-/**
- * The API tokens of the settings. One without a name is called by a digest of its token, so that it keeps its id wherever
- * it stands among the others. The digest is keyed: a plain one in logs and events would let their readers check what they
- * guess of a weak token.
- *
- * @param secret of a key of the ring: the last one, which changes least
- */
-async function staticTokens(
-  { adminTokens, apiTokens }: Pick<Config, "adminTokens" | "apiTokens">,
-  state: RedisState,
-  secret: Uint8Array,
-): Promise<StaticToken[]> {
-  const key = deriveKey(secret, "id of a static API token");
-  const bound = apiTokens.map(async ({ token, name, environment: wanted }): Promise<StaticToken> => {
-    const id = `static-${name ?? createHmac("sha256", key).update(token).digest("hex").slice(0, STATIC_ID_DIGITS)}`;
-    const displayName = name ?? "an entry of API_TOKENS without a name";
-    const principalOf = (environment: Environment): BoundPrincipal => {
-      return { id, displayName, role: "manage", environment, expireTime: undefined };
-    };
-    const known = await state.useIfThere(wanted);
-    const learn = async () => principalOf(await state.use(wanted));
-    return { token, principal: known && principalOf(known), learn };
-  });
-  const root = adminTokens.map((token) => ({ token, principal: ROOT, learn: async () => ROOT }));
-  return [...(await Promise.all(bound)), ...root];
 }

@@ -1,0 +1,81 @@
+import { createHmac } from "node:crypto";
+import { type BoundPrincipal, IssuedTokens, ROOT, type StaticToken, TokenUses } from "./auth/api-tokens.ts";
+import type { Config } from "./config/config.ts";
+import type { ApiTokenSetting } from "./config/parse.ts";
+import type { RevocationListener } from "./domain/api-token.ts";
+import type { Environment } from "./domain/environment.ts";
+import { newApiToken } from "./domain/token.ts";
+import type { Lifecycle } from "./lifecycle.ts";
+import { errorFields, type Logger } from "./observability/log.ts";
+import type { RedisState } from "./redis-state.ts";
+import { RedisApiTokens } from "./store/api-tokens.ts";
+import type { Audit } from "./store/audit.ts";
+import { deriveKey } from "./store/encryption.ts";
+import type { StoreClient } from "./store/redis/client.ts";
+import { RevocationFeed } from "./store/revocation-feed.ts";
+
+/** Generates API tokens for development. They last as long as the process. */
+export function generateDevelopmentTokens(): ApiTokenSetting[] {
+  return (["Customer", "Testing"] as const).map((tag) => ({
+    environment: { name: "dev", tag },
+    token: newApiToken(),
+  }));
+}
+
+/** Opens the authentication of issued API tokens, and the subscription to revocations by other workers. */
+export function openIssuedTokens(
+  { redisUrl, apiTokenCacheMs }: Config,
+  parts: { client: StoreClient; audit: Audit; lifecycle: Lifecycle; logger: Logger },
+) {
+  const { client, audit, lifecycle, logger } = parts;
+  const listener: RevocationListener = {
+    revoked: (digest) => issued.revoked(digest),
+    missed: () => issued.missed(),
+  };
+  const apiTokensOf = (client: StoreClient) => new RedisApiTokens({ client, listener, audit });
+  const apiTokenStore = apiTokensOf(client);
+  const uses = new TokenUses(apiTokenStore);
+  lifecycle.onClose("last uses of API tokens", () => uses.flush());
+  const issued = new IssuedTokens({ store: apiTokenStore, uses, cacheMs: apiTokenCacheMs });
+  // The embedded store serves this process alone.
+  if (redisUrl !== undefined) {
+    const onRefused = (error: Error) =>
+      logger.warn(
+        errorFields(error),
+        "Redis does not let its user subscribe to the channel ug:revoked: a revoked API token may be believed for API_TOKEN_CACHE; give the user that channel",
+      );
+    const feed = new RevocationFeed(client, { listener, onRefused });
+    lifecycle.onClose("subscription to revocations", () => feed.close());
+  }
+  return { apiTokensOf, issued };
+}
+
+/** How many hexadecimal digits name a static API token without a name: enough that no two of a service are alike. */
+const STATIC_ID_DIGITS = 10;
+
+/**
+ * The API tokens of the settings. One without a name is called by a digest of its token, so that it keeps its id wherever
+ * it stands among the others. The digest is keyed: a plain one in logs and events would let their readers check what they
+ * guess of a weak token.
+ *
+ * @param secret of a key of the ring: the last one, which changes least
+ */
+export async function staticTokens(
+  { adminTokens, apiTokens }: Pick<Config, "adminTokens" | "apiTokens">,
+  state: RedisState,
+  secret: Uint8Array,
+): Promise<StaticToken[]> {
+  const key = deriveKey(secret, "id of a static API token");
+  const bound = apiTokens.map(async ({ token, name, environment: wanted }): Promise<StaticToken> => {
+    const id = `static-${name ?? createHmac("sha256", key).update(token).digest("hex").slice(0, STATIC_ID_DIGITS)}`;
+    const displayName = name ?? "an entry of API_TOKENS without a name";
+    const principalOf = (environment: Environment): BoundPrincipal => {
+      return { id, displayName, role: "manage", environment, expireTime: undefined };
+    };
+    const known = await state.useIfThere(wanted);
+    const learn = async () => principalOf(await state.use(wanted));
+    return { token, principal: known && principalOf(known), learn };
+  });
+  const root = adminTokens.map((token) => ({ token, principal: ROOT, learn: async () => ROOT }));
+  return [...(await Promise.all(bound)), ...root];
+}
