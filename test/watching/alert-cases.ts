@@ -39,6 +39,7 @@ const encrypting = (key_id: string): Input => ({
   as: { key_id },
   values: "1x90",
 });
+const lost = (cause: string, values: string): Input => ({ metric: "ugs_spans_lost_total", labels: { cause }, values });
 const tokenEnds = (seconds: number) => plain("ugs_api_token_expire_time_seconds", `${seconds}x40`);
 const certificateEnds = (seconds: number) => plain("ugs_certificate_expire_time_seconds", `${seconds}x40`);
 const DAY = 86_400;
@@ -268,4 +269,10 @@ export const ALERT_CASES: readonly AlertCase[] = [
     fires: { description: "Tokens have been encrypted under 2 keys at once for an hour." },
   },
   { alert: "UserGroupsKeysDiffer", when: "all use one", at: "75m", series: [encrypting("k1")] },
+  {
+    ...{ alert: "UserGroupsSpansLost", when: "the collector is away", at: "25m" },
+    series: [lost("export", "0+120x40"), lost("rate", "0x40")],
+    fires: { description: "2 spans a second do not reach the collector: export.", labels: ["cause"] },
+  },
+  { alert: "UserGroupsSpansLost", when: "it was restarted", at: "25m", series: [lost("export", "0x8 300x40")] },
 ];

@@ -25,7 +25,16 @@ const GRPC_BODY = envelope(
 const RISEN = [
   ...["Calls by method", "Calls by protocol", "Calls by code", "Failures of the service", "Errors by method and code"],
   ...["All calls", "Round trips", "p99 of round trips", "Failed round trips", "Limited", "Not let in"],
-  ...["Imported groups", "CPU", "Memory of a worker", "Event loop", "Instances", "Workers", "Ends of workers"],
+  ...[
+    "Imported groups",
+    "Lost spans",
+    "CPU",
+    "Memory of a worker",
+    "Event loop",
+    "Instances",
+    "Workers",
+    "Ends of workers",
+  ],
   ...["API tokens in use", "Certificates", "Keys"],
 ];
 
@@ -114,7 +123,8 @@ describe.skipIf(redisUrl === undefined || prometheus === undefined)("the dashboa
   it("shows data in every panel of a run with load and faults", async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     const { tls, env } = watchedServer();
-    const settings = { ...env, RATE_LIMIT: "20/1s", AUTH_FAILURE_LIMIT: "5/1m", TRUSTED_PROXIES: "127.0.0.1" };
+    const limits = { RATE_LIMIT: "20/1s", AUTH_FAILURE_LIMIT: "5/1m", TRUSTED_PROXIES: "127.0.0.1" };
+    const settings = { ...env, ...limits, OTEL_TRACES_SAMPLER: "always_on" };
     const options = { redisUrl: redis.url, tls, env: { ...settings, WORKERS: "2" } };
     const server = await newServer(options);
     const second = await newServer({ ...options, env: settings, like: server });

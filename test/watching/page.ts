@@ -14,9 +14,10 @@ export interface Series {
   readonly labels: { readonly [label: string]: string };
 }
 
-/** The settings with which a server exposes all there is. */
+/** The settings with which a server exposes all there is. Nothing is traced, for there is no collector. */
 export function watchedServer(): ServerOptions {
-  return { tls: inject("certificates"), env: { ...ADMIN_ENV, METRICS_PORT: "0" } };
+  const traces = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1", OTEL_TRACES_SAMPLER: "always_off" };
+  return { tls: inject("certificates"), env: { ...ADMIN_ENV, ...traces, METRICS_PORT: "0" } };
 }
 
 /** The address of a server's page of metrics. */
