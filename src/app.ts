@@ -9,15 +9,15 @@ import {
   headerValue,
   type ServeOptions,
 } from "@user-group-service/transport";
-import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Config } from "./config/config.ts";
 import { clientKey, connectionKey } from "./domain/client-address.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "./limits.ts";
 import { formatOf } from "./observability/exposition.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
-import { userEndpoint, VERBS, viewerEndpoint } from "./rest/endpoints.ts";
+import { userEndpoint, viewerEndpoint } from "./rest/endpoints.ts";
 import { errorResponse } from "./rest/json.ts";
+import { legacyEndpoints } from "./rest/legacy.ts";
 import { ACCESS, type Authentication, authorization, isOpen, LIMIT_HEADERS } from "./rpc/access.ts";
 import { CREDENTIAL_HEADERS, callValues, REQUEST_ID_HEADER } from "./rpc/call.ts";
 import { sharedProbe } from "./rpc/health.ts";
@@ -29,7 +29,7 @@ import { type RouteParts, routes } from "./rpc/routes.ts";
 export interface AppParts
   extends RouteParts,
     Authentication,
-    Pick<Config, "corsOrigins" | "maxConnections" | "metricsPort"> {
+    Pick<Config, "corsOrigins" | "legacyPaths" | "maxConnections" | "metricsPort"> {
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Undefined: nothing is traced. */
@@ -54,25 +54,25 @@ const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: tr
 /** Assembles the service. */
 export function createApp(parts: AppParts): App {
   const { logger, metrics, shutdownSignal } = parts;
-  const restMethods = [...[...VERBS.values()].map(({ method }) => method), ViewerService.method.resolveViewer];
   // Their counters start at zero.
   for (const method of ACCESS.keys())
     for (const protocol of ["grpc", "grpc-web", "connect"]) metrics.calls.add(method, protocol);
-  for (const method of restMethods) metrics.calls.add(method, "rest");
   const probe = sharedProbe(parts.probe, parts);
   const authorize = authorization(parts);
   const { health, readiness, exposition } = operations({ ...parts, probe });
-  const user = userEndpoint();
-  const viewer = viewerEndpoint();
 
   // The RPCs are served at their own paths: see rpc/routes.ts for their handlers, and rpc/access.ts for who may call
   // them. Beside them are endpoints for callers, who need an API token,
-  const callerEndpoints = new Map([
-    ["/api/user", user],
-    ["/api/user/", user],
-    ["/api/viewer", viewer],
-    ["/api/viewer/", viewer],
-  ]);
+  const callerEndpoints = new Map<string, Endpoint>();
+  const callerPaths = {
+    "/api/user": userEndpoint(),
+    "/api/viewer": viewerEndpoint(),
+    ...(parts.legacyPaths && legacyEndpoints()),
+  };
+  for (const [path, endpoint] of Object.entries(callerPaths)) {
+    callerEndpoints.set(path, endpoint).set(`${path}/`, endpoint);
+    for (const { rpc } of endpoint.methods.values()) if (rpc) metrics.calls.add(rpc, "rest");
+  }
   // and for operators, who need none, but may have a port of their own: METRICS_PORT.
   const operatorEndpoints = new Map([
     ["/healthz", health],

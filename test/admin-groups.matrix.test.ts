@@ -78,6 +78,19 @@ describePlaces(
         expect(again.userGroup?.token).not.toBe(token);
       });
 
+      it("deletes the group of a token, and asks which group is meant", async () => {
+        const userGroupId = newId();
+        const { userGroup } = await own().groups.getUserGroup({ userGroupId });
+        const currentToken = userGroup?.token ?? "";
+        const invalid = { code: "InvalidArgument", reason: "VALIDATION_FAILED" };
+        for (const request of [{}, { userGroupId, currentToken }, { currentToken: "x".repeat(1025) }]) {
+          expect(await failureOf(admin().deleteUserGroup(request))).toEqual(invalid);
+        }
+        await admin().deleteUserGroup({ currentToken });
+        const gone = { code: "NotFound", reason: "TOKEN_NOT_FOUND" };
+        expect(await failureOf(admin().deleteUserGroup({ currentToken }))).toEqual(gone);
+      });
+
       it("revokes tokens, and GetUserGroup alone hands out the fresh one", async () => {
         const userGroupId = newId();
         const { userGroup } = await own().groups.getUserGroup({ userGroupId });

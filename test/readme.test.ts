@@ -13,6 +13,7 @@ import { DEFAULT_PARTITIONS, MAX_PARTITIONS } from "../src/domain/environment.ts
 import * as domainErrors from "../src/domain/errors.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, MAX_OPEN_MESSAGE_BYTES, STREAMS } from "../src/limits.ts";
 import { errorResponse } from "../src/rest/json.ts";
+import { legacyEndpoints } from "../src/rest/legacy.ts";
 import { ACCESS } from "../src/rpc/access.ts";
 import { MAX_VIOLATIONS } from "../src/rpc/all-rules.ts";
 import { callError, toCallError } from "../src/rpc/errors.ts";
@@ -47,7 +48,7 @@ describe("the table of settings", () => {
   });
 });
 
-const HTTP_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "OPTIONS", "OK"]);
+const HTTP_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "OK"]);
 
 /** Every reason that the sources hold: their other texts in capitals that are no HTTP methods, nor the name of success. */
 function reasonsInSource(): string[] {
@@ -100,6 +101,16 @@ it("the table of methods has every method with the role that it needs, and no ot
     return [`${method.parent.typeName}/${method.name}`, access === "root" ? "ADMIN_TOKEN" : access];
   });
   expect(documented.map(([name, role]) => [name, role?.replaceAll("*", "")])).toEqual(methods);
+});
+
+it("the table of the hosted service's paths has every path with its method and RPC, and no other", () => {
+  const served = Object.entries(legacyEndpoints()).flatMap(([path, { methods }]) =>
+    [...methods].map(([httpMethod, { rpc }]) => [`${httpMethod} ${path}`, rpc?.name, rpc && ACCESS.get(rpc)]),
+  );
+  const documented = rowsOf("docs/legacy-paths.md", "Paths").map(([path, rpc, role = ""]) => {
+    return [path, rpc, role.includes("read") ? "read" : role];
+  });
+  expect(documented).toEqual(served);
 });
 
 describe("the table of limits", () => {

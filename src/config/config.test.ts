@@ -59,6 +59,7 @@ describe("the defaults", () => {
     minReplicasAck: 0,
     metricsPort: undefined,
     reflection: true,
+    legacyPaths: false,
     maxConnections: 4096,
     rateLimit: undefined,
     authFailureLimit: { max: 60, windowSeconds: 60 },
@@ -226,6 +227,7 @@ const GOOD: readonly Good[] = [
   ["METRICS_PORT", "9090", "metricsPort", 9090],
   ["METRICS_PORT", "0", "metricsPort", 0],
   ["REFLECTION", "off", "reflection", false],
+  ["LEGACY_PATHS", "on", "legacyPaths", true],
   ["MAX_CONNECTIONS", "1", "maxConnections", 1],
   ["CORS_ORIGINS", "*", "corsOrigins", "*"],
   [
@@ -384,6 +386,7 @@ const BAD: { readonly [name in Setting]: readonly string[] } = {
   MIN_REPLICAS_ACK: ["-1", "101", "one", "1.5"],
   METRICS_PORT: ["-1", "65536", "http"],
   REFLECTION: ["true", "0", "ON"],
+  LEGACY_PATHS: ["true", "1", "ON", "explo"],
   MAX_CONNECTIONS: ["0", "-1", "many"],
   RATE_LIMIT: [
     ...["on", "100", "100/", "/1s", "100/10", "0/1s", "-1/1s", "1.5/1s", "1e3/1s", "1000000001/1s", "100/10s/2"],

@@ -10,6 +10,7 @@ import type {
   UserGroup,
   UserGroupChange,
   UserGroupInfo,
+  UserGroupTarget,
   Viewer,
 } from "./user-group.ts";
 
@@ -114,9 +115,10 @@ export interface UserGroupAdminStore {
    * its id later has another team id and another token, and no request id of a rotation before is answered with it.
    *
    * @param etag unless it is empty, the group is deleted only if it has this etag
-   * @throws UserGroupNotFound, EtagMismatch; TooFewReplicas after the change
+   * @throws TokenNotFound when the token is not a group's current one, UserGroupNotFound, EtagMismatch; TooFewReplicas
+   *   after the change
    */
-  delete(environment: Environment, providedId: string, etag: string, by: ChangeBy): Promise<void>;
+  delete(environment: Environment, target: UserGroupTarget, etag: string, by: ChangeBy): Promise<void>;
 
   /**
    * Ends the tokens of a group atomically, also one on its grace, and gives it a new one.

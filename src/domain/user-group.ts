@@ -47,14 +47,14 @@ export interface UserGroupChange {
   readonly properties?: JsonObject | null;
 }
 
-/** The group to rotate. */
-export type RotationTarget =
+/** The group that a change is of: the one with an id, or the one whose current token it is. */
+export type UserGroupTarget =
   | { readonly by: "token"; readonly token: string }
   | { readonly by: "id"; readonly providedId: string };
 
 /** A rotation of a group's token. */
 export interface Rotation {
-  readonly target: RotationTarget;
+  readonly target: UserGroupTarget;
   /** How long the old token stays valid, in milliseconds; 0 ends it at once. */
   readonly graceMs: number;
   /**

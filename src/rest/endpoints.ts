@@ -56,11 +56,13 @@ export interface Verb {
 
 const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
 
-const MASKABLE = ["name", "mapping", "properties"] as const;
+/** The fields of a group that callers set. */
+export const MASKABLE = ["name", "mapping", "properties"] as const;
 
 const GROUP_FIELDS = ["user_group_id", ...MASKABLE] as const;
 
-const GET: Verb = {
+/** Gets a group, or creates it. */
+export const GET: Verb = {
   method: getUserGroup,
   toRequest: (request) => {
     const fields = getFields(request);
@@ -74,7 +76,8 @@ const GET: Verb = {
   }),
 };
 
-const PUT: Verb = {
+/** Changes a group. */
+export const PUT: Verb = {
   method: updateUserGroup,
   toRequest: ({ body, ifMatch }) => {
     const masked = MASKABLE.filter((field) => Object.hasOwn(body, field));
@@ -90,7 +93,8 @@ const PUT: Verb = {
   },
 };
 
-const POST: Verb = {
+/** Gives a group a new token. */
+export const POST: Verb = {
   method: rotateUserGroupToken,
   toRequest: ({ body, idempotencyKey }) =>
     messageOf(rotateUserGroupToken.input, {
@@ -145,12 +149,13 @@ function queryObject(name: string, text: string): JsonObject {
 }
 
 /** The fields of every response. The name may differ from the group's. */
-function common({ teamId, token, name, providedId }: UserGroup, shownName = name) {
+export function common({ teamId, token, name, providedId }: UserGroup, shownName = name) {
   // Team ids are below 2^53.
   return { team_id: Number(teamId), token, name: shownName, provided_id: providedId };
 }
 
-function tagOf({ apiEnvironmentTag }: UserGroup): EnvironmentTag | null {
+/** The tag of a group's environment; null where it has none. */
+export function tagOf({ apiEnvironmentTag }: UserGroup): EnvironmentTag | null {
   return tagFromMessage(apiEnvironmentTag) ?? null;
 }
 
@@ -170,7 +175,8 @@ export function userEndpoint(): Endpoint {
   };
 }
 
-function methodOf(verb: Verb): EndpointMethod {
+/** Serves a verb at a path. */
+export function methodOf(verb: Verb): EndpointMethod {
   return jsonMethod(verb.method, async (request, invoke) => {
     const { headers, target } = request;
     const body = readBody(request);

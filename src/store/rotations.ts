@@ -1,22 +1,17 @@
 import type { ChangeBy } from "../domain/audit.ts";
 import { type Environment, partitionOf } from "../domain/environment.ts";
-import {
-  RecordUnreadable,
-  RequestIdReused,
-  TokenNotFound,
-  TokenReplaced,
-  UserGroupNotFound,
-} from "../domain/errors.ts";
+import { RecordUnreadable, RequestIdReused, TokenReplaced } from "../domain/errors.ts";
 import { newUserGroupToken } from "../domain/token.ts";
 import type { Rotation } from "../domain/user-group.ts";
 import { digest, tokenDigest } from "./encryption.ts";
 import { CHANGED, DROP, ENTRY, FIELD, INDEXED, PIECES, REPLACE } from "./fields.ts";
-import { forgetLater, keptFor, tokenPartition } from "./foreign-tokens.ts";
+import { forgetLater, keptFor } from "./foreign-tokens.ts";
 import type { GroupParts } from "./group-record.ts";
 import { KEY, partitionPrefix } from "./keys.ts";
 import { CLAIM, CLAIM_REVOCATION, recordFromAnswer, type StoredRecord, textOf } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { auditedScript } from "./script.ts";
+import { changeAt, FIND, placeOfTarget } from "./targets.ts";
 
 /** How long what a rotation under a request id made is kept for retries, in milliseconds. */
 const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
@@ -37,16 +32,7 @@ if request ~= '' then
       '${FIELD.madeDigest}', redis.call('HGET', answer_key, '${FIELD.digest}') or '', spread(record)}
   end
 end
-if id == '' then
-  id = redis.call('HGET', key, indexed(old))
-  local held = not id and held_by(prefix, old)
-  if held then return {'elsewhere', stamp, '${FIELD.providedId}', held} end
-  if not id then return {'missing', stamp} end
-end
-local group = prefix .. '${KEY.group}' .. id
-local current = redis.call('HGET', group, '${FIELD.digest}')
-if old ~= '' and current ~= old then return {'missing', stamp} end
-local before = last_change(group)
+${FIND}local before = last_change(group)
 if not current or not before then
   return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'missing', stamp}
 end
@@ -98,48 +84,36 @@ export async function rotate(
   const { client, cipher, audit } = parts;
   const { target, graceMs, requestId } = rotation;
   const { by, isRevocation } = options;
-  const old = target.by === "id" ? "" : tokenDigest(target.token);
-  let id = target.by === "id" ? target.providedId : undefined;
-  let partition =
-    target.by === "id" ? partitionOf(environment, target.providedId) : tokenPartition(environment, target.token, old);
+  const place = placeOfTarget(environment, target);
   const { request, fingerprint } = requestId
     ? await claimRequest(client, environment, { ...rotation, requestId }, options)
     : { request: "", fingerprint: "" };
-  for (;;) {
-    const prefix = partitionPrefix(environment, partition);
+  const answer = await changeAt(environment, place, (at, partition) => {
     const token = newUserGroupToken(partition);
     const newDigest = tokenDigest(token);
     const { text, keyId } = cipher.encrypt(environment, token, newDigest);
-    const answer = await client.change("rotate", isRevocation ? REVOKE : ROTATE, {
-      ...{ key: prefix + KEY.tokens, prefix, old, id, digest: newDigest, text, keyId, graceMs },
-      ...{ request, fingerprint, keepMs: REQUEST_TTL_MS },
-      ...audit.ofPartition(prefix, by),
+    return client.change("rotate", isRevocation ? REVOKE : ROTATE, {
+      ...{ ...at, digest: newDigest, text, keyId, graceMs, request, fingerprint, keepMs: REQUEST_TTL_MS },
+      ...audit.ofPartition(at.prefix, by),
     });
-    const record = recordFromAnswer(answer);
-    const rotated = { record, now: Number(answer[1]) };
-    switch (answer[0]) {
-      case "missing":
-        throw target.by === "id" ? new UserGroupNotFound() : new TokenNotFound();
-      case "elsewhere":
-        // The token does not name the partition of its group.
-        id = textOf(record, FIELD.providedId);
-        partition = partitionOf(environment, id);
-        break;
-      case "replayed":
-        if (record[FIELD.fingerprint] !== fingerprint) throw new RequestIdReused();
-        // A revocation has done what it was to do, whatever came after it.
-        if (!isRevocation && record[FIELD.madeDigest] !== record[FIELD.digest]) throw new TokenReplaced();
-        return rotated;
-      case "done": {
-        // A retry by the old token has to find the partition that has the answer.
-        const keepMs = Math.max(keptFor(graceMs), request === "" ? 0 : REQUEST_TTL_MS);
-        const ended = { id: textOf(record, FIELD.providedId), entry: textOf(record, FIELD.endedEntry), keepMs };
-        forgetLater(client, environment, ended);
-        return rotated;
-      }
-      default:
-        throw new RecordUnreadable(new Error(`rotate: ${answer[0]}`));
+  });
+  const record = recordFromAnswer(answer);
+  const rotated = { record, now: Number(answer[1]) };
+  switch (answer[0]) {
+    case "replayed":
+      if (record[FIELD.fingerprint] !== fingerprint) throw new RequestIdReused();
+      // A revocation has done what it was to do, whatever came after it.
+      if (!isRevocation && record[FIELD.madeDigest] !== record[FIELD.digest]) throw new TokenReplaced();
+      return rotated;
+    case "done": {
+      // A retry by the old token has to find the partition that has the answer.
+      const keepMs = Math.max(keptFor(graceMs), request === "" ? 0 : REQUEST_TTL_MS);
+      const ended = { id: textOf(record, FIELD.providedId), entry: textOf(record, FIELD.endedEntry), keepMs };
+      forgetLater(client, environment, ended);
+      return rotated;
     }
+    default:
+      throw new RecordUnreadable(new Error(`rotate: ${answer[0]}`));
   }
 }
 

@@ -8,8 +8,9 @@ import type {
   ListedUserGroup,
   UserGroup,
   UserGroupInfo,
+  UserGroupTarget,
 } from "../domain/user-group.ts";
-import { CHANGED, FIELD, INDEXED } from "./fields.ts";
+import { CHANGED, ENTRY, FIELD, INDEXED } from "./fields.ts";
 import { forgetLater } from "./foreign-tokens.ts";
 import {
   type GroupParts,
@@ -25,6 +26,7 @@ import { KEY, partitionPrefix, partitionsOf, placeOf } from "./keys.ts";
 import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf } from "./records.ts";
 import { rotate } from "./rotations.ts";
 import { auditedScript, readScript } from "./script.ts";
+import { changeAt, FIND, placeOfTarget } from "./targets.ts";
 
 /** How many partitions are asked at once. */
 const PARTITIONS_AT_ONCE = 256;
@@ -58,27 +60,26 @@ return {'found', stamp, spread(redis.call('ZRANGEBYLEX', key, from, to, 'LIMIT',
 });
 
 /**
- * Deletes a group that has this `updateTime`, or any where it is empty, and all that leads to it in its partition. What is
- * kept for request ids names the team id, which no other group gets, and ends by itself.
- * Answers `missing`; `stale`; or `done` and what `endedEntry` holds.
+ * Deletes the group that `FIND` tells, if it has this `updateTime`, or any where it is empty, and all that leads to it in its
+ * partition. What is kept for request ids names the team id, which no other group gets, and ends by itself.
+ * Answers what `FIND` does; `stale`; or `done`, what `endedEntry` holds and the id.
  */
 export const DELETE = auditedScript("ugDelete", {
-  args: ["prefix", "id", "updateTime"],
-  lua: `${INDEXED}${CHANGED}
-if redis.call('EXISTS', key) == 0 then return {'missing', stamp} end
-if updateTime ~= '' and updateTime ~= last_change(key) then return {'stale', stamp} end
-local digest = redis.call('HGET', key, '${FIELD.digest}')
-local graced = redis.call('HGET', key, '${FIELD.graceDigest}')
-local entry = redis.call('HGET', key, '${FIELD.entry}')
-local is_indexed = digest and redis.call('HGET', prefix .. '${KEY.tokens}', indexed(digest)) == id
+  args: ["prefix", "old", "id", "updateTime"],
+  lua: `${INDEXED}${ENTRY}${CHANGED}${FIND}
+if redis.call('EXISTS', group) == 0 then return {'missing', stamp} end
+if updateTime ~= '' and updateTime ~= last_change(group) then return {'stale', stamp} end
+local graced = redis.call('HGET', group, '${FIELD.graceDigest}')
+local entry = redis.call('HGET', group, '${FIELD.entry}')
+local is_indexed = current and redis.call('HGET', key, indexed(current)) == id
 if graced then redis.call('EXISTS', prefix .. '${KEY.grace}' .. graced) end
 redis.call('ZSCORE', prefix .. '${KEY.ids}', id)
-redis.call('DEL', key)
-if is_indexed then redis.call('HDEL', prefix .. '${KEY.tokens}', indexed(digest)) end
+redis.call('DEL', group)
+if is_indexed then redis.call('HDEL', key, indexed(current)) end
 if graced then redis.call('DEL', prefix .. '${KEY.grace}' .. graced) end
 redis.call('ZREM', prefix .. '${KEY.ids}', id)
 audit(id, '')
-return {'done', stamp, digest and entry and entry .. ':' .. digest or ''}`,
+return {'done', stamp, current and entry and entry .. ':' .. current or '', id}`,
 });
 
 /** The administration of user groups in Redis. Which keys hold what: `keys.ts` and `fields.ts`. */
@@ -126,15 +127,14 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
     return infoFromRecord(recordFromAnswer(answer), providedId, Number(answer[1]));
   }
 
-  async delete(environment: Environment, providedId: string, etag: string, by: ChangeBy): Promise<void> {
+  async delete(environment: Environment, target: UserGroupTarget, etag: string, by: ChangeBy): Promise<void> {
     const { client, audit } = this.#parts;
-    const { prefix, key } = placeOf(environment, providedId);
-    const answer = await client.change("delete", DELETE, {
-      ...{ key, prefix, id: providedId, updateTime: updateTimeOf(etag) },
-      ...audit.ofPartition(prefix, by),
-    });
-    const [, , entry = ""] = requireDone("delete", answer);
-    forgetLater(client, environment, { id: providedId, entry });
+    const updateTime = updateTimeOf(etag);
+    const answer = await changeAt(environment, placeOfTarget(environment, target), (at) =>
+      client.change("delete", DELETE, { ...at, updateTime, ...audit.ofPartition(at.prefix, by) }),
+    );
+    const [, , entry = "", id = ""] = requireDone("delete", answer);
+    forgetLater(client, environment, { id, entry });
   }
 
   async revokeTokens(environment: Environment, providedId: string, requestId: string, by: ChangeBy) {

@@ -2,7 +2,13 @@ import { readFileSync } from "node:fs";
 import { ROOT } from "./process.ts";
 
 /** The documents with tables and blocks of code that tests hold against the service. */
-export type Document = "README.md" | "CONTRIBUTING.md" | "docs/api.md" | "docs/cli.md" | "docs/operations.md";
+export type Document =
+  | "README.md"
+  | "CONTRIBUTING.md"
+  | "docs/api.md"
+  | "docs/cli.md"
+  | "docs/legacy-paths.md"
+  | "docs/operations.md";
 
 /** The text of a document. */
 export function textOf(document: Document): string {

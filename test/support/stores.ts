@@ -8,6 +8,7 @@ import type {
   NewUserGroup,
   Rotation,
   UserGroupChange,
+  UserGroupTarget,
 } from "../../src/domain/user-group.ts";
 import { RedisApiTokens } from "../../src/store/api-tokens.ts";
 import { Audit } from "../../src/store/audit.ts";
@@ -55,8 +56,10 @@ export class TestUserGroupAdmin extends RedisUserGroupAdmin {
     super({ client, cipher: new TokenCipher(ring), audit });
   }
 
-  override delete(environment: Environment, providedId: string, etag = "", by = BY) {
-    return super.delete(environment, providedId, etag, by);
+  /** @param target of an id alone, or of a token */
+  override delete(environment: Environment, target: string | UserGroupTarget, etag = "", by = BY) {
+    const named = typeof target === "string" ? { by: "id" as const, providedId: target } : target;
+    return super.delete(environment, named, etag, by);
   }
 
   override revokeTokens(environment: Environment, providedId: string, requestId = "", by = BY) {

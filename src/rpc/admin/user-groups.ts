@@ -1,5 +1,9 @@
 import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
-import { ImportMode, type ImportUserGroupsRequest } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import {
+  type DeleteUserGroupRequest,
+  ImportMode,
+  type ImportUserGroupsRequest,
+} from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import {
   type ImportedUserGroup as ImportedMessage,
   type ImportResult,
@@ -14,6 +18,7 @@ import {
   type ImportOptions,
   type ImportOutcome,
   MAX_ID_LENGTH,
+  type UserGroupTarget,
 } from "../../domain/user-group.ts";
 import { callOf } from "../call.ts";
 import { invalidField, toCallError } from "../errors.ts";
@@ -46,7 +51,7 @@ export function userGroupRpcs({ environments, userGroups, audit, logger, metrics
 
     async deleteUserGroup(request, { values }) {
       const environment = await targetOf(environments, values, request.environment);
-      await userGroups.delete(environment, request.userGroupId, request.etag, callOf(values));
+      await userGroups.delete(environment, deletionTarget(request), request.etag, callOf(values));
       return {};
     },
 
@@ -92,6 +97,14 @@ export function userGroupRpcs({ environments, userGroups, audit, logger, metrics
       return { results: outcomes.map((outcome, i) => resultMessage(given[i]?.providedId ?? "", outcome)) };
     },
   } satisfies Partial<AdminRpcs>;
+}
+
+/** @throws ConnectError InvalidArgument */
+function deletionTarget({ userGroupId: providedId, currentToken: token }: DeleteUserGroupRequest): UserGroupTarget {
+  if ((providedId === "") === (token === "")) {
+    throw invalidField("user_group_id", "must be set, or current_token; exactly one of them");
+  }
+  return token === "" ? { by: "id", providedId } : { by: "token", token };
 }
 
 /**

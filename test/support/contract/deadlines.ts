@@ -41,7 +41,8 @@ export function deadlineContract({ redis, withGroup }: ContractContext): void {
         "an adoption": (send: Send) => send(ADOPT, { key: `${prefix}adopted`, field: "field", value: "late" }),
         "an event": (send: Send) => send(RECORD, { key: prefix + KEY.audit, subject: "late", names: "", ...audited }),
         "an import": (send: Send) => send(IMPORT, { ...made, isIndexed: false, ...named }),
-        "a deletion": (send: Send) => send(DELETE, { key: group, updateTime: "", prefix, id: "a", ...audited }),
+        "a deletion": (send: Send) =>
+          send(DELETE, { key: prefix + KEY.tokens, updateTime: "", prefix, old: "", id: "a", ...audited }),
         "a claim of a token": (send: Send) => send(CLAIM_TOKEN, { key: `${prefix}${KEY.foreign}d`, ...claimed }),
         "a token that is forgotten": (send: Send) =>
           send(FORGET_TOKEN, { key: `${prefix}${KEY.foreign}kept`, entry: "1:a", keepMs: 60_000 }),

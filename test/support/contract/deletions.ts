@@ -78,6 +78,45 @@ export function deletionContract({ store, admin, redis, withGroup }: ContractCon
       await fails(store().get(environment, "a"), UserGroupNotFound);
     });
 
+    it("takes the token that the group has now, of ours or of another system, and no other", async () => {
+      const environment = newEnvironment();
+      await admin().import(environment, [imported("a", { token: "of-another-system" })]);
+      const { group } = await store().getOrCreate(environment, newGroup("b"));
+      const graced = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
+      for (const [id, token, etag, Refused] of [
+        ["a", "of-another-system", "x", EtagMismatch],
+        ["b", group.token, "", TokenNotFound],
+        ["b", "ugt_cut-off", "", TokenNotFound],
+        ["b", "unknown-to-all", "", TokenNotFound],
+      ] as const) {
+        await fails(admin().delete(environment, { by: "token", token }, etag), Refused);
+        expect((await store().get(environment, id)).providedId).toBe(id);
+      }
+      for (const [id, token] of [
+        ["a", "of-another-system"],
+        ["b", graced.token],
+      ] as const) {
+        await admin().delete(environment, { by: "token", token });
+        await fails(store().get(environment, id), UserGroupNotFound);
+        await fails(admin().delete(environment, { by: "token", token }), TokenNotFound);
+      }
+      await fails(store().resolve(environment, group.token), TokenNotFound);
+    });
+
+    it("by a token is made, or its rotation, never both", async () => {
+      const { environment, group } = await withGroup();
+      let { token } = group;
+      for (let i = 0; i < 10; i++) {
+        const outcomes = await Promise.allSettled([
+          admin({ worker: 1 }).delete(environment, { by: "token", token }),
+          store({ worker: 2 }).rotate(environment, byToken(token)),
+        ]);
+        expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+        ({ token } = (await store().getOrCreate(environment, newGroup("a"))).group);
+        await store().resolve(environment, token);
+      }
+    });
+
     it("is made once of many at once", async () => {
       const { environment } = await withGroup();
       const outcomes = await Promise.allSettled(

@@ -1,0 +1,113 @@
+import type { Endpoint, EndpointMethod } from "@user-group-service/transport";
+import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import type { UserGroup } from "../../gen/usergroup/v1/user_group_pb.ts";
+import type { GetUserGroupResponse } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import type { JsonObject } from "../domain/user-group.ts";
+import { invalidField } from "../rpc/errors.ts";
+import { common, GET, MASKABLE, methodOf, POST, PUT, tagOf, type Verb } from "./endpoints.ts";
+import { jsonMethod, jsonResponse, messageOf, pick, readBody } from "./json.ts";
+
+/*
+ * The paths of the hosted service (https://docs.explo.co/api-reference), for clients that cannot be changed. What becomes of
+ * each field, and what is not here: docs/legacy-paths.md.
+ */
+
+/** What the hosted service calls a user group. Its older documents call it a user group, the newer ones a customer. */
+interface Noun {
+  readonly noun: string;
+  /** The field of a request that holds the id. */
+  readonly idField: string;
+  readonly bodyOf: (group: UserGroup) => object;
+}
+
+const NOUNS: readonly Noun[] = [
+  {
+    noun: "user_group",
+    idField: "user_group_id",
+    bodyOf: (group) => ({
+      ...common(group),
+      is_demo_group: false,
+      properties: group.properties ?? null,
+      api_environment_tag: tagOf(group),
+    }),
+  },
+  {
+    noun: "customer",
+    idField: "provided_id",
+    bodyOf: ({ token, name, providedId, mapping, properties = {} }) => ({
+      token,
+      name,
+      provided_id: providedId,
+      is_demo_group: false,
+      emails: [],
+      group_tags: [],
+      properties,
+      computed_properties: properties,
+      parent_schema_datasource_mapping: mapping,
+      computed_parent_schema_datasource_mapping: mapping,
+    }),
+  },
+];
+
+/** Fields that decide what a viewer sees, or under which id, and that mean nothing here. Without them it would be another. */
+const REFUSED = {
+  new_provided_id:
+    "must be left out: an id does not change here; create a group under the new one, and delete this one",
+  parent_provided_id:
+    "must be left out: groups have no parents here; give the group its parent's properties and mapping as its own",
+} as const;
+
+/** The paths of the hosted service. Each has one method. */
+export function legacyEndpoints(): { readonly [path: string]: Endpoint } {
+  const endpoints = NOUNS.flatMap(({ noun, idField, bodyOf }) => {
+    /** Serves a verb of REST for a request of other fields. */
+    const served = ({ method, toRequest }: Verb, fieldsOf: (body: JsonObject) => JsonObject) =>
+      methodOf({
+        method,
+        toRequest: (request) => toRequest({ ...request, body: fieldsOf(request.body), query: undefined }),
+        toBody: (group, { newUserGroup }: Partial<GetUserGroupResponse>) => ({
+          success: 1,
+          ...(newUserGroup !== undefined && { [`new_${noun}`]: newUserGroup }),
+          [noun]: bodyOf(group),
+        }),
+      });
+    const groupFields = (body: JsonObject) => groupFieldsOf(body, idField);
+    return [
+      endpointOf(`create_${noun}`, "POST", served(GET, groupFields)),
+      endpointOf(`update_${noun}`, "POST", served(PUT, groupFields)),
+      endpointOf(`refresh_${noun}_token`, "POST", served(POST, tokenFieldOf)),
+      endpointOf(`delete_${noun}`, "DELETE", DELETE),
+    ];
+  });
+  return Object.fromEntries(endpoints);
+}
+
+function endpointOf(name: string, httpMethod: string, method: EndpointMethod): [path: string, endpoint: Endpoint] {
+  return [`/api/${name}`, { protocolName: "rest", methods: new Map([[httpMethod, method]]) }];
+}
+
+const { deleteUserGroup } = AdminService.method;
+
+const DELETE = jsonMethod(deleteUserGroup, async (request, invoke) => {
+  const { headers } = await invoke(messageOf(deleteUserGroup.input, tokenFieldOf(readBody(request))));
+  return jsonResponse(headers, '{"success":1}');
+});
+
+/** The fields of a group as REST has them. One that is null counts as missing, so that no filter is cleared unawares. */
+function groupFieldsOf(body: JsonObject, idField: string): JsonObject {
+  for (const [field, description] of Object.entries(REFUSED)) {
+    if (Object.keys(pick(body, [field])).length > 0) throw invalidField(field, description);
+  }
+  return { ...pick(body, MASKABLE), user_group_id: requiredText(body, idField) };
+}
+
+function tokenFieldOf(body: JsonObject): JsonObject {
+  return { current_token: requiredText(body, "current_token") };
+}
+
+/** @throws ConnectError InvalidArgument, by the name that the client knows */
+function requiredText(body: JsonObject, field: string): string {
+  const { [field]: value } = pick(body, [field]);
+  if (typeof value !== "string" || value === "") throw invalidField(field, "must be a text that is not empty");
+  return value;
+}

@@ -1,0 +1,200 @@
+import { timestampNow } from "@bufbuild/protobuf/wkt";
+import { beforeAll, describe, expect, it } from "vitest";
+import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
+import { ADMIN_ENV, adminOf, bearer, customerOf } from "./support/admin.ts";
+import { HostedClient, HostedError } from "./support/hosted-client.ts";
+import { http1 } from "./support/http.ts";
+import { newId } from "./support/matrix.ts";
+import { suiteServer } from "./support/opened.ts";
+import { metricOf } from "./support/operations.ts";
+import { restCalls } from "./support/rest-calls.ts";
+import { expectRestError } from "./support/rest-shape.ts";
+import { RUNTIMES } from "./support/server.ts";
+
+const PATHS = [
+  ...["create_user_group", "update_user_group", "refresh_user_group_token", "create_customer", "update_customer"],
+  ...["refresh_customer_token", "delete_user_group", "delete_customer"],
+].map((name) => `/api/${name}`);
+
+const isDeletion = (path: string) => path.startsWith("/api/delete_");
+
+describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
+  const server = suiteServer({ runtime, env: { ...ADMIN_ENV, LEGACY_PATHS: "on" } });
+  const rest = restCalls(server);
+  let hosted: HostedClient;
+  let adminToken: string;
+  beforeAll(async () => {
+    const environment = customerOf(server);
+    const issued = await adminOf(server.url).createApiToken({ environment, displayName: "legacy", role: Role.ADMIN });
+    adminToken = issued.token;
+    hosted = new HostedClient(server.url, adminToken);
+  });
+  const mapping = { "40": "213", "134": "386" };
+  const properties = { filterValue: "value" };
+
+  it("serve a customer's whole life, with and without a slash at the end", async () => {
+    for (const client of [hosted, new HostedClient(server.url, adminToken, "")]) {
+      const provided_id = newId();
+      // The example of the documents.
+      const given = { emails: ["a@example.com"], group_tags: ["sales"], hierarchy_level_name: "Level 2" };
+      const request = { provided_id, name: "Example 1", mapping, properties, ...given };
+      const created = await client.createCustomer(request);
+      const { token } = created.customer;
+      const customer = {
+        ...{ token, name: "Example 1", provided_id, is_demo_group: false, emails: [], group_tags: [] },
+        ...{ properties, computed_properties: properties },
+        ...{ parent_schema_datasource_mapping: mapping, computed_parent_schema_datasource_mapping: mapping },
+      };
+      expect(created).toEqual({ success: 1, new_customer: true, customer });
+      expect(await client.createCustomer({ ...request, name: "Other" })).toEqual({
+        ...{ success: 1, new_customer: false, customer },
+      });
+
+      const changed = { filterValue: "new_value" };
+      const updated = await client.updateCustomer({ provided_id, name: null, mapping: null, properties: changed });
+      const now = { ...customer, properties: changed, computed_properties: changed };
+      expect(updated).toEqual({ success: 1, customer: now });
+
+      const refreshed = await client.refreshCustomerToken({ current_token: token });
+      expect(refreshed).toEqual({ success: 1, customer: { ...now, token: refreshed.customer.token } });
+      expect(refreshed.customer.token).not.toBe(token);
+      await expect(client.refreshCustomerToken({ current_token: token })).rejects.toMatchObject({
+        ...{ status: 404, body: { success: 0, error: { reason: "TOKEN_NOT_FOUND" } } },
+      });
+      await expect(client.deleteCustomer({ current_token: token })).rejects.toMatchObject({ status: 404 });
+      expect(await client.deleteCustomer({ current_token: refreshed.customer.token })).toEqual({ success: 1 });
+      await expect(client.updateCustomer({ provided_id, name: "N" })).rejects.toMatchObject({ status: 404 });
+    }
+  });
+
+  it("serve a user group's, which REST and RPC tell the same of", async () => {
+    const user_group_id = newId();
+    const request = { user_group_id, name: "Example 1", mapping, properties, is_demo_group: true };
+    const { user_group, ...created } = await hosted.createUserGroup(request);
+    const { team_id, token } = user_group;
+    const shown = {
+      ...{ team_id, token, name: "Example 1", provided_id: user_group_id, is_demo_group: false },
+      ...{ properties, api_environment_tag: "Customer" },
+    };
+    expect({ ...created, user_group }).toEqual({ success: 1, new_user_group: true, user_group: shown });
+    const told = await rest.ok(rest.call("GET", { user_group_id }));
+    expect(told.user_group).toEqual({ team_id, token, name: "Example 1", provided_id: user_group_id, properties });
+    const viewer = await rest.call("POST", { token }, { target: "/api/viewer" });
+    expect(viewer.json()).toMatchObject({ sub: user_group_id, team_id, mapping, properties });
+    const { userGroup } = await adminOf(server.url, adminToken).lookupUserGroup({ userGroupId: user_group_id });
+    expect([userGroup?.teamId, userGroup?.mapping]).toEqual([BigInt(team_id), mapping]);
+    // Both names are of one group.
+    expect((await hosted.createCustomer({ provided_id: user_group_id })).customer.token).toBe(token);
+
+    const updated = await hosted.updateUserGroup({ user_group_id, name: "Example 2" });
+    expect(updated).toEqual({ success: 1, user_group: { ...shown, name: "Example 2" } });
+    const refreshed = await hosted.refreshUserGroupToken({ current_token: token });
+    expect((await rest.ok(rest.call("GET", { user_group_id }))).user_group.token).toBe(refreshed.user_group.token);
+    expect(await hosted.deleteUserGroup({ current_token: refreshed.user_group.token })).toEqual({ success: 1 });
+    expect((await hosted.createUserGroup({ user_group_id })).new_user_group).toBe(true);
+  });
+
+  it("take a token of the hosted service that was imported", async () => {
+    const [providedId, gone] = [newId(), newId()];
+    const [token, other] = [`${"a".repeat(63)}1`, `${"b".repeat(63)}2`];
+    const userGroups = [
+      { providedId, name: "N", token },
+      { providedId: gone, token: other },
+    ];
+    await adminOf(server.url, adminToken).importUserGroups({ userGroups, snapshotTime: timestampNow() });
+    expect((await hosted.createCustomer({ provided_id: providedId })).customer.token).toBe(token);
+    const { customer } = await hosted.refreshCustomerToken({ current_token: token });
+    expect(customer).toMatchObject({ provided_id: providedId, name: "N" });
+    expect(await hosted.deleteCustomer({ current_token: other })).toEqual({ success: 1 });
+  });
+
+  it("are calls of the RPCs for the roles, the audit trail and the metrics", async () => {
+    const manage = new HostedClient(server.url, server.tokens.customer);
+    const provided_id = newId();
+    const { customer } = await manage.createCustomer({ provided_id });
+    await expect(manage.deleteCustomer({ current_token: customer.token })).rejects.toMatchObject({
+      ...{ status: 403, body: { success: 0, error: { reason: "ROLE_TOO_LOW", required_role: "admin" } } },
+    });
+    const labels = { grpc_method: "DeleteUserGroup", protocol: "rest", grpc_code: "OK" };
+    const deletions = async () =>
+      (await metricOf(server, "grpc_server_handled_total", labels)) ?? expect.fail("no series");
+    const before = await deletions();
+    await hosted.deleteCustomer({ current_token: customer.token });
+    expect((await deletions()) - before).toBe(1);
+    const admin = adminOf(server.url, adminToken);
+    const { auditEvents } = await admin.listAuditEvents({ userGroupId: provided_id });
+    expect(auditEvents.map(({ method }) => method)).toEqual(["DeleteUserGroup", "GetUserGroup"]);
+    // Another environment has groups of its own.
+    const testing = new HostedClient(server.url, server.tokens.testing);
+    expect((await testing.createCustomer({ provided_id })).customer.token).not.toBe(customer.token);
+  });
+
+  it("answer failures as the documents say: by a status, with success 0", async () => {
+    const failure = await hosted.updateCustomer({ provided_id: newId(), name: "N" }).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(HostedError);
+    expect(failure).toMatchObject({ status: 404, body: { success: 0, error: { reason: "USER_GROUP_NOT_FOUND" } } });
+  });
+
+  /** A request to a path by the method that it has. */
+  function send(path: string, body: string | undefined, headers: Record<string, string> = {}) {
+    const method = isDeletion(path) ? "DELETE" : "POST";
+    return http1(server.url, path, { method, headers: { ...bearer(adminToken), ...headers }, body });
+  }
+
+  it.each([
+    ["update_customer", "{}", "provided_id", "VALIDATION_FAILED"],
+    ["create_customer", '{"user_group_id":"a"}', "provided_id", "VALIDATION_FAILED"],
+    ["create_customer", '{"provided_id":null}', "provided_id", "VALIDATION_FAILED"],
+    ["create_customer", '{"provided_id":7}', "provided_id", "VALIDATION_FAILED"],
+    ["create_user_group", '{"user_group_id":""}', "user_group_id", "VALIDATION_FAILED"],
+    ["create_user_group", '{"user_group_id":"a\\u0000"}', "user_group_id", "VALIDATION_FAILED"],
+    ["create_user_group", '{"user_group_id":"a","mapping":{"40":213}}', "mapping", "MALFORMED_REQUEST"],
+    ["update_user_group", '{"user_group_id":"a","properties":[]}', "properties", "MALFORMED_REQUEST"],
+    ["update_customer", '{"provided_id":"a","new_provided_id":"b"}', "new_provided_id", "VALIDATION_FAILED"],
+    ["create_customer", '{"provided_id":"a","parent_provided_id":"b"}', "parent_provided_id", "VALIDATION_FAILED"],
+    ["refresh_customer_token", '{"provided_id":"a"}', "current_token", "VALIDATION_FAILED"],
+    ["refresh_user_group_token", '{"current_token":["a"]}', "current_token", "VALIDATION_FAILED"],
+    ["delete_customer", '{"provided_id":"a"}', "current_token", "VALIDATION_FAILED"],
+    ["delete_user_group", "", "current_token", "VALIDATION_FAILED"],
+  ])("refuse what %s cannot use: %s", async (name, body, field, reason) => {
+    const expected = { status: 400, code: "invalid_argument", reason, fields: [field] };
+    expectRestError(await send(`/api/${name}/`, body), expected);
+  });
+
+  it("refuse wrong methods, types, bodies and tokens at every path", async () => {
+    for (const path of PATHS) {
+      const allowed = isDeletion(path) ? "DELETE" : "POST";
+      for (const method of ["GET", "PUT", "POST", "DELETE", "OPTIONS"]) {
+        if (method === allowed) continue;
+        const answer = await http1(server.url, path, { method, headers: bearer(adminToken) });
+        expectRestError(answer, { status: 405, code: "unimplemented", reason: "METHOD_NOT_ALLOWED" });
+        expect(answer.headers.allow).toBe(allowed);
+      }
+      const form = await send(path, "current_token=a", { "content-type": "application/x-www-form-urlencoded" });
+      expectRestError(form, { status: 415, code: "invalid_argument", reason: "UNSUPPORTED_MEDIA_TYPE" });
+      const malformed = { status: 400, code: "invalid_argument", reason: "MALFORMED_REQUEST" };
+      for (const body of ["{", "[]", '{"a":1,"a":2}']) expectRestError(await send(path, body), malformed);
+      const large = await send(path, JSON.stringify({ padding: "x".repeat(1024 * 1024) }));
+      expectRestError(large, { status: 413, code: "resource_exhausted", reason: "MESSAGE_TOO_LARGE" });
+      const wrong = await send(path, "{}", bearer("unknown-token-0123456789"));
+      expectRestError(wrong, { status: 401, code: "unauthenticated", reason: "API_TOKEN_UNKNOWN" });
+      expect(wrong.headers["www-authenticate"]).toBe('Token realm="user-group-service"');
+      expectRestError(await send(`${path}//`, "{}"), { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" });
+    }
+  });
+});
+
+describe("without LEGACY_PATHS", () => {
+  const server = suiteServer();
+
+  it("there are no such paths", async () => {
+    for (const path of PATHS.flatMap((one) => [one, `${one}/`])) {
+      const answer = await http1(server.url, path, {
+        method: "POST",
+        headers: bearer(server.tokens.customer),
+        body: "{}",
+      });
+      expectRestError(answer, { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" });
+    }
+  });
+});
