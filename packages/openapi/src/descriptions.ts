@@ -1,0 +1,32 @@
+import type { AnyDesc, DescFile } from "@bufbuild/protobuf";
+import { getComments } from "@bufbuild/protoplugin";
+
+/** What a schema or an operation says of itself. */
+export interface Description {
+  readonly description?: string;
+  readonly deprecated?: true;
+}
+
+/**
+ * The comment of something in a proto file, as Markdown, and whether it is deprecated.
+ *
+ * @param more lines that follow the comment
+ */
+export function describe(
+  desc: Exclude<AnyDesc, DescFile> & { readonly deprecated: boolean },
+  more: readonly string[] = [],
+): Description {
+  const comment = commentOf(desc);
+  const description = [comment, more.join("\n")].filter((part) => part !== "").join("\n\n");
+  return { ...(description !== "" && { description }), ...(desc.deprecated && { deprecated: true }) };
+}
+
+/** The comment before something, or else behind it; empty when it has none. */
+function commentOf(desc: Exclude<AnyDesc, DescFile>): string {
+  const { leading, trailing } = getComments(desc);
+  return (leading ?? trailing ?? "")
+    .split("\n")
+    .map((line) => line.trim())
+    .join("\n")
+    .trim();
+}

@@ -1,0 +1,64 @@
+import type { DescMethod, DescService } from "@bufbuild/protobuf";
+import { describe } from "./descriptions.ts";
+import type { ErrorComponents } from "./errors.ts";
+import type { JsonSchema, Schemas } from "./schemas.ts";
+import type { Tables } from "./tables.ts";
+
+/** The paths of a document, and of each the operations by HTTP method. */
+export type Paths = { readonly [path: string]: JsonSchema };
+
+/** What operations are made with. */
+export interface OperationParts {
+  readonly schemas: Schemas;
+  readonly errors: ErrorComponents;
+  readonly tables: Tables;
+}
+
+/** The ways to present an API token, one of which is enough: see `securitySchemes` in document.ts. */
+export const API_TOKEN_SCHEMES = [{ bearer: [] }, { token: [] }, { exploToken: [] }];
+
+/**
+ * Describes the unary methods of a service as they are called over Connect with JSON. Streams cannot be described.
+ *
+ * @throws Error when the table of methods does not say who may call one
+ */
+export function pathsOf(service: DescService, parts: OperationParts): Paths {
+  const unary = service.methods.filter(({ methodKind }) => methodKind === "unary");
+  return Object.fromEntries(
+    unary.map((method) => [`/${service.typeName}/${method.name}`, { post: operationOf(method, parts) }]),
+  );
+}
+
+function operationOf(method: DescMethod, { schemas, errors, tables }: OperationParts): JsonSchema {
+  const name = `${method.parent.typeName}/${method.name}`;
+  const access = tables.access.get(name);
+  if (access === undefined)
+    throw new Error(`docs/api.md does not say who may call ${name}: add it to the table of methods`);
+  const isOpen = access === "open";
+  const { description = "", ...rest } = describe(method);
+  return {
+    operationId: `${method.parent.name}_${method.name}`,
+    summary: method.name,
+    tags: [method.parent.name],
+    ...rest,
+    description: `${description}\n\n${whoMayCall(access)}`.trim(),
+    ...(isOpen ? { security: [] } : {}),
+    "x-access": access,
+    requestBody: { required: true, content: { "application/json": { schema: schemas.message(method.input) } } },
+    responses: {
+      200: {
+        description: "What was asked for. Fields that are left out have their default.",
+        content: { "application/json": { schema: schemas.message(method.output) } },
+      },
+      ...errors.of("Connect", { isOpen }),
+    },
+  };
+}
+
+/** Who may call, in words. @param access a role or another cell of the table of methods */
+export function whoMayCall(access: string): string {
+  if (access === "open") return "Needs no API token.";
+  if (access === "any") return "Takes any API token, and `ADMIN_TOKEN`.";
+  if (access === "ADMIN_TOKEN") return "Needs `ADMIN_TOKEN`.";
+  return `Needs an API token of the role \`${access}\`${access === "admin" ? ", or `ADMIN_TOKEN`" : " or a higher one"}.`;
+}

@@ -1,0 +1,39 @@
+import { readFileSync } from "node:fs";
+import { createRegistry, type DescFile } from "@bufbuild/protobuf";
+import { createEcmaScriptPlugin, runNodeJs } from "@bufbuild/protoplugin";
+import packageJson from "../../../package.json" with { type: "json" };
+import { documentOf } from "./document.ts";
+
+/** The services that are described, in this order. What else proto/ has is not for callers, or has streams alone. */
+const SERVICES = [
+  "usergroup.v1.UserGroupService",
+  "usergroup.v1.ViewerService",
+  "usergroup.admin.v1.AdminService",
+  "grpc.health.v1.Health",
+];
+
+/**
+ * Writes openapi.json. buf runs it from the folder of buf.gen.yaml, where docs/ is. Other services of the packages above
+ * are described behind those.
+ */
+const plugin = createEcmaScriptPlugin({
+  name: "protoc-gen-openapi",
+  version: "v1",
+  generateTs(schema) {
+    const registry = createRegistry(...(schema.allFiles as DescFile[]));
+    const services = schema.files
+      .flatMap((file) => file.services)
+      .filter(({ typeName }) => /^(?:usergroup|grpc\.health)\./.test(typeName));
+    const rank = (typeName: string) => (SERVICES.indexOf(typeName) + SERVICES.length + 1) % (SERVICES.length + 1);
+    const file = schema.generateFile("openapi.json");
+    const document = documentOf({
+      services: services.sort((a, b) => rank(a.typeName) - rank(b.typeName)),
+      registry,
+      api: readFileSync("docs/api.md", "utf8"),
+      version: packageJson.version,
+    });
+    file.print(JSON.stringify(document, undefined, 2));
+  },
+});
+
+runNodeJs(plugin);

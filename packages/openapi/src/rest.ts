@@ -1,0 +1,217 @@
+import type { DescField, Registry } from "@bufbuild/protobuf";
+import { type OperationParts, type Paths, whoMayCall } from "./operations.ts";
+import { type JsonSchema, refTo } from "./schemas.ts";
+
+/** The schema of a field of a proto message, with its rules. */
+type FieldSchema = (message: string, field: string) => JsonSchema;
+
+function fieldSchemas({ schemas }: Pick<OperationParts, "schemas">, registry: Registry): FieldSchema {
+  return (message, name) => {
+    const field = registry.getMessage(message)?.fields.find((each: DescField) => each.name === name);
+    if (!field)
+      throw new Error(`packages/openapi/src/rest.ts describes ${message}.${name}, which is not there any more`);
+    return schemas.field(field);
+  };
+}
+
+const GET = "usergroup.v1.GetUserGroupRequest";
+const UPDATE = "usergroup.v1.UpdateUserGroupRequest";
+const ROTATE = "usergroup.v1.RotateUserGroupTokenRequest";
+const RESOLVE = "usergroup.v1.ResolveViewerRequest";
+
+const TAGS = ["Customer", "Testing", null];
+
+/** The components that the paths below need. */
+export function restSchemas(parts: OperationParts, registry: Registry): { readonly [name: string]: JsonSchema } {
+  const field = fieldSchemas(parts, registry);
+  const orNull = (schema: JsonSchema, words: string) => ({
+    description: words,
+    anyOf: [schema, { type: "null" }],
+  });
+  const group = {
+    team_id: { type: "integer", description: "Internal id, below 2^53. Callers need not store it." },
+    token: { type: "string", description: "The user group token: a credential, to be kept by the caller's back end." },
+    name: { type: "string" },
+    provided_id: { type: "string", description: "The id that the caller chose, unique within the environment." },
+  };
+  const common = Object.keys(group);
+  const properties = { type: ["object", "null"], description: "Free-form; null when the group has none." };
+  const tag = { enum: TAGS, description: "The tag of the group's environment; null when it has none." };
+  const answer = (
+    fields: { readonly [name: string]: JsonSchema },
+    others: { readonly [name: string]: JsonSchema } = {},
+  ) => ({
+    type: "object",
+    required: ["success", ...Object.keys(others), "user_group"],
+    properties: {
+      success: { const: 1 },
+      ...others,
+      user_group: {
+        type: "object",
+        required: [...common, ...Object.keys(fields)],
+        properties: { ...group, ...fields },
+      },
+    },
+  });
+  return {
+    RestUpdate: {
+      type: "object",
+      description: "What a group is to have. Fields that are left out stay; those that are null are cleared.",
+      required: ["user_group_id"],
+      properties: {
+        user_group_id: field(UPDATE, "user_group_id"),
+        name: orNull(field(UPDATE, "name"), "Null: the empty name."),
+        mapping: orNull(field(UPDATE, "mapping"), "Schema id to data source. Null: none."),
+        properties: orNull(field(UPDATE, "properties"), "Free-form. Null: none."),
+      },
+    },
+    RestRotation: {
+      type: "object",
+      description: "Which group: by the token it has now, or by its id, so that a lost token does not block recovery.",
+      properties: {
+        current_token: field(ROTATE, "current_token"),
+        user_group_id: field(ROTATE, "user_group_id"),
+        previous_token_ttl: field(ROTATE, "previous_token_ttl"),
+      },
+      oneOf: [{ required: ["current_token"] }, { required: ["user_group_id"] }],
+    },
+    RestIntrospection: {
+      type: "object",
+      description: "Other fields of RFC 7662, such as `token_type_hint`, are ignored.",
+      required: ["token"],
+      properties: { token: field(RESOLVE, "token") },
+    },
+    RestGotGroup: answer(
+      { properties },
+      { new_user_group: { type: "boolean", description: "Whether this call created the group." } },
+    ),
+    RestUpdatedGroup: answer({ properties, api_environment_tag: tag }),
+    RestRotatedGroup: answer({ api_environment_tag: tag }),
+    RestViewer: {
+      description: "Whom the token stands for. Everything that is wrong with a token looks the same.",
+      oneOf: [
+        {
+          type: "object",
+          required: ["active", "sub", "environment", "team_id", "name", "mapping", "properties"],
+          properties: {
+            active: { const: true },
+            sub: { type: "string", description: "The id that the caller chose." },
+            environment: { type: "string", description: "`NAME/TAG`, or `NAME`." },
+            team_id: group.team_id,
+            name: { type: "string" },
+            mapping: { type: "object", additionalProperties: { type: "string" } },
+            properties,
+            exp: { type: "integer", description: "When a rotated token ends, in seconds since 1970." },
+          },
+        },
+        { type: "object", required: ["active"], properties: { active: { const: false } } },
+      ],
+    },
+  };
+}
+
+/** The paths beside the RPCs: docs/api.md says what each is. */
+export function restPaths(parts: OperationParts, registry: Registry): Paths {
+  const field = fieldSchemas(parts, registry);
+  const ok = (description: string, schema: string, headers?: JsonSchema) => ({
+    200: { description, ...(headers && { headers }), content: { "application/json": { schema: refTo(schema) } } },
+  });
+  const operation = (operationId: string, role: string, fields: JsonSchema) => ({
+    operationId,
+    tags: ["REST"],
+    ...fields,
+    description: `${fields["description"]}\n\n${whoMayCall(role)}`,
+    "x-access": role,
+    responses: { ...(fields["responses"] as JsonSchema), ...parts.errors.of("Rest", { isOpen: false }) },
+  });
+  const query = (name: string, schema: JsonSchema, more: JsonSchema = { schema }) => ({ name, in: "query", ...more });
+  const header = (name: string, description: string, schema: JsonSchema) => ({
+    name,
+    in: "header",
+    description,
+    schema,
+  });
+  const json = (schema: string) => ({ content: { "application/json": { schema: refTo(schema) } }, required: true });
+  const etag = { ETag: { description: "The group's etag, for `If-Match`.", schema: { type: "string" } } };
+  const asJson = (name: string) => ({ content: { "application/json": { schema: field(GET, name) } } });
+  return {
+    "/api/user": {
+      get: operation("getUser", "read", {
+        summary: "Get User",
+        description:
+          "Gets a user group or, with the role `manage`, creates it where there is none. An existing group is returned as it is stored, but for `name` and `properties`, which are those of the request where it has them.\n\nThe same fields may be sent as a JSON body, which OpenAPI has no words for with GET; they then take precedence over those of the query.",
+        parameters: [
+          { ...query("user_group_id", field(GET, "user_group_id")), required: true },
+          query("name", field(GET, "name")),
+          query("mapping", {}, asJson("mapping")),
+          query("properties", {}, asJson("properties")),
+        ],
+        responses: ok("The group, with its token.", "RestGotGroup", etag),
+      }),
+      put: operation("updateUser", "manage", {
+        summary: "Update User",
+        description: "Changes an existing user group. It never creates one.",
+        parameters: [
+          header("If-Match", "The group is changed only if one of these is its etag: 10 entity tags at most, or `*`.", {
+            type: "string",
+            minLength: 1,
+          }),
+        ],
+        requestBody: json("RestUpdate"),
+        responses: ok("The group as it is now.", "RestUpdatedGroup", etag),
+      }),
+      post: operation("createUser", "manage", {
+        summary: "Create User",
+        description: "Gives a user group a new token and ends the old one, at once or after a grace.",
+        parameters: [
+          header(
+            "Idempotency-Key",
+            "A retry with the same key within 24 hours rotates nothing: it gets the group with the token that the first one made.",
+            {
+              ...field(ROTATE, "request_id"),
+              minLength: 1,
+            },
+          ),
+        ],
+        requestBody: json("RestRotation"),
+        responses: ok("The group, with its new token.", "RestRotatedGroup", etag),
+      }),
+    },
+    "/api/viewer": {
+      post: operation("introspectToken", "resolve", {
+        summary: "Resolve Viewer",
+        description: "The user group that a token stands for, as RFC 7662 has it.",
+        requestBody: {
+          required: true,
+          content: {
+            "application/json": { schema: refTo("RestIntrospection") },
+            "application/x-www-form-urlencoded": { schema: refTo("RestIntrospection") },
+          },
+        },
+        responses: ok("Whom it stands for, or that it is not active.", "RestViewer"),
+      }),
+    },
+    "/healthz": probe("isAlive", "The process is up."),
+    "/readyz": probe("isReady", "Redis accepts changes, and the process is not shutting down.", true),
+    "/metrics": probe("metrics", "Metrics for Prometheus.", true),
+  };
+}
+
+/** An endpoint for operators, which answers with text. @param mayFail whether 503 says that it is not so */
+function probe(operationId: string, summary: string, mayFail = false): JsonSchema {
+  const content = { "text/plain": { schema: { type: "string" } } };
+  return {
+    get: {
+      operationId,
+      tags: ["Operation"],
+      summary,
+      security: [],
+      "x-access": "open",
+      responses: {
+        200: { description: summary, content },
+        404: { description: "It is served on `METRICS_PORT` alone." },
+        ...(mayFail && { 503: { description: "It is not so, or cannot be told now.", content } }),
+      },
+    },
+  };
+}

@@ -1,0 +1,200 @@
+import {
+  type DescExtension,
+  type DescField,
+  type DescMessage,
+  getOption,
+  hasOption,
+  isFieldSet,
+  type Message,
+  type Registry,
+} from "@bufbuild/protobuf";
+import {
+  type DurationRules,
+  DurationRulesSchema,
+  EnumRulesSchema,
+  type FieldRules,
+  FieldRulesSchema,
+  field as fieldRules,
+  Int32RulesSchema,
+  MapRulesSchema,
+  RepeatedRulesSchema,
+  type StringRules,
+  StringRulesSchema,
+  TimestampRulesSchema,
+} from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+import type { JsonSchema } from "./schemas.ts";
+
+/** Limits of a google.protobuf.Struct: usergroup.v1.JsonRules. */
+interface JsonRules {
+  readonly maxBytes: number;
+  readonly maxDepth: number;
+}
+
+/** The rules of a field; those that it does not have are undefined. */
+export interface Rules {
+  readonly field: FieldRules | undefined;
+  readonly json: JsonRules | undefined;
+  readonly isNoToken: boolean;
+}
+
+/** Reads the rules of fields: protovalidate's, and this service's own. */
+export class FieldRulesReader {
+  private readonly json: DescExtension | undefined;
+  private readonly noToken: DescExtension | undefined;
+
+  /** @param registry has usergroup/v1/json_rules.proto, if a field has rules of it */
+  constructor(registry: Registry) {
+    this.json = registry.getExtension("usergroup.v1.json");
+    this.noToken = registry.getExtension("usergroup.v1.no_token");
+  }
+
+  of(field: DescField): Rules {
+    return {
+      field: optionOf<FieldRules>(field, fieldRules),
+      json: optionOf<JsonRules>(field, this.json),
+      isNoToken: optionOf<boolean>(field, this.noToken) === true,
+    };
+  }
+}
+
+function optionOf<T>(field: DescField, extension: DescExtension | undefined): T | undefined {
+  return extension && hasOption(field, extension) ? (getOption(field, extension) as T) : undefined;
+}
+
+/**
+ * The rules of a field as keywords of JSON schema. Those that JSON schema has no keyword for have one of their own:
+ *
+ * - `x-no-token`: the text must not be a token of the service
+ * - `x-max-bytes`: the most bytes of the value's compact JSON in UTF-8
+ * - `x-max-depth`: the most levels of objects and arrays
+ * - `x-in-future`: the time must not have come
+ *
+ * @throws Error when there is no keyword for a rule
+ */
+export function keywordsOf(field: DescField, { field: rules, json, isNoToken }: Rules): JsonSchema {
+  return {
+    ...(rules && fieldKeywords(rules, field)),
+    ...(json && { "x-max-bytes": json.maxBytes, "x-max-depth": json.maxDepth }),
+    ...(isNoToken && { "x-no-token": true }),
+  };
+}
+
+function fieldKeywords(rules: FieldRules, { parent, name, enum: enumDesc }: DescField): JsonSchema {
+  const where = `${parent.typeName}.${name}`;
+  const { case: kind, value } = rules.type;
+  requireOnly(rules, FieldRulesSchema, { where, known: ["required", ...(kind === undefined ? [] : [kind])] });
+  switch (kind) {
+    case undefined:
+      return {};
+    case "string":
+      return textKeywords(value, where);
+    case "int32":
+      requireOnly(value, Int32RulesSchema, { where, known: ["lte", "gte"] });
+      return {
+        ...(value.greaterThan.case === "gte" && { minimum: value.greaterThan.value }),
+        ...(value.lessThan.case === "lte" && { maximum: value.lessThan.value }),
+      };
+    case "enum":
+      // That other numbers are refused needs no word: JSON has names.
+      requireOnly(value, EnumRulesSchema, { where, known: ["definedOnly", "notIn"] });
+      if (value.notIn.length === 0 || !enumDesc) return {};
+      return { enum: enumDesc.values.filter(({ number }) => !value.notIn.includes(number)).map(({ name }) => name) };
+    case "repeated":
+      requireOnly(value, RepeatedRulesSchema, { where, known: ["minItems", "maxItems"] });
+      return {
+        ...(value.minItems > 0n && { minItems: Number(value.minItems) }),
+        ...(isFieldSet(value, RepeatedRulesSchema.field.maxItems) && { maxItems: Number(value.maxItems) }),
+      };
+    case "map":
+      requireOnly(value, MapRulesSchema, { where, known: ["maxPairs", "keys", "values"] });
+      return {
+        ...(isFieldSet(value, MapRulesSchema.field.maxPairs) && { maxProperties: Number(value.maxPairs) }),
+        ...(value.keys && { propertyNames: partKeywords(value.keys, where) }),
+        ...(value.values && { additionalProperties: { type: "string", ...partKeywords(value.values, where) } }),
+      };
+    case "duration":
+      return durationKeywords(value, where);
+    case "timestamp":
+      requireOnly(value, TimestampRulesSchema, { where, known: ["gtNow"] });
+      return value.greaterThan.case === "gtNow" && value.greaterThan.value ? { "x-in-future": true } : {};
+    default:
+      throw unknownRule(where, kind);
+  }
+}
+
+/** The keywords for the keys or values of a map of texts. */
+function partKeywords(rules: FieldRules, where: string): JsonSchema {
+  requireOnly(rules, FieldRulesSchema, { where, known: ["string"] });
+  return rules.type.case === "string" ? textKeywords(rules.type.value, where) : {};
+}
+
+/** JSON schema counts characters as protovalidate does: by code points. */
+function textKeywords(rules: StringRules, where: string): JsonSchema {
+  const { field } = StringRulesSchema;
+  requireOnly(rules, StringRulesSchema, { where, known: ["minLen", "maxLen", "pattern"] });
+  return {
+    ...(rules.minLen > 0n && { minLength: Number(rules.minLen) }),
+    ...(isFieldSet(rules, field.maxLen) && { maxLength: Number(rules.maxLen) }),
+    ...(isFieldSet(rules, field.pattern) && { pattern: rules.pattern }),
+  };
+}
+
+/** A duration's limits, which a pattern has to state: in JSON it is a text such as `300s`. */
+function durationKeywords(rules: DurationRules, where: string): JsonSchema {
+  requireOnly(rules, DurationRulesSchema, { where, known: ["lte", "gte"] });
+  const { greaterThan, lessThan } = rules;
+  const isWhole = greaterThan.value?.nanos === 0 && lessThan.value?.nanos === 0;
+  if (!isWhole || !greaterThan.value || !lessThan.value || greaterThan.value.seconds < 0n)
+    throw unknownRule(where, "duration, unless it is between two limits in whole seconds");
+  const least = Number(greaterThan.value.seconds);
+  const most = Number(lessThan.value.seconds);
+  const zero = least === 0 ? "-?0+(?:\\.0{1,9})?|" : `(?!0*(?:${integersBelow(least)})(?:\\.|s))`;
+  return { pattern: `^(?:${zero}0*(?:${integersBelow(most)})(?:\\.\\d{1,9})?|0*${most}(?:\\.0{1,9})?)s$` };
+}
+
+/** A regular expression for the integers from 0 to below a limit, without leading zeros. */
+export function integersBelow(limit: number): string {
+  const digits = String(limit);
+  const parts = digits.length > 1 ? [`\\d{1,${digits.length - 1}}`] : [];
+  for (let i = 0; i < digits.length; i++) {
+    const least = i === 0 && digits.length > 1 ? 1 : 0;
+    const most = Number(digits[i]) - 1;
+    if (most < least) continue;
+    const rest = digits.length - i - 1;
+    const digit = least === most ? least : `[${least}-${most}]`;
+    parts.push(`${digits.slice(0, i)}${digit}${rest > 0 ? `\\d{${rest}}` : ""}`);
+  }
+  return parts.join("|");
+}
+
+/** Whether the rules of a field let its default pass: an empty text or list, zero, the first value of an enum. */
+export function allows({ fieldKind }: DescField, { field: rules }: Rules): boolean {
+  const type = rules?.type;
+  if (fieldKind === "list") return type?.case !== "repeated" || type.value.minItems === 0n;
+  switch (type?.case) {
+    case "string":
+      return type.value.minLen === 0n && new RegExp(type.value.pattern, "u").test("");
+    case "int32": {
+      const { greaterThan, lessThan } = type.value;
+      return !(greaterThan.case === "gte" && greaterThan.value > 0) && !(lessThan.case === "lte" && lessThan.value < 0);
+    }
+    case "enum":
+      return !type.value.notIn.includes(0);
+    default:
+      return true;
+  }
+}
+
+/** @throws Error when other rules are set than those that are known, which the document would be silent about */
+function requireOnly(
+  rules: Message,
+  desc: DescMessage,
+  { where, known }: { readonly where: string; readonly known: readonly string[] },
+): void {
+  const unknown = desc.fields.find((field) => !known.includes(field.localName) && isFieldSet(rules, field));
+  if (unknown) throw unknownRule(where, unknown.name);
+}
+
+function unknownRule(where: string, rule: string): Error {
+  return new Error(`${where} has the rule ${rule}, which packages/openapi/src/rules.ts has no keyword for: add one`);
+}

@@ -1,0 +1,116 @@
+import { create, createRegistry, type DescFile } from "@bufbuild/protobuf";
+import { FieldRulesSchema } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { describe, expect, it } from "vitest";
+import { file_usergroup_admin_v1_admin_service } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { file_usergroup_v1_user_group_service } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
+import { FieldRulesReader, integersBelow, keywordsOf } from "./rules.ts";
+import { type JsonSchema, Schemas } from "./schemas.ts";
+
+const registry = createRegistry(
+  ...[file_usergroup_v1_user_group_service, file_usergroup_admin_v1_admin_service].flatMap(withDependencies),
+);
+
+function withDependencies(file: DescFile): DescFile[] {
+  return [file, ...file.dependencies.flatMap(withDependencies)];
+}
+
+/** The schema of a message, and all it consists of. */
+function schemaOf(typeName: string) {
+  const schemas = new Schemas(new FieldRulesReader(registry));
+  const message = registry.getMessage(typeName);
+  if (!message) throw new Error(`there is no ${typeName}`);
+  schemas.message(message);
+  return { schema: schemas.all[typeName] as JsonSchema, all: schemas.all };
+}
+
+describe("what JSON must have", () => {
+  it("is a field without presence whose default is refused, by any of its rules", () => {
+    expect(schemaOf("usergroup.v1.GetUserGroupRequest").schema).toMatchObject({ required: ["userGroupId"] });
+    // By a pattern, and by an enum value that is refused.
+    expect(schemaOf("usergroup.admin.v1.EnvironmentName").schema).toMatchObject({ required: ["name"] });
+    expect(schemaOf("usergroup.admin.v1.CreateApiTokenRequest").schema).toMatchObject({
+      required: ["displayName", "role"],
+    });
+    expect(schemaOf("usergroup.admin.v1.ImportUserGroupsRequest").schema).toMatchObject({ required: ["userGroups"] });
+  });
+
+  it("is no field with presence, whatever its rules say of its value", () => {
+    const { schema } = schemaOf("usergroup.admin.v1.ImportedUserGroup");
+    expect(schema).toMatchObject({ required: ["providedId"], properties: { token: { minLength: 8 } } });
+    expect(schemaOf("usergroup.admin.v1.CreateEnvironmentRequest").schema).toMatchObject({
+      required: ["environment"],
+      properties: { partitions: { minimum: 1, maximum: 3844 } },
+    });
+  });
+
+  it("is one field of a oneof that is required", () => {
+    expect(schemaOf("usergroup.v1.RotateUserGroupTokenRequest").schema).toMatchObject({
+      oneOf: [{ required: ["currentToken"] }, { required: ["userGroupId"] }],
+    });
+  });
+});
+
+describe("rules", () => {
+  it("become keywords, also those that are this service's own", () => {
+    const { schema, all } = schemaOf("usergroup.v1.GetUserGroupRequest");
+    expect(schema["properties"]).toEqual({
+      userGroupId: {
+        type: "string",
+        minLength: 1,
+        maxLength: 256,
+        pattern: "^[^\\x00-\\x1f\\x7f-\\x9f]*$",
+        "x-no-token": true,
+      },
+      name: { type: "string", maxLength: 256, "x-no-token": true },
+      mapping: {
+        type: "object",
+        maxProperties: 1000,
+        propertyNames: { minLength: 1, maxLength: 256 },
+        additionalProperties: { type: "string", maxLength: 1024 },
+      },
+      properties: {
+        type: "object",
+        additionalProperties: { $ref: "#/components/schemas/JsonValue" },
+        "x-max-bytes": 65536,
+        "x-max-depth": 32,
+      },
+    });
+    expect(all).toHaveProperty("JsonValue");
+  });
+
+  it("of a duration become a pattern for its limits", () => {
+    const { schema } = schemaOf("usergroup.v1.RotateUserGroupTokenRequest");
+    const { previousTokenTtl } = schema["properties"] as { readonly [name: string]: JsonSchema };
+    const isValid = new Ajv2020({ strict: false }).compile({ pattern: previousTokenTtl?.["pattern"] });
+    for (const text of [
+      "0s",
+      "-0s",
+      "0.5s",
+      "60s",
+      "00060s",
+      "999999s",
+      "2591999.999999999s",
+      "2592000s",
+      "2592000.000s",
+    ])
+      expect(isValid(text), text).toBe(true);
+    for (const text of ["", "s", "5", "-1s", "-0.5s", "2592000.1s", "2592001s", "9999999s", "1.0000000001s", "300s "])
+      expect(isValid(text), text).toBe(false);
+  });
+
+  it("that have no keyword are told, instead of being left out", () => {
+    const field = registry.getMessage("usergroup.v1.GetUserGroupRequest")?.field["userGroupId"];
+    if (!field) throw new Error("the field is not there");
+    const rules = create(FieldRulesSchema, { type: { case: "string", value: { prefix: "a" } } });
+    expect(() => keywordsOf(field, { field: rules, json: undefined, isNoToken: false })).toThrow(
+      "usergroup.v1.GetUserGroupRequest.user_group_id has the rule prefix, which packages/openapi/src/rules.ts has no keyword for",
+    );
+  });
+
+  it.each([1, 2, 9, 10, 11, 60, 100, 101, 3600, 9999])("know the integers below %d", (limit) => {
+    const expression = new RegExp(`^(?:${integersBelow(limit)})$`);
+    const known = Array.from({ length: 12_000 }, (_, i) => i).filter((each) => expression.test(String(each)));
+    expect(known).toEqual(Array.from({ length: limit }, (_, i) => i));
+  });
+});

@@ -1,0 +1,196 @@
+import {
+  type DescEnum,
+  type DescField,
+  type DescMessage,
+  type DescOneof,
+  getOption,
+  hasOption,
+  ScalarType,
+} from "@bufbuild/protobuf";
+import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
+import { oneof as oneofRules } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+import { describe } from "./descriptions.ts";
+import { allows, type FieldRulesReader, keywordsOf } from "./rules.ts";
+
+/** A JSON schema of draft 2020-12, as OpenAPI 3.1 has it. */
+export type JsonSchema = { readonly [keyword: string]: unknown };
+
+/** The component that a JSON value of a google.protobuf.Struct is. */
+export const JSON_VALUE = "JsonValue";
+
+/** Numbers beyond are not stored exactly, and refused. */
+const MAX_NUMBER = Number.MAX_SAFE_INTEGER;
+
+/** Where the schemas of messages are. */
+export function refTo(name: string): JsonSchema {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+/**
+ * Makes the schemas of messages and enums in the JSON of proto3 (https://protobuf.dev/programming-guides/json/), in its
+ * canonical form: fields in lowerCamelCase, enum values by their names. What is asked for is added to `all`, with all
+ * that it consists of.
+ */
+export class Schemas {
+  private readonly components = new Map<string, JsonSchema>();
+  private readonly rules: FieldRulesReader;
+
+  constructor(rules: FieldRulesReader) {
+    this.rules = rules;
+  }
+
+  /** The components that were made, by name. */
+  get all(): { readonly [name: string]: JsonSchema } {
+    const sorted = [...this.components].sort(([a], [b]) => (a < b ? -1 : 1));
+    return Object.fromEntries(sorted);
+  }
+
+  /** The schema of a message. @throws Error when a rule of it cannot be described */
+  message(desc: DescMessage): JsonSchema {
+    const known = wellKnown(desc);
+    if (known) {
+      if (desc.typeName === "google.protobuf.Struct") this.add(JSON_VALUE, () => jsonValue());
+      return known;
+    }
+    return this.add(desc.typeName, () => this.object(desc));
+  }
+
+  private enumeration(desc: DescEnum): JsonSchema {
+    return this.add(desc.typeName, () => ({
+      type: "string",
+      ...describe(desc, enumValueLines(desc)),
+      enum: desc.values.map(({ name }) => name),
+    }));
+  }
+
+  /** The schema of a field, by its message and its name in the proto file, with its rules and its comment. */
+  field(field: DescField): JsonSchema {
+    const rules = this.rules.of(field);
+    // The keywords of a field stand beside the reference to its type, and hold as well.
+    return { ...this.value(field), ...keywordsOf(field, rules), ...describe(field) };
+  }
+
+  private value(field: DescField): JsonSchema {
+    switch (field.fieldKind) {
+      case "list":
+        return { type: "array", items: field.listKind === "scalar" ? scalar(field.scalar) : this.typeOf(field) };
+      case "map":
+        return {
+          type: "object",
+          additionalProperties: field.mapKind === "scalar" ? scalar(field.scalar) : this.typeOf(field),
+        };
+      case "scalar":
+        return scalar(field.scalar);
+      default:
+        return this.typeOf(field);
+    }
+  }
+
+  private typeOf({ message, enum: enumDesc }: DescField): JsonSchema {
+    return message ? this.message(message) : this.enumeration(enumDesc as DescEnum);
+  }
+
+  private object(desc: DescMessage): JsonSchema {
+    const required = desc.fields.filter((field) => this.isRequired(field)).map(({ jsonName }) => jsonName);
+    const choices = desc.oneofs.map(choiceOf);
+    return {
+      type: "object",
+      ...describe(desc),
+      properties: Object.fromEntries(desc.fields.map((field) => [field.jsonName, this.field(field)])),
+      ...(required.length > 0 && { required }),
+      ...(choices.length === 1 ? choices[0] : choices.length > 1 && { allOf: choices }),
+    };
+  }
+
+  /**
+   * Whether JSON must have a field. A field without presence that is left out has its default, so it must be there only if
+   * the default is refused; one with presence, only if the rules say so.
+   */
+  private isRequired(field: DescField): boolean {
+    const rules = this.rules.of(field);
+    if (rules.field?.required) return true;
+    return field.presence === FeatureSet_FieldPresence.IMPLICIT && !allows(field, rules);
+  }
+
+  private add(name: string, make: () => JsonSchema): JsonSchema {
+    if (!this.components.has(name)) {
+      // Messages may contain themselves.
+      this.components.set(name, {});
+      this.components.set(name, make());
+    }
+    return refTo(name);
+  }
+}
+
+/** That one field of a oneof is given, or one at most. */
+function choiceOf(oneof: DescOneof): JsonSchema {
+  const each = oneof.fields.map(({ jsonName }) => ({ required: [jsonName] }));
+  const isRequired = hasOption(oneof, oneofRules) && getOption(oneof, oneofRules).required === true;
+  return { oneOf: isRequired ? each : [...each, { not: { anyOf: each } }] };
+}
+
+function enumValueLines({ values }: DescEnum): string[] {
+  return values.flatMap((value) => {
+    const { description } = describe(value);
+    return description === undefined ? [] : [`- \`${value.name}\`: ${description.replaceAll("\n", " ")}`];
+  });
+}
+
+/** The schemas of the types of google.protobuf that have a JSON of their own. @throws Error for one that is not known */
+function wellKnown({ typeName }: DescMessage): JsonSchema | undefined {
+  if (!typeName.startsWith("google.protobuf.")) return undefined;
+  const schema = WELL_KNOWN[typeName];
+  if (!schema) throw new Error(`${typeName} has no schema in packages/openapi/src/schemas.ts: add one`);
+  return schema;
+}
+
+const WELL_KNOWN: { readonly [typeName: string]: JsonSchema } = {
+  "google.protobuf.Timestamp": {
+    type: "string",
+    format: "date-time",
+    // RFC 3339 with its letters in upper case, and seconds of at most nine decimals.
+    pattern: "^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}(?:\\.\\d{1,9})?(?:Z|[+-]\\d{2}:\\d{2})$",
+    examples: ["2027-01-31T12:00:00Z"],
+  },
+  "google.protobuf.Duration": {
+    type: "string",
+    pattern: "^-?\\d+(?:\\.\\d{1,9})?s$",
+    examples: ["300s"],
+  },
+  "google.protobuf.FieldMask": {
+    type: "string",
+    // Names in lowerCamelCase, with commas between.
+    pattern: "^[^_]*$",
+    examples: ["*"],
+  },
+  "google.protobuf.Struct": { type: "object", additionalProperties: refTo(JSON_VALUE) },
+};
+
+/** A value in a Struct. Numbers are those that are stored exactly. */
+function jsonValue(): JsonSchema {
+  return {
+    description: `Any JSON value whose numbers are from -${MAX_NUMBER} to ${MAX_NUMBER}: larger ones are not stored exactly.`,
+    anyOf: [
+      { type: ["null", "boolean", "string"] },
+      { type: "number", minimum: -MAX_NUMBER, maximum: MAX_NUMBER },
+      { type: "array", items: refTo(JSON_VALUE) },
+      { type: "object", additionalProperties: refTo(JSON_VALUE) },
+    ],
+  };
+}
+
+function scalar(type: ScalarType): JsonSchema {
+  switch (type) {
+    case ScalarType.STRING:
+      return { type: "string" };
+    case ScalarType.BOOL:
+      return { type: "boolean" };
+    case ScalarType.INT32:
+      return { type: "integer", format: "int32", minimum: -(2 ** 31), maximum: 2 ** 31 - 1 };
+    case ScalarType.INT64:
+      // A text, because JavaScript's numbers are exact up to 2^53 only.
+      return { type: "string", format: "int64", pattern: "^-?\\d+$" };
+    default:
+      throw new Error(`fields of type ${ScalarType[type]} have no schema in packages/openapi/src/schemas.ts: add one`);
+  }
+}

@@ -1,0 +1,52 @@
+/** Who may call a method: a row of the methods in docs/api.md. */
+export type Access = "open" | "any" | string;
+
+/** A reason for errors: a row of the errors in docs/api.md. */
+export interface Reason {
+  /** Connect's name of the code. */
+  readonly code: string;
+  readonly reason: string;
+  /** The status over REST. */
+  readonly status: number;
+  /** Whether Connect answers with this status too, and not with that of the code alone. */
+  readonly advice: string;
+}
+
+/** What the document takes from the tables of docs/api.md, which tests hold against the code. */
+export interface Tables {
+  /** Who may call a method, by `usergroup.v1.UserGroupService/GetUserGroup`. */
+  readonly access: ReadonlyMap<string, Access>;
+  readonly reasons: readonly Reason[];
+}
+
+/** Reads the tables. @param text of docs/api.md @throws Error when one is not there */
+export function readTables(text: string): Tables {
+  const access = new Map(
+    rowsOf(text, "Endpoints").flatMap(([method = "", role]) =>
+      role && /^[\w.]+\/\w+$/.test(method) ? [[method, role]] : [],
+    ),
+  );
+  const reasons = rowsOf(text, "Errors").flatMap(([code = "", reason = "", http = "", advice = ""]) => {
+    const status = Number(/^\d{3}/.exec(http)?.[0]);
+    return status ? [{ code, reason, status, advice }] : [];
+  });
+  if (access.size === 0 || reasons.length === 0)
+    throw new Error("docs/api.md has no table of methods under Endpoints, or none of errors under Errors");
+  return { access: access as ReadonlyMap<string, Access>, reasons };
+}
+
+/** The rows of the tables of a section, headings included. Code and emphasis of the first cells are plain. */
+function rowsOf(text: string, section: string): string[][] {
+  const start = text.indexOf(`\n## ${section}\n`);
+  const end = text.indexOf("\n## ", start + 1);
+  return (start < 0 ? "" : text.slice(start, end < 0 ? undefined : end))
+    .split("\n")
+    .filter((line) => line.startsWith("|"))
+    .map((line) =>
+      line
+        .split("|")
+        .slice(1, -1)
+        .map((cell) => cell.trim()),
+    )
+    .map((cells) => cells.map((cell, i) => (i < cells.length - 1 ? cell.replace(/^[`*]+|[`*]+$/g, "") : cell)));
+}

@@ -1,0 +1,28 @@
+// The buf plugin of packages/openapi: writes gen/openapi.json. Node 20 does not run TypeScript, so it is bundled first.
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const outfile = `${root}/node_modules/.cache/openapi/plugin.js`;
+
+await build({
+  absWorkingDir: root,
+  entryPoints: ["packages/openapi/src/plugin.ts"],
+  outfile,
+  bundle: true,
+  platform: "node",
+  target: "node20.19",
+  format: "esm",
+  logLevel: "warning",
+  plugins: [
+    {
+      // protoplugin imports the compiler for plugins that write TypeScript alone: it takes a second to load.
+      name: "without-typescript",
+      setup({ onResolve, onLoad }) {
+        onResolve({ filter: /^(?:typescript|@typescript\/vfs)$/ }, ({ path }) => ({ path, namespace: "left-out" }));
+        onLoad({ filter: /./, namespace: "left-out" }, () => ({ contents: "module.exports = {};" }));
+      },
+    },
+  ],
+});
+await import(outfile);
