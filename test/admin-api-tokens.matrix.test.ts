@@ -17,7 +17,7 @@ import {
   suiteAdmins,
 } from "./support/admin.ts";
 import { clientsOfShare } from "./support/matrix.ts";
-import { describeWithRedis, newRedis, newServer, suiteServer } from "./support/opened.ts";
+import { describeWithRedis, newRedis, newServer, sharedServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
@@ -30,7 +30,7 @@ const NOT_FOUND = { code: "NotFound", reason: "API_TOKEN_NOT_FOUND" };
 const INVALID = { code: "InvalidArgument", reason: "VALIDATION_FAILED" };
 
 describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
-  const server = suiteServer({ runtime, env: ADMIN_ENV });
+  const server = sharedServer({ runtime });
 
   describe.each(clientsOfShare(ADMIN_CLIENTS))("over $name", (options) => {
     const admin = suiteAdmins(server, options);

@@ -6,9 +6,9 @@ import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import { newUserGroupToken } from "../src/domain/token.ts";
 import { VERBS } from "../src/rest/endpoints.ts";
 import { ACCESS } from "../src/rpc/access.ts";
-import { ADMIN_CLIENTS, ADMIN_ENV, ADMIN_TOKEN, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
+import { ADMIN_CLIENTS, ADMIN_TOKEN, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
 import { clientsOfShare } from "./support/matrix.ts";
-import { forSuite, suiteServer } from "./support/opened.ts";
+import { forSuite, sharedServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES } from "./support/server.ts";
 
@@ -81,7 +81,7 @@ it("every method is in the table", () => {
 });
 
 describe.each(RUNTIMES)("roles on %s", (runtime) => {
-  const server = suiteServer({ runtime, env: ADMIN_ENV });
+  const server = sharedServer({ runtime });
   const tokens = {} as { [caller in Caller]: string | undefined };
 
   beforeAll(async () => {

@@ -6,7 +6,6 @@ import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
 import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
 import {
   ADMIN_CLIENTS,
-  ADMIN_ENV,
   adminOf,
   auditEventsOf,
   bearer,
@@ -27,223 +26,219 @@ const STATIC = { actorId: "static-customer", actorDisplayName: "customer", role:
 const NO_API_TOKEN = { apiTokenId: "", apiTokenRole: "", apiTokenDisplayName: "" };
 const ROOT = { actorId: "root", actorDisplayName: "root", role: "root" };
 
-describePlaces(
-  [
-    clientCases(CLIENTS, (server, { open }) => {
-      it("names who made each change, and by which request", async () => {
-        const client = open(server.url);
-        try {
-          const headers = bearer(server.tokens.customer);
-          const userGroupId = newId();
-          const before = Date.now();
-          const made = await client.getUserGroup({ userGroupId, properties: { secret: "one" } }, headers);
-          const again = await client.getUserGroup({ userGroupId, name: "x" }, headers);
-          expect(again.newUserGroup).toBe(false);
-          const given = { userGroupId, name: "secret two", mapping: { secret: "three" } };
-          const updated = await client.updateUserGroup(given, headers);
-          const own = { ...headers, "x-request-id": `own-${crypto.randomUUID()}` };
-          const rotated = await client.rotateUserGroupToken({ currentToken: made.group.token }, own);
-          const events = await auditEventsOf(server, { userGroupId });
-          const common = { ...STATIC, ...NO_API_TOKEN, userGroupId, peerAddress: "127.0.0.1" };
-          expect(events.map(plain)).toEqual([
-            { ...common, method: "RotateUserGroupToken", changedFields: ["token"], requestId: own["x-request-id"] },
-            { ...common, method: "UpdateUserGroup", changedFields: ["name", "mapping"], requestId: updated.requestId },
-            {
-              ...common,
-              method: "GetUserGroup",
-              changedFields: ["name", "mapping", "properties", "token"],
-              requestId: made.requestId,
-            },
-          ]);
-          for (const { createTime } of events) {
-            const time = createTime ? timestampDate(createTime).getTime() : 0;
-            expect(Math.abs(time - before)).toBeLessThan(60_000);
-          }
-          const text = JSON.stringify(events.map(plain));
-          for (const secret of ["secret", made.group.token, rotated.group.token]) expect(text).not.toContain(secret);
-        } finally {
-          client.close();
-        }
-      });
-    }),
-
-    clientCases(ADMIN_CLIENTS, (server, options) => {
-      const admin = suiteAdmins(server, options);
-
-      it("has what is done to environments and API tokens", async () => {
-        const environment = { name: newName(), tag: ApiEnvironmentTag.TESTING };
-        const root = admin();
-        const call = (requestId: string) => ({ headers: { "x-request-id": requestId } });
-        await root.createEnvironment({ environment, partitions: 3 }, call("r1"));
-        const values = { displayName: "secret name", role: Role.ADMIN };
-        const { apiToken, token } = await root.createApiToken({ environment, ...values }, call("r2"));
-        const id = apiToken?.id ?? "";
-        const other = await admin(token).createApiToken({ displayName: "other", role: Role.READ }, call("r3"));
-        await admin(token).revokeApiToken({ apiTokenId: other.apiToken?.id ?? "" }, call("r4"));
-        await failureOf(admin(token).revokeApiToken({ apiTokenId: other.apiToken?.id ?? "" }));
-        await failureOf(root.createEnvironment({ environment }));
-        const { auditEvents, nextPageToken } = await admin(token).listAuditEvents({});
-        expect(nextPageToken).toBe("");
-        const common = { userGroupId: "", changedFields: [], peerAddress: "127.0.0.1" };
-        const own = { ...common, actorId: id, actorDisplayName: "secret name", role: "admin" };
-        const otherToken = { apiTokenId: other.apiToken?.id, apiTokenRole: "read", apiTokenDisplayName: "other" };
-        const itself = { apiTokenId: id, apiTokenRole: "admin", apiTokenDisplayName: "secret name" };
-        expect(auditEvents.map(plain)).toEqual([
-          { ...own, ...otherToken, method: "RevokeApiToken", requestId: "r4" },
-          { ...own, ...otherToken, method: "CreateApiToken", requestId: "r3" },
-          { ...common, ...ROOT, ...itself, method: "CreateApiToken", requestId: "r2" },
-          { ...common, ...ROOT, ...NO_API_TOKEN, method: "CreateEnvironment", requestId: "r1" },
-        ]);
-        expect((await root.listAuditEvents({ environment })).auditEvents).toEqual(auditEvents);
-        expect(JSON.stringify(auditEvents.map(plain))).not.toContain(token.slice(4, 20));
-      });
-    }),
-
-    serverCases((server) => {
-      it("names issued API tokens by id and name, also those that have ended", async () => {
-        const { token, id } = await issueToken(server, "manage");
+describePlaces([
+  clientCases(CLIENTS, (server, { open }) => {
+    it("names who made each change, and by which request", async () => {
+      const client = open(server.url);
+      try {
+        const headers = bearer(server.tokens.customer);
         const userGroupId = newId();
-        await grpcClients(server, token).groups.getUserGroup({ userGroupId });
-        await adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId: id });
-        const actor = { actorId: id, actorDisplayName: "of role manage", role: "manage" };
-        expect(await auditEventsOf(server, { userGroupId })).toMatchObject([{ ...actor, method: "GetUserGroup" }]);
-        expect(await auditEventsOf(server, { actorId: id })).toMatchObject([{ userGroupId }]);
-      });
-
-      it("has the environments of API_TOKENS, which the service makes at its start", async () => {
-        const made = await auditEventsOf(server, { actorId: "service" });
-        expect(made.map(plain)).toMatchObject([
+        const before = Date.now();
+        const made = await client.getUserGroup({ userGroupId, properties: { secret: "one" } }, headers);
+        const again = await client.getUserGroup({ userGroupId, name: "x" }, headers);
+        expect(again.newUserGroup).toBe(false);
+        const given = { userGroupId, name: "secret two", mapping: { secret: "three" } };
+        const updated = await client.updateUserGroup(given, headers);
+        const own = { ...headers, "x-request-id": `own-${crypto.randomUUID()}` };
+        const rotated = await client.rotateUserGroupToken({ currentToken: made.group.token }, own);
+        const events = await auditEventsOf(server, { userGroupId });
+        const common = { ...STATIC, ...NO_API_TOKEN, userGroupId, peerAddress: "127.0.0.1" };
+        expect(events.map(plain)).toEqual([
+          { ...common, method: "RotateUserGroupToken", changedFields: ["token"], requestId: own["x-request-id"] },
+          { ...common, method: "UpdateUserGroup", changedFields: ["name", "mapping"], requestId: updated.requestId },
           {
-            method: "CreateEnvironment",
-            role: "service",
-            requestId: "",
-            peerAddress: "",
-            userGroupId: "",
-            apiTokenId: "",
+            ...common,
+            method: "GetUserGroup",
+            changedFields: ["name", "mapping", "properties", "token"],
+            requestId: made.requestId,
           },
         ]);
-      });
-
-      it("has one event of a rotation that is asked for again under its request id, and of its winner", async () => {
-        const { groups } = grpcClients(server);
-        const userGroupId = newId();
-        const { userGroup } = await groups.getUserGroup({ userGroupId });
-        const request = {
-          group: { case: "currentToken", value: userGroup?.token ?? "" },
-          requestId: crypto.randomUUID(),
-        } as const;
-        const answers = await Promise.all(Array.from({ length: 5 }, () => groups.rotateUserGroupToken(request)));
-        expect(new Set(answers.map((answer) => answer.userGroup?.token)).size).toBe(1);
-        const group = { case: "currentToken", value: answers[0]?.userGroup?.token ?? "" } as const;
-        const tries = Array.from({ length: 5 }, () => groups.rotateUserGroupToken({ group }));
-        expect((await Promise.allSettled(tries)).filter(({ status }) => status === "fulfilled")).toHaveLength(1);
-        await groups.updateUserGroup({ userGroupId });
-        await failureOf(groups.updateUserGroup({ userGroupId, name: "x", etag: userGroup?.etag ?? "" }));
-        const methods = (await auditEventsOf(server, { userGroupId })).map(({ method }) => method);
-        expect(methods).toEqual(["RotateUserGroupToken", "RotateUserGroupToken", "GetUserGroup"]);
-      });
-
-      it("holds no token that a caller sends for a request id", async () => {
-        const tokens = [newUserGroupToken(0), newApiToken(), server.tokens.customer];
-        const { groups } = grpcClients(server);
-        const userGroupId = newId();
-        for (const token of tokens) {
-          await groups
-            .updateUserGroup({ userGroupId, name: newId() }, { headers: { "x-request-id": `a${token}b` } })
-            .catch(() => groups.getUserGroup({ userGroupId }, { headers: { "x-request-id": `a${token}b` } }));
+        for (const { createTime } of events) {
+          const time = createTime ? timestampDate(createTime).getTime() : 0;
+          expect(Math.abs(time - before)).toBeLessThan(60_000);
         }
-        const events = await auditEventsOf(server, { userGroupId });
-        expect(events).toHaveLength(3);
-        for (const { requestId } of events) expect(requestId).toMatch(/^a.*\[redacted\]/);
-        for (const token of tokens) expect(JSON.stringify(events.map(plain))).not.toContain(token);
-      });
+        const text = JSON.stringify(events.map(plain));
+        for (const secret of ["secret", made.group.token, rotated.group.token]) expect(text).not.toContain(secret);
+      } finally {
+        client.close();
+      }
+    });
+  }),
 
-      it("is filtered by group, caller, RPC and time", async () => {
-        const { token, id } = await issueToken(server, "manage");
-        const { groups } = grpcClients(server, token);
-        const ids = Array.from({ length: 6 }, newId);
-        for (const userGroupId of ids) await groups.getUserGroup({ userGroupId });
-        const all = await auditEventsOf(server, { actorId: id });
-        expect(all.map(({ userGroupId }) => userGroupId).sort()).toEqual([...ids].sort());
-        const at = (event: AuditEvent | undefined) =>
-          event?.createTime ? timestampDate(event.createTime).getTime() : 0;
-        const middle = at(all[3]);
-        const early = await auditEventsOf(server, { actorId: id, endTime: timestampFromMs(middle) });
-        const late = await auditEventsOf(server, { actorId: id, startTime: timestampFromMs(middle) });
-        expect([...late, ...early]).toEqual(all);
-        expect(early).toEqual(all.filter((event) => at(event) < middle));
-        const none = { actorId: id, startTime: timestampFromMs(middle), endTime: timestampFromMs(middle) };
-        expect(await auditEventsOf(server, none)).toEqual([]);
-        expect(await auditEventsOf(server, { actorId: id, method: "GetUserGroup" })).toEqual(all);
-        expect(await auditEventsOf(server, { actorId: id, method: "UpdateUserGroup" })).toEqual([]);
-        expect(await auditEventsOf(server, { userGroupId: ids[0] })).toEqual(
-          all.filter((one) => one.userGroupId === ids[0]),
+  clientCases(ADMIN_CLIENTS, (server, options) => {
+    const admin = suiteAdmins(server, options);
+
+    it("has what is done to environments and API tokens", async () => {
+      const environment = { name: newName(), tag: ApiEnvironmentTag.TESTING };
+      const root = admin();
+      const call = (requestId: string) => ({ headers: { "x-request-id": requestId } });
+      await root.createEnvironment({ environment, partitions: 3 }, call("r1"));
+      const values = { displayName: "secret name", role: Role.ADMIN };
+      const { apiToken, token } = await root.createApiToken({ environment, ...values }, call("r2"));
+      const id = apiToken?.id ?? "";
+      const other = await admin(token).createApiToken({ displayName: "other", role: Role.READ }, call("r3"));
+      await admin(token).revokeApiToken({ apiTokenId: other.apiToken?.id ?? "" }, call("r4"));
+      await failureOf(admin(token).revokeApiToken({ apiTokenId: other.apiToken?.id ?? "" }));
+      await failureOf(root.createEnvironment({ environment }));
+      const { auditEvents, nextPageToken } = await admin(token).listAuditEvents({});
+      expect(nextPageToken).toBe("");
+      const common = { userGroupId: "", changedFields: [], peerAddress: "127.0.0.1" };
+      const own = { ...common, actorId: id, actorDisplayName: "secret name", role: "admin" };
+      const otherToken = { apiTokenId: other.apiToken?.id, apiTokenRole: "read", apiTokenDisplayName: "other" };
+      const itself = { apiTokenId: id, apiTokenRole: "admin", apiTokenDisplayName: "secret name" };
+      expect(auditEvents.map(plain)).toEqual([
+        { ...own, ...otherToken, method: "RevokeApiToken", requestId: "r4" },
+        { ...own, ...otherToken, method: "CreateApiToken", requestId: "r3" },
+        { ...common, ...ROOT, ...itself, method: "CreateApiToken", requestId: "r2" },
+        { ...common, ...ROOT, ...NO_API_TOKEN, method: "CreateEnvironment", requestId: "r1" },
+      ]);
+      expect((await root.listAuditEvents({ environment })).auditEvents).toEqual(auditEvents);
+      expect(JSON.stringify(auditEvents.map(plain))).not.toContain(token.slice(4, 20));
+    });
+  }),
+
+  serverCases((server) => {
+    it("names issued API tokens by id and name, also those that have ended", async () => {
+      const { token, id } = await issueToken(server, "manage");
+      const userGroupId = newId();
+      await grpcClients(server, token).groups.getUserGroup({ userGroupId });
+      await adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId: id });
+      const actor = { actorId: id, actorDisplayName: "of role manage", role: "manage" };
+      expect(await auditEventsOf(server, { userGroupId })).toMatchObject([{ ...actor, method: "GetUserGroup" }]);
+      expect(await auditEventsOf(server, { actorId: id })).toMatchObject([{ userGroupId }]);
+    });
+
+    it("has the environments of API_TOKENS, which the service makes at its start", async () => {
+      const made = await auditEventsOf(server, { actorId: "service" });
+      expect(made.map(plain)).toMatchObject([
+        {
+          method: "CreateEnvironment",
+          role: "service",
+          requestId: "",
+          peerAddress: "",
+          userGroupId: "",
+          apiTokenId: "",
+        },
+      ]);
+    });
+
+    it("has one event of a rotation that is asked for again under its request id, and of its winner", async () => {
+      const { groups } = grpcClients(server);
+      const userGroupId = newId();
+      const { userGroup } = await groups.getUserGroup({ userGroupId });
+      const request = {
+        group: { case: "currentToken", value: userGroup?.token ?? "" },
+        requestId: crypto.randomUUID(),
+      } as const;
+      const answers = await Promise.all(Array.from({ length: 5 }, () => groups.rotateUserGroupToken(request)));
+      expect(new Set(answers.map((answer) => answer.userGroup?.token)).size).toBe(1);
+      const group = { case: "currentToken", value: answers[0]?.userGroup?.token ?? "" } as const;
+      const tries = Array.from({ length: 5 }, () => groups.rotateUserGroupToken({ group }));
+      expect((await Promise.allSettled(tries)).filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+      await groups.updateUserGroup({ userGroupId });
+      await failureOf(groups.updateUserGroup({ userGroupId, name: "x", etag: userGroup?.etag ?? "" }));
+      const methods = (await auditEventsOf(server, { userGroupId })).map(({ method }) => method);
+      expect(methods).toEqual(["RotateUserGroupToken", "RotateUserGroupToken", "GetUserGroup"]);
+    });
+
+    it("holds no token that a caller sends for a request id", async () => {
+      const tokens = [newUserGroupToken(0), newApiToken(), server.tokens.customer];
+      const { groups } = grpcClients(server);
+      const userGroupId = newId();
+      for (const token of tokens) {
+        await groups
+          .updateUserGroup({ userGroupId, name: newId() }, { headers: { "x-request-id": `a${token}b` } })
+          .catch(() => groups.getUserGroup({ userGroupId }, { headers: { "x-request-id": `a${token}b` } }));
+      }
+      const events = await auditEventsOf(server, { userGroupId });
+      expect(events).toHaveLength(3);
+      for (const { requestId } of events) expect(requestId).toMatch(/^a.*\[redacted\]/);
+      for (const token of tokens) expect(JSON.stringify(events.map(plain))).not.toContain(token);
+    });
+
+    it("is filtered by group, caller, RPC and time", async () => {
+      const { token, id } = await issueToken(server, "manage");
+      const { groups } = grpcClients(server, token);
+      const ids = Array.from({ length: 6 }, newId);
+      for (const userGroupId of ids) await groups.getUserGroup({ userGroupId });
+      const all = await auditEventsOf(server, { actorId: id });
+      expect(all.map(({ userGroupId }) => userGroupId).sort()).toEqual([...ids].sort());
+      const at = (event: AuditEvent | undefined) => (event?.createTime ? timestampDate(event.createTime).getTime() : 0);
+      const middle = at(all[3]);
+      const early = await auditEventsOf(server, { actorId: id, endTime: timestampFromMs(middle) });
+      const late = await auditEventsOf(server, { actorId: id, startTime: timestampFromMs(middle) });
+      expect([...late, ...early]).toEqual(all);
+      expect(early).toEqual(all.filter((event) => at(event) < middle));
+      const none = { actorId: id, startTime: timestampFromMs(middle), endTime: timestampFromMs(middle) };
+      expect(await auditEventsOf(server, none)).toEqual([]);
+      expect(await auditEventsOf(server, { actorId: id, method: "GetUserGroup" })).toEqual(all);
+      expect(await auditEventsOf(server, { actorId: id, method: "UpdateUserGroup" })).toEqual([]);
+      expect(await auditEventsOf(server, { userGroupId: ids[0] })).toEqual(
+        all.filter((one) => one.userGroupId === ids[0]),
+      );
+    });
+
+    it("gives pages that have each event once while others come", async () => {
+      const { groups } = grpcClients(server);
+      const { token, id } = await issueToken(server, "manage");
+      const mine = grpcClients(server, token).groups;
+      const ids = Array.from({ length: 40 }, newId);
+      await Promise.all(ids.map((userGroupId) => mine.getUserGroup({ userGroupId })));
+      const before = (await auditEventsOf(server)).map((event) => event.id);
+      const seen: string[] = [];
+      let pageToken = "";
+      let pages = 0;
+      do {
+        const request = { environment: customerOf(server), pageSize: 7, pageToken };
+        const { auditEvents, nextPageToken } = await adminOf(server.url).listAuditEvents(request);
+        expect(auditEvents.length).toBeLessThanOrEqual(7);
+        seen.push(...auditEvents.map((event) => event.id));
+        pageToken = nextPageToken;
+        pages++;
+        await Promise.all(
+          ids.slice(0, 5).map((userGroupId) => groups.updateUserGroup({ userGroupId, name: `${pages}` })),
         );
-      });
+      } while (pageToken !== "");
+      expect(pages).toBeGreaterThan(5);
+      const known = new Set(before);
+      expect(seen.filter((one) => known.has(one))).toEqual(before);
+      expect((await auditEventsOf(server, { actorId: id })).length).toBe(40);
+    });
 
-      it("gives pages that have each event once while others come", async () => {
-        const { groups } = grpcClients(server);
-        const { token, id } = await issueToken(server, "manage");
-        const mine = grpcClients(server, token).groups;
-        const ids = Array.from({ length: 40 }, newId);
-        await Promise.all(ids.map((userGroupId) => mine.getUserGroup({ userGroupId })));
-        const before = (await auditEventsOf(server)).map((event) => event.id);
-        const seen: string[] = [];
-        let pageToken = "";
-        let pages = 0;
-        do {
-          const request = { environment: customerOf(server), pageSize: 7, pageToken };
-          const { auditEvents, nextPageToken } = await adminOf(server.url).listAuditEvents(request);
-          expect(auditEvents.length).toBeLessThanOrEqual(7);
-          seen.push(...auditEvents.map((event) => event.id));
-          pageToken = nextPageToken;
-          pages++;
-          await Promise.all(
-            ids.slice(0, 5).map((userGroupId) => groups.updateUserGroup({ userGroupId, name: `${pages}` })),
-          );
-        } while (pageToken !== "");
-        expect(pages).toBeGreaterThan(5);
-        const known = new Set(before);
-        expect(seen.filter((one) => known.has(one))).toEqual(before);
-        expect((await auditEventsOf(server, { actorId: id })).length).toBe(40);
-      });
+    it("has nothing of callers who are not let in, who are counted", async () => {
+      const labels = { grpc_method: "UpdateUserGroup", protocol: "grpc" };
+      const denials = async (grpc_code: string) =>
+        (await metricOf(server, "grpc_server_handled_total", { ...labels, grpc_code })) ??
+        expect.fail("no such series");
+      const before = [await denials("Unauthenticated"), await denials("PermissionDenied")] as const;
+      const userGroupId = newId();
+      await grpcClients(server).groups.getUserGroup({ userGroupId });
+      const { token } = await issueToken(server, "read");
+      for (const wrong of ["x".repeat(20), newApiToken(), newUserGroupToken(0), token]) {
+        await failureOf(grpcClients(server, wrong).groups.updateUserGroup({ userGroupId, name: "x" }));
+      }
+      expect(await denials("Unauthenticated")).toBe(before[0] + 3);
+      expect(await denials("PermissionDenied")).toBe(before[1] + 1);
+      expect(await auditEventsOf(server, { userGroupId })).toMatchObject([{ method: "GetUserGroup" }]);
+    });
 
-      it("has nothing of callers who are not let in, who are counted", async () => {
-        const labels = { grpc_method: "UpdateUserGroup", protocol: "grpc" };
-        const denials = async (grpc_code: string) =>
-          (await metricOf(server, "grpc_server_handled_total", { ...labels, grpc_code })) ??
-          expect.fail("no such series");
-        const before = [await denials("Unauthenticated"), await denials("PermissionDenied")] as const;
-        const userGroupId = newId();
-        await grpcClients(server).groups.getUserGroup({ userGroupId });
-        const { token } = await issueToken(server, "read");
-        for (const wrong of ["x".repeat(20), newApiToken(), newUserGroupToken(0), token]) {
-          await failureOf(grpcClients(server, wrong).groups.updateUserGroup({ userGroupId, name: "x" }));
-        }
-        expect(await denials("Unauthenticated")).toBe(before[0] + 3);
-        expect(await denials("PermissionDenied")).toBe(before[1] + 1);
-        expect(await auditEventsOf(server, { userGroupId })).toMatchObject([{ method: "GetUserGroup" }]);
-      });
-
-      it("is shown to admins, each that of its own environment", async () => {
-        const { token } = await issueToken(server, "admin");
-        const own = adminOf(server.url, token);
-        const { auditEvents } = await own.listAuditEvents({ pageSize: 1 });
-        expect(auditEvents.length).toBe(1);
-        const other = { name: server.environment, tag: ApiEnvironmentTag.TESTING };
-        const foreign = { code: "PermissionDenied", reason: "OTHER_ENVIRONMENT" };
-        expect(await failureOf(own.listAuditEvents({ environment: other }))).toEqual(foreign);
-        const unnamed = { code: "InvalidArgument", reason: "VALIDATION_FAILED" };
-        expect(await failureOf(adminOf(server.url).listAuditEvents({}))).toEqual(unnamed);
-        const { groups } = grpcClients(server, server.tokens.testing);
-        const userGroupId = newId();
-        await groups.getUserGroup({ userGroupId });
-        expect(await auditEventsOf(server, { userGroupId })).toEqual([]);
-        expect(
-          (await adminOf(server.url).listAuditEvents({ environment: other, userGroupId })).auditEvents,
-        ).toHaveLength(1);
-      });
-    }),
-  ],
-  { env: ADMIN_ENV },
-);
+    it("is shown to admins, each that of its own environment", async () => {
+      const { token } = await issueToken(server, "admin");
+      const own = adminOf(server.url, token);
+      const { auditEvents } = await own.listAuditEvents({ pageSize: 1 });
+      expect(auditEvents.length).toBe(1);
+      const other = { name: server.environment, tag: ApiEnvironmentTag.TESTING };
+      const foreign = { code: "PermissionDenied", reason: "OTHER_ENVIRONMENT" };
+      expect(await failureOf(own.listAuditEvents({ environment: other }))).toEqual(foreign);
+      const unnamed = { code: "InvalidArgument", reason: "VALIDATION_FAILED" };
+      expect(await failureOf(adminOf(server.url).listAuditEvents({}))).toEqual(unnamed);
+      const { groups } = grpcClients(server, server.tokens.testing);
+      const userGroupId = newId();
+      await groups.getUserGroup({ userGroupId });
+      expect(await auditEventsOf(server, { userGroupId })).toEqual([]);
+      expect((await adminOf(server.url).listAuditEvents({ environment: other, userGroupId })).auditEvents).toHaveLength(
+        1,
+      );
+    });
+  }),
+]);

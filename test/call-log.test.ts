@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
-import { ADMIN_ENV, ADMIN_TOKEN, bearer, issueToken } from "./support/admin.ts";
+import { ADMIN_TOKEN, bearer, issueToken } from "./support/admin.ts";
 import { type HttpRequest, http1 } from "./support/http.ts";
-import { describeWithRedis, newOperator, newRedis, newServer, redisUrl, suiteServer } from "./support/opened.ts";
+import { describeWithRedis, newOperator, newRedis, newServer, redisUrl, sharedServer } from "./support/opened.ts";
 import { descendants } from "./support/process.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { type LogLine, RUNTIMES, type TestServer } from "./support/server.ts";
@@ -30,7 +30,7 @@ function whoIn({ environment, api_token_id, api_token_name, user_group_id, ...re
 }
 
 describe.each(RUNTIMES)("the line of a call on %s", (runtime) => {
-  const server = suiteServer({ runtime, env: ADMIN_ENV });
+  const server = sharedServer({ runtime });
   const issued = { token: "", id: "" };
   let byHand: Record<string, unknown> = {};
   let resolver: { token: string; id: string };

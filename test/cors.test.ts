@@ -4,7 +4,7 @@ import { create, toBinary } from "@bufbuild/protobuf";
 import { encodeEnvelope } from "@connectrpc/connect/protocol";
 import { describe, expect, it } from "vitest";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
-import { suiteServer } from "./support/opened.ts";
+import { sharedServer, suiteServer } from "./support/opened.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
 
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
@@ -211,7 +211,7 @@ function variesByOrigin({ headers }: Answer): boolean {
 
 describe.each(RUNTIMES)("on %s", (runtime) => {
   const servers = {
-    none: suiteServer({ runtime }),
+    none: sharedServer({ runtime }),
     list: suiteServer({ runtime, env: { CORS_ORIGINS: `${LISTED}, ${LISTED_TOO}` } }),
     any: suiteServer({ runtime, env: { CORS_ORIGINS: "*" } }),
   };

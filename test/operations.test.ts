@@ -17,7 +17,7 @@ import { Health, HealthCheckResponse_ServingStatus as Status } from "../gen/grpc
 import { ServerReflection, ServerReflectionRequestSchema } from "../gen/grpc/reflection/v1/reflection_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { envelope, type HttpAnswer, http1, http2 } from "./support/http.ts";
-import { suiteServer } from "./support/opened.ts";
+import { sharedServer } from "./support/opened.ts";
 import { expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES } from "./support/server.ts";
 
@@ -37,7 +37,7 @@ const SERVICES = [
 const CHECKED = ["", ...SERVICES.filter((name) => name.startsWith("usergroup."))];
 
 describe.each(RUNTIMES)("operations on %s", (runtime) => {
-  const server = suiteServer({ runtime });
+  const server = sharedServer({ runtime });
 
   describe("endpoints for operators", () => {
     it.each(["/healthz", "/readyz", "/healthz?x=1"])("%s answers without an API token", async (path) => {

@@ -1,6 +1,6 @@
 import { type EndpointMethod, type NodeServer, type ServeOptions, serveNode } from "@user-group-service/transport";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { suiteServer } from "./support/opened.ts";
+import { sharedServer } from "./support/opened.ts";
 import { HTTP2_GET, type RawSocket, rawConnect } from "./support/raw-socket.ts";
 import { RUNTIMES } from "./support/server.ts";
 import { pause, waitFor } from "./support/wait.ts";
@@ -37,7 +37,7 @@ const answeredHttp1 = (raw: RawSocket, times = 1) =>
   waitFor("HTTP/1.1 answers", () => raw.received().toString("latin1").split("HTTP/1.1 ").length > times);
 
 describe.each(RUNTIMES)("one port on %s", (runtime) => {
-  const server = suiteServer({ runtime });
+  const server = sharedServer({ runtime });
 
   it("serves HTTP/2 whose preface comes byte by byte", async () => {
     const raw = await dial(server.url);

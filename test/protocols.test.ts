@@ -10,7 +10,7 @@ import {
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { envelope, type HttpAnswer, http1, http2 } from "./support/http.ts";
 import { newId } from "./support/matrix.ts";
-import { suiteServer } from "./support/opened.ts";
+import { sharedServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES } from "./support/server.ts";
 
@@ -46,7 +46,7 @@ async function watchText(url: string, pieces: readonly string[]) {
 const SERVING = { status: HealthCheckResponse_ServingStatus.SERVING };
 
 describe.each(RUNTIMES)("on %s", (runtime) => {
-  const server = suiteServer({ runtime, env: { LOG_LEVEL: "debug" } });
+  const server = sharedServer({ runtime });
   const authorization = () => `Token ${server.tokens.customer}`;
 
   describe("an unknown RPC", () => {

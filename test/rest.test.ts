@@ -3,13 +3,13 @@ import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../src/domain/user-group.ts";
 import { http1, http2 } from "./support/http.ts";
 import { newId } from "./support/matrix.ts";
-import { suiteServer } from "./support/opened.ts";
+import { sharedServer } from "./support/opened.ts";
 import { restCalls, type Success } from "./support/rest-calls.ts";
 import { expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES } from "./support/server.ts";
 
 describe.each(RUNTIMES)("REST on %s", (runtime) => {
-  const server = suiteServer({ runtime });
+  const server = sharedServer({ runtime });
   const { call, ok, created } = restCalls(server);
 
   describe("answers", () => {

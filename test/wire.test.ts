@@ -4,7 +4,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { GetUserGroupRequestSchema, GetUserGroupResponseSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { envelope, type HttpAnswer, type HttpRequest, http1, http2, rawBytes } from "./support/http.ts";
-import { suiteServer } from "./support/opened.ts";
+import { sharedServer } from "./support/opened.ts";
 import { expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
@@ -40,7 +40,7 @@ interface Watching {
 }
 
 describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
-  const server = suiteServer({ runtime });
+  const server = sharedServer({ runtime });
 
   describe("what is refused before it is a request", () => {
     it.each([

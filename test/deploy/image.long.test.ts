@@ -4,9 +4,10 @@ import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { carryOut, readStages } from "../support/dockerfile.ts";
 import { http1 } from "../support/http.ts";
-import { newFolder, newProcess, UNFORESEEN } from "../support/opened.ts";
+import { newFolder, newProcess } from "../support/opened.ts";
 import { ROOT, startProcess, waitUntilSaid } from "../support/process.ts";
 import { deployPrograms } from "../support/python.ts";
+import { UNFORESEEN } from "../support/server.ts";
 import { freePort } from "../support/wait.ts";
 
 const programs = deployPrograms();

@@ -8,12 +8,9 @@ import type { Role as RoleName } from "../../src/domain/api-token.ts";
 import { type ConnectClientOptions, openTransport } from "./clients/connect.ts";
 import { openGrpcJsTransport } from "./clients/grpc-js-transport.ts";
 import { forSuite } from "./opened.ts";
+import { ADMIN_TOKEN } from "./server.ts";
 
-/** The ADMIN_TOKEN of the tests' servers. */
-export const ADMIN_TOKEN = "root-of-the-tests-0123456789";
-
-/** The settings of a server with it. */
-export const ADMIN_ENV = { ADMIN_TOKEN, LOG_LEVEL: "debug" };
+export { ADMIN_ENV, ADMIN_TOKEN } from "./server.ts";
 
 /** How a client of AdminService speaks. */
 export interface AdminClientOptions extends ConnectClientOptions {

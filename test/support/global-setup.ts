@@ -6,11 +6,14 @@ import { type Certificates, makeCertificates, removeCertificates } from "./certi
 import { orLeaveOut } from "./on-path.ts";
 import { ROOT } from "./process.ts";
 import { ask, startRedis } from "./redis.ts";
+import { openSharedServers } from "./shared-servers.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
     /** URL of the real Redis that all tests share; undefined when there is no redis-server. */
     redisUrl: string | undefined;
+    /** Who gives servers that all tests share: see `sharedServer`. */
+    sharedServers: string;
     /** Path of Chromium; undefined when it is not installed. */
     chromiumPath: string | undefined;
     /** The certificates that all tests share. */
@@ -23,19 +26,25 @@ declare module "vitest" {
 /** Builds the server once, makes the certificates that all tests share, and starts the Redis that they share. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   execFileSync(process.execPath, ["scripts/build.js"], { cwd: ROOT, stdio: "inherit" });
+  const shared = await openSharedServers();
+  project.provide("sharedServers", shared.url);
   const certificates = makeCertificates();
   project.provide("certificates", certificates);
   project.provide("chromiumPath", orLeaveOut("chromium", "the tests in a browser are"));
   if (orLeaveOut("redis-server", "everything that needs a real Redis is") === undefined) {
     project.provide("redisUrl", undefined);
-    return async () => removeCertificates(certificates);
+    return async () => {
+      removeCertificates(certificates);
+      await shared.close();
+    };
   }
   const redis = await startRedis();
   // Some tests write to it beneath a server, and servers take what they find without a number for data of another release.
   await ask(redis, "SET", FORMAT_KEY, LAYOUT);
   project.provide("redisUrl", redis.url);
   return async () => {
-    await redis.stop();
     removeCertificates(certificates);
+    await shared.close();
+    await redis.stop();
   };
 }

@@ -1,7 +1,7 @@
 import { describe, inject } from "vitest";
 import { type CallHeaders, CLIENTS, type ClientRow, openReference, type ServiceClient } from "./clients.ts";
-import { forSuite, redisUrl, suiteServer } from "./opened.ts";
-import { RUNTIMES, type ServerOptions, type TestServer } from "./server.ts";
+import { forSuite, redisUrl, sharedServer } from "./opened.ts";
+import { RUNTIMES, type TestServer } from "./server.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -30,9 +30,6 @@ export function newId(): string {
 
 /** What a server keeps its data in. */
 type StoreName = "embedded store" | "real Redis";
-
-/** How the servers of a suite start. */
-type Settings = Pick<ServerOptions, "env">;
 
 const isRest = inject("matrixShare") === "the rest";
 /** The store that every client is tried on. */
@@ -77,14 +74,14 @@ export function serverCases(define: (server: TestServer) => void): Cases {
 }
 
 /** Runs cases for every runtime and store, all of them on one server. */
-export function describePlaces(parts: readonly Cases[], settings: Settings = {}): void {
+export function describePlaces(parts: readonly Cases[]): void {
   for (const runtime of RUNTIMES) {
     for (const store of STORES) {
       const here = parts.flatMap((part) => part(store) ?? []);
       if (here.length === 0) continue;
       const url = store === "real Redis" ? redisUrl : undefined;
       describe.skipIf(store === "real Redis" && url === undefined)(`${runtime}, ${store}`, () => {
-        const server = suiteServer({ ...settings, runtime, redisUrl: url });
+        const server = sharedServer({ runtime, redisUrl: url });
         for (const define of here) define(server);
       });
     }

@@ -11,7 +11,8 @@ import { startRedis, type TestRedis } from "./redis.ts";
 import { clusterOperator, startCluster, type TestCluster } from "./redis-cluster.ts";
 import { openRedisProxy, type RedisProxy } from "./redis-proxy.ts";
 import { type SentinelOptions, startSentinels, type TestSentinels } from "./redis-sentinel.ts";
-import { type LaunchedServer, launch, type ServerOptions, startServer, type TestServer } from "./server.ts";
+import { type LaunchedServer, launch, type ServerOptions, startServer, type TestServer, UNFORESEEN } from "./server.ts";
+import { type SharedOptions, takeShare } from "./shared-servers.ts";
 
 /*
  * What tests open, and what closes it, whether they pass or fail, what was opened last first:
@@ -26,9 +27,6 @@ export const redisUrl = inject("redisUrl");
 
 /** A suite that is left out where there is no redis-server. */
 export const describeWithRedis = describe.skipIf(redisUrl === undefined);
-
-/** What no process of ours may write. */
-export const UNFORESEEN = /\b[A-Z]\w+Warning\b|[Uu]ncaught|[Uu]nhandled/;
 
 /** Has something closed when the running test is over. */
 export function closeLater(close: () => unknown): void {
@@ -139,6 +137,17 @@ export function newOperator({ url }: Pick<TestRedis, "url">): Redis {
 /** A server for a suite, as `newServer`. @param options what is not there before the suite begins is told by a function */
 export function suiteServer(options: ServerOptions | (() => ServerOptions) = {}): TestServer {
   return forSuite(() => startServer(patient(typeof options === "function" ? options() : options)), endServer);
+}
+
+/**
+ * A server with `ADMIN_ENV` that suites of other files use at the same time, for a suite that needs nothing else: it has
+ * environments of its own there, and reads the log from when it began.
+ */
+export function sharedServer(options: SharedOptions = {}): TestServer {
+  return forSuite(
+    () => takeShare(inject("sharedServers"), options),
+    (server) => expect(server.output()).not.toMatch(UNFORESEEN),
+  );
 }
 
 /** A Redis for a suite. */

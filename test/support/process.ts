@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { closeSync, openSync, readFileSync, readSync } from "node:fs";
+import { StringDecoder } from "node:string_decoder";
 import { fileURLToPath } from "node:url";
 import { waitFor } from "./wait.ts";
 
@@ -29,29 +30,37 @@ export interface ProcessOptions {
   readonly env?: { readonly [name: string]: string };
   /** Default: the root of the repository. */
   readonly cwd?: string;
+  /** A file for what it writes, which other processes may read. Default: it is kept in memory. */
+  readonly outputFile?: string | undefined;
 }
 
 /** Starts a process whose environment is what is given here, and nothing of the test's own. */
 export function startProcess(
   [program = "", ...args]: readonly string[],
-  { env, cwd = ROOT }: ProcessOptions = {},
+  { env, cwd = ROOT, outputFile }: ProcessOptions = {},
 ): RunningProcess {
   const { PATH = "", HOME = "" } = process.env;
-  const child = spawn(program, args, { cwd, env: { PATH, HOME, ...env } });
+  const file = outputFile === undefined ? undefined : openSync(outputFile, "a");
+  const child = spawn(program, args, {
+    cwd,
+    env: { PATH, HOME, ...env },
+    stdio: ["pipe", file ?? "pipe", file ?? "pipe"],
+  });
+  if (file !== undefined) closeSync(file);
   let text = "";
   for (const stream of [child.stdout, child.stderr]) {
-    stream.on("data", (chunk: Buffer) => {
+    stream?.on("data", (chunk: Buffer) => {
       text += chunk;
     });
   }
-  child.stdin.on("error", () => {});
+  child.stdin?.on("error", () => {});
   const ended = new Promise<number | null>((resolve) => child.once("close", resolve));
   return {
     pid: child.pid ?? 0,
-    output: () => text,
+    output: outputFile === undefined ? () => text : contentOf(outputFile),
     isRunning: () => child.exitCode === null && child.signalCode === null,
-    type: (keys) => void child.stdin.write(keys),
-    endInput: () => void child.stdin.end(),
+    type: (keys) => void child.stdin?.write(keys),
+    endInput: () => void child.stdin?.end(),
     signal: (signal) => void child.kill(signal),
     exited: () => ended,
     stop: async () => {
@@ -63,6 +72,21 @@ export function startProcess(
       clearTimeout(timer);
       return code;
     },
+  };
+}
+
+/** What a file that grows holds from a place on. */
+export function contentOf(path: string, from = 0): () => string {
+  const [file, decoder, bytes] = [openSync(path, "r"), new StringDecoder(), Buffer.alloc(65_536)];
+  let text = "";
+  let at = from;
+  return () => {
+    for (;;) {
+      const length = readSync(file, bytes, 0, bytes.byteLength, at);
+      if (length === 0) return text;
+      at += length;
+      text += decoder.write(bytes.subarray(0, length));
+    }
   };
 }
 

@@ -13,6 +13,15 @@ export const RUNTIMES: readonly Runtime[] = ["node", "deno"];
 /** A ring of one key; every server of the tests on a real Redis has it unless it is given another. */
 export const TOKEN_KEYS = `test:${Buffer.alloc(32, 7).toString("base64")}`;
 
+/** The ADMIN_TOKEN of the tests' servers. */
+export const ADMIN_TOKEN = "root-of-the-tests-0123456789";
+
+/** The settings of a server with it. */
+export const ADMIN_ENV = { ADMIN_TOKEN, LOG_LEVEL: "debug" };
+
+/** What no process of ours may write. */
+export const UNFORESEEN = /\b[A-Z]\w+Warning\b|[Uu]ncaught|[Uu]nhandled/;
+
 /** A line of the server's log. */
 export interface LogLine {
   readonly level: string;
@@ -26,12 +35,16 @@ export interface LaunchedServer extends RunningProcess {
   log(): LogLine[];
 }
 
-/** A server in a process of its own, which listens. */
-export interface TestServer extends LaunchedServer {
-  readonly url: string;
+/** Environments of a server. */
+export interface ServerEnvironments {
   /** An API token of the environment `NAME/Customer`, `NAME/Testing` and untagged `NAME`, where NAME is random. */
   readonly tokens: { readonly customer: string; readonly testing: string; readonly untagged: string };
   readonly environment: string;
+}
+
+/** A server in a process of its own, which listens. */
+export interface TestServer extends LaunchedServer, ServerEnvironments {
+  readonly url: string;
 }
 
 /** How to start a server. */
@@ -43,32 +56,42 @@ export interface ServerOptions {
   /** Undefined: without TLS. */
   readonly tls?: Certificates | undefined;
   /** Joins the environments of another server on the same Redis. */
-  readonly like?: Pick<TestServer, "environment" | "tokens">;
+  readonly like?: ServerEnvironments;
   /** Further settings. */
   readonly env?: { readonly [name: string]: string };
   /** Further permissions for Deno, such as `--allow-read=/path`. Default: what `WORKERS` needs. */
   readonly denoFlags?: readonly string[];
+  /** A file for what it writes, in place of memory. */
+  readonly outputFile?: string;
+}
+
+/** Names environments that nothing else uses. */
+export function newEnvironments(): ServerEnvironments {
+  const tokens = { customer: newToken(), testing: newToken(), untagged: newToken() };
+  return { environment: `t${randomBytes(6).toString("hex")}`, tokens };
+}
+
+/** The value of `API_TOKENS` for environments. */
+export function apiTokensOf({ environment, tokens }: ServerEnvironments): string {
+  const named = `customer@${environment}/Customer=${tokens.customer},testing@${environment}/Testing=${tokens.testing}`;
+  return `${named},${environment}=${tokens.untagged}`;
 }
 
 /** Starts a server on a free port and waits until it serves. */
 export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
-  const environment = options.like?.environment ?? `t${randomBytes(6).toString("hex")}`;
-  const tokens = options.like?.tokens ?? { customer: newToken(), testing: newToken(), untagged: newToken() };
-  const API_TOKENS = [
-    `customer@${environment}/Customer=${tokens.customer}`,
-    `testing@${environment}/Testing=${tokens.testing}`,
-    `${environment}=${tokens.untagged}`,
-  ].join(",");
-  const server = launch({ ...options, env: { API_TOKENS, ...options.env } });
+  const environments = options.like ?? newEnvironments();
+  const server = launch({ ...options, env: { API_TOKENS: apiTokensOf(environments), ...options.env } });
   const url = await waitUntilSaid(server, "the server listens", () => {
     return server.log().find(({ msg }) => msg === "listening")?.["url"] as string | undefined;
   });
+  const { environment, tokens } = environments;
   return { ...server, url, tokens, environment };
 }
 
 /** Starts a server without API tokens of its own, and waits for nothing. */
-export function launch({ redisUrl, tls, env, ...options }: ServerOptions): LaunchedServer {
+export function launch({ redisUrl, tls, env, outputFile, ...options }: ServerOptions): LaunchedServer {
   const server = startProcess(commandOf({ ...options, tls, env }), {
+    outputFile,
     env: {
       NO_COLOR: "1",
       PORT: "0",
@@ -79,7 +102,20 @@ export function launch({ redisUrl, tls, env, ...options }: ServerOptions): Launc
       ...env,
     },
   });
-  return { ...server, log: () => server.output().split("\n").flatMap(parseLine) };
+  return { ...server, log: linesOf(server.output) };
+}
+
+/** The lines of a log, each of which is parsed once. */
+export function linesOf(output: () => string): () => LogLine[] {
+  const lines: LogLine[] = [];
+  let parsed = 0;
+  return () => {
+    const text = output();
+    const end = text.lastIndexOf("\n") + 1;
+    if (end > parsed) lines.push(...text.slice(parsed, end).split("\n").flatMap(parseLine));
+    parsed = Math.max(parsed, end);
+    return [...lines];
+  };
 }
 
 /** The command that runs a Deno script of ours, up to its path. */

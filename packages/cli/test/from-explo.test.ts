@@ -1,13 +1,13 @@
 import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { ADMIN_ENV, ADMIN_TOKEN, adminOf } from "../../../test/support/admin.ts";
-import { closeLater, newFolder, suiteServer } from "../../../test/support/opened.ts";
+import { ADMIN_TOKEN, adminOf } from "../../../test/support/admin.ts";
+import { closeLater, newFolder, sharedServer } from "../../../test/support/opened.ts";
 import { grpcClients } from "../../../test/support/rpc.ts";
 import { customer, type Hosted, startHosted } from "./support/hosted.ts";
 import { type Run, ugs } from "./support/ugs.ts";
 
-const server = suiteServer({ env: ADMIN_ENV });
+const server = sharedServer();
 
 let lastName = 0;
 

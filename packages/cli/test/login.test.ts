@@ -1,12 +1,12 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
-import { newFolder, suiteServer } from "../../../test/support/opened.ts";
+import { ADMIN_TOKEN } from "../../../test/support/admin.ts";
+import { newFolder, sharedServer } from "../../../test/support/opened.ts";
 import { ugs } from "./support/ugs.ts";
 
 describe("profiles", () => {
-  const server = suiteServer({ env: ADMIN_ENV });
+  const server = sharedServer();
 
   /** `ugs` with an empty folder for profiles of its own. */
   function newUser() {

@@ -8,8 +8,8 @@ import { createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { beforeAll, describe, expect, it } from "vitest";
 import { AdminService, ImportMode } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import { ADMIN_ENV, ADMIN_TOKEN, bearer } from "../../../test/support/admin.ts";
-import { closeLater, newFolder, newProcess, suiteServer } from "../../../test/support/opened.ts";
+import { ADMIN_TOKEN, bearer } from "../../../test/support/admin.ts";
+import { closeLater, newFolder, newProcess, sharedServer } from "../../../test/support/opened.ts";
 import { ROOT } from "../../../test/support/process.ts";
 import { openTerminal } from "../../../test/support/terminal.ts";
 import { listen, waitFor } from "../../../test/support/wait.ts";
@@ -19,7 +19,7 @@ const UGS = `${ROOT}/dist/ugs.js`;
 const ESCAPE = "\u001b";
 
 describe("ugs, built", () => {
-  const server = suiteServer({ env: ADMIN_ENV });
+  const server = sharedServer();
   const env = () => ({ UGS_URL: server.url, UGS_TOKEN: ADMIN_TOKEN, UGS_ENV: server.environment });
 
   beforeAll(async () => {

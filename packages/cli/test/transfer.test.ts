@@ -4,11 +4,11 @@ import { createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { describe, expect, it } from "vitest";
 import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import { ADMIN_ENV, ADMIN_TOKEN, adminOf, presenting } from "../../../test/support/admin.ts";
-import { newFolder, suiteServer } from "../../../test/support/opened.ts";
+import { ADMIN_TOKEN, adminOf, presenting } from "../../../test/support/admin.ts";
+import { newFolder, sharedServer } from "../../../test/support/opened.ts";
 import { type Run, type RunOptions, ugs } from "./support/ugs.ts";
 
-const server = suiteServer({ env: ADMIN_ENV });
+const server = sharedServer();
 
 let lastName = 0;
 

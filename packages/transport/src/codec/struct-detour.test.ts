@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { create, type DescMessage, fromBinary, fromJson, type Message, toBinary } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { StructSchema } from "@bufbuild/protobuf/wkt";
@@ -98,7 +99,7 @@ describe("the detour by messages in place of JSON objects", () => {
         const actual = outcome(() => decodeByDetour(EditionSchema, bytes));
         if (Object.hasOwn(expected as object, "failed")) failed++;
         else decoded++;
-        expect(actual).toStrictEqual(expected);
+        if (!isDeepStrictEqual(actual, expected)) expect(actual).toStrictEqual(expected);
       }),
       { numRuns: 3000, seed: 11 },
     );

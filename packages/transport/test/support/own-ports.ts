@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { build } from "esbuild";
 import { expect } from "vitest";
 import type { Certificate } from "../../../../test/support/certificates.ts";
-import { forSuite, UNFORESEEN } from "../../../../test/support/opened.ts";
+import { forSuite } from "../../../../test/support/opened.ts";
 import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "../../../../test/support/process.ts";
-import { denoRun, type Runtime } from "../../../../test/support/server.ts";
+import { denoRun, type Runtime, UNFORESEEN } from "../../../../test/support/server.ts";
 
 /** Limits of a port of its own. */
 export interface OwnPortOptions {
