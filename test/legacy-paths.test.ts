@@ -5,7 +5,7 @@ import { ADMIN_ENV, adminOf, bearer, customerOf } from "./support/admin.ts";
 import { HostedClient, HostedError } from "./support/hosted-client.ts";
 import { http1 } from "./support/http.ts";
 import { newId } from "./support/matrix.ts";
-import { suiteServer } from "./support/opened.ts";
+import { sharedServer, suiteServer } from "./support/opened.ts";
 import { metricOf } from "./support/operations.ts";
 import { restCalls } from "./support/rest-calls.ts";
 import { expectRestError } from "./support/rest-shape.ts";
@@ -185,7 +185,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
 });
 
 describe("without LEGACY_PATHS", () => {
-  const server = suiteServer();
+  const server = sharedServer();
 
   it("there are no such paths", async () => {
     for (const path of PATHS.flatMap((one) => [one, `${one}/`])) {
