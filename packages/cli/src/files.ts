@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type FileHandle, mkdir, open, readFile, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import { type Failure, usageFailure } from "./failures.ts";
+import { usageFailure } from "./failures.ts";
 import { printable } from "./output/printable.ts";
 
 /**
@@ -78,16 +78,32 @@ export async function writeSecretFile(path: string, text: string): Promise<void>
     await rename(temporary, path);
   } catch (error) {
     await rm(temporary, { force: true }).catch(() => {});
-    throw unwritable(path, error);
+    throw unwritable(path, error, "nothing was changed");
   }
 }
 
-function unwritable(path: string, error: unknown): Failure {
-  const { code, message } = error as { code?: unknown; message?: unknown };
-  return usageFailure(
-    `cannot write ${printable(path)}: ${printable(String(code ?? message))}`,
-    "nothing was changed; look at the rights of its folder and at the room on its disk",
-  );
+/** What to do about the errors of the system when a file is written. */
+const WRITE_ERRORS: { readonly [code: string]: readonly [words: string, hint: string] } = {
+  ENOSPC: ["its disk is full", "make room on it"],
+  EDQUOT: ["the quota of its disk is used up", "make room on it"],
+  EROFS: ["its disk can only be read", "name another place"],
+  EACCES: ["it may not be written", "look at its rights and those of its folder"],
+  EPERM: ["it may not be written", "look at its rights and those of its folder"],
+  ENOENT: ["there is no such folder", "make it"],
+  ENOTDIR: ["there is no such folder", "make it"],
+  EISDIR: ["it is a folder", "name a file in it"],
+};
+
+/**
+ * Why a file cannot be written, in words; what is no error of the system is left as it is.
+ *
+ * @param then what to do after that
+ */
+export function unwritable(path: string, error: unknown, then: string): unknown {
+  const { code } = error as { code?: unknown };
+  if (typeof code !== "string") return error;
+  const [words, hint] = WRITE_ERRORS[code] ?? ["it failed", "look at its folder and its disk"];
+  return usageFailure(`cannot write ${printable(path)}: ${words} (${code})`, `${hint}; ${then}`);
 }
 
 /** A text as a word of a shell. */

@@ -37,6 +37,15 @@ it("the table of settings has every option of all commands", async () => {
   expect([...documented].sort()).toEqual([...options].sort());
 });
 
+it("the table of settings has every variable that is read", () => {
+  const sources = readdirSync(new URL("../src/", import.meta.url), { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))
+    .map((name) => readFileSync(new URL(`../src/${name}`, import.meta.url), "utf8"));
+  const read = new Set(sources.join("\n").match(/(?<=")UGS_\w+(?=")/g));
+  const documented = rowsOf("docs/cli.md", "Settings").flatMap(([, names = ""]) => names.match(/UGS_\w+/g) ?? []);
+  expect(documented.sort()).toEqual([...read].sort());
+});
+
 it("the table of exit codes has every one, and no other", () => {
   const codes = [...Object.values(EXIT), new Interrupted("SIGINT").exitCode, new Interrupted("SIGTERM").exitCode];
   const documented = rowsOf("docs/cli.md", "Exit codes").flatMap(([names = ""]) => names.split(", ").map(Number));

@@ -3,6 +3,7 @@ import { ADMIN_ENV, ADMIN_TOKEN, adminOf, customerOf } from "../../../test/suppo
 import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "../../../test/support/opened.ts";
 import { grpcClients } from "../../../test/support/rpc.ts";
 import type { TestServer } from "../../../test/support/server.ts";
+import { newGate, refuseRate } from "./support/gate.ts";
 import { ugs, ugsBuilt } from "./support/ugs.ts";
 
 const key = (id: string, byte: number) => `${id}:${Buffer.alloc(32, byte).toString("base64")}`;
@@ -76,8 +77,18 @@ describeWithRedis("ugs keys", () => {
       ["root", ["token"]],
     ]);
 
-    const again = await ugs(["keys", "rotate", "--json"], { env });
+    // The service has too much to do for a moment, and breaks a connection.
+    const gate = await newGate(server);
+    let calls = 0;
+    gate.before = (call) => {
+      if (call.rpc !== "ReencryptUserGroupTokens") return false;
+      calls += 1;
+      if (calls === 2) call.response.destroy();
+      return calls === 1 ? refuseRate(call, "OVERLOADED", 10) : calls === 2;
+    };
+    const again = await ugs(["keys", "rotate", "--json"], { env: { ...env, UGS_URL: gate.url } });
     expect(JSON.parse(again.stdout)).toEqual({ userGroupCount: "30", reencryptedCount: "0", retiredTokenKeyIds: [] });
+    expect(calls).toBeGreaterThan(2);
 
     const last = await start(NEW, first);
     const answers = await Promise.all(ids.map((userGroupId) => grpcClients(last).groups.getUserGroup({ userGroupId })));

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { setTimeout as pause } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
+import { ConnectError } from "@connectrpc/connect";
 import type { Environment } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { type TokenKey, type TokenKeyUse, TokenKeyUseSchema } from "../../../../gen/usergroup/admin/v1/token_key_pb.ts";
 import { formatEnvironmentName } from "../environment-name.ts";
@@ -10,14 +10,13 @@ import type { Column } from "../output/table.ts";
 import { timeText } from "../output/words.ts";
 import { pagesOf } from "../pages.ts";
 import { type Clients, connect, type Session } from "../session.ts";
+import { patiently, reasonOf } from "../transfer/patience.ts";
+import { duration } from "../transfer/progress.ts";
+import { explained, openAdmin, type Target } from "../transfer/target.ts";
 import { type DefineCommand, runs } from "./command.ts";
 
 /** How often the progress of a pass is told, in milliseconds. */
 const PROGRESS_MS = 10_000;
-
-/** How often a page is tried, which may be repeated whatever became of it, and the pause before it is, in milliseconds. */
-const TRIES = 10;
-const PAUSE_MS = 1000;
 
 const PAGE_SIZE = 1000;
 
@@ -113,10 +112,12 @@ interface Pass {
 
 /** Goes through the groups of all environments. When it is cut off, the next one finds less to do. */
 async function pass(
-  { out, shell }: Session,
+  session: Session,
   admin: Clients["admin"],
   { validateOnly }: { readonly validateOnly: boolean },
 ): Promise<Pass> {
+  const { out, shell } = session;
+  const target = await openAdmin(session);
   const found: Pass = { uses: new Map(), looked: 0n, reencrypted: 0n, failed: [] };
   const began = performance.now();
   let toldAt = began;
@@ -127,6 +128,9 @@ async function pass(
     const rate = Math.round(Number(found.looked) / ((now - began) / 1000));
     out.note(`${found.looked} user groups were looked at, ${found.reencrypted} encrypted anew (${rate}/s)`);
   };
+  const onPause = (pauseMs: number, reason: string) => {
+    if (pauseMs >= 1000) out.note(`waiting ${duration(pauseMs / 1000)}: ${reason}`);
+  };
   const environments = pagesOf(undefined, async (page) => {
     const { environments: items, nextPageToken } = await admin.listEnvironments(page);
     return { items, nextPageToken };
@@ -134,7 +138,7 @@ async function pass(
   for await (const page of environments) {
     // Those that are being deleted have tokens that end.
     for (const environment of page.filter(({ deleteTime }) => !deleteTime)) {
-      await passOver(environment, admin, { found, validateOnly, onPage, signal: shell.signal });
+      await passOver(environment, target, { found, validateOnly, onPage, onPause, signal: shell.signal });
     }
   }
   return found;
@@ -144,22 +148,25 @@ interface PassOptions {
   readonly found: Pass;
   readonly validateOnly: boolean;
   readonly onPage: () => void;
+  readonly onPause: (pauseMs: number, reason: string) => void;
   readonly signal: AbortSignal;
 }
 
 async function passOver(
   { name, tag }: Environment,
-  admin: Clients["admin"],
-  { found, validateOnly, onPage, signal }: PassOptions,
+  { admin, connection }: Pick<Target, "admin" | "connection">,
+  { found, validateOnly, onPage, onPause, signal }: PassOptions,
 ): Promise<void> {
   const environment = { name, tag };
   let pageToken = "";
   do {
     const request = { environment, pageSize: PAGE_SIZE, pageToken, validateOnly };
-    const page = await repeated(() => admin.reencryptUserGroupTokens(request), signal).catch((error: unknown) => {
+    // A page may be repeated, whatever became of it.
+    const call = () => admin.reencryptUserGroupTokens(request);
+    const page = await patiently({ signal, onPause }, call).catch((error: unknown) => {
       // It was deleted meanwhile.
-      if (error instanceof Failure && error.detail.reason === "ENVIRONMENT_NOT_FOUND") return undefined;
-      throw error;
+      if (error instanceof ConnectError && reasonOf(error) === "ENVIRONMENT_NOT_FOUND") return undefined;
+      throw explained(error, connection, "run the same command again: what is encrypted stays so");
     });
     if (!page) return;
     for (const { tokenKeyId, userGroupCount } of page.tokenKeyUses) {
@@ -171,19 +178,6 @@ async function passOver(
     pageToken = page.nextPageToken;
     onPage();
   } while (pageToken !== "");
-}
-
-/** Repeats a call while the service cannot answer it. */
-async function repeated<T>(call: () => Promise<T>, signal: AbortSignal): Promise<T> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await call();
-    } catch (error) {
-      const mayHelp = error instanceof Failure && error.detail.exitCode === EXIT.unavailable;
-      if (!mayHelp || tries === TRIES || signal.aborted) throw error;
-      await pause(PAUSE_MS, undefined, { signal });
-    }
-  }
 }
 
 function newId(): string {

@@ -32,7 +32,7 @@ interface ExportState {
   readonly pageToken: string;
   readonly groups: number;
   readonly bytes: number;
-  /** Of the first page. */
+  /** Of the first page; empty: there was none yet. */
   readonly snapshotTime: string;
 }
 
@@ -40,6 +40,7 @@ interface ExportState {
 interface Sink {
   begin(bytes: number): Promise<void>;
   write(text: string): Promise<void>;
+  sync(): Promise<void>;
   finish(): Promise<void>;
   close(): Promise<void>;
   readonly bytes: number;
@@ -62,8 +63,8 @@ export async function exportGroups(session: Session, path: string | undefined, f
   const format = flags.format ?? (file === undefined ? undefined : formatOf(file)) ?? "jsonl";
   const target = await openTarget(session, environmentOf(session, flags));
   const progress = new Progress(shell.stderr, "exported");
-  const state = file === undefined ? undefined : new StateFile<ExportState>(`${file}.export-state`);
   const sink = file === undefined ? standardOutput(session) : new OutputFile(file, flags.force === true);
+  const state = file === undefined ? undefined : new StateFile<ExportState>(`${file}.export-state`, () => sink.sync());
   try {
     const groups = await writeAll({ session, flags, format, target, progress, state, sink }).finally(() => {
       progress.end();
@@ -113,26 +114,35 @@ async function writeAll(given: {
     return page;
   };
   const before = state && (await stateToGoOnWith(state, binding, flags.restart === true));
-  await sink.begin(before?.bytes ?? 0);
-  let groups = before?.groups ?? 0;
-  let snapshotTime = before?.snapshotTime;
-  let next: Page | undefined = read(before?.pageToken ?? "");
-  while (next) {
-    const page: ExportUserGroupsResponse = await next;
-    const { nextPageToken } = page;
-    next = nextPageToken === "" ? undefined : read(nextPageToken);
-    if (snapshotTime === undefined) {
-      snapshotTime = timestampDate(page.snapshotTime as Timestamp).toISOString();
-      const header = headerText({ snapshotTime, environment: target.name, prefix });
-      await sink.write(format === "csv" ? csvFirstLines(header, includeTokens) : `${header}\n`);
+  const begun = before ?? { export: binding, pageToken: "", groups: 0, bytes: 0, snapshotTime: "" };
+  await state?.claim(begun);
+  let { groups, snapshotTime } = begun;
+  try {
+    await sink.begin(begun.bytes);
+    let next: Page | undefined = read(begun.pageToken);
+    while (next) {
+      const page: ExportUserGroupsResponse = await next;
+      const { nextPageToken } = page;
+      next = nextPageToken === "" ? undefined : read(nextPageToken);
+      await state?.requireOwn();
+      if (snapshotTime === "") {
+        snapshotTime = timestampDate(page.snapshotTime as Timestamp).toISOString();
+        const header = headerText({ snapshotTime, environment: target.name, prefix });
+        await sink.write(format === "csv" ? csvFirstLines(header, includeTokens) : `${header}\n`);
+      }
+      await sink.write(textOf(page, format, includeTokens));
+      groups += page.userGroups.length;
+      if (nextPageToken !== "")
+        await state?.note({ export: binding, pageToken: nextPageToken, groups, bytes: sink.bytes, snapshotTime });
+      const fraction = prefix === "" ? groups / Math.max(1, target.count) : undefined;
+      progress.tell({ groups: groups - begun.groups, fraction });
     }
-    await sink.write(textOf(page, format, includeTokens));
-    groups += page.userGroups.length;
-    if (nextPageToken !== "")
-      await state?.note({ export: binding, pageToken: nextPageToken, groups, bytes: sink.bytes, snapshotTime });
-    progress.tell({ groups, fraction: prefix === "" ? groups / Math.max(1, target.count) : undefined });
+    await sink.finish();
+  } catch (error) {
+    if (groups === 0) await state?.remove();
+    else await state?.flush();
+    throw error;
   }
-  await sink.finish();
   await state?.remove();
   return groups;
 }
@@ -150,9 +160,9 @@ async function stateToGoOnWith(
   binding: string,
   isAnew: boolean,
 ): Promise<ExportState | undefined> {
-  if (isAnew) await state.remove();
-  const before = await state.read();
-  if (before && before.export !== binding)
+  const before = isAnew ? undefined : await state.read();
+  if (!before || before.groups === 0) return undefined;
+  if (before.export !== binding)
     throw usageFailure(
       `${printable(state.path)} is of an export that was cut off, of ${printable(String(before.export))}`,
       "give --restart to begin anew",
@@ -167,6 +177,7 @@ function standardOutput({ out }: Session): Sink {
     write: async (text) => {
       if (text !== "") await out.text(text);
     },
+    sync: async () => {},
     finish: async () => {},
     close: async () => {},
     bytes: 0,

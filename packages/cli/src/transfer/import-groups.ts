@@ -44,6 +44,7 @@ interface Input {
   readonly total: () => number | undefined;
   /** Says what the user should know once all is read. */
   readonly warnings: () => readonly string[];
+  hasChanged(): Promise<boolean>;
   close(): Promise<void>;
 }
 
@@ -64,8 +65,11 @@ export async function importGroups(session: Session, file: string | undefined, f
     const settings = settingsOf(flags, input.source, target);
     const seen = new SeenIds();
     const sender = new GroupSender(target.admin, settings, { signal: shell.signal, onPause });
-    const state = input.identity && isChanging ? new StateFile<ImportState>(`${file}.import-state`) : undefined;
     const rejects = rejectsFile(file, flags, input, isChanging);
+    const state =
+      input.identity && isChanging
+        ? new StateFile<ImportState>(`${file}.import-state`, async () => rejects?.sync())
+        : undefined;
     const shown = new Shown(session, flags, rejects !== undefined);
     const summary = await runImport(input.source, {
       ...{ sender, seen, progress, rejects, maxRejects, signal: shell.signal, total: input.total },
@@ -90,7 +94,8 @@ export async function importGroups(session: Session, file: string | undefined, f
     const prefix = input.source.header.prefix ?? "";
     const find = { prefix, signal: shell.signal, onPause, onFound: (id: string) => shown.onlyHere(id) };
     const extra = flags.verify ? await findOnlyHere(target, seen, find) : undefined;
-    await report(session, { summary, flags, target, rejects, extra });
+    const changed = (await input.hasChanged()) ? file : undefined;
+    await report(session, { summary, flags, target, rejects, extra, changed });
   } finally {
     await input.close();
   }
@@ -112,7 +117,7 @@ async function openInput(
 ): Promise<Input> {
   if (file === undefined) {
     const explo = await openExplo(flags, { env: shell.env, signal: shell.signal, onPause });
-    return { ...explo, format: "jsonl", identity: undefined, close: async () => {} };
+    return { ...explo, format: "jsonl", identity: undefined, hasChanged: async () => false, close: async () => {} };
   }
   const { stdin } = shell;
   const opened = await openInputFile(file, {
@@ -124,7 +129,6 @@ async function openInput(
     ...opened,
     total: () => opened.identity?.bytes,
     warnings: () => [],
-    close: () => opened.close(),
   };
 }
 
@@ -243,9 +247,11 @@ async function report(
     readonly rejects: RejectsFile | undefined;
     /** How many groups the service alone has; undefined: nobody asked. */
     readonly extra: number | undefined;
+    /** The file, where it is another one than when it was opened. */
+    readonly changed: string | undefined;
   },
 ): Promise<void> {
-  const { summary, flags, target, rejects, extra } = given;
+  const { summary, flags, target, rejects, extra, changed } = given;
   const { counts, resumed } = summary;
   const column = flags.verify ? 2 : flags.dryRun ? 1 : 0;
   const hasRejects = counts.rejected > 0 && rejects !== undefined;
@@ -262,7 +268,13 @@ async function report(
     await out.line(`${title} ${target.name}${resumed > 0 ? `, ${count(resumed)} of it by a run before` : ""}`);
     for (const [number, words] of rows) await out.line(`${number.padStart(width)}  ${words}`);
     if (hasRejects) await out.line(`${printable(rejects.path)} says why: mend it and import it`);
+    if (Object.values(counts).every((number) => number === 0)) out.note("warning: what was given has no groups");
   }
+  if (changed !== undefined)
+    throw new Failure(`${printable(changed)} changed while it was read`, {
+      exitCode: EXIT.incomplete,
+      hint: "run the same command again once nobody writes to it: what was imported is not done twice",
+    });
   if (flags.verify) {
     const differ = counts.created + counts.updated + counts.tokenNewer + counts.rejected + (extra ?? 0);
     if (differ > 0) throw new Failure(`the two sides differ in ${count(differ)} groups`, { exitCode: EXIT.incomplete });

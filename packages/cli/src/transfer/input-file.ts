@@ -23,6 +23,8 @@ export interface InputFile {
   readonly format: FileFormat;
   /** Undefined: it is standard input, or a pipe, which cannot be read again. */
   readonly identity: FileIdentity | undefined;
+  /** Whether it has become another one since it was opened, as far as that can be told. */
+  hasChanged(): Promise<boolean>;
   close(): Promise<void>;
 }
 
@@ -41,7 +43,10 @@ export async function openInputFile(
   { stdin, format, ...options }: ReadOptions & { readonly stdin: Readable; readonly format?: FileFormat | undefined },
 ): Promise<InputFile> {
   if (path === "-")
-    return { ...(await readGroups(stdin, options, format)), identity: undefined, close: async () => {} };
+    return {
+      ...(await readGroups(stdin, options, format)),
+      ...{ identity: undefined, hasChanged: async () => false, close: async () => {} },
+    };
   const file = await open(path, "r").catch((error: unknown) => {
     throw unreadable(path, error);
   });
@@ -50,9 +55,12 @@ export async function openInputFile(
     if (stat.isDirectory()) throw usageFailure(`cannot read ${printable(path)}: it is a folder`);
     const identity = stat.isFile() ? await identityOf(file, stat.size) : undefined;
     const named = format ?? formatOf(path);
-    // A pipe has no position to read from.
-    const stream = file.createReadStream({ autoClose: false, ...(identity && { start: 0 }) });
-    return { ...(await readGroups(stream, options, named)), identity, close: () => file.close() };
+    // A pipe has no position to read from. Of a file that grows, what is there now is read: its last line may not be whole.
+    const part = identity && { start: 0, end: Math.max(0, identity.bytes - 1) };
+    const stream = file.createReadStream({ autoClose: false, ...part });
+    const hasChanged = async () =>
+      identity !== undefined && !isSameFile(identity, await identityOf(file, (await file.stat()).size));
+    return { ...(await readGroups(stream, options, named)), identity, hasChanged, close: () => file.close() };
   } catch (error) {
     await file.close();
     throw error;

@@ -1,7 +1,10 @@
 import { type FileHandle, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { type Failure, usageFailure } from "../failures.ts";
+import { EXIT, Failure, usageFailure } from "../failures.ts";
+import { unwritable } from "../files.ts";
 import { printable } from "../output/printable.ts";
+
+const AGAIN = "run the same command again to go on where it was cut off";
 
 /**
  * A file that only its owner can read, and that is there once it is whole: until then it is `.part`, which another run can
@@ -38,7 +41,9 @@ export class OutputFile {
       await this.#file.truncate(bytes);
     } catch (error) {
       await this.close();
-      throw unwritable(part, error);
+      if (bytes > 0 && (error as { code?: string }).code === "ENOENT")
+        throw usageFailure(`${printable(part)}, which an export began, is not there`, "give --restart to begin anew");
+      throw unwritable(part, error, AGAIN);
     }
     this.#bytes = bytes;
   }
@@ -49,9 +54,16 @@ export class OutputFile {
     try {
       await writeAll(this.#opened, bytes, this.#bytes);
     } catch (error) {
-      throw unwritable(this.#part, error);
+      throw unwritable(this.#part, error, AGAIN);
     }
     this.#bytes += bytes.length;
+  }
+
+  /** Has what was written last, whatever becomes of the machine. @throws Failure when it cannot */
+  async sync(): Promise<void> {
+    await this.#file?.datasync().catch((error: unknown) => {
+      throw unwritable(this.#part, error, AGAIN);
+    });
   }
 
   /** It is whole. @throws Failure when it cannot be given its name */
@@ -59,13 +71,19 @@ export class OutputFile {
     await this.#refusePresent();
     try {
       await this.#opened.sync();
+      const [own, named] = [await this.#opened.stat(), await stat(this.#part)];
+      if (own.ino !== named.ino)
+        throw new Failure(`${printable(this.#part)} is of another export, which began later`, {
+          exitCode: EXIT.conflict,
+          hint: "let that one go on",
+        });
       await this.close();
       await rename(this.#part, this.path);
       // That the name lasts as well.
       const folder = await open(dirname(this.path), "r");
       await folder.sync().finally(() => folder.close());
     } catch (error) {
-      throw unwritable(this.path, error);
+      throw unwritable(this.path, error, AGAIN);
     }
   }
 
@@ -101,13 +119,4 @@ export async function writeAll(file: FileHandle, bytes: Uint8Array, position: nu
     const { bytesWritten } = await file.write(bytes, written, bytes.length - written, position + written);
     written += bytesWritten;
   }
-}
-
-function unwritable(path: string, error: unknown): Failure {
-  const { code } = error as { code?: string };
-  if (code === undefined) throw error;
-  return usageFailure(
-    `cannot write ${printable(path)}: ${code}`,
-    "look at the rights of its folder and at the room on its disk, then run the same command again",
-  );
 }

@@ -17,23 +17,27 @@ export class Progress {
   readonly #stream: Shell["stderr"];
   readonly #what: string;
   readonly #isTerminal: boolean;
-  readonly #begun = performance.now();
+  readonly #now: () => number;
+  readonly #begun: number;
   #beganAt: number | undefined;
-  #toldAt = performance.now();
+  #toldAt: number;
   #note = "";
   #shown = 0;
 
-  /** @param what such as `imported` */
-  constructor(stream: Shell["stderr"], what: string) {
+  /** @param what such as `imported` @param options `now`: milliseconds of a clock that only goes on */
+  constructor(stream: Shell["stderr"], what: string, { now = () => performance.now() } = {}) {
     this.#stream = stream;
     this.#what = what;
     this.#isTerminal = stream.isTTY === true;
+    this.#now = now;
+    this.#begun = now();
+    this.#toldAt = this.#begun;
   }
 
   /** Tells a position, unless one was told a moment ago. */
   tell(position: Position): void {
     this.#beganAt ??= position.fraction;
-    const now = performance.now();
+    const now = this.#now();
     if (now - this.#toldAt < (this.#isTerminal ? TERMINAL_MS : LINES_MS)) return;
     this.#toldAt = now;
     this.#write(this.#text(position, (now - this.#begun) / 1000));
@@ -44,7 +48,7 @@ export class Progress {
   pause(pauseMs: number, reason: string): void {
     if (pauseMs < 1000) return;
     this.#note = `, waiting ${duration(pauseMs / 1000)}: ${reason}`;
-    this.#toldAt = performance.now();
+    this.#toldAt = this.#now();
     this.#write(`waiting ${duration(pauseMs / 1000)}: ${reason}`);
   }
 

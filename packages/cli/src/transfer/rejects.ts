@@ -1,6 +1,7 @@
 import { Buffer } from "node:buffer";
 import { type FileHandle, lstat, open, rename } from "node:fs/promises";
-import { Failure, usageFailure } from "../failures.ts";
+import { usageFailure } from "../failures.ts";
+import { unwritable } from "../files.ts";
 import { printable } from "../output/printable.ts";
 import { REMARK } from "./header.ts";
 import { writeAll } from "./output-file.ts";
@@ -71,18 +72,20 @@ export class RejectsFile {
     this.#bytes += bytes.length;
   }
 
+  /** Has what was added last, whatever becomes of the machine. @throws Failure when it cannot */
+  async sync(): Promise<void> {
+    await this.#file?.datasync().catch((error: unknown) => {
+      throw this.#unwritable(error);
+    });
+  }
+
   async close(): Promise<void> {
     await this.#file?.close();
     this.#file = undefined;
   }
 
-  #unwritable(error: unknown): Error {
-    if (error instanceof Failure) return error;
-    const { code, message } = error as { code?: string; message?: string };
-    return usageFailure(
-      `cannot write ${printable(this.path)}: ${code ?? message}`,
-      "name another file by --rejects, or let this one be written, then run the same command again",
-    );
+  #unwritable(error: unknown): unknown {
+    return unwritable(this.path, error, "run the same command again to go on, or name another file by --rejects");
   }
 }
 

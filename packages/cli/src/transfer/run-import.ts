@@ -61,34 +61,38 @@ export interface ImportSummary {
 /** Imports what a source has, and goes on where a run before was cut off. @throws Failure, after which it can be repeated */
 export async function runImport(source: GroupSource, options: RunImportOptions): Promise<ImportSummary> {
   const { resumable, rejects, progress, maxRejects } = options;
+  const { state, binding } = resumable ?? {};
   const before = resumable && (await stateToGoOnWith(resumable, rejects));
-  await rejects?.begin(before?.rejects.bytes ?? 0);
   let counts = before?.counts ?? NO_COUNTS;
   const skip = before?.records ?? 0;
   let groups = 0;
+  const stateAt = (records: number): ImportState => ({
+    ...{ import: binding as ImportBinding, records, counts },
+    rejects: { path: rejects?.path ?? "", bytes: rejects?.bytes ?? 0 },
+  });
+  await state?.claim(before ?? stateAt(0));
   try {
+    await rejects?.begin(before?.rejects.bytes ?? 0);
     for await (const chunk of importRecords(source, { ...options, skip })) {
+      await state?.requireOwn();
       for (const done of chunk.done) await options.onDone?.(done);
       counts = countMore(counts, chunk.done);
       groups += chunk.done.length;
       await rejects?.add(rejectsOf(chunk.done));
-      const { binding } = resumable ?? {};
-      if (binding) {
-        const state = { path: rejects?.path ?? "", bytes: rejects?.bytes ?? 0 };
-        await resumable?.state.note({ import: binding, records: chunk.records, counts, rejects: state });
-      }
+      await state?.note(stateAt(chunk.records));
       const total = options.total();
       progress.tell({ groups, fraction: total === undefined ? undefined : chunk.end / Math.max(1, total) });
       if (maxRejects !== undefined && counts.rejected > maxRejects) throw tooMany(counts.rejected, maxRejects, rejects);
     }
   } catch (error) {
-    await resumable?.state.flush();
+    if (skip + groups === 0) await state?.remove();
+    else await state?.flush();
     throw error;
   } finally {
     progress.end();
     await rejects?.close();
   }
-  await resumable?.state.remove();
+  await state?.remove();
   return { counts, resumed: skip };
 }
 
@@ -104,12 +108,8 @@ async function stateToGoOnWith(
   { state, binding, isAnew }: NonNullable<RunImportOptions["resumable"]>,
   rejects: RejectsFile | undefined,
 ): Promise<ImportState | undefined> {
-  if (isAnew) {
-    await state.remove();
-    return undefined;
-  }
-  const before = await state.read();
-  if (!before) return undefined;
+  const before = isAnew ? undefined : await state.read();
+  if (!before || before.records === 0) return undefined;
   const path = printable(state.path);
   const refuse = (what: string) =>
     usageFailure(

@@ -6,6 +6,7 @@ import {
   type ImportedUserGroup,
   ImportResult_Outcome as Outcome,
 } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
+import { EXIT, Failure } from "../failures.ts";
 import { Patience, type PatienceOptions, reasonOf } from "./patience.ts";
 
 /** What became of a group, or would become of it. */
@@ -53,6 +54,7 @@ export class GroupSender {
    *
    * @returns what became of each, in their order
    * @throws ConnectError when the service refuses all of them, or is away for too long
+   * @throws Failure when it does not answer for each
    */
   async send(groups: readonly ImportedUserGroup[]): Promise<GroupResult[]> {
     const results: (GroupResult | undefined)[] = groups.map(() => undefined);
@@ -94,6 +96,11 @@ export class GroupSender {
     const { signal } = this.#options;
     const request = { ...this.#settings, userGroups };
     const { results } = await this.#admin.importUserGroups(request, { signal, timeoutMs: TIMEOUT_MS });
+    if (results.length !== userGroups.length)
+      throw new Failure(`the service answered for ${results.length} groups of ${userGroups.length}`, {
+        exitCode: EXIT.failed,
+        hint: "have its operator look whether it is of another version than this ugs, or something alters its answers",
+      });
     let again: { readonly reason: string; readonly message: string } | undefined;
     for (const [i, { outcome, failure, changedFields }] of results.entries()) {
       const fate = FATES[outcome];

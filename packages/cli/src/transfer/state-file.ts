@@ -1,71 +1,108 @@
+import { randomUUID } from "node:crypto";
 import { open, readFile, rename, rm } from "node:fs/promises";
-import { usageFailure } from "../failures.ts";
+import { EXIT, Failure, usageFailure } from "../failures.ts";
+import { unreadable, unwritable } from "../files.ts";
 import { printable } from "../output/printable.ts";
 
 /** How often the state of what is under way is written at most, in milliseconds. */
 const EVERY_MS = 250;
 
-/** A file with the state of what is under way, by which another process goes on with it. */
+/**
+ * A file with the state of what is under way, by which another process goes on with it. It belongs to the run that claimed
+ * it last: when two run at once, the earlier one finds that out and stops.
+ */
 export class StateFile<T extends object> {
   readonly path: string;
+  readonly #sync: () => Promise<void>;
+  readonly #run = randomUUID();
   #writtenAt = Number.NEGATIVE_INFINITY;
   #unwritten: T | undefined;
 
-  constructor(path: string) {
+  /** @param sync has the files last that a state tells of, before it is written */
+  constructor(path: string, sync: () => Promise<void>) {
     this.path = path;
+    this.#sync = sync;
   }
 
   /** The state; undefined: nothing is under way. @throws Failure when it cannot be read, or is none */
-  async read(): Promise<T | undefined> {
+  async read(): Promise<(T & { readonly run?: string }) | undefined> {
     let text: string;
     try {
       text = await readFile(this.path, "utf8");
     } catch (error) {
-      const { code } = error as { code?: string };
-      if (code === "ENOENT") return undefined;
-      throw usageFailure(`cannot read ${printable(this.path)}: ${code}`);
+      if ((error as { code?: string }).code === "ENOENT") return undefined;
+      throw unreadable(this.path, error);
     }
     try {
-      return JSON.parse(text) as T;
+      return JSON.parse(text) as T & { readonly run?: string };
     } catch {
       throw usageFailure(`${printable(this.path)} is not the state of a transfer`, "remove it to begin anew");
     }
   }
 
-  /** Notes a state, and writes it unless one was written a moment ago. @throws Failure when it cannot be written */
+  /** Begins, in place of a run before. @throws Failure when it cannot be written */
+  async claim(state: T): Promise<void> {
+    await this.#write(state);
+  }
+
+  /**
+   * Notes a state, and writes it unless one was written a moment ago.
+   *
+   * @throws Failure when it cannot be written, or another run has claimed it
+   */
   async note(state: T): Promise<void> {
     this.#unwritten = state;
     if (performance.now() - this.#writtenAt >= EVERY_MS) await this.flush();
   }
 
-  /** Writes the state that was noted: at once as a whole. @throws Failure when it cannot be written */
+  /** Writes the state that was noted. @throws Failure when it cannot be written, or another run has claimed it */
   async flush(): Promise<void> {
     if (!this.#unwritten) return;
+    await this.requireOwn();
+    await this.#sync();
+    await this.#write(this.#unwritten).catch(async (error: unknown) => {
+      await this.requireOwn();
+      throw error;
+    });
+    this.#unwritten = undefined;
+    this.#writtenAt = performance.now();
+  }
+
+  /** @throws Failure when another run has claimed it */
+  async requireOwn(): Promise<void> {
+    if (await this.#isOwn()) return;
+    throw new Failure(`another run of the same command has taken over ${printable(this.path)}`, {
+      exitCode: EXIT.conflict,
+      hint: "let that one go on: it does what is left",
+    });
+  }
+
+  /** Nothing is under way any longer. */
+  async remove(): Promise<void> {
+    this.#unwritten = undefined;
+    if (!(await this.#isOwn())) return;
+    await rm(this.path, { force: true });
+    await rm(`${this.path}.new`, { force: true });
+  }
+
+  async #isOwn(): Promise<boolean> {
+    return (await this.read())?.run === this.#run;
+  }
+
+  /** Writes it at once as a whole. */
+  async #write(state: T): Promise<void> {
     const temporary = `${this.path}.new`;
     try {
       const file = await open(temporary, "w", 0o600);
       try {
-        await file.writeFile(`${JSON.stringify(this.#unwritten)}\n`);
+        await file.writeFile(`${JSON.stringify({ ...state, run: this.#run })}\n`);
         await file.datasync();
       } finally {
         await file.close();
       }
       await rename(temporary, this.path);
     } catch (error) {
-      const { code, message } = error as { code?: string; message?: string };
-      throw usageFailure(
-        `cannot write ${printable(this.path)}: ${code ?? message}`,
-        "make room, or let it be written, then run the same command again",
-      );
+      throw unwritable(this.path, error, "run the same command again to go on where it was cut off");
     }
-    this.#unwritten = undefined;
-    this.#writtenAt = performance.now();
-  }
-
-  /** Nothing is under way any longer. */
-  async remove(): Promise<void> {
-    this.#unwritten = undefined;
-    await rm(this.path, { force: true });
-    await rm(`${this.path}.new`, { force: true });
   }
 }

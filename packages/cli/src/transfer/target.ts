@@ -5,7 +5,7 @@ import { callFailure } from "../connection/call-failure.ts";
 import { openTransport } from "../connection/transport.ts";
 import { formatEnvironmentName } from "../environment-name.ts";
 import { EXIT, Failure } from "../failures.ts";
-import { clientsOf, type Session } from "../session.ts";
+import { connect, type Session } from "../session.ts";
 import type { Connection } from "../settings.ts";
 
 /** The environment that groups are moved to or from. */
@@ -21,16 +21,18 @@ export interface Target {
   readonly count: number;
 }
 
+/** A client for calls that are repeated with patience: they fail with a ConnectError, and are made once. @throws Failure */
+export async function openAdmin({ settings, shell }: Session): Promise<Pick<Target, "admin" | "connection">> {
+  const [connection, token] = [await settings.connection(), await settings.token()];
+  const transport = openTransport(connection, { token, signal: shell.signal, isRetrying: false, isJson: true });
+  return { admin: createClient(AdminService, transport), connection };
+}
+
 /** Finds the environment, and that it is there. @throws Failure when it cannot be reached, or the token is not right */
 export async function openTarget(session: Session, environment: EnvironmentName | undefined): Promise<Target> {
-  const { settings, shell } = session;
-  const [connection, token] = [await settings.connection(), await settings.token()];
-  const found = await clientsOf(connection, token, shell).admin.getEnvironment({ ...(environment && { environment }) });
-  const { signal } = shell;
-  const transport = openTransport(connection, { token, signal, isRetrying: false, isJson: true });
+  const found = await (await connect(session)).admin.getEnvironment({ ...(environment && { environment }) });
   return {
-    admin: createClient(AdminService, transport),
-    connection,
+    ...(await openAdmin(session)),
     environment,
     name: found.environment ? formatEnvironmentName(found.environment) : "",
     count: Number(found.userGroupCount),

@@ -1,0 +1,68 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { describe, expect, it } from "vitest";
+import { ErrorInfoSchema, RetryInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
+import { Interrupted } from "../shell.ts";
+import { Patience, patiently } from "./patience.ts";
+
+/** An error of the service. @param retryMs after which it asks callers to try again */
+function failing(code: Code, reason: string, retryMs?: number): ConnectError {
+  const error = new ConnectError("what went wrong", code);
+  error.details.push({ desc: ErrorInfoSchema, value: { reason, domain: "user-group-service" } });
+  if (retryMs !== undefined)
+    error.details.push({ desc: RetryInfoSchema, value: { retryDelay: { nanos: retryMs * 1e6 } } });
+  return error;
+}
+
+/** Goes on failing. */
+async function waitForever(patience: Patience, error: ConnectError): Promise<never> {
+  for (;;) await patience.wait(error);
+}
+
+const { signal } = new AbortController();
+
+describe("Patience", () => {
+  it("ends when nothing succeeds for too long, but not while it does what the service asks for", async () => {
+    const pauses: [number, string][] = [];
+    const onPause = (ms: number, reason: string) => pauses.push([ms, reason]);
+    const patience = new Patience({ signal, patienceMs: 300, onPause });
+    const limited = failing(Code.ResourceExhausted, "RATE_LIMITED", 300);
+    await patience.wait(limited);
+    await patience.wait(limited);
+    expect(pauses).toEqual([
+      [expect.any(Number), "RATE_LIMITED"],
+      [expect.any(Number), "RATE_LIMITED"],
+    ]);
+    for (const [ms] of pauses) expect(ms).toBeGreaterThanOrEqual(300);
+    patience.reset();
+    const away = failing(Code.Unavailable, "STORE_UNAVAILABLE");
+    await expect(waitForever(patience, away)).rejects.toBe(away);
+    patience.reset();
+    await patience.wait(away);
+  });
+
+  it.each([
+    [Code.Unauthenticated, "API_TOKEN_UNKNOWN"],
+    [Code.PermissionDenied, "ROLE_TOO_LOW"],
+    [Code.InvalidArgument, "VALIDATION_FAILED"],
+    [Code.ResourceExhausted, "ENVIRONMENT_FULL"],
+    [Code.Unimplemented, ""],
+  ])("does not wait for what another try does not mend: %i %s", async (code, reason) => {
+    let calls = 0;
+    const error = failing(code, reason);
+    const call = () => {
+      calls += 1;
+      throw error;
+    };
+    await expect(patiently({ signal }, async () => call())).rejects.toBe(error);
+    expect(calls).toBe(1);
+  });
+
+  it("ends its pause when the run is interrupted", async () => {
+    const controller = new AbortController();
+    const interrupted = new Interrupted();
+    const onPause = () => controller.abort(interrupted);
+    const error = failing(Code.Unavailable, "STORE_UNAVAILABLE");
+    const waiting = new Patience({ signal: controller.signal, onPause }).wait(error);
+    await expect(waiting).rejects.toBe(interrupted);
+  });
+});

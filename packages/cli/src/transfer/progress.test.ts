@@ -1,0 +1,49 @@
+import { PassThrough } from "node:stream";
+import { expect, it } from "vitest";
+import { Progress } from "./progress.ts";
+
+/** A progress of 1,000 groups on a terminal or elsewhere, at a time in seconds that the test sets. */
+function newProgress(isTTY: boolean) {
+  const clock = { seconds: 100 };
+  const stream = Object.assign(new PassThrough(), { isTTY, columns: 60 });
+  const progress = new Progress(stream, "imported", { now: () => clock.seconds * 1000 });
+  /** What is written when so many groups are done after so many seconds. */
+  const at = (seconds: number, groups: number, fraction: number | null = groups / 1000) => {
+    clock.seconds = 100 + seconds;
+    progress.tell({ groups, fraction: fraction ?? undefined });
+    return String(stream.read() ?? "");
+  };
+  return { progress, stream, at };
+}
+
+it("writes a line each ten seconds where it is no terminal, with the rate and the time left", () => {
+  const { progress, stream, at } = newProgress(false);
+  expect([at(0, 0), at(9.9, 99), at(10, 100)]).toEqual(["", "", "imported 100 groups, 10/s, 10 %, 1 min 30 s left\n"]);
+  expect([at(19, 190), at(20, 400), at(29, 990)]).toEqual(["", "imported 400 groups, 20/s, 40 %, 30 s left\n", ""]);
+  expect(at(30, 500, null)).toBe("imported 500 groups, 17/s\n");
+  progress.pause(999, "OVERLOADED");
+  progress.pause(61_000, "RATE_LIMITED");
+  expect(String(stream.read())).toBe("waiting 1 min 1 s: RATE_LIMITED\n");
+  expect(at(40, 500)).toBe("imported 500 groups, 13/s, 50 %, 40 s left, waiting 1 min 1 s: RATE_LIMITED\n");
+  progress.end();
+  expect(stream.read()).toBe(null);
+});
+
+it("writes one line anew on a terminal, five times a second and no wider than it is, and takes it away", () => {
+  const { progress, stream, at } = newProgress(true);
+  expect([at(0, 0), at(0.1, 1), at(0.2, 2), at(0.3, 3)]).toEqual(["", "", "\rimported 2 groups, 10/s, 0 %", ""]);
+  expect(at(4, 100)).toBe("\rimported 100 groups, 25/s, 10 %, 36 s left");
+  expect(at(5, 900)).toBe("\rimported 900 groups, 180/s, 90 %, 1 s left");
+  progress.pause(2000, "x".repeat(80));
+  expect(String(stream.read())).toBe(`\rwaiting 2 s: ${"x".repeat(59 - 13)}`);
+  progress.end();
+  expect(String(stream.read())).toBe(`\r${" ".repeat(59)}\r`);
+  progress.end();
+  expect(stream.read()).toBe(null);
+});
+
+it("counts the time left from where a run goes on", () => {
+  const { at } = newProgress(false);
+  // Half of it was done by a run before.
+  expect([at(0, 0, 0.5), at(10, 100, 0.75)]).toEqual(["", "imported 100 groups, 10/s, 75 %, 10 s left\n"]);
+});

@@ -1,0 +1,106 @@
+import { existsSync } from "node:fs";
+import { appendFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { ADMIN_ENV, adminOf } from "../../../test/support/admin.ts";
+import { suiteServer } from "../../../test/support/opened.ts";
+import { waitFor } from "../../../test/support/wait.ts";
+import { refuseRate } from "./support/gate.ts";
+import { callsOf, fileOf, GROUPS, hold, newPlace, summaryOf } from "./support/place.ts";
+
+describe("ugs import", () => {
+  const server = suiteServer({ env: ADMIN_ENV });
+
+  it("reads of a file that grows what was there, and says so", async () => {
+    const { gate, folder, run } = await newPlace(server);
+    const file = await fileOf(folder, GROUPS.slice(0, 20));
+    const held = hold(gate, "ImportUserGroups", 1);
+    const running = run(["import", file]);
+    await waitFor("it sends", held.isReached);
+    await appendFile(file, '{"provided_id":"late"}\n{"provided_id":"hal');
+    held.letGo();
+    const { code, stdout, stderr } = await running;
+    expect([code, stdout]).toEqual([7, expect.stringMatching(/20 {2}created(.*\n)* +0 {2}rejected\n/)]);
+    expect(stderr).toMatch(/groups\.jsonl changed while it was read\n {2}run the same command again/);
+    await appendFile(file, 'f"}\n');
+    const again = await run(["import", file, "--json"]);
+    expect(summaryOf(again.stdout)).toMatchObject({ created: 2, unchanged: 20, resumed: 0 });
+  });
+
+  it("leaves nothing behind where nothing was done", async () => {
+    const { folder, run } = await newPlace(server);
+    const file = await fileOf(folder, [{ provided_id: "a", token: "foreign.token" }]);
+    expect((await run(["import", file])).code).toBe(2);
+    expect(existsSync(`${file}.import-state`)).toBe(false);
+    expect((await run(["import", file, "--snapshot-time", new Date().toISOString()])).code).toBe(0);
+    await rm(file);
+    await writeFile(file, "");
+    const empty = await run(["import", file]);
+    expect([empty.code, empty.stderr]).toEqual([0, "warning: what was given has no groups\n"]);
+  });
+
+  it("waits as long as the service asks for when it is asked too often or has too much to do", async () => {
+    const { gate, folder, run } = await newPlace(server);
+    const file = await fileOf(folder, GROUPS.slice(0, 10));
+    const times: number[] = [];
+    gate.before = (call) => {
+      if (call.rpc !== "ImportUserGroups") return false;
+      const nth = times.push(performance.now());
+      if (nth === 1) return refuseRate(call, "RATE_LIMITED", 999);
+      return nth === 2 && refuseRate(call, "OVERLOADED", 700);
+    };
+    const { stdout } = await run(["import", file, "--json"]);
+    expect(summaryOf(stdout)).toMatchObject({ created: 10, rejected: 0 });
+    expect(times).toHaveLength(3);
+    expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThanOrEqual(990);
+    expect((times[2] ?? 0) - (times[1] ?? 0)).toBeGreaterThanOrEqual(690);
+  });
+
+  it("ends when the service does not answer for every group, in place of asking for ever", async () => {
+    const { gate, folder, run } = await newPlace(server);
+    const file = await fileOf(folder, GROUPS.slice(0, 10));
+    gate.before = ({ rpc, response }) => {
+      if (rpc !== "ImportUserGroups") return false;
+      response
+        .writeHead(200, { "content-type": "application/json" })
+        .end('{"results":[{"outcome":"OUTCOME_CREATED"}]}');
+      return true;
+    };
+    const { code, stderr } = await run(["import", file]);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/answered for 1 groups of 10\n {2}have its operator/)]);
+    expect(callsOf(gate, "ImportUserGroups")).toHaveLength(1);
+  });
+
+  it("says by --dry-run --json what would become of each group, and changes nothing", async () => {
+    const { environment, folder, run } = await newPlace(server, GROUPS.slice(0, 2));
+    const [same, other] = GROUPS as [(typeof GROUPS)[number], (typeof GROUPS)[number]];
+    const file = await fileOf(folder, [same, { ...other, name: "Other" }, { provided_id: "new" }, { provided_id: "" }]);
+    const { code, stdout } = await run(["import", file, "--upsert", "--dry-run", "--json"]);
+    const lines = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as object);
+    expect([code, lines]).toEqual([
+      7,
+      [
+        { line: 1, providedId: "group-0000", result: "unchanged", changedFields: [] },
+        { line: 2, providedId: "group-0001", result: "updated", changedFields: ["name"] },
+        { line: 3, providedId: "new", result: "created", changedFields: ["name", "mapping", "token"] },
+        {
+          line: 4,
+          providedId: "",
+          result: "rejected",
+          changedFields: [],
+          reason: expect.stringContaining("provided_id"),
+        },
+        {
+          summary: expect.objectContaining({ created: 1, updated: 1, unchanged: 1, rejected: 1, environment }),
+        },
+      ],
+    ]);
+    expect(existsSync(join(folder, "groups.rejects.jsonl"))).toBe(false);
+    const { environment: found } = await adminOf(server.url).getEnvironment({ environment: { name: environment } });
+    expect(found?.name).toBe(environment);
+    expect((await run(["group", "list"])).stdout.trimEnd().split("\n")).toHaveLength(3);
+  });
+});

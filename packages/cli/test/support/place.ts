@@ -1,0 +1,82 @@
+import { existsSync, readFileSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect } from "vitest";
+import { ADMIN_TOKEN, adminOf, newName } from "../../../../test/support/admin.ts";
+import { newFolder, newProcess } from "../../../../test/support/opened.ts";
+import { ROOT, startProcess } from "../../../../test/support/process.ts";
+import { type Gate, type GateCall, newGate } from "./gate.ts";
+import { type RunOptions, ugs } from "./ugs.ts";
+
+/** Groups for two pages of an export, and three requests of an import. */
+export const GROUPS = Array.from({ length: 1_200 }, (_, i) => ({
+  provided_id: `group-${String(i).padStart(4, "0")}`,
+  name: `Group ${i}`,
+  mapping: { "40": String(i) },
+  properties: { seats: i },
+}));
+
+/** A gate, an environment behind it, and `ugs` that reaches it through the gate. */
+export interface Place {
+  readonly gate: Gate;
+  readonly env: { readonly [name: string]: string };
+  readonly environment: string;
+  readonly folder: string;
+  run(args: readonly string[], options?: RunOptions): ReturnType<typeof ugs>;
+  /** Starts the `ugs` that is built. */
+  start(args: readonly string[]): ReturnType<typeof startProcess>;
+}
+
+export async function newPlace(server: { readonly url: string }, groups: readonly object[] = []): Promise<Place> {
+  const [gate, environment, folder] = [await newGate(server), newName(), newFolder()];
+  await adminOf(server.url).createEnvironment({ environment: { name: environment } });
+  const env = { UGS_URL: gate.url, UGS_TOKEN: ADMIN_TOKEN, UGS_ENV: environment };
+  const run: Place["run"] = (args, options) => ugs(args, { ...options, env });
+  if (groups.length > 0) expect((await run(["import", await fileOf(folder, groups)])).code).toBe(0);
+  gate.calls.length = 0;
+  const start = (args: readonly string[]) =>
+    newProcess(startProcess([`${ROOT}/dist/ugs.js`, ...args], { env: { ...env, XDG_CONFIG_HOME: folder } }));
+  return { gate, env, environment, folder, run, start };
+}
+
+/** A file of groups. */
+export async function fileOf(folder: string, groups: readonly object[]): Promise<string> {
+  const file = join(folder, "groups.jsonl");
+  await writeFile(file, groups.map((group) => `${JSON.stringify(group)}\n`).join(""));
+  return file;
+}
+
+/** The calls of an RPC that came to a gate. */
+export function callsOf({ calls }: Gate, name: string): GateCall[] {
+  return calls.filter(({ rpc }) => rpc === name);
+}
+
+/** Has calls of an RPC wait from the `nth` on, until they are let go. */
+export function hold(gate: Gate, name: string, nth: number) {
+  let letGo = () => {};
+  const free = new Promise<void>((resolve) => {
+    letGo = resolve;
+  });
+  gate.before = async ({ rpc }) => {
+    if (rpc === name && callsOf(gate, name).length >= nth) await free;
+  };
+  return { letGo, isReached: () => callsOf(gate, name).length >= nth };
+}
+
+/** The groups in a file, without its first line. */
+export async function bodyOf(path: string): Promise<string> {
+  const text = await readFile(path, "utf8");
+  return text.slice(text.indexOf("\n") + 1);
+}
+
+/** A state that is written, as JSON; undefined: none is. */
+export function stateOf(path: string): { readonly [name: string]: unknown } | undefined {
+  return existsSync(path)
+    ? (JSON.parse(readFileSync(path, "utf8")) as { readonly [name: string]: unknown })
+    : undefined;
+}
+
+/** What `--json` says at its end. */
+export function summaryOf(stdout: string): unknown {
+  return (JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "") as { summary: unknown }).summary;
+}

@@ -1,0 +1,192 @@
+import { existsSync } from "node:fs";
+import { appendFile, copyFile, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { ADMIN_ENV } from "../../../test/support/admin.ts";
+import {
+  describeWithRedis,
+  newProcess,
+  newProxy,
+  newRedis,
+  newServer,
+  suiteServer,
+} from "../../../test/support/opened.ts";
+import { ROOT } from "../../../test/support/process.ts";
+import { openTerminal } from "../../../test/support/terminal.ts";
+import { pause, waitFor } from "../../../test/support/wait.ts";
+import { bodyOf, callsOf, fileOf, GROUPS, hold, newPlace, stateOf, summaryOf } from "./support/place.ts";
+
+/** What is said at Ctrl-C, behind how far it was where that took long. */
+const INTERRUPTED = /^(\w+ported .*\n)*run the same command again to go on where it was cut off\nugs: interrupted\n$/;
+
+describe("ugs export that is cut off", () => {
+  const server = suiteServer({ env: ADMIN_ENV });
+
+  it("goes on behind its last page after kill -9, and says what to do once only its state is left", async () => {
+    const { gate, folder, run, start } = await newPlace(server, GROUPS);
+    const [file, whole] = [join(folder, "out.jsonl"), join(folder, "whole.jsonl")];
+    expect((await run(["export", whole, "--include-tokens"])).code).toBe(0);
+    gate.calls.length = 0;
+
+    const held = hold(gate, "ExportUserGroups", 2);
+    const killed = start(["export", file, "--include-tokens"]);
+    await waitFor("its first page is kept", () => held.isReached() && stateOf(`${file}.export-state`)?.["groups"]);
+    killed.signal("SIGKILL");
+    expect(await killed.exited()).toBe(null);
+    expect([existsSync(file), existsSync(`${file}.part`)]).toEqual([false, true]);
+    // What was written behind the last state does not count.
+    await appendFile(`${file}.part`, '{"provided_id":"half');
+    const left = join(folder, "left.export-state");
+    await copyFile(`${file}.export-state`, left);
+    held.letGo();
+    gate.before = () => false;
+    gate.calls.length = 0;
+
+    expect(await run(["export", file, "--include-tokens"])).toMatchObject({ code: 0, stderr: "" });
+    const asked = callsOf(gate, "ExportUserGroups").map(({ message }) => message["pageToken"]);
+    expect(asked).toEqual([expect.stringMatching(/./)]);
+    expect(await bodyOf(file)).toBe(await bodyOf(whole));
+    expect([existsSync(`${file}.part`), existsSync(`${file}.export-state`)]).toEqual([false, false]);
+    expect((await run(["import", file, "--verify"])).code).toBe(0);
+
+    // Killed between the name and the end of the state.
+    await copyFile(left, `${file}.export-state`);
+    const again = await run(["export", file, "--include-tokens", "--force"]);
+    expect([again.code, again.stderr]).toEqual([
+      2,
+      expect.stringMatching(/out\.jsonl\.part.* is not there\n {2}give --restart/),
+    ]);
+    expect((await run(["export", file, "--include-tokens", "--force", "--restart"])).code).toBe(0);
+    expect(await bodyOf(file)).toBe(await bodyOf(whole));
+  });
+
+  it("keeps what it has at Ctrl-C, says how to go on, and goes on", async () => {
+    const { gate, folder, run } = await newPlace(server, GROUPS);
+    const file = join(folder, "out.csv");
+    const held = hold(gate, "ExportUserGroups", 2);
+    const controller = new AbortController();
+    const running = run(["export", file], { interrupt: controller.signal });
+    await waitFor("its first page is kept", () => held.isReached() && stateOf(`${file}.export-state`)?.["groups"]);
+    controller.abort();
+    expect(await running).toEqual({
+      code: 130,
+      stdout: "",
+      stderr: expect.stringMatching(INTERRUPTED),
+    });
+    held.letGo();
+    const other = await run(["export", file, "--prefix", "group-1"]);
+    expect([other.code, other.stderr]).toEqual([2, expect.stringContaining("give --restart to begin anew")]);
+    expect((await run(["export", file])).code).toBe(0);
+    expect((await run(["import", file, "--verify", "--json"])).code).toBe(0);
+  });
+
+  it("stops when another one writes the same file, which that one then has whole", async () => {
+    const { gate, folder, run } = await newPlace(server, GROUPS);
+    const file = join(folder, "out.jsonl");
+    const held = hold(gate, "ExportUserGroups", 1);
+    const first = run(["export", file]);
+    await waitFor("the first one asks", held.isReached);
+    gate.before = () => false;
+    expect((await run(["export", file])).code).toBe(0);
+    const written = await bodyOf(file);
+    held.letGo();
+    const { code, stderr } = await first;
+    expect([code, stderr]).toEqual([
+      5,
+      expect.stringMatching(/another run .* taken over .*export-state\n {2}let that/),
+    ]);
+    expect(await bodyOf(file)).toBe(written);
+    expect(written.trimEnd().split("\n")).toHaveLength(GROUPS.length);
+    expect([existsSync(`${file}.part`), existsSync(`${file}.export-state`)]).toEqual([false, false]);
+  });
+});
+
+describeWithRedis("ugs, while the service's Redis is away,", () => {
+  it("waits, and then goes on with an export and an import", async () => {
+    const redis = await newRedis();
+    const proxy = await newProxy(redis);
+    const server = await newServer({ redisUrl: proxy.url, env: { ...ADMIN_ENV, REDIS_TIMEOUT: "500ms" } });
+    const { gate, folder, run } = await newPlace(server, GROUPS);
+    const file = join(folder, "out.jsonl");
+    /** Takes Redis away at the second call of an RPC, until it has failed twice, and breaks a connection besides. */
+    const disturb = (name: string) => {
+      gate.calls.length = 0;
+      gate.before = ({ rpc, response }) => {
+        const nth = rpc === name ? callsOf(gate, name).length : 0;
+        if (nth === 2) proxy.allow(0);
+        if (nth === 6) proxy.allow(Number.POSITIVE_INFINITY);
+        if (nth !== 5) return false;
+        response.destroy();
+        return true;
+      };
+    };
+    disturb("ExportUserGroups");
+    expect(await run(["export", file])).toMatchObject({ code: 0 });
+    expect(callsOf(gate, "ExportUserGroups").length).toBeGreaterThanOrEqual(6);
+    disturb("ImportUserGroups");
+    const imported = await run(["import", file, "--upsert", "--json"]);
+    expect(summaryOf(imported.stdout)).toMatchObject({ unchanged: GROUPS.length, rejected: 0 });
+    expect(callsOf(gate, "ImportUserGroups").length).toBeGreaterThanOrEqual(6);
+    expect((await run(["import", file, "--verify"])).code).toBe(0);
+  });
+});
+
+describe("ugs import that is cut off", () => {
+  const server = suiteServer({ env: ADMIN_ENV });
+
+  it("keeps what it has at Ctrl-C, says how to go on, and goes on", async () => {
+    const { gate, folder, run } = await newPlace(server);
+    const file = await fileOf(folder, [...GROUPS.slice(0, 3), { provided_id: 7 }, ...GROUPS.slice(3)]);
+    const held = hold(gate, "ImportUserGroups", 2);
+    const controller = new AbortController();
+    const running = run(["import", file], { interrupt: controller.signal });
+    await waitFor("its first request is kept", () => stateOf(`${file}.import-state`)?.["records"] === 500);
+    controller.abort();
+    expect(await running).toEqual({
+      code: 130,
+      stdout: "",
+      stderr: expect.stringMatching(INTERRUPTED),
+    });
+    held.letGo();
+    const again = await run(["import", file, "--json"]);
+    expect(summaryOf(again.stdout)).toMatchObject({ resumed: 500, rejected: 1 });
+    expect((await readFile(join(folder, "groups.rejects.jsonl"), "utf8")).match(/^#ugs line/gm)).toHaveLength(1);
+    expect(existsSync(`${file}.import-state`)).toBe(false);
+  });
+
+  it("stops when another one imports the same file, and each group is there once", async () => {
+    const { gate, folder, run } = await newPlace(server);
+    const file = await fileOf(folder, [{ provided_id: 7 }, ...GROUPS]);
+    const held = hold(gate, "ImportUserGroups", 1);
+    const first = run(["import", file]);
+    await waitFor("the first one sends", () => callsOf(gate, "ImportUserGroups").length === 3);
+    gate.before = () => false;
+    const second = await run(["import", file, "--json"]);
+    expect(summaryOf(second.stdout)).toMatchObject({ created: GROUPS.length, rejected: 1 });
+    held.letGo();
+    const { code, stderr } = await first;
+    expect([code, stderr]).toEqual([
+      5,
+      expect.stringMatching(/another run .* taken over .*import-state\n {2}let that/),
+    ]);
+    expect((await readFile(join(folder, "groups.rejects.jsonl"), "utf8")).match(/^#ugs line/gm)).toHaveLength(1);
+    await writeFile(file, (await readFile(file, "utf8")).replace('{"provided_id":7}\n', ""));
+    expect((await run(["import", file, "--verify"])).code).toBe(0);
+  });
+
+  it("shows on a terminal how far it is in one line, which is gone at its end", async () => {
+    const { gate, env, folder } = await newPlace(server);
+    const file = await fileOf(folder, GROUPS);
+    gate.before = async ({ rpc }) => {
+      if (rpc === "ImportUserGroups") await pause(250 * callsOf(gate, rpc).length);
+    };
+    const session = newProcess(
+      openTerminal(`${ROOT}/dist/ugs.js import ${file}`, { env: { ...env, XDG_CONFIG_HOME: folder } }),
+    );
+    expect(await session.exited()).toBe(0);
+    const said = session.screen();
+    expect(said).toMatch(/\rimported [\d,]+ groups, [\d,]+\/s, \d+ %/);
+    expect(said).toMatch(/\r +\rimported into /);
+    expect(said.split("\rimported into ")[0]).not.toContain("\n");
+  });
+});
