@@ -19,6 +19,10 @@ const COMMON = {
   format: /** @type {const} */ ("esm"),
   logLevel: /** @type {const} */ ("warning"),
   write: /** @type {const} */ (false),
+  // Less for V8 to read at every start. Names stay, and lines are short, so that stack traces say where.
+  minifySyntax: true,
+  minifyWhitespace: true,
+  lineLimit: 120,
 };
 
 /**

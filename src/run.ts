@@ -19,6 +19,7 @@ import { requireListenPermission } from "./permissions.ts";
 import { RedisState } from "./redis-state.ts";
 import { type Reload, requireSuccessor, watchFiles } from "./reload.ts";
 import { loadAllRules } from "./rpc/interceptors.ts";
+import { sharedOverloaded } from "./rpc/refusals.ts";
 import { type RingKey, TokenCipher } from "./store/encryption.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 import { readRedisUrl } from "./store/redis/url.ts";
@@ -82,6 +83,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
       notifySupervisor({ kind: "listening", url: port.url, metricsUrl });
     } else announce(log, listening);
     void loadAllRules();
+    sharedOverloaded();
     return { ...listening, close };
   } catch (error) {
     await lifecycle.close(config.shutdownTimeoutMs, closeFailure(logger));

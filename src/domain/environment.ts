@@ -1,4 +1,4 @@
-import { crc16xmodem } from "crc";
+import crc16xmodem from "crc/crc16xmodem";
 
 /** The tag that distinguishes two environments with the same name. */
 export type EnvironmentTag = "Customer" | "Testing";

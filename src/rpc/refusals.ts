@@ -24,7 +24,6 @@ const RETRY_AFTER_SECONDS = 1;
 
 /** Counts and logs every request that is refused before it becomes a call, and makes the error for its caller. */
 export function observeRefusals(observers: Observers): OnRefused {
-  const shared = new SharedError(OVERLOADED);
   return (refusal, request) => {
     const { protocolName = "none", contextValues } = request;
     const call = contextValues ? callOf(contextValues) : callValues(protocolName);
@@ -33,9 +32,9 @@ export function observeRefusals(observers: Observers): OnRefused {
     // An unexpected error in authorization or an endpoint is a fault of the server.
     call.isRefused = refusal.kind !== "unauthorized" && refusal.kind !== "endpoint";
     const error = refusedError(refusal, request);
-    if (error !== OVERLOADED) return call.fail(error);
+    if (error !== overloaded?.error) return call.fail(error);
     call.end(error);
-    return { shared, headers: { [REQUEST_ID_HEADER]: call.id } };
+    return { shared: overloaded, headers: { [REQUEST_ID_HEADER]: call.id } };
   };
 }
 
@@ -68,7 +67,7 @@ export function refusedError(
     case "too-many-bodies":
       return retryLater("too many requests are waiting for their bodies; try again later", "OVERLOADED");
     case "too-many-calls":
-      return OVERLOADED;
+      return sharedOverloaded().error;
     case "not-found":
       return protocolName === undefined || protocolName === "connect"
         ? callError(Code.NotFound, NOTHING_HERE, { reason: "PATH_NOT_FOUND" })
@@ -118,10 +117,18 @@ function retryLater(message: string, reason: string): ConnectError {
   return error;
 }
 
-/** The error of calls beyond those that a worker takes. All of them share it. */
-const OVERLOADED = untraced(() =>
-  retryLater("the server is overloaded: too many calls are in flight; try again later", "OVERLOADED"),
-);
+let overloaded: SharedError | undefined;
+
+/**
+ * The error of calls beyond those that a worker takes. All of them share it. It is made once the service listens: the
+ * first error of a process has its runtime load the fetch API, for the headers of errors, a tenth of the start.
+ */
+export function sharedOverloaded(): SharedError {
+  overloaded ??= new SharedError(
+    untraced(() => retryLater("the server is overloaded: too many calls are in flight; try again later", "OVERLOADED")),
+  );
+  return overloaded;
+}
 
 function unsupportedType(message: string): ConnectError {
   return callError(Code.InvalidArgument, message, { reason: "UNSUPPORTED_MEDIA_TYPE" });

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { crc16xmodem } from "crc";
+import crc16xmodem from "crc/crc16xmodem";
 import { MAX_CALLS } from "../../limits.ts";
 import { isRefusal, NotSent } from "./commands.ts";
 import { type NodeCall, type NodeOptions, openNode, type StoreNode, type StoreNodes } from "./nodes.ts";

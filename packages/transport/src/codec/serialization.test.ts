@@ -7,7 +7,12 @@ import { LegacySchema, RequiredSchema } from "../../test/gen/talk/v1/legacy_pb.t
 import { PlainSchema } from "../../test/gen/talk/v1/plain_pb.ts";
 import { type Talk, TalkSchema, TalkService } from "../../test/gen/talk/v1/talk_pb.ts";
 import { collectRpcs } from "../protocol/methods.ts";
-import { compilePlainBinaryDecoder, compilePlainJsonDecoder, type PlainDecoder } from "./serialization.ts";
+import {
+  binarySerialization,
+  compilePlainBinaryDecoder,
+  compilePlainJsonDecoder,
+  type PlainDecoder,
+} from "./serialization.ts";
 
 const SCHEMAS = [PlainSchema, TalkSchema, EditionSchema, PresenceSchema, LegacySchema, RequiredSchema];
 
@@ -107,7 +112,7 @@ describe("the decoders of plain requests read what protobuf-es reads", () => {
 it("decodes bytes to what Connect's adapter decodes them to, not to a Buffer that is cut out of the body", () => {
   const rpcs = collectRpcs({ routes: (router) => router.rpc(TalkService.method.say, (message) => message) });
   const body = Buffer.from(toBinary(TalkSchema, create(TalkSchema, { data: new Uint8Array([1, 2]) })));
-  const [talk] = rpcs.map(({ unary }) => unary?.binary.parse(body) as Talk | undefined);
+  const [talk] = rpcs.map(({ unary }) => unary && (binarySerialization(unary.desc, unary.options).parse(body) as Talk));
   const data = talk?.data;
   expect(data).toEqual(new Uint8Array([1, 2]));
   expect(data).not.toBeInstanceOf(Buffer);

@@ -12,7 +12,7 @@ import {
   type UniversalHandlerOptions,
   validateUniversalHandlerOptions,
 } from "@connectrpc/connect/protocol";
-import { binarySerialization, jsonSerialization, type Serialization } from "../codec/serialization.ts";
+import type { Serialization } from "../codec/serialization.ts";
 import { type CallHandler, intercepted } from "./call.ts";
 import { COMPRESSIONS } from "./compression.ts";
 import type { RpcProtocol } from "./headers.ts";
@@ -24,8 +24,9 @@ export interface UnaryMethod {
   /** The interceptors around the implementation. */
   readonly handler: CallHandler;
   readonly options: UniversalHandlerOptions;
-  readonly binary: Serialization;
-  readonly json: Serialization;
+  /** Compiled by the first call in their format: compiling all of them would slow the start. */
+  binary: Serialization | undefined;
+  json: Serialization | undefined;
   readonly protocols: { readonly [protocol in RpcProtocol]: boolean };
 }
 
@@ -83,12 +84,6 @@ export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rp
 }
 
 function unaryMethod(desc: DescMethodUnary, parts: Pick<UnaryMethod, "impl" | "options" | "protocols">): UnaryMethod {
-  const { impl, options } = parts;
-  return {
-    ...parts,
-    desc,
-    handler: intercepted(impl, options.interceptors),
-    binary: binarySerialization(desc, options),
-    json: jsonSerialization(desc, options),
-  };
+  const handler = intercepted(parts.impl, parts.options.interceptors);
+  return { ...parts, desc, handler, binary: undefined, json: undefined };
 }

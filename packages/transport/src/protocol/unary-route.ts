@@ -1,7 +1,7 @@
 import type { Message } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { type Compression, compressionNegotiate } from "@connectrpc/connect/protocol";
-import type { Serialization } from "../codec/serialization.ts";
+import { binarySerialization, jsonSerialization, type Serialization } from "../codec/serialization.ts";
 import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
 import type { Call } from "./call.ts";
 import { connectProtocol } from "./connect.ts";
@@ -55,12 +55,14 @@ export class UnaryRoute implements Route {
   private readonly protocol: UnaryProtocol;
 
   constructor(method: UnaryMethod, format: CallFormat, call: Call) {
+    const { desc, options } = method;
     this.method = method;
     this.format = format;
     this.call = call;
     this.isOpen = call.isOpen;
-    this.limit = method.options.readMaxBytes;
-    this.serialization = format.isBinary ? method.binary : method.json;
+    this.limit = options.readMaxBytes;
+    if (format.isBinary) this.serialization = method.binary ??= binarySerialization(desc, options);
+    else this.serialization = method.json ??= jsonSerialization(desc, options);
     this.requestCompression = null;
     this.responseCompression = null;
     this.protocol = format.protocol === "connect" ? connectProtocol : grpcProtocol;
