@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from "node:http";
+import { type Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from "node:http";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2, constants } from "node:http2";
 import { connect as connectTcp } from "node:net";
 
@@ -8,6 +8,8 @@ export interface HttpRequest {
   readonly method?: string;
   readonly headers?: OutgoingHttpHeaders;
   readonly body?: string | Uint8Array;
+  /** Of HTTP/1.1 alone. Default: a connection of its own. */
+  readonly agent?: Agent;
 }
 
 /** What came back. */
@@ -22,13 +24,13 @@ export interface HttpAnswer {
 
 /** Sends a request over HTTP/1.1; a body goes with every method. */
 export function http1(url: string, target: string, options: HttpRequest = {}): Promise<HttpAnswer> {
-  const { method = "GET", headers = {}, body } = options;
+  const { method = "GET", headers = {}, body, agent = false } = options;
   return new Promise((resolve, reject) => {
     const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
-    const { hostname, port } = new URL(url);
+    const { protocol, hostname, port } = new URL(url);
     // The target is sent as it is: a URL would be put in order first.
-    const options1 = { agent: false, hostname, port, path: target, method, headers: { ...length, ...headers } };
-    const req = request(options1, (res) => {
+    const where = { protocol, hostname, port, path: target };
+    const req = request({ ...where, agent, method, headers: { ...length, ...headers } }, (res) => {
       const chunks: Buffer[] = [];
       res.on("data", (chunk: Buffer) => chunks.push(chunk));
       res.on("error", reject);

@@ -46,7 +46,6 @@ const LONGEST = [
   "streams",
   "secrets",
   "given-up-answers",
-  "races",
   "hostile-json",
   "reset-requests",
   "outcome",

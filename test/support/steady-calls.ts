@@ -1,8 +1,9 @@
-import { Agent, request } from "node:http";
+import { Agent } from "node:http";
 import { ConnectError, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { openGrpcJsTransport } from "./clients/grpc-js-transport.ts";
+import { http1 } from "./http.ts";
 import { pause } from "./wait.ts";
 
 /** How many loops a client has; each has one call under way at a time, so that most connections have several. */
@@ -93,29 +94,19 @@ function overRpc(transport: Transport, token: string): NameGroup {
 
 /** Calls REST over HTTP/1.1, on connections that are kept. */
 function overRest(agent: Agent, { url, token }: Target): NameGroup {
-  return (id, name) =>
-    new Promise((resolve, reject) => {
-      const { hostname, port } = new URL(url);
-      const body = name === undefined ? "" : JSON.stringify({ user_group_id: id, name });
-      const [method, path] =
-        name === undefined ? ["GET", `/api/user?user_group_id=${encodeURIComponent(id)}`] : ["PUT", "/api/user"];
-      const headers = {
-        authorization: `Token ${token}`,
-        ...(body && { "content-type": "application/json", "content-length": Buffer.byteLength(body) }),
-      };
-      const req = request({ agent, hostname, port, method, path, headers }, (res) => {
-        let text = "";
-        res.setEncoding("utf8").on("data", (chunk) => {
-          text += chunk;
-        });
-        res.on("error", reject);
-        res.on("end", () => {
-          if (res.statusCode === 200) resolve(JSON.parse(text).user_group.name);
-          else reject(new Error(`HTTP ${res.statusCode}: ${text}`));
-        });
-      });
-      req.on("error", reject).end(body);
-    });
+  const authorization = `Token ${token}`;
+  return async (id, name) => {
+    const put = { "content-type": "application/json", authorization };
+    const { status, body } =
+      name === undefined
+        ? await http1(url, `/api/user?user_group_id=${encodeURIComponent(id)}`, { agent, headers: { authorization } })
+        : await http1(url, "/api/user", {
+            ...{ agent, method: "PUT", headers: put },
+            body: JSON.stringify({ user_group_id: id, name }),
+          });
+    if (status !== 200) throw new Error(`HTTP ${status}: ${body}`);
+    return JSON.parse(body.toString()).user_group.name;
+  };
 }
 
 /** The clients, by what they are and speak. */

@@ -1,6 +1,7 @@
-import { type IncomingMessage, Agent as PlainAgent, request as plainRequest } from "node:http";
-import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
-import { Agent as TlsAgent, request as tlsRequest } from "node:https";
+import { Agent as PlainAgent } from "node:http";
+import type { ClientHttp2Session } from "node:http2";
+import { Agent as TlsAgent } from "node:https";
+import { type HttpAnswer, http1, http2On, openHttp2 } from "../../support/http.ts";
 import type { TestServer } from "../../support/server.ts";
 import { pause } from "../../support/wait.ts";
 
@@ -23,12 +24,8 @@ export class Bystander {
 
   constructor(server: TestServer) {
     this.#server = server;
-    const options = { keepAlive: true, maxSockets: 1 };
-    this.#agent = this.#isTls ? new TlsAgent(options) : new PlainAgent(options);
-  }
-
-  get #isTls(): boolean {
-    return this.#server.url.startsWith("https:");
+    const options = { keepAlive: true, maxSockets: 1, rejectUnauthorized: false };
+    this.#agent = server.url.startsWith("https:") ? new TlsAgent(options) : new PlainAgent(options);
   }
 
   /** One call over HTTP/1.1 and one over HTTP/2. @throws when one is not answered as it should be */
@@ -65,46 +62,23 @@ export class Bystander {
   }
 
   async #rest(): Promise<void> {
-    const headers = { authorization: `Token ${this.#server.tokens.customer}` };
-    const target = "/api/user?user_group_id=bystander";
-    const options = { agent: this.#agent, headers, rejectUnauthorized: false, timeout: PATIENCE_MS };
-    const status = await new Promise<number | undefined>((resolve, reject) => {
-      const send = this.#isTls ? tlsRequest : plainRequest;
-      const req = send(`${this.#server.url}${target}`, options, (res: IncomingMessage) => {
-        res.resume();
-        res.on("end", () => resolve(res.statusCode));
-        res.on("error", reject);
-      });
-      req.on("timeout", () => req.destroy(new Error("no answer over HTTP/1.1")));
-      req.on("error", reject);
-      req.end();
-    });
+    const { url, tokens } = this.#server;
+    const headers = { authorization: `Token ${tokens.customer}` };
+    const { status } = await inTime(http1(url, "/api/user?user_group_id=bystander", { headers, agent: this.#agent }));
     if (status !== 200) throw new Error(`HTTP/1.1 answered ${status}`);
   }
 
   async #connect(): Promise<void> {
-    if (!this.#session || this.#session.closed || this.#session.destroyed) {
-      this.#session = connectHttp2(this.#server.url, { rejectUnauthorized: false });
-      this.#session.on("error", () => {});
-    }
-    const session = this.#session;
-    const status = await new Promise<number>((resolve, reject) => {
-      const stream = session.request({
-        ":method": "POST",
-        ":path": PATH,
-        "content-type": "application/json",
-        authorization: `Token ${this.#server.tokens.customer}`,
-      });
-      stream.setTimeout(PATIENCE_MS, () => reject(new Error("no answer over HTTP/2")));
-      let answer = 0;
-      stream.on("response", (headers) => {
-        answer = headers[":status"] ?? 0;
-      });
-      stream.on("error", reject);
-      stream.on("close", () => resolve(answer));
-      stream.resume();
-      stream.end('{"userGroupId":"bystander"}');
-    });
+    if (!this.#session || this.#session.closed || this.#session.destroyed) this.#session = openHttp2(this.#server.url);
+    const authorization = `Token ${this.#server.tokens.customer}`;
+    const headers = { "content-type": "application/json", authorization };
+    const call = { method: "POST", headers, body: '{"userGroupId":"bystander"}' };
+    const { status } = await inTime(http2On(this.#session, PATH, call));
     if (status !== 200) throw new Error(`HTTP/2 answered ${status}`);
   }
+}
+
+/** @throws when an answer does not come in time */
+function inTime(answer: Promise<HttpAnswer>): Promise<HttpAnswer> {
+  return Promise.race([answer, pause(PATIENCE_MS).then(() => Promise.reject(new Error("no answer in time")))]);
 }

@@ -10,6 +10,8 @@ export interface Fault {
   readonly minReplicas?: number;
   /** After how many milliseconds without an answer a master is replaced. Default 1000. */
   readonly downAfterMs?: number;
+  /** When nodes write to disk. Default: `everysec`. */
+  readonly fsync?: "always";
   /** Whether nodes and clients reach each other by a network that the fault cuts or disturbs. */
   readonly isNetworked?: boolean;
   /** Whether it ends workers, and cuts off calls to them. */

@@ -115,21 +115,23 @@ export const masterFaults: readonly Fault[] = [
     allow: FORGETS,
     act: replaceAgainAndAgain,
   },
-  {
-    name: "a master that is well is replaced by the operators' script",
-    shape: "Sentinels",
-    minReplicas: 1,
-    allow: FORGETS,
-    isInShort: true,
-    act: async ({ shape, load, hasTime }) => {
-      while (hasTime()) {
-        const { code, output } = await failOverByScript(shape.url);
-        if (code !== 0) throw new Error(output);
-        await shape.whole();
-        await load.servedAgain();
-      }
-    },
-  },
+  ...[0, 1].map(
+    (minReplicas): Fault => ({
+      name: `a master that is well is replaced by the operators' script, changes waiting for ${minReplicas} replicas`,
+      shape: "Sentinels",
+      minReplicas,
+      allow: FORGETS,
+      isInShort: minReplicas === 1,
+      act: async ({ shape, load, hasTime }) => {
+        while (hasTime()) {
+          const { code, output } = await failOverByScript(shape.url);
+          if (code !== 0) throw new Error(output);
+          await shape.whole();
+          await load.servedAgain();
+        }
+      },
+    }),
+  ),
   {
     name: "a master that is well is replaced by CLUSTER FAILOVER",
     shape: "a Cluster",

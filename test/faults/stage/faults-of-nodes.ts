@@ -14,6 +14,9 @@ const KEYS_AT_ONCE = 30_000;
 /** What the keys of what fills a node are called. */
 const FILLER = "filler";
 
+/** The shapes with replicas. */
+const REPLICATED: readonly ShapeName[] = ["Sentinels", "a Cluster"];
+
 /** What befalls nodes that stay what they are. */
 export const nodeFaults: readonly Fault[] = [
   {
@@ -63,8 +66,28 @@ export const nodeFaults: readonly Fault[] = [
       } while (hasTime());
     },
   },
-  ...(["Sentinels", "a Cluster"] as const).map(
-    (shape: ShapeName): Fault => ({
+  ...REPLICATED.map(
+    (shape): Fault => ({
+      name: "all nodes are killed at once and started again",
+      shape,
+      minReplicas: 1,
+      // Nothing is on disk for certain otherwise, nor is a replica that has just started known to have what it confirmed.
+      fsync: "always",
+      downAfterMs: 10_000,
+      allow: STRICT,
+      act: async ({ shape: redis, load, hasTime }) => {
+        while (hasTime()) {
+          await Promise.all(redis.nodes.map((node) => node.kill()));
+          await pause(300);
+          await Promise.all(redis.nodes.map((node) => node.restart()));
+          await redis.whole();
+          await load.servedAgain();
+        }
+      },
+    }),
+  ),
+  ...REPLICATED.map(
+    (shape): Fault => ({
       name: "a replica hangs",
       shape,
       minReplicas: 1,

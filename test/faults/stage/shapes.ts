@@ -34,11 +34,13 @@ export interface ShapeOptions {
   readonly minReplicas: number;
   /** After how many milliseconds without an answer a master is replaced. */
   readonly downAfterMs: number;
+  /** When nodes of Sentinels and of a Cluster write to disk. */
+  readonly fsync: "everysec" | "always";
 }
 
 /** As the operator's guide wants it. A replica is noticed to be away after 2 s, not 10, so that it is seen here. */
-function argsOf({ minReplicas }: ShapeOptions): string[] {
-  const kept = ["--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "noeviction"];
+function argsOf({ minReplicas, fsync }: ShapeOptions): string[] {
+  const kept = ["--appendonly", "yes", "--appendfsync", fsync, "--maxmemory-policy", "noeviction"];
   return minReplicas === 0 ? kept : [...kept, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
 }
 

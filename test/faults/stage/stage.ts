@@ -31,8 +31,8 @@ const TAGS = { customer: "Customer", testing: "Testing" } as const;
 
 /** Has a fault come over Redis and the workers under load for so many seconds, and looks at everything when it is over. */
 export async function perform(fault: Fault, seconds: number): Promise<Outcome> {
-  const { minReplicas = 0, downAfterMs = 1000, isNetworked = false } = fault;
-  const shape = await newShape(fault.shape, { isNetworked, minReplicas, downAfterMs });
+  const { minReplicas = 0, downAfterMs = 1000, isNetworked = false, fsync = "everysec" } = fault;
+  const shape = await newShape(fault.shape, { isNetworked, minReplicas, downAfterMs, fsync });
   const workers = await newWorkers(shape.url, minReplicas);
   const [worker] = workers as [Worker];
   const { environment: name } = worker.server();
