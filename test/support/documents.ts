@@ -8,6 +8,7 @@ export type Document =
   | "docs/api.md"
   | "docs/cli.md"
   | "docs/legacy-paths.md"
+  | "docs/migrate-from-explo.md"
   | "docs/operations.md";
 
 /** The text of a document. */
@@ -41,8 +42,11 @@ export interface Block {
 
 /** The blocks of code of a section, in order. */
 export function blocksOf(document: Document, section: string): Block[] {
-  const found = sectionOf(document, section).matchAll(/^```(\w*)\n(.*?)^```$/gms);
-  return [...found].map(([, language = "", code = ""]) => ({ language, code }));
+  // One that belongs to an item of a list is indented as a whole.
+  const found = sectionOf(document, section).matchAll(/^( *)```(\w*)\n(.*?)^\1```$/gms);
+  return [...found].map(([, indent = "", language = "", code = ""]) => {
+    return { language, code: code.replaceAll(new RegExp(`^${indent}`, "gm"), "") };
+  });
 }
 
 /** The headings of the sections of a document. */

@@ -5,16 +5,17 @@ import { describe, expect, it } from "vitest";
 import { ADMIN_ENV } from "../../../test/support/admin.ts";
 import {
   describeWithRedis,
+  newFolder,
   newProcess,
   newProxy,
   newRedis,
   newServer,
   suiteServer,
 } from "../../../test/support/opened.ts";
-import { ROOT } from "../../../test/support/process.ts";
+import { ROOT, startProcess } from "../../../test/support/process.ts";
 import { openTerminal } from "../../../test/support/terminal.ts";
 import { pause, waitFor } from "../../../test/support/wait.ts";
-import { bodyOf, callsOf, fileOf, GROUPS, hold, newPlace, stateOf, summaryOf } from "./support/place.ts";
+import { bodyOf, callsOf, fileOf, GROUPS, hold, newPlace, type Place, stateOf, summaryOf } from "./support/place.ts";
 
 /** What is said at Ctrl-C, behind how far it was where that took long. */
 const INTERRUPTED = /^(\w+ported .*\n)*run the same command again to go on where it was cut off\nugs: interrupted\n$/;
@@ -188,5 +189,81 @@ describe("ugs import that is cut off", () => {
     expect(said).toMatch(/\rimported [\d,]+ groups, [\d,]+\/s, \d+ %/);
     expect(said).toMatch(/\r +\rimported into /);
     expect(said.split("\rimported into ")[0]).not.toContain("\n");
+  });
+});
+
+describe("ugs, on a disk that is full,", () => {
+  const server = suiteServer({ env: ADMIN_ENV });
+
+  /** Runs lines of a shell in a disk of so many KiB, where `ugs` is the one that is built and `more` enlarges the disk. */
+  async function onDisk({ env, folder }: Place, kib: number, lines: readonly string[]): Promise<string[]> {
+    const disk = newFolder();
+    const script = [
+      `mount -t tmpfs -o size=${kib}k tmpfs '${disk}' && cd '${disk}' || exit 99`,
+      `ugs() { '${ROOT}/dist/ugs.js' "$@" 2>&1; echo "code $?"; }`,
+      `more() { mount -o remount,size=8m '${disk}'; }`,
+      ...lines.map((line) => `${line}\necho "end of line"`),
+    ];
+    const command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script.join("\n")];
+    const run = newProcess(startProcess(command, { env: { ...env, XDG_CONFIG_HOME: folder } }));
+    expect([await run.exited(), run.output()]).toEqual([0, expect.any(String)]);
+    return run.output().split("end of line\n");
+  }
+
+  it("says so, and goes on with an export once there is room", async () => {
+    const place = await newPlace(server, GROUPS);
+    const [full, , again, written = ""] = await onDisk(place, 112, [
+      "ugs export out.jsonl",
+      "more",
+      "ugs export out.jsonl",
+      "cat out.jsonl; ls",
+    ]);
+    expect(full).toMatch(
+      /^ugs: cannot write out\.jsonl\.\S+: its disk is full \(ENOSPC\)\n {2}make room on it; run the same/,
+    );
+    expect(full).toContain("\ncode 2\n");
+    expect(again).toBe(`exported 1,200 groups of ${place.environment} to out.jsonl\ncode 0\n`);
+    // The second page alone was asked for again.
+    const asked = callsOf(place.gate, "ExportUserGroups").map(({ message }) => Boolean(message["pageToken"]));
+    expect(asked).toEqual([false, true, true]);
+    const whole = join(place.folder, "whole.jsonl");
+    expect((await place.run(["export", whole])).code).toBe(0);
+    const [, ...groups] = written.trimEnd().split("\n");
+    expect(groups).toEqual([...(await bodyOf(whole)).trimEnd().split("\n"), "out.jsonl"]);
+  });
+
+  it("says so, and goes on with an import once there is room, with each reject once", async () => {
+    const place = await newPlace(server);
+    const file = await fileOf(
+      place.folder,
+      Array.from({ length: 1000 }, (_, i) => ({ provided_id: i, name: "is a number".padEnd(40) })),
+    );
+    const [, full, , again, rejects = ""] = await onDisk(place, 148, [
+      `cp ${file} in.jsonl`,
+      "ugs import in.jsonl",
+      "more",
+      "ugs import in.jsonl --json",
+      "cat in.rejects.jsonl; ls",
+    ]);
+    expect(full).toMatch(/^ugs: cannot write in\.\S+: its disk is full \(ENOSPC\)\n {2}make room on it; run the same/);
+    expect(again).toMatch(/"rejected":1000,"resumed":500/);
+    expect(rejects.match(/^\{"provided_id":\d+/gm)).toHaveLength(1000);
+    expect(new Set(rejects.match(/^\{"provided_id":\d+/gm))).toHaveProperty("size", 1000);
+    expect(rejects.split("\n").slice(-3)).toEqual(["in.jsonl", "in.rejects.jsonl", ""]);
+  });
+
+  it("keeps the profile that there is", async () => {
+    const place = await newPlace(server);
+    const [kept, , full, after] = await onDisk(place, 64, [
+      `export XDG_CONFIG_HOME=$PWD; umask 077; echo "$UGS_TOKEN" > token; unset UGS_TOKEN; ugs login --token-file token`,
+      "yes > filler 2> filled",
+      "ugs login --token-file token",
+      "ugs whoami",
+    ]);
+    expect(kept).toContain("code 0");
+    expect(full).toMatch(
+      /ugs: cannot write .*: its disk is full \(ENOSPC\)\n {2}make room on it; nothing was changed\ncode 2/,
+    );
+    expect(after).toMatch(/role +root(.*\n)*code 0/);
   });
 });
