@@ -1,4 +1,4 @@
-import type { OnLost, Traces } from "@user-group-service/traces";
+import type { CollectorTls, OnLost, Traces } from "@user-group-service/traces";
 import packageJson from "../package.json" with { type: "json" };
 import type { Config } from "./config/config.ts";
 import type { Lifecycle } from "./lifecycle.ts";
@@ -24,6 +24,7 @@ export async function openTraces(
     {
       url: otlpTracesEndpoint,
       headers: otlpHeaders,
+      tls: collectorTlsOf(config),
       resource: {
         "service.name": "user-group-service",
         ...resourceAttributes,
@@ -37,6 +38,11 @@ export async function openTraces(
   );
   lifecycle.onClose("traces", () => opened.close());
   return opened;
+}
+
+/** The certificates of the way to the collector. */
+export function collectorTlsOf({ otlpCa, otlpCert, otlpKey }: Config): CollectorTls {
+  return { ca: otlpCa, cert: otlpCert, key: otlpKey };
 }
 
 const LOST =

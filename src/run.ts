@@ -14,7 +14,7 @@ import { errorFields, type Log, type Logger, openLog } from "./observability/log
 import { Metrics } from "./observability/metrics.ts";
 import { generateDevelopmentTokens, openIssuedTokens, staticTokens } from "./open-api-tokens.ts";
 import { openAudit, openRateLimiters, openStore, openStores } from "./open-store.ts";
-import { openTraces } from "./open-traces.ts";
+import { collectorTlsOf, openTraces } from "./open-traces.ts";
 import { requireListenPermission } from "./permissions.ts";
 import { RedisState } from "./redis-state.ts";
 import { type Reload, requireSuccessor, watchFiles } from "./reload.ts";
@@ -171,6 +171,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
         ...(changed.has("REDIS_SENTINEL_PASSWORD_FILE") && { sentinelPassword: next.redisSentinelPassword }),
         ...(changed.has("REDIS_CA_FILE") && { ca: next.redisCa }),
       });
+      if ([...changed].some((setting) => setting.startsWith("OTEL_"))) traces?.useTls(collectorTlsOf(next));
       current = next;
     };
     state.onGone = (environment) => authenticator.forget(environment);

@@ -1,4 +1,4 @@
-import { renameSync, rmSync, writeFileSync } from "node:fs";
+import { renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { Agent, request } from "node:https";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
@@ -58,7 +58,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are swapped unde
     await whenAll("before stays", () => mounted.swap({ api: `acme=${after},acme=${after}` }));
     await whenAll("are used", () => mounted.swap({ api: `acme=${after}` }));
 
-    const [second, third] = ["second", "third"].map((name) =>
+    const [second, third, fourth] = ["second", "third", "fourth"].map((name) =>
       makeServerCertificate(certificates, `${name}-${runtime}`),
     );
     await whenAll("are used", () => mounted.swap({ cert: second?.cert ?? "", certKey: second?.key ?? "" }));
@@ -76,6 +76,14 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are swapped unde
       expect(await shownBy(server.url, ca)).toMatch(name === "cert" ? /^second/ : /^(second|third)/);
     }
     await waitFor("it fits", async () => (await shownBy(server.url, ca)) === `third-${runtime}`);
+    // By links of their own, one after the other, and the key first.
+    for (const name of ["certKey", "cert"] as const) {
+      const refused = told("before stays");
+      symlinkSync((name === "cert" ? fourth?.certFile : fourth?.keyFile) ?? "", `${mounted.pathOf(name)}-link`);
+      renameSync(`${mounted.pathOf(name)}-link`, mounted.pathOf(name));
+      if (name === "certKey") await waitFor("it does not fit", () => told("before stays") >= refused + WORKERS);
+      else await waitFor("it fits", async () => (await shownBy(server.url, ca)) === `fourth-${runtime}`);
+    }
 
     await whenAll("before stays", () => mounted.swap({ keys: `${NEW}\n${OLD}` }));
     await whenAll("are used", () => mounted.swap({ keys: `${OLD}\n${NEW}` }));
@@ -107,7 +115,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are swapped unde
 });
 
 function denoFlags(runtime: string, folder: string) {
-  return runtime === "node" ? {} : { denoFlags: [`--allow-read=${folder}`, "--allow-run"] };
+  return runtime === "node" ? {} : { denoFlags: [`--allow-read=${folder},${certificates.folder}`, "--allow-run"] };
 }
 
 /** Calls by connections that last, over gRPC and HTTP/1.1, and by one connection for each. */

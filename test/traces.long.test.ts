@@ -1,7 +1,8 @@
 import { cpSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, inject, it } from "vitest";
 import { bearer } from "./support/admin.ts";
+import { type Certificates, makeCertificates, removeCertificates } from "./support/certificates.ts";
 import { http1 } from "./support/http.ts";
 import {
   closeLater,
@@ -15,6 +16,7 @@ import {
 } from "./support/opened.ts";
 import { metricOf } from "./support/operations.ts";
 import { ROOT, startProcess, waitUntilSaid } from "./support/process.ts";
+import { mountSecrets } from "./support/secret-files.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { openTraceCollector } from "./support/trace-collector.ts";
 import { freePort, waitFor } from "./support/wait.ts";
@@ -72,6 +74,41 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     expect(Number(child.end - child.start) / 1e6).toBeGreaterThan(450);
     const line = server.log().find(({ msg }) => msg === "call failed");
     expect(line).toMatchObject({ trace_id: call.traceId, span_id: call.spanId });
+  });
+
+  it("reach a collector with TLS that asks for a certificate, and follow both when they change", async () => {
+    const [theirs, others] = [inject("certificates"), makeCertificates()];
+    closeLater(() => removeCertificates(others));
+    const asking = ({ server, ca }: Certificates) => {
+      return { cert: server.cert, key: server.key, ca: ca.cert, requestCert: true, rejectUnauthorized: true };
+    };
+    const collector = await newCollector(undefined, 0, asking(theirs));
+    const files = ({ ca, client }: Certificates) => ({ ca: ca.cert, cert: client.cert, key: client.key });
+    const mounted = mountSecrets(files(theirs));
+    const env = {
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_EXPORTER_OTLP_CERTIFICATE: mounted.pathOf("ca"),
+      OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: mounted.pathOf("cert"),
+      OTEL_EXPORTER_OTLP_CLIENT_KEY: mounted.pathOf("key"),
+    };
+    const denoFlags = [`--allow-read=${mounted.folder}`];
+    const server = await newServer({ runtime, env, ...(runtime === "deno" && { denoFlags }) });
+    expect(await get(server)).toBe(200);
+    await waitFor("the span of the call comes", () => collector.spans().some(({ name }) => name === CALL));
+    collector.useTls(asking(others));
+    const came = collector.spans().length;
+    expect(await get(server)).toBe(200);
+    const causes = () => server.log().filter(({ lost }) => lost === "export");
+    await waitFor("it is told that the collector is not trusted", () => causes().length === 1);
+    expect(causes()[0]?.["error"]).toMatch(/certificate|issuer/i);
+    mounted.swap(files(others));
+    await waitFor("all files are used", () => {
+      const used = server.log().filter(({ msg }) => msg.endsWith("and are used"));
+      return used.flatMap((line) => line["settings"]).length === 3;
+    });
+    expect(collector.spans()).toHaveLength(came);
+    expect(await get(server)).toBe(200);
+    await waitFor("spans come again", () => collector.spans().length > came);
   });
 
   it.each(["is away", "does not answer"])("cost no call when the collector %s, and are counted", async (state) => {

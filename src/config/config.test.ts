@@ -78,6 +78,9 @@ describe("the defaults", () => {
     otlpTracesEndpoint: undefined,
     otlpProtocol: "http/protobuf",
     otlpHeaders: {},
+    otlpCa: undefined,
+    otlpCert: undefined,
+    otlpKey: undefined,
     serviceName: undefined,
     resourceAttributes: {},
     tracesSampler: "parentbased_always_on",
@@ -132,6 +135,9 @@ describe("a variable that is no setting", () => {
     ["METRIC_PORT", "METRICS_PORT"],
     ["REDIS_TIME_OUT", "REDIS_TIMEOUT"],
     ["OTEL_EXPORTER_OTLP_ENPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"],
+    ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"],
+    ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"],
+    ["OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"],
   ])("but looks like one is told: %s for %s", (name, setting) => {
     expect(misspelled(name)).toEqual([{ name, setting }]);
     expect(misspelled(name, "")).toEqual([]);
@@ -141,7 +147,7 @@ describe("a variable that is no setting", () => {
     ...["PATH", "HOSTNAME", "HOSTS", "PORTS", "POST", "GHOST", "SUPPORT", "REPORT", "DISPLAY", "OTEL_LOG_LEVEL"],
     ...["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "SSLKEYLOGFILE", "REDIS", "REDIS_HOST"],
     ...["OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_LOGS_HEADERS", "OTEL_EXPORTER_OTLP_TIMEOUT"],
-    ...["OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_PROPAGATORS"],
+    ...["OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE", "OTEL_PROPAGATORS"],
     ...["REDIS_PORT", "REDIS_PORT_6379_TCP", "REDIS_SERVICE_HOST", "PORT_8080_TCP", "npm_config_port", "GITHUB_TOKEN"],
     ...["USER_GROUP_TOKEN", "API_KEY", "API_TOKEN", "TOKEN", "DENO_JOBS", "LESS", "LS_COLORS", "_", "__proto__"],
   ])("and is another's is not told: %s", (name) => {
@@ -268,6 +274,7 @@ const GOOD: readonly Good[] = [
     "otlpHeaders",
     { authorization: "Bearer a=,b", "x-tenant": "1", empty: "" },
   ],
+  ["OTEL_EXPORTER_OTLP_CERTIFICATE", CERT, "otlpCa", readFileSync(CERT, "utf8").trimEnd()],
   ["OTEL_SERVICE_NAME", "groups of é", "serviceName", "groups of é"],
   ["OTEL_RESOURCE_ATTRIBUTES", "k8s.pod.name=a-1,é=b", "resourceAttributes", { "k8s.pod.name": "a-1", é: "b" }],
   [
@@ -362,6 +369,9 @@ const BAD: { readonly [name in Setting]: readonly string[] } = {
   OTEL_EXPORTER_OTLP_HEADERS: [
     ...["hunter2", "=hunter2", "a=100%", "a=%ff", "a=b,", "a b=c", "é=a", "a=%C3%A9", "a=b%0Ac", "a:b=c"],
   ],
+  OTEL_EXPORTER_OTLP_CERTIFICATE: [join(folder, "missing"), folder, CERT_KEY],
+  OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: [join(folder, "missing"), folder, CERT_KEY],
+  OTEL_EXPORTER_OTLP_CLIENT_KEY: [join(folder, "missing"), folder, CERT],
   OTEL_SERVICE_NAME: ["a\nb", "a".repeat(256)],
   OTEL_RESOURCE_ATTRIBUTES: ["a", "=a", "a=b,c", "a=é", "a=%"],
   OTEL_TRACES_SAMPLER: ["always", "jaeger_remote", "ALWAYS_ON", "toString"],
@@ -509,6 +519,36 @@ describe("an insecure half of a configuration", () => {
     ["a certificate without its key", { TLS_CERT_FILE: CERT }, "TLS_KEY_FILE"],
     ["a key without its certificate", { TLS_KEY_FILE: CERT_KEY }, "TLS_CERT_FILE"],
     ["client certificates without TLS", { TLS_CLIENT_CA_FILE: CERT }, "TLS_CLIENT_CA_FILE"],
+    [
+      "a certificate for the collector without its key",
+      { OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: CERT },
+      "OTEL_EXPORTER_OTLP_CLIENT_KEY",
+    ],
+    [
+      "a key for the collector without its certificate",
+      { OTEL_EXPORTER_OTLP_CLIENT_KEY: CERT_KEY },
+      "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+    ],
+    [
+      "the key of another certificate for the collector",
+      { OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: CERT, OTEL_EXPORTER_OTLP_CLIENT_KEY: OTHER_CERT_KEY },
+      "OTEL_EXPORTER_OTLP_CLIENT_KEY",
+    ],
+    [
+      "authorities of a collector without TLS",
+      { OTEL_EXPORTER_OTLP_ENDPOINT: "http://h:4318", OTEL_EXPORTER_OTLP_CERTIFICATE: CERT },
+      "OTEL_EXPORTER_OTLP_CERTIFICATE",
+    ],
+    [
+      "a certificate for a collector without TLS",
+      {
+        OTEL_EXPORTER_OTLP_ENDPOINT: "https://h",
+        OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://h/v1/traces",
+        OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: CERT,
+        OTEL_EXPORTER_OTLP_CLIENT_KEY: CERT_KEY,
+      },
+      "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+    ],
     ["client certificates with half of TLS", { TLS_CLIENT_CA_FILE: CERT, TLS_CERT_FILE: CERT }, "TLS_KEY_FILE"],
   ];
   it.each(CASES)("is refused: %s", (_name, environ, setting) => {

@@ -110,6 +110,19 @@ export const SETTINGS = {
     parse.otlpProtocol,
   ],
   OTEL_EXPORTER_OTLP_HEADERS: ["", "headers for the collector: NAME=VALUE,...", "otlpHeaders", parse.headers],
+  OTEL_EXPORTER_OTLP_CERTIFICATE: [
+    "",
+    "file of authorities that the collector's certificate must be of, in PEM",
+    "otlpCa",
+    optional(parse.authorities),
+  ],
+  OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: [
+    "",
+    "file of a certificate for the collector to see, in PEM",
+    "otlpCert",
+    optional(parse.certificate),
+  ],
+  OTEL_EXPORTER_OTLP_CLIENT_KEY: ["", "file of its private key in PEM", "otlpKey", optional(parse.privateKey)],
   OTEL_SERVICE_NAME: [
     "",
     "what traces call the service; unset: user-group-service",
@@ -126,10 +139,8 @@ export const SETTINGS = {
 /** The name of a setting. */
 export type Setting = keyof typeof SETTINGS;
 
-/** The name of a setting that names a file. */
-export type FileSetting = Extract<Setting, `${string}_FILE`>;
-
-const FILES = (Object.keys(SETTINGS) as Setting[]).filter((name): name is FileSetting => name.endsWith("_FILE"));
+/** The name of a setting that names a file. OpenTelemetry's do not end in `_FILE`. */
+export type FileSetting = Extract<Setting, `${string}_FILE` | `${string}_CERTIFICATE` | `${string}_CLIENT_KEY`>;
 
 /** A file that a setting names, and the text that it held when the settings were read. */
 export interface SettingFile {
@@ -210,6 +221,8 @@ export function loadConfig(environ: Environ, texts: FileTexts = {}): Readonly<Co
   const areTlsFilesRight = areRight("TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE");
   const tls = areTlsFilesRight && cert !== undefined && key !== undefined ? { cert, key, clientCa } : undefined;
   const tlsFault = tls && faultOf(tls);
+  const { otlpCa, otlpCert, otlpKey, otlpEndpoint, otlpTracesEndpoint = otlpEndpoint } = others;
+  const areOtlpFilesRight = areRight("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY");
   // What goes together. A setting that is wrong by itself cannot be checked against others.
   const rules: readonly (readonly [isBroken: boolean, fault: string])[] = [
     [
@@ -255,6 +268,18 @@ export function loadConfig(environ: Environ, texts: FileTexts = {}): Readonly<Co
       `${cert === undefined ? "TLS_CERT_FILE" : "TLS_KEY_FILE"} is missing: a certificate and its key go together`,
     ],
     [tlsFault !== undefined, tlsFault ?? ""],
+    [
+      areOtlpFilesRight && (otlpCert === undefined) !== (otlpKey === undefined),
+      `OTEL_EXPORTER_OTLP_CLIENT_${otlpCert === undefined ? "CERTIFICATE" : "KEY"} is missing: a certificate and its key go together`,
+    ],
+    [
+      otlpCert !== undefined && otlpKey !== undefined && !parse.isKeyOf(otlpCert, otlpKey),
+      "OTEL_EXPORTER_OTLP_CLIENT_KEY is not the key of the certificate in OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+    ],
+    [
+      /^http:/i.test(otlpTracesEndpoint ?? "") && (otlpCa ?? otlpCert) !== undefined,
+      `OTEL_EXPORTER_OTLP_${otlpCa === undefined ? "CLIENT_" : ""}CERTIFICATE needs a collector with TLS: https:// in its endpoint`,
+    ],
   ];
   faults.push(...rules.flatMap(([isBroken, fault]) => (isBroken ? [fault] : [])));
   const misspelled = misspelledIn(environ);
@@ -264,7 +289,7 @@ export function loadConfig(environ: Environ, texts: FileTexts = {}): Readonly<Co
 }
 
 function isFile(name: Setting): name is FileSetting {
-  return (FILES as readonly Setting[]).includes(name);
+  return /_(?:FILE|CERTIFICATE|CLIENT_KEY)$/.test(name);
 }
 
 function textsOf(files: readonly SettingFile[]): FileTexts {
@@ -290,7 +315,8 @@ function misspelledIn(environ: Environ): Misspelled[] {
   const settings = Object.keys(SETTINGS) as Setting[];
   return Object.keys(environ).flatMap((name) => {
     if (!environ[name] || Object.hasOwn(SETTINGS, name) || isExample(name, environ[name])) return [];
-    const letters = lettersOf(name);
+    // OpenTelemetry has most of its settings once more for traces alone; here they have one form each.
+    const letters = lettersOf(name).replace("OTLPTRACES", "OTLP");
     const setting = settings.find((each) => isMisspelling(letters, lettersOf(each)));
     return setting === undefined ? [] : [{ name, setting }];
   });

@@ -6,7 +6,10 @@ import { type SettingError, unreadable } from "./parse.ts";
 const INTERVAL_MS = 1000;
 
 /** Files that have to fit each other, and so are taken together. */
-const TLS: readonly FileSetting[] = ["TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE"];
+const TOGETHER: readonly (readonly FileSetting[])[] = [
+  ["TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE"],
+  ["OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],
+];
 
 /** What becomes of files that change. */
 export interface FilesListener {
@@ -56,9 +59,10 @@ export class SettingFiles {
     this.#config = config;
     this.#listener = listener;
     this.#contents = new Map(config.files.map(({ setting, text }) => [setting, text]));
-    const settings = config.files.map(({ setting }) => setting);
-    const others = settings.filter((setting) => !TLS.includes(setting)).map((setting) => new Set([setting]));
-    this.#groups = [new Set(settings.filter((setting) => TLS.includes(setting))), ...others];
+    const settings = new Set(config.files.map(({ setting }) => setting));
+    const groupOf = (setting: FileSetting) => TOGETHER.find((group) => group.includes(setting)) ?? [setting];
+    const groups = new Set([...settings].map(groupOf));
+    this.#groups = [...groups].map((group) => new Set(group.filter((setting) => settings.has(setting))));
   }
 
   /** Begins to read them from time to time; without any there is nothing to do. */

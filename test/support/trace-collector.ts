@@ -1,5 +1,6 @@
 import { once } from "node:events";
-import { createServer, type IncomingHttpHeaders } from "node:http";
+import { createServer, type IncomingHttpHeaders, type RequestListener } from "node:http";
+import { createServer as createTlsServer, type ServerOptions } from "node:https";
 import type { AddressInfo } from "node:net";
 import { BinaryReader } from "@bufbuild/protobuf/wire";
 
@@ -38,6 +39,8 @@ export interface TraceCollector {
   /** Everything that it got, as it came. */
   bytes(): Buffer;
   readonly requests: { readonly path: string; readonly headers: IncomingHttpHeaders; readonly status: number }[];
+  /** Has connections that begin from now on be served by another certificate. */
+  useTls(tls: ServerOptions): void;
   close(): void;
 }
 
@@ -46,16 +49,18 @@ export interface TraceCollector {
  *
  * @param answerOf how it answers its first request, 1, and further ones. Default: it takes them all
  * @param port default: a free one
+ * @param tls default: without TLS
  */
 export async function openTraceCollector(
   answerOf: (request: number) => CollectorAnswer | Promise<CollectorAnswer> = () => ({ status: 200 }),
   port = 0,
+  tls?: ServerOptions,
 ): Promise<TraceCollector> {
   const bodies: Buffer[] = [];
   const spans: CollectedSpan[] = [];
   const requests: { path: string; headers: IncomingHttpHeaders; status: number }[] = [];
   let count = 0;
-  const server = createServer(async (request, response) => {
+  const listener: RequestListener = async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const body = Buffer.concat(chunks);
@@ -64,14 +69,20 @@ export async function openTraceCollector(
     requests.push({ path: `${request.method} ${request.url}`, headers: request.headers, status });
     if (status === 200) spans.push(...spansIn(body));
     response.writeHead(status, headers).end();
-  });
+  };
+  const tlsServer = tls && createTlsServer(tls, listener);
+  const server = tlsServer ?? createServer(listener);
   server.listen(port, "127.0.0.1");
   await once(server, "listening");
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `${tls ? "https" : "http"}://127.0.0.1:${(server.address() as AddressInfo).port}`,
     spans: () => spans,
     bytes: () => Buffer.concat(bodies),
     requests,
+    useTls: (next) => {
+      tlsServer?.setSecureContext(next);
+      server.closeAllConnections();
+    },
     close: () => {
       server.closeAllConnections();
       server.close();

@@ -1,3 +1,3 @@
 export type { OnLost } from "./outlet.ts";
-export type { SamplerName, TraceSettings } from "./settings.ts";
+export type { CollectorTls, SamplerName, TraceSettings } from "./settings.ts";
 export { type CallStart, type CallTrace, openTraces, type Traces } from "./traces.ts";

@@ -1,7 +1,7 @@
 import { ExportResultCode } from "@opentelemetry/core";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
 import { BatchSpanProcessor, type ReadableSpan, type SpanExporter, type SpanProcessor } from "@opentelemetry/sdk-trace";
-import type { TraceSettings } from "./settings.ts";
+import type { CollectorTls, TraceSettings } from "./settings.ts";
 
 /**
  * Called with spans that nobody gets: those beyond the rate, those beyond the queue, and those that the collector did not
@@ -28,14 +28,21 @@ const CLOSE_MS = 2000;
 export class Outlet implements SpanProcessor {
   readonly #batches: BatchSpanProcessor;
   readonly #onLost: OnLost;
+  readonly #open: (tls: CollectorTls) => SpanExporter;
+  #exporter: SpanExporter;
   #waiting = 0;
   #isClosed = false;
 
-  constructor({ url, headers }: Pick<TraceSettings, "url" | "headers">, onLost: OnLost) {
+  constructor({ url, headers, tls }: Pick<TraceSettings, "url" | "headers" | "tls">, onLost: OnLost) {
     this.#onLost = onLost;
-    const otlp = new OTLPTraceExporter({ url, headers: { ...headers }, timeoutMillis: EXPORT_TIMEOUT_MS });
+    this.#open = ({ ca, cert, key }) => {
+      const httpAgentOptions = { keepAlive: true, ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
+      const options = { url, headers: { ...headers }, timeoutMillis: EXPORT_TIMEOUT_MS, httpAgentOptions };
+      return withoutEnvironment(() => new OTLPTraceExporter(options));
+    };
+    this.#exporter = this.#open(tls);
     this.#batches = new BatchSpanProcessor({
-      exporter: this.#counting(otlp),
+      exporter: this.#counting(),
       maxQueueSize: MAX_QUEUE,
       maxExportBatchSize: MAX_BATCH,
       scheduledDelayMillis: DELAY_MS,
@@ -53,6 +60,13 @@ export class Outlet implements SpanProcessor {
     }
     this.#waiting++;
     this.#batches.onEnd(span);
+  }
+
+  /** Has requests from now on use other certificates. */
+  useTls(tls: CollectorTls): void {
+    const before = this.#exporter;
+    this.#exporter = this.#open(tls);
+    void before.shutdown();
   }
 
   forceFlush(): Promise<void> {
@@ -76,17 +90,28 @@ export class Outlet implements SpanProcessor {
   }
 
   /** An exporter that tells of what the collector did not take. */
-  #counting(exporter: SpanExporter): SpanExporter {
+  #counting(): SpanExporter {
     return {
       export: (spans, done) =>
-        exporter.export(spans, (result) => {
+        this.#exporter.export(spans, (result) => {
           if (!this.#isClosed) {
             this.#waiting -= spans.length;
             if (result.code !== ExportResultCode.SUCCESS) this.#onLost("export", spans.length, result.error);
           }
           done(result);
         }),
-      shutdown: () => exporter.shutdown(),
+      shutdown: () => this.#exporter.shutdown(),
     };
+  }
+}
+
+/** Hides the variables that the exporter would read by itself: what there is to set is validated before it comes here. */
+function withoutEnvironment<T>(open: () => T): T {
+  const hidden = Object.entries(process.env).filter(([name]) => name.startsWith("OTEL_EXPORTER_OTLP_"));
+  for (const [name] of hidden) delete process.env[name];
+  try {
+    return open();
+  } finally {
+    Object.assign(process.env, Object.fromEntries(hidden));
   }
 }

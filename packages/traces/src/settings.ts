@@ -7,12 +7,21 @@ export type SamplerName =
   | "parentbased_always_off"
   | "parentbased_traceidratio";
 
+/** The authorities that a collector's certificate must be of, and a certificate for this process with its key, in PEM. */
+export interface CollectorTls {
+  /** Undefined: those that the runtime trusts. */
+  readonly ca: string | undefined;
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
+}
+
 /** What is traced, and where it is sent. */
 export interface TraceSettings {
   /** The URL that OTLP is posted to, such as `http://127.0.0.1:4318/v1/traces`. */
   readonly url: string;
   /** Headers of every such request. They may be secret. */
   readonly headers: { readonly [name: string]: string };
+  readonly tls: CollectorTls;
   /** What the traces are of: `service.name`, and whatever else. */
   readonly resource: { readonly [name: string]: string };
   readonly version: string;

@@ -1,4 +1,4 @@
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { type CollectorAnswer, openTraceCollector } from "../../../test/support/trace-collector.ts";
 import type { TraceSettings } from "./settings.ts";
 import { type CallStart, openTraces } from "./traces.ts";
@@ -27,6 +27,7 @@ async function newTraces(settings: Partial<TraceSettings> = {}, answerOf?: (requ
     {
       url: `${collector.url}/v1/traces`,
       headers: { authorization: "Bearer of-the-collector" },
+      tls: { ca: undefined, cert: undefined, key: undefined },
       resource: { "service.name": "groups" },
       version: "1.2.3",
       sampler: "parentbased_always_on",
@@ -161,6 +162,19 @@ describe("a traceparent", () => {
     expect(lost).toEqual({ rate: 10_000 - strangers - callers });
     await traces.close();
   });
+});
+
+it("take nothing of the environment but by their settings", async () => {
+  const others = { HEADERS: "a=b", TRACES_HEADERS: "x-of-others=1", COMPRESSION: "gzip", CERTIFICATE: "/no/such/file" };
+  for (const [name, text] of Object.entries(others)) vi.stubEnv(`OTEL_EXPORTER_OTLP_${name}`, text);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const { collector, traces } = await newTraces();
+  expect(process.env["OTEL_EXPORTER_OTLP_TRACES_HEADERS"]).toBe("x-of-others=1");
+  traces.begin(START)?.end(undefined);
+  await traces.close();
+  const [{ headers } = { headers: {} }] = collector.requests;
+  expect(headers).toMatchObject({ authorization: "Bearer of-the-collector" });
+  for (const name of ["a", "x-of-others", "content-encoding"]) expect(headers).not.toHaveProperty(name);
 });
 
 describe("a collector", () => {

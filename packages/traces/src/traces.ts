@@ -13,7 +13,7 @@ import { W3CTraceContextPropagator } from "@opentelemetry/core";
 import { defaultResource, resourceFromAttributes } from "@opentelemetry/resources";
 import { TracerProvider } from "@opentelemetry/sdk-trace";
 import { type OnLost, Outlet } from "./outlet.ts";
-import type { TraceSettings } from "./settings.ts";
+import type { CollectorTls, TraceSettings } from "./settings.ts";
 import { BoundedSampler, SpanRate, samplerOf } from "./span-rate.ts";
 
 /** How many spans of authenticated callers' calls a process makes in a second. */
@@ -62,8 +62,12 @@ export interface TracedRoundTrip {
 export class Traces {
   readonly #provider: TracerProvider;
   readonly #tracer: Tracer;
+  /** Has requests from now on use others. */
+  readonly useTls: (tls: CollectorTls) => void;
 
   constructor(settings: TraceSettings, onLost: OnLost) {
+    const outlet = new Outlet(settings, onLost);
+    this.useTls = (tls) => outlet.useTls(tls);
     const { resource, sampler, ratio, version } = settings;
     const callers = new SpanRate(CALLERS_PER_SECOND);
     const strangers = new SpanRate(STRANGERS_PER_SECOND);
@@ -75,7 +79,7 @@ export class Traces {
           kind === SpanKind.SERVER && attributes[API_TOKEN_ID] === undefined ? strangers : callers,
         () => onLost("rate", 1),
       ),
-      spanProcessors: [new Outlet(settings, onLost)],
+      spanProcessors: [outlet],
     });
     this.#tracer = this.#provider.getTracer("user-group-service", version);
   }

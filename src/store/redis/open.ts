@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { StoreUnavailable } from "../../domain/errors.ts";
 import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { ClusterNodes } from "./cluster.ts";
-import { StoreMisconfigured } from "./commands.ts";
+import { isRefusal, StoreMisconfigured } from "./commands.ts";
 import { type NodeOptions, openNode, type StoreNodes, singleNode } from "./nodes.ts";
 import { Sentinels } from "./options.ts";
 import { nameOf, type RedisSecrets, type RedisTarget, readRedisUrl } from "./url.ts";
@@ -68,9 +68,10 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
 
 /**
  * Requires that Redis accepts a password wherever it is connected: a connection that is refused stays as it is. Where there
- * is none, it may be the password before that Redis takes no more.
+ * is none, it may be the password before that Redis takes no more. A connection that is silent is ended soon, and the wait
+ * with it.
  *
- * @throws StoreMisconfigured
+ * @throws StoreMisconfigured when it does not; StoreUnavailable when it does not say
  */
 async function requireAccepted(nodes: StoreNodes, username: string | undefined, password: string): Promise<void> {
   const ready = nodes.masters().filter((node) => node.isReady());
@@ -78,8 +79,10 @@ async function requireAccepted(nodes: StoreNodes, username: string | undefined, 
     username === undefined ? redis.auth(password) : redis.auth(username, password),
   );
   for (const answer of await Promise.allSettled(asked)) {
-    const text = answer.status === "rejected" ? String((answer.reason as Error).message) : "";
-    if (text.startsWith("WRONGPASS")) throw new StoreMisconfigured("Redis does not accept the password (WRONGPASS)");
+    if (answer.status === "fulfilled") continue;
+    if (!isRefusal(answer.reason)) throw new StoreUnavailable(new Error("no answer to the new password"));
+    if (answer.reason.message.startsWith("WRONGPASS"))
+      throw new StoreMisconfigured("Redis does not accept the password (WRONGPASS)");
   }
 }
 

@@ -1,0 +1,176 @@
+import { expect, inject, it } from "vitest";
+import { ADMIN_TOKEN, adminOf } from "./support/admin.ts";
+import { makeCertificates, removeCertificates } from "./support/certificates.ts";
+import { closeLater, describeWithRedis, newCluster, newRedis, newSentinels, newServer } from "./support/opened.ts";
+import { ask, type TestRedis } from "./support/redis.ts";
+import { grpcClients } from "./support/rpc.ts";
+import { mountSecrets } from "./support/secret-files.ts";
+import type { TestServer } from "./support/server.ts";
+import { freePort, waitFor } from "./support/wait.ts";
+
+/** Of which each is looked for in no log. */
+const [BEFORE, AFTER] = ["password-before", "password-after"];
+
+/** A user of Redis with one password. */
+const newUser = ["ACL", "SETUSER", "user-groups", "on", `>${BEFORE}`, "~*", "&*", "+@all"] as const;
+
+const alsoAfter = ["ACL", "SETUSER", "user-groups", `>${AFTER}`] as const;
+const notBefore = ["ACL", "SETUSER", "user-groups", `<${BEFORE}`] as const;
+const endConnections = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"] as const;
+
+/** Says one thing to all nodes. */
+const tell = (nodes: readonly Pick<TestRedis, "port">[], [command, ...args]: readonly [string, ...string[]]) =>
+  Promise.all(nodes.map((node) => ask(node, command, ...args)));
+
+/** How often a setting's file was used, or not. */
+const told = (server: TestServer, setting: string, msg: "are used" | "before stays") =>
+  server.log().filter((line) => line.msg.endsWith(msg) && (line["settings"] as string[]).includes(setting)).length;
+
+/** Waits until a setting's file, which has changed, is used or not. */
+async function whenTold(
+  server: TestServer,
+  [setting, msg]: readonly [string, "are used" | "before stays"],
+  change: () => unknown,
+): Promise<void> {
+  const before = told(server, setting, msg);
+  await change();
+  await waitFor(`${setting}: ${msg}`, () => told(server, setting, msg) > before);
+}
+
+/** Makes groups, of which some are in every shard. */
+async function useAll(server: TestServer): Promise<void> {
+  const { groups } = grpcClients(server);
+  const made = Array.from({ length: 40 }, () => groups.getUserGroup({ userGroupId: crypto.randomUUID() }));
+  for (const { newUserGroup } of await Promise.all(made)) expect(newUserGroup).toBe(true);
+}
+
+/** Waits until calls are answered again after all connections to Redis were ended. */
+async function usedAgain(server: TestServer): Promise<void> {
+  await waitFor("all of Redis is reached", () =>
+    useAll(server).then(
+      () => true,
+      () => false,
+    ),
+  );
+}
+
+/** Changes the password of the user of all nodes by the file, with a wrong one in between. */
+async function changePassword(server: TestServer, nodes: readonly TestRedis[], swap: (text: string) => void) {
+  const setting = "REDIS_PASSWORD_FILE";
+  await useAll(server);
+  await whenTold(server, [setting, "before stays"], () => swap(AFTER ?? ""));
+  const [refusal] = server.log().filter(({ msg }) => msg.endsWith("before stays"));
+  expect(refusal?.["error"]).toMatch(/WRONGPASS/);
+  await useAll(server);
+  await whenTold(server, [setting, "are used"], () => tell(nodes, alsoAfter));
+  await tell(nodes, notBefore);
+  await useAll(server);
+  await tell(nodes, endConnections);
+  await usedAgain(server);
+  expect(server.output()).not.toContain("password-");
+}
+
+describeWithRedis("a password of Redis in a file is changed without a restart", () => {
+  it("at a Cluster", async () => {
+    const cluster = await newCluster();
+    await tell(cluster.nodes, newUser);
+    const mounted = mountSecrets({ password: BEFORE ?? "" });
+    const env = { REDIS_PASSWORD_FILE: mounted.pathOf("password") };
+    const server = await newServer({ redisUrl: cluster.url.replace("://", "://user-groups@"), env });
+    await changePassword(server, cluster.nodes, (password) => mounted.swap({ password }));
+  });
+
+  it("behind Sentinels, and that of the Sentinels as well", async () => {
+    const sentinels = await newSentinels({ password: "password-of-sentinels" });
+    await tell(sentinels.nodes, newUser);
+    const mounted = mountSecrets({ password: BEFORE ?? "", sentinel: "password-of-sentinels" });
+    const env = {
+      REDIS_PASSWORD_FILE: mounted.pathOf("password"),
+      REDIS_SENTINEL_PASSWORD_FILE: mounted.pathOf("sentinel"),
+    };
+    const server = await newServer({ redisUrl: sentinels.url.replace("://", "://user-groups@"), env });
+    await changePassword(server, sentinels.nodes, (password) => mounted.swap({ password }));
+
+    const places = [...sentinels.url.matchAll(/127\.0\.0\.1:(\d+)/g)].map(([, port]) => ({ port: Number(port) }));
+    const tellSentinels = (password: string, words: readonly [string, ...string[]]) =>
+      tell(
+        places.map((place) => ({ ...place, password })),
+        words,
+      );
+    await tellSentinels("password-of-sentinels", ["ACL", "SETUSER", "default", ">password-anew"]);
+    await whenTold(server, ["REDIS_SENTINEL_PASSWORD_FILE", "are used"], () =>
+      mounted.swap({ sentinel: "password-anew" }),
+    );
+    await tellSentinels("password-anew", ["ACL", "SETUSER", "default", "<password-of-sentinels"]);
+    await tellSentinels("password-anew", ["CLIENT", "KILL", "TYPE", "pubsub"]);
+    await waitFor("every Sentinel is subscribed to again", async () => {
+      const lists = await tellSentinels("password-anew", ["CLIENT", "LIST", "TYPE", "pubsub"]);
+      return lists.every((list) => String(list).includes("cmd=subscribe"));
+    });
+    await tell(sentinels.nodes, endConnections);
+    await usedAgain(server);
+    expect(server.output()).not.toContain("password-");
+  });
+
+  it("and one that hangs meanwhile holds up no other file", async () => {
+    const redis = await newRedis();
+    await tell([redis], newUser);
+    const mounted = mountSecrets({ password: BEFORE ?? "", admin: ADMIN_TOKEN });
+    const env = {
+      REDIS_TIMEOUT: "500ms",
+      REDIS_PASSWORD_FILE: mounted.pathOf("password"),
+      ADMIN_TOKEN_FILE: mounted.pathOf("admin"),
+    };
+    const server = await newServer({ redisUrl: redis.url.replace("://", "://user-groups@"), env });
+    await useAll(server);
+    await tell([redis], alsoAfter);
+    redis.freeze();
+    closeLater(() => redis.thaw());
+    const another = `another-${ADMIN_TOKEN}`;
+    await whenTold(server, ["ADMIN_TOKEN_FILE", "are used"], () =>
+      mounted.swap({ password: AFTER ?? "", admin: another }),
+    );
+    expect(await adminOf(server.url, another).getCaller({})).toMatchObject({ role: "root" });
+    await waitFor("Redis was asked", () => told(server, "REDIS_PASSWORD_FILE", "before stays") > 0);
+    const [silence] = server.log().filter(({ msg }) => msg.endsWith("before stays"));
+    expect(silence?.["error"]).toMatch(/no answer to the new password/);
+    redis.thaw();
+    await waitFor("it is used", () => told(server, "REDIS_PASSWORD_FILE", "are used") > 0);
+    await tell([redis], notBefore);
+    await tell([redis], endConnections);
+    await usedAgain(server);
+  });
+});
+
+describeWithRedis("the authorities of Redis in a file are changed without a restart", () => {
+  it("when Redis gets a certificate of another", async () => {
+    const [theirs, others] = [inject("certificates"), makeCertificates()];
+    closeLater(() => removeCertificates(others));
+    const port = await freePort();
+    const files = ({ server, ca }: typeof theirs) => [
+      ...["tls-cert-file", server.certFile, "tls-key-file", server.keyFile, "tls-ca-cert-file", ca.certFile],
+    ];
+    const [certFile = "", cert = "", keyFile = "", key = "", caFile = "", ca = ""] = files(theirs);
+    const args = [`--${certFile}`, cert, `--${keyFile}`, key, `--${caFile}`, ca, "--tls-auth-clients", "no"];
+    const redis = await newRedis(["--tls-port", String(port), ...args]);
+    const mounted = mountSecrets({ ca: theirs.ca.cert });
+    const env = { REDIS_CA_FILE: mounted.pathOf("ca") };
+    const server = await newServer({ redisUrl: `rediss://127.0.0.1:${port}`, env });
+    await useAll(server);
+    const setting = "REDIS_CA_FILE";
+    await whenTold(server, [setting, "before stays"], () => mounted.swap({ ca: "no certificate" }));
+    await whenTold(server, [setting, "are used"], () => mounted.swap({ ca: theirs.ca.cert + others.ca.cert }));
+    await tell([redis], ["CONFIG", "SET", ...files(others)]);
+    await tell([redis], endConnections);
+    await usedAgain(server);
+    await whenTold(server, [setting, "are used"], () => mounted.swap({ ca: others.ca.cert }));
+    // One that it no longer trusts.
+    await tell([redis], ["CONFIG", "SET", ...files(theirs)]);
+    await tell([redis], endConnections);
+    await waitFor("it is not trusted", () =>
+      server.log().some(({ msg, error }) => msg === "Redis connection failed" && /certificate/.test(String(error))),
+    );
+    await tell([redis], ["CONFIG", "SET", ...files(others)]);
+    await usedAgain(server);
+  });
+});
