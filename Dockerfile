@@ -27,6 +27,6 @@ ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 UGS_URL=http://127.0.0.1:8080
 USER 65532:65532
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 \
-  CMD ["/nodejs/bin/node", "/app/ugs.js", "ping"]
+  CMD ["/nodejs/bin/node", "/app/ugs.js", "ping", "--local"]
 ENTRYPOINT ["/nodejs/bin/node"]
 CMD ["/app/main.js"]

@@ -24,7 +24,7 @@ export default defineConfig(({ mode }) => {
     }),
     project("service", {
       include: ["{test,packages/*/test}/**/*.test.ts"],
-      exclude: [LONG, "test/faults/*.test.ts", "test/attacks/**", "test/go/**"],
+      exclude: [LONG, "test/{faults,attacks,go,rehearsals}/**/*.test.ts"],
       provide: { matrixShare: "one client a protocol" },
       isolate: false,
     }),
@@ -47,6 +47,13 @@ export default defineConfig(({ mode }) => {
       // Of attacks that only wait.
       maxConcurrency: 8,
       sequence: { groupOrder: 2 },
+    }),
+    // What operators do now and then, with figures; they say how much time it takes on a machine that does nothing else.
+    project("rehearsals", {
+      include: ["test/rehearsals/*.test.ts"],
+      testTimeout: 600_000,
+      maxWorkers: 1,
+      disableConsoleIntercept: true,
     }),
     // The first time, Go compiles for minutes.
     project("go", { include: ["test/go/*.test.ts"], testTimeout: 900_000 }),

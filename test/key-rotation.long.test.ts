@@ -1,15 +1,13 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { expect, it } from "vitest";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import { ADMIN_TOKEN, adminOf, customerOf } from "./support/admin.ts";
-import { closeLater, describeWithRedis, newFolder, newRedis, newServer } from "./support/opened.ts";
-import { ROOT } from "./support/process.ts";
+import { closeLater, describeWithRedis, newRedis, newServer } from "./support/opened.ts";
 import { mountSecrets } from "./support/secret-files.ts";
 import type { TestServer } from "./support/server.ts";
+import { startUgs } from "./support/ugs-process.ts";
 import { pause, waitFor } from "./support/wait.ts";
 
 const GROUPS = 30_000;
@@ -87,16 +85,6 @@ describeWithRedis("the key that encrypts tokens", () => {
     for (const { token } of userGroups) expect(token).toMatch(/^ugt_/);
   });
 });
-
-/** `ugs` in a process of its own, as root of a server. */
-function startUgs({ url }: TestServer, args: readonly string[]) {
-  const { PATH = "" } = process.env;
-  const env = { PATH, XDG_CONFIG_HOME: newFolder(), UGS_URL: url, UGS_TOKEN: ADMIN_TOKEN };
-  const child = spawn(`${ROOT}/dist/ugs.js`, args, { env });
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk: Buffer) => (output += chunk));
-  return { child, output: () => output, ended: once(child, "close").then(([code]) => code as number | null) };
-}
 
 /** How many groups need each key. */
 async function usesOf(server: TestServer): Promise<{ [id: string]: number }> {

@@ -1,14 +1,14 @@
-import { connect, createServer, type Socket } from "node:net";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { pythonWithGrpcio, STEADY } from "./support/grpcio.ts";
 import { http1 } from "./support/http.ts";
-import { closeLater, describeWithRedis, newProcess, newServer, redisUrl } from "./support/opened.ts";
+import { describeWithRedis, newProcess, newServer, redisUrl } from "./support/opened.ts";
 import { startProcess } from "./support/process.ts";
 import type { Runtime, TestServer } from "./support/server.ts";
 import { CLIENTS, type SteadyCalls } from "./support/steady-calls.ts";
-import { freePort, listen, waitFor } from "./support/wait.ts";
+import { newTcpBalancer } from "./support/tcp-balancer.ts";
+import { freePort, waitFor } from "./support/wait.ts";
 
 const python = pythonWithGrpcio();
 
@@ -17,38 +17,6 @@ const RESTARTS = 6;
 
 /** How many answers have to come between two restarts. */
 const ANSWERS = 100;
-
-/** Deals connections out to servers by turns, as any balancer of TCP does; one that refuses is passed over. */
-async function newTcpBalancer(ports: readonly number[]): Promise<string> {
-  const sockets = new Set<Socket>();
-  let turn = 0;
-  const server = createServer({ allowHalfOpen: true }, (client) => {
-    client.on("error", () => {});
-    const offer = ([port, ...others]: readonly number[]) => {
-      if (port === undefined) return void client.destroy();
-      const upstream = connect({ host: "127.0.0.1", port, allowHalfOpen: true });
-      const refused = () => offer(others);
-      upstream.once("error", refused);
-      upstream.once("connect", () => {
-        upstream.off("error", refused);
-        for (const [from, to] of [[client, upstream] as const, [upstream, client] as const]) {
-          sockets.add(from);
-          from.on("error", () => to.resetAndDestroy());
-          from.on("close", () => sockets.delete(from));
-          from.pipe(to);
-        }
-      });
-    };
-    const first = turn++ % ports.length;
-    offer([...ports.slice(first), ...ports.slice(0, first)]);
-  });
-  const port = await listen(server);
-  closeLater(() => {
-    server.close();
-    for (const socket of sockets) socket.destroy();
-  });
-  return `http://127.0.0.1:${port}`;
-}
 
 /** Two servers on ports of their own that share a Redis and API tokens. */
 async function newPair(runtime: Runtime) {

@@ -81,8 +81,7 @@ describe.skipIf(programs === undefined)("the image", () => {
 
     const check = (port: string) => {
       const [program = "", ...args] = inRoot(root, container.user, container.healthcheck);
-      const UGS_URL = (container.env["UGS_URL"] ?? "").replace(/\d+$/, port);
-      return spawnSync(program, args, { encoding: "utf8", env: { ...process.env, ...container.env, UGS_URL } });
+      return spawnSync(program, args, { encoding: "utf8", env: { ...process.env, ...container.env, PORT: port } });
     };
     expect(check(PORT)).toMatchObject({ status: 0, stdout: expect.stringContaining("is ready") });
     const headers = { authorization: `Token ${TOKEN}` };

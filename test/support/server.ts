@@ -51,6 +51,8 @@ export interface TestServer extends LaunchedServer, ServerEnvironments {
 export interface ServerOptions {
   /** Default `node`. */
   readonly runtime?: Runtime;
+  /** The bundle of another release, for Node. Default: that of this one. */
+  readonly main?: string;
   /** Undefined: the embedded store. */
   readonly redisUrl?: string | undefined;
   /** Undefined: without TLS. */
@@ -123,8 +125,8 @@ export function denoRun(flags: readonly string[] = ["-P"]): string[] {
   return [denoBinary(), "run", "--no-prompt", ...flags];
 }
 
-function commandOf({ runtime = "node", tls, env, denoFlags }: ServerOptions): string[] {
-  if (runtime === "node") return [process.execPath, "dist/main.js"];
+function commandOf({ runtime = "node", main = "dist/main.js", tls, env, denoFlags }: ServerOptions): string[] {
+  if (runtime === "node") return [process.execPath, main];
   const mayRun = env?.["WORKERS"] === undefined ? [] : [`--allow-run=${denoBinary()}`];
   const mayRead = tls ? [`--allow-read=${tls.folder}`] : [];
   return [...denoRun(["-P", ...mayRead, ...(denoFlags ?? mayRun)]), "src/main.ts"];

@@ -97,6 +97,50 @@ describe("ugs, of a service with TLS,", () => {
   });
 });
 
+describe("ugs, by the settings of a service beside it,", () => {
+  const { ca, server } = inject("certificates");
+  const tls = { TLS_CERT_FILE: server.certFile, TLS_KEY_FILE: server.keyFile };
+  const mutual = { ...tls, TLS_CLIENT_CA_FILE: ca.certFile };
+  const servers = { plain: suiteServer(), tls: suiteServer({ env: tls }), mutual: suiteServer({ env: mutual }) };
+  const apart = suiteServer({ env: { ...mutual, METRICS_PORT: "0" } });
+  const portOf = (url: unknown) => new URL(String(url)).port;
+  const here = (env: { readonly [name: string]: string }, ...args: string[]) =>
+    ugs(["ping", "--local", ...args], { env });
+
+  it("asks on the port that they name, with TLS where they have it", async () => {
+    const { stdout } = await here({ PORT: portOf(servers.plain.url), HOST: "0.0.0.0" });
+    expect(stdout).toMatch(new RegExp(`^${servers.plain.url} is ready \\(\\d+ ms\\)\n$`));
+    expect((await here({ ...tls, PORT: portOf(servers.tls.url), HOST: "127.0.0.1" })).code).toBe(0);
+    expect((await here({ ...tls, PORT: portOf(servers.tls.url) }, "--live")).stdout).toContain("is alive");
+    const metrics = portOf(apart.log().find(({ msg }) => msg === "listening")?.["metrics_url"]);
+    expect((await here({ ...mutual, PORT: portOf(apart.url), METRICS_PORT: metrics })).code).toBe(0);
+    expect(JSON.parse((await here({ PORT: portOf(servers.plain.url) }, "--json")).stdout)).toEqual({
+      status: "SERVING",
+    });
+  });
+
+  it("says what is wrong where it is not answered, or they do not tell the port", async () => {
+    for (const [env, code, words] of [
+      [{ PORT: String(await freePort()) }, 6, /does not answer: ECONNREFUSED\n.*METRICS_PORT/],
+      [{ PORT: portOf(servers.tls.url) }, 6, /does not answer/],
+      [{ ...mutual, PORT: portOf(servers.mutual.url) }, 6, /none but clients with a certificate/],
+      [{ PORT: "0" }, 2, /PORT must be the number of a port/],
+      [{ METRICS_PORT: "x" }, 2, /METRICS_PORT must be the number of a port/],
+    ] as const) {
+      const run = await here(env);
+      expect(run.stderr).toMatch(words);
+      expect(run.code).toBe(code);
+    }
+  });
+
+  it("says that it is not ready", async () => {
+    const busy = createServer((_, response) => void response.writeHead(503).end());
+    closeLater(() => busy.close());
+    const { code, stderr } = await here({ PORT: String(await listen(busy)) });
+    expect([code, stderr]).toEqual([6, expect.stringContaining("is not ready")]);
+  });
+});
+
 describe("ugs, where the service is not,", () => {
   it("says what it tried: nothing listens, the name is unknown, no answer in time, no HTTP, somebody else", async () => {
     const silent = createTcpServer(() => {});

@@ -1,3 +1,4 @@
+import { create } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
 import {
   Health,
@@ -6,32 +7,50 @@ import {
 } from "../../../../gen/grpc/health/v1/health_pb.ts";
 import { openTransport } from "../connection/transport.ts";
 import { EXIT, Failure } from "../failures.ts";
-import { explained } from "../session.ts";
+import { explained, type Session } from "../session.ts";
 import { urlText } from "../settings.ts";
 import { type DefineCommand, runs } from "./command.ts";
+import { askLocally } from "./ping-local.ts";
 
 interface PingOptions {
   readonly live?: boolean;
+  readonly local?: boolean;
 }
 
 /** `ugs ping` */
 export const pingCommand: DefineCommand = (command, shell) => {
   command.option("--live", "ask only whether it answers, ready or not");
-  runs(command, shell, async (session, options: PingOptions) => {
-    const connection = await session.settings.connection();
-    const { signal } = session.shell;
-    const transport = openTransport(connection, { token: undefined, signal, isRetrying: false });
+  command.option("--local", "the service whose settings (PORT, METRICS_PORT, ...) are in the environment");
+  runs(command, shell, async (session, { live, local }: PingOptions) => {
     const started = performance.now();
-    const answer = await explained(createClient(Health, transport), connection).check({});
-    const where = urlText(connection);
-    const isReady = answer.status === Status.SERVING;
-    if (!isReady && !options.live)
+    const { where, isReady } = local ? await askHere(session, live) : await ask(session);
+    if (!isReady && (!live || local))
       throw new Failure(`${where} answers, but is not ready: no change can be made`, {
         exitCode: EXIT.unavailable,
         hint: "it is shutting down, or its Redis is away: its log says more",
       });
-    const words = isReady ? "is ready" : "is alive, but not ready";
-    if (session.out.isJson) await session.out.message(HealthCheckResponseSchema, answer);
+    const words = isReady ? (local && live ? "is alive" : "is ready") : "is alive, but not ready";
+    const status = isReady ? Status.SERVING : Status.NOT_SERVING;
+    if (session.out.isJson)
+      await session.out.message(HealthCheckResponseSchema, create(HealthCheckResponseSchema, { status }));
     else await session.out.line(`${where} ${words} (${Math.round(performance.now() - started)} ms)`);
   });
 };
+
+/** Asks by gRPC's health service. */
+async function ask({ settings, shell: { signal } }: Session): Promise<Answer> {
+  const connection = await settings.connection();
+  const transport = openTransport(connection, { token: undefined, signal, isRetrying: false });
+  const { status } = await explained(createClient(Health, transport), connection).check({});
+  return { where: urlText(connection), isReady: status === Status.SERVING };
+}
+
+async function askHere(session: Session, isLive = false): Promise<Answer> {
+  const { url, isSo } = await askLocally(session, isLive ? "/healthz" : "/readyz");
+  return { where: url, isReady: isSo };
+}
+
+interface Answer {
+  readonly where: string;
+  readonly isReady: boolean;
+}
