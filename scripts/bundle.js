@@ -4,6 +4,9 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { licensesOf } from "./licenses.js";
 
+/** The files that the page of the API is made of, beside the document that it shows. */
+const SWAGGER_UI = "node_modules/swagger-ui-dist";
+
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** For the CommonJS packages in a bundle. */
@@ -49,12 +52,33 @@ export async function bundleService(outdir, plugins = []) {
   });
   const commandLine = await bundleCommandLine(outdir);
   const isMap = ({ path }) => path.endsWith(".map");
-  const licenses = Buffer.from(await licensesOf(root, [...outputFiles, ...commandLine].filter(isMap)));
+  const page = { folder: `${root}/${SWAGGER_UI}`, texts: ["swagger-ui-bundle.js.LICENSE.txt"] };
+  const licenses = Buffer.from(await licensesOf(root, [...outputFiles, ...commandLine].filter(isMap), [page]));
   await replaceFiles(`${root}/${outdir}`, [
     ...outputFiles,
     ...commandLine.filter((file) => !isMap(file)),
     { path: `${root}/${outdir}/LICENSES.txt`, contents: licenses },
+    ...(await copies(outdir, [
+      "gen/openapi.json",
+      `${SWAGGER_UI}/swagger-ui.css`,
+      `${SWAGGER_UI}/swagger-ui-bundle.js`,
+    ])),
   ]);
+}
+
+/**
+ * Files that stand beside the bundle as they are: packages/openapi reads them when they are first asked for.
+ *
+ * @param {string} outdir
+ * @param {readonly string[]} paths
+ */
+function copies(outdir, paths) {
+  return Promise.all(
+    paths.map(async (path) => ({
+      path: `${root}/${outdir}/${basename(path)}`,
+      contents: await readFile(`${root}/${path}`),
+    })),
+  );
 }
 
 /**

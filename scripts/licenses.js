@@ -15,16 +15,23 @@ const MIT_PERMISSION = /Permission is hereby granted.*/s;
  *
  * @param {string} root where our licence is
  * @param {readonly { path: string, text: string }[]} maps the source maps
+ * @param {readonly { folder: string, texts: readonly string[] }[]} [copied] packages with files that are copied, and
+ *   where they tell the licences of what these have of others
  * @returns {Promise<string>}
  * @throws when a package tells no licence
  */
-export async function licensesOf(root, maps) {
+export async function licensesOf(root, maps, copied = []) {
   /** The packages that have the same text. @type {Map<string, string[]>} */
   const namesOf = new Map([[(await readFile(`${root}/LICENSE`, "utf8")).trim(), ["user-group-service"]]]);
   for (const [folder, sources] of [...sourcesOf(maps)].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const { name, text } = await licenseOf(folder, sources);
     if (text === "") throw new Error(`${name} comes without the text of its licence`);
     namesOf.set(text, [...(namesOf.get(text) ?? []), name]);
+  }
+  for (const { folder, texts } of copied) {
+    const { name, text } = await licenseOf(folder, []);
+    const others = await Promise.all(texts.map((file) => readFile(`${folder}/${file}`, "utf8")));
+    namesOf.set([text, ...others.map((other) => other.trim())].join("\n\n"), [name]);
   }
   const parts = [...namesOf].map(([text, names]) => `${names.join("\n")}\n\n${text}\n`);
   return parts.join(`\n${"-".repeat(80)}\n\n`);

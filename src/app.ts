@@ -1,3 +1,4 @@
+import { docsEndpoints } from "@user-group-service/openapi";
 import type { Traces } from "@user-group-service/traces";
 import {
   acceptsEncoding,
@@ -29,7 +30,7 @@ import { type RouteParts, routes } from "./rpc/routes.ts";
 export interface AppParts
   extends RouteParts,
     Authentication,
-    Pick<Config, "corsOrigins" | "legacyPaths" | "maxConnections" | "metricsPort"> {
+    Pick<Config, "corsOrigins" | "docs" | "legacyPaths" | "maxConnections" | "metricsPort"> {
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Undefined: nothing is traced. */
@@ -73,7 +74,9 @@ export function createApp(parts: AppParts): App {
     callerEndpoints.set(path, endpoint).set(`${path}/`, endpoint);
     for (const { rpc } of endpoint.methods.values()) if (rpc) metrics.calls.add(rpc, "rest");
   }
-  // and for operators, who need none, but may have a port of their own: METRICS_PORT.
+  // for who writes callers, who needs none,
+  if (parts.docs) for (const [path, endpoint] of Object.entries(docsEndpoints())) callerEndpoints.set(path, endpoint);
+  // and for operators, who need none either, but may have a port of their own: METRICS_PORT.
   const operatorEndpoints = new Map([
     ["/healthz", health],
     ["/readyz", readiness],

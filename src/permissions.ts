@@ -2,7 +2,8 @@
 type Permission =
   | { readonly name: "net"; readonly host?: string }
   | { readonly name: "run"; readonly command: string }
-  | { readonly name: "env" | "read" | "sys" };
+  | { readonly name: "read"; readonly path?: string }
+  | { readonly name: "env" | "sys" };
 
 /** The part of the Deno API that is used. */
 type DenoPermissions = { permissions: { query(of: Permission): Promise<{ state: string }> } };
@@ -34,6 +35,11 @@ export async function requireConnectPermission({ protocol, hostname, port }: URL
   const host = `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
   if (await isGranted({ name: "net", host })) return;
   throw new NotAllowed(`Deno does not allow ${host}; add "${host}" to permissions.default.net in deno.json`);
+}
+
+/** Whether Deno lets files be read. */
+export async function mayRead(paths: readonly string[]): Promise<boolean> {
+  return (await Promise.all(paths.map((path) => isGranted({ name: "read", path })))).every(Boolean);
 }
 
 /** Requires Deno's permission to run Deno, which workers need. @throws NotAllowed */

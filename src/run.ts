@@ -8,6 +8,7 @@ import { addGauges } from "./gauges.ts";
 import { announce, endUnusable, type Listening } from "./start-messages.ts";
 import { openForks, Supervisor } from "./supervisor.ts";
 import "./runtime.ts";
+import { DOCS_FILES } from "@user-group-service/openapi";
 import { serveNode } from "@user-group-service/transport";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
@@ -15,7 +16,7 @@ import { Metrics } from "./observability/metrics.ts";
 import { generateDevelopmentTokens, openIssuedTokens, staticTokens } from "./open-api-tokens.ts";
 import { openAudit, openRateLimiters, openStore, openStores } from "./open-store.ts";
 import { collectorTlsOf, openTraces } from "./open-traces.ts";
-import { requireListenPermission } from "./permissions.ts";
+import { mayRead, requireListenPermission } from "./permissions.ts";
 import { RedisState } from "./redis-state.ts";
 import { type Reload, requireSuccessor, watchFiles } from "./reload.ts";
 import { loadAllRules } from "./rpc/interceptors.ts";
@@ -182,6 +183,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     setMaxListeners(0, shutdown.signal);
     const app = createApp({
       ...config,
+      docs: await servesDocs(config, log.logger),
       rateLimiters: openRateLimiters(config, { client: config.redisUrl === undefined ? undefined : client, metrics }),
       ...stores,
       traces,
@@ -234,6 +236,17 @@ function warnOfSettings({ misspelled, host, tls }: Config, logger: Logger): void
     { host },
     "HOST can be reached from other machines, and without TLS every token can be read on the way: set TLS_CERT_FILE and TLS_KEY_FILE, or let only a proxy with TLS reach this port",
   );
+}
+
+/** Whether the OpenAPI document and its page are served. Deno may not let them be read. */
+async function servesDocs({ docs }: Config, logger: Logger): Promise<boolean> {
+  if (!docs || (await mayRead(DOCS_FILES))) return docs;
+  if (isReporter()) {
+    const message =
+      "Deno does not let the files of /openapi.json and /docs/ be read, which are not served: name them in --allow-read too, or set DOCS=off";
+    logger.warn({ files: DOCS_FILES }, message);
+  }
+  return false;
 }
 
 /** Logs why a resource could not be closed. */

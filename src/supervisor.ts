@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import cluster from "node:cluster";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type ListenOptions } from "node:net";
+import { DOCS_FILES } from "@user-group-service/openapi";
 import type { Config } from "./config/config.ts";
 import { WorkerMetrics } from "./observability/exposition.ts";
 import { errorFields, type Log } from "./observability/log.ts";
@@ -197,7 +198,7 @@ function forkOnNode(number: number): ChildProcess {
 
 async function openDenoForks({ host, port, metricsPort, files }: PortSettings): Promise<Forks> {
   await requireRunPermission();
-  const flags = await workerFlags(files.map(({ path }) => path));
+  const flags = await workerFlags([...files.map(({ path }) => path), ...DOCS_FILES]);
   const main = await claimPort(host, port);
   const metrics = metricsPort === undefined ? undefined : await claimPort(host, metricsPort);
   const ports: WorkerStart["ports"] = { port: main.port, metricsPort: metrics?.port, reusePort: true };

@@ -64,6 +64,7 @@ describe("the defaults", () => {
     minReplicasAck: 0,
     metricsPort: undefined,
     reflection: true,
+    docs: true,
     legacyPaths: false,
     maxConnections: 4096,
     rateLimit: undefined,
@@ -344,6 +345,7 @@ const BAD: { readonly [name in Setting]: readonly string[] } = {
   MIN_REPLICAS_ACK: ["-1", "101", "one", "1.5"],
   METRICS_PORT: ["-1", "65536", "http"],
   REFLECTION: ["true", "0", "ON"],
+  DOCS: ["ON", "yes"],
   LEGACY_PATHS: ["true", "1", "ON", "explo"],
   MAX_CONNECTIONS: ["0", "-1", "many"],
   RATE_LIMIT: [

@@ -170,7 +170,8 @@ function compressResponse(
 ): HttpResponse | Promise<HttpResponse> {
   const { status, headers, body } = response;
   const bytes = Buffer.byteLength(body);
-  headers["content-length"] = String(bytes);
+  // A client that has the response already would take it for the length of that one (RFC 9110, 8.6).
+  if (status !== 304) headers["content-length"] = String(bytes);
   if (minBytes === undefined) return response;
   headers["vary"] = headers["vary"] === undefined ? "accept-encoding" : `${headers["vary"]}, accept-encoding`;
   const compression = bytes < minBytes ? undefined : compressions.find(({ name }) => acceptsEncoding(request, name));

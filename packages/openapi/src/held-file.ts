@@ -1,0 +1,56 @@
+import { createHash } from "node:crypto";
+import { promisify } from "node:util";
+import { brotliCompress, constants, gzip } from "node:zlib";
+import { acceptsEncoding, type HeaderRecord } from "@user-group-service/transport";
+
+/**
+ * The encodings that files have, the one that is preferred first. Once compressed, a file is held: a tenth of a second
+ * then saves a tenth of all that is sent.
+ */
+const ENCODINGS = {
+  br: (bytes: Buffer) => promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 6 } }),
+  gzip: (bytes: Buffer) => promisify(gzip)(bytes),
+};
+
+type Encoding = keyof typeof ENCODINGS;
+
+/** A file is not compressed below this size, in bytes: it fits into a packet anyway. */
+const COMPRESS_MIN_BYTES = 1024;
+
+/** A file in an encoding. */
+export interface EncodedFile {
+  /** Undefined: as it is. */
+  readonly encoding: Encoding | undefined;
+  /** Of this encoding. */
+  readonly etag: string;
+  readonly body: Buffer;
+}
+
+/** A file that is read when it is first asked for, and held in the encodings that were asked for. */
+export class HeldFile {
+  private readonly read: () => Promise<Buffer>;
+  private readonly encoded = new Map<Encoding | undefined, Promise<EncodedFile>>();
+
+  constructor(read: () => Promise<Buffer>) {
+    this.read = read;
+  }
+
+  /** The file in the best encoding that a request accepts. Rejects with the error of reading it; the next call tries again. */
+  encodedFor(request: HeaderRecord): Promise<EncodedFile> {
+    const encoding = (Object.keys(ENCODINGS) as Encoding[]).find((name) => acceptsEncoding(request, name));
+    const known = this.encoded.get(encoding);
+    if (known) return known;
+    const made = this.encode(encoding);
+    this.encoded.set(encoding, made);
+    made.catch(() => this.encoded.delete(encoding));
+    return made;
+  }
+
+  private async encode(encoding: Encoding | undefined): Promise<EncodedFile> {
+    const bytes = await this.read();
+    const digest = createHash("sha256").update(bytes).digest("base64url").slice(0, 22);
+    if (encoding === undefined || bytes.byteLength < COMPRESS_MIN_BYTES)
+      return { encoding: undefined, etag: `"${digest}"`, body: bytes };
+    return { encoding, etag: `"${digest}-${encoding}"`, body: await ENCODINGS[encoding](bytes) };
+  }
+}

@@ -1,0 +1,127 @@
+import { readFileSync } from "node:fs";
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { startChromium, type TestBrowser } from "./support/chromium.ts";
+import { suiteServer } from "./support/opened.ts";
+import { ROOT } from "./support/process.ts";
+import { idle, residentBytesOf } from "./support/process-usage.ts";
+import { rawConnect } from "./support/raw-socket.ts";
+import { RUNTIMES } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+const chromiumPath = inject("chromiumPath");
+
+type Operation = { readonly operationId: string; readonly tags: readonly string[] };
+
+const document = JSON.parse(readFileSync(`${ROOT}/gen/openapi.json`, "utf8")) as {
+  readonly paths: { readonly [path: string]: { readonly [method: string]: Operation } };
+};
+
+const OPERATIONS = Object.values(document.paths).flatMap((methods) => Object.values(methods));
+
+/** What the page calls an operation. */
+const idOf = ({ operationId, tags }: Operation) => `operations-${tags[0]}-${operationId}`;
+
+const GET_USER = "operations-REST-getUser";
+
+describe.skipIf(chromiumPath === undefined)("the page of the API in Chromium", () => {
+  let browser: TestBrowser;
+  beforeAll(async () => {
+    browser = await startChromium(chromiumPath ?? "");
+  });
+  afterAll(() => browser?.close());
+
+  it.each(RUNTIMES)("shows every operation and calls the service, and nobody else, on %s", async (runtime) => {
+    const page = await browser.context.newPage();
+    const requested: string[] = [];
+    const complaints: string[] = [];
+    page.on("request", (request) => requested.push(request.url()));
+    page.on("console", (message) => {
+      if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
+    });
+    page.on("pageerror", (error) => complaints.push(error.message));
+    // What the policy forbids is told to the page, whatever becomes of the console.
+    await page.addInitScript(() => {
+      const violations: string[] = [];
+      Object.assign(globalThis, { violations });
+      globalThis.document.addEventListener("securitypolicyviolation", (event) => {
+        violations.push(`${event.violatedDirective} ${event.blockedURI}`);
+      });
+    });
+    const server = servers[runtime];
+    await page.goto(`${server.url}/docs/`);
+    await page.waitForSelector(".opblock");
+    const shown = await page.locator(".opblock").evaluateAll((all) => all.map(({ id }) => id));
+    expect(shown.toSorted()).toEqual(OPERATIONS.map(idOf).toSorted());
+    // One of each kind: to open all takes a browser minutes on a busy machine.
+    const opened = [GET_USER, ...[...new Map(OPERATIONS.map((each) => [each.tags[0], idOf(each)])).values()]];
+    await page.evaluate((ids) => {
+      for (const id of ids)
+        globalThis.document.getElementById(id)?.querySelector<HTMLElement>(".opblock-summary-control")?.click();
+    }, opened);
+    await waitFor("they are open", async () => (await page.locator(".responses-inner").count()) === opened.length);
+
+    await authorize(page, server.tokens.customer);
+    const { status, body } = await tryGet(page, "from-the-page");
+    expect(status).toBe("200");
+    expect(JSON.parse(body)).toMatchObject({ success: 1, new_user_group: true });
+
+    expect(await page.evaluate(() => (globalThis as unknown as { violations: string[] }).violations)).toEqual([]);
+    expect(complaints).toEqual([]);
+    const others = requested.filter((url) => !url.startsWith(server.url) && !url.startsWith("data:"));
+    expect(others).toEqual([]);
+    await page.close();
+  });
+
+  const servers = {
+    node: suiteServer(() => ({ runtime: "node" })),
+    deno: suiteServer(() => ({ runtime: "deno" })),
+  };
+});
+
+/** Gives the page an API token, as a person does. */
+async function authorize(page: Page, token: string): Promise<void> {
+  await page.locator(".btn.authorize").first().click();
+  await page.locator("#auth-bearer-value").fill(token);
+  await page.locator(".auth-container", { hasText: "bearer" }).locator("button.authorize").click();
+  await page.locator(".btn-done").first().click();
+}
+
+/** Gets a group by the page, and tells what it shows of the answer. */
+async function tryGet(page: Page, userGroupId: string): Promise<{ status: string; body: string }> {
+  const operation = page.locator(`[id="${GET_USER}"]`);
+  await operation.locator(".try-out__btn").click();
+  await operation.locator('tr[data-param-name="user_group_id"] input').fill(userGroupId);
+  await operation.locator(".execute").click();
+  const live = operation.locator(".live-responses-table");
+  await live.waitFor();
+  return {
+    status: (await live.locator("tbody .response-col_status").first().innerText()).trim(),
+    body: await live.locator("tbody .highlight-code pre").first().innerText(),
+  };
+}
+
+describe("strangers who ask for the page", () => {
+  const server = suiteServer(() => ({}));
+
+  it("share what is held of it, and those who do not read it end", async () => {
+    const ask = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n";
+    const first = await rawConnect(server.url, "http/1.1");
+    first.send(ask);
+    await waitFor("it is read once", () => first.received().byteLength > 1_700_000);
+    await idle(server.pid);
+    const before = residentBytesOf(server.pid);
+    // Each asks for the whole script, uncompressed, eight times.
+    const unread = await Promise.all(Array.from({ length: 200 }, () => rawConnect(server.url, "http/1.1")));
+    for (const { socket, send } of unread) {
+      socket.pause();
+      send(ask.repeat(8));
+    }
+    await idle(server.pid);
+    // 1,600 copies would be 2.7 GB.
+    expect(residentBytesOf(server.pid) - before).toBeLessThan(64 * 1024 * 1024);
+    const answer = await fetch(`${server.url}/docs/`);
+    expect(answer.status).toBe(200);
+    for (const { socket } of [first, ...unread]) socket.destroy();
+  });
+});
