@@ -19,7 +19,7 @@ export default defineConfig(({ mode }) => {
     project("units", {
       include: ["{src,packages/*/src}/**/*.test.ts"],
       exclude: [LONG],
-      // They leave nothing behind, so that a process runs several and loads what they share once.
+      // As in those below, files leave nothing behind, so that a process runs several and loads what they share once.
       isolate: false,
     }),
     project("service", {
@@ -28,7 +28,7 @@ export default defineConfig(({ mode }) => {
       provide: { matrixShare: "one client a protocol" },
       isolate: false,
     }),
-    project("long", { include: [LONG, ...MATRICES], provide: { matrixShare: "the rest" } }),
+    project("long", { include: [LONG, ...MATRICES], provide: { matrixShare: "the rest" }, isolate: false }),
     // They wait for failovers. What a fault leaves of the machine is for its own load.
     project("faults", {
       include: isShort ? ["test/faults/history.test.ts"] : ["test/faults/*.test.ts"],

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync, readSync } from "node:fs";
 import { StringDecoder } from "node:string_decoder";
 import { fileURLToPath } from "node:url";
@@ -34,6 +34,13 @@ export interface ProcessOptions {
   readonly outputFile?: string | undefined;
 }
 
+const running = new Set<ChildProcess>();
+
+// A run that is interrupted closes nothing.
+process.once("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+
 /** Starts a process whose environment is what is given here, and nothing of the test's own. */
 export function startProcess(
   [program = "", ...args]: readonly string[],
@@ -47,6 +54,8 @@ export function startProcess(
     stdio: ["pipe", file ?? "pipe", file ?? "pipe"],
   });
   if (file !== undefined) closeSync(file);
+  running.add(child);
+  child.once("exit", () => running.delete(child));
   let text = "";
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on("data", (chunk: Buffer) => {
