@@ -1,4 +1,5 @@
 import { docsEndpoints } from "@user-group-service/openapi";
+import { DOCUMENT_MAX_AGE_S } from "@user-group-service/sessions";
 import type { Traces } from "@user-group-service/traces";
 import {
   acceptsEncoding,
@@ -16,10 +17,12 @@ import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "./limits.ts";
 import { formatOf } from "./observability/exposition.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
-import { userEndpoint, viewerEndpoint } from "./rest/endpoints.ts";
+import { userEndpoint } from "./rest/endpoints.ts";
 import { errorResponse } from "./rest/json.ts";
 import { legacyEndpoints } from "./rest/legacy.ts";
-import { ACCESS, type Authentication, authorization, isOpen, LIMIT_HEADERS } from "./rpc/access.ts";
+import { viewerEndpoint, viewerSessionEndpoint } from "./rest/viewer.ts";
+import { wellKnownEndpoints } from "./rest/well-known.ts";
+import { ACCESS, type Authentication, authorization, isOpen, LIMIT_HEADERS, strangerLimit } from "./rpc/access.ts";
 import { CREDENTIAL_HEADERS, callValues, REQUEST_ID_HEADER } from "./rpc/call.ts";
 import { sharedProbe } from "./rpc/health.ts";
 import { callInterceptor } from "./rpc/interceptors.ts";
@@ -54,7 +57,7 @@ const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: tr
 
 /** Assembles the service. */
 export function createApp(parts: AppParts): App {
-  const { logger, metrics, shutdownSignal } = parts;
+  const { logger, metrics, sessions, shutdownSignal } = parts;
   // Their counters start at zero.
   for (const method of ACCESS.keys())
     for (const protocol of ["grpc", "grpc-web", "connect"]) metrics.calls.add(method, protocol);
@@ -68,6 +71,7 @@ export function createApp(parts: AppParts): App {
   const callerPaths = {
     "/api/user": userEndpoint(),
     "/api/viewer": viewerEndpoint(),
+    "/api/viewer/session": viewerSessionEndpoint(),
     ...(parts.legacyPaths && legacyEndpoints()),
   };
   for (const [path, endpoint] of Object.entries(callerPaths)) {
@@ -97,6 +101,7 @@ export function createApp(parts: AppParts): App {
     ...common,
     routes: routes({ ...parts, probe }),
     endpoints: parts.metricsPort === undefined ? new Map([...callerEndpoints, ...operatorEndpoints]) : callerEndpoints,
+    endpointAt: wellKnownEndpoints({ sessions, strangers: strangerLimit(parts), maxAgeS: DOCUMENT_MAX_AGE_S }),
     authorize,
     contextValues: callValues,
     interceptors: [callInterceptor({ ...parts, authorize })],

@@ -25,13 +25,20 @@ export function generateDevelopmentTokens(): ApiTokenSetting[] {
 /** Opens the authentication of issued API tokens, and the subscription to revocations by other workers. */
 export function openIssuedTokens(
   { redisUrl, apiTokenCacheMs }: Config,
-  parts: { client: StoreClient; audit: Audit; lifecycle: Lifecycle; logger: Logger },
+  parts: {
+    readonly client: StoreClient;
+    readonly audit: Audit;
+    readonly lifecycle: Lifecycle;
+    readonly logger: Logger;
+    /** Makes the listener that also hears of what is not an API token. */
+    readonly hearing: (listener: RevocationListener) => RevocationListener;
+  },
 ) {
-  const { client, audit, lifecycle, logger } = parts;
-  const listener: RevocationListener = {
+  const { client, audit, lifecycle, logger, hearing } = parts;
+  const listener = hearing({
     revoked: (digest) => issued.revoked(digest),
     missed: () => issued.missed(),
-  };
+  });
   const apiTokensOf = (client: StoreClient) => new RedisApiTokens({ client, listener, audit });
   const apiTokenStore = apiTokensOf(client);
   const uses = new TokenUses(apiTokenStore);

@@ -14,6 +14,7 @@ import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
 import { generateDevelopmentTokens, openIssuedTokens, staticTokens } from "./open-api-tokens.ts";
+import { isLoopback, openSessions } from "./open-sessions.ts";
 import { openAudit, openRateLimiters, openStore, openStores } from "./open-store.ts";
 import { collectorTlsOf, openTraces } from "./open-traces.ts";
 import { mayRead, requireListenPermission } from "./permissions.ts";
@@ -39,6 +40,8 @@ export interface OpenService {
   readonly generatedTokens: readonly ApiTokenSetting[];
   /** Uses settings whose files have changed, but for the certificates of a port. */
   readonly reload: Reload;
+  /** Is told the URL of its port. */
+  readonly listensAt: (url: string) => void;
   /** Ends the streams, which do not end by themselves. */
   readonly endStreams: () => void;
   /** Closes everything within the shutdown timeout. */
@@ -57,7 +60,10 @@ export interface RunningService extends Omit<Listening, "workers"> {
  * @throws StoreUnavailable, StoreMisconfigured, or the error of `listen`
  */
 export async function run(config: Config, options: { write?: (line: string) => void } = {}): Promise<RunningService> {
-  const { app, log, lifecycle, metrics, generatedTokens, reload, endStreams, close } = await open(config, options);
+  const { app, log, lifecycle, metrics, generatedTokens, reload, listensAt, endStreams, close } = await open(
+    config,
+    options,
+  );
   const { logger } = log;
   const listen = { ...config, ...worker?.ports };
   try {
@@ -66,6 +72,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
     const metricsUrl = await openMetricsPort(listen, { app, lifecycle });
     const onConnectionError = (error: Error) => logger.error(errorFields(error), "a connection cannot be accepted");
     const port = await serveNode(app.service, { ...listen, onConnectionError });
+    listensAt(port.url);
     lifecycle.onClose("connections", () => port.destroy());
     lifecycle.onClose("requests under way", () => port.drain(quietMsOf(config)));
     lifecycle.onClose("streams", endStreams);
@@ -142,7 +149,9 @@ export async function open(config: Config, options: { write?: (line: string) => 
       config.tokenKeys.length > 0 ? config.tokenKeys : [{ id: "embedded", secret: randomBytes(32) }];
     const audit = openAudit(config, { logger: log.logger, metrics });
     const cipher = new TokenCipher(ring);
-    const { apiTokensOf, issued } = openIssuedTokens(config, { client, audit, lifecycle, logger: log.logger });
+    const common = { client, cipher, audit, lifecycle, logger: log.logger };
+    const { sessions, listensAt, hearing } = openSessions(config, common);
+    const { apiTokensOf, issued } = openIssuedTokens(config, { ...common, hearing });
     const storesOf = (client: StoreClient) => openStores(client, { cipher, audit, apiTokens: apiTokensOf(client) });
     const stores = storesOf(client);
     const parts = { config, client, ...stores, logger: log.logger, onUnusable: endUnusable };
@@ -186,6 +195,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       docs: await servesDocs(config, log.logger),
       rateLimiters: openRateLimiters(config, { client: config.redisUrl === undefined ? undefined : client, metrics }),
       ...stores,
+      sessions,
       traces,
       tracedStores: traces && ((trace) => storesOf(client.observedBy((roundTrip) => trace.roundTrip(roundTrip)))),
       probe: client,
@@ -202,7 +212,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
       if (failed.length > 0) log.logger.warn({ failed }, "not closed in time");
       else log.logger.info("closed");
     };
-    return { app, log, lifecycle, metrics, generatedTokens, reload, endStreams: () => shutdown.abort(), close };
+    const endStreams = () => shutdown.abort();
+    return { app, log, lifecycle, metrics, generatedTokens, reload, listensAt, endStreams, close };
   } catch (error) {
     await lifecycle.close(config.shutdownTimeoutMs, closeFailure(log.logger));
     throw error;
@@ -231,7 +242,7 @@ function warnOfSettings({ misspelled, host, tls }: Config, logger: Logger): void
   for (const { name, setting } of misspelled) {
     logger.warn({ name, setting }, "a variable of the environment looks like a setting and is none; is it misspelled?");
   }
-  if (tls || /^(?:127\.|::1$|localhost$)/i.test(host)) return;
+  if (tls || isLoopback(host)) return;
   logger.warn(
     { host },
     "HOST can be reached from other machines, and without TLS every token can be read on the way: set TLS_CERT_FILE and TLS_KEY_FILE, or let only a proxy with TLS reach this port",

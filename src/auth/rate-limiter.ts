@@ -33,6 +33,19 @@ export class RateLimiter {
     this.#maxKeys = options.maxKeys ?? MAX_KEYS;
   }
 
+  /** Whether the limit of a key is reached. It counts nothing. */
+  look(key: string): Limited | undefined {
+    const { counted, sent, waiting, resetAt } = this.#usages.get(key) ?? {
+      counted: 0,
+      sent: 0,
+      waiting: 0,
+      resetAt: 0,
+    };
+    const leftMs = resetAt - performance.now();
+    const isReached = leftMs > 0 && counted + sent + waiting >= this.#limit.max;
+    return isReached ? { limit: this.#limit, retryAfterMs: leftMs } : undefined;
+  }
+
   /** Counts under a key, unless its limit is reached. What is refused is not counted, and costs Redis nothing. */
   take(key: string): Limited | undefined {
     const now = performance.now();

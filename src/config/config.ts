@@ -73,6 +73,14 @@ export const SETTINGS = {
   MAX_CONNECTIONS: ["4096", "how many connections a worker keeps open", "maxConnections", integer(1, 1_000_000)],
   RATE_LIMIT: ["off", "how often the bearer of an API token may call, such as 1000/10s", "rateLimit", parse.rateLimit],
   AUTH_FAILURE_LIMIT: ["60/1m", "how often an address may fail to authenticate", "authFailureLimit", parse.rateLimit],
+  // Undefined: where it listens, if that is a loopback address; otherwise there are no viewer sessions.
+  PUBLIC_URL: [
+    "",
+    "URL that viewer sessions are issued under, and their keys found at, such as https://groups.example.com",
+    "publicUrl",
+    optional(parse.publicUrl),
+  ],
+  VIEWER_SESSION_MAX: ["1h", "how long a viewer session may last", "viewerSessionMaxMs", duration(60_000, 3_600_000)],
   TRUSTED_PROXIES: [
     "",
     "proxies whose X-Forwarded-For is believed: addresses and networks",

@@ -227,6 +227,13 @@ export function httpUrl(text: string): string {
   return text;
 }
 
+/** Parses the URL that a service is reached at, without a slash at its end. @throws SettingError */
+export function publicUrl(text: string): string {
+  const { origin, pathname, search, hash } = new URL(httpUrl(text));
+  if (search || hash) throw new SettingError("must have no query and no fragment");
+  return `${origin}${pathname}`.replace(/\/+$/, "");
+}
+
 /** Validates the name that traces have for a service. @throws SettingError */
 export function serviceName(text: string): string {
   if (text.length <= 255 && !/\p{Cc}/u.test(text)) return text;

@@ -177,7 +177,7 @@ export const USE_INTERVAL_MS = 60_000;
 
 /** Told when API tokens are revoked or changed, wherever that is done, so that a cache can forget them. */
 export interface RevocationListener {
-  /** The API token with this digest was revoked or changed. */
+  /** The API token with this digest was revoked or changed. Other texts may come, and mean nothing here. */
   revoked(digest: string): void;
   /** Any API token may have been. */
   missed(): void;

@@ -32,6 +32,14 @@ const TEXTS = {
     "no user group has this user_group_id in the environment of the API token; GetUserGroup creates it for an API token of role manage",
   TOKEN_NOT_FOUND:
     "no user group of the environment has this token; it was rotated, mistyped, or belongs to another environment",
+  VIEWER_SESSION_EXPIRED: "the viewer session has expired; make a new one with CreateViewerSession",
+  VIEWER_SESSION_ENDED:
+    "the viewer session was ended: its user group was deleted or got another token at once, or its sessions were revoked",
+  VIEWER_SESSION_INVALID: "",
+  VIEWER_SESSION_TOO_LARGE: "",
+  PUBLIC_URL_MISSING:
+    "viewer sessions name where their keys are published, which this service does not know: set PUBLIC_URL",
+  SIGNING_KEYS_CHANGED: "another call changed the signing keys at the same time; repeat the call",
   USER_GROUP_EXISTS:
     "the environment has a user group with this id, which is another one; import it with IMPORT_MODE_UPSERT to replace it",
   TOKEN_TAKEN:
@@ -95,6 +103,28 @@ export class TokenNotFound extends failure("NotFound", "TOKEN_NOT_FOUND") {
     );
   }
 }
+
+export class ViewerSessionExpired extends failure("NotFound", "VIEWER_SESSION_EXPIRED") {}
+export class ViewerSessionEnded extends failure("NotFound", "VIEWER_SESSION_ENDED") {}
+
+/** A text is no viewer session that the caller may take, whatever becomes of its group. */
+export class ViewerSessionInvalid extends failure("NotFound", "VIEWER_SESSION_INVALID") {
+  constructor(why = "") {
+    super(undefined, why);
+  }
+}
+
+export class ViewerSessionTooLarge extends failure("InvalidArgument", "VIEWER_SESSION_TOO_LARGE") {
+  constructor(length = 0, most = 0) {
+    super(
+      undefined,
+      `the viewer session would have ${length} characters, and may have ${most}: name fewer property_keys, or shorten claims`,
+    );
+  }
+}
+
+export class PublicUrlMissing extends failure("FailedPrecondition", "PUBLIC_URL_MISSING") {}
+export class SigningKeysChanged extends failure("Aborted", "SIGNING_KEYS_CHANGED") {}
 
 /** The environment has a group with this id, which is not as it is to be imported. */
 export class UserGroupExists extends failure("AlreadyExists", "USER_GROUP_EXISTS") {}

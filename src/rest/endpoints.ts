@@ -1,29 +1,17 @@
-import type { DescMethodUnary, Message, MessageShape } from "@bufbuild/protobuf";
-import {
-  type Endpoint,
-  type EndpointMethod,
-  type HttpRequest,
-  headerValue,
-  type Invoke,
-  recordOf,
-  requireStrictJson,
-} from "@user-group-service/transport";
+import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
+import { type Endpoint, type EndpointMethod, headerValue, type Invoke } from "@user-group-service/transport";
 import type { UserGroup } from "../../gen/usergroup/v1/user_group_pb.ts";
 import {
   type GetUserGroupRequest,
   type GetUserGroupResponse,
   UserGroupService,
 } from "../../gen/usergroup/v1/user_group_service_pb.ts";
-import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
-import { type Environment, type EnvironmentTag, formatEnvironmentName } from "../domain/environment.ts";
+import type { EnvironmentTag } from "../domain/environment.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
-import { callOf } from "../rpc/call.ts";
 import { tagFromMessage } from "../rpc/messages.ts";
-import { malformed, refusedJson } from "../rpc/refusals.ts";
+import { malformed } from "../rpc/refusals.ts";
 import {
   isEtagMismatch,
-  isForm,
-  isTokenNotFound,
   jsonMethod,
   jsonResponse,
   messageOf,
@@ -32,6 +20,7 @@ import {
   parseObject,
   pick,
   readBody,
+  requireStrict,
 } from "./json.ts";
 
 /** A parsed request to `/api/user`. */
@@ -200,14 +189,6 @@ export function methodOf(verb: Verb): EndpointMethod {
   });
 }
 
-function requireStrict({ input }: DescMethodUnary, body: JsonObject): void {
-  try {
-    requireStrictJson(input, body);
-  } catch (cause) {
-    throw refusedJson(cause, input);
-  }
-}
-
 /**
  * Makes the call, and repeats it with the next entity tag as long as the etag does not match. A group has one etag at a
  * time, so at most one of the calls changes it.
@@ -243,58 +224,4 @@ function etagsOf(value: string): string[] | undefined {
   if (etags.size > MAX_ETAGS) throw malformed(`If-Match may list ${MAX_ETAGS} entity tags at most`, []);
   if (etags.size === 0) throw malformed("If-Match is empty; name an entity tag, or leave it out", []);
   return [...etags];
-}
-
-const { resolveViewer } = ViewerService.method;
-
-type Viewer = MessageShape<typeof resolveViewer.output>;
-
-const INACTIVE = '{"active":false}';
-
-/**
- * `/api/viewer`: ResolveViewer in the form of token introspection (RFC 7662), for back ends that speak neither gRPC nor
- * Connect. The request is a form, or JSON. Everything that is wrong with a token looks the same (section 2.2 of it).
- */
-export function viewerEndpoint(): Endpoint {
-  return {
-    protocolName: "rest",
-    methods: new Map([
-      [
-        "POST",
-        jsonMethod(resolveViewer, async (request, invoke) => {
-          const fields = isForm(request) ? formFields(request) : readBody(request);
-          // Other fields of RFC 7662, such as `token_type_hint`, are ignored.
-          const message = messageOf(resolveViewer.input, pick(fields, ["token"]));
-          try {
-            const { message: viewer, headers, contextValues } = await invoke(message);
-            return jsonResponse(headers, textOf(viewer as Viewer, callOf(contextValues).environment));
-          } catch (failure) {
-            if (!isTokenNotFound(failure)) throw failure;
-            return jsonResponse({ "cache-control": "no-store", ...recordOf(failure.metadata) }, INACTIVE);
-          }
-        }),
-      ],
-    ]),
-  };
-}
-
-/** A field without a value counts as missing, as in all of OAuth (RFC 6749, 3.2). */
-function formFields({ body }: Pick<HttpRequest, "body">): JsonObject {
-  return { token: oneOf(parseFields(body, "the form"), "token") || null };
-}
-
-/** `sub` and `exp` are the names of RFC 7662; it leaves the others to the service. */
-function textOf(viewer: Viewer, environment: Environment): string {
-  const { tokenExpireTime } = viewer;
-  return JSON.stringify({
-    active: true,
-    sub: viewer.providedId,
-    environment: formatEnvironmentName(environment),
-    team_id: Number(viewer.teamId),
-    name: viewer.name,
-    mapping: viewer.mapping,
-    properties: viewer.properties ?? null,
-    // In whole seconds since 1970; a token is not said to last longer than it does.
-    ...(tokenExpireTime !== undefined && { exp: Number(tokenExpireTime.seconds) }),
-  });
 }

@@ -18,9 +18,16 @@ import {
   headerValue,
   RequestRefused,
   recordOf,
+  requireStrictJson,
 } from "@user-group-service/transport";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
-import { EtagMismatch, TokenNotFound } from "../domain/errors.ts";
+import {
+  EtagMismatch,
+  TokenNotFound,
+  ViewerSessionEnded,
+  ViewerSessionExpired,
+  ViewerSessionInvalid,
+} from "../domain/errors.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
 import { MAX_MESSAGE_BYTES } from "../limits.ts";
 import { malformed, notJson, refusedJson } from "../rpc/refusals.ts";
@@ -132,15 +139,26 @@ export function messageOf<D extends DescMessage>(desc: D, fields: JsonObject): M
   }
 }
 
+/** Refuses JSON of which protobuf-es takes a duration that is none. @throws ConnectError InvalidArgument */
+export function requireStrict({ input }: DescMethodUnary, body: JsonObject): void {
+  try {
+    requireStrictJson(input, body);
+  } catch (cause) {
+    throw refusedJson(cause, input);
+  }
+}
+
 /** Whether a call failed because the group's etag did not match. */
 export function isEtagMismatch(failure: unknown): boolean {
   return failure instanceof ConnectError && failure.cause instanceof EtagMismatch;
 }
 
-/** Whether a call failed because no group has the user group token, be it as its current one or within its grace. */
-export function isTokenNotFound(failure: unknown): failure is ConnectError {
-  return failure instanceof ConnectError && failure.cause instanceof TokenNotFound;
+/** Whether a call failed because of the user group token or viewer session that it was to resolve: nobody has it any more. */
+export function isNotActive(failure: unknown): failure is ConnectError {
+  return failure instanceof ConnectError && NOT_ACTIVE.some((each) => failure.cause instanceof each);
 }
+
+const NOT_ACTIVE = [TokenNotFound, ViewerSessionEnded, ViewerSessionExpired, ViewerSessionInvalid];
 
 /** The response for an error over plain HTTP. */
 export const errorResponse: HttpError = (error, httpStatus) => {

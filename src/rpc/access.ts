@@ -1,6 +1,6 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { Code, type ConnectError } from "@connectrpc/connect";
-import type { CallHead } from "@user-group-service/transport";
+import { type CallHead, type HttpRequest, headerValue } from "@user-group-service/transport";
 import { RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
@@ -34,7 +34,7 @@ function policyOf<S extends DescService>(
 
 /**
  * Who may call what, for every method of all services; nobody may call a method that it does not name. Open methods
- * reveal nothing about any group. What a role may do within a method: `mayCreate`.
+ * reveal nothing about any group. What a role may do within a method: `mayCreate`, `mayRead`.
  */
 export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
   ...policyOf(UserGroupService, {
@@ -42,7 +42,7 @@ export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
     updateUserGroup: "manage",
     rotateUserGroupToken: "manage",
   }),
-  ...policyOf(ViewerService, { resolveViewer: "resolve" }),
+  ...policyOf(ViewerService, { resolveViewer: "resolve", createViewerSession: "resolve" }),
   ...policyOf(AdminService, {
     createEnvironment: "root",
     getEnvironment: "admin",
@@ -115,7 +115,7 @@ const TEXTS: { readonly [name in LimiterName]: { readonly reason: string; readon
   "api-token": { reason: "RATE_LIMITED", what: "this API token has made too many calls" },
   address: {
     reason: "TOO_MANY_FAILURES",
-    what: "too many calls from this address had no valid API token",
+    what: "too many calls from this address had no valid API token, or asked for keys that are not there",
   },
 };
 
@@ -160,6 +160,7 @@ export function authorization({ authenticator, rateLimiters, trustedProxies }: A
     if (!isAllowed) throw denial(role, head.method, needed);
     call.principal = principal;
     call.mayCreate = RANK[role] >= RANK.manage;
+    call.mayRead = RANK[role] >= RANK.read;
   };
 
   return (head) => {
@@ -179,6 +180,37 @@ export function authorization({ authenticator, rateLimiters, trustedProxies }: A
   };
 }
 
+/** Bounds by their addresses how often strangers ask for what is not there. */
+export interface StrangerLimit {
+  /** Refuses those who have failed too often. @throws ConnectError ResourceExhausted */
+  requireFew(request: Stranger): void;
+  /** Counts a failure. */
+  count(request: Stranger): void;
+}
+
+/** What is known of whoever asks without an API token. */
+type Stranger = Pick<HttpRequest, "headers" | "peerAddress">;
+
+/** Counts what strangers ask for in vain with their failures to authenticate. */
+export function strangerLimit({
+  rateLimiters: { failures, onLimited },
+  trustedProxies,
+}: Pick<Authentication, "rateLimiters" | "trustedProxies">): StrangerLimit {
+  const keyOf = (request: Stranger) => {
+    const forwardedFor = headerValue(request.headers, "x-forwarded-for");
+    return clientKey({ peer: request.peerAddress(), forwardedFor }, trustedProxies);
+  };
+  return {
+    requireFew(request) {
+      const by = failures?.look(keyOf(request));
+      if (!by) return;
+      onLimited("address");
+      throw limitedError("address", by);
+    },
+    count: (request) => void failures?.take(keyOf(request)),
+  };
+}
+
 /** What is wrong with the credentials of a call, by its reason. */
 const FAULTS = {
   API_TOKEN_MISSING: "the header is missing: Authorization: Token API_TOKEN",
@@ -186,8 +218,12 @@ const FAULTS = {
   API_TOKEN_UNKNOWN: "the API token is unknown, revoked or expired; check that it was copied whole",
 };
 
-/** Why a caller of a role may not call a method. @param needed undefined: nobody may */
-function denial(role: Principal["role"], { name }: DescMethod, needed: Access | undefined): ConnectError {
+/** Why a caller of a role may not call a method, or a part of it. @param needed undefined: nobody may */
+export function denial(
+  role: Principal["role"],
+  { name }: Pick<DescMethod, "name">,
+  needed: Access | undefined,
+): ConnectError {
   if (needed === undefined)
     return callError(Code.PermissionDenied, `nobody may call ${name}`, { reason: "ROLE_TOO_LOW" });
   if (role === "root") {

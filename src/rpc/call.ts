@@ -66,6 +66,8 @@ export class Call implements ContextValues, ChangeBy {
   principal: Principal | undefined = undefined;
   /** Whether GetUserGroup creates a group for the caller, or only looks for it; set by authorization. */
   mayCreate = false;
+  /** Whether CreateViewerSession finds a group by its id for the caller, or by its token alone; set by authorization. */
+  mayRead = false;
   /** Whose API token the call bears, for the log: known also when authorization denies the call. */
   bearer: Principal | undefined = undefined;
   /** Where the call comes from, and whom to believe about it; set by authorization. */

@@ -9,7 +9,9 @@ import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
+import type { ViewerSessionStore } from "../domain/viewer-session.ts";
 import { MAX_OPEN_MESSAGE_BYTES } from "../limits.ts";
+import type { ViewerSessions } from "../sessions/viewer-sessions.ts";
 import { apiTokenRpcs } from "./admin/api-tokens.ts";
 import { environmentRpcs } from "./admin/environments.ts";
 import type { AdminParts } from "./admin/requests.ts";
@@ -26,13 +28,14 @@ export interface Stores
     AdminParts,
     "environments" | "environmentDeletion" | "apiTokens" | "userGroups" | "audit" | "tokenKeys"
   > {
-  readonly store: UserGroupStore;
+  readonly store: UserGroupStore & ViewerSessionStore;
 }
 
 /** What the RPCs depend on. */
 export interface RouteParts extends HealthParts, Stores, AdminParts {
   /** Makes stores for a call that is sampled; undefined: nothing is traced. */
   readonly tracedStores: ((trace: CallTrace) => Stores) | undefined;
+  readonly sessions: ViewerSessions;
   /** How long a rotated token stays valid by default, in milliseconds. */
   readonly rotationGraceMs: number;
   /** Whether server reflection is served. */
@@ -63,7 +66,7 @@ export function routes(parts: RouteParts): (router: ConnectRouter) => void {
     );
     router.service(
       ViewerService,
-      traced(parts, ({ store }) => viewerService(store)),
+      traced(parts, ({ store, sessions }) => viewerService(store, sessions)),
     );
     router.service(
       AdminService,

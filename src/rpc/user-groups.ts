@@ -1,9 +1,15 @@
+import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
+import { isSession } from "@user-group-service/sessions";
 import type { UpdateUserGroupRequest, UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
-import type { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
+import type { ViewerService, ViewerSession } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
-import type { Rotation, UserGroupChange } from "../domain/user-group.ts";
+import type { JsonObject, Rotation, UserGroupChange } from "../domain/user-group.ts";
+import type { ViewerSessionStore } from "../domain/viewer-session.ts";
+import type { ViewerSessionClaims, ViewerSessions } from "../sessions/viewer-sessions.ts";
+import { denial } from "./access.ts";
 import { callOf } from "./call.ts";
+import { invalidField } from "./errors.ts";
 import { graceMsOf, maskedFields, tagMessage, timestamp, userGroupMessage } from "./messages.ts";
 
 type Field = keyof UserGroupChange;
@@ -60,11 +66,14 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
 }
 
 /** ViewerService. Every call reads the store. */
-export function viewerService(store: UserGroupStore) {
+export function viewerService(store: UserGroupStore & ViewerSessionStore, sessions: ViewerSessions) {
   return {
-    /** Returns the group of a user group token. */
-    async resolveViewer({ token }, { values }) {
-      const viewer = await store.resolve(callOf(values).environment, token);
+    /** Returns the group of a user group token or a viewer session. */
+    async resolveViewer({ token, audience }, { values }) {
+      const { environment } = callOf(values);
+      const { viewer, claims } = isSession(token)
+        ? await sessions.resolve(store, environment, { session: token, audience })
+        : { viewer: await store.resolve(environment, token), claims: undefined };
       return {
         $typeName: "usergroup.v1.ResolveViewerResponse",
         teamId: BigInt(viewer.teamId),
@@ -74,9 +83,45 @@ export function viewerService(store: UserGroupStore) {
         ...(viewer.properties !== undefined && { properties: viewer.properties }),
         apiEnvironmentTag: tagMessage(viewer.environmentTag),
         ...(viewer.tokenExpireTime !== undefined && { tokenExpireTime: timestamp(viewer.tokenExpireTime) }),
+        ...(claims && { session: sessionMessage(claims) }),
+      };
+    },
+
+    /** Makes a viewer session, by the group's token or, where the caller's role allows that, by its id. */
+    async createViewerSession(request, { values }) {
+      const call = callOf(values);
+      const { group, audience, ttl, viewerId, origin, propertyKeys, claims } = request;
+      if (group.case === "userGroupId" && !call.mayRead)
+        throw denial(call.role, { name: "CreateViewerSession by user_group_id" }, "read");
+      const ttlMs = ttl && durationMs(ttl);
+      if (ttlMs !== undefined && ttlMs > sessions.maxMs)
+        throw invalidField("ttl", `must be ${sessions.maxMs / 1000} s at most, as VIEWER_SESSION_MAX says`);
+      const session = await sessions.create(store, call.environment, {
+        target:
+          group.case === "userGroupId"
+            ? { by: "id", providedId: group.value }
+            : { by: "token", token: group.value ?? "" },
+        ...{ audience, ttlMs, origin, propertyKeys, claims, viewerId: viewerId || undefined },
+      });
+      return {
+        $typeName: "usergroup.v1.CreateViewerSessionResponse",
+        session: session.text,
+        id: session.id,
+        expireTime: timestamp(session.expireTime),
+        refreshTime: timestamp(session.refreshTime),
       };
     },
   } satisfies ServiceImpl<typeof ViewerService>;
+}
+
+function sessionMessage({ jti, aud, vid = "", origin = "", ext, iat, exp }: ViewerSessionClaims): ViewerSession {
+  return {
+    $typeName: "usergroup.v1.ViewerSession",
+    ...{ id: jti, audience: aud, viewerId: vid, origin },
+    ...(ext !== undefined && { claims: ext as JsonObject }),
+    createTime: timestamp(iat * 1000),
+    expireTime: timestamp(exp * 1000),
+  };
 }
 
 /** @throws InvalidUpdateMask */

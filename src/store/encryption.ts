@@ -1,4 +1,12 @@
-import { createCipheriv, createDecipheriv, createSecretKey, hash, hkdfSync, type KeyObject } from "node:crypto";
+import {
+  createCipheriv,
+  createDecipheriv,
+  createSecretKey,
+  hash,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+} from "node:crypto";
 import { type EnvironmentName, environmentPath } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
 import { PACKED_TOKEN_BYTES, packToken, unpackToken } from "../domain/token.ts";
@@ -43,6 +51,14 @@ export interface EncryptedToken {
   readonly text: string;
   /** Whether the text is what `packToken` leaves of a token of ours, and not the token itself. */
   readonly isPacked: boolean;
+}
+
+/** A secret other than a token as it is stored. */
+export interface SealedSecret {
+  /** Id of the key of the ring that it is encrypted under. */
+  readonly keyId: string;
+  /** Nonce, encrypted text and tag in base64url. */
+  readonly text: string;
 }
 
 /** What the tokens of an environment are encrypted with. */
@@ -147,6 +163,37 @@ export class TokenCipher {
   }
 
   /**
+   * Encrypts a secret of an environment other than a token, bound to both and to what it is called. The nonce is random.
+   *
+   * @param name of the secret, not secret itself
+   */
+  seal(environment: EnvironmentName, name: string, secret: string): SealedSecret {
+    const { id, secret: key } = this.#ring[0] as RingKey;
+    const nonce = randomBytes(NONCE_BYTES);
+    const cipher = createCipheriv(ALGORITHM, sealingKey(key, environment), nonce);
+    cipher.setAAD(Buffer.from(`${environmentPath(environment)}\0${name}`));
+    const text = Buffer.concat([nonce, cipher.update(secret), cipher.final(), cipher.getAuthTag()]);
+    return { keyId: id, text: text.toString("base64url") };
+  }
+
+  /** Decrypts what `seal` made. @throws RecordUnreadable when the key is not in the ring, or it is another secret's */
+  unseal(environment: EnvironmentName, name: string, { keyId, text }: SealedSecret): string {
+    const key = this.#ring.find(({ id }) => id === keyId);
+    if (!key) throw new RecordUnreadable(new Error("a secret is encrypted under a key that TOKEN_KEYS does not hold"));
+    const bytes = Buffer.from(text, "base64url");
+    try {
+      const nonce = bytes.subarray(0, NONCE_BYTES);
+      const decipher = createDecipheriv(ALGORITHM, sealingKey(key.secret, environment), nonce, GCM);
+      decipher.setAAD(Buffer.from(`${environmentPath(environment)}\0${name}`));
+      decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
+      const secret = decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES));
+      return Buffer.concat([secret, decipher.final()]).toString();
+    } catch (cause) {
+      throw new RecordUnreadable(cause);
+    }
+  }
+
+  /**
    * The keys of an environment. Until the next call `NONCE` and its binding are those of the token with the digest.
    *
    * @throws RecordUnreadable
@@ -166,6 +213,10 @@ export class TokenCipher {
     found.binding.write(digest, found.binding.length - TOKEN_DIGEST_LENGTH, "latin1");
     return found;
   }
+}
+
+function sealingKey(secret: Uint8Array, environment: EnvironmentName): KeyObject {
+  return createSecretKey(deriveKey(secret, `signing-key ${environmentPath(environment)}`));
 }
 
 /** Sets a field of a hash unless it is there. Answers `made` or `found`, and the hash. */

@@ -28,6 +28,10 @@ export const FIELD = {
    * and the time of that entry.
    */
   entry: "e",
+  /** How often viewer sessions of the group were ended, which is the generation that new ones are of; missing: never. */
+  generation: "s",
+  /** The first generation of viewer sessions that is not ended; missing: all are not. */
+  firstGeneration: "b",
   /** Only in what is kept for a request id: digest of the request's parameters. */
   fingerprint: "q",
   /** Only in answers of scripts: digest of the token that the first rotation under a request id made. */
@@ -72,14 +76,22 @@ local function held_by(prefix, digest)
 end
 `;
 
+/** The generation of a group's viewer sessions behind the one that they are of. Fails on a damaged one. */
+export const GENERATION = `local function next_generation(key)
+  return string.format('%.0f', tonumber(redis.call('HGET', key, '${FIELD.generation}') or '0') + 1.0)
+end
+`;
+
 /**
  * Gives a group another token, and the one that it had a grace in milliseconds, or none. The fields that hold the token
- * itself and its times are set by the caller. Answers what `endedEntry` holds. Goes behind `INDEXED`.
+ * itself and its times are set by the caller. Without a grace, what was made by that token ends with it: the group's viewer
+ * sessions. Answers what `endedEntry` holds. Goes behind `INDEXED`.
  */
-export const REPLACE = `local function replace(prefix, key, id, digest, is_indexed, grace)
+export const REPLACE = `${GENERATION}local function replace(prefix, key, id, digest, is_indexed, grace)
   local tokens, graces = prefix .. '${KEY.tokens}', prefix .. '${KEY.grace}'
   local old, graced = redis.call('HGET', key, '${FIELD.digest}'), redis.call('HGET', key, '${FIELD.graceDigest}')
   local entry = redis.call('HGET', key, '${FIELD.entry}')
+  local generation = next_generation(key)
   redis.call('HLEN', tokens)
   if graced then redis.call('EXISTS', graces .. graced) end
   if grace ~= '0' then redis.call('EXISTS', graces .. old) end
@@ -92,6 +104,7 @@ export const REPLACE = `local function replace(prefix, key, id, digest, is_index
     redis.call('HSET', key, '${FIELD.graceDigest}', old, '${FIELD.graceUntil}', string.format('%.0f', now + grace))
   else
     redis.call('HDEL', key, '${FIELD.graceDigest}', '${FIELD.graceUntil}')
+    redis.call('HSET', key, '${FIELD.generation}', generation, '${FIELD.firstGeneration}', generation)
   end
   redis.call('HDEL', key, '${FIELD.token}', '${FIELD.entry}')
   return entry and entry .. ':' .. old or ''

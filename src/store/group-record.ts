@@ -102,6 +102,16 @@ export function viewerFromRecord(record: StoredRecord, environment: Environment,
   };
 }
 
+/** The generation that viewer sessions of a group are of now. @throws RecordUnreadable */
+export function generationOf(record: StoredRecord): number {
+  return optionalIntegerOf(record, FIELD.generation) ?? 0;
+}
+
+/** The first generation of a group's viewer sessions that is not ended. @throws RecordUnreadable */
+export function firstGenerationOf(record: StoredRecord): number {
+  return optionalIntegerOf(record, FIELD.firstGeneration) ?? 0;
+}
+
 /** What operators may see of a group. @param now Redis' clock. @throws RecordUnreadable */
 export function infoFromRecord(record: StoredRecord, providedId: string, now: number): UserGroupInfo {
   return {

@@ -43,6 +43,11 @@ export const KEY = {
    * partition that the token leads to (`tokenPartition`), which need not be that of the group. A hint, as `tokens`.
    */
   foreign: "foreign:",
+  /**
+   * Hash that expires: by the digest of a viewer's id, the first generation of sessions that is not ended for them, a colon
+   * and when that was. By the team id of the group, which no other group gets.
+   */
+  endedSessions: "ended-sessions:",
   /** Stream: the changes of the partition's groups but updates, by the fields of `EVENT_FIELD`. It expires with its last event. */
   audit: "audit",
   /** Stream: the updates of the partition's groups likewise, apart because they alone may be dropped for their number. */
@@ -80,6 +85,14 @@ export function environmentAuditKey(environment: EnvironmentName): string {
 }
 
 /**
+ * Hash: the keys that sign an environment's viewer sessions, by their ids; and in `version` a number that every change of
+ * them raises.
+ */
+export function signingKeysKey(environment: EnvironmentName): string {
+  return `${environmentPrefix(environment)}signing-keys`;
+}
+
+/**
  * Hash: the API token with a digest, by the fields of `API_TOKEN_FIELD`. It is all that authentication reads, so it has a
  * slot of its own.
  */
@@ -91,10 +104,22 @@ export function apiTokenKey(digest: string): string {
 export const ENVIRONMENTS_KEY = "ug:environments";
 
 /**
- * Channel: the digests of API tokens that are revoked. Plain PUBLISH, which every node of a Cluster passes on to all
+ * Channel: the digests of API tokens that are revoked, and the environments whose signing keys are others now. Plain PUBLISH, which every node of a Cluster passes on to all
  * others: with sharded pub/sub all workers would have to follow the slot of the channel wherever it goes.
  */
 export const REVOKED_CHANNEL = "ug:revoked";
+
+const SIGNING_KEYS = "signing-keys:";
+
+/** What tells that the signing keys of an environment have changed, on the same channel. No digest has a colon. */
+export function signingKeysMessage(environment: EnvironmentName): string {
+  return SIGNING_KEYS + environmentPath(environment);
+}
+
+/** The path of the environment whose signing keys a message tells to have changed; undefined when it tells something else. */
+export function signingKeysPath(message: string): string | undefined {
+  return message.startsWith(SIGNING_KEYS) ? message.slice(SIGNING_KEYS.length) : undefined;
+}
 
 /** String: the environment, as `ENV/TAG`, that has a number. Never removed, so that no number is given to another. */
 export function environmentNumberKey(number: number): string {

@@ -3,7 +3,15 @@ import { type Environment, teamIdsOf } from "../domain/environment.ts";
 import { TokenNotFound, UserGroupNotFound } from "../domain/errors.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import { newUserGroupToken } from "../domain/token.ts";
-import type { NewUserGroup, Rotation, UserGroup, UserGroupChange, Viewer } from "../domain/user-group.ts";
+import type {
+  NewUserGroup,
+  Rotation,
+  UserGroup,
+  UserGroupChange,
+  UserGroupTarget,
+  Viewer,
+} from "../domain/user-group.ts";
+import type { SessionReference, SessionSubject, ViewerSessionStore } from "../domain/viewer-session.ts";
 import { tokenDigest } from "./encryption.ts";
 import { CHANGED, DROP, ENTRY, FIELD, GRACE, INDEXED } from "./fields.ts";
 import { READ_HOLDER, tokenPartition } from "./foreign-tokens.ts";
@@ -12,6 +20,7 @@ import {
   changedFields,
   etagOf,
   type GroupParts,
+  generationOf,
   groupFromRecord,
   requireDone,
   tokenFields,
@@ -20,9 +29,10 @@ import {
 } from "./group-record.ts";
 import { IMPORT } from "./imports.ts";
 import { KEY, partitionPrefix, placeOf } from "./keys.ts";
-import { isEmpty, recordFromAnswer } from "./records.ts";
+import { isEmpty, recordFromAnswer, type StoredRecord } from "./records.ts";
 import { rotate } from "./rotations.ts";
 import { auditedScript, readScript } from "./script.ts";
+import { resolveSession } from "./viewer-sessions.ts";
 
 /**
  * Changes a group that has this `updateTime`, or any where it is empty. `names` are those of the fields that are replaced,
@@ -80,7 +90,7 @@ return {state, stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', gr
 });
 
 /** User groups in Redis. Which keys hold what: `keys.ts` and `fields.ts`. */
-export class RedisUserGroups implements UserGroupStore {
+export class RedisUserGroups implements UserGroupStore, ViewerSessionStore {
   readonly #parts: GroupParts;
 
   constructor(parts: GroupParts) {
@@ -127,6 +137,29 @@ export class RedisUserGroups implements UserGroupStore {
   }
 
   async resolve(environment: Environment, token: string): Promise<Viewer> {
+    const { record, isGraced } = await this.#find(environment, token);
+    return viewerFromRecord(record, environment, isGraced);
+  }
+
+  async sessionSubject(environment: Environment, target: UserGroupTarget): Promise<SessionSubject> {
+    const { record, isGraced } = await (target.by === "token"
+      ? this.#find(environment, target.token)
+      : this.#read(environment, target.providedId));
+    return { viewer: viewerFromRecord(record, environment, isGraced), generation: generationOf(record) };
+  }
+
+  resolveSession(environment: Environment, session: SessionReference): Promise<Viewer> {
+    return resolveSession(this.#parts.client, environment, session);
+  }
+
+  async #read(environment: Environment, providedId: string) {
+    const record = await this.#parts.client.run("get", "hgetall", [placeOf(environment, providedId).key]);
+    if (isEmpty(record)) throw new UserGroupNotFound();
+    return { record: { ...record, [FIELD.providedId]: providedId } as StoredRecord, isGraced: false };
+  }
+
+  /** The record that a token leads to. @throws TokenNotFound */
+  async #find(environment: Environment, token: string) {
     const { client } = this.#parts;
     const digest = tokenDigest(token);
     const prefix = partitionPrefix(environment, tokenPartition(environment, token, digest));
@@ -137,7 +170,7 @@ export class RedisUserGroups implements UserGroupStore {
     }
     const [state] = answer;
     if (state === undefined) throw new TokenNotFound();
-    return viewerFromRecord(recordFromAnswer(answer), environment, state === "graced");
+    return { record: recordFromAnswer(answer), isGraced: state === "graced" };
   }
 
   /** Creates a group, unless another caller has done so meanwhile. */

@@ -5,8 +5,9 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "../../buf/validate/validate_pb.ts";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import { file_usergroup_v1_json_rules } from "./json_rules_pb.ts";
 import type { ApiEnvironmentTag } from "./user_group_pb.ts";
 import { file_usergroup_v1_user_group } from "./user_group_pb.ts";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
@@ -15,16 +16,26 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file usergroup/v1/viewer_service.proto.
  */
 export const file_usergroup_v1_viewer_service: GenFile = /*@__PURE__*/
-  fileDesc("CiF1c2VyZ3JvdXAvdjEvdmlld2VyX3NlcnZpY2UucHJvdG8SDHVzZXJncm91cC52MSIxChRSZXNvbHZlVmlld2VyUmVxdWVzdBIZCgV0b2tlbhgBIAEoCUIKukgHcgUQARiACCLgAgoVUmVzb2x2ZVZpZXdlclJlc3BvbnNlEg8KB3RlYW1faWQYASABKAMSDAoEbmFtZRgCIAEoCRITCgtwcm92aWRlZF9pZBgDIAEoCRJBCgdtYXBwaW5nGAQgAygLMjAudXNlcmdyb3VwLnYxLlJlc29sdmVWaWV3ZXJSZXNwb25zZS5NYXBwaW5nRW50cnkSKwoKcHJvcGVydGllcxgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSPAoTYXBpX2Vudmlyb25tZW50X3RhZxgGIAEoDjIfLnVzZXJncm91cC52MS5BcGlFbnZpcm9ubWVudFRhZxI1ChF0b2tlbl9leHBpcmVfdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLgoMTWFwcGluZ0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEyaQoNVmlld2VyU2VydmljZRJYCg1SZXNvbHZlVmlld2VyEiIudXNlcmdyb3VwLnYxLlJlc29sdmVWaWV3ZXJSZXF1ZXN0GiMudXNlcmdyb3VwLnYxLlJlc29sdmVWaWV3ZXJSZXNwb25zZWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_usergroup_v1_user_group]);
+  fileDesc("CiF1c2VyZ3JvdXAvdjEvdmlld2VyX3NlcnZpY2UucHJvdG8SDHVzZXJncm91cC52MSJnChRSZXNvbHZlVmlld2VyUmVxdWVzdBIZCgV0b2tlbhgBIAEoCUIKukgHcgUQARiAQBI0CghhdWRpZW5jZRgCIAEoCUIiukgfch0YgAIyGF5bXlx4MDAtXHgxZlx4N2YtXHg5Zl0qJCKOAwoVUmVzb2x2ZVZpZXdlclJlc3BvbnNlEg8KB3RlYW1faWQYASABKAMSDAoEbmFtZRgCIAEoCRITCgtwcm92aWRlZF9pZBgDIAEoCRJBCgdtYXBwaW5nGAQgAygLMjAudXNlcmdyb3VwLnYxLlJlc29sdmVWaWV3ZXJSZXNwb25zZS5NYXBwaW5nRW50cnkSKwoKcHJvcGVydGllcxgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSPAoTYXBpX2Vudmlyb25tZW50X3RhZxgGIAEoDjIfLnVzZXJncm91cC52MS5BcGlFbnZpcm9ubWVudFRhZxI1ChF0b2tlbl9leHBpcmVfdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoHc2Vzc2lvbhgIIAEoCzIbLnVzZXJncm91cC52MS5WaWV3ZXJTZXNzaW9uGi4KDE1hcHBpbmdFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBItsBCg1WaWV3ZXJTZXNzaW9uEgoKAmlkGAEgASgJEhAKCGF1ZGllbmNlGAIgASgJEhEKCXZpZXdlcl9pZBgDIAEoCRIOCgZvcmlnaW4YBCABKAkSJwoGY2xhaW1zGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIvCgtjcmVhdGVfdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wItwDChpDcmVhdGVWaWV3ZXJTZXNzaW9uUmVxdWVzdBIbCgV0b2tlbhgBIAEoCUIKukgHcgUQARiACEgAEkEKDXVzZXJfZ3JvdXBfaWQYAiABKAlCKLpIIXIfEAEYgAIyGF5bXlx4MDAtXHgxZlx4N2YtXHg5Zl0qJMD9GAFIABI6CghhdWRpZW5jZRgDIAEoCUIoukghch8QARiAAjIYXlteXHgwMC1ceDFmXHg3Zi1ceDlmXSokwP0YARI3CgN0dGwYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CD7pIDKoBCSIDCJAcMgIIPBI5Cgl2aWV3ZXJfaWQYBSABKAlCJrpIH3IdGIACMhheW15ceDAwLVx4MWZceDdmLVx4OWZdKiTA/RgBEj4KBm9yaWdpbhgGIAEoCUIpukgmciQYgAIyH15odHRwcz86Ly9bQS1aYS16MC05Ll86XFtcXS1dKyRIAYgBARIfCg1wcm9wZXJ0eV9rZXlzGAcgAygJQgi6SAWSAQIQZBIyCgZjbGFpbXMYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Qgm6/RgFCIAQEBBCDgoFZ3JvdXASBbpIAggBQgkKB19vcmlnaW4inQEKG0NyZWF0ZVZpZXdlclNlc3Npb25SZXNwb25zZRIPCgdzZXNzaW9uGAEgASgJEgoKAmlkGAIgASgJEi8KC2V4cGlyZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxyZWZyZXNoX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wMtUBCg1WaWV3ZXJTZXJ2aWNlElgKDVJlc29sdmVWaWV3ZXISIi51c2VyZ3JvdXAudjEuUmVzb2x2ZVZpZXdlclJlcXVlc3QaIy51c2VyZ3JvdXAudjEuUmVzb2x2ZVZpZXdlclJlc3BvbnNlEmoKE0NyZWF0ZVZpZXdlclNlc3Npb24SKC51c2VyZ3JvdXAudjEuQ3JlYXRlVmlld2VyU2Vzc2lvblJlcXVlc3QaKS51c2VyZ3JvdXAudjEuQ3JlYXRlVmlld2VyU2Vzc2lvblJlc3BvbnNlYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
 
 /**
  * @generated from message usergroup.v1.ResolveViewerRequest
  */
 export type ResolveViewerRequest = Message<"usergroup.v1.ResolveViewerRequest"> & {
   /**
+   * A user group token, or a viewer session.
+   *
    * @generated from field: string token = 1;
    */
   token: string;
+
+  /**
+   * For whom a viewer session has to be made: one with another `audience` is
+   * NOT_FOUND. Unset: for anyone. User group tokens are for nobody in particular.
+   *
+   * @generated from field: string audience = 2;
+   */
+  audience: string;
 };
 
 /**
@@ -76,6 +87,13 @@ export type ResolveViewerResponse = Message<"usergroup.v1.ResolveViewerResponse"
    * @generated from field: google.protobuf.Timestamp token_expire_time = 7;
    */
   tokenExpireTime?: Timestamp | undefined;
+
+  /**
+   * Set when it was resolved by a viewer session.
+   *
+   * @generated from field: usergroup.v1.ViewerSession session = 8;
+   */
+  session?: ViewerSession | undefined;
 };
 
 /**
@@ -86,14 +104,189 @@ export const ResolveViewerResponseSchema: GenMessage<ResolveViewerResponse> = /*
   messageDesc(file_usergroup_v1_viewer_service, 1);
 
 /**
+ * What a viewer session says beside its group.
+ *
+ * @generated from message usergroup.v1.ViewerSession
+ */
+export type ViewerSession = Message<"usergroup.v1.ViewerSession"> & {
+  /**
+   * The claim `jti`.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Whom it was made for: the claim `aud`.
+   *
+   * @generated from field: string audience = 2;
+   */
+  audience: string;
+
+  /**
+   * The person within the group: the claim `vid`. Empty: nobody was named.
+   *
+   * @generated from field: string viewer_id = 3;
+   */
+  viewerId: string;
+
+  /**
+   * The origin of the page that it was made for: the claim `origin`.
+   *
+   * @generated from field: string origin = 4;
+   */
+  origin: string;
+
+  /**
+   * What its maker added: the claim `ext`.
+   *
+   * @generated from field: google.protobuf.Struct claims = 5;
+   */
+  claims?: JsonObject | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp create_time = 6;
+   */
+  createTime?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp expire_time = 7;
+   */
+  expireTime?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message usergroup.v1.ViewerSession.
+ * Use `create(ViewerSessionSchema)` to create a new message.
+ */
+export const ViewerSessionSchema: GenMessage<ViewerSession> = /*@__PURE__*/
+  messageDesc(file_usergroup_v1_viewer_service, 2);
+
+/**
+ * @generated from message usergroup.v1.CreateViewerSessionRequest
+ */
+export type CreateViewerSessionRequest = Message<"usergroup.v1.CreateViewerSessionRequest"> & {
+  /**
+   * Which group: by its token, also one on its grace, or by its id.
+   *
+   * @generated from oneof usergroup.v1.CreateViewerSessionRequest.group
+   */
+  group: {
+    /**
+     * @generated from field: string token = 1;
+     */
+    value: string;
+    case: "token";
+  } | {
+    /**
+     * @generated from field: string user_group_id = 2;
+     */
+    value: string;
+    case: "userGroupId";
+  } | { case: undefined; value?: undefined };
+
+  /**
+   * Who is to take the session: what verifies it has to expect this text.
+   *
+   * @generated from field: string audience = 3;
+   */
+  audience: string;
+
+  /**
+   * How long the session lasts, in whole seconds: at most the setting
+   * VIEWER_SESSION_MAX. Unset: 10 minutes, or that if it is less. One that is
+   * made by a token on its grace ends no later than the token.
+   *
+   * @generated from field: google.protobuf.Duration ttl = 4;
+   */
+  ttl?: Duration | undefined;
+
+  /**
+   * The person within the group, by whom the session can be ended.
+   *
+   * @generated from field: string viewer_id = 5;
+   */
+  viewerId: string;
+
+  /**
+   * The origin of the page that is to hold the session, such as
+   * https://app.example.com.
+   *
+   * @generated from field: optional string origin = 6;
+   */
+  origin?: string | undefined;
+
+  /**
+   * Which of the group's properties the session shows, by their keys. None by
+   * default: whoever has the session can read it.
+   *
+   * @generated from field: repeated string property_keys = 7;
+   */
+  propertyKeys: string[];
+
+  /**
+   * What else the session says, under the claim `ext`. Whoever has the session
+   * can read it.
+   *
+   * @generated from field: google.protobuf.Struct claims = 8;
+   */
+  claims?: JsonObject | undefined;
+};
+
+/**
+ * Describes the message usergroup.v1.CreateViewerSessionRequest.
+ * Use `create(CreateViewerSessionRequestSchema)` to create a new message.
+ */
+export const CreateViewerSessionRequestSchema: GenMessage<CreateViewerSessionRequest> = /*@__PURE__*/
+  messageDesc(file_usergroup_v1_viewer_service, 3);
+
+/**
+ * @generated from message usergroup.v1.CreateViewerSessionResponse
+ */
+export type CreateViewerSessionResponse = Message<"usergroup.v1.CreateViewerSessionResponse"> & {
+  /**
+   * The session itself. It is not stored, and cannot be shown again.
+   *
+   * @generated from field: string session = 1;
+   */
+  session: string;
+
+  /**
+   * Tells the session from others: its claim `jti`.
+   *
+   * @generated from field: string id = 2;
+   */
+  id: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp expire_time = 3;
+   */
+  expireTime?: Timestamp | undefined;
+
+  /**
+   * When to make the next one, so that it takes over in time.
+   *
+   * @generated from field: google.protobuf.Timestamp refresh_time = 4;
+   */
+  refreshTime?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message usergroup.v1.CreateViewerSessionResponse.
+ * Use `create(CreateViewerSessionResponseSchema)` to create a new message.
+ */
+export const CreateViewerSessionResponseSchema: GenMessage<CreateViewerSessionResponse> = /*@__PURE__*/
+  messageDesc(file_usergroup_v1_viewer_service, 4);
+
+/**
  * What the user group tokens are for: who is looking at a dashboard.
  *
  * @generated from service usergroup.v1.ViewerService
  */
 export const ViewerService: GenService<{
   /**
-   * The user group that a token stands for. NOT_FOUND when the token is
-   * unknown, ended, or of another environment.
+   * The user group that a token or a viewer session stands for. NOT_FOUND when
+   * it is unknown, ended, or of another environment.
    *
    * Not free of side effects: Connect would let the token ride in a URL.
    *
@@ -103,6 +296,19 @@ export const ViewerService: GenService<{
     methodKind: "unary";
     input: typeof ResolveViewerRequestSchema;
     output: typeof ResolveViewerResponseSchema;
+  },
+  /**
+   * Makes a viewer session of a user group: a JWT that a page may hold instead
+   * of the group's token, and that anyone verifies by the environment's public
+   * keys. By its id it needs the role `read`. FAILED_PRECONDITION when the
+   * service does not know its PUBLIC_URL, which sessions are issued under.
+   *
+   * @generated from rpc usergroup.v1.ViewerService.CreateViewerSession
+   */
+  createViewerSession: {
+    methodKind: "unary";
+    input: typeof CreateViewerSessionRequestSchema;
+    output: typeof CreateViewerSessionResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_usergroup_v1_viewer_service, 0);

@@ -33,6 +33,8 @@ export interface RouterOptions extends RpcOptions, AdmissionOptions {
   readonly requestPathPrefix?: string;
   /** HTTP endpoints beside the RPCs, by path. Default: none. */
   readonly endpoints?: ReadonlyMap<string, Endpoint>;
+  /** Finds the endpoint of a path at which nothing else is served; undefined: nothing is. Default: none is found. */
+  readonly endpointAt?: (path: string) => Endpoint | undefined;
   /** What pages of other origins may do with the RPCs. Default: nothing. */
   readonly cors?: CorsOptions;
   /** Makes the error response of requests that are not RPCs. Default: as for Connect's unary calls. */
@@ -85,7 +87,7 @@ export class Router {
     const question = target.indexOf("?");
     const path = question < 0 ? target : target.slice(0, question);
     const rpc = this.#rpcs.get(path);
-    const endpoint = rpc ? undefined : this.#options.endpoints?.get(path);
+    const endpoint = rpc ? undefined : (this.#options.endpoints?.get(path) ?? this.#options.endpointAt?.(path));
     if (endpoint) return this.#endpoint(endpoint, request);
     if (!rpc && !RPC_PATH.test(path)) return this.#missing(headers, false);
     // A preflight request asks by OPTIONS; other requests of pages of other origins name their origin.

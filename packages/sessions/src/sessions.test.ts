@@ -1,0 +1,270 @@
+import { createHmac, randomBytes } from "node:crypto";
+import { exportJWK, exportSPKI, generateKeyPair, SignJWT } from "jose";
+import { beforeAll, describe, expect, it } from "vitest";
+import { discoveryDocument, issuerOf, jwksDocument } from "./documents.ts";
+import { isSession, MAX_SESSION_LENGTH, newKeyId, type SessionClaims, SessionRefused } from "./session.ts";
+import { importKey, newKeyPair, type SigningPair, signSession } from "./signing.ts";
+import { SessionVerifier } from "./verifier.ts";
+
+const NOW = 1_800_000_000_000;
+const SECONDS = NOW / 1000;
+const ISSUER = issuerOf("https://groups.example.com", "acme/Customer");
+const KID = newKeyId();
+
+const CLAIMS: SessionClaims = {
+  iss: ISSUER,
+  aud: "dashboards",
+  sub: "a group é",
+  tid: 2 ** 53 - 1,
+  gen: 3,
+  jti: "j",
+  iat: SECONDS,
+  exp: SECONDS + 600,
+  vid: "bob",
+  origin: "https://app.example.com",
+  properties: { plan: "x" },
+  ext: { a: [1, null] },
+};
+
+let pair: SigningPair;
+let key: CryptoKey;
+const sign = (claims: Partial<SessionClaims> = {}) => signSession({ ...CLAIMS, ...claims }, { kid: KID, key });
+
+beforeAll(async () => {
+  pair = await newKeyPair();
+  key = await importKey(pair);
+});
+
+/** Verifies as the environment of the issuer, at a time that is so many seconds from when sessions are made. */
+function verify(session: string, { at = 0, verifier = new SessionVerifier(1_000_000), keys = [KID] } = {}) {
+  const keyOf = (kid: string) => (keys.includes(kid) ? importKey({ x: pair.x, y: pair.y }) : undefined);
+  return verifier.verify(session, { issuer: ISSUER, keyOf }, NOW + at * 1000);
+}
+
+async function refusalOf(session: Promise<unknown>): Promise<string> {
+  const error = await session.then(
+    () => expect.fail("it was taken"),
+    (reason: unknown) => reason,
+  );
+  expect(error).toBeInstanceOf(SessionRefused);
+  // Neither a session nor what it says gets into a log by this.
+  expect((error as SessionRefused).cause).toBeUndefined();
+  return (error as SessionRefused).refusal;
+}
+
+const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
+
+it("says what was signed", async () => {
+  const session = await sign();
+  expect(isSession(session)).toBe(true);
+  expect(await verify(session)).toEqual(CLAIMS);
+  expect(session.split(".")[0]).toBe(base64url({ alg: "ES256", typ: "viewer+jwt", kid: KID }));
+});
+
+it.each([
+  "ugt_0000000000000000000000000000000000000000",
+  "eyJ",
+  "eyJ.",
+  "",
+  "eyJhbGciOiJkaXIiLCJlbmMiOiJBMTI4R0NNIn0.a.b.c.d",
+  `${base64url({ typ: "JWT", alg: "ES256" })}.e30.x`,
+  `eyJ${"A".repeat(9000)}`,
+])("%s is no session, whatever else it may be", (text) => {
+  expect(isSession(text)).toBe(false);
+});
+
+describe("time", () => {
+  it.each([
+    [0, undefined],
+    [604.9, undefined],
+    [605, "expired"],
+    [-5, undefined],
+    [-5.1, "too-early"],
+    [1e6, "expired"],
+  ])("a session of ten minutes, seen %d s after it was made: %s", async (at, refusal) => {
+    const session = await sign();
+    const verifier = new SessionVerifier(1_000_000);
+    // Whether its signature is remembered or not.
+    await verify(session, { verifier });
+    for (const how of [{ at }, { at, verifier }]) {
+      if (refusal === undefined) expect(await verify(session, how)).toEqual(CLAIMS);
+      else expect(await refusalOf(verify(session, how))).toBe(refusal);
+    }
+  });
+
+  it("no session lasts longer than an hour, whoever signed it", async () => {
+    expect(await verify(await sign({ exp: SECONDS + 3600 }))).toBeDefined();
+    expect(await refusalOf(verify(await sign({ exp: SECONDS + 3601 })))).toBe("malformed");
+  });
+});
+
+describe("what somebody else made", () => {
+  const header = () => ({ alg: "ES256", typ: "viewer+jwt", kid: KID });
+  const signature = "A".repeat(86);
+
+  it("is refused: no algorithm, another one, or the public key taken for a secret", async () => {
+    const { publicKey } = await generateKeyPair("ES256", { extractable: true });
+    const spki = await exportSPKI(publicKey);
+    const none = { ...header(), alg: "none" };
+    const hs256 = { ...header(), alg: "HS256" };
+    const signed = `${base64url(hs256)}.${base64url(CLAIMS)}`;
+    const mac = createHmac("sha256", spki).update(signed).digest("base64url");
+    for (const session of [
+      `${base64url(none)}.${base64url(CLAIMS)}.`,
+      `${base64url(none)}.${base64url(CLAIMS)}.${signature}`,
+      `${signed}.${mac}`,
+      `${signed}.${signature}`,
+    ]) {
+      expect(isSession(session)).toBe(true);
+      expect(await refusalOf(verify(session))).toBe("malformed");
+    }
+  });
+
+  it("is refused: headers that name keys or extensions, or a key by a path", async () => {
+    const jwk = await exportJWK((await generateKeyPair("ES256", { extractable: true })).publicKey);
+    const more = [
+      { jwk },
+      { jku: "https://evil.example/jwks.json" },
+      { x5u: "https://evil.example" },
+      { x5c: ["MIIB"] },
+      { crit: ["exp"] },
+      { crit: ["unknown"], unknown: 1 },
+      { b64: false, crit: ["b64"] },
+      { zip: "DEF" },
+      { kid: "../../../../dev/null" },
+      { kid: `${"A".repeat(21)}/` },
+      { kid: 1 },
+      { kid: undefined },
+      { kid: "" },
+      { typ: "JWT" },
+      { typ: "VIEWER+JWT" },
+    ];
+    for (const member of more) {
+      const [, payload, sig] = (await sign()).split(".");
+      const session = `${base64url({ ...header(), ...member })}.${payload}.${sig}`;
+      expect(await refusalOf(verify(session)), JSON.stringify(member)).toBe("malformed");
+    }
+  });
+
+  it("is refused: a key that is unknown, another key's signature, and a changed claim", async () => {
+    const other = await importKey(await newKeyPair());
+    expect(await refusalOf(verify(await signSession(CLAIMS, { kid: newKeyId(), key: other })))).toBe("unknown-key");
+    expect(await refusalOf(verify(await signSession(CLAIMS, { kid: KID, key: other })))).toBe("signature");
+    const [head, , sig] = (await sign()).split(".");
+    const changed = `${head}.${base64url({ ...CLAIMS, sub: "b" })}.${sig}`;
+    expect(await refusalOf(verify(changed))).toBe("signature");
+  });
+
+  it("is refused: another environment's, before its signature is looked at", async () => {
+    const iss = issuerOf("https://groups.example.com", "acme/Testing");
+    let isAsked = false;
+    const keyOf = () => {
+      isAsked = true;
+      return importKey(pair);
+    };
+    const session = await sign({ iss });
+    const seen = new SessionVerifier(1000).verify(session, { issuer: ISSUER, keyOf }, NOW);
+    expect([await refusalOf(seen), isAsked]).toEqual(["other-environment", false]);
+  });
+
+  it("is refused: cut, lengthened, or of other characters", async () => {
+    const session = await sign();
+    const [head, payload, sig] = session.split(".");
+    for (const text of [
+      session.slice(0, -1),
+      `${session}A`,
+      `${session}=`,
+      `${session}.`,
+      `${session} `,
+      `.${session}`,
+      `${head}.${payload}`,
+      `${head}..${sig}`,
+      `${head}.${payload}.`,
+      `${head}.${payload}é.${sig}`,
+      `${head}.e30.${sig}`,
+      `${head}.bm90IEpTT04.${sig}`,
+    ]) {
+      const refusal = await refusalOf(verify(text));
+      expect(["malformed", "other-environment"], text).toContain(refusal);
+    }
+    // The same bytes, with bits set that base64url does not use.
+    const last = { A: "B", Q: "R", g: "h", w: "x" }[session.at(-1) ?? ""];
+    expect(await refusalOf(verify(session.slice(0, -1) + last))).toBe("malformed");
+  });
+
+  it("is refused: a session that is longer than any, before anything of it is read", async () => {
+    const long = await signSession({ ...CLAIMS, ext: { text: "x".repeat(MAX_SESSION_LENGTH) } }, { kid: KID, key });
+    expect(await refusalOf(verify(long))).toBe("malformed");
+  });
+
+  it.each([
+    ["aud", ["dashboards"]],
+    ["aud", undefined],
+    ["sub", 1],
+    ["tid", "1"],
+    ["tid", 1.5],
+    ["gen", undefined],
+    ["exp", undefined],
+    ["exp", SECONDS + 0.5],
+    ["iat", "now"],
+    ["vid", 1],
+    ["ext", "text"],
+    ["nbf", SECONDS + 60],
+  ])("is refused: a claim %s of %j, though the key is right", async (claim, value) => {
+    const session = await new SignJWT({ ...CLAIMS, [claim]: value })
+      .setProtectedHeader({ alg: "ES256", typ: "viewer+jwt", kid: KID })
+      .sign(key);
+    expect(await refusalOf(verify(session))).toBe("malformed");
+  });
+});
+
+describe("what is remembered", () => {
+  it("is taken without its signature, as long as its key is there", async () => {
+    const verifier = new SessionVerifier(1_000_000);
+    const session = await sign();
+    await verify(session, { verifier });
+    expect(verifier.size).toBe(1);
+    expect(await verify(session, { verifier })).toEqual(CLAIMS);
+    expect(await refusalOf(verify(session, { verifier, keys: [] }))).toBe("unknown-key");
+  });
+
+  it("is of this text alone", async () => {
+    const verifier = new SessionVerifier(1_000_000);
+    const session = await sign();
+    await verify(session, { verifier });
+    const flipped = session.slice(0, -10) + (session.at(-10) === "A" ? "B" : "A") + session.slice(-9);
+    expect(await refusalOf(verify(flipped, { verifier }))).toBe("signature");
+    expect(verifier.size).toBe(1);
+  });
+
+  it("is bounded, and what has ended makes room", async () => {
+    const verifier = new SessionVerifier(10_000);
+    for (let i = 0; i < 20; i++) await verify(await sign({ jti: randomBytes(9).toString("hex") }), { verifier });
+    expect(verifier.size).toBeGreaterThan(1);
+    expect(verifier.size).toBeLessThan(10);
+    const later = await sign({ iat: SECONDS + 3000, exp: SECONDS + 3600 });
+    await verify(later, { verifier, at: 3000 });
+    expect(verifier.size).toBe(1);
+  });
+});
+
+describe("what is published", () => {
+  it("holds the public keys, and nothing of the private ones", async () => {
+    const { text, etag } = jwksDocument([{ kid: KID, ...pair }]);
+    const { x, y } = pair;
+    expect(JSON.parse(text)).toEqual({
+      keys: [{ kty: "EC", crv: "P-256", x, y, kid: KID, use: "sig", alg: "ES256" }],
+    });
+    expect(text).not.toContain(pair.d);
+    expect(etag).toMatch(/^"[\w-]{22}"$/);
+    expect(jwksDocument([]).etag).not.toBe(etag);
+  });
+
+  it("says where the keys of an issuer are", () => {
+    const { text } = discoveryDocument(ISSUER);
+    expect(JSON.parse(text)).toMatchObject({
+      issuer: "https://groups.example.com/e/acme/Customer",
+      jwks_uri: "https://groups.example.com/e/acme/Customer/.well-known/jwks.json",
+    });
+  });
+});

@@ -1,0 +1,41 @@
+import type { CryptoKey } from "jose";
+import { ALGORITHM, type SessionClaims, TYPE } from "./session.ts";
+
+/** A public key on P-256: the coordinates of its point, in base64url. */
+export interface PublicKey {
+  readonly x: string;
+  readonly y: string;
+}
+
+/** A key pair, whose private key is a number in base64url. */
+export interface SigningPair extends PublicKey {
+  readonly d: string;
+}
+
+/** Loads `jose` when the first session is made or checked: nothing else needs it. */
+export function loadJose() {
+  return import("jose");
+}
+
+/** Makes a key pair. */
+export async function newKeyPair(): Promise<SigningPair> {
+  const { exportJWK, generateKeyPair } = await loadJose();
+  const { privateKey } = await generateKeyPair(ALGORITHM, { extractable: true });
+  const { x, y, d } = await exportJWK(privateKey);
+  return { x, y, d } as SigningPair;
+}
+
+/** Prepares a key for signing, where it has a private key, or for checking signatures. @throws when it is no point of the curve */
+export async function importKey(key: PublicKey | SigningPair): Promise<CryptoKey> {
+  const { importJWK } = await loadJose();
+  return (await importJWK({ kty: "EC", crv: "P-256", ...key }, ALGORITHM)) as CryptoKey;
+}
+
+/** Signs a session. @param key its id, and what `importKey` made of it */
+export async function signSession(
+  claims: SessionClaims,
+  { kid, key }: { readonly kid: string; readonly key: CryptoKey },
+): Promise<string> {
+  const { SignJWT } = await loadJose();
+  return new SignJWT({ ...claims }).setProtectedHeader({ alg: ALGORITHM, typ: TYPE, kid }).sign(key);
+}

@@ -1,0 +1,114 @@
+import { hash } from "node:crypto";
+import type { CryptoKey } from "jose";
+import {
+  ALGORITHM,
+  CLOCK_TOLERANCE_S,
+  claimedIssuer,
+  claimsOf,
+  keyIdOf,
+  requireTime,
+  type SessionClaims,
+  SessionRefused,
+  TYPE,
+} from "./session.ts";
+import { loadJose } from "./signing.ts";
+
+/** What a session is checked against. */
+export interface Expected {
+  readonly issuer: string;
+  /** The key with an id, among those that may have signed a session of the issuer; undefined: there is none. */
+  readonly keyOf: (kid: string) => Promise<CryptoKey> | undefined;
+}
+
+/** A session whose signature was right. */
+interface Verified {
+  readonly kid: string;
+  readonly claims: SessionClaims;
+  readonly bytes: number;
+}
+
+/** What an entry takes beside the text of its claims, roughly, in bytes. */
+const ENTRY_BYTES = 600;
+
+/**
+ * Checks sessions. The signature of one is checked once, and remembered by the session's digest, for a page asks with the
+ * same session again and again; time and key are looked at each time.
+ */
+export class SessionVerifier {
+  readonly #maxBytes: number;
+  readonly #verified = new Map<string, Verified>();
+  #bytes = 0;
+
+  /** @param maxBytes how much is remembered, roughly */
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** How many sessions are remembered. */
+  get size(): number {
+    return this.#verified.size;
+  }
+
+  /**
+   * The claims of a session.
+   *
+   * @param now in milliseconds since 1970
+   * @throws SessionRefused
+   */
+  async verify(session: string, expected: Expected, now: number): Promise<SessionClaims> {
+    const digest = hash("sha256", session, "base64url");
+    const known = this.#verified.get(digest);
+    if (known?.claims.iss === expected.issuer && expected.keyOf(known.kid) !== undefined) {
+      requireTime(known.claims, now);
+      return known.claims;
+    }
+    const kid = keyIdOf(session);
+    if (claimedIssuer(session) !== expected.issuer) throw new SessionRefused("other-environment");
+    const key = expected.keyOf(kid);
+    if (key === undefined) throw new SessionRefused("unknown-key", kid);
+    const claims = await verified(session, await key, expected.issuer, now);
+    requireTime(claims, now);
+    this.#remember(digest, { kid, claims, bytes: ENTRY_BYTES + 2 * session.length }, now);
+    return claims;
+  }
+
+  #remember(digest: string, entry: Verified, now: number): void {
+    this.#forget(digest);
+    this.#verified.set(digest, entry);
+    this.#bytes += entry.bytes;
+    // The first are the oldest; those that have ended among them need not wait until there is no room.
+    for (const [first, { claims }] of this.#verified) {
+      if (this.#bytes <= this.#maxBytes && claims.exp + CLOCK_TOLERANCE_S > now / 1000) break;
+      this.#forget(first);
+    }
+  }
+
+  #forget(digest: string): void {
+    const entry = this.#verified.get(digest);
+    if (!entry) return;
+    this.#bytes -= entry.bytes;
+    this.#verified.delete(digest);
+  }
+}
+
+/** @throws SessionRefused */
+async function verified(session: string, key: CryptoKey, issuer: string, now: number): Promise<SessionClaims> {
+  const { jwtVerify, errors } = await loadJose();
+  try {
+    const { payload } = await jwtVerify(session, key, {
+      algorithms: [ALGORITHM],
+      typ: TYPE,
+      issuer,
+      requiredClaims: ["aud", "sub", "jti", "iat", "exp"],
+      clockTolerance: CLOCK_TOLERANCE_S,
+      currentDate: new Date(now),
+    });
+    return claimsOf(payload);
+  } catch (error) {
+    if (error instanceof SessionRefused) throw error;
+    if (error instanceof errors.JWTExpired) throw new SessionRefused("expired");
+    if (error instanceof errors.JWSSignatureVerificationFailed) throw new SessionRefused("signature");
+    if (error instanceof errors.JOSEError) throw new SessionRefused("malformed");
+    throw error;
+  }
+}

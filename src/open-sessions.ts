@@ -1,0 +1,68 @@
+import type { Config } from "./config/config.ts";
+import type { RevocationListener } from "./domain/api-token.ts";
+import type { Lifecycle } from "./lifecycle.ts";
+import { errorFields, type Logger } from "./observability/log.ts";
+import { SigningKeys } from "./sessions/signing-keys.ts";
+import { ViewerSessions } from "./sessions/viewer-sessions.ts";
+import type { Audit } from "./store/audit.ts";
+import type { TokenCipher } from "./store/encryption.ts";
+import { signingKeysPath } from "./store/keys.ts";
+import type { StoreClient } from "./store/redis/client.ts";
+import { RedisSigningKeys } from "./store/signing-keys.ts";
+
+/** Addresses that no other machine reaches. */
+const LOOPBACK = /^(?:127\.|::1$|localhost$)/i;
+
+/** Whether a setting `HOST` lets this machine alone connect. */
+export function isLoopback(host: string): boolean {
+  return LOOPBACK.test(host);
+}
+
+/** What sessions are opened with. */
+interface SessionParts {
+  readonly client: StoreClient;
+  readonly cipher: TokenCipher;
+  readonly audit: Audit;
+  readonly lifecycle: Lifecycle;
+  readonly logger: Logger;
+}
+
+/** Opens what makes and checks viewer sessions. */
+export function openSessions(
+  { publicUrl, host, viewerSessionMaxMs }: Config,
+  { client, cipher, audit, lifecycle, logger }: SessionParts,
+) {
+  let listenUrl: string | undefined;
+  const signingKeys = new SigningKeys({
+    store: new RedisSigningKeys({ client, cipher, audit }),
+    onOverdue: (error) =>
+      logger.warn(errorFields(error), "signing keys could not be changed though it is time; it is tried again"),
+  });
+  lifecycle.onClose("signing keys", () => signingKeys.close());
+  const sessions = new ViewerSessions({
+    keys: signingKeys,
+    maxMs: viewerSessionMaxMs,
+    publicUrl: () => publicUrl ?? (isLoopback(host) ? listenUrl : undefined),
+  });
+  return {
+    sessions,
+    /** Is told where the service listens, which is where it is reached unless that is set. */
+    listensAt(url: string): void {
+      listenUrl = url.replace(/\/$/, "");
+    },
+    /** A listener that hears of signing keys, and passes on to another one what is said of API tokens. */
+    hearing(listener: RevocationListener): RevocationListener {
+      return {
+        revoked(message) {
+          const path = signingKeysPath(message);
+          if (path === undefined) listener.revoked(message);
+          else signingKeys.forget(path);
+        },
+        missed() {
+          listener.missed();
+          signingKeys.forget();
+        },
+      };
+    },
+  };
+}

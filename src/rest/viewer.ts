@@ -1,0 +1,113 @@
+import type { MessageShape } from "@bufbuild/protobuf";
+import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
+import { type Endpoint, type HttpRequest, recordOf } from "@user-group-service/transport";
+import { ViewerService, type ViewerSession } from "../../gen/usergroup/v1/viewer_service_pb.ts";
+import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
+import type { JsonObject } from "../domain/user-group.ts";
+import { callOf } from "../rpc/call.ts";
+import {
+  isForm,
+  isNotActive,
+  jsonMethod,
+  jsonResponse,
+  messageOf,
+  oneOf,
+  parseFields,
+  pick,
+  readBody,
+  requireStrict,
+} from "./json.ts";
+
+const { resolveViewer, createViewerSession } = ViewerService.method;
+
+type Viewer = MessageShape<typeof resolveViewer.output>;
+
+type CreatedSession = MessageShape<typeof createViewerSession.output>;
+
+const INACTIVE = '{"active":false}';
+
+/**
+ * `/api/viewer`: ResolveViewer in the form of token introspection (RFC 7662), for back ends that speak neither gRPC nor
+ * Connect. The request is a form, or JSON. Everything that is wrong with a token looks the same (section 2.2 of it).
+ */
+export function viewerEndpoint(): Endpoint {
+  return {
+    protocolName: "rest",
+    methods: new Map([
+      [
+        "POST",
+        jsonMethod(resolveViewer, async (request, invoke) => {
+          const fields = isForm(request) ? formFields(request) : readBody(request);
+          // Other fields of RFC 7662, such as `token_type_hint`, are ignored.
+          const message = messageOf(resolveViewer.input, pick(fields, ["token", "audience"]));
+          try {
+            const { message: viewer, headers, contextValues } = await invoke(message);
+            return jsonResponse(headers, textOf(viewer as Viewer, callOf(contextValues).environment));
+          } catch (failure) {
+            if (!isNotActive(failure)) throw failure;
+            return jsonResponse({ "cache-control": "no-store", ...recordOf(failure.metadata) }, INACTIVE);
+          }
+        }),
+      ],
+    ]),
+  };
+}
+
+/** A field without a value counts as missing, as in all of OAuth (RFC 6749, 3.2). */
+function formFields({ body }: Pick<HttpRequest, "body">): JsonObject {
+  const fields = parseFields(body, "the form");
+  return { token: oneOf(fields, "token") || null, audience: oneOf(fields, "audience") || null };
+}
+
+/** The fields of a CreateViewerSession over REST. */
+const SESSION_FIELDS = "token user_group_id audience ttl viewer_id origin property_keys claims".split(" ");
+
+/** `/api/viewer/session`: CreateViewerSession. */
+export function viewerSessionEndpoint(): Endpoint {
+  return {
+    protocolName: "rest",
+    methods: new Map([
+      [
+        "POST",
+        jsonMethod(createViewerSession, async (request, invoke) => {
+          const body = readBody(request);
+          requireStrict(createViewerSession, body);
+          const created = await invoke(messageOf(createViewerSession.input, pick(body, SESSION_FIELDS)));
+          const { session, id, expireTime, refreshTime } = created.message as CreatedSession;
+          const times = { expire_time: timeText(expireTime), refresh_time: timeText(refreshTime) };
+          return jsonResponse(created.headers, JSON.stringify({ success: 1, session, id, ...times }));
+        }),
+      ],
+    ]),
+  };
+}
+
+function timeText(time: Timestamp | undefined): string | undefined {
+  return time && timestampDate(time).toISOString();
+}
+
+/**
+ * `sub`, `exp`, `aud`, `jti` and `iat` are the names of RFC 7662, all but the first two of viewer sessions alone; it leaves
+ * the others to the service. Times are in whole seconds since 1970; nothing is said to last longer than it does.
+ */
+function textOf(viewer: Viewer, environment: Environment): string {
+  const { tokenExpireTime, session } = viewer;
+  return JSON.stringify({
+    active: true,
+    sub: viewer.providedId,
+    environment: formatEnvironmentName(environment),
+    team_id: Number(viewer.teamId),
+    name: viewer.name,
+    mapping: viewer.mapping,
+    properties: viewer.properties ?? null,
+    ...(tokenExpireTime !== undefined && { exp: Number(tokenExpireTime.seconds) }),
+    ...(session && fieldsOf(session)),
+  });
+}
+
+function fieldsOf({ id, audience, viewerId, origin, claims, createTime, expireTime }: ViewerSession) {
+  return {
+    ...{ jti: id, aud: audience, viewer_id: viewerId || null, origin: origin || null, ext: claims ?? null },
+    ...{ iat: Number(createTime?.seconds), exp: Number(expireTime?.seconds) },
+  };
+}

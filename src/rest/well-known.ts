@@ -1,0 +1,67 @@
+import { Code } from "@connectrpc/connect";
+import { type Endpoint, type HttpRequest, type HttpResponse, headerValue } from "@user-group-service/transport";
+import { type EnvironmentName, parseEnvironmentName } from "../domain/environment.ts";
+import type { StrangerLimit } from "../rpc/access.ts";
+import { callError } from "../rpc/errors.ts";
+import type { ViewerSessions, WellKnown } from "../sessions/viewer-sessions.ts";
+
+/** What anyone may ask for, to verify sessions of an environment: `/e/ENV/TAG/.well-known/jwks.json` and the like. */
+const PATH = /^\/e\/([\w./-]{1,80})\/\.well-known\/(openid-configuration|jwks\.json)$/;
+
+/** What the endpoints of published keys need. */
+export interface WellKnownParts {
+  readonly sessions: Pick<ViewerSessions, "published">;
+  /** Bounds what strangers can have the store be asked for environments that have no keys. */
+  readonly strangers: StrangerLimit;
+  /** How long the documents may be cached, in seconds. */
+  readonly maxAgeS: number;
+}
+
+/**
+ * Finds the endpoint of a path at which the keys of an environment are published; undefined for any other path. It is open:
+ * pages of every origin may read it. It makes no difference between an environment without keys and none.
+ */
+export function wellKnownEndpoints({ sessions, strangers, maxAgeS }: WellKnownParts) {
+  const headers = { "access-control-allow-origin": "*" };
+
+  const documentsOf = async (environment: EnvironmentName, request: HttpRequest) => {
+    let isRead = false;
+    const documents = await sessions.published(environment, () => {
+      isRead = true;
+      strangers.requireFew(request);
+    });
+    if (!documents && isRead) strangers.count(request);
+    return documents;
+  };
+
+  const serve = (environment: EnvironmentName, name: WellKnown) => async (request: HttpRequest) => {
+    const document = (await documentsOf(environment, request))?.[name];
+    if (!document) throw callError(Code.NotFound, NONE, { reason: "KEYS_NOT_FOUND" });
+    const cached = { ...headers, etag: document.etag, "cache-control": `public, max-age=${maxAgeS}` };
+    if (isMatch(headerValue(request.headers, "if-none-match"), document.etag))
+      return { status: 304, headers: cached, body: "" };
+    const type = name === "jwks.json" ? "application/jwk-set+json" : "application/json";
+    return { status: 200, headers: { ...cached, "content-type": type }, body: document.text } satisfies HttpResponse;
+  };
+
+  return (path: string): Endpoint | undefined => {
+    const [, names = "", name] = PATH.exec(path) ?? [];
+    const environment = parseEnvironmentName(names);
+    if (!environment || name === undefined) return undefined;
+    const method = { serve: serve(environment, name as WellKnown) };
+    return {
+      methods: new Map([
+        ["GET", method],
+        ["HEAD", method],
+      ]),
+    };
+  };
+}
+
+const NONE = "no keys are published here: there is no such environment, or no viewer session was made in it yet";
+
+/** Whether `If-None-Match` names an entity tag, or any (RFC 9110, 13.1.2). */
+function isMatch(condition: string | null, etag: string): boolean {
+  const tags = condition?.split(",") ?? [];
+  return tags.some((one) => ["*", etag, `W/${etag}`].includes(one.trim()));
+}

@@ -1,0 +1,264 @@
+import { importKey, newKeyId, newKeyPair, nextKeySet, statesOf } from "@user-group-service/sessions";
+import type { ChangeBy } from "../domain/audit.ts";
+import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
+import { RecordUnreadable, SigningKeysChanged } from "../domain/errors.ts";
+import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } from "../domain/viewer-session.ts";
+
+/** How old what is known of an environment's keys may be when it is used, in milliseconds. */
+const FRESH_MS = 120_000;
+
+/** How often the keys of environments in use are read again, in milliseconds: often enough that no call has to. */
+const REFRESH_MS = 45_000;
+
+/** How long an environment counts as in use, in milliseconds. */
+const IN_USE_MS = 900_000;
+
+/** How old the keys have to be that are read again for a session of an unknown key, in milliseconds. */
+const RETRY_MS = 5000;
+
+/** How many environments' keys are kept. */
+const MAX_KNOWN = 10_000;
+
+/** For how long what was read to be published is believed, in milliseconds, and of how many environments. */
+const LOOKED_MS = 10_000;
+const MAX_LOOKED = 1000;
+
+/** How often keys are changed that others change meanwhile. */
+const TRIES = 5;
+
+type ImportedKey = ReturnType<typeof importKey>;
+
+/** The keys of an environment as a worker knows them. Times are of `performance.now()`. */
+class KnownKeys {
+  readonly environment: Environment;
+  readonly set: SigningKeySet;
+  readonly readAt = performance.now();
+  usedAt = performance.now();
+  readonly #publicKeys = new Map<string, ImportedKey>();
+  readonly #privateKeys = new Map<string, ImportedKey>();
+
+  constructor(environment: Environment, set: SigningKeySet) {
+    this.environment = environment;
+    this.set = set;
+  }
+
+  /** The key that signs now. @throws RecordUnreadable when it cannot be decrypted */
+  signing() {
+    // By the store's clock, as those who change the keys see it.
+    const now = this.set.now + (performance.now() - this.readAt);
+    const { key } = statesOf(this.set.keys, now).find(({ state }) => state === "active") ?? {};
+    if (!key) throw new TypeError("an environment has no signing key");
+    const { kid, x, y, d } = key;
+    if (d === undefined) throw new RecordUnreadable(new Error(`the signing key ${kid} cannot be decrypted`));
+    return { kid, key: imported(this.#privateKeys, kid, { x, y, d }) };
+  }
+
+  /** The key with an id that may have signed a session; undefined: there is none. */
+  readonly keyOf = (kid: string): ImportedKey | undefined => {
+    const key = this.set.keys.find((each) => each.kid === kid);
+    return key && imported(this.#publicKeys, kid, { x: key.x, y: key.y });
+  };
+}
+
+function imported(known: Map<string, ImportedKey>, kid: string, key: Parameters<typeof importKey>[0]): ImportedKey {
+  const found = known.get(kid) ?? importKey(key);
+  known.set(kid, found);
+  return found;
+}
+
+/** What signing keys are used with. */
+interface SigningKeysParts {
+  readonly store: SigningKeyStore;
+  /** Told when keys could not be changed though it was time; it is tried again within a minute. */
+  readonly onOverdue: (error: unknown) => void;
+}
+
+/**
+ * The signing keys of environments: those in use are kept in memory, read again every now and then, and changed when it is
+ * time, by whichever worker is first.
+ */
+export class SigningKeys {
+  readonly #parts: SigningKeysParts;
+  readonly #known = new Map<string, KnownKeys>();
+  /** Reads that are under way. A change of the keys takes out those that may be out of date. */
+  readonly #readings = new Map<string, Promise<KnownKeys>>();
+  /** What was read to be published of environments that are not in use here, and until when it is believed. */
+  readonly #looked = new Map<string, { readonly until: number; readonly set: Promise<SigningKeySet> }>();
+  readonly #refreshing: ReturnType<typeof setInterval>;
+
+  constructor(parts: SigningKeysParts) {
+    this.#parts = parts;
+    this.#refreshing = setInterval(() => this.#refresh(), REFRESH_MS).unref();
+  }
+
+  close(): void {
+    clearInterval(this.#refreshing);
+  }
+
+  /** Drops what is known of an environment's keys, by its path, or of all. */
+  forget(path?: string): void {
+    for (const map of [this.#known, this.#readings, this.#looked]) {
+      if (path === undefined) map.clear();
+      else map.delete(path);
+    }
+  }
+
+  /** The keys that check sessions of an environment. Rejects as the store does. */
+  async checking(environment: Environment, kid?: string): Promise<Pick<KnownKeys, "keyOf">> {
+    const known = await this.#find(environment);
+    const isNew = kid !== undefined && !known.keyOf(kid) && performance.now() - known.readAt > RETRY_MS;
+    return isNew ? this.#read(environment) : known;
+  }
+
+  /** The key that signs sessions of an environment, which is made if there is none. Rejects as the store does. */
+  async signing(environment: Environment): Promise<ReturnType<KnownKeys["signing"]>> {
+    let known = await this.#find(environment);
+    if (known.set.keys.length === 0) {
+      const set = await this.#change(environment, known.set, "maintain", IN_TIME);
+      known = this.#keep(new KnownKeys(environment, set));
+    }
+    return known.signing();
+  }
+
+  /**
+   * The keys that are published of an environment; it may be none. They are from memory, or a few seconds old.
+   *
+   * @param onRead called before the store is asked, which it may prevent by throwing
+   * @throws as `onRead`; rejects as the store does
+   */
+  async published(environment: EnvironmentName, onRead: () => void): Promise<readonly SigningKey[]> {
+    const path = environmentPath(environment);
+    const now = performance.now();
+    const known = this.#known.get(path);
+    if (known && now - known.readAt <= FRESH_MS) return publishedOf(known.set);
+    const looked = this.#looked.get(path);
+    if (looked && now < looked.until) return publishedOf(await looked.set);
+    onRead();
+    const set = this.#parts.store.read(environment);
+    setBounded(this.#looked, path, { until: now + LOOKED_MS, set }, MAX_LOOKED);
+    set.catch(() => this.#looked.delete(path));
+    return publishedOf(await set);
+  }
+
+  /** The keys of an environment, as they are now, the one first that signs first. Rejects as the store does. */
+  async list(environment: EnvironmentName) {
+    const { keys, now } = await this.#parts.store.read(environment);
+    return statesOf(keys, now);
+  }
+
+  /**
+   * Has another key sign, at once or as soon as it has been published for long enough; keys are made if there are none.
+   *
+   * @param how `replace`: the keys before may not be used any more
+   * @returns as `list`
+   */
+  async rotate(environment: Environment, how: "rotate" | "replace", by: ChangeBy) {
+    const set = await this.#change(environment, await this.#parts.store.read(environment), how, by);
+    this.forget(environmentPath(environment));
+    return statesOf(set.keys, set.now);
+  }
+
+  async #find(environment: Environment): Promise<KnownKeys> {
+    const path = environmentPath(environment);
+    const known = this.#known.get(path);
+    if (known?.environment.number !== environment.number || performance.now() - known.readAt > FRESH_MS)
+      return this.#readings.get(path) ?? this.#read(environment);
+    known.usedAt = performance.now();
+    return known;
+  }
+
+  #read(environment: Environment): Promise<KnownKeys> {
+    const path = environmentPath(environment);
+    const isFresh = () => this.#readings.get(path) === reading;
+    const reading: Promise<KnownKeys> = this.#readSet(environment)
+      .then((set) => {
+        const known = new KnownKeys(environment, set);
+        return isFresh() ? this.#keep(known) : known;
+      })
+      .finally(() => {
+        if (isFresh()) this.#readings.delete(path);
+      });
+    this.#readings.set(path, reading);
+    return reading;
+  }
+
+  /** Reads the keys, and changes them if it is time. Those of an environment without keys are made with its first session. */
+  async #readSet(environment: Environment): Promise<SigningKeySet> {
+    const set = await this.#parts.store.read(environment);
+    if (set.keys.length === 0 || !nextKeySet(set.keys, set.now)) return set;
+    try {
+      return await this.#change(environment, set, "maintain", IN_TIME);
+    } catch (error) {
+      // There is one that signs.
+      this.#parts.onOverdue(error);
+      return set;
+    }
+  }
+
+  /** @throws SigningKeysChanged when others change them all the time */
+  async #change(
+    environment: Environment,
+    found: SigningKeySet,
+    how: NonNullable<Parameters<typeof nextKeySet>[2]>,
+    by: ChangeBy,
+  ): Promise<SigningKeySet> {
+    let set = found;
+    for (let tries = 0; tries < TRIES; tries++) {
+      const next = nextKeySet(set.keys, set.now, how);
+      if (!next) return set;
+      const times = new Map(next.kept.map((key) => [key.kid, key.activeTime]));
+      const states = statesOf(set.keys, set.now).filter(({ key }) => times.has(key.kid));
+      const kept = states.map(({ key }) => ({ ...key, activeTime: times.get(key.kid) ?? key.activeTime }));
+      const made = await Promise.all(next.made.map((activeTime) => newKey(set.now, activeTime)));
+      const all = withoutRetired([...kept, ...made], set.now);
+      const answer = await this.#parts.store.replace(environment, all, { was: set.version, by });
+      if (answer.isMade) return answer;
+      set = answer;
+    }
+    throw new SigningKeysChanged();
+  }
+
+  #keep(known: KnownKeys): KnownKeys {
+    const path = environmentPath(known.environment);
+    setBounded(this.#known, path, known, MAX_KNOWN);
+    return known;
+  }
+
+  #refresh(): void {
+    const now = performance.now();
+    for (const [path, { environment, usedAt, readAt }] of this.#known) {
+      if (now - usedAt > IN_USE_MS) this.#known.delete(path);
+      // When it fails, the next use reads them.
+      else if (now - readAt > REFRESH_MS / 2)
+        this.#read(environment).then(
+          (known) => {
+            known.usedAt = usedAt;
+          },
+          () => {},
+        );
+    }
+  }
+}
+
+function publishedOf({ keys, now }: SigningKeySet): SigningKey[] {
+  return statesOf(keys, now).map(({ key }) => key);
+}
+
+/** Sets a key of a map; of more than so many, the one that was set first makes room. */
+function setBounded<T>(map: Map<string, T>, key: string, value: T, max: number): void {
+  map.delete(key);
+  map.set(key, value);
+  const [first] = map.keys();
+  if (map.size > max && first !== undefined) map.delete(first);
+}
+
+/** What a key is that signs no more keeps no private key, which nobody needs and which could leak. */
+function withoutRetired(keys: readonly SigningKey[], now: number): SigningKey[] {
+  return statesOf(keys, now).map(({ key, state }) =>
+    state === "retired" ? { ...key, d: undefined, sealed: undefined } : key,
+  );
+}
+
+async function newKey(createTime: number, activeTime: number): Promise<SigningKey> {
+  return { kid: newKeyId(), createTime, activeTime, ...(await newKeyPair()), sealed: undefined };
+}

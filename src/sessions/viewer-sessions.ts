@@ -1,0 +1,192 @@
+import { randomBytes } from "node:crypto";
+import {
+  discoveryDocument,
+  issuerOf,
+  jwksDocument,
+  MAX_SESSION_LENGTH,
+  type PublishedDocument,
+  type SessionClaims,
+  SessionRefused,
+  SessionVerifier,
+  signSession,
+} from "@user-group-service/sessions";
+import { type Environment, type EnvironmentName, formatEnvironmentName } from "../domain/environment.ts";
+import {
+  PublicUrlMissing,
+  ViewerSessionExpired,
+  ViewerSessionInvalid,
+  ViewerSessionTooLarge,
+} from "../domain/errors.ts";
+import type { JsonObject, UserGroupTarget, Viewer } from "../domain/user-group.ts";
+import type { ViewerSessionStore } from "../domain/viewer-session.ts";
+import type { SigningKeys } from "./signing-keys.ts";
+
+/** How long a session lasts if its maker does not say, in milliseconds. */
+const DEFAULT_TTL_MS = 600_000;
+
+/** From which part of its life on a session is to be replaced by the next one. */
+const REFRESH_AT = 0.8;
+
+/** How much is remembered of sessions whose signatures were right, in bytes. */
+const VERIFIED_BYTES = 16 * 1024 * 1024;
+
+/** A session to make. */
+export interface NewViewerSession {
+  readonly target: UserGroupTarget;
+  readonly audience: string;
+  /** In milliseconds; undefined: the default. */
+  readonly ttlMs: number | undefined;
+  readonly viewerId: string | undefined;
+  readonly origin: string | undefined;
+  /** The keys of the properties that it shows. */
+  readonly propertyKeys: readonly string[];
+  readonly claims: JsonObject | undefined;
+}
+
+/** A session that was made. Times are in milliseconds since 1970. */
+export interface CreatedViewerSession {
+  readonly text: string;
+  readonly id: string;
+  readonly expireTime: number;
+  readonly refreshTime: number;
+}
+
+/** What a session says beside its group. */
+export type ViewerSessionClaims = Pick<SessionClaims, "jti" | "iss" | "aud" | "vid" | "origin" | "ext" | "iat" | "exp">;
+
+/** What sessions are made and checked with. */
+export interface ViewerSessionsParts {
+  readonly keys: SigningKeys;
+  /** How long a session may last, in milliseconds. */
+  readonly maxMs: number;
+  /** Where the service is reached, without a slash at its end; undefined: that is not known. */
+  readonly publicUrl: () => string | undefined;
+}
+
+/** Makes and checks viewer sessions. What is stored of their groups is asked of the store of the call. */
+export class ViewerSessions {
+  readonly #parts: ViewerSessionsParts;
+  readonly #verifier = new SessionVerifier(VERIFIED_BYTES);
+
+  constructor(parts: ViewerSessionsParts) {
+    this.#parts = parts;
+  }
+
+  /** How long a session may last, in milliseconds. */
+  get maxMs(): number {
+    return this.#parts.maxMs;
+  }
+
+  /**
+   * Makes a session. Its group and, where it is not known, the key are read at the same time.
+   *
+   * @throws PublicUrlMissing, ViewerSessionTooLarge; as `ViewerSessionStore.sessionSubject`, and as the store does
+   */
+  async create(
+    store: ViewerSessionStore,
+    environment: Environment,
+    { target, audience, ttlMs = DEFAULT_TTL_MS, viewerId, origin, propertyKeys, claims }: NewViewerSession,
+  ): Promise<CreatedViewerSession> {
+    const { keys, maxMs } = this.#parts;
+    const iss = this.#issuerOf(environment);
+    const [subject, { kid, key }] = await bothOf(store.sessionSubject(environment, target), keys.signing(environment));
+    const { viewer, generation } = subject;
+    const iat = Math.floor(Date.now() / 1000);
+    const ends = iat + Math.floor(Math.min(ttlMs, maxMs) / 1000);
+    const exp = Math.min(ends, Math.floor((viewer.tokenExpireTime ?? Number.POSITIVE_INFINITY) / 1000));
+    const jti = randomBytes(16).toString("base64url");
+    const session: SessionClaims = {
+      ...{ iss, aud: audience, sub: viewer.providedId, tid: viewer.teamId, gen: generation, jti, iat, exp },
+      ...(viewerId !== undefined && { vid: viewerId }),
+      ...(origin !== undefined && { origin }),
+      ...(propertyKeys.length > 0 && { properties: pickedFrom(viewer.properties, propertyKeys) }),
+      ...(claims !== undefined && { ext: claims }),
+    };
+    const text = await signSession(session, { kid, key: await key });
+    if (text.length > MAX_SESSION_LENGTH) throw new ViewerSessionTooLarge(text.length, MAX_SESSION_LENGTH);
+    const refreshTime = Math.floor(iat + (exp - iat) * REFRESH_AT) * 1000;
+    return { text, id: jti, expireTime: exp * 1000, refreshTime };
+  }
+
+  /**
+   * The group of a session, and what the session says.
+   *
+   * @param audience that it must have; empty: any
+   * @throws ViewerSessionInvalid, ViewerSessionExpired; as `ViewerSessionStore.resolveSession`, and as the store does
+   */
+  async resolve(
+    store: ViewerSessionStore,
+    environment: Environment,
+    { session, audience }: { readonly session: string; readonly audience: string },
+  ): Promise<{ readonly viewer: Viewer; readonly claims: ViewerSessionClaims }> {
+    const claims = await this.#verify(environment, session);
+    if (audience !== "" && claims.aud !== audience) throw new ViewerSessionInvalid(FAULTS["other-audience"]);
+    const { sub: providedId, tid: teamId, gen: generation, vid: viewerId } = claims;
+    const viewer = await store.resolveSession(environment, { providedId, teamId, generation, viewerId });
+    return { viewer, claims };
+  }
+
+  /**
+   * What is published of an environment; undefined: nothing, for no session was made in it.
+   *
+   * @param onRead called before the store is asked, which it may prevent by throwing
+   * @throws PublicUrlMissing; as `onRead`, and as the store does
+   */
+  async published(
+    environment: EnvironmentName,
+    onRead: () => void,
+  ): Promise<{ readonly [path in WellKnown]: PublishedDocument } | undefined> {
+    const keys = await this.#parts.keys.published(environment, onRead);
+    if (keys.length === 0) return undefined;
+    return { "openid-configuration": discoveryDocument(this.#issuerOf(environment)), "jwks.json": jwksDocument(keys) };
+  }
+
+  async #verify(environment: Environment, session: string): Promise<SessionClaims> {
+    const issuer = this.#issuerOf(environment);
+    const verify = async (kid?: string) => {
+      const { keyOf } = await this.#parts.keys.checking(environment, kid);
+      return this.#verifier.verify(session, { issuer, keyOf }, Date.now());
+    };
+    try {
+      return await verify().catch((error: unknown) => {
+        // Another worker may have made its key a moment ago.
+        if (error instanceof SessionRefused && error.refusal === "unknown-key") return verify(error.kid);
+        throw error;
+      });
+    } catch (error) {
+      if (!(error instanceof SessionRefused)) throw error;
+      throw error.refusal === "expired" ? new ViewerSessionExpired() : new ViewerSessionInvalid(FAULTS[error.refusal]);
+    }
+  }
+
+  /** @throws PublicUrlMissing */
+  #issuerOf(environment: EnvironmentName): string {
+    const base = this.#parts.publicUrl();
+    if (base === undefined) throw new PublicUrlMissing();
+    return issuerOf(base, formatEnvironmentName(environment));
+  }
+}
+
+/** The documents of an issuer, by their names below `/.well-known/`. */
+export type WellKnown = "openid-configuration" | "jwks.json";
+
+/** Why a session is not taken, and what to do. */
+const FAULTS: { readonly [refusal in Exclude<SessionRefused["refusal"], "expired"> | "other-audience"]: string } = {
+  malformed: "this is not a whole viewer session of this service: it was cut or changed, or is another kind of JWT",
+  "other-environment":
+    "the viewer session is of another environment than the API token, or was made while PUBLIC_URL was another",
+  "unknown-key": "the viewer session is signed by a key that the environment does not have, or has no more",
+  signature: "the signature of the viewer session is not that of the environment's key: the session was changed",
+  "too-early": "the viewer session is of the future: the clocks of machines differ by more than 5 seconds",
+  "other-audience": "the viewer session was made for another audience than the one that the request names",
+};
+
+function pickedFrom(properties: JsonObject = {}, keys: readonly string[]): JsonObject {
+  return Object.fromEntries(Object.entries(properties).filter(([key]) => keys.includes(key)));
+}
+
+/** Waits for both, so that none fails unheard. */
+async function bothOf<A, B>(one: Promise<A>, other: Promise<B>): Promise<[A, B]> {
+  await Promise.allSettled([one, other]);
+  return Promise.all([one, other]);
+}

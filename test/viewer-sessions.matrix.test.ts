@@ -1,0 +1,347 @@
+import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { createRemoteJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
+import { describe, expect, it } from "vitest";
+import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
+import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
+import type { JsonObject } from "../src/domain/user-group.ts";
+import {
+  ADMIN_CLIENTS,
+  type AdminClientOptions,
+  adminOf,
+  bearer,
+  customerOf,
+  issueToken,
+  openAdminTransport,
+  presenting,
+} from "./support/admin.ts";
+import { http1 } from "./support/http.ts";
+import { clientCases, describePlaces, newId } from "./support/matrix.ts";
+import { forSuite } from "./support/opened.ts";
+import type { TestServer } from "./support/server.ts";
+
+/** A session to make; `group` is a token or an id. */
+interface Wanted extends JsonObject {
+  audience: string;
+}
+
+/** What is told of a session, by whatever protocol. */
+interface Told {
+  readonly providedId: string;
+  readonly properties: unknown;
+  readonly viewerId: string;
+  readonly origin: string;
+  readonly audience: string;
+  readonly claims: unknown;
+  readonly id: string;
+  readonly expireTime: number;
+}
+
+interface Made {
+  readonly session: string;
+  readonly id: string;
+  readonly expireTime: number;
+  readonly refreshTime: number;
+}
+
+/** How sessions are made and resolved by a protocol. What is refused rejects with `[code, reason]`, or `inactive`. */
+interface Viewers {
+  create(wanted: JsonObject, token?: string): Promise<Made>;
+  /** Undefined: it is not active. */
+  resolve(token: string, audience?: string, apiToken?: string): Promise<Told | undefined>;
+}
+
+type Row = AdminClientOptions | { readonly name: string; readonly protocol: "rest" };
+
+const ROWS: readonly Row[] = [...ADMIN_CLIENTS, { name: "REST", protocol: "rest" }];
+
+const seconds = (time?: { readonly seconds: bigint }) => Number(time?.seconds);
+
+/** The code and the reason of a refusal. */
+async function refusalOf(call: Promise<unknown>): Promise<readonly [string, string | undefined]> {
+  const error = await call.then(
+    (value) => expect.fail(`it was made: ${JSON.stringify(value)}`),
+    (reason: unknown) => reason,
+  );
+  if (Array.isArray(error)) return error as unknown as readonly [string, string];
+  const failure = ConnectError.from(error);
+  const [info] = failure.findDetails(ErrorInfoSchema);
+  return [Code[failure.code], info?.reason];
+}
+
+describePlaces([
+  clientCases(ROWS, (server, row) => {
+    const viewers = row.protocol === "rest" ? overRest(server) : overRpc(server, row as AdminClientOptions);
+    const groups = () => {
+      const { transport, close } = openAdminTransport(server.url, {
+        protocol: "connect",
+        httpVersion: "1.1",
+        binary: false,
+      });
+      void close;
+      return createClient(UserGroupService, presenting(transport, server.tokens.customer));
+    };
+    const issuer = (tag = "/Customer") => `${server.url}/e/${server.environment}${tag}`;
+
+    async function newGroup(properties: JsonObject = {}) {
+      const { userGroup } = await groups().getUserGroup({ userGroupId: newId(), properties });
+      if (!userGroup) return expect.fail("no group");
+      return userGroup;
+    }
+
+    const made = (given: JsonObject, token?: string) => viewers.create({ audience: "page", ...given }, token);
+
+    it("are made by a token, say what was asked for, and are resolved", async () => {
+      const group = await newGroup({ plan: "x", secret: 1, none: null });
+      const before = Math.floor(Date.now() / 1000);
+      const { session, id, expireTime, refreshTime } = await made({
+        token: group.token,
+        ttl: "300s",
+        viewer_id: "bob é",
+        origin: "https://app.example.com",
+        property_keys: ["plan", "missing", "none"],
+        claims: { a: [1, { b: "c" }] },
+      });
+      expect(expireTime - before).toBeGreaterThanOrEqual(300);
+      expect(expireTime - before).toBeLessThan(330);
+      expect(refreshTime).toBe(expireTime - 60);
+      expect(await viewers.resolve(session, "page")).toEqual({
+        providedId: group.providedId,
+        properties: { plan: "x", secret: 1, none: null },
+        viewerId: "bob é",
+        origin: "https://app.example.com",
+        audience: "page",
+        claims: { a: [1, { b: "c" }] },
+        id,
+        expireTime,
+      });
+      // By the published keys alone.
+      const keys = createRemoteJWKSet(new URL(`${issuer()}/.well-known/jwks.json`));
+      const options = { algorithms: ["ES256"], typ: "viewer+jwt", issuer: issuer(), audience: "page" };
+      const { payload } = await jwtVerify(session, keys, options);
+      expect(payload).toMatchObject({
+        sub: group.providedId,
+        tid: Number(group.teamId),
+        vid: "bob é",
+        origin: "https://app.example.com",
+        properties: { plan: "x", none: null },
+        ext: { a: [1, { b: "c" }] },
+        jti: id,
+        exp: expireTime,
+      });
+      expect(Object.keys(decodeProtectedHeader(session)).sort()).toEqual(["alg", "kid", "typ"]);
+    });
+
+    it("are made by an id, say no more than they have to, and last ten minutes", async () => {
+      const { providedId } = await newGroup({ secret: 1 });
+      const { session, expireTime } = await made({ user_group_id: providedId });
+      const told = await viewers.resolve(session);
+      expect(told).toMatchObject({ providedId, viewerId: "", origin: "" });
+      const payload = JSON.parse(Buffer.from(session.split(".")[1] as string, "base64url").toString());
+      expect(Object.keys(payload).sort()).toEqual(["aud", "exp", "gen", "iat", "iss", "jti", "sub", "tid"]);
+      expect(payload.exp - payload.iat).toBe(600);
+      expect(payload.exp).toBe(expireTime);
+    });
+
+    it("need role resolve by a token, and read by an id", async () => {
+      const { providedId, token } = await newGroup();
+      const resolver = await issueToken(server, "resolve");
+      const reader = await issueToken(server, "read");
+      await made({ token }, resolver.token);
+      await made({ user_group_id: providedId }, reader.token);
+      const denied = await refusalOf(made({ user_group_id: providedId }, resolver.token));
+      expect(denied).toEqual(["PermissionDenied", "ROLE_TOO_LOW"]);
+      const missing = await refusalOf(made({ user_group_id: newId() }));
+      expect(missing).toEqual(["NotFound", "USER_GROUP_NOT_FOUND"]);
+      const unknown = await refusalOf(made({ token: `${token.slice(0, -1)}x` }));
+      expect(unknown).toEqual(["NotFound", "TOKEN_NOT_FOUND"]);
+    });
+
+    it.each<[string, JsonObject]>([
+      ["no audience", { audience: "" }],
+      ["too short a life", { ttl: "59s" }],
+      ["too long a life", { ttl: "3601s" }],
+      ["an origin with a path", { origin: "https://app.example.com/" }],
+      ["an origin that is none", { origin: "app.example.com" }],
+      ["too many claims", { claims: { text: "x".repeat(2048) } }],
+      ["a token for a person", { viewer_id: "ugt_0000000000000000000000000000000000000000" }],
+      ["too long an audience", { audience: "x".repeat(257) }],
+    ])("are refused with %s", async (_title, given) => {
+      const { token, providedId } = await newGroup();
+      const wanted = { user_group_id: providedId, ...given };
+      if (given["viewer_id"] !== undefined) Object.assign(wanted, { viewer_id: token });
+      expect(await refusalOf(made(wanted))).toEqual(["InvalidArgument", "VALIDATION_FAILED"]);
+    });
+
+    it("are refused where they would be too long", async () => {
+      const { providedId } = await newGroup({ long: "x".repeat(7000) });
+      await made({ user_group_id: providedId });
+      const refused = await refusalOf(made({ user_group_id: providedId, property_keys: ["long"] }));
+      expect(refused).toEqual(["InvalidArgument", "VIEWER_SESSION_TOO_LARGE"]);
+    });
+
+    it("are taken for their audience alone, and by their environment's API tokens alone", async () => {
+      const { token } = await newGroup();
+      const { session } = await made({ token });
+      expect(await viewers.resolve(session)).toBeDefined();
+      expect(await viewers.resolve(session, "another page")).toBeUndefined();
+      for (const other of [server.tokens.testing, server.tokens.untagged])
+        expect(await viewers.resolve(session, "", other)).toBeUndefined();
+      // Nor is any a credential.
+      const answer = await http1(server.url, "/api/user", { method: "GET", headers: bearer(session) });
+      expect([answer.status, answer.body.toString().includes(session)]).toEqual([401, false]);
+    });
+
+    describe("end", () => {
+      const endings: [string, (group: { providedId: string; token: string }) => Promise<unknown>][] = [
+        [
+          "a rotation without a grace",
+          ({ token }) => groups().rotateUserGroupToken({ group: { case: "currentToken", value: token } }),
+        ],
+        [
+          "a revocation",
+          ({ providedId }) =>
+            adminOf(server.url).revokeUserGroupTokens({ environment: customerOf(server), userGroupId: providedId }),
+        ],
+        [
+          "a deletion",
+          ({ providedId }) =>
+            adminOf(server.url).deleteUserGroup({ environment: customerOf(server), userGroupId: providedId }),
+        ],
+        [
+          "a deletion, though there is another group of its id",
+          async ({ providedId }) => {
+            await adminOf(server.url).deleteUserGroup({ environment: customerOf(server), userGroupId: providedId });
+            await groups().getUserGroup({ userGroupId: providedId });
+          },
+        ],
+      ];
+      it.each(endings)("by %s", async (_title, end) => {
+        const group = await newGroup();
+        const { session } = await made({ token: group.token, viewer_id: "bob" });
+        expect(await viewers.resolve(session)).toBeDefined();
+        await end(group);
+        expect(await viewers.resolve(session)).toBeUndefined();
+        const again = await groups().getUserGroup({ userGroupId: group.providedId });
+        const next = await made({ token: again.userGroup?.token ?? "", viewer_id: "bob" });
+        expect(await viewers.resolve(next.session)).toBeDefined();
+        expect(await viewers.resolve(session)).toBeUndefined();
+      });
+
+      it("no later than the grace of the token that they were made by, and not with a rotation that has one", async () => {
+        const group = await newGroup();
+        const { session } = await made({ token: group.token });
+        const rotate = (previousTokenTtl: bigint) =>
+          groups().rotateUserGroupToken({
+            group: { case: "userGroupId", value: group.providedId },
+            previousTokenTtl: { seconds: previousTokenTtl },
+          });
+        await rotate(120n);
+        expect(await viewers.resolve(session)).toBeDefined();
+        const graced = await made({ token: group.token });
+        expect(graced.expireTime).toBeLessThanOrEqual(Date.now() / 1000 + 121);
+        await rotate(0n);
+        for (const text of [session, graced.session]) expect(await viewers.resolve(text)).toBeUndefined();
+      });
+    });
+
+    it("are not taken when anything of them is changed", async () => {
+      const { token } = await newGroup();
+      const { session } = await made({ token });
+      const [head = "", payload = "", signature = ""] = session.split(".");
+      const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
+      const header = decodeProtectedHeader(session);
+      for (const text of [
+        session.slice(0, -2),
+        `${head}.${payload}.`,
+        `${part({ ...header, alg: "none" })}.${payload}.`,
+        `${part({ ...header, alg: "HS256" })}.${payload}.${signature}`,
+        `${part({ ...header, kid: "../../etc/passwd" })}.${payload}.${signature}`,
+        `${part({ ...header, crit: ["x"], x: 1 })}.${payload}.${signature}`,
+        `${head}.${part({ sub: "everyone" })}.${signature}`,
+        `${head}.${"A".repeat(7000)}.${signature}`,
+      ])
+        expect(await viewers.resolve(text), text.slice(0, 100)).toBeUndefined();
+    });
+  }),
+]);
+
+function overRpc(server: TestServer, options: AdminClientOptions): Viewers {
+  const opened = forSuite(
+    () => openAdminTransport(server.url, options),
+    ({ close }) => close(),
+  );
+  const client = (token = server.tokens.customer) => createClient(ViewerService, presenting(opened.transport, token));
+  return {
+    async create({ token, user_group_id, ttl, viewer_id, property_keys, ...given }, apiToken) {
+      const group =
+        token === undefined
+          ? { case: "userGroupId" as const, value: String(user_group_id) }
+          : { case: "token" as const, value: String(token) };
+      const answer = await client(apiToken).createViewerSession({
+        ...(given as Wanted & { origin?: string; claims?: JsonObject }),
+        group,
+        viewerId: viewer_id as string,
+        propertyKeys: property_keys as string[],
+        ...(ttl !== undefined && { ttl: { seconds: BigInt(Number.parseInt(String(ttl), 10)) } }),
+      });
+      const { session, id, expireTime, refreshTime } = answer;
+      return { session, id, expireTime: seconds(expireTime), refreshTime: seconds(refreshTime) };
+    },
+    async resolve(token, audience = "", apiToken) {
+      try {
+        const { providedId, properties, session } = await client(apiToken).resolveViewer({ token, audience });
+        if (!session) return expect.fail("it tells of no session");
+        const { viewerId, origin, claims, id, expireTime } = session;
+        const told = { viewerId, origin, audience: session.audience, claims, id, expireTime: seconds(expireTime) };
+        return { providedId, properties, ...told };
+      } catch (error) {
+        const refusal = await refusalOf(Promise.reject(error));
+        expect(refusal[0]).toBe("NotFound");
+        expect(refusal[1]).toMatch(/^VIEWER_SESSION_/);
+        expect(String(error)).not.toContain(token);
+        return undefined;
+      }
+    },
+  };
+}
+
+function overRest(server: TestServer): Viewers {
+  const post = async (target: string, body: JsonObject, token = server.tokens.customer) => {
+    const headers = { ...bearer(token), "content-type": "application/json" };
+    return http1(server.url, target, { method: "POST", headers, body: JSON.stringify(body) });
+  };
+  const secondsOf = (text: unknown) => Date.parse(String(text)) / 1000;
+  return {
+    async create(wanted, apiToken) {
+      const answer = await post("/api/viewer/session", wanted, apiToken);
+      const body = answer.json<JsonObject & { error?: { code: string; reason: string } }>();
+      if (answer.status !== 200) {
+        const code = (body.error?.code ?? "").replace(/(?:^|_)(.)/g, (_, letter: string) => letter.toUpperCase());
+        throw [code, body.error?.reason];
+      }
+      expect(answer.headers["cache-control"]).toBe("no-store");
+      const times = { expireTime: secondsOf(body["expire_time"]), refreshTime: secondsOf(body["refresh_time"]) };
+      return { session: String(body["session"]), id: String(body["id"]), ...times };
+    },
+    async resolve(token, audience = "", apiToken) {
+      const answer = await post("/api/viewer", { token, audience }, apiToken);
+      expect(answer.status).toBe(200);
+      const body = answer.json<JsonObject>();
+      if (body["active"] !== true) {
+        expect(answer.body.toString()).toBe('{"active":false}\n');
+        return undefined;
+      }
+      return {
+        providedId: String(body["sub"]),
+        properties: body["properties"],
+        viewerId: String(body["viewer_id"] ?? ""),
+        origin: String(body["origin"] ?? ""),
+        audience: String(body["aud"]),
+        claims: body["ext"] ?? undefined,
+        id: String(body["jti"]),
+        expireTime: Number(body["exp"]),
+      };
+    },
+  };
+}
