@@ -1,5 +1,6 @@
 import { CommanderError } from "commander";
 import { EXIT, Failure, OutputClosed, usageFailure } from "./failures.ts";
+import { unwritable } from "./files.ts";
 import { reportOf, unforeseen } from "./output/report.ts";
 import { createProgram, loadCommands } from "./program.ts";
 import { Interrupted, type Shell } from "./shell.ts";
@@ -44,6 +45,9 @@ function failureOf(error: unknown, reason: unknown): Failure {
     return new Failure("interrupted", { exitCode: interrupted.exitCode, outcome });
   }
   if (error instanceof Failure) return error;
+  // Of files it is told where they are written.
+  if ((error as { syscall?: unknown }).syscall === "write")
+    return unwritable("standard output", error, "run the same command again") as Failure;
   return error instanceof CommanderError ? commandLineFailure(error) : unforeseen(error);
 }
 

@@ -29,6 +29,14 @@ export interface Connection {
   readonly serverName: string | undefined;
   /** Of every call, its retries included. */
   readonly timeoutMs: number;
+  /** The variable with a proxy that Node does not use; undefined: there is none. */
+  readonly unusedProxy: string | undefined;
+}
+
+/** The variable with a proxy that is set, and that Node does not use unless it is told to; undefined: there is none. */
+export function unusedProxyOf(env: Shell["env"]): string | undefined {
+  if (env["NODE_USE_ENV_PROXY"] === "1") return undefined;
+  return ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"].find((name) => env[name]);
 }
 
 /** Where a service is, as people read it. */
@@ -97,6 +105,7 @@ export class Settings {
       key: keyFile && (await readSecretFile(keyFile)),
       serverName,
       timeoutMs: this.#timeoutMs(),
+      unusedProxy: unusedProxyOf(this.#env),
     };
   }
 

@@ -168,6 +168,22 @@ describe("ugs, where the service is not,", () => {
     ].entries()) {
       expect(runs[i]?.stderr).toMatch(words);
     }
+    expect(runs[4]?.stderr).toMatch(
+      /does not have this call\n {2}check the URL, its path included.*older than this ugs/,
+    );
+  });
+
+  it("names a proxy that it does not use", async () => {
+    const url = `http://127.0.0.1:${await freePort()}`;
+    const ping = (env: { readonly [name: string]: string }) => ugs(["ping", "--url", url, "--timeout", "60s"], { env });
+    const proxy = "http://user:secret-word@proxy.invalid";
+    const [set, used] = await Promise.all([
+      ping({ HTTPS_PROXY: proxy }),
+      ping({ HTTPS_PROXY: proxy, NODE_USE_ENV_PROXY: "1" }),
+    ]);
+    expect([set.code, set.stderr]).toEqual([6, expect.stringMatching(/the proxy of HTTPS_PROXY is not used: Node/)]);
+    expect(used.stderr).not.toContain("HTTPS_PROXY");
+    expect(set.stderr).not.toContain("secret-word");
   });
 });
 

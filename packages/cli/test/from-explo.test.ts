@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { ADMIN_TOKEN, adminOf } from "../../../test/support/admin.ts";
 import { closeLater, newFolder, sharedServer } from "../../../test/support/opened.ts";
 import { grpcClients } from "../../../test/support/rpc.ts";
+import { freePort } from "../../../test/support/wait.ts";
 import { customer, type Hosted, startHosted } from "./support/hosted.ts";
 import { type Run, ugs } from "./support/ugs.ts";
 
@@ -215,6 +216,12 @@ describe("ugs import --from-explo", () => {
     const ended = await run();
     expect([ended.code, ended.stdout]).toEqual([code, ""]);
     expect(ended.stderr).toMatch(words);
+    // It is not asked again and again where it surely is not.
+    const nowhere = await run("--explo-url", `http://127.0.0.1:${await freePort()}`);
+    expect([nowhere.code, nowhere.stderr]).toEqual([
+      6,
+      expect.stringMatching(/^ugs: cannot reach .*: nothing listens at/),
+    ]);
     const plain = await run("--explo-url", "http://api.explo.example");
     expect([plain.code, plain.stderr]).toEqual([2, expect.stringContaining("--explo-url must be of https")]);
   });

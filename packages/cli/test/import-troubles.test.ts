@@ -1,6 +1,7 @@
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { appendFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { ADMIN_ENV, adminOf } from "../../../test/support/admin.ts";
 import { suiteServer } from "../../../test/support/opened.ts";
@@ -25,6 +26,46 @@ describe("ugs import", () => {
     await appendFile(file, 'f"}\n');
     const again = await run(["import", file, "--json"]);
     expect(summaryOf(again.stdout)).toMatchObject({ created: 2, unchanged: 20, resumed: 0 });
+  });
+
+  it.each([
+    ["x.json", '[{"provided_id":"a"}]', /is a JSON array, not JSON Lines\n {2}write an object a line/],
+    ["x.csv.gz", gzipSync("provided_id\na\n"), /is compressed\n {2}unpack it: gunzip -c FILE \| ugs import -/],
+    ["x.csv", Buffer.from("\ufeffprovided_id\na\n", "utf16le"), /line 1 is not UTF-8\n {2}save the file as UTF-8/],
+    ["x.csv", "provided_id,name,name\na,b,c\n", /names the column name twice/],
+  ])("says what to do about %s with %j", async (name, content, words) => {
+    const { folder, run } = await newPlace(server);
+    await writeFile(join(folder, name), content);
+    const { code, stderr } = await run(["import", join(folder, name)]);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(words)]);
+    expect(readdirSync(folder)).toEqual([name]);
+  });
+
+  it("takes columns in any order, lines that end as on Windows, and leaves out columns where it is told to", async () => {
+    const { folder, run } = await newPlace(server);
+    const file = join(folder, "export.csv");
+    await writeFile(file, '\ufeffcolour,mapping,name,provided_id\r\nred,"{""40"":""1""}","A ""q"",\r\nB",a\r\n');
+    expect(await run(["import", file])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('do not have: "colour"'),
+    });
+    expect((await run(["import", file, "--ignore-unknown"])).code).toBe(0);
+    const { stdout } = await run(["group", "get", "a", "--json"]);
+    expect(JSON.parse(stdout)).toMatchObject({ providedId: "a", name: 'A "q",\r\nB', mapping: { "40": "1" } });
+  });
+
+  it("says of a service that is older than it, which lacks the call, what that may be", async () => {
+    const { gate, folder, run } = await newPlace(server);
+    const file = await fileOf(folder, GROUPS.slice(0, 1));
+    gate.before = ({ rpc, response }) => {
+      if (rpc !== "ImportUserGroups") return false;
+      response.writeHead(404, { "content-type": "application/json" });
+      response.end('{"success":0,"error":{"code":"not_found","reason":"PATH_NOT_FOUND","message":"nothing here"}}');
+      return true;
+    };
+    const { code, stderr } = await run(["import", file]);
+    expect([code, stderr]).toEqual([6, expect.stringMatching(/does not have this call\n.*older than this ugs/)]);
+    expect(callsOf(gate, "ImportUserGroups")).toHaveLength(1);
   });
 
   it("leaves nothing behind where nothing was done", async () => {

@@ -56,6 +56,11 @@ describe("ugs, built", () => {
   it("says when a token that it made could not be written, and what to do", async () => {
     const { code, stderr } = await bash("ugs token create --role read --name lost > /dev/full");
     expect([code, stderr]).toEqual([1, expect.stringMatching(/ENOSPC.*it is lost\n {2}run: ugs token rotate \w+/)]);
+    const exported = await bash("ugs export > /dev/full");
+    expect(exported).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/standard output: its disk is full \(ENOSPC\)/),
+    });
     const closed = await bash("{ sleep 0.3; ugs token create --role read --name lost; } | true");
     expect([closed.code, closed.stderr]).toEqual([1, expect.stringMatching(/it is lost\n {2}run: ugs token rotate/)]);
   });

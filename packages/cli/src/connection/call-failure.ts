@@ -98,13 +98,12 @@ function unanswered(error: ConnectError, connection: Connection, outcome: "unkno
   const { url, timeoutMs } = connection;
   const where = urlText(connection);
   const requestId = error.metadata.get(REQUEST_ID_HEADER) ?? undefined;
-  const found = connectionFaultOf(error);
+  const found = unreachable(url, error, connection.unusedProxy);
   if (found) {
-    const [words, hint] = FAULTS[found.fault](url, found.code);
     const isLate = found.fault === "reset";
-    return new Failure(`cannot reach ${where}: ${words}`, {
+    return new Failure(found.message, {
       exitCode: EXIT.unavailable,
-      hint,
+      hint: found.hint,
       ...(isLate && { requestId, outcome }),
       cause: error,
     });
@@ -120,12 +119,33 @@ function unanswered(error: ConnectError, connection: Connection, outcome: "unkno
       outcome,
       cause: error,
     });
-  return new Failure(`${where} is not the User Group Service, or something before it answered: ${error.rawMessage}`, {
+  const isUnknown = error.code === Code.Unimplemented;
+  const what = isUnknown ? "does not have this call" : error.rawMessage || codeToString(error.code);
+  return new Failure(`${where} is not the User Group Service, or something before it answered: ${what}`, {
     exitCode: EXIT.unavailable,
-    hint: "check the URL, its path included, and what proxies there are",
+    hint: `check the URL, its path included, and what proxies there are${isUnknown ? "; a service that is older than this ugs lacks the newest calls" : ""}`,
     requestId,
     cause: error,
   });
+}
+
+/**
+ * Why a place cannot be reached, and what to do; undefined: the connection was not at fault.
+ *
+ * @param unusedProxy the variable with a proxy that is not used
+ */
+export function unreachable(url: URL, error: unknown, unusedProxy: string | undefined) {
+  const found = connectionFaultOf(error);
+  if (!found) return undefined;
+  const [words, hint] = FAULTS[found.fault](url, found.code);
+  const mayNeedProxy = unusedProxy !== undefined && /^(refused|unknown-host|unreachable)$/.test(found.fault);
+  return {
+    fault: found.fault,
+    message: `cannot reach ${urlText({ url })}: ${words}`,
+    hint: mayNeedProxy
+      ? `${hint}; the proxy of ${unusedProxy} is not used: Node 24.5 or newer does with NODE_USE_ENV_PROXY=1`
+      : hint,
+  };
 }
 
 /** What each fault of a connection is called, and what to do. */

@@ -1,4 +1,5 @@
 import { setTimeout } from "node:timers/promises";
+import { unreachable } from "../connection/call-failure.ts";
 import { EXIT, Failure } from "../failures.ts";
 import { isObject } from "./group-row.ts";
 
@@ -20,6 +21,8 @@ export interface ExploClientOptions {
   readonly token: string;
   readonly pageSize: number;
   readonly signal: AbortSignal;
+  /** The variable with a proxy that is not used. */
+  readonly unusedProxy: string | undefined;
   /** Is told of every pause of a second or more. */
   readonly onPause: (pauseMs: number, reason: string) => void;
 }
@@ -48,6 +51,7 @@ const MAX_LIMITED_MS = 15 * 60_000;
 /** Reads pages of the hosted service's list of customers. */
 export class ExploClient {
   readonly #options: ExploClientOptions;
+  #hasAnswered = false;
   #requests = 0;
   #lastAt = 0;
 
@@ -86,6 +90,7 @@ export class ExploClient {
         signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
       });
       const { status } = response;
+      this.#hasAnswered = true;
       if (status !== 200) {
         await response.body?.cancel();
         return refusal(status, response.headers, where);
@@ -99,9 +104,13 @@ export class ExploClient {
     } catch (error) {
       if (error instanceof Failure) throw error;
       signal.throwIfAborted();
-      const { message, cause } = error as Error;
-      const code = (cause as { code?: string } | undefined)?.code ?? message;
-      return { status: 0, failure: failed(`cannot reach ${where}: ${code}`, "try again"), retryMs: 0 };
+      const found = unreachable(url, error, this.#options.unusedProxy);
+      const failure = found
+        ? failed(found.message, found.hint)
+        : failed(`cannot reach ${where}: ${(error as Error).message}`, "try again");
+      // What never answered may be another place, or wait for nothing.
+      const isFinal = found !== undefined && !this.#hasAnswered && found.fault !== "reset";
+      return { status: 0, failure, retryMs: isFinal ? undefined : 0 };
     }
   }
 

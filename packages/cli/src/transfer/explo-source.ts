@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
 import { readSecretFile } from "../files.ts";
-import { parseToken, parseUrl } from "../settings.ts";
+import { parseToken, parseUrl, unusedProxyOf } from "../settings.ts";
 import type { Shell } from "../shell.ts";
 import { ExploClient, type ExploClientOptions } from "./explo-client.ts";
 import { BadRow, groupOf, isObject } from "./group-row.ts";
@@ -42,7 +42,8 @@ export async function openExplo(
   const pageSize = flags.exploPageSize === undefined ? MAX_PAGE_SIZE : Number(flags.exploPageSize);
   if (!Number.isInteger(pageSize) || pageSize < 1 || pageSize > MAX_PAGE_SIZE)
     throw usageFailure(`--explo-page-size must be a whole number from 1 to ${MAX_PAGE_SIZE}`);
-  const client = new ExploClient({ ...options, url, pageSize, token: await tokenOf(flags, env) });
+  const token = await tokenOf(flags, env);
+  const client = new ExploClient({ ...options, url, pageSize, token, unusedProxy: unusedProxyOf(env) });
   return new ListedCustomers(client, flags.exploValues !== "own");
 }
 

@@ -84,7 +84,15 @@ async function readGroups(stream: Readable, options: ReadOptions, named: FileFor
   if (format === undefined) {
     const first = await lines.next();
     if (first) lines.unread([first]);
-    format = first?.bytes.toString("latin1").trimStart().startsWith("{") ? "jsonl" : "csv";
+    const begin = first?.bytes.toString("latin1").trimStart() ?? "";
+    if (begin.startsWith("["))
+      throw usageFailure(
+        "what was given is a JSON array, not JSON Lines",
+        "write an object a line, as jq -c '.[]' FILE does",
+      );
+    if (begin.startsWith("\u001f\u008b"))
+      throw usageFailure("what was given is compressed", "unpack it: gunzip -c FILE | ugs import -");
+    format = begin.startsWith("{") ? "jsonl" : "csv";
   }
   const source = await (format === "csv" ? readCsv : readJsonLines)(lines, options);
   return { source, format };
