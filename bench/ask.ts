@@ -4,8 +4,11 @@ import { request } from "node:http";
 import { connect } from "node:http2";
 import type { Answer, Call } from "./calls.ts";
 
+/** What is needed of a call to make it. */
+type Asked = Omit<Call, "key" | "volatile">;
+
 /** Makes one call and reads its answer. @throws when it failed */
-export async function ask(url: string, call: Call, body = call.body): Promise<{ answer: Answer; bytes: number }> {
+export async function ask(url: string, call: Asked, body = call.body): Promise<{ answer: Answer; bytes: number }> {
   const bytes = call.http === 2 ? await ask2(url, call, body) : await ask1(url, call, body);
   return { answer: call.read(bytes), bytes: bytes.byteLength };
 }
@@ -24,7 +27,7 @@ function stable(call: Call, answer: Answer): Answer {
   return "userGroup" in answer ? { ...answer, userGroup: group } : answer;
 }
 
-async function ask1(url: string, call: Call, body: Uint8Array | undefined): Promise<Uint8Array> {
+async function ask1(url: string, call: Asked, body: Uint8Array | undefined): Promise<Uint8Array> {
   const req = request(`${url}${call.path}`, { method: body ? "POST" : "GET", headers: call.headers, agent: false });
   req.end(body);
   const [res] = await once(req, "response");
@@ -33,7 +36,7 @@ async function ask1(url: string, call: Call, body: Uint8Array | undefined): Prom
   return bytes;
 }
 
-async function ask2(url: string, call: Call, body: Uint8Array | undefined): Promise<Uint8Array> {
+async function ask2(url: string, call: Asked, body: Uint8Array | undefined): Promise<Uint8Array> {
   const session = connect(url);
   try {
     const stream = session.request({ ...call.headers, ":path": call.path, ":method": body ? "POST" : "GET" });

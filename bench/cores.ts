@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 
 /** The core that every server is pinned to. */
 export const SERVER_CORE = "0";
@@ -29,4 +29,13 @@ export function coreTimes(): Times {
 /** Which share of a core was used between two counts, from 0 to 1; what other guests of the host took counts. */
 export function busyShare(core: keyof Times, from: Times, to: Times): number {
   return 1 - (to[core].idle - from[core].idle) / (to[core].total - from[core].total);
+}
+
+/** Processor time of all threads of a process, user and system, in seconds, by its folder in /proc. */
+export function cpuSeconds(proc: string): number {
+  let nanoseconds = 0;
+  for (const thread of readdirSync(`${proc}/task`)) {
+    nanoseconds += Number(readFileSync(`${proc}/task/${thread}/schedstat`, "utf8").split(" ")[0]);
+  }
+  return nanoseconds / 1e9;
 }

@@ -21,12 +21,15 @@ export interface Latency {
 }
 
 /** What a load is put on. */
-export interface LoadTarget {
+export interface LoadTarget<C = Call> {
   readonly url: string;
-  readonly call: Call;
+  readonly call: C;
   /** For files. */
   readonly folder: string;
 }
+
+/** What is needed of a call to send it. */
+type Sent = Pick<Call, "http" | "path" | "headers" | "body">;
 
 const run = promisify(execFile);
 
@@ -68,7 +71,20 @@ export async function loadPaced(target: LoadTarget, seconds: number, callsPerSec
   return latencyOf(readFileSync(log, "utf8"));
 }
 
-async function h2load({ url, call, folder }: LoadTarget, args: readonly string[]): Promise<LoadResult> {
+/** So many calls as fast as they are answered, on so many connections of HTTP/1.1. @throws when a call fails */
+export async function loadOnConnections(
+  target: LoadTarget<Sent>,
+  connections: number,
+  calls: number,
+): Promise<LoadResult & { readonly latency: Latency }> {
+  const log = join(target.folder, "calls.log");
+  rmSync(log, { force: true });
+  const count = String(Math.max(2 * connections, Math.round(calls)));
+  const result = await h2load(target, ["-c", String(connections), "-n", count, `--log-file=${log}`]);
+  return { ...result, latency: latencyOf(readFileSync(log, "utf8")) };
+}
+
+async function h2load({ url, call, folder }: LoadTarget<Sent>, args: readonly string[]): Promise<LoadResult> {
   const body = join(folder, "body");
   if (call.body) writeFileSync(body, call.body);
   const headers = Object.entries(call.headers).flatMap(([name, value]) => ["-H", `${name}: ${value}`]);

@@ -6,7 +6,7 @@ import { cpus, release, totalmem } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { spawnOn } from "./children.ts";
-import { LOAD_CORE } from "./cores.ts";
+import { cpuSeconds, LOAD_CORE } from "./cores.ts";
 import { firstLine, isInstalled, type RuntimeInfo } from "./runtimes.ts";
 
 /** Programs that the benchmark needs, and where Debian has them. */
@@ -42,7 +42,9 @@ export function describeMachine(runtimes: readonly RuntimeInfo[]): string {
 }
 
 /** Starts a Redis of the benchmark's own on the load core. */
-export async function startRedis(folder: string): Promise<{ url: string; stop(): Promise<void> }> {
+export async function startRedis(
+  folder: string,
+): Promise<{ url: string; cpuSeconds(): number; stop(): Promise<void> }> {
   mkdirSync(folder, { recursive: true });
   const port = await freePort();
   const options = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", ""];
@@ -52,6 +54,7 @@ export async function startRedis(folder: string): Promise<{ url: string; stop():
   const exited = once(child, "exit");
   return {
     url: `redis://127.0.0.1:${port}`,
+    cpuSeconds: () => cpuSeconds(`/proc/${child.pid}`),
     stop: async () => {
       child.kill("SIGKILL");
       await exited;

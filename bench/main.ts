@@ -11,7 +11,7 @@ import { type BundleService, rowsWithout } from "./without.ts";
 const CALLS = [...calls({ apiToken: "", readId: "", writtenId: "", userGroupToken: "" }).keys()];
 
 const USAGE = `Usage: npm run bench -- [options]
-       npm run bench -- growth | overload [--quick]
+       npm run bench -- growth | introspect [--quick] | overload [--quick]
   --without NAMES  this service with and without each optimisation of a comma list, or all; A+B is both at once
   --calls KEYS     comma list of ${CALLS.join(", ")}
   --runtimes KEYS  comma list of ${RUNTIMES.join(", ")} (default: all that are there)

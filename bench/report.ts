@@ -17,6 +17,7 @@ export interface Report {
 const PAGES = {
   calls: ["What a call costs, beside its peers", "npm run bench"],
   growth: ["What a group takes, and what many groups cost", "npm run bench -- growth"],
+  introspect: ["What asking for a viewer costs, by token and by session", "npm run bench -- introspect"],
   overload: ["Under more than it can do", "npm run bench -- overload"],
   without: ["What each optimisation gains", "npm run bench -- --without all"],
 } as const;

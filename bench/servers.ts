@@ -1,10 +1,10 @@
 import type { ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { spawnOn } from "./children.ts";
-import { SERVER_CORE } from "./cores.ts";
+import { cpuSeconds, SERVER_CORE } from "./cores.ts";
 import type { Row } from "./rows.ts";
 import { BUILD_FOLDER, type RuntimeInfo } from "./runtimes.ts";
 
@@ -82,13 +82,4 @@ function argumentsOf({ runtime, entry, storage }: Row): string[] {
     return ["run", "--no-prompt", permissions, file ?? `bench/servers/${entry}.ts`];
   }
   return [file ?? join(BUILD_FOLDER, "servers", `${entry}.js`)];
-}
-
-/** What the scheduler has counted of all threads of a process, in nanoseconds. */
-function cpuSeconds(proc: string): number {
-  let nanoseconds = 0;
-  for (const thread of readdirSync(`${proc}/task`)) {
-    nanoseconds += Number(readFileSync(`${proc}/task/${thread}/schedstat`, "utf8").split(" ")[0]);
-  }
-  return nanoseconds / 1e9;
 }

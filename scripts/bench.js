@@ -1,4 +1,4 @@
-// Builds the service and a benchmark of `bench/`, and runs it: `npm run bench -- [growth|overload] [options]`.
+// Builds the service and a benchmark of `bench/`, and runs it: `npm run bench -- [growth|introspect|overload] [options]`.
 import { fileURLToPath } from "node:url";
 import { bundleBench, bundleService } from "./bundle.js";
 
@@ -6,6 +6,7 @@ import { bundleBench, bundleService } from "./bundle.js";
 const BENCHMARKS = {
   calls: ["main.ts", "create-load.ts", "servers/*.ts"],
   growth: ["growth/main.ts"],
+  introspect: ["introspect/main.ts"],
   overload: ["overload/main.ts"],
 };
 

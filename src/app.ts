@@ -33,7 +33,7 @@ import { type RouteParts, routes } from "./rpc/routes.ts";
 export interface AppParts
   extends RouteParts,
     Authentication,
-    Pick<Config, "corsOrigins" | "docs" | "legacyPaths" | "maxConnections" | "metricsPort"> {
+    Pick<Config, "corsOrigins" | "docs" | "legacyPaths" | "maxConnections" | "metricsPort" | "viewerSessionMaxMs"> {
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Undefined: nothing is traced. */
@@ -72,7 +72,7 @@ export function createApp(parts: AppParts): App {
     "/api/user": userEndpoint(),
     "/api/viewer": viewerEndpoint(),
     "/api/viewer/session": viewerSessionEndpoint(),
-    ...(parts.legacyPaths && legacyEndpoints()),
+    ...(parts.legacyPaths && legacyEndpoints(parts.viewerSessionMaxMs)),
   };
   for (const [path, endpoint] of Object.entries(callerPaths)) {
     callerEndpoints.set(path, endpoint).set(`${path}/`, endpoint);

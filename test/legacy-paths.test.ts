@@ -13,7 +13,7 @@ import { RUNTIMES } from "./support/server.ts";
 
 const PATHS = [
   ...["create_user_group", "update_user_group", "refresh_user_group_token", "create_customer", "update_customer"],
-  ...["refresh_customer_token", "delete_user_group", "delete_customer"],
+  ...["refresh_customer_token", "delete_user_group", "delete_customer", "generate_jwt"],
 ].map((name) => `/api/${name}`);
 
 const isDeletion = (path: string) => path.startsWith("/api/delete_");
@@ -108,6 +108,31 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     expect(await hosted.deleteCustomer({ current_token: other })).toEqual({ success: 1 });
   });
 
+  it("make a JWT of a customer, which is a viewer session", async () => {
+    const provided_id = newId();
+    await hosted.createCustomer({ provided_id, properties });
+    // The example of the documents, and what else they name.
+    const request = { provided_id, embed_id: "abcde", key_id: "aa111111-1a11-111a-aa11-1aaaa11a1a11" };
+    const told = async (more: object) => {
+      const answer = await hosted.generateJwt({ ...request, ...more });
+      expect(answer).toEqual({ success: 1, jwt: expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]+$/) });
+      const asked = await rest.call("POST", { token: answer.jwt, audience: "abcde" }, { target: "/api/viewer" });
+      const { iat, exp, ...viewer } = asked.json<{ iat: number; exp: number }>();
+      return { ...viewer, lasts: exp - iat };
+    };
+    expect(await told({ expiration: "PT15M" })).toMatchObject({
+      ...{ active: true, sub: provided_id, aud: "abcde", properties, ext: null, origin: null, lasts: 900 },
+    });
+    for (const expiration of [null, "PT1H", "P1D", "P0Y0M0W0DT2H0M0S"]) {
+      expect(await told({ expiration })).toMatchObject({ lasts: 3600 });
+    }
+    const allowed = { chart_id: "c", rb_allowed_features: ["view"], disable_editable_section_editing: true };
+    expect(await told({ ...allowed, embed_origin: "app.example.com", expiration: "PT1M1S" })).toMatchObject({
+      ...{ ext: allowed, origin: "https://app.example.com", lasts: 61 },
+    });
+    expect(await told({ embed_origin: "http://localhost:3000" })).toMatchObject({ origin: "http://localhost:3000" });
+  });
+
   it("are calls of the RPCs for the roles, the audit trail and the metrics", async () => {
     const manage = new HostedClient(server.url, server.tokens.customer);
     const provided_id = newId();
@@ -156,6 +181,13 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     ["refresh_user_group_token", '{"current_token":["a"]}', "current_token", "VALIDATION_FAILED"],
     ["delete_customer", '{"provided_id":"a"}', "current_token", "VALIDATION_FAILED"],
     ["delete_user_group", "", "current_token", "VALIDATION_FAILED"],
+    ["generate_jwt", '{"embed_id":"a"}', "provided_id", "VALIDATION_FAILED"],
+    ["generate_jwt", '{"provided_id":"a"}', "embed_id", "VALIDATION_FAILED"],
+    ["generate_jwt", '{"provided_id":"a","embed_id":"a","expiration":"1h"}', "expiration", "VALIDATION_FAILED"],
+    ["generate_jwt", '{"provided_id":"a","embed_id":"a","expiration":"P"}', "expiration", "VALIDATION_FAILED"],
+    ["generate_jwt", '{"provided_id":"a","embed_id":"a","expiration":60}', "expiration", "VALIDATION_FAILED"],
+    ["generate_jwt", '{"provided_id":"a","embed_id":"a","expiration":"PT59S"}', "ttl", "VALIDATION_FAILED"],
+    ["generate_jwt", '{"provided_id":"a","embed_id":"a","embed_origin":"ftp://a"}', "origin", "VALIDATION_FAILED"],
   ])("refuse what %s cannot use: %s", async (name, body, field, reason) => {
     const expected = { status: 400, code: "invalid_argument", reason, fields: [field] };
     expectRestError(await send(`/api/${name}/`, body), expected);

@@ -1,8 +1,10 @@
+import type { MessageShape } from "@bufbuild/protobuf";
 import type { Endpoint, EndpointMethod } from "@user-group-service/transport";
 import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { UserGroup } from "../../gen/usergroup/v1/user_group_pb.ts";
 import type { GetUserGroupResponse } from "../../gen/usergroup/v1/user_group_service_pb.ts";
-import type { JsonObject } from "../domain/user-group.ts";
+import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
+import type { Json, JsonObject } from "../domain/user-group.ts";
 import { invalidField } from "../rpc/errors.ts";
 import { common, GET, MASKABLE, methodOf, POST, PUT, tagOf, type Verb } from "./endpoints.ts";
 import { jsonMethod, jsonResponse, messageOf, pick, readBody } from "./json.ts";
@@ -57,8 +59,12 @@ const REFUSED = {
     "must be left out: groups have no parents here; give the group its parent's properties and mapping as its own",
 } as const;
 
-/** The paths of the hosted service. Each has one method. */
-export function legacyEndpoints(): { readonly [path: string]: Endpoint } {
+/**
+ * The paths of the hosted service. Each has one method.
+ *
+ * @param sessionMaxMs how long a viewer session may last, in milliseconds
+ */
+export function legacyEndpoints(sessionMaxMs: number): { readonly [path: string]: Endpoint } {
   const endpoints = NOUNS.flatMap(({ noun, idField, bodyOf }) => {
     /** Serves a verb of REST for a request of other fields. */
     const served = ({ method, toRequest }: Verb, fieldsOf: (body: JsonObject) => JsonObject) =>
@@ -79,7 +85,7 @@ export function legacyEndpoints(): { readonly [path: string]: Endpoint } {
       endpointOf(`delete_${noun}`, "DELETE", DELETE),
     ];
   });
-  return Object.fromEntries(endpoints);
+  return Object.fromEntries([...endpoints, endpointOf("generate_jwt", "POST", sessionMethod(sessionMaxMs / 1000))]);
 }
 
 function endpointOf(name: string, httpMethod: string, method: EndpointMethod): [path: string, endpoint: Endpoint] {
@@ -87,11 +93,47 @@ function endpointOf(name: string, httpMethod: string, method: EndpointMethod): [
 }
 
 const { deleteUserGroup } = AdminService.method;
+const { createViewerSession } = ViewerService.method;
 
 const DELETE = jsonMethod(deleteUserGroup, async (request, invoke) => {
   const { headers } = await invoke(messageOf(deleteUserGroup.input, tokenFieldOf(readBody(request))));
   return jsonResponse(headers, '{"success":1}');
 });
+
+/** What a JWT is to let its viewer do: whoever renders the dashboard finds it in the session's claims. */
+const EMBED_FIELDS = ["chart_id", "rb_allowed_features", "disable_editable_section_editing"] as const;
+
+/** Makes a viewer session for the dashboard, `embed_id`. A time that is longer than a session may last becomes that. */
+function sessionMethod(maxSeconds: number): EndpointMethod {
+  return jsonMethod(createViewerSession, async (request, invoke) => {
+    const body = readBody(request);
+    const { expiration = `PT${maxSeconds}S`, embed_origin: origin } = pick(body, ["expiration", "embed_origin"]);
+    const claims = pick(body, EMBED_FIELDS);
+    const message = messageOf(createViewerSession.input, {
+      user_group_id: requiredText(body, "provided_id"),
+      audience: requiredText(body, "embed_id"),
+      ttl: `${Math.min(secondsOf(expiration), maxSeconds)}s`,
+      // The documents call it a domain.
+      ...(origin !== undefined && { origin: /^[^:/]+(:\d+)?$/.test(String(origin)) ? `https://${origin}` : origin }),
+      ...(Object.keys(claims).length > 0 && { claims }),
+    });
+    const { message: created, headers } = await invoke(message);
+    const { session } = created as MessageShape<typeof createViewerSession.output>;
+    return jsonResponse(headers, JSON.stringify({ success: 1, jwt: session }));
+  });
+}
+
+/** A duration of ISO 8601 in whole units. */
+const DURATION =
+  /^P(?=[\dT])(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?$/;
+const UNIT_SECONDS = [365 * 86_400, 30 * 86_400, 7 * 86_400, 86_400, 3600, 60, 1];
+
+/** @throws ConnectError InvalidArgument */
+function secondsOf(expiration: Json): number {
+  const units = typeof expiration === "string" ? DURATION.exec(expiration) : undefined;
+  if (!units) throw invalidField("expiration", "must be a duration of ISO 8601 in whole units, such as PT1H or PT15M");
+  return UNIT_SECONDS.reduce((sum, seconds, i) => sum + seconds * Number(units[i + 1] ?? 0), 0);
+}
 
 /** The fields of a group as REST has them. One that is null counts as missing, so that no filter is cleared unawares. */
 function groupFieldsOf(body: JsonObject, idField: string): JsonObject {

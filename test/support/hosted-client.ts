@@ -83,6 +83,10 @@ export class HostedClient {
     return this.#send("DELETE", "delete_customer", body);
   }
 
+  generateJwt(body: object): Promise<Answer & { jwt: string }> {
+    return this.#send("POST", "generate_jwt", body);
+  }
+
   async #send<T extends Answer>(method: string, path: string, body: object): Promise<T> {
     const response = await fetch(`${this.#baseUrl}/api/${path}${this.#slash}`, {
       method,
