@@ -15,7 +15,7 @@ export interface GaugeSources {
   readonly issued: Pick<IssuedTokens, "endingFirst">;
 }
 
-/** Adds the gauges of what ends by itself, of the keys in use, and of the connections to Redis. */
+/** Adds the gauges of what expires (API tokens, certificates), of the keys in use, and of the connections to Redis. */
 export function addGauges(metrics: Metrics, { settings, client, ring, issued }: GaugeSources): void {
   const name = "ugs_api_token_expire_time_seconds";
   const help =

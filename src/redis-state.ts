@@ -166,7 +166,7 @@ export class RedisState {
     this.#isChecked = true;
   }
 
-  /** Makes again what Redis has lost. What was deleted is not made again, and what was made anew is another one. */
+  /** Writes again what Redis has lost. Nothing that was deleted comes back, and nothing that was created anew is replaced. */
   async #restoreEnvironments(): Promise<void> {
     for (const [path, known] of this.#inUse) {
       const stored = await this.#parts.environments.ensureEnvironment(known, AT_START).catch(unlessDeleted);

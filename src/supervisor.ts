@@ -179,8 +179,8 @@ interface Forks {
 type PortSettings = Pick<Config, "host" | "port" | "metricsPort" | "files">;
 
 /**
- * Makes ready to start workers, each of which runs the program of this process: on Node by its cluster, which shares
- * ports among them; on Deno as processes that listen on one port each by itself, which the system lets them share.
+ * Prepares to start workers, each of which runs the program of this process: on Node with `node:cluster`, which shares
+ * ports among them; on Deno as processes that all listen on the same port, which the system lets them share.
  *
  * @throws on Deno: an error of the system call `listen`, and NotAllowed
  */
@@ -212,9 +212,9 @@ async function openDenoForks({ host, port, metricsPort, files }: PortSettings): 
 }
 
 /**
- * Requires that nobody else listens on a port: the system would let workers share the port of another service, too. A
- * free port that the system picks is kept until workers listen on it, which has to be allowed from the first listener;
- * until it is released, it may be this process that is given a connection, and resets it.
+ * Requires that nobody else listens on a port, because the system would also let workers share the port of another
+ * service. A free port that the system picks is held by this process until workers listen on it; the first listener has to
+ * allow sharing. Until it is released, this process may get a connection, which it resets.
  */
 async function claimPort(host: string, port: number) {
   await requireListenPermission(host, port);

@@ -33,7 +33,7 @@ export type Principal = BoundPrincipal | typeof ROOT;
 /** The principal of an API token; undefined when the token is unknown. */
 export type Authenticated = Principal | undefined;
 
-/** A credential of the settings, and whose it is. */
+/** A credential of the settings, and its owner. */
 export interface StaticToken {
   readonly token: string;
   /** Undefined while it is not known. */
@@ -60,12 +60,12 @@ export class ApiTokens {
     this.#static = new Map(tokens.map((each) => [apiTokenDigest(each.token), each]));
   }
 
-  /** Whose credential of the settings a text is; undefined when it is none. */
+  /** The owner of a credential of the settings; undefined when the text is no such credential. */
   ofSettings(token: string): Principal | undefined {
     return this.#static.get(apiTokenDigest(token))?.principal;
   }
 
-  /** Forgets whose the API tokens of the settings for an environment are, so that it is learned anew. */
+  /** Forgets the owners of the settings' API tokens for an environment, so that they are looked up again. */
   forget(environment: EnvironmentName): void {
     const path = environmentPath(environment);
     for (const each of this.#static.values()) {

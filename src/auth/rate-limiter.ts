@@ -1,6 +1,6 @@
 import type { Limited, RateCounter, RateLimit } from "../domain/store.ts";
 
-/** How many keys are kept; the one whose window began first makes room. Redis still knows what was counted under it. */
+/** How many keys are kept; the one with the oldest window makes room for a new one. Redis still has its count. */
 const MAX_KEYS = 10_000;
 
 /** What this process knows of a key. */
@@ -64,10 +64,10 @@ export class RateLimiter {
     if (known && now < known.resetAt) return known;
     const { windowSeconds } = this.#limit;
     const usage = known ?? { key, counted: 0, sent: 0, waiting: 0, resetAt: 0 };
-    // What is still under way belongs to the window that Redis puts it in, which its answer tells.
+    // Redis decides to which window a count that is still under way belongs, and says so in its answer.
     usage.counted = 0;
     usage.resetAt = now + windowSeconds * 1000;
-    // Behind all others, so that the first is the one whose window began first.
+    // It goes last, so that the first key is always the one with the oldest window.
     const dropped = setBounded(this.#usages, key, usage, this.#maxKeys);
     if (dropped !== undefined) this.#counter.forget(dropped);
     return usage;

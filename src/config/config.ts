@@ -30,7 +30,7 @@ const { DAY_MS, duration, integer, optional } = parse;
 
 /**
  * Every setting: its default as text, what it is, the field of the configuration that it becomes, and by what. Fields that
- * end in `Ms` are in milliseconds. One that ends in `_FILE` names a file; its field is made of what that holds.
+ * end in `Ms` are in milliseconds. A setting that ends in `_FILE` names a file; its field has the content of that file.
  */
 export const SETTINGS = {
   HOST: ["127.0.0.1", "address to listen on", "host", parse.host],
@@ -232,7 +232,7 @@ export function loadConfig(environ: Environ, texts: FileTexts = {}): Readonly<Co
   const tlsFault = tls && faultOf(tls);
   const { otlpCa, otlpCert, otlpKey, otlpEndpoint, otlpTracesEndpoint = otlpEndpoint } = others;
   const areOtlpFilesRight = areRight("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY");
-  // What goes together. A setting that is wrong by itself cannot be checked against others.
+  // Settings that must fit each other. One that is wrong by itself cannot be checked against others.
   const rules: readonly (readonly [isBroken: boolean, fault: string])[] = [
     [
       areRight("REDIS_URL") && others.redisPassword !== undefined && redisPassword !== others.redisPassword,

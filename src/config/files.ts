@@ -14,8 +14,8 @@ const TOGETHER: readonly (readonly FileSetting[])[] = [
 /** What becomes of files that change. */
 export interface FilesListener {
   /**
-   * Has the service use what changed files hold. When it rejects, the service goes on with what they held before, and this is
-   * called again, less and less often while they stay as they are.
+   * Makes the service use the new contents of changed files. When it rejects, the service keeps the contents before, and
+   * this is called again, less and less often as long as the files stay as they are.
    */
   readonly use: (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
   /**
@@ -29,7 +29,7 @@ export interface FilesListener {
 /** What a file holds, or why it cannot be read. */
 type Content = string | SettingError;
 
-/** The most looks that pass between two tries of what cannot be used: a try may ask much of Redis. */
+/** The most looks between two tries of contents that cannot be used: a try may cost Redis much. */
 const MAX_WAIT = 30;
 
 /** How long what cannot be used waits for its next try, in looks. */
@@ -40,8 +40,8 @@ interface Wait {
 }
 
 /**
- * Reads the files of settings again and again, for no runtime tells reliably of every way in which a file may be replaced.
- * What is being written is left alone: a content counts when it is read twice in a row, and a bad one never.
+ * Reads the files of settings periodically, because no runtime reports every way in which a file can be replaced. A
+ * content is used once it was read twice in a row, so that half-written files are not; a faulty content is never used.
  */
 export class SettingFiles {
   readonly #listener: FilesListener;
@@ -50,7 +50,7 @@ export class SettingFiles {
   #contents: ReadonlyMap<FileSetting, Content>;
   /** What was told last of the groups whose files cannot be used. */
   readonly #told = new Map<ReadonlySet<FileSetting>, string>();
-  /** How many looks pass until what cannot be used is tried again. */
+  /** How many looks pass until contents that cannot be used are tried again. */
   readonly #waits = new Map<ReadonlySet<FileSetting>, Wait>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isClosed = false;

@@ -330,7 +330,7 @@ export function fileValue(text: string): string {
   return value;
 }
 
-/** Makes a parser of what is in PEM. It throws SettingError. */
+/** Makes a parser of files in PEM. It throws SettingError. */
 function pem(isHeld: (text: string) => boolean, what: string) {
   return (text: string): string => {
     if (!isHeld(text)) throw new SettingError(`must hold ${what}`);

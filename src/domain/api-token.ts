@@ -98,15 +98,15 @@ export function isRole(text: string | undefined): text is Role {
 }
 
 /**
- * The contract of a store of API tokens. It throws what a user group store throws, and knows tokens by their digests. A
- * token's record is the truth, and the list of its environment is not in one step with it: what creates, updates or rotates
- * a token writes its event before it changes anything, and what revokes one ends it first. Whatever changes a token tells
- * every `RevocationListener`, and is true from then on.
+ * The contract of a store of API tokens. It throws the same errors as a user group store, and knows tokens by their
+ * digests. A token's record is the truth; the list of its environment is changed in a separate step. Creating, updating or
+ * rotating a token writes the audit event before it changes anything; revoking one ends the token first. Every change of a
+ * token is told to every `RevocationListener`, and holds from then on.
  */
 export interface ApiTokenStore {
   /**
-   * Creates an API token. The answer alone has the token itself. When it fails before it is known to be made, what it made
-   * ends by itself within a minute.
+   * Creates an API token. Only the answer has the token itself. When the call fails before the token is confirmed, whatever
+   * was written expires within a minute.
    *
    * @throws EnvironmentNotFound, TooManyApiTokens; TooFewReplicas after the change
    */
@@ -123,15 +123,15 @@ export interface ApiTokenStore {
   list(environment: EnvironmentName, filter: ApiTokenFilter, page: PageRequest): Promise<Page<ApiToken>>;
 
   /**
-   * Changes values of an API token, also of its texts on their grace, which it does not lengthen.
+   * Changes values of an API token, also for its texts that are in their grace, which does not get longer by it.
    *
    * @throws ApiTokenNotFound; TooFewReplicas after the change
    */
   update(environment: EnvironmentName, id: string, change: ApiTokenChange, by: ChangeBy): Promise<ApiToken>;
 
   /**
-   * Gives an API token a new text, which the answer alone has. Texts before it last for the grace at most; one that is on
-   * its grace already keeps what it has left of it, so that a rotation whose answer was lost can be repeated. At most
+   * Gives an API token a new text, which only the answer has. The text before it stays valid for the grace; a text that is
+   * already in its grace keeps the rest of it, so that a rotation whose answer was lost can be repeated. At most
    * `MAX_GRACED` of them live. Of several concurrent rotations one succeeds.
    *
    * @throws ApiTokenNotFound, ApiTokenChanged, ApiTokenOutlivesCaller; TooFewReplicas after the change

@@ -44,7 +44,7 @@ export interface AuditEvent extends ChangeBy {
   readonly changedFields: readonly string[];
 }
 
-/** What an event tells of the API token that it is about, as it was before the change; empty texts where it is not known. */
+/** The API token that an event is about, as it was before the change; empty texts where that is not known. */
 export interface AuditedApiToken {
   readonly id: string;
   readonly role: string;

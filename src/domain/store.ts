@@ -129,12 +129,12 @@ export interface UserGroupAdminStore {
   revokeTokens(environment: Environment, providedId: string, requestId: string, by: ChangeBy): Promise<UserGroupInfo>;
 
   /**
-   * Makes groups as they are given, each atomically and for itself; the outcomes are in their order. One that is as it is
-   * given is left alone, so that an import can be repeated. A group whose token is younger than the snapshot keeps it; any
-   * other gets the one that it is given, which dates from the snapshot. No token is ever of two groups: one that another
-   * group has, or may be about to be given, is refused.
+   * Writes groups as given, each atomically and independently of the others; the outcomes are in their order. A group that
+   * already is as given is left alone, so that an import can be repeated. A group whose token is younger than the snapshot
+   * keeps it; any other group gets the given token, which then dates from the snapshot. No token ever belongs to two groups:
+   * a token that another group has, or may be about to get, is refused.
    *
-   * @param groups whose ids and tokens are not given twice
+   * @param groups no id and no token may occur twice among them
    */
   import(
     environment: Environment,
@@ -182,13 +182,13 @@ export interface EnvironmentStore {
   list(page: PageRequest): Promise<Page<ListedEnvironment>>;
 }
 
-/** The contract of what deletes environments. It throws what a user group store throws. */
+/** The contract of the deletion of environments. It throws the same errors as a user group store. */
 export interface EnvironmentDeletion {
   /**
-   * Deletes an environment that is empty or, by force, with its user groups: so many by a call, which has to be repeated
-   * until none is left. A call that fails, or ends with its process, may be repeated as well. From the first one on nobody
-   * finds the environment, no group is created in it, and its API tokens and its groups' tokens end, before the groups do.
-   * Its audit trail stays.
+   * Deletes an environment that is empty or, by force, one with user groups. A call deletes a limited number of groups and
+   * has to be repeated until none is left; a call that failed or was interrupted may be repeated as well. From the first
+   * call on, nobody finds the environment and no group is created in it. Its API tokens and the tokens of its groups end
+   * before the groups are deleted. Its audit trail stays.
    *
    * @returns how many groups are left; 0: it is deleted
    * @throws EnvironmentNotFound when there is none, or it is deleted already; EnvironmentNotEmpty, and nothing has changed
@@ -220,7 +220,7 @@ export interface StoreProbe {
   ping(): Promise<void>;
 }
 
-/** How much may be done in a window of time. The window begins with what is counted first in it. */
+/** How much is allowed in a window of time, which begins with the first count. */
 export interface RateLimit {
   /** How many times in a window. */
   readonly max: number;

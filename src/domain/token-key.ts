@@ -21,13 +21,13 @@ export interface Reencryption {
   readonly uses: ReadonlyMap<string, number>;
   /** How many were encrypted anew. */
   readonly count: number;
-  /** The ids of those whose token cannot be decrypted. */
+  /** The ids of groups whose token cannot be decrypted. */
   readonly failed: readonly string[];
   /** The key after which the next page begins; undefined on the last page. */
   readonly next: string | undefined;
 }
 
-/** The contract of what changes the key that tokens are encrypted under. It throws what a user group store throws. */
+/** The contract of changing the key that tokens are encrypted under. It throws the same errors as a user group store. */
 export interface TokenKeyStore {
   /** Lists the keys that may have encrypted tokens, and those of this process; and when they were read. */
   list(): Promise<{ readonly keys: readonly TokenKey[]; readonly readTime: number }>;

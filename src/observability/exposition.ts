@@ -6,9 +6,9 @@ import { AggregatorRegistry, Registry } from "prom-client";
 type Collected = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
 
 /**
- * The metrics of several workers as those of one, with what those counted that have ended: otherwise the counters would
- * fall with every end, and a monitor would take the rest of them for new. What a worker counted after it was last asked
- * is lost with it.
+ * The metrics of several workers, added up as if they were one. Counts of workers that have ended stay in the sums:
+ * without them, counters would fall whenever a worker ends, and a monitor would count the rest again. What a worker
+ * counted after it was last asked is lost with it.
  */
 export class WorkerMetrics {
   /** What each living worker told last. */

@@ -223,7 +223,7 @@ export class CallMetrics {
     );
   }
 
-  /** Counts the start of a call; `end` of what it returns counts its end. @param method undefined: none that is served */
+  /** Counts the start of a call; `end` of the result counts its end. @param method undefined: it is no method of ours */
   begin(method: DescMethod | undefined, protocol: string): CallSeries {
     const series = this.#series.get(method)?.get(protocol) ?? this.add(method, protocol);
     series.started++;

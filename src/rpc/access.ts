@@ -33,7 +33,7 @@ function policyOf<S extends DescService>(
 }
 
 /**
- * Who may call what, for every method of all services; nobody may call a method that it does not name. Open methods
+ * Who may call each method of all services; a method that is not in the table may be called by nobody. Open methods
  * reveal nothing about any group. What a role may do within a method: `mayCreate`, `mayRead`.
  */
 export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([

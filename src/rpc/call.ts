@@ -34,7 +34,7 @@ export interface Observers {
   readonly traces?: Pick<Traces, "begin"> | undefined;
 }
 
-/** A request whose call begins. */
+/** A request that becomes a call. */
 type Begun = Pick<RefusedRequest, "method" | "header" | "arrived">;
 
 /** What is known of a caller before it is authenticated. */
@@ -68,7 +68,7 @@ export class Call implements ContextValues, ChangeBy {
   mayCreate = false;
   /** Whether CreateViewerSession finds a group by its id for the caller, or by its token alone; set by authorization. */
   mayRead = false;
-  /** Whose API token the call bears, for the log: known also when authorization denies the call. */
+  /** The owner of the call's API token, for the log: also set when authorization denies the call. */
   bearer: Principal | undefined = undefined;
   /** Where the call comes from, and whom to believe about it; set by authorization. */
   origin: Caller | undefined = undefined;
@@ -235,7 +235,7 @@ interface NamesGroup {
   readonly userGroup?: { readonly providedId?: unknown };
 }
 
-/** The environment that a request of root names; undefined when it names none, or by what is no name. */
+/** The environment that a request of root names; undefined when it names none, or the name is malformed. */
 function namedEnvironment(input: Message | undefined) {
   const { environment } = (input ?? {}) as { readonly environment?: EnvironmentNameMessage };
   // One that is no name was refused, and may be anything.

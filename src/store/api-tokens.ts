@@ -167,15 +167,16 @@ export interface RedisApiTokensParts {
 }
 
 /**
- * API tokens in Redis. Each text of a token has a record of its own under its digest, whole, which is the truth; the list
- * of the environment has the digests of each id, and is a hint. They are in different slots. What keeps them together is
- * the order:
+ * API tokens in Redis. Each text of a token has a complete record under its digest; that record is the truth. The list of
+ * the environment has the digests of each id, and is only a hint. Records and list are in different slots, so the order of
+ * the steps keeps them consistent:
  *
- * - A record is there before it is listed, and lasts only once it is. So no text lives on unlisted, and what is listed but
- *   is not there is gone for good: no digest is used twice.
- * - A revocation ends the records first and takes them off the list then, until none is listed under the id.
- * - A rotation is listed only while the list has what it knows of the id. So it cannot miss a revocation, nor that it.
- * - What is used is listed again, should a failover have lost its entry.
+ * - A record is written before it is listed, and expires unless it gets listed. So no unlisted text stays valid, and a
+ *   listed digest without a record is gone for good: no digest is used twice.
+ * - A revocation first ends the records, then takes them off the list, until none is listed under the id.
+ * - A rotation is listed only if the list still has what it read of the id. So a rotation and a revocation always see each
+ *   other.
+ * - A text that is used is listed again, in case a failover has lost its entry.
  */
 export class RedisApiTokens implements ApiTokenStore {
   readonly #parts: RedisApiTokensParts;
@@ -255,7 +256,7 @@ export class RedisApiTokens implements ApiTokenStore {
       const fields = fieldsOf({ isReplaced: "1" });
       const step = isGraced ? this.#change(text.digest, until, fields) : this.#end(text.digest);
       if ((await stepOf(step, true)) === "missing" && text === current) {
-        // Somebody has ended it, whose revocation may not have come to the new text.
+        // It was revoked, and the revocation may have missed the new text.
         await stepOf(this.#end(apiTokenDigest(answer.token)), true);
         throw new ApiTokenNotFound();
       }
@@ -363,11 +364,11 @@ export class RedisApiTokens implements ApiTokenStore {
   }
 
   /**
-   * Looks, once a new text is listed, whether it may be made. The token that makes it may have ended since the call began,
-   * and what ends all that it made may have looked before. And the token that it is a text of has to be as it was: an
-   * update that comes once the text is listed changes that one, too.
+   * Checks, once a new text is listed, whether it may stay. The token that creates it may have been revoked since the call
+   * began, by a revocation that looked for its creations before this one was listed. And the token that it is a new text
+   * of must be unchanged; an update after the listing changes the new text as well.
    *
-   * @returns why it may not
+   * @returns why it may not stay
    */
   async #endedSince(
     environment: EnvironmentName,
@@ -462,7 +463,7 @@ export class RedisApiTokens implements ApiTokenStore {
     return this.#read(environment, await this.#members(environment, `[${id} `, `(${id}~`));
   }
 
-  /** The texts of each id behind one, in order of the ids. Takes off the list what is gone. */
+  /** The texts of each id after a given one, in order of the ids. Takes entries without a record off the list. */
   async *#byId(environment: EnvironmentName, after = ""): AsyncGenerator<readonly TokenText[]> {
     const members = await this.#members(environment, after === "" ? "-" : `(${after}~`, "+");
     const gone: TokenText[] = [];
@@ -520,7 +521,7 @@ function endOf({ record }: TokenText): number {
   return Number(record.expireTime ?? Number.POSITIVE_INFINITY);
 }
 
-/** A step of a change. Where one before it is made, a failure leaves open what is made in all. */
+/** A step of a change. When an earlier step was made, a failure leaves open how much of the change was made. */
 function stepOf<T>(step: Promise<T>, isBegun: boolean): Promise<T> {
   return step.catch((error: unknown) => {
     throw isBegun && error instanceof StoreUnavailable ? new StoreUnavailable(error.cause, "unknown") : error;

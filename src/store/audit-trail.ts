@@ -198,9 +198,9 @@ function exportFrom(subject: string): ExportedUserGroups | undefined {
 }
 
 /**
- * The place of an event in the order of all events of an environment: the newest first; of those with one id in several
- * streams, that of the stream with the lowest number. New events come before all others, so the pages behind stay the
- * same.
+ * The place of an event in the order of all events of an environment: the newest first; where events of several streams
+ * have the same id, the one of the stream with the lowest number first. New events come before all others, so the later
+ * pages stay the same.
  */
 export interface AuditPosition {
   /** The time of the event, in milliseconds since 1970: the first part of its id in the stream. */

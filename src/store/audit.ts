@@ -55,10 +55,9 @@ const APPEND = `local function add(call, id) return call('XADD', trail, id, ${EV
   end`;
 
 /**
- * Begins a script that changes something audited, and looks at the stream before anything is written. The script calls
- * `audit` once for each change that it makes, whatever it has written before, with the id of what it changed and the names
- * of the fields that have new values. It answers how many events it dropped because there were too many, though they were
- * young enough.
+ * The beginning of a script whose changes are audited; it reads the stream before anything is written. The script calls
+ * `audit` once for each change, with the id of what it changed and the names of the changed fields; it may have written
+ * before. `audit` returns how many events it dropped only because there were too many, not because they were too old.
  */
 export const AUDIT = `local length, limit = redis.call('XLEN', trail), tonumber(most) or math.huge
 local function audit(subject, changedFields)

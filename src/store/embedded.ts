@@ -80,8 +80,8 @@ async function listIds(redis: Redis, key: string, args: readonly string[]): Prom
 export const ELEMENTS = 1 + 2 * Object.keys(EVENT_FIELD).length;
 
 /**
- * The commands of streams. Those of ioredis-mock give an id twice once they are trimmed, keep what is trimmed in memory, and
- * cannot be read from an id on. So a stream is a list here: the id and the fields of each event in turn.
+ * The commands of streams. A stream of ioredis-mock reuses ids after it is trimmed, keeps trimmed events in memory, and
+ * cannot be read from a given id on. So a stream is a list here: the id and the fields of each event in turn.
  */
 function streamsOf(redis: Redis) {
   const listed = (key: string) => redis.lrange(key, 0, -1);

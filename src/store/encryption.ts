@@ -237,9 +237,9 @@ export function checkValue(secret: Uint8Array): string {
  * Compares the ring of keys with those that tokens in Redis were encrypted under, and records the key that will
  * encrypt.
  *
- * Redis has a check value for each of those keys. A ring fits when it has one of them, or when there is none yet.
+ * Redis has a check value for each of those keys. A ring fits when it has at least one of them, or when Redis has none yet.
  *
- * @returns the ids of those that the ring lacks, under which tokens may still be encrypted
+ * @returns the ids of the keys that the ring lacks; tokens may still be encrypted under them
  * @throws StoreMisconfigured when the ring does not fit, or a key of it is not the one of that id; StoreUnavailable;
  *   TooFewReplicas
  */

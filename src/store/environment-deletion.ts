@@ -35,10 +35,10 @@ const AT_ONCE = 16;
 const { number, createTime, deleteTime, partitions, formerPartitions, isDeleted, generation } = ENVIRONMENT_FIELD;
 
 /**
- * Begins to delete the environment with this number, so that nobody finds it any more but who goes on with that; or ends
- * its deletion. What is left then says which generation the next one of its name is, and where its events are. As all that
- * deletes, it goes on while Redis' memory is full.
- * Answers `missing` when it is deleted, or another one by now; `done`, or `found` when it was begun before.
+ * Begins to delete the environment with this number: from then on only the deletion itself finds it. Or ends the deletion:
+ * the record that is left has the generation of the next environment of this name, and where the events are. As all
+ * scripts that delete, it also works while Redis' memory is full.
+ * Answers `missing` when it is already deleted or replaced by another one; `done`; or `found` when it was begun before.
  */
 const MARK = auditedScript("ugMarkDeletion", {
   evenIfFull: true,
@@ -87,9 +87,9 @@ return {'done', stamp}`,
 });
 
 /**
- * Closes a partition of an environment that is being deleted, and deletes groups of it, so many at most. Their tokens end
- * at once. It may come late, when the environment has been deleted and made anew: what that one has, whose team ids do not
- * begin with the partition's `first`, is left alone.
+ * Closes a partition of an environment that is being deleted, and deletes at most `most` of its groups, whose tokens end at
+ * once. It may run late, when the environment has been deleted and created again: groups of the new environment, whose
+ * team ids do not begin with `first`, are left alone.
  * Answers `done`, how many groups are left, and ids of deleted ones with what `endedEntry` holds of each.
  */
 export const CLEAR = changeScript("ugClear", {
@@ -138,15 +138,15 @@ export interface EnvironmentDeletionParts {
 }
 
 /**
- * Deletes environments in Redis. Its record, its API tokens and its partitions are in different slots, so the record says
- * first that it is being deleted, and every step may be repeated:
+ * Deletes environments in Redis. The record, the API tokens and the partitions of one are in different slots, so its record
+ * is marked first, and every step may be repeated:
  *
  * - An environment that has to be empty is closed partition by partition, each only if it has no group, for some minutes.
  * - Its record says that it is being deleted. Nobody finds it any more, so nobody makes an API token in it.
  * - Its API tokens end.
  * - Every partition is closed under the number of the environment, and its groups are deleted.
- * - Its record says that it is deleted, for good. An environment of its name that is made later has another number, so
- *   what still knows the old one creates no group there.
+ * - Its record says that it is deleted, for good. A later environment of the same name has another number, so workers that
+ *   still know the old one create no group in it.
  */
 export class RedisEnvironmentDeletion implements EnvironmentDeletion {
   readonly #parts: EnvironmentDeletionParts;
@@ -182,7 +182,7 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
     try {
       await eachOf(partitionsOf(environment), (partition) => hold(partition, HELD_MS));
     } catch (error) {
-      // What stays closed because this fails opens by itself.
+      // Partitions that stay closed because this fails open by themselves.
       await eachOf(partitionsOf(environment), (partition) => hold(partition, 0).catch(() => {}));
       throw error;
     }
@@ -242,7 +242,7 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
   }
 }
 
-/** What a script takes of a partition: the keys of its ids and of what closes it, and what that is made of. */
+/** The arguments of scripts for a partition: the key of its ids, the key that closes it, and the parts of that key. */
 function keysOf(environment: Environment, partition: number) {
   const prefix = partitionPrefix(environment, partition);
   const { first } = teamIdsOf(environment, partition);

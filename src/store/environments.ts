@@ -64,8 +64,8 @@ return {#missing > 0 and 'made' or 'found', stamp, spread(redis.call('HGETALL', 
 });
 
 /**
- * Environments in Redis. What is left of a deleted one says so for good: no caller and no worker that has not heard of it
- * makes it again, but CreateEnvironment alone.
+ * Environments in Redis. The record of a deleted one stays, marked as deleted: callers, and workers that have not heard
+ * of the deletion, do not make the environment again. Only CreateEnvironment does.
  */
 export class RedisEnvironments implements EnvironmentStore {
   readonly #client: StoreClient;

@@ -7,13 +7,14 @@ import type { StoreClient } from "./redis/client.ts";
 import { changeScript, readScript } from "./script.ts";
 
 /*
- * The entries of tokens that do not name the partition of their group, for they are of another system, or of an environment
- * of another number of partitions.
+ * The entries of tokens that do not name the partition of their group: those of another system, and those made while the
+ * environment had another number of partitions.
  *
- * The record of a group decides who has a token; an entry only says where to look. Yet no token may be of two groups, and
- * entry and group are in two slots. So the entry is made first, for one group at a time, and the group is given the token
- * soon after, or never. Another group may take over what is too old to be used any more, if the first one does not have the
- * token then. An import that is cut off between the two blocks its token for `OLD_MS`, and nobody else's.
+ * The record of a group decides which group has a token; an entry only says where to look. No token may belong to two
+ * groups, but entry and group are in different slots. So the entry is made first, for one group at a time, and the group
+ * gets the token soon after or never. Another group may take over an entry that is too old to be used any more, if the
+ * first group does not have the token. An import that is interrupted between the two steps blocks only its own token, for
+ * `OLD_MS`.
  */
 
 /** For how long after its entry was made a group may begin to be given a token, in milliseconds. */
@@ -83,8 +84,7 @@ export function keptFor(graceMs: number): number {
 }
 
 /**
- * The partition by whose indexes a token is found: the one that a token of ours names, and the one that the digest of any
- * other token leads to.
+ * The partition whose indexes have a token: a token of ours names it; for any other token it follows from the digest.
  *
  * @throws TokenNotFound when no group can have the token
  */
@@ -153,7 +153,7 @@ export function forgetLater(
   client.change("forget-token", FORGET_TOKEN, args).catch(() => {});
 }
 
-/** What is before and behind the first colon. */
+/** The parts before and after the first colon. */
 function divided(text: string): [string, string] {
   const at = text.indexOf(":");
   return [text.slice(0, Math.max(at, 0)), text.slice(at + 1)];

@@ -162,10 +162,10 @@ export function updateTimeFromRecord(record: StoredRecord): string {
 }
 
 /**
- * What scripts take of a change.
+ * The arguments of scripts for a change.
  *
- * @returns the names of the fields that have new values; of those that are kept in pieces, the field in the hash and the
- *   number of the first piece that it has no more; and fields to set with their values
+ * @returns the names of the changed fields; for each changed field that is stored in pieces, its field in the hash and the
+ *   number of the first piece that is no longer needed; and the fields of the hash to set, with their values
  */
 export function changedFields({ name, mapping, properties }: UserGroupChange) {
   const names: string[] = [];

@@ -34,11 +34,11 @@ const AT_ONCE = 50;
 const TRIES = 10;
 
 /**
- * Makes a group as it is given, if it has this `updateTime`, or is not there where that is empty. It gets the token with
- * the `digest`, unless that is empty, to which the partition's index of tokens leads if `isIndexed`; the token that it
- * had gets the grace. `first`, `step` and `count` are the partition's team ids; `names`, `replaced` and what is behind them
- * are as in `UPDATE`.
- * Answers `changed` when the group is not as it must be, and its record where none was to be there; `unreadable` when the
+ * Writes a group as given, if its `updateTime` is this one or, where that is empty, if there is no such group. Unless
+ * `digest` is empty, the group gets the token with that digest, which is put into the partition's index if `isIndexed`, and
+ * the token that it had gets the grace. `first`, `step` and `count` are the partition's team ids; `names`, `replaced` and
+ * the arguments after them are as in `UPDATE`.
+ * Answers `changed` when that does not hold, with the record where there should be none; `unreadable` when the
  * record is not whole; `closed` when the environment is deleted; `full`; `created` and the team id; or `done` and what
  * `endedEntry` holds.
  */
@@ -79,7 +79,7 @@ audit(id, names)
 return {outcome, stamp, told}`,
 });
 
-/** With what groups are imported, where, how and by whom. */
+/** Where and how groups are imported, by whom, and with which parts of the store. */
 interface Import extends GroupParts, ImportOptions {
   readonly environment: Environment;
   readonly by: ChangeBy;
@@ -105,8 +105,8 @@ interface GivenToken {
 }
 
 /**
- * Imports user groups whose ids and tokens are not given twice: each for itself, in as few round trips as all of a batch
- * together. The outcomes are in their order.
+ * Imports user groups, each independently of the others; a batch takes no more round trips than one group. No id and no
+ * token may occur twice among them. The outcomes are in the order of the groups.
  */
 export async function importGroups(groups: readonly ImportedUserGroup[], how: Import): Promise<ImportOutcome[]> {
   const outcomes: ImportOutcome[] = [];

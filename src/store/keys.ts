@@ -32,7 +32,7 @@ export const KEY = {
    * those who have not heard of that.
    */
   closed: "closed:",
-  /** String that expires: the id of the group whose token with this digest is on its grace. A hint, as `tokens`. */
+  /** String that expires: the id of the group whose token with this digest is in its grace. A hint, as `tokens`. */
   grace: "grace:",
   /** Hash that expires: which token a rotation made, for retries with its request id, by the digest of that id. */
   request: "request:",
@@ -61,7 +61,7 @@ export function placeOf(environment: Environment, providedId: string) {
   return { partition, prefix, key: `${prefix}${KEY.group}${providedId}` };
 }
 
-/** Hash: what is stored of an environment. */
+/** Hash: the record of an environment. */
 export function environmentKey(environment: EnvironmentName): string {
   return `ug:env:${environmentPath(environment)}`;
 }

@@ -65,7 +65,7 @@ return {'claimed', stamp, first}`,
  */
 export const CLAIM = changeScript("ugClaim", claim);
 
-/** As `CLAIM`, for what ends a token that leaked. */
+/** As `CLAIM`, to revoke a leaked token: it works even when Redis' memory is full. */
 export const CLAIM_REVOCATION = changeScript("ugClaimRevocation", { ...claim, evenIfFull: true });
 
 /** Adds a member to a sorted set whose scores are all 0. Answers `made`, or `found` when it is there already. */

@@ -52,16 +52,16 @@ return {'done', stamp, '${FIELD.providedId}', id, '${FIELD.endedEntry}', ended, 
 } as const;
 
 /**
- * Gives a group a new token of ours, `text`, encrypted under the key `keyId`. The group is the one with the `id`, else the
- * one that the partition's indexes tell; it must have the token `old` unless that is empty. What is made is kept under
- * the digest of a request id, with the digest of the request's parameters, for retries.
+ * Gives a group a new token of ours, `text`, encrypted under the key `keyId`. The group is the one with the `id`; without
+ * an `id`, the one that the partition's indexes give for `old`. It must have the token `old`, unless that is empty. For
+ * retries, the result is kept under the digest of the request id, with the digest of the request's parameters.
  * Answers `missing`; `elsewhere` and the id of a group of another partition that may have the token; `unreadable` when the
  * record is not whole; `replayed`, the parameters of the first rotation under the request id and the digest of the token
  * that it made; or `done` and `endedEntry`: as fields, the last two with the id and the record as it is now.
  */
 export const ROTATE = auditedScript("ugRotate", rotation);
 
-/** As `ROTATE`, for what ends a token that leaked. */
+/** As `ROTATE`, to revoke a leaked token: it works even when Redis' memory is full. */
 const REVOKE = auditedScript("ugRevoke", { ...rotation, evenIfFull: true });
 
 /** Who rotates, and whether it is a revocation, which is made even when Redis' memory is full. */

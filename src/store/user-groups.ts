@@ -69,8 +69,8 @@ return {'crowded', stamp, '${FIELD.dropped}', string.format('%.0f', dropped), sp
 /**
  * Finds the group that a token stands for, by the index of tokens. An index only says where to look: the record has to
  * name the token, and a grace must not be over.
- * Answers nothing; `elsewhere`, Redis' clock and the id of the group that may have it, of whatever partition; or `current`
- * or `graced`, Redis' clock, the id as a field and the record.
+ * Answers nothing when no group has it; `elsewhere`, Redis' clock and the id of a group of any partition that may have it;
+ * or `current` or `graced`, Redis' clock, the id as a field and the record.
  */
 const RESOLVE = readScript("ugResolve", {
   args: ["prefix", "digest"],

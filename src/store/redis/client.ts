@@ -34,7 +34,7 @@ export interface StoreClientOptions {
   readonly timeouts?: Timeouts;
 }
 
-/** The share of what is left to a call in which Redis may carry out its change; the rest is for the answer. */
+/** The share of a call's remaining time in which Redis may carry out its change; the rest is for the answer. */
 const CHANGE_SHARE = 0.9;
 
 /** How many times within the timeout to look for calls that took too long; at most every 5 ms, at least every 50 ms. */
@@ -103,10 +103,10 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Makes a change at the node of its key, by one of the scripts that take a deadline, in one round trip. It is made
-   * before the call fails with StoreUnavailable, or not at all; the error's outcome says what is known. With
-   * `minReplicas` it waits for the replicas in a second round trip. It is sent again when Redis got it too late, or when
-   * another node has to be asked.
+   * Makes a change at the node of its key, by a script that takes a deadline, in one round trip. When the call fails with
+   * StoreUnavailable, the change was made before that or never will be; the error's outcome says what is known. With
+   * `minReplicas` it waits for the replicas in a second round trip. It is sent again when it reached Redis too late, or
+   * has to go to another node.
    *
    * @param sendBy the instant of `performance.now()` before which it must be sent; default: there is none
    * @throws as `run`; TooFewReplicas when the change was made
@@ -229,7 +229,7 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
     this.reject?.(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome));
   }
 
-  /** @returns false for what comes after the timeout, which has been counted as a failure already */
+  /** @returns false after the timeout: the round trip has already been counted as a failure */
   private finish(failed: boolean): boolean {
     if (this.isEnded) return false;
     this.isEnded = true;

@@ -64,9 +64,9 @@ interface Range {
 }
 
 /**
- * Redis Cluster: many nodes, each with a share of the slots. Each has connections of its own as a single node has, so
- * that a slow or silent one holds up nobody else. What a node sends on to another (MOVED, ASK) has not been carried out
- * and is sent there; what was cut off is not sent again.
+ * Redis Cluster: many nodes, each with a share of the slots. Each node has its own connections, as a single node has, so
+ * that a slow or silent node does not delay calls to the others. A command that a node redirects (MOVED, ASK) was not
+ * carried out, and is sent to the other node. A command whose connection was lost is not sent again.
  */
 export class ClusterNodes implements StoreNodes {
   readonly #target: RedisTarget;

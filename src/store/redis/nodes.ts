@@ -225,7 +225,7 @@ function connect(place: RedisPlace, options: NodeOptions): StoreConnection {
       const asked = readClock(redis).then((clock) => {
         if (connection.losses === losses) connection.clock = clock;
       });
-      // What is missing is said before what fails without it.
+      // What the check finds is reported first, before failures that follow from it.
       asked.catch(() => {});
       await checked;
       await asked;

@@ -34,7 +34,7 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
   const nodes = openNodes(read.target, {
     ...options,
     onError: (error) => {
-      // Whoever waits reports what ends the start. Errors that follow from it are not reported.
+      // The caller who waits reports the error that ends the start. Errors that follow from it are not reported.
       const isEnded = isStarting && (lastError instanceof StoreMisconfigured || error instanceof StoreMisconfigured);
       if (!isEnded) options.onError?.(error);
       if (!(lastError instanceof StoreMisconfigured)) lastError = error;

@@ -31,10 +31,10 @@ export function redisOptions(place: RedisPlace): RedisOptions {
 type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
 
 /**
- * The options of ioredis by which a connection is begun anew whenever it is lost.
+ * The options of ioredis for a connection that is opened again whenever it is lost.
  *
- * Its own connector to a host hears the first error of a connection alone (5.11.1); where the certificate is not trusted
- * there is a second, the host's alert, and an error that nobody hears ends the process.
+ * The connector of ioredis listens for the first error of a connection only (5.11.1). Where a certificate is not trusted,
+ * a second error follows, the alert of the host; an error without a listener would end the process.
  */
 function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPort | Sentinels): RedisOptions {
   const host = "host" in to ? to : undefined;
@@ -109,12 +109,12 @@ const ANSWER_MS = 500;
 const SWITCH = "+switch-master";
 
 /**
- * The Sentinels that know which Redis is the master. They are asked wherever a connection begins, and a connection is
- * ended as soon as one of them says that the master is another. While none of them answers, the master that they named
- * last counts, so long as it says of itself that it is one: the end of all Sentinels is no outage.
+ * The Sentinels that know which Redis is the master. They are asked whenever a connection is opened, and a connection is
+ * closed as soon as one of them names another master. While none of them answers, the master that they named last is
+ * used, as long as it says that it is a master: no Sentinel being there is no outage.
  *
- * The like of it in ioredis writes to standard error whenever a Sentinel is away, and ends connections at the failover
- * of any master (5.11.1).
+ * The Sentinel support of ioredis writes to standard error whenever a Sentinel is away, and closes connections at the
+ * failover of any master (5.11.1).
  */
 export class Sentinels {
   readonly #target: RedisTarget;

@@ -31,7 +31,7 @@ export const TRIALS: readonly string[] = [
 /**
  * Tries commands as a script does, so that a refusal is no error of the connection. Redis looks at the rights of the
  * user before anything else, also on a replica, with its memory full, and for a slot of another node.
- * ARGV: the commands. Answers of those that failed the number and the error.
+ * ARGV: the commands. Answers the number and the error of each command that failed.
  */
 const TRY = `local failed = {}
 for i = 1, #ARGV do
@@ -171,7 +171,7 @@ function unseen(error: Error): undefined {
   return undefined;
 }
 
-/** A field of what INFO answers. */
+/** A field of the answer to INFO. */
 function field(info: string | undefined, name: string): string | undefined {
   return new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info ?? "")?.[1];
 }
