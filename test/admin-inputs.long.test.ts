@@ -11,7 +11,7 @@ import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
 import { ADMIN_ENV, adminOf, bearer, customerOf, issueToken } from "./support/admin.ts";
 import { http1 } from "./support/http.ts";
-import { suiteServer } from "./support/opened.ts";
+import { sharedServer } from "./support/opened.ts";
 import { RUNTIMES } from "./support/server.ts";
 
 const PATH = "/usergroup.admin.v1.AdminService/";
@@ -82,7 +82,7 @@ const REFUSED: readonly (readonly [method: string, fields: object, field: string
 ];
 
 describe.each(RUNTIMES)("what AdminService refuses on %s", (runtime) => {
-  const server = suiteServer({ runtime, env: ADMIN_ENV });
+  const server = sharedServer({ runtime });
   const VALID = { displayName: "x", role: 1 };
 
   const send = (

@@ -6,7 +6,7 @@ import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import { ADMIN_ENV, bearer } from "./support/admin.ts";
 import { envelope, type HttpAnswer, http1, http2On, openHttp2 } from "./support/http.ts";
 import { newId } from "./support/matrix.ts";
-import { suiteServer } from "./support/opened.ts";
+import { sharedServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import { RUNTIMES } from "./support/server.ts";
 import { textPositions } from "./support/text-positions.ts";
@@ -170,7 +170,7 @@ const KEPT: readonly string[] = [
 
 describe.each(RUNTIMES)("JSON on %s", (runtime) => {
   // Whatever comes, it is the same process all the time, which is well at its end.
-  const server = suiteServer({ runtime, env: ADMIN_ENV });
+  const server = sharedServer({ runtime });
 
   const headers = () => ({ authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" });
   const rest = (body: string | Buffer) => http1(server.url, "/api/user", { headers: headers(), body });

@@ -8,7 +8,7 @@ import { GetUserGroupRequestSchema, UserGroupService } from "../gen/usergroup/v1
 import { grpcJsClient } from "./support/clients/grpc-js.ts";
 import { failureOf } from "./support/clients/types.ts";
 import { envelope, http1, http2, http2On } from "./support/http.ts";
-import { suiteServer } from "./support/opened.ts";
+import { sharedServer } from "./support/opened.ts";
 import { RUNTIMES } from "./support/server.ts";
 
 /** What many clients and proxies take of header fields in all, in bytes. */
@@ -41,7 +41,7 @@ function sizeOf(fields: IncomingHttpHeaders): number {
 }
 
 describe.each(RUNTIMES)("an error that has much to say on %s", (runtime) => {
-  const server = suiteServer({ runtime });
+  const server = sharedServer({ runtime });
   let headers: { authorization: string };
   beforeAll(() => {
     headers = { authorization: `Token ${server.tokens.customer}` };

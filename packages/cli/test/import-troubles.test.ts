@@ -3,14 +3,14 @@ import { appendFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { ADMIN_ENV, adminOf } from "../../../test/support/admin.ts";
-import { suiteServer } from "../../../test/support/opened.ts";
+import { adminOf } from "../../../test/support/admin.ts";
+import { sharedServer } from "../../../test/support/opened.ts";
 import { waitFor } from "../../../test/support/wait.ts";
 import { refuseRate } from "./support/gate.ts";
 import { callsOf, fileOf, GROUPS, hold, newPlace, summaryOf } from "./support/place.ts";
 
 describe("ugs import", () => {
-  const server = suiteServer({ env: ADMIN_ENV });
+  const server = sharedServer();
 
   it("reads of a file that grows what was there, and says so", async () => {
     const { gate, folder, run } = await newPlace(server);
