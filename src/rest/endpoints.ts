@@ -7,7 +7,7 @@ import {
   UserGroupService,
 } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { EnvironmentTag } from "../domain/environment.ts";
-import type { Json, JsonObject } from "../domain/user-group.ts";
+import type { JsonObject } from "../domain/user-group.ts";
 import { tagFromMessage } from "../rpc/messages.ts";
 import { malformed } from "../rpc/refusals.ts";
 import {
@@ -104,26 +104,26 @@ export const VERBS: ReadonlyMap<string, Verb> = new Map(Object.entries({ GET, PU
  * others.
  */
 function plainGetRequest({ user_group_id, name, mapping, properties }: JsonObject): GetUserGroupRequest | undefined {
-  if (!isText(user_group_id) || mapping !== undefined || properties !== undefined) return undefined;
+  if (mapping !== undefined || properties !== undefined) return undefined;
+  // protobuf-es takes no other text for a string field.
+  if (typeof user_group_id !== "string" || !user_group_id.isWellFormed()) return undefined;
   const $typeName = "usergroup.v1.GetUserGroupRequest";
   if (name === undefined) return { $typeName, userGroupId: user_group_id, mapping: {} };
-  return isText(name) ? { $typeName, userGroupId: user_group_id, name, mapping: {} } : undefined;
-}
-
-/** Whether protobuf-es takes the value for a string field. */
-function isText(value: Json | undefined): value is string {
-  return typeof value === "string" && value.isWellFormed();
+  if (typeof name !== "string" || !name.isWellFormed()) return undefined;
+  return { $typeName, userGroupId: user_group_id, name, mapping: {} };
 }
 
 /** The fields of a GET. Fields of the body take precedence over those of the query. */
 function getFields({ body, query }: VerbRequest): JsonObject {
-  const fields = pick(body, GROUP_FIELDS);
-  if (query === undefined) return fields;
+  const fields: JsonObject = {};
   for (const name of GROUP_FIELDS) {
-    const value = oneOf(query, name);
-    if (value === undefined) continue;
-    const isJson = name === "mapping" || name === "properties";
-    fields[name] ??= isJson ? queryObject(name, value) : value;
+    const text = query && oneOf(query, name);
+    const inBody = Object.hasOwn(body, name) ? body[name] : undefined;
+    if (inBody !== undefined && inBody !== null) fields[name] = inBody;
+    else if (text !== undefined) {
+      const isJson = name === "mapping" || name === "properties";
+      fields[name] = isJson ? queryObject(name, text) : text;
+    }
   }
   return fields;
 }

@@ -207,9 +207,10 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
     this.end = timeouts.add(this, this.started);
   }
 
-  sendTo({ reads }: StoreNode, asking: boolean): Promise<T> {
+  sendTo({ reads: { redis } }: StoreNode, asking: boolean): Promise<T> {
     const { command, args } = this.sent as Sent;
-    return send(reads.redis, command, args, asking);
+    const isPlain = typeof command === "string" && !asking;
+    return isPlain ? (redis as unknown as AnyCommands<T>)[command](...args) : send(redis, command, args, asking);
   }
 
   /** The answer, or a failure at the timeout. To be called once. */

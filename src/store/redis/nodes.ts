@@ -278,30 +278,35 @@ function defineScripts(redis: Redis): void {
   };
 }
 
-type CommandStream = Parameters<Redis["sendCommand"]>[1];
-
 /**
- * Has the commands of one turn of the event loop leave a connection in one write, as ioredis' auto-pipelining does,
- * without its pipelines and its two promises for each command. Whatever else is written to the connection keeps its
- * place between the commands.
+ * Has the commands of one turn of the event loop leave a connection as one text, as ioredis' auto-pipelining does, without
+ * its pipelines and its two promises for each command.
  */
 export function batchWrites(redis: Redis): void {
-  const sendCommand = redis.sendCommand.bind(redis);
-  let corked: Redis["stream"] | undefined;
-  const uncork = () => {
-    corked?.uncork();
-    corked = undefined;
+  redis.on("connect", () => joinTexts(redis.stream));
+}
+
+/** Joins the texts that are written to a connection in one turn. Whatever else is written keeps its place between them. */
+function joinTexts(connection: Redis["stream"]): void {
+  const write = connection.write.bind(connection) as (...args: unknown[]) => boolean;
+  const end = connection.end.bind(connection) as (...args: unknown[]) => typeof connection;
+  let text = "";
+  const flush = () => {
+    if (text !== "") write(text);
+    text = "";
   };
-  redis.sendCommand = (command, stream?: CommandStream) => {
-    const connection = redis.stream as Redis["stream"] | undefined;
-    if (connection !== undefined && connection !== corked) {
-      // The connection was replaced within this turn. The pending `uncork` serves the new one.
-      corked?.uncork();
-      connection.cork();
-      if (corked === undefined) setImmediate(uncork);
-      corked = connection;
+  connection.write = (data: unknown, ...more: unknown[]) => {
+    if (typeof data !== "string" || more.length > 0) {
+      flush();
+      return write(data, ...more);
     }
-    return sendCommand(command, stream);
+    if (text === "") setImmediate(flush);
+    text += data;
+    return true;
+  };
+  connection.end = (...args: unknown[]) => {
+    flush();
+    return end(...args);
   };
 }
 

@@ -75,6 +75,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
   readonly target: string;
   readonly headers: HeaderRecord;
   private readonly req: IncomingMessage;
+  /** RFC 9112, 6.3. */
+  private readonly hasBody: boolean;
   private readonly connection: Http1Connection;
   /** Whether the client waits to be asked for the body. */
   awaitsContinue = false;
@@ -82,7 +84,10 @@ class Http1Request extends ServerRequest<ServerResponse> {
   constructor(res: ServerResponse, connection: Http1Connection, context: RequestContext) {
     super(res, context);
     const { req } = res;
-    req.on("error", ignore);
+    const { "content-length": length, "transfer-encoding": coding } = req.headers;
+    this.hasBody = coding !== undefined || (length !== undefined && Number(length) !== 0);
+    // Without a body there is nothing that could break off.
+    if (this.hasBody) req.on("error", ignore);
     this.httpMethod = req.method ?? "";
     this.target = req.url ?? "/";
     this.headers = req.headers as HeaderRecord;
@@ -107,7 +112,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
   }
 
   protected openBody(): IncomingMessage | undefined {
-    if (!hasBody(this.req)) return undefined;
+    if (!this.hasBody) return undefined;
     if (this.awaitsContinue) this.response.writeContinue();
     this.awaitsContinue = false;
     return this.req;
@@ -130,7 +135,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
     const { req, response: res } = this;
     if (this.isDisconnected) return;
     // Whether the body still comes is up to the client (RFC 9110, 10.1.1).
-    if (this.awaitsContinue && hasBody(req)) this.connection.closeAfter(res);
+    if (this.awaitsContinue && this.hasBody) this.connection.closeAfter(res);
     this.connection.writes(res);
     res.writeHead(status, headers);
     if (trailers) {
@@ -150,7 +155,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
     if (!isTaken) this.chargeResponse(body.length);
     // Closing the connection with unread bytes could lose the response on its way. node:http ends a request that takes
     // too long.
-    if (!req.readableEnded && hasBody(req)) discard(req, () => req.destroy());
+    if (this.hasBody && !req.readableEnded) discard(req, () => req.destroy());
   }
 
   override refuse(refusal: Refusal): void {
@@ -170,9 +175,4 @@ class Http1Request extends ServerRequest<ServerResponse> {
   protected abandon(): void {
     this.req.socket.destroy();
   }
-}
-
-/** Whether a request has a body (RFC 9112, 6.3). */
-function hasBody({ headers }: IncomingMessage): boolean {
-  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) !== 0;
 }
