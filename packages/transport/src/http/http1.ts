@@ -84,10 +84,9 @@ class Http1Request extends ServerRequest<ServerResponse> {
   constructor(res: ServerResponse, connection: Http1Connection, context: RequestContext) {
     super(res, context);
     const { req } = res;
+    req.on("error", ignore);
     const { "content-length": length, "transfer-encoding": coding } = req.headers;
     this.hasBody = coding !== undefined || (length !== undefined && Number(length) !== 0);
-    // Without a body there is nothing that could break off.
-    if (this.hasBody) req.on("error", ignore);
     this.httpMethod = req.method ?? "";
     this.target = req.url ?? "/";
     this.headers = req.headers as HeaderRecord;
