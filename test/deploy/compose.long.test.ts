@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { cpSync, existsSync, readFileSync, statSync } from "node:fs";
+import { cpSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
@@ -8,6 +8,7 @@ import { readStages } from "../support/dockerfile.ts";
 import { http1 } from "../support/http.ts";
 import { newFolder, newProcess, redisUrl } from "../support/opened.ts";
 import { ROOT, startProcess, waitUntilSaid } from "../support/process.ts";
+import { deployPrograms } from "../support/python.ts";
 import { documentedRights } from "../support/rights.ts";
 import { freePort } from "../support/wait.ts";
 
@@ -32,7 +33,21 @@ function newSecrets(): { folder: string; make: () => ReturnType<typeof spawnSync
   return { folder: join(folder, "secrets"), make: () => spawnSync("sh", [join(folder, "make-secrets.sh")]) };
 }
 
+const programs = deployPrograms();
+
 describe("compose.yaml", () => {
+  it.skipIf(programs === undefined)("has what the schema of the Compose specification asks for", () => {
+    const check = (file: string) => {
+      const args = ["--builtin-schema", "vendor.compose-spec", file];
+      return spawnSync(join(programs ?? "", "check-jsonschema"), args, { encoding: "utf8" });
+    };
+    const { status, stdout } = check(join(ROOT, "compose.yaml"));
+    expect([status, stdout]).toEqual([0, "ok -- validation done\n"]);
+    const wrong = join(newFolder(), "compose.yaml");
+    writeFileSync(wrong, readFileSync(join(ROOT, "compose.yaml"), "utf8").replace("read_only:", "readonly:"));
+    expect(check(wrong)).toMatchObject({ status: 1, stdout: expect.stringContaining("readonly") });
+  });
+
   it("gives no container rights, and has secrets in files that the script makes", () => {
     for (const each of [service, redis]) {
       expect(each).toMatchObject({ read_only: true, cap_drop: ["ALL"], security_opt: ["no-new-privileges:true"] });

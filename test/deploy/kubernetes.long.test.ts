@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
@@ -24,12 +24,12 @@ const SECRETS: { readonly [name: string]: string } = {
 
 type Tree = { readonly [name: string]: Tree } & readonly Tree[] & string & number;
 
-/** The resources of an overlay, by their kind and name. */
-function resourcesOf(overlay: string): { yaml: string; resources: { [name: string]: Tree } } {
-  const yaml = execFileSync(kustomize ?? "", [
-    kubectl ? "kustomize" : "build",
-    join(ROOT, "deploy/kubernetes/overlays", overlay),
-  ]);
+/** The resources of an overlay, by their kind and name. @param folder where it is */
+function resourcesOf(
+  overlay: string,
+  folder = join(ROOT, "deploy/kubernetes"),
+): { yaml: string; resources: { [name: string]: Tree } } {
+  const yaml = execFileSync(kustomize ?? "", [kubectl ? "kustomize" : "build", join(folder, "overlays", overlay)]);
   const all = parseAllDocuments(yaml.toString()).map((document) => document.toJS() as Tree);
   const entries = all.map((each) => [`${each["kind"]} ${each["metadata"]?.["name"]}`, each]);
   return { yaml: yaml.toString(), resources: Object.fromEntries(entries) as { [name: string]: Tree } };
@@ -125,3 +125,29 @@ describe.skipIf(kustomize === undefined || programs === undefined).each(["single
     });
   },
 );
+
+describe.skipIf(kustomize === undefined || programs === undefined)("the component collector", () => {
+  it("lets the service reach the collector that it names, and changes nothing else", () => {
+    const folder = newFolder();
+    cpSync(join(ROOT, "deploy/kubernetes"), folder, { recursive: true });
+    const file = join(folder, "overlays/single/kustomization.yaml");
+    const before = resourcesOf("single", folder).resources;
+    writeFileSync(file, `${readFileSync(file, "utf8")}components:\n  - ../../components/collector\n`);
+    const { yaml, resources } = resourcesOf("single", folder);
+    const written = join(newFolder(), "resources.yaml");
+    writeFileSync(written, yaml);
+    expect(spawnSync(join(programs ?? "", "kubernetes-validate"), ["--strict", written]).status).toBe(0);
+    const settings = (all: typeof before) =>
+      Object.values(all).find(({ kind }) => kind === ("ConfigMap" as Tree))?.["data"] as unknown as object;
+    const OTEL_EXPORTER_OTLP_ENDPOINT = "http://collector.observability.svc:4318";
+    expect(settings(resources)).toEqual({ ...settings(before), OTEL_EXPORTER_OTLP_ENDPOINT });
+    const egress = (all: typeof before) =>
+      all["NetworkPolicy user-group-service"]?.["spec"]?.["egress"] as unknown as object[];
+    const namespaceSelector = { matchLabels: { "kubernetes.io/metadata.name": "observability" } };
+    expect(egress(resources)).toEqual([
+      ...egress(before),
+      { to: [{ namespaceSelector }], ports: [{ port: Number(new URL(OTEL_EXPORTER_OTLP_ENDPOINT).port) }] },
+    ]);
+    expect(Object.keys(resources).length).toBe(Object.keys(before).length);
+  });
+});

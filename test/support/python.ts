@@ -28,7 +28,7 @@ export function pythonPrograms(name: string, requirements: string, tests: string
   return join(folder, "bin");
 }
 
-/** The programs that try what is in `deploy/`: hadolint, Envoy, the schemas of Kubernetes, and the Node of the image. */
+/** The programs that try what is in `deploy/`: hadolint, Envoy, the schemas of Kubernetes and Compose, and the Node of the image. */
 export function deployPrograms(): string | undefined {
   return pythonPrograms("deploy", join(ROOT, "test/support/deploy/requirements.txt"), "the tests of deploy/ are");
 }
