@@ -78,9 +78,10 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
   server.signal(signal);
   await waitFor("nothing new is accepted", () => isRefused(server));
   await waitFor("GOAWAY comes", () => goaway !== undefined);
-  await watching;
   const wasClosed = says(server, "closed");
   proxy.allow(Number.POSITIVE_INFINITY);
+  // Health may wait for an answer of the store, too.
+  await watching;
   return {
     wasClosed,
     answers: [(await grpc)?.userGroup?.name, (await rest).status, await status],
