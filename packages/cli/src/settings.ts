@@ -35,7 +35,8 @@ export interface Connection {
 
 /** The variable with a proxy that is set, and that Node does not use unless it is told to; undefined: there is none. */
 export function unusedProxyOf(env: Shell["env"]): string | undefined {
-  if (env["NODE_USE_ENV_PROXY"] === "1") return undefined;
+  const isUsed = env["NODE_USE_ENV_PROXY"] === "1" && process.allowedNodeEnvironmentFlags.has("--use-env-proxy");
+  if (isUsed) return undefined;
   return ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"].find((name) => env[name]);
 }
 
