@@ -18,6 +18,10 @@ const GET = "usergroup.v1.GetUserGroupRequest";
 const UPDATE = "usergroup.v1.UpdateUserGroupRequest";
 const ROTATE = "usergroup.v1.RotateUserGroupTokenRequest";
 const RESOLVE = "usergroup.v1.ResolveViewerRequest";
+const SESSION = "usergroup.v1.CreateViewerSessionRequest";
+
+/** The fields of a viewer session over REST. */
+const SESSION_FIELDS = ["token", "user_group_id", "audience", "ttl", "viewer_id", "origin", "property_keys", "claims"];
 
 const TAGS = ["Customer", "Testing", null];
 
@@ -79,7 +83,25 @@ export function restSchemas(parts: OperationParts, registry: Registry): { readon
       type: "object",
       description: "Other fields of RFC 7662, such as `token_type_hint`, are ignored.",
       required: ["token"],
-      properties: { token: field(RESOLVE, "token") },
+      properties: { token: field(RESOLVE, "token"), audience: field(RESOLVE, "audience") },
+    },
+    RestSessionRequest: {
+      type: "object",
+      description: "Which group, by its token or by its id, and what the session is to say.",
+      required: ["audience"],
+      properties: Object.fromEntries(SESSION_FIELDS.map((name) => [name, field(SESSION, name)])),
+      oneOf: [{ required: ["token"] }, { required: ["user_group_id"] }],
+    },
+    RestSession: {
+      type: "object",
+      required: ["success", "session", "id", "expire_time", "refresh_time"],
+      properties: {
+        success: { const: 1 },
+        session: { type: "string", description: "The session itself, a signed JWT. It cannot be shown again." },
+        id: { type: "string", description: "Its claim `jti`." },
+        expire_time: { type: "string", format: "date-time" },
+        refresh_time: { type: "string", format: "date-time", description: "When to make the next one." },
+      },
     },
     RestGotGroup: answer(
       { properties },
@@ -101,7 +123,16 @@ export function restSchemas(parts: OperationParts, registry: Registry): { readon
             name: { type: "string" },
             mapping: { type: "object", additionalProperties: { type: "string" } },
             properties,
-            exp: { type: "integer", description: "When a rotated token ends, in seconds since 1970." },
+            exp: {
+              type: "integer",
+              description: "When a rotated token or the viewer session ends, in seconds since 1970.",
+            },
+            jti: { type: "string", description: "Of a viewer session, as what follows: its id." },
+            aud: { type: "string", description: "Whom it was made for." },
+            viewer_id: { type: ["string", "null"], description: "The person within the group." },
+            origin: { type: ["string", "null"], description: "The origin of its page." },
+            ext: { type: ["object", "null"], description: "The claims that its maker added." },
+            iat: { type: "integer", description: "When it was made, in seconds since 1970." },
           },
         },
         { type: "object", required: ["active"], properties: { active: { const: false } } },
@@ -191,9 +222,54 @@ export function restPaths(parts: OperationParts, registry: Registry): Paths {
         responses: ok("Whom it stands for, or that it is not active.", "RestViewer"),
       }),
     },
+    "/api/viewer/session": {
+      post: operation("createViewerSession", "resolve", {
+        summary: "Create Viewer Session",
+        description:
+          "Makes a viewer session of a user group: a JWT that a page may hold instead of the group's token. By the group's id it needs the role `read`.",
+        requestBody: json("RestSessionRequest"),
+        responses: ok("The session.", "RestSession"),
+      }),
+    },
+    "/e/{environment}/{tag}/.well-known/jwks.json": published("publicKeys", "application/jwk-set+json", {
+      summary: "Public Keys",
+      description: "The keys by which the viewer sessions of an environment are verified (RFC 7517).",
+    }),
+    "/e/{environment}/{tag}/.well-known/openid-configuration": published("issuer", "application/json", {
+      summary: "Issuer",
+      description: "Where the keys of an environment are.",
+    }),
     "/healthz": probe("isAlive", "The process is up."),
     "/readyz": probe("isReady", "Redis accepts changes, and the process is not shutting down.", true),
     "/metrics": probe("metrics", "Metrics for Prometheus.", true),
+  };
+}
+
+/** What anyone may read of an environment, to verify its viewer sessions. */
+function published(operationId: string, contentType: string, words: JsonSchema): JsonSchema {
+  const parameters = ["environment", "tag"].map((name) => ({
+    name,
+    in: "path",
+    required: true,
+    description: name === "tag" ? "The path of an environment without a tag has no such part." : "Its name.",
+    schema: { type: "string" },
+  }));
+  return {
+    get: {
+      operationId,
+      tags: ["REST"],
+      ...words,
+      security: [],
+      "x-access": "open",
+      parameters,
+      responses: {
+        200: {
+          description: "They may be kept for as long as `Cache-Control` says.",
+          content: { [contentType]: { schema: { type: "object" } } },
+        },
+        404: { $ref: "#/components/responses/RestError404" },
+      },
+    },
   };
 }
 

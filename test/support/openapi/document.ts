@@ -1,0 +1,141 @@
+import { readFileSync } from "node:fs";
+import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
+import { isIntactToken } from "../../../src/domain/token.ts";
+import { ROOT } from "../process.ts";
+
+/** A JSON schema of the document. */
+export interface Schema {
+  readonly $ref?: string;
+  readonly type?: string | readonly string[];
+  readonly enum?: readonly string[];
+  readonly properties?: { readonly [name: string]: Schema };
+  readonly required?: readonly string[];
+  readonly items?: Schema;
+  readonly additionalProperties?: Schema;
+  readonly propertyNames?: Schema;
+  readonly oneOf?: readonly Schema[];
+  readonly anyOf?: readonly Schema[];
+  readonly pattern?: string;
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly minItems?: number;
+  readonly "x-in-future"?: boolean;
+}
+
+interface Content {
+  readonly [contentType: string]: { readonly schema: Schema };
+}
+
+/** An operation of the document. */
+export interface Operation {
+  readonly operationId: string;
+  readonly "x-access": string;
+  readonly parameters?: readonly {
+    readonly name: string;
+    readonly in: string;
+    readonly required?: boolean;
+    readonly schema?: Schema;
+    readonly content?: Content;
+  }[];
+  readonly requestBody?: { readonly content: Content };
+  readonly responses: { readonly [status: string]: { readonly $ref?: string; readonly content?: Content } };
+}
+
+/** gen/openapi.json. */
+export const DOCUMENT = JSON.parse(readFileSync(`${ROOT}/gen/openapi.json`, "utf8")) as {
+  readonly paths: { readonly [path: string]: { readonly [method: string]: Operation } };
+  readonly components: {
+    readonly schemas: { readonly [name: string]: Schema };
+    readonly responses: { readonly [name: string]: { readonly content: Content } };
+  };
+};
+
+const ajv = new Ajv2020({ strict: false });
+ajv.addKeyword({ keyword: "x-no-token", type: "string", validate: (_: true, text: string) => !isIntactToken(text) });
+ajv.addKeyword({
+  keyword: "x-max-bytes",
+  validate: (max: number, value: unknown) => Buffer.byteLength(JSON.stringify(value)) <= max,
+});
+ajv.addKeyword({ keyword: "x-max-depth", validate: (max: number, value: unknown) => depthOf(value) <= max });
+ajv.addKeyword({
+  keyword: "x-in-future",
+  type: "string",
+  validate: (_: true, text: string) => Date.parse(text) > Date.now(),
+});
+// Of RFC 3339, in the years that protobuf's Timestamp has.
+ajv.addFormat("date-time", (text: string) => {
+  const [, day] = /^\d{4}-\d{2}-(\d{2})T(?!24)/.exec(text) ?? [];
+  const ms = Date.parse(text.replace(/\.\d+/, ""));
+  const isOfMonth = new Date(Date.parse(`${text.slice(0, 10)}T00:00:00Z`)).getUTCDate() === Number(day);
+  return isOfMonth && ms >= Date.parse("0001-01-01T00:00:00Z") && ms <= Date.parse("9999-12-31T23:59:59Z");
+});
+ajv.addFormat("int32", true);
+ajv.addFormat("int64", true);
+ajv.addSchema(DOCUMENT, "openapi.json", undefined, false);
+
+function depthOf(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 0;
+  return 1 + Math.max(0, ...Object.values(value).map(depthOf));
+}
+
+const compiled = new Map<unknown, ValidateFunction>();
+
+/** Why a value is not valid by a schema of the document; undefined when it is. */
+export function faultOf(schema: Schema, value: unknown): string | undefined {
+  const known = compiled.get(schema) ?? ajv.compile(absolute(schema) as object);
+  compiled.set(schema, known);
+  return known(value) ? undefined : ajv.errorsText(known.errors);
+}
+
+/** A schema whose references name the document, for one that is compiled by itself. */
+function absolute(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value).replaceAll('"$ref":"#/', '"$ref":"openapi.json#/'));
+}
+
+/** What a schema is that may be a reference, with the keywords beside it. */
+export function resolved({ $ref, ...others }: Schema): Schema {
+  if ($ref === undefined) return others;
+  const name = $ref.slice("#/components/schemas/".length);
+  const target = DOCUMENT.components.schemas[name];
+  if (!target) throw new Error(`the document has no ${$ref}`);
+  return { ...resolved(target), ...others };
+}
+
+/** The schema of an answer. @throws Error when the operation does not have the status */
+export function answerSchema({ operationId, responses }: Operation, status: number): Schema {
+  const response = responses[String(status)] ?? responses["default"];
+  const name = response?.$ref?.slice("#/components/responses/".length);
+  const content = name === undefined ? response?.content : DOCUMENT.components.responses[name]?.content;
+  const schema = content?.["application/json"]?.schema;
+  if (!schema) throw new Error(`${operationId} is not said to answer ${status}`);
+  return schema;
+}
+
+/**
+ * A request in the form that the document describes, of one in a form that JSON of proto3 allows beside it: `null` for a
+ * field that is left out, numbers as texts, and enum values by their numbers.
+ */
+export function canonical(schema: Schema, value: unknown): unknown {
+  const { type, properties, items, enum: names } = resolved(schema);
+  if (type === "integer" && typeof value === "string") {
+    const isNumber = value !== "" && value.trim() === value && Number.isFinite(Number(value));
+    return isNumber ? Number(value) : value;
+  }
+  if (names && typeof value === "number") return (enumOf(schema) ?? names)[value] ?? value;
+  if (items && Array.isArray(value)) return value.map((each) => canonical(items, each));
+  if (!properties || typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  const fields = Object.entries(value).flatMap(([name, each]): [string, unknown][] => {
+    const field = properties[name];
+    if (!field) return [[name, each]];
+    if (each === null && !field.anyOf) return [];
+    return [[name, canonical(field, each)]];
+  });
+  return Object.fromEntries(fields);
+}
+
+/** All values of the enum that a schema refers to, in the order of their numbers. */
+function enumOf({ $ref }: Schema): readonly string[] | undefined {
+  return $ref === undefined ? undefined : resolved({ $ref }).enum;
+}

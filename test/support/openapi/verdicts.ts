@@ -1,0 +1,252 @@
+import { create } from "@bufbuild/protobuf";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { Role } from "../../../gen/usergroup/admin/v1/api_token_pb.ts";
+import { EnvironmentNameSchema } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
+import { ApiEnvironmentTag } from "../../../gen/usergroup/v1/user_group_pb.ts";
+import { ADMIN_TOKEN, adminOf } from "../admin.ts";
+import { forSuite, suiteServer } from "../opened.ts";
+import { type Known, mutated, ODD, validOf } from "./arbitraries.ts";
+import { answerSchema, canonical, DOCUMENT, faultOf, type Operation, type Schema } from "./document.ts";
+
+/** The reasons that mean that a request is not of the form, or breaks a rule of a field. */
+const FAULT_OF_FORM = /VALIDATION_FAILED|MALFORMED_REQUEST/;
+
+/** What is refused though every field is right by itself, as the descriptions of the fields say. */
+const BEYOND_FIELDS = [
+  "snapshot_time: must say of when the groups are, where tokens are given",
+  "snapshot_time: must not be in the future",
+  "display_name: must not be empty",
+  /^token: must be an API token: this is a user group token/,
+  /must not be given twice$/,
+];
+
+/** A request. */
+interface Sent {
+  readonly query?: { readonly [name: string]: unknown };
+  readonly body?: unknown;
+  readonly isForm?: boolean;
+}
+
+/**
+ * Holds the document and a service to the same verdict on generated requests, for every operation with JSON, and every
+ * answer against the document.
+ *
+ * @param numRuns how many requests of each kind, valid ones and others, an operation gets
+ */
+export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; readonly seed: number }): void {
+  const server = suiteServer(() => ({ env: { ADMIN_TOKEN } }));
+  /** API tokens by what needs them, and texts that the service knows. */
+  const bearers = forSuite(
+    async () => {
+      const admin = adminOf(server.url);
+      const environment = { name: server.environment, tag: ApiEnvironmentTag.CUSTOMER };
+      const { token } = await admin.createApiToken({
+        environment: create(EnvironmentNameSchema, environment),
+        displayName: "verdicts",
+        role: Role.ADMIN,
+      });
+      const headers = { authorization: `Token ${server.tokens.customer}` };
+      const answer = await fetch(`${server.url}/api/user?user_group_id=known&name=Known`, { headers });
+      const { user_group } = (await answer.json()) as { user_group: { token: string } };
+      return { admin: token, any: token, root: ADMIN_TOKEN, manage: server.tokens.customer, group: user_group.token };
+    },
+    () => {},
+  );
+  const tokenFor = (access: string) => {
+    if (access === "ADMIN_TOKEN") return bearers.root;
+    return access === "admin" || access === "any" ? bearers.admin : bearers.manage;
+  };
+  const known = (): Known => {
+    const ids = ["known"];
+    const tokens = [bearers.group, bearers.admin];
+    return { userGroupId: ids, user_group_id: ids, token: tokens, currentToken: tokens, current_token: tokens };
+  };
+
+  async function send(path: string, method: string, { operation, sent }: { operation: Operation; sent: Sent }) {
+    const { query, body, isForm } = sent;
+    const search = new URLSearchParams(Object.entries(query ?? {}).map(([name, value]) => [name, textOf(value)]));
+    const isOpen = operation["x-access"] === "open";
+    const type = isForm ? "application/x-www-form-urlencoded" : "application/json";
+    const answer = await fetch(`${server.url}${path}?${search}`, {
+      method: method.toUpperCase(),
+      headers: {
+        ...(body !== undefined && { "content-type": type }),
+        ...(!isOpen && { authorization: `Token ${tokenFor(operation["x-access"])}` }),
+      },
+      ...(body !== undefined && {
+        body: isForm ? new URLSearchParams(body as { [name: string]: string }) : JSON.stringify(body),
+      }),
+    });
+    const text = await answer.text();
+    const json: unknown = JSON.parse(text);
+    expect(faultOf(answerSchema(operation, answer.status), json), `${answer.status} ${text}`).toBeUndefined();
+    return { status: answer.status, text, json };
+  }
+
+  /** Sends a request, and holds the verdict of the service against that of the document. Returns it. */
+  async function judge(path: string, method: string, { operation, sent, fault }: Judged): Promise<boolean> {
+    const { status, text, json } = await send(path, method, { operation, sent });
+    // Larger than a request may be as a whole, or its header: its fields are not looked at.
+    if (/MESSAGE_TOO_LARGE|HEADER_TOO_LARGE/.test(text)) return false;
+    const isRefused = status === 400 && isFaultOfForm(json);
+    const { message = "", error = { message } } = json as { message?: string; error?: { message: string } };
+    if (isRefused && fault === undefined && BEYOND_FIELDS.some((each) => isSaid(each, error.message))) return false;
+    expect(isRefused, `${JSON.stringify(sent).slice(0, 2000)}\n${text}\nby the document: ${fault ?? "valid"}`).toBe(
+      fault !== undefined,
+    );
+    return !isRefused;
+  }
+
+  const described = Object.entries(DOCUMENT.paths)
+    // What is below /e/ takes no fields.
+    .filter(([path]) => !path.includes("{"))
+    .flatMap(([path, methods]) =>
+      Object.entries(methods)
+        .filter(([, { responses }]) => responses["200"]?.content?.["application/json"])
+        .map(([method, operation]) => ({ path, method, operation, name: operation.operationId })),
+    );
+
+  it.each(described)("$name", async ({ path, method, operation }) => {
+    const taken = { true: 0, false: 0 };
+    const requests = requestsOf(operation, known());
+    for (const request of [requests.valid, requests.mutated]) {
+      const property = fc.asyncProperty(request, async (sent) => {
+        const fault = requests.faultOf(sent);
+        taken[`${await judge(path, method, { operation, sent, fault })}`]++;
+      });
+      await fc.assert(property, { numRuns, seed });
+    }
+    expect(taken.true).toBeGreaterThan(0);
+    if (numRuns >= 50 && requests.hasRules) expect(taken.false).toBeGreaterThan(0);
+  });
+
+  describe("fields by the names of the proto files", () => {
+    const rpcs = described.filter(({ path }) => path.startsWith("/usergroup."));
+    it.each(rpcs)("mean the same: $name", async ({ path, method, operation }) => {
+      const requests = requestsOf(operation, known());
+      const schema = operation.requestBody?.content["application/json"]?.schema ?? {};
+      const property = fc.asyncProperty(fc.oneof(requests.valid, requests.mutated), async (sent) => {
+        const body = byProtoNames(schema, sent.body);
+        await judge(path, method, { operation, sent: { body }, fault: requests.faultOf(sent) });
+      });
+      await fc.assert(property, { numRuns: Math.ceil(numRuns / 4), seed });
+    });
+  });
+}
+
+interface Judged {
+  readonly operation: Operation;
+  readonly sent: Sent;
+  /** Why the document does not take it; undefined when it does. */
+  readonly fault: string | undefined;
+}
+
+function isSaid(expected: string | RegExp, message: string): boolean {
+  return typeof expected === "string" ? message === expected : expected.test(message);
+}
+
+/** Whether the reason of an error is one of its request's form. Over Connect it is a text in a detail. */
+function isFaultOfForm(json: unknown): boolean {
+  const { error, details = [] } = json as {
+    readonly error?: { readonly reason: string };
+    readonly details?: readonly { readonly type: string; readonly value: string }[];
+  };
+  const info = details.find(({ type }) => type === "google.rpc.ErrorInfo");
+  return FAULT_OF_FORM.test(error?.reason ?? Buffer.from(info?.value ?? "", "base64").toString("latin1"));
+}
+
+/** The requests of an operation, and what the document says of one. */
+function requestsOf({ requestBody, parameters = [] }: Operation, known: Known) {
+  const schema = requestBody?.content["application/json"]?.schema;
+  if (schema) {
+    const isForm = requestBody.content["application/x-www-form-urlencoded"] ? fc.boolean() : fc.constant(false);
+    const valid = validOf(schema, known);
+    // Fields of a form are texts.
+    const send = (bodies: fc.Arbitrary<unknown>) =>
+      fc.tuple(bodies, isForm).map(([body, form]): Sent => ({ body, isForm: form && isFlatText(body) }));
+    return {
+      valid: send(valid),
+      mutated: send(mutated(schema, valid)),
+      faultOf: ({ body }: Sent) => (isWellFormed(body) ? faultOf(schema, canonical(schema, body)) : "not Unicode"),
+      hasRules:
+        schema.$ref === undefined ||
+        !/\.(?:List\w+|GetCaller|GetEnvironment|HealthList|HealthCheck)Request$/.test(schema.$ref),
+    };
+  }
+  const inQuery = parameters.filter((each) => each.in === "query");
+  const schemaOf = ({ schema, content }: (typeof inQuery)[number]) =>
+    schema ?? (content?.["application/json"]?.schema as Schema);
+  const fields = Object.fromEntries(inQuery.map((each) => [each.name, validOf(schemaOf(each), known, each.name)]));
+  const requiredKeys = inQuery.flatMap(({ name, required }) => (required ? [name] : []));
+  const valid = fc.record(fields, { requiredKeys });
+  const names = inQuery.map(({ name }) => name);
+  const odd = fc
+    .tuple(
+      valid,
+      fc.constantFrom(...names),
+      fc.option(
+        ODD.filter((value) => isWellFormed(value)),
+        { nil: undefined },
+      ),
+    )
+    .map(([query, name, value]) => {
+      const { [name]: _, ...others } = query as { [name: string]: unknown };
+      return value === undefined ? others : { ...others, [name]: value };
+    });
+  return {
+    valid: valid.map((query): Sent => ({ query: query as Sent["query"] })),
+    mutated: odd.map((query): Sent => ({ query })),
+    faultOf: ({ query = {} }: Sent) => {
+      for (const each of inQuery) {
+        const value = query[each.name];
+        if (value === undefined) {
+          if (each.required) return `${each.name} is missing`;
+          continue;
+        }
+        const fault = faultOf(schemaOf(each), each.schema ? textOf(value) : value);
+        if (fault) return `${each.name}: ${fault}`;
+      }
+      return undefined;
+    },
+    hasRules: true,
+  };
+}
+
+/** How a value is written in a query: texts as they are, all else as JSON. */
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+function isFlatText(body: unknown): boolean {
+  return (
+    typeof body === "object" &&
+    body !== null &&
+    !Array.isArray(body) &&
+    isWellFormed(body) &&
+    Object.values(body).every((value) => typeof value === "string")
+  );
+}
+
+/** Whether all texts in a value are Unicode, which JSON's need not be. */
+function isWellFormed(value: unknown): boolean {
+  if (typeof value === "string") return value.isWellFormed();
+  if (typeof value !== "object" || value === null) return true;
+  return Object.entries(value).every(([key, each]) => key.isWellFormed() && isWellFormed(each));
+}
+
+/** A request whose fields have the names of the proto files. */
+function byProtoNames(schema: Schema, value: unknown): unknown {
+  const { properties } = schema.$ref
+    ? (DOCUMENT.components.schemas[schema.$ref.split("/").at(-1) ?? ""] ?? {})
+    : schema;
+  if (!properties || typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, each]) => {
+      const field = properties[name];
+      return field
+        ? [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), byProtoNames(field, each)]
+        : [name, each];
+    }),
+  );
+}
