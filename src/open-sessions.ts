@@ -46,6 +46,7 @@ export function openSessions(
   });
   return {
     sessions,
+    signingKeys,
     /** Is told where the service listens, which is where it is reached unless that is set. */
     listensAt(url: string): void {
       listenUrl = url.replace(/\/$/, "");

@@ -150,7 +150,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const audit = openAudit(config, { logger: log.logger, metrics });
     const cipher = new TokenCipher(ring);
     const common = { client, cipher, audit, lifecycle, logger: log.logger };
-    const { sessions, listensAt, hearing } = openSessions(config, common);
+    const { sessions, signingKeys, listensAt, hearing } = openSessions(config, common);
     const { apiTokensOf, issued } = openIssuedTokens(config, { ...common, hearing });
     const storesOf = (client: StoreClient) => openStores(client, { cipher, audit, apiTokens: apiTokensOf(client) });
     const stores = storesOf(client);
@@ -196,6 +196,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       rateLimiters: openRateLimiters(config, { client: config.redisUrl === undefined ? undefined : client, metrics }),
       ...stores,
       sessions,
+      signingKeys,
       traces,
       tracedStores: traces && ((trace) => storesOf(client.observedBy((roundTrip) => trace.roundTrip(roundTrip)))),
       probe: client,

@@ -1,9 +1,12 @@
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-node";
 import { createRemoteJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
 import { describe, expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
+import { SigningKey_State } from "../gen/usergroup/admin/v1/signing_key_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
+import { newUserGroupToken } from "../src/domain/token.ts";
 import type { JsonObject } from "../src/domain/user-group.ts";
 import {
   ADMIN_CLIENTS,
@@ -12,11 +15,13 @@ import {
   bearer,
   customerOf,
   issueToken,
+  newName,
   openAdminTransport,
   presenting,
+  ROLE_VALUES,
 } from "./support/admin.ts";
 import { http1 } from "./support/http.ts";
-import { clientCases, describePlaces, newId } from "./support/matrix.ts";
+import { clientCases, describePlaces, describeServers, newId } from "./support/matrix.ts";
 import { forSuite } from "./support/opened.ts";
 import type { TestServer } from "./support/server.ts";
 
@@ -73,13 +78,7 @@ describePlaces([
   clientCases(ROWS, (server, row) => {
     const viewers = row.protocol === "rest" ? overRest(server) : overRpc(server, row as AdminClientOptions);
     const groups = () => {
-      const { transport, close } = openAdminTransport(server.url, {
-        protocol: "connect",
-        httpVersion: "1.1",
-        binary: false,
-      });
-      void close;
-      return createClient(UserGroupService, presenting(transport, server.tokens.customer));
+      return createClient(UserGroupService, rpcTransport(server, server.tokens.customer));
     };
     const issuer = (tag = "/Customer") => `${server.url}/e/${server.environment}${tag}`;
 
@@ -153,7 +152,7 @@ describePlaces([
       expect(denied).toEqual(["PermissionDenied", "ROLE_TOO_LOW"]);
       const missing = await refusalOf(made({ user_group_id: newId() }));
       expect(missing).toEqual(["NotFound", "USER_GROUP_NOT_FOUND"]);
-      const unknown = await refusalOf(made({ token: `${token.slice(0, -1)}x` }));
+      const unknown = await refusalOf(made({ token: newUserGroupToken(0) }));
       expect(unknown).toEqual(["NotFound", "TOKEN_NOT_FOUND"]);
     });
 
@@ -215,6 +214,20 @@ describePlaces([
             await groups().getUserGroup({ userGroupId: providedId });
           },
         ],
+        [
+          "the revocation of the group's sessions",
+          ({ providedId }) =>
+            adminOf(server.url).revokeViewerSessions({ environment: customerOf(server), userGroupId: providedId }),
+        ],
+        [
+          "the revocation of their viewer's",
+          ({ providedId }) =>
+            adminOf(server.url).revokeViewerSessions({
+              environment: customerOf(server),
+              userGroupId: providedId,
+              viewerId: "bob",
+            }),
+        ],
       ];
       it.each(endings)("by %s", async (_title, end) => {
         const group = await newGroup();
@@ -245,6 +258,20 @@ describePlaces([
       });
     });
 
+    it("of one viewer end without those of the others", async () => {
+      const { providedId } = await newGroup();
+      const [bob, alice, nobody] = await Promise.all(
+        ["bob", "alice", ""].map((viewer_id) => made({ user_group_id: providedId, viewer_id })),
+      );
+      await adminOf(server.url).revokeViewerSessions({
+        environment: customerOf(server),
+        userGroupId: providedId,
+        viewerId: "bob",
+      });
+      expect(await viewers.resolve(bob?.session ?? "")).toBeUndefined();
+      for (const other of [alice, nobody]) expect(await viewers.resolve(other?.session ?? "")).toBeDefined();
+    });
+
     it("are not taken when anything of them is changed", async () => {
       const { token } = await newGroup();
       const { session } = await made({ token });
@@ -265,6 +292,97 @@ describePlaces([
     });
   }),
 ]);
+
+describeServers((server) => {
+  const viewers = overRest(server);
+  const wellKnown = (path: string, headers: Record<string, string> = {}, method = "GET") =>
+    http1(server.url, path, { method, headers });
+  const pathOf = (tag = "/Testing") => `/e/${server.environment}${tag}/.well-known`;
+
+  it("publishes nothing of an environment without sessions, nor of one that is not there", async () => {
+    const paths = [`/e/${newName()}/.well-known/jwks.json`, "/e/../.well-known/jwks.json", "/e//.well-known/jwks.json"];
+    const answers = await Promise.all(paths.map((path) => wellKnown(path)));
+    for (const { status, headers } of answers) expect([status, headers.etag]).toEqual([404, undefined]);
+    for (const method of ["POST", "PUT", "DELETE"]) {
+      const { status, headers } = await wellKnown(`${pathOf()}/jwks.json`, {}, method);
+      expect([status, headers.allow]).toEqual([405, "GET, HEAD"]);
+    }
+  });
+
+  it("publishes an environment's keys to everybody, for ten minutes, with an entity tag", async () => {
+    const groups = createClient(UserGroupService, rpcTransport(server, server.tokens.testing));
+    const { userGroup } = await groups.getUserGroup({ userGroupId: newId() });
+    await viewers.create({ token: userGroup?.token ?? "", audience: "page" }, server.tokens.testing);
+    for (const name of ["jwks.json", "openid-configuration"]) {
+      const path = `${pathOf()}/${name}`;
+      const answer = await wellKnown(path, { origin: "https://anyone.example" });
+      expect(answer.status).toBe(200);
+      expect(answer.headers).toMatchObject({
+        "cache-control": "public, max-age=600",
+        "access-control-allow-origin": "*",
+        etag: expect.stringMatching(/^"/),
+      });
+      const etag = String(answer.headers.etag);
+      for (const condition of [etag, `W/${etag}`, `"x", ${etag}`, "*"]) {
+        const unchanged = await wellKnown(path, { "if-none-match": condition });
+        expect([unchanged.status, unchanged.body.length, unchanged.headers.etag]).toEqual([304, 0, etag]);
+      }
+      expect((await wellKnown(path, { "if-none-match": '"x"' })).status).toBe(200);
+      const head = await wellKnown(path, {}, "HEAD");
+      expect([head.status, head.body.length, head.headers.etag]).toEqual([200, 0, etag]);
+    }
+    const jwks = (await wellKnown(`${pathOf()}/jwks.json`)).json<{ keys: JsonObject[] }>();
+    expect(jwks.keys).toHaveLength(2);
+    for (const key of jwks.keys) expect(Object.keys(key).sort()).toEqual(["alg", "crv", "kid", "kty", "use", "x", "y"]);
+    const { issuer, jwks_uri } = (await wellKnown(`${pathOf()}/openid-configuration`)).json<JsonObject>();
+    expect(issuer).toBe(`${server.url}/e/${server.environment}/Testing`);
+    expect(jwks_uri).toBe(`${String(issuer)}/.well-known/jwks.json`);
+  });
+
+  it("tells of the keys, and changes them: those before are published on, or replaced and their sessions ended", async () => {
+    const admin = adminOf(server.url);
+    const name = newName();
+    const environment = { name };
+    await admin.createEnvironment({ environment });
+    expect((await admin.listSigningKeys({ environment })).signingKeys).toEqual([]);
+    const kidsOf = async () => {
+      const { status, json } = await wellKnown(`/e/${name}/.well-known/jwks.json`);
+      return status === 404 ? [] : json<{ keys: { kid: string }[] }>().keys.map(({ kid }) => kid);
+    };
+    const { signingKeys: made } = await admin.rotateSigningKey({ environment });
+    expect(made.map(({ state }) => state)).toEqual([SigningKey_State.ACTIVE, SigningKey_State.STANDBY]);
+    expect((await kidsOf()).sort()).toEqual(made.map(({ id }) => id).sort());
+    const { token } = await admin.createApiToken({ environment, displayName: "a", role: ROLE_VALUES.manage });
+    const groups = createClient(UserGroupService, rpcTransport(server, token));
+    const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
+    const { session } = await viewers.create({ token: userGroup?.token ?? "", audience: "page" }, token);
+    expect(decodeProtectedHeader(session).kid).toBe(made[0]?.id);
+    // The standby is too young: it is to sign as soon as it was published for long enough.
+    const { signingKeys: waiting } = await admin.rotateSigningKey({ environment });
+    expect(waiting.map(({ id, state }) => [id, state])).toEqual(made.map(({ id, state }) => [id, state]));
+    const wait = seconds(waiting[1]?.activeTime) - Date.now() / 1000;
+    expect([wait > 600, wait < 901]).toEqual([true, true]);
+    expect(await viewers.resolve(session, "", token)).toBeDefined();
+    const { signingKeys: replaced } = await admin.rotateSigningKey({ environment, endSessions: true });
+    const ids = replaced.map(({ id }) => id);
+    expect(ids.filter((id) => made.some((key) => key.id === id))).toEqual([]);
+    expect(await viewers.resolve(session, "", token)).toBeUndefined();
+    expect((await kidsOf()).sort()).toEqual([...ids].sort());
+    const next = await viewers.create({ token: userGroup?.token ?? "", audience: "page" }, token);
+    expect(await viewers.resolve(next.session, "", token)).toBeDefined();
+    expect(JSON.stringify(replaced.map((key) => Object.values(key).map(String)))).not.toMatch(/"d"/);
+    const { auditEvents } = await admin.listAuditEvents({ environment, method: "RotateSigningKey" });
+    expect(auditEvents.map(({ actorId, changedFields }) => [actorId, changedFields])).toEqual(
+      Array(3).fill(["root", ["signing_keys"]]),
+    );
+    await admin.deleteEnvironment({ environment, force: true });
+    expect(await kidsOf()).toEqual([]);
+  });
+});
+
+function rpcTransport(server: TestServer, token: string) {
+  return presenting(createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" }), token);
+}
 
 function overRpc(server: TestServer, options: AdminClientOptions): Viewers {
   const opened = forSuite(

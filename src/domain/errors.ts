@@ -1,4 +1,5 @@
 import { MAX_API_TOKENS } from "./api-token.ts";
+import { MAX_ENDED_VIEWERS } from "./viewer-session.ts";
 
 /** What kind of failure it is, by the name of its gRPC code. */
 export type FailureKind =
@@ -37,6 +38,7 @@ const TEXTS = {
     "the viewer session was ended: its user group was deleted or got another token at once, or its sessions were revoked",
   VIEWER_SESSION_INVALID: "",
   VIEWER_SESSION_TOO_LARGE: "",
+  TOO_MANY_ENDED_VIEWERS: `the sessions of ${MAX_ENDED_VIEWERS} viewers of the user group were ended within an hour, as many as are noted; leave viewer_id out to end those of the whole group`,
   PUBLIC_URL_MISSING:
     "viewer sessions name where their keys are published, which this service does not know: set PUBLIC_URL",
   SIGNING_KEYS_CHANGED: "another call changed the signing keys at the same time; repeat the call",
@@ -123,6 +125,7 @@ export class ViewerSessionTooLarge extends failure("InvalidArgument", "VIEWER_SE
   }
 }
 
+export class TooManyEndedViewers extends failure("ResourceExhausted", "TOO_MANY_ENDED_VIEWERS") {}
 export class PublicUrlMissing extends failure("FailedPrecondition", "PUBLIC_URL_MISSING") {}
 export class SigningKeysChanged extends failure("Aborted", "SIGNING_KEYS_CHANGED") {}
 

@@ -13,6 +13,7 @@ import type {
   UserGroupTarget,
   Viewer,
 } from "./user-group.ts";
+import type { SessionOwner } from "./viewer-session.ts";
 
 /**
  * The contract of a user group store. Every method throws `StoreUnavailable` when the store does not answer in time,
@@ -127,6 +128,13 @@ export interface UserGroupAdminStore {
    * @throws UserGroupNotFound, RequestIdReused; TooFewReplicas after the change
    */
   revokeTokens(environment: Environment, providedId: string, requestId: string, by: ChangeBy): Promise<UserGroupInfo>;
+
+  /**
+   * Ends the viewer sessions of a group atomically, or those of one viewer, that were made until now.
+   *
+   * @throws UserGroupNotFound, TooManyEndedViewers, and nothing has changed; TooFewReplicas after the change
+   */
+  endSessions(environment: Environment, whose: SessionOwner, by: ChangeBy): Promise<void>;
 
   /**
    * Writes groups as given, each atomically and independently of the others; the outcomes are in their order. A group that

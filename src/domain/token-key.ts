@@ -25,6 +25,10 @@ export interface Reencryption {
   readonly failed: readonly string[];
   /** The key after which the next page begins; undefined on the last page. */
   readonly next: string | undefined;
+  /** How many keys that sign viewer sessions were found under each key, by its id: the first page tells of them. */
+  readonly signingKeyUses: ReadonlyMap<string, number>;
+  /** The ids of signing keys that cannot be decrypted, likewise. */
+  readonly failedSigningKeys: readonly string[];
 }
 
 /** The contract of changing the key that tokens are encrypted under. It throws the same errors as a user group store. */
@@ -34,7 +38,7 @@ export interface TokenKeyStore {
 
   /**
    * Encrypts the tokens of a page of groups under the first key of this process, each atomically, and only as long as the
-   * group has the token. Every group that exists while the pages are read is on one of them.
+   * group has the token; with the first page the keys that sign viewer sessions as well. Every group that exists while the pages are read is on one of them.
    *
    * @param isDryRun whether nothing is changed
    */

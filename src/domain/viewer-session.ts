@@ -24,6 +24,13 @@ export interface SessionReference {
   readonly viewerId: string | undefined;
 }
 
+/** Whose viewer sessions are ended. */
+export interface SessionOwner {
+  readonly providedId: string;
+  /** The person within the group; undefined: all of it. */
+  readonly viewerId: string | undefined;
+}
+
 /**
  * The contract of viewer sessions, which are not stored: a group has a generation of sessions, which every ending of
  * sessions raises, and which a session carries. It throws what a user group store throws, and writes audit events as it does.

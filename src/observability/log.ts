@@ -32,6 +32,9 @@ export interface LogOptions {
  */
 export const TOKEN_IN_TEXT = /ug([tk])_[0-9A-Za-z]{8,}/g;
 
+/** Finds in a text what may be a viewer session, or another JWT. No text is scanned twice for it, however long it is. */
+export const SESSION_IN_TEXT = /(?<![\w-])eyJ[\w-]+\.[\w-]+(?:\.[\w-]*)*/g;
+
 /** What stands in place of a credential. */
 export const REDACTED = "[redacted]";
 
@@ -98,7 +101,10 @@ function cut(text: string): string {
  */
 function redactor(secrets: Iterable<string>): (value: unknown) => unknown {
   const redactText = (text: string): string => {
-    let redacted = text.replace(TOKEN_IN_TEXT, `ug$1_${REDACTED}`).replace(USER_INFO, `${REDACTED}@`);
+    let redacted = text
+      .replace(TOKEN_IN_TEXT, `ug$1_${REDACTED}`)
+      .replace(SESSION_IN_TEXT, REDACTED)
+      .replace(USER_INFO, `${REDACTED}@`);
     for (const secret of secrets) redacted = redacted.replaceAll(secret, REDACTED);
     return redacted;
   };

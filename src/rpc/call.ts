@@ -10,7 +10,7 @@ import type { ChangeBy } from "../domain/audit.ts";
 import { clientAddress, type Network, type Origin } from "../domain/client-address.ts";
 import { type Environment, formatEnvironmentName, parseEnvironmentName } from "../domain/environment.ts";
 import { MAX_ID_LENGTH } from "../domain/user-group.ts";
-import { errorFields, type Logger, REDACTED, TOKEN_IN_TEXT } from "../observability/log.ts";
+import { errorFields, type Logger, REDACTED, SESSION_IN_TEXT, TOKEN_IN_TEXT } from "../observability/log.ts";
 import { type CallSeries, CODE_OK, type Metrics } from "../observability/metrics.ts";
 import { environmentNameFromMessage } from "./admin/messages.ts";
 import { toCallError } from "./errors.ts";
@@ -273,7 +273,7 @@ export function tokenFromHeader(value: string): string | undefined {
 
 /** Redacts tokens of this service, and the API token of the headers in any form, from a text that a caller sent. */
 export function withoutTokens(text: string, header: Headers): string {
-  const redacted = text.replace(TOKEN_IN_TEXT, REDACTED);
+  const redacted = text.replace(TOKEN_IN_TEXT, REDACTED).replace(SESSION_IN_TEXT, REDACTED);
   for (const name of CREDENTIAL_HEADERS) {
     const token = tokenFromHeader(header.get(name) ?? "");
     if (token !== undefined && redacted.includes(token)) return redacted.replaceAll(token, REDACTED);

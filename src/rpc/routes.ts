@@ -15,6 +15,7 @@ import type { ViewerSessions } from "../sessions/viewer-sessions.ts";
 import { apiTokenRpcs } from "./admin/api-tokens.ts";
 import { environmentRpcs } from "./admin/environments.ts";
 import type { AdminParts } from "./admin/requests.ts";
+import { signingKeyRpcs } from "./admin/signing-keys.ts";
 import { tokenKeyRpcs } from "./admin/token-keys.ts";
 import { userGroupRpcs } from "./admin/user-groups.ts";
 import { callOf } from "./call.ts";
@@ -75,6 +76,7 @@ export function routes(parts: RouteParts): (router: ConnectRouter) => void {
         ...apiTokenRpcs(parts),
         ...userGroupRpcs(parts),
         ...tokenKeyRpcs(parts),
+        ...signingKeyRpcs(parts),
       })),
     );
     router.service(Health, health, OPEN_OPTIONS);

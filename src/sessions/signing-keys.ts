@@ -26,6 +26,9 @@ const MAX_LOOKED = 1000;
 /** How often keys are changed that others change meanwhile. */
 const TRIES = 5;
 
+/** A key at a time, and what becomes of it. */
+export type SigningKeyAt = ReturnType<typeof statesOf<SigningKey>>[number];
+
 type ImportedKey = ReturnType<typeof importKey>;
 
 /** The keys of an environment as a worker knows them. Times are of `performance.now()`. */

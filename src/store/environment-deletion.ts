@@ -7,7 +7,16 @@ import type { Audit } from "./audit.ts";
 import { ENVIRONMENT_FIELD } from "./environments.ts";
 import { FIELD } from "./fields.ts";
 import { forgetLater } from "./foreign-tokens.ts";
-import { ENVIRONMENTS_KEY, environmentKey, KEY, partitionPrefix, partitionsOf } from "./keys.ts";
+import {
+  ENVIRONMENTS_KEY,
+  environmentKey,
+  KEY,
+  partitionPrefix,
+  partitionsOf,
+  REVOKED_CHANNEL,
+  signingKeysKey,
+  signingKeysMessage,
+} from "./keys.ts";
 import { inBatches } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { auditedScript, changeScript } from "./script.ts";
@@ -42,7 +51,7 @@ const { number, createTime, deleteTime, partitions, formerPartitions, isDeleted,
  */
 const MARK = auditedScript("ugMarkDeletion", {
   evenIfFull: true,
-  args: ["number", "ends"],
+  args: ["number", "ends", "signingKeys", "message"],
   lua: `local is_begun = redis.call('HEXISTS', key, '${deleteTime}') == 1
 if redis.call('HGET', key, '${number}') ~= number or ends ~= '' and not is_begun then return {'missing', stamp} end
 if ends ~= '' then
@@ -53,8 +62,11 @@ if ends ~= '' then
 elseif is_begun then
   return {'found', stamp}
 else
+  redis.call('EXISTS', signingKeys)
   redis.call('HSET', key, '${deleteTime}', stamp, '${formerPartitions}', redis.call('HGET', key, '${partitions}'))
   redis.call('HDEL', key, '${partitions}')
+  redis.call('DEL', signingKeys)
+  redis.pcall('PUBLISH', '${REVOKED_CHANNEL}', message)
   audit('', '${deleteTime}')
 end
 return {'done', stamp}`,
@@ -142,7 +154,8 @@ export interface EnvironmentDeletionParts {
  * is marked first, and every step may be repeated:
  *
  * - An environment that has to be empty is closed partition by partition, each only if it has no group, for some minutes.
- * - Its record says that it is being deleted. Nobody finds it any more, so nobody makes an API token in it.
+ * - Its record says that it is being deleted. Nobody finds it any more, so nobody makes an API token in it. The keys that
+ *   sign its viewer sessions are gone.
  * - Its API tokens end.
  * - Every partition is closed under the number of the environment, and its groups are deleted.
  * - Its record says that it is deleted, for good. A later environment of the same name has another number, so workers that
@@ -236,8 +249,14 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
   ): Promise<void> {
     const { client, audit } = this.#parts;
     const { number } = environment;
-    const args = { key: environmentKey(environment), number, ends, ...audit.ofEnvironment(environment, by) };
-    const [state] = await client.change("delete-environment", MARK, args, sendBy);
+    const ofSigningKeys = { signingKeys: signingKeysKey(environment), message: signingKeysMessage(environment) };
+    const args = { key: environmentKey(environment), number, ends, ...ofSigningKeys };
+    const [state] = await client.change(
+      "delete-environment",
+      MARK,
+      { ...args, ...audit.ofEnvironment(environment, by) },
+      sendBy,
+    );
     if (state === "missing") throw new EnvironmentNotFound();
   }
 }

@@ -4,6 +4,7 @@ import {
   EnvironmentNotFound,
   EtagMismatch,
   RecordUnreadable,
+  TooManyEndedViewers,
   UserGroupNotFound,
 } from "../domain/errors.ts";
 import type {
@@ -34,6 +35,7 @@ const REFUSALS: ReadonlyMap<string | undefined, new () => Error> = new Map<strin
   ["stale", EtagMismatch],
   ["closed", EnvironmentNotFound],
   ["full", EnvironmentFull],
+  ["too-many", TooManyEndedViewers],
 ]);
 
 /** The answer of a script to a change of a group. @throws the error of a refusal; RecordUnreadable */

@@ -10,6 +10,9 @@ import { READ, recordFromAnswer } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { auditedScript } from "./script.ts";
 
+/** How often keys are encrypted anew that others change meanwhile. */
+const TRIES = 5;
+
 /** The field that has the number of the version of the keys; all others are keys. */
 const VERSION = "version";
 
@@ -72,22 +75,23 @@ export class RedisSigningKeys implements SigningKeyStore {
    * Encrypts the private keys of an environment under the first key of the ring that are encrypted under another one.
    *
    * @param isDryRun whether nothing is changed
-   * @returns under which keys of the ring they were, one for each; how many were encrypted anew; and the ids of those that
-   *   cannot be decrypted
-   * @throws SigningKeysChanged
+   * @returns under which keys of the ring they were, one for each; and the ids of those that cannot be decrypted
+   * @throws SigningKeysChanged when others change them all the time; EnvironmentNotFound when the environment is deleted
    */
   async reencrypt(environment: Environment, isDryRun: boolean) {
-    const { keys, version } = await this.read(environment);
-    const [current] = this.#parts.cipher.keyIds;
-    const sealed = keys.filter((key) => key.sealed !== undefined);
-    const moved = sealed.filter((key) => key.d !== undefined && ringKeyOf(key) !== current);
-    if (moved.length > 0 && !isDryRun) {
-      const next = keys.map((key) => (moved.includes(key) ? { ...key, sealed: undefined } : key));
-      const { isMade } = await this.#set(environment, next, { was: version, by: IN_TIME, names: "" });
-      if (!isMade) throw new SigningKeysChanged();
+    let set = await this.read(environment);
+    for (let tries = 0; tries < TRIES; tries++) {
+      const [current] = this.#parts.cipher.keyIds;
+      const sealed = set.keys.filter((key) => key.sealed !== undefined);
+      const moved = sealed.filter((key) => key.d !== undefined && ringKeyOf(key) !== current);
+      const failed = sealed.filter(({ d }) => d === undefined).map(({ kid }) => kid);
+      if (moved.length === 0 || isDryRun) return { uses: sealed.map(ringKeyOf), failed };
+      const next = set.keys.map((key) => (moved.includes(key) ? { ...key, sealed: undefined } : key));
+      const answer = await this.#set(environment, next, { was: set.version, by: IN_TIME, names: "" });
+      if (answer.isMade) return { uses: sealed.map(ringKeyOf), failed };
+      set = answer;
     }
-    const failed = sealed.filter(({ d }) => d === undefined).map(({ kid }) => kid);
-    return { uses: sealed.map(ringKeyOf), count: isDryRun ? 0 : moved.length, failed };
+    throw new SigningKeysChanged();
   }
 
   async #set(

@@ -12,6 +12,7 @@ import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf, type StoredRecor
 import type { StoreClient } from "./redis/client.ts";
 import { StoreMisconfigured } from "./redis/commands.ts";
 import { changeScript } from "./script.ts";
+import { RedisSigningKeys } from "./signing-keys.ts";
 import { LIST_IDS } from "./user-group-admin.ts";
 
 /** How often a process notes under which key it encrypts, in milliseconds. */
@@ -82,9 +83,11 @@ export interface TokenKeyParts extends GroupParts {
 /** The keys that tokens in Redis are encrypted under. */
 export class RedisTokenKeys implements TokenKeyStore {
   readonly #parts: TokenKeyParts;
+  readonly #signingKeys: RedisSigningKeys;
 
   constructor(parts: TokenKeyParts) {
     this.#parts = parts;
+    this.#signingKeys = new RedisSigningKeys(parts);
   }
 
   async list() {
@@ -113,11 +116,14 @@ export class RedisTokenKeys implements TokenKeyStore {
     const began = performance.now();
     const uses = new Map<string, number>();
     const failed: string[] = [];
+    const ofSigningKeys = after === "" ? await this.#signingKeys.reencrypt(environment, isDryRun) : NO_SIGNING_KEYS;
+    const signing = { signingKeyUses: countsOf(ofSigningKeys.uses), failedSigningKeys: ofSigningKeys.failed };
     let count = 0;
     let left = size;
     let [partition, last] = positionOf(after);
     for (let isFirst = true; partition < environment.partitions; partition++, last = "", isFirst = false) {
-      if (!isFirst && performance.now() - began > PAGE_MS) return { uses, count, failed, next: `${partition}:` };
+      if (!isFirst && performance.now() - began > PAGE_MS)
+        return { ...signing, uses, count, failed, next: `${partition}:` };
       const ids = await this.#ids(environment, partition, last, left);
       const needing: [string, StoredRecord][] = [];
       const reading = { operation: "reencrypt-read", atOnce: READ_AT_ONCE, fields: TOKEN_FIELDS.ofOurs };
@@ -139,9 +145,9 @@ export class RedisTokenKeys implements TokenKeyStore {
       };
       if (!isDryRun) for await (const _ of inBatches(needing, ENCRYPTED_AT_ONCE, reencrypt));
       left -= ids.length;
-      if (left <= 0) return { uses, count, failed, next: `${partition}:${ids.at(-1)}` };
+      if (left <= 0) return { ...signing, uses, count, failed, next: `${partition}:${ids.at(-1)}` };
     }
-    return { uses, count, failed, next: undefined };
+    return { ...signing, uses, count, failed, next: undefined };
   }
 
   async recordReencryption(environment: Environment, by: ChangeBy): Promise<void> {
@@ -153,8 +159,8 @@ export class RedisTokenKeys implements TokenKeyStore {
     if (keyId === this.#parts.cipher.keyIds[0])
       throw new TokenKeyInUse("it is the first of TOKEN_KEYS, under which tokens are encrypted");
     const { found } = await this.#lookFor([keyId]);
-    const groups = found.get(keyId) ?? 0;
-    if (groups > 0) throw new TokenKeyInUse(`at least ${groups} user groups need it: re-encrypt every environment`);
+    const needing = found.get(keyId);
+    if (needing) throw new TokenKeyInUse(`at least ${textOfNeed(needing)} need it: re-encrypt every environment`);
     await this.#forget(keyId, since);
   }
 
@@ -168,7 +174,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     if (keyIds.length === 0) return;
     const { found, looked, isWhole } = await this.#lookFor(keyIds);
     const needed = [...found].map(
-      ([id, count]) => `${id}, which ${isWhole ? "" : "at least "}${count} user groups need`,
+      ([id, needing]) => `${id}, which ${isWhole ? "" : "at least "}${textOfNeed(needing)} need`,
     );
     if (needed.length === 0 && isWhole) {
       const { readTime } = await this.list();
@@ -201,10 +207,10 @@ export class RedisTokenKeys implements TokenKeyStore {
     );
   }
 
-  /** Counts the groups that need keys, for some seconds. */
+  /** Counts the groups and signing keys that need keys, for some seconds. */
   async #lookFor(keyIds: readonly string[]) {
     const end = performance.now() + LOOK_MS;
-    const found = new Map<string, number>();
+    const found = new Map<string, Need>();
     let looked = 0;
     for (let path: string | undefined = ""; path !== undefined; ) {
       const { items, next } = await this.#parts.environments.list({ after: path, size: PAGE_SIZE });
@@ -212,9 +218,14 @@ export class RedisTokenKeys implements TokenKeyStore {
         for (let after: string | undefined = ""; after !== undefined; ) {
           if (performance.now() > end) return { found, looked, isWhole: false };
           const page: Reencryption = await this.reencrypt(environment, { after, size: PAGE_SIZE }, true);
-          for (const [id, count] of page.uses) {
-            looked += count;
-            if (keyIds.includes(id)) found.set(id, (found.get(id) ?? 0) + count);
+          for (const count of page.uses.values()) looked += count;
+          for (const id of keyIds) {
+            const { groups = 0, signingKeys = 0 } = found.get(id) ?? {};
+            const need = {
+              groups: groups + (page.uses.get(id) ?? 0),
+              signingKeys: signingKeys + (page.signingKeyUses.get(id) ?? 0),
+            };
+            if (need.groups + need.signingKeys > 0) found.set(id, need);
           }
           after = page.next;
         }
@@ -256,6 +267,25 @@ export class RedisTokenKeys implements TokenKeyStore {
     for await (const [, record] of recordsOf(this.#parts.client, [key], reading)) return record;
     return {};
   }
+}
+
+/** How much needs a key of the ring. */
+interface Need {
+  readonly groups: number;
+  readonly signingKeys: number;
+}
+
+function textOfNeed({ groups, signingKeys }: Need): string {
+  if (signingKeys === 0) return `${groups} user groups`;
+  return groups === 0 ? `${signingKeys} signing keys` : `${groups} user groups and ${signingKeys} signing keys`;
+}
+
+const NO_SIGNING_KEYS = { uses: [], failed: [] };
+
+function countsOf(ids: readonly string[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1);
+  return counts;
 }
 
 /** The partition of a page's key, and the id after which the page begins there. */

@@ -10,6 +10,7 @@ import type {
   UserGroupInfo,
   UserGroupTarget,
 } from "../domain/user-group.ts";
+import type { SessionOwner } from "../domain/viewer-session.ts";
 import { CHANGED, ENTRY, FIELD, INDEXED } from "./fields.ts";
 import { forgetLater } from "./foreign-tokens.ts";
 import {
@@ -27,6 +28,7 @@ import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf } from "./records
 import { rotate } from "./rotations.ts";
 import { auditedScript, readScript } from "./script.ts";
 import { changeAt, FIND, placeOfTarget } from "./targets.ts";
+import { endSessions } from "./viewer-sessions.ts";
 
 /** How many partitions are asked at once. */
 const PARTITIONS_AT_ONCE = 256;
@@ -142,6 +144,10 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
     const rotation = { target, graceMs: 0, askedGraceMs: undefined, requestId };
     const { record, now } = await rotate(this.#parts, environment, rotation, { by, isRevocation: true });
     return infoFromRecord(record, providedId, now);
+  }
+
+  endSessions(environment: Environment, whose: SessionOwner, by: ChangeBy): Promise<void> {
+    return endSessions(this.#parts, environment, whose, by);
   }
 
   import(environment: Environment, groups: readonly ImportedUserGroup[], options: ImportOptions, by: ChangeBy) {

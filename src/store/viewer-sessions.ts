@@ -2,7 +2,12 @@ import type { ChangeBy } from "../domain/audit.ts";
 import type { Environment } from "../domain/environment.ts";
 import { ViewerSessionEnded } from "../domain/errors.ts";
 import type { Viewer } from "../domain/user-group.ts";
-import { MAX_ENDED_VIEWERS, MAX_SESSION_MS, type SessionReference } from "../domain/viewer-session.ts";
+import {
+  MAX_ENDED_VIEWERS,
+  MAX_SESSION_MS,
+  type SessionOwner,
+  type SessionReference,
+} from "../domain/viewer-session.ts";
 import { digest } from "./encryption.ts";
 import { FIELD, GENERATION } from "./fields.ts";
 import { firstGenerationOf, type GroupParts, generationOf, requireDone, viewerFromRecord } from "./group-record.ts";
@@ -84,7 +89,7 @@ export async function resolveSession(
 export async function endSessions(
   { client, audit }: GroupParts,
   environment: Environment,
-  { providedId, viewerId }: { readonly providedId: string; readonly viewerId: string | undefined },
+  { providedId, viewerId }: SessionOwner,
   by: ChangeBy,
 ): Promise<void> {
   const { prefix, key } = placeOf(environment, providedId);

@@ -22,6 +22,7 @@ import { tamperingContract } from "./contract/tampering.ts";
 import { teamIdContract } from "./contract/team-ids.ts";
 import { tokenKeyContract } from "./contract/token-keys.ts";
 import { updateContract } from "./contract/update.ts";
+import { signingKeyContract, viewerSessionContract } from "./contract/viewer-sessions.ts";
 import { wrongTypeContract } from "./contract/wrong-types.ts";
 
 /**
@@ -61,6 +62,8 @@ export function storeContract(
     environmentDeletionContract(context);
     apiTokenContract(context, { feeds: typed });
     auditContract(context, { streams: typed });
+    viewerSessionContract(context);
+    signingKeyContract(context);
     if (typed) wrongTypeContract(context);
   });
 }

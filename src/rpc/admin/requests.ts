@@ -16,6 +16,7 @@ import type {
 import type { TokenKeyStore } from "../../domain/token-key.ts";
 import type { Logger } from "../../observability/log.ts";
 import type { Metrics } from "../../observability/metrics.ts";
+import type { SigningKeys } from "../../sessions/signing-keys.ts";
 import { callOf } from "../call.ts";
 import { callError, invalidField } from "../errors.ts";
 import { environmentNameFromMessage } from "./messages.ts";
@@ -29,6 +30,7 @@ export interface AdminParts {
   readonly userGroups: UserGroupAdminStore;
   readonly audit: AuditStore;
   readonly tokenKeys: TokenKeyStore;
+  readonly signingKeys: Pick<SigningKeys, "list" | "rotate">;
   readonly logger: Pick<Logger, "info" | "warn">;
   readonly metrics: Pick<Metrics, "imported">;
 }

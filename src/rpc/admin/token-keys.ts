@@ -25,12 +25,16 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminParts) {
       const scope = ["ReencryptUserGroupTokens", environmentPath(environment)];
       const page = pageRequest(request, isReencryptionKey, scope);
       if (page.after === "" && !request.validateOnly) await tokenKeys.recordReencryption(environment, callOf(values));
-      const { uses, count, failed, next } = await tokenKeys.reencrypt(environment, page, request.validateOnly);
+      const found = await tokenKeys.reencrypt(environment, page, request.validateOnly);
+      const { uses, count, failed, next, signingKeyUses, failedSigningKeys } = found;
       return {
-        tokenKeyUses: [...uses].map(([tokenKeyId, found]) => ({
+        tokenKeyUses: [...new Set([...uses.keys(), ...signingKeyUses.keys()])].map((tokenKeyId) => ({
           $typeName: "usergroup.admin.v1.TokenKeyUse" as const,
-          ...{ tokenKeyId, userGroupCount: BigInt(found) },
+          tokenKeyId,
+          userGroupCount: BigInt(uses.get(tokenKeyId) ?? 0),
+          signingKeyCount: signingKeyUses.get(tokenKeyId) ?? 0,
         })),
+        failedSigningKeyIds: [...failedSigningKeys],
         reencryptedCount: BigInt(count),
         failedUserGroupIds: [...failed],
         nextPageToken: nextPageToken(next, scope),

@@ -61,6 +61,12 @@ export function userGroupRpcs({ environments, userGroups, audit, logger, metrics
       return { userGroup: userGroupInfoMessage(group) };
     },
 
+    async revokeViewerSessions({ environment: named, userGroupId: providedId, viewerId }, { values }) {
+      const environment = await targetOf(environments, values, named);
+      await userGroups.endSessions(environment, { providedId, viewerId: viewerId || undefined }, callOf(values));
+      return {};
+    },
+
     /** Tokens are shown only once the audit trail has recorded it. */
     async exportUserGroups(request, { values }) {
       const { includeTokens } = request;

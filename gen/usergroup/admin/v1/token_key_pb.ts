@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file usergroup/admin/v1/token_key.proto.
  */
 export const file_usergroup_admin_v1_token_key: GenFile = /*@__PURE__*/
-  fileDesc("CiJ1c2VyZ3JvdXAvYWRtaW4vdjEvdG9rZW5fa2V5LnByb3RvEhJ1c2VyZ3JvdXAuYWRtaW4udjEifgoIVG9rZW5LZXkSCgoCaWQYASABKAkSDwoHcHJpbWFyeRgCIAEoCBIMCgRoZWxkGAMgASgIEhAKCHJlY29yZGVkGAQgASgIEjUKEWxhc3RfZW5jcnlwdF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCI9CgtUb2tlbktleVVzZRIUCgx0b2tlbl9rZXlfaWQYASABKAkSGAoQdXNlcl9ncm91cF9jb3VudBgCIAEoA2IGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("CiJ1c2VyZ3JvdXAvYWRtaW4vdjEvdG9rZW5fa2V5LnByb3RvEhJ1c2VyZ3JvdXAuYWRtaW4udjEifgoIVG9rZW5LZXkSCgoCaWQYASABKAkSDwoHcHJpbWFyeRgCIAEoCBIMCgRoZWxkGAMgASgIEhAKCHJlY29yZGVkGAQgASgIEjUKEWxhc3RfZW5jcnlwdF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJYCgtUb2tlbktleVVzZRIUCgx0b2tlbl9rZXlfaWQYASABKAkSGAoQdXNlcl9ncm91cF9jb3VudBgCIAEoAxIZChFzaWduaW5nX2tleV9jb3VudBgDIAEoBWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * A key of the setting TOKEN_KEYS, without the key itself.
@@ -66,7 +66,7 @@ export const TokenKeySchema: GenMessage<TokenKey> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_token_key, 0);
 
 /**
- * How many user groups have a token that is encrypted under a key.
+ * How much is encrypted under a key.
  *
  * @generated from message usergroup.admin.v1.TokenKeyUse
  */
@@ -79,9 +79,18 @@ export type TokenKeyUse = Message<"usergroup.admin.v1.TokenKeyUse"> & {
   tokenKeyId: string;
 
   /**
+   * How many user groups have a token that is.
+   *
    * @generated from field: int64 user_group_count = 2;
    */
   userGroupCount: bigint;
+
+  /**
+   * How many keys that sign viewer sessions are.
+   *
+   * @generated from field: int32 signing_key_count = 3;
+   */
+  signingKeyCount: number;
 };
 
 /**

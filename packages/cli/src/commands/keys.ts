@@ -175,6 +175,10 @@ async function passOver(
     }
     found.reencrypted += page.reencryptedCount;
     for (const id of page.failedUserGroupIds) found.failed.push(`${formatEnvironmentName(environment)} ${id}`);
+    for (const id of page.failedSigningKeyIds)
+      found.failed.push(
+        `${formatEnvironmentName(environment)} (its signing key ${id}: RotateSigningKey makes new ones)`,
+      );
     pageToken = page.nextPageToken;
     onPage();
   } while (pageToken !== "");

@@ -1,0 +1,49 @@
+import type { EnvironmentName as EnvironmentNameMessage } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
+import {
+  type SigningKey as SigningKeyMessage,
+  SigningKey_State as State,
+} from "../../../gen/usergroup/admin/v1/signing_key_pb.ts";
+import type { SigningKeyAt, SigningKeys } from "../../sessions/signing-keys.ts";
+import { callOf } from "../call.ts";
+import { timestamp } from "../messages.ts";
+import { environmentNameFromMessage } from "./messages.ts";
+import { type AdminParts, type AdminRpcs, targetOf } from "./requests.ts";
+
+/** The RPCs on the keys that sign viewer sessions. None shows a private key. */
+export function signingKeyRpcs({ environments, signingKeys }: AdminParts) {
+  return {
+    async listSigningKeys(request, { values }) {
+      const environment = await targetOf(environments, values, request.environment);
+      return messageOf(await signingKeys.list(environment));
+    },
+
+    async rotateSigningKey({ environment: named, endSessions }, { values }) {
+      // Validation requires it.
+      const environment = await environments.find(environmentNameFromMessage(named as EnvironmentNameMessage));
+      const how = endSessions ? "replace" : "rotate";
+      return messageOf(await signingKeys.rotate(environment, how, callOf(values)));
+    },
+  } satisfies Partial<AdminRpcs>;
+}
+
+const STATES: { readonly [state in SigningKeyAt["state"]]: State } = {
+  standby: State.STANDBY,
+  active: State.ACTIVE,
+  retired: State.RETIRED,
+};
+
+function messageOf(keys: Awaited<ReturnType<SigningKeys["list"]>>) {
+  return {
+    signingKeys: keys.map(
+      ({ key, state, retireTime, goneTime }): SigningKeyMessage => ({
+        $typeName: "usergroup.admin.v1.SigningKey",
+        id: key.kid,
+        state: STATES[state],
+        createTime: timestamp(key.createTime),
+        activeTime: timestamp(key.activeTime),
+        ...(retireTime !== undefined && { retireTime: timestamp(retireTime) }),
+        ...(goneTime !== undefined && { expireTime: timestamp(goneTime) }),
+      }),
+    ),
+  };
+}

@@ -1,0 +1,292 @@
+import { newKeyId, newKeyPair } from "@user-group-service/sessions";
+import { describe, expect, it } from "vitest";
+import type { Environment } from "../../../src/domain/environment.ts";
+import {
+  EnvironmentNotFound,
+  TokenNotFound,
+  TooManyEndedViewers,
+  UserGroupNotFound,
+  ViewerSessionEnded,
+} from "../../../src/domain/errors.ts";
+import { MAX_ENDED_VIEWERS, type SessionReference, type SigningKey } from "../../../src/domain/viewer-session.ts";
+import { SigningKeys } from "../../../src/sessions/signing-keys.ts";
+import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
+import { RedisEnvironmentDeletion } from "../../../src/store/environment-deletion.ts";
+import { KEY, signingKeysKey } from "../../../src/store/keys.ts";
+import { StoreMisconfigured } from "../../../src/store/redis/commands.ts";
+import { RedisSigningKeys } from "../../../src/store/signing-keys.ts";
+import { RedisTokenKeys } from "../../../src/store/token-keys.ts";
+import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
+import {
+  byId,
+  byToken,
+  type ContractContext,
+  contents,
+  eventsIn,
+  fails,
+  imported,
+  keysOf,
+  newEnvironment,
+  newGroup,
+  RING,
+} from "./context.ts";
+
+/** `sessionSubject`, `resolveSession`, `endSessions`. */
+export function viewerSessionContract({ store, admin, redis, withGroup }: ContractContext): void {
+  /** What a session that is made now says of its group. */
+  async function session(environment: Environment, viewerId?: string): Promise<SessionReference> {
+    const { viewer, generation } = await store().sessionSubject(environment, { by: "id", providedId: "a" });
+    return { providedId: "a", teamId: viewer.teamId, generation, viewerId };
+  }
+  const isEnded = (environment: Environment, reference: SessionReference, worker = 0) =>
+    store({ worker })
+      .resolveSession(environment, reference)
+      .then(
+        () => false,
+        (error: unknown) => {
+          expect(error).toBeInstanceOf(ViewerSessionEnded);
+          return true;
+        },
+      );
+
+  describe("viewer sessions", () => {
+    it("are of the group of a token, be it on its grace, or of an id", async () => {
+      const { environment, group } = await withGroup();
+      const { token: _, etag: _etag, createTime: _c, updateTime: _u, tokenCreateTime: _t, ...shown } = group;
+      const subject = { viewer: { ...shown, tokenExpireTime: undefined }, generation: 0 };
+      expect(await store().sessionSubject(environment, byToken(group.token).target)).toEqual(subject);
+      expect(await store().sessionSubject(environment, byId("a").target)).toEqual(subject);
+      await store().rotate(environment, byId("a", { graceMs: 60_000 }));
+      const { viewer, generation } = await store().sessionSubject(environment, byToken(group.token).target);
+      expect([viewer.tokenExpireTime, generation]).toEqual([expect.any(Number), 0]);
+      await store().rotate(environment, byId("a"));
+      await fails(store().sessionSubject(environment, byToken(group.token).target), TokenNotFound);
+      await fails(store().sessionSubject(environment, byId("b").target), UserGroupNotFound);
+      expect(await store().resolveSession(environment, await session(environment))).toMatchObject({ providedId: "a" });
+    });
+
+    it.each<[string, boolean, (environment: Environment, token: string) => Promise<unknown>]>([
+      ["a rotation", true, (environment) => store().rotate(environment, byId("a"))],
+      ["a rotation with a grace", false, (environment) => store().rotate(environment, byId("a", { graceMs: 60_000 }))],
+      ["a revocation", true, (environment) => admin().revokeTokens(environment, "a")],
+      ["an update", false, (environment) => store().update(environment, "a", { name: "other" })],
+      ["an import of another token", true, (environment) => admin().import(environment, [imported("a")], "upsert")],
+      [
+        "an import that changes no token",
+        false,
+        (environment) => admin().import(environment, [imported("a", { token: undefined, name: "x" })], "upsert"),
+      ],
+      [
+        "an import with a grace",
+        false,
+        (environment) => admin().import(environment, [imported("a")], { mode: "upsert", graceMs: 60_000 }),
+      ],
+      ["a deletion", true, (environment) => admin().delete(environment, byId("a").target)],
+      [
+        "an ending of all",
+        true,
+        (environment) => admin().endSessions(environment, { providedId: "a", viewerId: undefined }, BY),
+      ],
+    ])("after %s those before are ended: %s", async (_title, ends, change) => {
+      const { environment, group } = await withGroup();
+      const before = [await session(environment), await session(environment, "bob")];
+      await change(environment, group.token);
+      for (const worker of [0, 1])
+        for (const each of before) expect(await isEnded(environment, each, worker)).toBe(ends);
+      await store().getOrCreate(environment, newGroup("a"));
+      expect(await isEnded(environment, await session(environment, "bob"))).toBe(false);
+      for (const each of before) expect(await isEnded(environment, each)).toBe(ends);
+    });
+
+    it("of one viewer end apart from those of the others, and later ones of theirs do not", async () => {
+      const { environment } = await withGroup();
+      const bob = await session(environment, "bob");
+      const others = [await session(environment, "alice"), await session(environment)];
+      const end = (viewerId: string) =>
+        admin({ worker: 1 }).endSessions(environment, { providedId: "a", viewerId }, BY);
+      await end("bob");
+      const later = await session(environment, "bob");
+      expect(await isEnded(environment, bob)).toBe(true);
+      for (const each of [...others, later]) expect(await isEnded(environment, each)).toBe(false);
+      await end("bob");
+      expect(await isEnded(environment, later)).toBe(true);
+      for (const each of others) expect(await isEnded(environment, each)).toBe(false);
+      const all = await contents(redis(), environment);
+      const { prefix, group } = keysOf(environment, "a");
+      expect(eventsIn(all[prefix + KEY.audit])).toBe(3);
+      // Nothing that callers see of the group has changed, and nobody is named.
+      expect((all[group] as Record<string, string>)["u"]).toBeUndefined();
+      expect(JSON.stringify(all)).not.toContain("bob");
+    });
+
+    it("of a generation that the group never had are not taken", async () => {
+      const { environment } = await withGroup();
+      const real = await session(environment);
+      for (const generation of [1, -1, Number.NaN])
+        expect(await isEnded(environment, { ...real, generation })).toBe(true);
+      expect(await isEnded(environment, { ...real, teamId: real.teamId + 1 })).toBe(true);
+      expect(await isEnded(environment, { ...real, providedId: "b" })).toBe(true);
+    });
+
+    it("end for so many viewers at a time; those whose sessions have expired make room", async () => {
+      const { environment } = await withGroup();
+      const { teamId } = await session(environment);
+      const ended = `${keysOf(environment, "a").prefix}${KEY.endedSessions}${teamId}`;
+      const note = async (count: number, time: number) => {
+        const notes = Array.from({ length: count }, (_, i) => [`v${time}-${i}`, `1:${time}`]);
+        await redis().hset(ended, Object.fromEntries(notes));
+      };
+      const end = (viewerId?: string) => admin().endSessions(environment, { providedId: "a", viewerId }, BY);
+      await end("bob");
+      await note(MAX_ENDED_VIEWERS - 1, Date.now());
+      const before = await contents(redis(), environment);
+      await fails(end("alice"), TooManyEndedViewers);
+      expect(await contents(redis(), environment)).toEqual(before);
+      await end("bob");
+      await end();
+      expect(await redis().exists(ended)).toBe(0);
+      await note(MAX_ENDED_VIEWERS, Date.now() - 2 * 3_600_000);
+      await end("alice");
+      expect(await redis().hlen(ended)).toBe(1);
+      await fails(admin().endSessions(environment, { providedId: "b", viewerId: undefined }, BY), UserGroupNotFound);
+    });
+  });
+}
+
+const OTHER: RingKey = { id: "k2", secret: new Uint8Array(32).fill(2) };
+
+const NOW = 1_800_000_000_000;
+
+async function newKey(given: Partial<SigningKey> = {}): Promise<SigningKey> {
+  return { kid: newKeyId(), createTime: NOW, activeTime: NOW, ...(await newKeyPair()), sealed: undefined, ...given };
+}
+
+/** The store of signing keys, and what uses it. */
+export function signingKeyContract({ clients, redis }: ContractContext): void {
+  const client = (worker = 0) => clients()[worker % clients().length] as ReturnType<typeof clients>[number];
+  const keysWith = (ring = RING, worker = 0) =>
+    new RedisSigningKeys({ client: client(worker), cipher: new TokenCipher(ring), audit: AUDIT });
+  const created = () => new TestEnvironments(client()).create(newEnvironment());
+  const shown = ({ kid, createTime, activeTime, x, y, d }: SigningKey) => ({ kid, createTime, activeTime, x, y, d });
+
+  describe("signing keys", () => {
+    it("are read as they were made, and nothing of a private key is in the clear", async () => {
+      const environment = await created();
+      expect(await keysWith().read(environment)).toMatchObject({ keys: [], version: "" });
+      const keys = [await newKey(), await newKey({ activeTime: NOW + 1 }), await newKey({ d: undefined })];
+      const made = await keysWith().replace(environment, keys, { was: "", by: BY });
+      expect(made.isMade).toBe(true);
+      const read = await keysWith(RING, 1).read(environment);
+      expect(read.keys.map(shown)).toEqual(expect.arrayContaining(keys.map(shown)));
+      expect([read.keys.length, read.version]).toEqual([3, made.version]);
+      const stored = JSON.stringify(await redis().hgetall(signingKeysKey(environment)));
+      for (const { d } of keys) if (d) expect(stored).not.toContain(d);
+    });
+
+    it("are made once by many, and each change finds the one before", async () => {
+      const environment = await created();
+      const race = await Promise.all(
+        [0, 1, 0, 1].map(async (worker) =>
+          keysWith(RING, worker).replace(environment, [await newKey()], { was: "", by: BY }),
+        ),
+      );
+      expect(race.filter(({ isMade }) => isMade)).toHaveLength(1);
+      expect(new Set(race.map(({ keys }) => keys.map(({ kid }) => kid).join())).size).toBe(1);
+      const [first] = race;
+      const kept = first?.keys ?? [];
+      const next = [...kept, await newKey()];
+      const { version, isMade } = await keysWith().replace(environment, next, { was: first?.version ?? "", by: BY });
+      expect([isMade, version === first?.version]).toEqual([true, false]);
+      const late = await keysWith().replace(environment, [], { was: first?.version ?? "", by: BY });
+      expect([late.isMade, late.keys.length]).toEqual([false, 2]);
+    });
+
+    it("are made once by the workers that want to sign first, and then by any", async () => {
+      const environment = await created();
+      const workers = [0, 1, 0].map(
+        (worker) =>
+          new SigningKeys({ store: keysWith(RING, worker), onOverdue: (error) => expect.fail(String(error)) }),
+      );
+      const signing = await Promise.all(workers.map((worker) => worker.signing(environment)));
+      expect(new Set(signing.map(({ kid }) => kid)).size).toBe(1);
+      const [one] = workers;
+      const states = (await one?.list(environment)) ?? [];
+      expect(states.map(({ state }) => state)).toEqual(["active", "standby"]);
+      // A rotation waits for a standby that nobody knows yet; a replacement does not.
+      expect((await one?.rotate(environment, "rotate", BY))?.map(({ state }) => state)).toEqual(["active", "standby"]);
+      const replaced = (await one?.rotate(environment, "replace", BY)) ?? [];
+      expect(replaced.map(({ state }) => state)).toEqual(["active", "standby"]);
+      expect(replaced.map(({ key }) => key.kid)).not.toContain(signing[0]?.kid);
+      for (const worker of workers) worker.forget();
+      const after = await Promise.all(workers.map((worker) => worker.signing(environment)));
+      expect(new Set(after.map(({ kid }) => kid))).toEqual(new Set([replaced[0]?.key.kid]));
+      for (const worker of workers) worker.close();
+    });
+
+    it("that signed once keep no private key when the next one signs", async () => {
+      const environment = await created();
+      const old = Date.now() - 31 * 86_400_000;
+      const keys = [await newKey({ createTime: old, activeTime: old }), await newKey({ createTime: old })];
+      const second = { ...keys[1], activeTime: Date.now() - 1000 } as SigningKey;
+      await keysWith().replace(environment, [keys[0] as SigningKey, second], { was: "", by: BY });
+      const worker = new SigningKeys({ store: keysWith(), onOverdue: () => {} });
+      expect((await worker.signing(environment)).kid).toBe(second.kid);
+      const read = await keysWith().read(environment);
+      expect(read.keys).toHaveLength(3);
+      expect(read.keys.filter(({ d }) => d === undefined).map(({ kid }) => kid)).toEqual([keys[0]?.kid]);
+      worker.close();
+    });
+
+    it("do not decrypt in another environment, under another id, or with another point", async () => {
+      const [one, other] = [await created(), await created()];
+      const [key, decoy] = [await newKey(), await newKey()];
+      await keysWith().replace(one, [key], { was: "", by: BY });
+      const text = (await redis().hget(signingKeysKey(one), key.kid)) ?? "";
+      const moved = { [decoy.kid]: text, [key.kid]: text.replace(key.x, decoy.x) };
+      await redis().hset(signingKeysKey(one), moved);
+      await redis().hset(signingKeysKey(other), { [key.kid]: text });
+      for (const environment of [one, other])
+        for (const { d } of (await keysWith().read(environment)).keys) expect(d).toBeUndefined();
+    });
+
+    it("are encrypted anew with the tokens, and hold the key of the ring that they need until then", async () => {
+      const environment = await created();
+      const key = await newKey();
+      await keysWith().replace(environment, [key, await newKey({ d: undefined })], { was: "", by: BY });
+      const tokenKeysWith = (ring: readonly RingKey[]) => {
+        const environments = {
+          list: async () => ({ items: [{ ...environment, createTime: 0, deleteTime: undefined }], next: undefined }),
+        };
+        return new RedisTokenKeys({ client: client(), cipher: new TokenCipher(ring), audit: AUDIT, environments });
+      };
+      const lost = await keysWith([OTHER]).read(environment);
+      expect(lost.keys.map(({ d }) => d)).toEqual([undefined, undefined]);
+      await fails(tokenKeysWith([OTHER]).requireUnneeded(["k1"]), StoreMisconfigured);
+      const page = { after: "", size: 1000 };
+      const dry = await tokenKeysWith([OTHER]).reencrypt(environment, page, true);
+      expect([[...dry.signingKeyUses], dry.failedSigningKeys]).toEqual([[["k1", 1]], [key.kid]]);
+      await tokenKeysWith([OTHER, ...RING]).reencrypt(environment, page, false);
+      const read = await keysWith([OTHER]).read(environment);
+      expect(read.keys.map(shown)).toContainEqual(shown(key));
+      const after = await tokenKeysWith([OTHER]).reencrypt(environment, page, false);
+      expect([[...after.signingKeyUses], after.failedSigningKeys]).toEqual([[["k2", 1]], []]);
+    });
+
+    it("go with their environment, and none are made in one that is deleted", async () => {
+      const environment = await created();
+      await keysWith().replace(environment, [await newKey()], { was: "", by: BY });
+      const deletion = new RedisEnvironmentDeletion({
+        client: client(),
+        audit: AUDIT,
+        environments: new TestEnvironments(client()),
+        apiTokens: new TestApiTokens(client()),
+      });
+      await deletion.delete(environment, true, BY);
+      expect(await redis().exists(signingKeysKey(environment))).toBe(0);
+      await fails(keysWith().replace(environment, [await newKey()], { was: "", by: BY }), EnvironmentNotFound);
+      const again = await new TestEnvironments(client()).create(environment);
+      await fails(keysWith().replace(environment, [await newKey()], { was: "", by: BY }), EnvironmentNotFound);
+      expect((await keysWith().replace(again, [await newKey()], { was: "", by: BY })).isMade).toBe(true);
+    });
+  });
+}
