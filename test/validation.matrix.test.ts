@@ -76,7 +76,7 @@ const FAULTS: readonly Fault[] = [
   ["a token for an id to rotate", ["user_group_id"], rotate({ userGroupId: newUserGroupToken(0) })],
   ["a missing token to resolve", ["token"], resolve()],
   ["an empty token to resolve", ["token"], resolve("")],
-  ["a long token to resolve", ["token"], resolve("t".repeat(1025))],
+  ["a long token to resolve", ["token"], resolve("t".repeat(8193))],
 ];
 
 /** What the reference client was told, by the server's URL and the fault's title. */
