@@ -44,8 +44,13 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: "viewer",
-    description: "viewers: resolve the token of a user group",
+    description: "viewers: resolve a token or a viewer session; viewer sessions: create, revoke",
     load: async () => (await import("./viewer.ts")).viewerCommands,
+  },
+  {
+    name: "signing-key",
+    description: "keys that sign viewer sessions: list, rotate",
+    load: async () => (await import("./signing-key.ts")).signingKeyCommands,
   },
   {
     name: "import",

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
-import type { JsonObject } from "@bufbuild/protobuf";
 import { type Command, Option } from "commander";
 import { type UserGroupInfo, UserGroupInfoSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { type UserGroup, UserGroupSchema } from "../../../../gen/usergroup/v1/user_group_pb.ts";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
 import { readPlainFile } from "../files.ts";
+import { parseJsonObject } from "../json-object.ts";
 import { mappingText, propertiesText } from "../output/group.ts";
 import type { Facts } from "../output/output.ts";
 import type { Column } from "../output/table.ts";
@@ -202,7 +202,8 @@ function requestIdOption(): Option {
 /** The fields of a group that are given. @throws Failure when one is not right */
 async function fieldsOf({ name, mapping: entries, properties: file }: FieldOptions) {
   const mapping = entries && Object.fromEntries(entries.map(entryOf));
-  const properties = file === undefined ? undefined : propertiesOf(file, await readPlainFile(file));
+  const wanted = { source: file ?? "", example: '{"plan":"gold"}' };
+  const properties = file === undefined ? undefined : parseJsonObject(await readPlainFile(file), wanted);
   return { name, mapping, properties };
 }
 
@@ -210,18 +211,6 @@ function entryOf(text: string): [string, string] {
   const end = text.indexOf("=");
   if (end < 1) throw usageFailure("--mapping takes entries of the form SCHEMA=SOURCE");
   return [text.slice(0, end), text.slice(end + 1)];
-}
-
-function propertiesOf(file: string, text: string): JsonObject {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    value = undefined;
-  }
-  if (typeof value !== "object" || value === null || Array.isArray(value))
-    throw usageFailure(`${file} is not a JSON object`, 'properties are written {"plan":"gold"}');
-  return value as JsonObject;
 }
 
 /** Makes a call with a request id; where its outcome is not known, the failure says how to repeat it. */

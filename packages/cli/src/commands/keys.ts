@@ -177,7 +177,7 @@ async function passOver(
     for (const id of page.failedUserGroupIds) found.failed.push(`${formatEnvironmentName(environment)} ${id}`);
     for (const id of page.failedSigningKeyIds)
       found.failed.push(
-        `${formatEnvironmentName(environment)} (its signing key ${id}: RotateSigningKey makes new ones)`,
+        `${formatEnvironmentName(environment)} (its signing key ${id}: ugs signing-key rotate --end-sessions makes new ones)`,
       );
     pageToken = page.nextPageToken;
     onPage();

@@ -23,7 +23,11 @@ const REPEATABLE: ReadonlySet<string> = new Set([
   "ListTokenKeys",
   "ReencryptUserGroupTokens",
   "RetireTokenKey",
+  "ListSigningKeys",
   "ResolveViewer",
+  // A session whose answer was lost is nobody's, and ends by itself.
+  "CreateViewerSession",
+  "RevokeViewerSessions",
   // It creates the group, or finds what the first call has created.
   "GetUserGroup",
 ]);
