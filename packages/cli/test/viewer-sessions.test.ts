@@ -190,9 +190,6 @@ describe("viewer sessions and the keys that sign them", () => {
       ["viewer", "session", ""],
       ["create", "revoke"],
     ],
-    [
-      ["--audience", "--claims", "--from-file"],
-    ],
     [["signing-key", "rotate", "--end"], ["--end-sessions"]],
   ])("completes %j", async (words, offered) => {
     const { stdout } = await ugsBuilt(["complete", "--", ...words]);
