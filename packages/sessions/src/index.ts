@@ -1,5 +1,13 @@
 export { DOCUMENT_MAX_AGE_S, discoveryDocument, issuerOf, jwksDocument, type PublishedDocument } from "./documents.ts";
-export { type KeySetChange, type KeyState, type KeyTimes, LIFETIME_MS, nextKeySet, statesOf } from "./keys.ts";
+export {
+  type KeySetChange,
+  type KeyState,
+  type KeyTimes,
+  LIFETIME_MS,
+  nextKeySet,
+  PUBLISHED_MS,
+  statesOf,
+} from "./keys.ts";
 export {
   isSession,
   MAX_SESSION_LENGTH,

@@ -1,0 +1,242 @@
+import { Agent } from "node:http";
+import { createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-node";
+import { PUBLISHED_MS } from "@user-group-service/sessions";
+import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, type JSONWebKeySet, jwtVerify } from "jose";
+import { expect, it } from "vitest";
+import { SigningKey_State as State } from "../gen/usergroup/admin/v1/signing_key_pb.ts";
+import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { signingKeysKey } from "../src/store/keys.ts";
+import { ADMIN_ENV, adminOf, bearer, customerOf, presenting } from "./support/admin.ts";
+import { http1 } from "./support/http.ts";
+import { closeLater, describeWithRedis, newOperator, newRedis, newServer } from "./support/opened.ts";
+import type { TestServer } from "./support/server.ts";
+import { freePort, pause, waitFor } from "./support/wait.ts";
+
+const PUBLIC_URL = "https://groups.example.com";
+const AUDIENCE = "https://dashboards.example.com";
+
+/** The groups that the load makes sessions of. */
+const GROUPS = Array.from({ length: 20 }, (_, i) => `group ${i}`);
+
+/** How long before it signs the next key is named: both workers go by the store's clock, and hear nothing at that time. */
+const AHEAD_MS = 4000;
+
+/** How many sessions each worker makes in each way by each key at least. */
+const ENOUGH = 10;
+
+/** How long sessions last that are seen to expire, in seconds, and how far clocks may differ for servers. */
+const BRIEF_S = 6;
+const TOLERANCE_S = 5;
+
+/** A worker, which is another process once it was started again. */
+interface Worker {
+  server: TestServer;
+  isAway: boolean;
+}
+
+/** How sessions are made and resolved. Both take the same names of fields. */
+interface Way {
+  readonly create: string;
+  readonly resolve: string;
+}
+
+const REST: Way = { create: "/api/viewer/session", resolve: "/api/viewer" };
+const CONNECT: Way = {
+  create: "/usergroup.v1.ViewerService/CreateViewerSession",
+  resolve: "/usergroup.v1.ViewerService/ResolveViewer",
+};
+
+/** Where a call goes, and how. */
+interface Place {
+  readonly worker: Worker;
+  readonly way: Way;
+}
+
+/** A session that was made. */
+interface Made {
+  readonly text: string;
+  readonly at: Place;
+  readonly kid: string | undefined;
+  /** In milliseconds since 1970. */
+  readonly expireTime: number;
+}
+
+describeWithRedis("the key that signs viewer sessions", () => {
+  it("is changed under load, while a worker is killed and started again, and no session is refused", async () => {
+    const redis = await newRedis();
+    const env = { ...ADMIN_ENV, LOG_LEVEL: "info", PUBLIC_URL };
+    const first = await newServer({ redisUrl: redis.url, env });
+    const port = String(await freePort());
+    const startSecond = () => newServer({ redisUrl: redis.url, env: { ...env, PORT: port }, like: first });
+    const second: Worker = { server: await startSecond(), isAway: false };
+    const workers = [{ server: first, isAway: false }, second];
+    const places = workers.flatMap((worker): Place[] => [REST, CONNECT].map((way) => ({ worker, way })));
+    const environment = customerOf(first);
+    const admin = adminOf(first.url);
+    const transport = createConnectTransport({ baseUrl: first.url, httpVersion: "1.1" });
+    const groups = createClient(UserGroupService, presenting(transport, first.tokens.customer));
+    for (const userGroupId of [...GROUPS, "ended"]) await groups.getUserGroup({ userGroupId });
+    const { make, resolve } = callsTo(first);
+    const onePerPlace = (group: object) => Promise.all(places.map((place) => make(place, group)));
+    const keyIn = async (state: State) => {
+      const { signingKeys } = await admin.listSigningKeys({ environment });
+      return signingKeys.find((each) => each.state === state)?.id;
+    };
+
+    const toEnd = await onePerPlace({ user_group_id: "ended" });
+    const [oldKey, newKey = ""] = [await keyIn(State.ACTIVE), await keyIn(State.STANDBY)];
+    // No session outlasts the token by which it was made.
+    const { userGroup } = await groups.getUserGroup({ userGroupId: "brief" });
+    await groups.rotateUserGroupToken({
+      group: { case: "userGroupId", value: "brief" },
+      previousTokenTtl: { seconds: BigInt(BRIEF_S) },
+    });
+    const brief = await onePerPlace({ token: userGroup?.token });
+    const load = startLoad({ places, make, resolve }, { sessions: brief, keys: await publishedKeys(first) });
+    const hasEnoughOf = (kid: string | undefined) =>
+      places.every((place) => {
+        return load.sessions.filter(({ at, kid: by }) => at === place && by === kid).length >= ENOUGH;
+      });
+    await waitFor("each worker has made sessions in each way", () => hasEnoughOf(oldKey));
+
+    // As if the standby had been published for nearly as long as it has to be.
+    const operator = newOperator(redis);
+    const stored = signingKeysKey({ name: first.environment, tag: "Customer" });
+    const [, ...rest] = String(await operator.hget(stored, newKey)).split(".");
+    await operator.hset(stored, newKey, [Date.now() - PUBLISHED_MS + AHEAD_MS, ...rest].join("."));
+    const { signingKeys } = await admin.rotateSigningKey({ environment });
+    expect(signingKeys.find(({ id }) => id === newKey)?.state).toBe(State.STANDBY);
+    second.isAway = true;
+    second.server.signal("SIGKILL");
+    await second.server.exited();
+    second.server = await startSecond();
+    second.isAway = false;
+    await waitFor("each worker has made sessions by the other key", () => hasEnoughOf(newKey));
+    expect([await keyIn(State.RETIRED), await keyIn(State.ACTIVE)]).toEqual([oldKey, newKey]);
+    const ends = Math.max(...brief.map(({ expireTime }) => expireTime)) + TOLERANCE_S * 1000;
+    await waitFor("those are over that last a few seconds", () => Date.now() > ends);
+    const { failures, resolved } = await load.end();
+    expect(failures).toEqual([]);
+    console.log(`${load.sessions.length} sessions, resolved ${resolved} times while their key changed: 0 refused`);
+
+    // Those of the first key are good until their end, by what either worker publishes now.
+    const lasting = load.sessions.filter((session) => !brief.includes(session));
+    for (const { server } of workers) {
+      const keys = await publishedKeys(server);
+      for (const session of lasting) await verify(session, keys);
+    }
+    for (const place of places) {
+      for (const session of brief) expect(await resolve(place, session)).toMatch(/VIEWER_SESSION_EXPIRED|inactive/);
+    }
+
+    const allToEnd = [...toEnd, ...(await onePerPlace({ user_group_id: "ended" }))];
+    const outcomes = (sessions: readonly Made[]) =>
+      Promise.all(places.flatMap((place) => sessions.map((session) => resolve(place, session))));
+    expect(new Set(await outcomes(allToEnd))).toEqual(new Set(["resolved"]));
+    await admin.revokeViewerSessions({ environment, userGroupId: "ended" });
+    for (const outcome of await outcomes(allToEnd)) expect(outcome).toMatch(/VIEWER_SESSION_ENDED|inactive/);
+    expect(new Set(await outcomes(lasting.slice(-ENOUGH)))).toEqual(new Set(["resolved"]));
+  });
+});
+
+/** What calls a worker. A worker that is away is waited for; nothing else is tried again. */
+function callsTo({ tokens }: TestServer) {
+  const agent = new Agent({ keepAlive: true });
+  closeLater(() => agent.destroy());
+  const headers = { ...bearer(tokens.customer), "content-type": "application/json" };
+
+  async function post(worker: Worker, path: string, body: object) {
+    for (;;) {
+      await waitFor("the worker is there", () => !worker.isAway);
+      const { server } = worker;
+      try {
+        return await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body), agent });
+      } catch (error) {
+        if (!worker.isAway && worker.server === server) throw error;
+      }
+    }
+  }
+
+  return {
+    async make(at: Place, group: object): Promise<Made> {
+      const answer = await post(at.worker, at.way.create, { ...group, audience: AUDIENCE });
+      if (answer.status !== 200) throw new Error(`not made: ${answer.body}`);
+      const { session: text } = answer.json<{ session: string }>();
+      return { text, at, kid: decodeProtectedHeader(text).kid, expireTime: Number(decodeJwt(text).exp) * 1000 };
+    },
+
+    /** `resolved`, `inactive`, or what was answered. */
+    async resolve({ worker, way }: Place, { text }: Made): Promise<string> {
+      const answer = await post(worker, way.resolve, { token: text, audience: AUDIENCE });
+      const { active = true, sub, providedId } = answer.json<{ active?: boolean; sub?: string; providedId?: string }>();
+      if (answer.status === 200 && !active) return "inactive";
+      const isRight = answer.status === 200 && (sub ?? providedId) === decodeJwt(text).sub;
+      return isRight ? "resolved" : answer.body.toString();
+    },
+  };
+}
+
+/** What a load calls. */
+type Calls = ReturnType<typeof callsTo> & { readonly places: readonly Place[] };
+
+/**
+ * Makes sessions at every place, has each resolved at every place when it was made and again and again, and verifies it by
+ * keys that were published before.
+ */
+function startLoad(
+  { places, make, resolve }: Calls,
+  given: { readonly sessions: readonly Made[]; readonly keys: JSONWebKeySet },
+) {
+  const sessions = [...given.sessions];
+  const failures: string[] = [];
+  let resolved = 0;
+  let isEnding = false;
+
+  async function check(place: Place, session: Made): Promise<void> {
+    const now = Date.now();
+    if (now >= session.expireTime) return;
+    const outcome = await resolve(place, session);
+    if (outcome !== "resolved") failures.push(outcome);
+    resolved++;
+    await verify(session, given.keys, now);
+  }
+
+  async function loop(call: () => Promise<void>): Promise<void> {
+    while (!isEnding) {
+      await call().catch((error: unknown) => failures.push(String(error)));
+      await pause(3);
+    }
+  }
+
+  const anyOf = <T>(all: readonly T[]) => all[Math.floor(Math.random() * all.length)] as T;
+  const loops = places.flatMap((place) => [
+    loop(async () => {
+      const session = await make(place, { user_group_id: anyOf(GROUPS) });
+      sessions.push(session);
+      await Promise.all(places.map((each) => check(each, session)));
+    }),
+    loop(() => check(place, anyOf(sessions))),
+  ]);
+  return {
+    sessions,
+    async end() {
+      isEnding = true;
+      await Promise.all(loops);
+      return { failures, resolved };
+    },
+  };
+}
+
+/** The keys that a worker publishes of its first environment. */
+async function publishedKeys({ url, environment }: TestServer): Promise<JSONWebKeySet> {
+  const answer = await http1(url, `/e/${environment}/Customer/.well-known/jwks.json`);
+  return answer.json<JSONWebKeySet>();
+}
+
+/** Verifies a session by published keys alone. @throws when it is none that is good at a time */
+async function verify({ text }: Made, keys: JSONWebKeySet, now = Date.now()): Promise<void> {
+  const options = { algorithms: ["ES256"], typ: "viewer+jwt", audience: AUDIENCE, currentDate: new Date(now) };
+  const { payload } = await jwtVerify(text, createLocalJWKSet(keys), options);
+  expect(payload.iss?.startsWith(PUBLIC_URL)).toBe(true);
+}
