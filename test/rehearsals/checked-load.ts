@@ -3,6 +3,7 @@ import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.t
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { openGrpcJsTransport } from "../support/clients/grpc-js-transport.ts";
 import { pause } from "../support/wait.ts";
+import { CallTally, type Figures } from "./call-tally.ts";
 
 /** How long a state of a rehearsal is looked at, in milliseconds. */
 export const PHASE_MS = 5000;
@@ -16,7 +17,7 @@ const EVERY = 4;
 /** Calls whose answers are compared with what they have to be. */
 export interface CheckedLoad {
   /** Tells how many calls were made meanwhile, how many failed or were wrong, and how long the longest took. */
-  during(name: string, work: number | (() => Promise<unknown>)): Promise<void>;
+  during(name: string, work: number | (() => Promise<unknown>)): Promise<Figures>;
   /** @returns what was wrong in all, and how often */
   end(): Promise<{ readonly [fault: string]: number }>;
 }
@@ -30,17 +31,9 @@ export async function beginCheckedLoad(url: string, token: string): Promise<Chec
   }));
   const options = { headers: { authorization: `Token ${token}` } };
   const faults: { [fault: string]: number } = {};
-  let [calls, failed, longestMs] = [0, 0, 0];
+  const tally = new CallTally();
+  const timed = <T>(call: Promise<T>) => tally.timed(call);
   let isEnding = false;
-  const timed = async <T>(call: Promise<T>): Promise<T> => {
-    const began = performance.now();
-    try {
-      return await call;
-    } finally {
-      calls++;
-      longestMs = Math.max(longestMs, performance.now() - began);
-    }
-  };
   const loop = async (i: number) => {
     const one = clients[i % CLIENTS] as (typeof clients)[0];
     const other = clients[(i + 1) % CLIENTS] as (typeof clients)[0];
@@ -71,24 +64,16 @@ export async function beginCheckedLoad(url: string, token: string): Promise<Chec
     };
     for (let n = 1; !isEnding; n++) {
       await turn(n).catch((error: unknown) => {
-        failed++;
         const text = String((error as Error).message);
         faults[text] = (faults[text] ?? 0) + 1;
+        tally.fault(text);
       });
       await pause(Math.random() * 8);
     }
   };
   const loops = Array.from({ length: LOOPS }, (_, i) => loop(i));
   return {
-    async during(name, work) {
-      [calls, failed, longestMs] = [0, 0, 0];
-      const began = performance.now();
-      await (typeof work === "number" ? pause(work) : work());
-      const seconds = (performance.now() - began) / 1000;
-      console.log(
-        `${name}: ${calls} calls in ${seconds.toFixed(1)} s, ${failed} failed or wrong, the longest took ${longestMs.toFixed(0)} ms`,
-      );
-    },
+    during: (name, work) => tally.during(name, work),
     async end() {
       isEnding = true;
       await Promise.all(loops);

@@ -1,0 +1,97 @@
+import { expect, it } from "vitest";
+import { newShape, type Shape, type ShapeName, type ShapeOptions } from "../faults/stage/shapes.ts";
+import { failOverByScript, planFailover } from "../support/failover.ts";
+import { describeWithRedis, newServer } from "../support/opened.ts";
+import { pause, waitFor } from "../support/wait.ts";
+import { beginAcknowledgedLoad } from "./acknowledged-load.ts";
+import { PHASE_MS } from "./checked-load.ts";
+
+/** How often a master is replaced. */
+const TIMES = 3;
+
+/** How long calls are watched after a failover, in milliseconds. */
+const AFTERWARDS_MS = 1500;
+
+/** A way to replace the master of a key; it is over when another one is the master. */
+interface Way {
+  readonly name: string;
+  readonly shape: ShapeName;
+  /** `MIN_REPLICAS_ACK`. */
+  readonly minReplicas: number;
+  replace(shape: Shape, key: string): Promise<void>;
+}
+
+const asked: Way["replace"] = async (shape, key) => {
+  const old = await shape.master(key);
+  await planFailover(
+    () => shape.failOver(key),
+    async () => (await shape.master(key)) !== old,
+  );
+};
+
+const killed: Way["replace"] = async (shape, key) => {
+  const old = await shape.master(key);
+  await old.kill();
+  await waitFor("another is the master", async () => (await shape.master(key).catch(() => old)) !== old);
+  await pause(AFTERWARDS_MS);
+  await old.restart();
+};
+
+const WAYS: readonly Way[] = [
+  ...[0, 1].map(
+    (minReplicas): Way => ({
+      name: `planned, Sentinels, the operators' script, MIN_REPLICAS_ACK=${minReplicas}`,
+      shape: "Sentinels",
+      minReplicas,
+      async replace(shape) {
+        expect(await failOverByScript(shape.url)).toMatchObject({ code: 0 });
+      },
+    }),
+  ),
+  // The old master goes on for a moment with a replica that is not the new master: both have to confirm.
+  {
+    name: "planned, Sentinels, SENTINEL FAILOVER, MIN_REPLICAS_ACK=2",
+    shape: "Sentinels",
+    minReplicas: 2,
+    replace: asked,
+  },
+  ...[0, 1].map(
+    (minReplicas): Way => ({
+      name: `planned, a Cluster, CLUSTER FAILOVER, MIN_REPLICAS_ACK=${minReplicas}`,
+      shape: "a Cluster",
+      minReplicas,
+      replace: asked,
+    }),
+  ),
+  { name: "unplanned, Sentinels, kill -9, MIN_REPLICAS_ACK=1", shape: "Sentinels", minReplicas: 1, replace: killed },
+  { name: "unplanned, a Cluster, kill -9, MIN_REPLICAS_ACK=1", shape: "a Cluster", minReplicas: 1, replace: killed },
+];
+
+const OPTIONS: Omit<ShapeOptions, "minReplicas"> = { isNetworked: false, downAfterMs: 5000, fsync: "everysec" };
+
+describeWithRedis("two workers under load, while a master is replaced", () => {
+  it.each(WAYS.map((way) => [way.name, way] as const))("%s", async (name, way) => {
+    const { shape: shapeName, minReplicas, replace } = way;
+    const shape = await newShape(shapeName, { ...OPTIONS, minReplicas });
+    const options = { redisUrl: shape.url, env: { MIN_REPLICAS_ACK: String(minReplicas), REDIS_TIMEOUT: "1s" } };
+    const first = await newServer(options);
+    const second = await newServer({ ...options, like: first });
+    const load = await beginAcknowledgedLoad([first.url, second.url], first.tokens.customer);
+    const { faults } = await load.during(`${name}: before`, PHASE_MS);
+    expect(faults).toEqual({});
+    for (let n = 1; n <= TIMES; n++) {
+      await load.during(`${name}: ${n}`, async () => {
+        await replace(shape, `key ${n}`);
+        await pause(AFTERWARDS_MS);
+      });
+      await shape.whole();
+      // What failed before the master was whole again has been told.
+      await pause(AFTERWARDS_MS);
+    }
+    const after = await load.during(`${name}: afterwards`, PHASE_MS);
+    expect(after.faults).toEqual({});
+    const { acknowledged, wrong } = await load.end();
+    console.log(`${name}: ${acknowledged} changes were acknowledged, ${wrong.length} answers were wrong`);
+    expect(wrong).toEqual([]);
+  });
+});
