@@ -60,6 +60,10 @@ if (lastOfIt?.method === "DeleteEnvironment") {
   process.exit();
 }
 
+if (ofEnvironment.some(({ method, actorId }) => method === "RotateSigningKey" && actorId !== "service"))
+  console.log(
+    "# signing keys: those before a rotation are back; if one has leaked: ugs signing-key rotate --end-sessions",
+  );
 for (const [id, methods] of methodsBy("apiTokenId")) {
   if (methods.includes("RevokeApiToken")) write(`ugs token revoke ${ENV} --yes -- ${quoted(id)}`);
   else if (methods.includes("RotateApiToken")) {
@@ -77,7 +81,12 @@ for (const [id, methods] of methodsBy("userGroupId")) {
     methods.some((method) => /^(?:DeleteUserGroup|RotateUserGroupToken|RevokeUserGroupTokens)$/.test(method))
   ) {
     write(`ugs group revoke ${ENV} --yes -- ${quoted(id)}`);
-  } else if (methods.includes("UpdateUserGroup")) {
-    console.log(`# user group ${JSON.stringify(id)}: an update is lost; whoever made it makes it again`);
+  } else {
+    const named = `# user group ${JSON.stringify(id)}`;
+    if (methods.includes("UpdateUserGroup")) console.log(`${named}: an update is lost; whoever made it makes it again`);
+    if (methods.includes("RevokeViewerSessions"))
+      console.log(
+        `${named}: viewer sessions that were ended are taken again, for an hour at most: ugs viewer session revoke`,
+      );
   }
 }

@@ -32,3 +32,22 @@ it("ends the token of a deleted group that was made anew, and deletes one that w
     "ugs group delete --env 'acme/Customer' --yes -- 'gone' || [ $? -eq 3 ]",
   ]);
 });
+
+it("names groups whose viewer sessions were ended, and keys that somebody changed", () => {
+  const rotated = (actorId: string) => ({
+    ...about("", "RotateSigningKey", "1", ["signing_keys"]),
+    ...{ userGroupId: undefined, actorId },
+  });
+  const commands = commandsOf(
+    ...[about("left", "RevokeViewerSessions", "0"), about("left", "UpdateUserGroup", "1")],
+    ...[about("revoked", "RevokeViewerSessions", "0"), about("revoked", "RevokeUserGroupTokens", "1")],
+    rotated("root"),
+  );
+  expect(commands.map((line) => line.replace(/(:| --env) .*/, ""))).toEqual([
+    "# signing keys",
+    '# user group "left"',
+    '# user group "left"',
+    "ugs group revoke",
+  ]);
+  expect(commandsOf(rotated("service"))).toEqual([""]);
+});

@@ -188,6 +188,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     ["generate_jwt", '{"provided_id":"a","embed_id":"a","expiration":60}', "expiration", "VALIDATION_FAILED"],
     ["generate_jwt", '{"provided_id":"a","embed_id":"a","expiration":"PT59S"}', "ttl", "VALIDATION_FAILED"],
     ["generate_jwt", '{"provided_id":"a","embed_id":"a","embed_origin":"ftp://a"}', "origin", "VALIDATION_FAILED"],
+    ["generate_jwt", '{"provided_id":"a","embed_id":"a","embed_origin":["a.com"]}', "origin", "MALFORMED_REQUEST"],
   ])("refuse what %s cannot use: %s", async (name, body, field, reason) => {
     const expected = { status: 400, code: "invalid_argument", reason, fields: [field] };
     expectRestError(await send(`/api/${name}/`, body), expected);

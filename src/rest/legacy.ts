@@ -114,13 +114,17 @@ function sessionMethod(maxSeconds: number): EndpointMethod {
       audience: requiredText(body, "embed_id"),
       ttl: `${Math.min(secondsOf(expiration), maxSeconds)}s`,
       // The documents call it a domain.
-      ...(origin !== undefined && { origin: /^[^:/]+(:\d+)?$/.test(String(origin)) ? `https://${origin}` : origin }),
+      ...(origin !== undefined && { origin: isDomain(origin) ? `https://${origin}` : origin }),
       ...(Object.keys(claims).length > 0 && { claims }),
     });
     const { message: created, headers } = await invoke(message);
     const { session } = created as MessageShape<typeof createViewerSession.output>;
     return jsonResponse(headers, JSON.stringify({ success: 1, jwt: session }));
   });
+}
+
+function isDomain(origin: Json): origin is string {
+  return typeof origin === "string" && /^[^:/]+(:\d+)?$/.test(origin);
 }
 
 /** A duration of ISO 8601 in whole units. */

@@ -69,6 +69,15 @@ function imported(known: Map<string, ImportedKey>, kid: string, key: Parameters<
   return found;
 }
 
+/** What was read of an environment to be published. */
+interface Looked {
+  /** Until when it is believed. */
+  readonly until: number;
+  readonly set: Promise<SigningKeySet>;
+  /** Whether there were keys, now or before. */
+  hasKeys: boolean;
+}
+
 /** What signing keys are used with. */
 interface SigningKeysParts {
   readonly store: SigningKeyStore;
@@ -86,7 +95,7 @@ export class SigningKeys {
   /** Reads that are under way. A change of the keys takes out those that may be out of date. */
   readonly #readings = new Map<string, Promise<KnownKeys>>();
   /** What was read to be published of environments that are not in use here, and until when it is believed. */
-  readonly #looked = new Map<string, { readonly until: number; readonly set: Promise<SigningKeySet> }>();
+  readonly #looked = new Map<string, Looked>();
   readonly #refreshing: ReturnType<typeof setInterval>;
 
   constructor(parts: SigningKeysParts) {
@@ -110,15 +119,16 @@ export class SigningKeys {
   async checking(environment: Environment, kid?: string): Promise<Pick<KnownKeys, "keyOf">> {
     const known = await this.#find(environment);
     const isNew = kid !== undefined && !known.keyOf(kid) && performance.now() - known.readAt > RETRY_MS;
-    return isNew ? this.#read(environment) : known;
+    return isNew ? (this.#readings.get(environmentPath(environment)) ?? this.#read(environment)) : known;
   }
 
   /** The key that signs sessions of an environment, which is made if there is none. Rejects as the store does. */
   async signing(environment: Environment): Promise<ReturnType<KnownKeys["signing"]>> {
     let known = await this.#find(environment);
     if (known.set.keys.length === 0) {
-      const set = await this.#change(environment, known.set, "maintain", IN_TIME);
-      known = this.#keep(new KnownKeys(environment, set));
+      await this.#change(environment, known.set, "maintain", IN_TIME);
+      // Others may have changed them again, and been heard of before the answer.
+      known = await this.#read(environment);
     }
     return known.signing();
   }
@@ -126,7 +136,8 @@ export class SigningKeys {
   /**
    * The keys that are published of an environment; it may be none. They are from memory, or a few seconds old.
    *
-   * @param onRead called before the store is asked, which it may prevent by throwing
+   * @param onRead called before the store is asked of an environment that is not known to have keys; it may prevent that by
+   *   throwing
    * @throws as `onRead`; rejects as the store does
    */
   async published(environment: EnvironmentName, onRead: () => void): Promise<readonly SigningKey[]> {
@@ -136,11 +147,15 @@ export class SigningKeys {
     if (known && now - known.readAt <= FRESH_MS) return publishedOf(known.set);
     const looked = this.#looked.get(path);
     if (looked && now < looked.until) return publishedOf(await looked.set);
-    onRead();
+    // Who asks for what is there pays for nobody else's guesses behind the same address.
+    if (!looked?.hasKeys) onRead();
     const set = this.#parts.store.read(environment);
-    setBounded(this.#looked, path, { until: now + LOOKED_MS, set }, MAX_LOOKED);
+    const read: Looked = { until: now + LOOKED_MS, set, hasKeys: false };
+    setBounded(this.#looked, path, read, MAX_LOOKED);
     set.catch(() => this.#looked.delete(path));
-    return publishedOf(await set);
+    const found = await set;
+    read.hasKeys = found.keys.length > 0;
+    return publishedOf(found);
   }
 
   /** The keys of an environment, as they are now, the one first that signs first. Rejects as the store does. */

@@ -28,7 +28,10 @@ export const FIELD = {
    * and the time of that entry.
    */
   entry: "e",
-  /** How often viewer sessions of the group were ended, which is the generation that new ones are of; missing: never. */
+  /**
+   * When viewer sessions of the group were last ended, which is the generation that new ones are of, and larger than all
+   * before; missing: never.
+   */
   generation: "s",
   /** The first generation of viewer sessions that is not ended; missing: all are not. */
   firstGeneration: "b",
@@ -76,9 +79,13 @@ local function held_by(prefix, digest)
 end
 `;
 
-/** The generation of a group's viewer sessions behind the one that they are of. Fails on a damaged one. */
+/**
+ * The generation of a group's viewer sessions behind the one that they are of. Fails on a damaged one. It is a time, so that
+ * one that Redis has lost, with a backup or in a failover, is not given again to what is to end the sessions of that one.
+ */
 export const GENERATION = `local function next_generation(key)
-  return string.format('%.0f', tonumber(redis.call('HGET', key, '${FIELD.generation}') or '0') + 1.0)
+  local before = tonumber(redis.call('HGET', key, '${FIELD.generation}') or '0')
+  return string.format('%.0f', math.max(now, before + 1.0))
 end
 `;
 

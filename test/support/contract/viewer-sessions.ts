@@ -12,6 +12,7 @@ import { MAX_ENDED_VIEWERS, type SessionReference, type SigningKey } from "../..
 import { SigningKeys } from "../../../src/sessions/signing-keys.ts";
 import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
 import { RedisEnvironmentDeletion } from "../../../src/store/environment-deletion.ts";
+import { FIELD } from "../../../src/store/fields.ts";
 import { KEY, signingKeysKey } from "../../../src/store/keys.ts";
 import { StoreMisconfigured } from "../../../src/store/redis/commands.ts";
 import { RedisSigningKeys } from "../../../src/store/signing-keys.ts";
@@ -126,6 +127,25 @@ export function viewerSessionContract({ store, admin, redis, withGroup }: Contra
         expect(await isEnded(environment, { ...real, generation })).toBe(true);
       expect(await isEnded(environment, { ...real, teamId: real.teamId + 1 })).toBe(true);
       expect(await isEnded(environment, { ...real, providedId: "b" })).toBe(true);
+    });
+
+    it.each<[string, string | undefined]>([
+      ["the group", undefined],
+      ["one viewer", "bob"],
+    ])("that were ended stay so when Redis loses that and %s is ended anew", async (_title, viewerId) => {
+      const { environment } = await withGroup();
+      const end = () => admin().endSessions(environment, { providedId: "a", viewerId }, BY);
+      const first = await session(environment, viewerId);
+      await end();
+      const second = await session(environment, viewerId);
+      await end();
+      const { prefix, group } = keysOf(environment, "a");
+      await redis().hdel(group, FIELD.generation, FIELD.firstGeneration);
+      await redis().del(`${prefix}${KEY.endedSessions}${first.teamId}`);
+      expect(await isEnded(environment, second)).toBe(true);
+      await end();
+      expect([await isEnded(environment, first), await isEnded(environment, second)]).toEqual([true, true]);
+      expect(await isEnded(environment, await session(environment, viewerId))).toBe(false);
     });
 
     it("end for so many viewers at a time; those whose sessions have expired make room", async () => {

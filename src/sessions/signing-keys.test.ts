@@ -1,0 +1,88 @@
+import { newKeyId, newKeyPair } from "@user-group-service/sessions";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { type Environment, environmentPath } from "../domain/environment.ts";
+import type { SigningKey, SigningKeySet, SigningKeyStore } from "../domain/viewer-session.ts";
+import { SigningKeys } from "./signing-keys.ts";
+
+const ENVIRONMENT: Environment = { name: "acme", tag: undefined, partitions: 1, number: 1 };
+
+/** A store of one environment's keys, which counts how often it is read. */
+class OneEnvironment implements SigningKeyStore {
+  set: SigningKeySet = { keys: [], version: "", now: Date.now() };
+  reads = 0;
+  /** What happens in the store after a change and before its answer is heard. */
+  afterChange = async () => {};
+
+  async read() {
+    this.reads++;
+    return this.set;
+  }
+
+  async replace(_environment: Environment, keys: readonly SigningKey[]) {
+    const set = { keys, version: `${this.set.version}1`, now: this.set.now };
+    this.set = set;
+    await this.afterChange();
+    return { ...set, isMade: true };
+  }
+}
+
+let time = 1000;
+let store: OneEnvironment;
+let keys: SigningKeys;
+
+beforeEach(() => {
+  vi.spyOn(performance, "now").mockImplementation(() => time);
+  store = new OneEnvironment();
+  keys = new SigningKeys({ store, onOverdue: (error) => expect.fail(String(error)) });
+});
+
+afterEach(() => {
+  keys.close();
+  vi.restoreAllMocks();
+});
+
+async function newKey(): Promise<SigningKey> {
+  const { now } = store.set;
+  return { kid: newKeyId(), createTime: now, activeTime: now, ...(await newKeyPair()), sealed: undefined };
+}
+
+/** A key that signs, and the next one. */
+async function newKeys(): Promise<SigningKey[]> {
+  const [active, standby] = [await newKey(), await newKey()];
+  return [active, { ...standby, activeTime: active.activeTime + 86_400_000 }];
+}
+
+it("reads the keys once for many sessions of keys that nobody has", async () => {
+  await keys.signing(ENVIRONMENT);
+  time += 6000;
+  const before = store.reads;
+  await Promise.all(Array.from({ length: 50 }, () => keys.checking(ENVIRONMENT, newKeyId())));
+  expect(store.reads - before).toBe(1);
+});
+
+it("signs by the keys that others made while it was told of its own", async () => {
+  const others = await newKeys();
+  store.afterChange = async () => {
+    store.set = { ...store.set, keys: others };
+    keys.forget(environmentPath(ENVIRONMENT));
+  };
+  expect((await keys.signing(ENVIRONMENT)).kid).toBe(others[0]?.kid);
+});
+
+it("asks before it reads what may not be there, and not again while it is there", async () => {
+  const refuse = () => {
+    throw new RangeError("too many");
+  };
+  await expect(keys.published(ENVIRONMENT, refuse)).rejects.toThrow(RangeError);
+  store.set = { ...store.set, keys: await newKeys() };
+  const asked = vi.fn();
+  for (const onRead of [asked, refuse, refuse]) {
+    expect(await keys.published(ENVIRONMENT, onRead)).toHaveLength(2);
+    time += 11_000;
+  }
+  expect([asked.mock.calls.length, store.reads]).toEqual([1, 3]);
+  store.set = { ...store.set, keys: [] };
+  expect(await keys.published(ENVIRONMENT, refuse)).toEqual([]);
+  time += 11_000;
+  await expect(keys.published(ENVIRONMENT, refuse)).rejects.toThrow(RangeError);
+});
