@@ -77,7 +77,8 @@ export async function resolveSession(
   const args = { key, ended: `${prefix}${KEY.endedSessions}${teamId}`, viewer: viewerDigest(viewerId) };
   const answer = await client.ask("resolve-session", RESOLVE_SESSION, args);
   if (answer.length === 0) throw new ViewerSessionEnded();
-  const record = { ...recordFromAnswer(answer, 3), [FIELD.providedId]: providedId };
+  const record = recordFromAnswer(answer, 3);
+  record[FIELD.providedId] = providedId;
   const first = Math.max(firstGenerationOf(record), Number.parseInt(answer[2] || "0", 10));
   // Redis may have lost what raised the generation that a later session is of, and what ended others with it.
   const isLive = generation >= first && generation <= generationOf(record);

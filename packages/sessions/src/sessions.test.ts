@@ -57,6 +57,10 @@ const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toStrin
 it("says what was signed", async () => {
   const session = await sign();
   expect(isSession(session)).toBe(true);
+  // The header of the one before is known.
+  expect(isSession(session)).toBe(true);
+  expect(isSession(`${base64url({ alg: "ES256", typ: "JWT", kid: KID })}.e30.x`)).toBe(false);
+  expect(isSession(`${base64url({ alg: "ES256", typ: "viewer+jwt", kid: "another" })}.e30.x`)).toBe(true);
   expect(await verify(session)).toEqual(CLAIMS);
   expect(session.split(".")[0]).toBe(base64url({ alg: "ES256", typ: "viewer+jwt", kid: KID }));
 });
