@@ -85,6 +85,7 @@ describePlaces([
       for (const request of [{}, { userGroupId, currentToken }, { currentToken: "x".repeat(1025) }]) {
         expect(await failureOf(admin().deleteUserGroup(request))).toEqual(invalid);
       }
+      await expect(admin().deleteUserGroup({})).rejects.toThrow("] one of user_group_id, current_token must be set");
       await admin().deleteUserGroup({ currentToken });
       const gone = { code: "NotFound", reason: "TOKEN_NOT_FOUND" };
       expect(await failureOf(admin().deleteUserGroup({ currentToken }))).toEqual(gone);

@@ -8,6 +8,7 @@ import {
   HealthCheckResponseSchema,
 } from "../gen/grpc/health/v1/health_pb.ts";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { ADMIN_TOKEN } from "./support/admin.ts";
 import { envelope, type HttpAnswer, http1, http2 } from "./support/http.ts";
 import { newId } from "./support/matrix.ts";
 import { sharedServer } from "./support/opened.ts";
@@ -167,6 +168,15 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       expectConnectError(answer, "invalid_argument", "MALFORMED_REQUEST");
       expect(answer.body.toString()).toContain("previous_token_ttl");
     }
+  });
+
+  it.each(["2026-02-30T00:00:00Z", "2026-01-01T24:00:00Z"])("the time %s is refused over Connect", async (endTime) => {
+    const headers = { authorization: `Token ${ADMIN_TOKEN}`, "content-type": "application/json" };
+    const target = "/usergroup.admin.v1.AdminService/ListAuditEvents";
+    const body = JSON.stringify({ startTime: "2026-02-28T00:00:00Z", endTime });
+    const answer = await http1(server.url, target, { method: "POST", headers, body });
+    expectConnectError(answer, "invalid_argument", "MALFORMED_REQUEST");
+    expect(answer.body.toString()).toContain("end_time: must be a time of RFC 3339");
   });
 
   describe("gRPC-Web text", () => {

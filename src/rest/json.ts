@@ -139,7 +139,7 @@ export function messageOf<D extends DescMessage>(desc: D, fields: JsonObject): M
   }
 }
 
-/** Refuses JSON of which protobuf-es takes a duration that is none. @throws ConnectError InvalidArgument */
+/** Refuses JSON of which protobuf-es takes a duration or a time that is none. @throws ConnectError InvalidArgument */
 export function requireStrict({ input }: DescMethodUnary, body: JsonObject): void {
   try {
     requireStrictJson(input, body);

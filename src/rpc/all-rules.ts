@@ -173,7 +173,8 @@ function validationError(violations: readonly Violation[]): ConnectError {
 
 function listing(listed: readonly Violation[], detailed: Violation[], total: number): ConnectError {
   const violations = listed.map((each) => ({ field: fieldPath(each.field), description: describe(each) }));
-  const lines = violations.map(({ field, description }) => `${field}: ${description}`);
+  // A rule of the whole message names its fields itself.
+  const lines = violations.map(({ field, description }) => (field === "" ? description : `${field}: ${description}`));
   const more = total - violations.length;
   if (more > 0) lines.push(`and ${more} more`);
   const error = callError(Code.InvalidArgument, lines.join("; "), { reason: "VALIDATION_FAILED", violations });

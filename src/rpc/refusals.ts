@@ -181,6 +181,8 @@ function expectation(field: DescField | DescOneof): string {
       return "must be a JSON object, given once";
     case "google.protobuf.Duration":
       return 'must be a duration in seconds, such as "300s"';
+    case "google.protobuf.Timestamp":
+      return 'must be a time of RFC 3339, such as "2027-01-31T12:00:00Z"';
     case "google.protobuf.FieldMask":
       return 'must be a comma list of fields in lowerCamelCase, such as "name,properties"';
     default:

@@ -16,14 +16,16 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file buf/validate/validate.proto.
  */
 export const file_buf_validate_validate: GenFile = /*@__PURE__*/
-  fileDesc("ChtidWYvdmFsaWRhdGUvdmFsaWRhdGUucHJvdG8SDGJ1Zi52YWxpZGF0ZSIOCgxNZXNzYWdlUnVsZXMiHgoKT25lb2ZSdWxlcxIQCghyZXF1aXJlZBgBIAEoCCLjAgoKRmllbGRSdWxlcxIQCghyZXF1aXJlZBgZIAEoCBIpCgVpbnQzMhgDIAEoCzIYLmJ1Zi52YWxpZGF0ZS5JbnQzMlJ1bGVzSAASKwoGc3RyaW5nGA4gASgLMhkuYnVmLnZhbGlkYXRlLlN0cmluZ1J1bGVzSAASJwoEZW51bRgQIAEoCzIXLmJ1Zi52YWxpZGF0ZS5FbnVtUnVsZXNIABIvCghyZXBlYXRlZBgSIAEoCzIbLmJ1Zi52YWxpZGF0ZS5SZXBlYXRlZFJ1bGVzSAASJQoDbWFwGBMgASgLMhYuYnVmLnZhbGlkYXRlLk1hcFJ1bGVzSAASLwoIZHVyYXRpb24YFSABKAsyGy5idWYudmFsaWRhdGUuRHVyYXRpb25SdWxlc0gAEjEKCXRpbWVzdGFtcBgWIAEoCzIcLmJ1Zi52YWxpZGF0ZS5UaW1lc3RhbXBSdWxlc0gAQgYKBHR5cGUiRwoKSW50MzJSdWxlcxINCgNsdGUYAyABKAVIABINCgNndGUYBSABKAVIAUILCglsZXNzX3RoYW5CDgoMZ3JlYXRlcl90aGFuIjEKCUVudW1SdWxlcxIUCgxkZWZpbmVkX29ubHkYAiABKAgSDgoGbm90X2luGAQgAygFIjIKDlRpbWVzdGFtcFJ1bGVzEhAKBmd0X25vdxgIIAEoCEgAQg4KDGdyZWF0ZXJfdGhhbiJACgtTdHJpbmdSdWxlcxIPCgdtaW5fbGVuGAIgASgEEg8KB21heF9sZW4YAyABKAQSDwoHcGF0dGVybhgGIAEoCSI1Cg1SZXBlYXRlZFJ1bGVzEhEKCW1pbl9pdGVtcxgBIAEoBBIRCgltYXhfaXRlbXMYAiABKAQibwoITWFwUnVsZXMSEQoJbWF4X3BhaXJzGAIgASgEEiYKBGtleXMYBCABKAsyGC5idWYudmFsaWRhdGUuRmllbGRSdWxlcxIoCgZ2YWx1ZXMYBSABKAsyGC5idWYudmFsaWRhdGUuRmllbGRSdWxlcyLSAQoNRHVyYXRpb25SdWxlcxInCgJsdBgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkgAEigKA2x0ZRgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkgAEicKAmd0GAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uSAESKAoDZ3RlGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uSAFCCwoJbGVzc190aGFuQg4KDGdyZWF0ZXJfdGhhbjpWCgdtZXNzYWdlEh8uZ29vZ2xlLnByb3RvYnVmLk1lc3NhZ2VPcHRpb25zGIcJIAEoCzIaLmJ1Zi52YWxpZGF0ZS5NZXNzYWdlUnVsZXNSB21lc3NhZ2U6TgoFb25lb2YSHS5nb29nbGUucHJvdG9idWYuT25lb2ZPcHRpb25zGIcJIAEoCzIYLmJ1Zi52YWxpZGF0ZS5PbmVvZlJ1bGVzUgVvbmVvZjpOCgVmaWVsZBIdLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE9wdGlvbnMYhwkgASgLMhguYnVmLnZhbGlkYXRlLkZpZWxkUnVsZXNSBWZpZWxk", [file_google_protobuf_descriptor, file_google_protobuf_duration]);
+  fileDesc("ChtidWYvdmFsaWRhdGUvdmFsaWRhdGUucHJvdG8SDGJ1Zi52YWxpZGF0ZSI9CgxNZXNzYWdlUnVsZXMSLQoFb25lb2YYBCADKAsyHi5idWYudmFsaWRhdGUuTWVzc2FnZU9uZW9mUnVsZSI0ChBNZXNzYWdlT25lb2ZSdWxlEg4KBmZpZWxkcxgBIAMoCRIQCghyZXF1aXJlZBgCIAEoCCIeCgpPbmVvZlJ1bGVzEhAKCHJlcXVpcmVkGAEgASgIIuMCCgpGaWVsZFJ1bGVzEhAKCHJlcXVpcmVkGBkgASgIEikKBWludDMyGAMgASgLMhguYnVmLnZhbGlkYXRlLkludDMyUnVsZXNIABIrCgZzdHJpbmcYDiABKAsyGS5idWYudmFsaWRhdGUuU3RyaW5nUnVsZXNIABInCgRlbnVtGBAgASgLMhcuYnVmLnZhbGlkYXRlLkVudW1SdWxlc0gAEi8KCHJlcGVhdGVkGBIgASgLMhsuYnVmLnZhbGlkYXRlLlJlcGVhdGVkUnVsZXNIABIlCgNtYXAYEyABKAsyFi5idWYudmFsaWRhdGUuTWFwUnVsZXNIABIvCghkdXJhdGlvbhgVIAEoCzIbLmJ1Zi52YWxpZGF0ZS5EdXJhdGlvblJ1bGVzSAASMQoJdGltZXN0YW1wGBYgASgLMhwuYnVmLnZhbGlkYXRlLlRpbWVzdGFtcFJ1bGVzSABCBgoEdHlwZSJHCgpJbnQzMlJ1bGVzEg0KA2x0ZRgDIAEoBUgAEg0KA2d0ZRgFIAEoBUgBQgsKCWxlc3NfdGhhbkIOCgxncmVhdGVyX3RoYW4iMQoJRW51bVJ1bGVzEhQKDGRlZmluZWRfb25seRgCIAEoCBIOCgZub3RfaW4YBCADKAUiMgoOVGltZXN0YW1wUnVsZXMSEAoGZ3Rfbm93GAggASgISABCDgoMZ3JlYXRlcl90aGFuIkAKC1N0cmluZ1J1bGVzEg8KB21pbl9sZW4YAiABKAQSDwoHbWF4X2xlbhgDIAEoBBIPCgdwYXR0ZXJuGAYgASgJIjUKDVJlcGVhdGVkUnVsZXMSEQoJbWluX2l0ZW1zGAEgASgEEhEKCW1heF9pdGVtcxgCIAEoBCJvCghNYXBSdWxlcxIRCgltYXhfcGFpcnMYAiABKAQSJgoEa2V5cxgEIAEoCzIYLmJ1Zi52YWxpZGF0ZS5GaWVsZFJ1bGVzEigKBnZhbHVlcxgFIAEoCzIYLmJ1Zi52YWxpZGF0ZS5GaWVsZFJ1bGVzItIBCg1EdXJhdGlvblJ1bGVzEicKAmx0GAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uSAASKAoDbHRlGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uSAASJwoCZ3QYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25IARIoCgNndGUYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25IAUILCglsZXNzX3RoYW5CDgoMZ3JlYXRlcl90aGFuOlYKB21lc3NhZ2USHy5nb29nbGUucHJvdG9idWYuTWVzc2FnZU9wdGlvbnMYhwkgASgLMhouYnVmLnZhbGlkYXRlLk1lc3NhZ2VSdWxlc1IHbWVzc2FnZTpOCgVvbmVvZhIdLmdvb2dsZS5wcm90b2J1Zi5PbmVvZk9wdGlvbnMYhwkgASgLMhguYnVmLnZhbGlkYXRlLk9uZW9mUnVsZXNSBW9uZW9mOk4KBWZpZWxkEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxiHCSABKAsyGC5idWYudmFsaWRhdGUuRmllbGRSdWxlc1IFZmllbGQ", [file_google_protobuf_descriptor, file_google_protobuf_duration]);
 
 /**
- * This service has no rules of whole messages, but recognizes them.
- *
  * @generated from message buf.validate.MessageRules
  */
 export type MessageRules = Message<"buf.validate.MessageRules"> & {
+  /**
+   * @generated from field: repeated buf.validate.MessageOneofRule oneof = 4;
+   */
+  oneof: MessageOneofRule[];
 };
 
 /**
@@ -32,6 +34,30 @@ export type MessageRules = Message<"buf.validate.MessageRules"> & {
  */
 export const MessageRulesSchema: GenMessage<MessageRules> = /*@__PURE__*/
   messageDesc(file_buf_validate_validate, 0);
+
+/**
+ * At most one of these fields is set; exactly one if one is required.
+ *
+ * @generated from message buf.validate.MessageOneofRule
+ */
+export type MessageOneofRule = Message<"buf.validate.MessageOneofRule"> & {
+  /**
+   * @generated from field: repeated string fields = 1;
+   */
+  fields: string[];
+
+  /**
+   * @generated from field: optional bool required = 2;
+   */
+  required: boolean;
+};
+
+/**
+ * Describes the message buf.validate.MessageOneofRule.
+ * Use `create(MessageOneofRuleSchema)` to create a new message.
+ */
+export const MessageOneofRuleSchema: GenMessage<MessageOneofRule> = /*@__PURE__*/
+  messageDesc(file_buf_validate_validate, 1);
 
 /**
  * @generated from message buf.validate.OneofRules
@@ -48,7 +74,7 @@ export type OneofRules = Message<"buf.validate.OneofRules"> & {
  * Use `create(OneofRulesSchema)` to create a new message.
  */
 export const OneofRulesSchema: GenMessage<OneofRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 1);
+  messageDesc(file_buf_validate_validate, 2);
 
 /**
  * @generated from message buf.validate.FieldRules
@@ -112,7 +138,7 @@ export type FieldRules = Message<"buf.validate.FieldRules"> & {
  * Use `create(FieldRulesSchema)` to create a new message.
  */
 export const FieldRulesSchema: GenMessage<FieldRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 2);
+  messageDesc(file_buf_validate_validate, 3);
 
 /**
  * @generated from message buf.validate.Int32Rules
@@ -146,7 +172,7 @@ export type Int32Rules = Message<"buf.validate.Int32Rules"> & {
  * Use `create(Int32RulesSchema)` to create a new message.
  */
 export const Int32RulesSchema: GenMessage<Int32Rules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 3);
+  messageDesc(file_buf_validate_validate, 4);
 
 /**
  * @generated from message buf.validate.EnumRules
@@ -168,7 +194,7 @@ export type EnumRules = Message<"buf.validate.EnumRules"> & {
  * Use `create(EnumRulesSchema)` to create a new message.
  */
 export const EnumRulesSchema: GenMessage<EnumRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 4);
+  messageDesc(file_buf_validate_validate, 5);
 
 /**
  * @generated from message buf.validate.TimestampRules
@@ -191,7 +217,7 @@ export type TimestampRules = Message<"buf.validate.TimestampRules"> & {
  * Use `create(TimestampRulesSchema)` to create a new message.
  */
 export const TimestampRulesSchema: GenMessage<TimestampRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 5);
+  messageDesc(file_buf_validate_validate, 6);
 
 /**
  * @generated from message buf.validate.StringRules
@@ -218,7 +244,7 @@ export type StringRules = Message<"buf.validate.StringRules"> & {
  * Use `create(StringRulesSchema)` to create a new message.
  */
 export const StringRulesSchema: GenMessage<StringRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 6);
+  messageDesc(file_buf_validate_validate, 7);
 
 /**
  * @generated from message buf.validate.RepeatedRules
@@ -240,7 +266,7 @@ export type RepeatedRules = Message<"buf.validate.RepeatedRules"> & {
  * Use `create(RepeatedRulesSchema)` to create a new message.
  */
 export const RepeatedRulesSchema: GenMessage<RepeatedRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 7);
+  messageDesc(file_buf_validate_validate, 8);
 
 /**
  * @generated from message buf.validate.MapRules
@@ -267,7 +293,7 @@ export type MapRules = Message<"buf.validate.MapRules"> & {
  * Use `create(MapRulesSchema)` to create a new message.
  */
 export const MapRulesSchema: GenMessage<MapRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 8);
+  messageDesc(file_buf_validate_validate, 9);
 
 /**
  * @generated from message buf.validate.DurationRules
@@ -313,7 +339,7 @@ export type DurationRules = Message<"buf.validate.DurationRules"> & {
  * Use `create(DurationRulesSchema)` to create a new message.
  */
 export const DurationRulesSchema: GenMessage<DurationRules> = /*@__PURE__*/
-  messageDesc(file_buf_validate_validate, 9);
+  messageDesc(file_buf_validate_validate, 10);
 
 /**
  * @generated from extension: optional buf.validate.MessageRules message = 1159;

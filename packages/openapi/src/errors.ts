@@ -17,7 +17,7 @@ export interface ErrorComponents {
 
 /** Makes the errors of the table of reasons: a response for each status that calls have, and one for all others. */
 export function errorComponents(reasons: readonly Reason[]): ErrorComponents {
-  const forms = { Connect: byStatus(reasons), Rest: byStatus(reasons.map(overRest)) };
+  const forms = { Connect: byStatus(reasons.map(overConnect)), Rest: byStatus(reasons.map(overRest)) };
   const responses = (["Connect", "Rest"] as const).flatMap((form) =>
     [...forms[form]].map(([status, group]) => [nameOf(form, status), responseOf(form, group)] as const),
   );
@@ -31,6 +31,10 @@ export function errorComponents(reasons: readonly Reason[]): ErrorComponents {
 }
 
 const nameOf = (form: ErrorForm, status: string) => `${form}Error${status === "default" ? "" : status}`;
+
+function overConnect(reason: Reason): Reason {
+  return { ...reason, status: reason.connectStatus };
+}
 
 /** Over REST only a request with `If-Match` names an etag. */
 function overRest(reason: Reason): Reason {

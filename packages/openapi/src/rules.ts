@@ -17,6 +17,9 @@ import {
   field as fieldRules,
   Int32RulesSchema,
   MapRulesSchema,
+  MessageOneofRuleSchema,
+  MessageRulesSchema,
+  message as messageRules,
   RepeatedRulesSchema,
   type StringRules,
   StringRulesSchema,
@@ -37,7 +40,13 @@ export interface Rules {
   readonly isNoToken: boolean;
 }
 
-/** Reads the rules of fields: protovalidate's, and this service's own. */
+/** A rule of a message: one of these fields is set, or one at most. */
+export interface Choice {
+  readonly fields: readonly DescField[];
+  readonly isRequired: boolean;
+}
+
+/** Reads the rules of fields and messages: protovalidate's, and this service's own. */
 export class FieldRulesReader {
   private readonly json: DescExtension | undefined;
   private readonly noToken: DescExtension | undefined;
@@ -54,6 +63,18 @@ export class FieldRulesReader {
       json: optionOf<JsonRules>(field, this.json),
       isNoToken: optionOf<boolean>(field, this.noToken) === true,
     };
+  }
+
+  /** The choices that rules of a whole message ask for. @throws Error when it has other rules */
+  choicesOf(desc: DescMessage): readonly Choice[] {
+    if (!hasOption(desc, messageRules)) return [];
+    const rules = getOption(desc, messageRules);
+    const where = desc.typeName;
+    requireOnly(rules, MessageRulesSchema, { where, known: ["oneof"] });
+    return rules.oneof.map((rule) => {
+      requireOnly(rule, MessageOneofRuleSchema, { where, known: ["fields", "required"] });
+      return { fields: desc.fields.filter(({ name }) => rule.fields.includes(name)), isRequired: rule.required };
+    });
   }
 }
 

@@ -51,6 +51,17 @@ describe("what JSON must have", () => {
   });
 });
 
+it("is one field of those that a rule of the message names, where an empty text counts as not set", () => {
+  const { schema, all } = schemaOf("usergroup.admin.v1.DeleteUserGroupRequest");
+  const ajv = new Ajv2020({ strict: false }).addSchema({ components: { schemas: all } }, "all");
+  const isValid = ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"all#/')));
+  const [userGroupId, currentToken] = ["a", "b"];
+  for (const json of [{ userGroupId }, { currentToken }, { userGroupId: "", currentToken }])
+    expect(isValid(json), JSON.stringify(json)).toBe(true);
+  for (const json of [{}, { userGroupId, currentToken }, { userGroupId: "" }, { userGroupId: "", currentToken: "" }])
+    expect(isValid(json), JSON.stringify(json)).toBe(false);
+});
+
 describe("rules", () => {
   it("become keywords, also those that are this service's own", () => {
     const { schema, all } = schemaOf("usergroup.v1.GetUserGroupRequest");

@@ -10,7 +10,7 @@ import {
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import { oneof as oneofRules } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import { describe } from "./descriptions.ts";
-import { allows, type FieldRulesReader, keywordsOf } from "./rules.ts";
+import { allows, type Choice, type FieldRulesReader, keywordsOf } from "./rules.ts";
 
 /** A JSON schema of draft 2020-12, as OpenAPI 3.1 has it. */
 export type JsonSchema = { readonly [keyword: string]: unknown };
@@ -92,7 +92,10 @@ export class Schemas {
 
   private object(desc: DescMessage): JsonSchema {
     const required = desc.fields.filter((field) => this.isRequired(field)).map(({ jsonName }) => jsonName);
-    const choices = desc.oneofs.map(choiceOf);
+    const choices = [
+      ...desc.oneofs.map(choiceOf),
+      ...this.rules.choicesOf(desc).map((each) => this.choiceByRule(each)),
+    ];
     return {
       type: "object",
       ...describe(desc),
@@ -112,6 +115,20 @@ export class Schemas {
     return field.presence === FeatureSet_FieldPresence.IMPLICIT && !allows(field, rules);
   }
 
+  /** That one field that a rule names is set, or one at most. Without presence, a field is set unless it has its default. */
+  private choiceByRule({ fields, isRequired }: Choice): JsonSchema {
+    const each = fields.map((field): JsonSchema => {
+      const { jsonName, presence, fieldKind, scalar, parent, name } = field;
+      if (presence !== FeatureSet_FieldPresence.IMPLICIT) return { required: [jsonName] };
+      if (fieldKind !== "scalar" || scalar !== ScalarType.STRING || !allows(field, this.rules.of(field)))
+        throw new Error(
+          `${parent.typeName}.${name} cannot be described as one of a choice, unless it is a text that may be empty`,
+        );
+      return { required: [jsonName], properties: { [jsonName]: { minLength: 1 } } };
+    });
+    return oneOf(each, isRequired);
+  }
+
   private add(name: string, make: () => JsonSchema): JsonSchema {
     if (!this.components.has(name)) {
       // Messages may contain themselves.
@@ -126,6 +143,10 @@ export class Schemas {
 function choiceOf(oneof: DescOneof): JsonSchema {
   const each = oneof.fields.map(({ jsonName }) => ({ required: [jsonName] }));
   const isRequired = hasOption(oneof, oneofRules) && getOption(oneof, oneofRules).required === true;
+  return oneOf(each, isRequired);
+}
+
+function oneOf(each: readonly JsonSchema[], isRequired: boolean): JsonSchema {
   return { oneOf: isRequired ? each : [...each, { not: { anyOf: each } }] };
 }
 

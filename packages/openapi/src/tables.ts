@@ -8,7 +8,8 @@ export interface Reason {
   readonly reason: string;
   /** The status over REST. */
   readonly status: number;
-  /** Whether Connect answers with this status too, and not with that of the code alone. */
+  /** The status over Connect. */
+  readonly connectStatus: number;
   readonly advice: string;
 }
 
@@ -28,7 +29,8 @@ export function readTables(text: string): Tables {
   );
   const reasons = rowsOf(text, "Errors").flatMap(([code = "", reason = "", http = "", advice = ""]) => {
     const status = Number(/^\d{3}/.exec(http)?.[0]);
-    return status ? [{ code, reason, status, advice }] : [];
+    const connectStatus = Number(/(\d{3}) over Connect/.exec(http)?.[1] ?? status);
+    return status ? [{ code, reason, status, connectStatus, advice }] : [];
   });
   if (access.size === 0 || reasons.length === 0)
     throw new Error("docs/api.md has no table of methods under Endpoints, or none of errors under Errors");

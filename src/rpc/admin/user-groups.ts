@@ -105,11 +105,8 @@ export function userGroupRpcs({ environments, userGroups, audit, logger, metrics
   } satisfies Partial<AdminRpcs>;
 }
 
-/** @throws ConnectError InvalidArgument */
+/** Validation requires one of both. */
 function deletionTarget({ userGroupId: providedId, currentToken: token }: DeleteUserGroupRequest): UserGroupTarget {
-  if ((providedId === "") === (token === "")) {
-    throw invalidField("user_group_id", "must be set, or current_token; exactly one of them");
-  }
   return token === "" ? { by: "id", providedId } : { by: "token", token };
 }
 

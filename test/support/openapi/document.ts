@@ -128,7 +128,7 @@ export function canonical(schema: Schema, value: unknown): unknown {
   if (!properties || typeof value !== "object" || value === null || Array.isArray(value)) return value;
   const fields = Object.entries(value).flatMap(([name, each]): [string, unknown][] => {
     const field = properties[name];
-    if (!field) return [[name, each]];
+    if (!field) return [];
     if (each === null && !field.anyOf) return [];
     if (typeof each === "string" && enumOf(field)?.includes(each) === false) return [];
     return [[name, canonical(field, each)]];

@@ -168,7 +168,10 @@ function requestsOf({ requestBody, parameters = [] }: Operation, known: Known) {
     return {
       valid: send(valid),
       mutated: send(mutated(schema, valid)),
-      faultOf: ({ body }: Sent) => (isWellFormed(body) ? faultOf(schema, canonical(schema, body)) : "not Unicode"),
+      faultOf: ({ body }: Sent) => {
+        const known = canonical(schema, body);
+        return isWellFormed(known) ? faultOf(schema, known) : "not Unicode";
+      },
       hasRules:
         schema.$ref === undefined ||
         !/\.(?:List\w+|GetCaller|GetEnvironment|HealthList|HealthCheck)Request$/.test(schema.$ref),

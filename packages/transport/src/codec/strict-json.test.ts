@@ -1,10 +1,23 @@
 import { fromJson } from "@bufbuild/protobuf";
-import { DurationSchema, TimestampSchema } from "@bufbuild/protobuf/wkt";
+import { isFieldError } from "@bufbuild/protobuf/reflect";
+import { DurationSchema, StructSchema, TimestampSchema } from "@bufbuild/protobuf/wkt";
 import { describe, expect, it } from "vitest";
 import { EditionSchema, FreeSchema } from "../../test/gen/talk/v1/edition_pb.ts";
 import { PlainSchema } from "../../test/gen/talk/v1/plain_pb.ts";
 import { TalkSchema } from "../../test/gen/talk/v1/talk_pb.ts";
 import { hasLenientJson, requireStrictJson } from "./strict-json.ts";
+
+/** Times that are taken, and some that would be of another day. */
+const TIMES = [
+  "2026-02-28T23:59:59Z",
+  "2024-02-29T00:00:00.123456789+23:59",
+  "2000-02-29T00:00:00Z",
+  "0001-12-31T00:00:00Z",
+];
+const OTHER_DAYS = [
+  ...["2026-02-30T00:00:00Z", "2026-02-29T00:00:00Z", "1900-02-29T00:00:00Z", "2026-04-31T23:59:59.5+01:00"],
+  ...["2026-01-01T24:00:00Z", "2026-01-01T24:00:00.000Z"],
+];
 
 /** A duration wherever a message can hold one, by either name of the field. */
 const HELD: readonly (readonly [string, (duration: unknown) => object])[] = [
@@ -36,20 +49,46 @@ describe.each(HELD)("strict JSON in %s", (_name, held) => {
 });
 
 describe("strict JSON", () => {
-  it("leaves to the decoder what else is wrong, and types without durations", () => {
+  it.each(TIMES)("takes the time %s", (time) => {
+    for (const json of [{ time }, { times: [time] }]) {
+      requireStrictJson(TalkSchema, json);
+      fromJson(TalkSchema, json as never);
+    }
+  });
+
+  it.each(OTHER_DAYS)("refuses the time %s, which protobuf-es takes for one of another day", (time) => {
+    fromJson(TalkSchema, { time });
+    for (const json of [{ time }, { times: [TIMES[0], time] }, { nested: { time } }])
+      expect(() => requireStrictJson(TalkSchema, json)).toThrow(/Timestamp/);
+  });
+
+  it("names the field", () => {
+    const { time, durations } = TalkSchema.field;
+    for (const [field, json] of [
+      [time, { nested: { time: OTHER_DAYS[0] } }],
+      [durations, { time: TIMES[0], durations: ["1s", "1s x"] }],
+    ] as const) {
+      const refused = captured(() => requireStrictJson(TalkSchema, json));
+      expect(isFieldError(refused) && refused.field()).toBe(field);
+    }
+  });
+
+  it("leaves to the decoder what else is wrong, and types without durations and times", () => {
     for (const json of [null, 1, [], "1s x", { duration: 5 }, { durations: "1s x" }, { other: "1s x" }]) {
       requireStrictJson(TalkSchema, json);
     }
     requireStrictJson(PlainSchema, { struct: { duration: "1s x" } });
     requireStrictJson(TalkSchema, { struct: { duration: "1s x" }, value: "1s x", text: "1s x", wrappedString: "1s x" });
-    for (const desc of [PlainSchema, EditionSchema, FreeSchema]) expect(hasLenientJson(desc)).toBe(false);
+    for (const desc of [EditionSchema, FreeSchema]) expect(hasLenientJson(desc)).toBe(false);
     expect(hasLenientJson(TalkSchema)).toBe(true);
   });
 
-  it("knows a duration that is the whole message", () => {
-    expect([hasLenientJson(DurationSchema), hasLenientJson(TimestampSchema)]).toEqual([true, false]);
+  it("knows a duration or a time that is the whole message", () => {
+    const lenient = [DurationSchema, TimestampSchema, StructSchema].map(hasLenientJson);
+    expect(lenient).toEqual([true, true, false]);
     requireStrictJson(DurationSchema, "1s");
     expect(() => requireStrictJson(DurationSchema, "1s x")).toThrow(/Duration/);
+    expect(() => requireStrictJson(TimestampSchema, OTHER_DAYS[0])).toThrow(/Timestamp/);
   });
 
   it("looks at each value once, however deep it is", () => {
@@ -65,3 +104,13 @@ describe("strict JSON", () => {
     expect(looks).toBe(1);
   });
 });
+
+/** What a function throws. */
+function captured(run: () => void): unknown {
+  try {
+    run();
+  } catch (error) {
+    return error;
+  }
+  return undefined;
+}

@@ -1,43 +1,58 @@
 import type { DescField, DescMessage } from "@bufbuild/protobuf";
+import { FieldError } from "@bufbuild/protobuf/reflect";
 import { type Fields, fieldsLeadingTo } from "./fields.ts";
 
-/** The JSON format of a Duration. protobuf-es only checks the beginning. */
-const DURATION = /^-?[0-9]+(?:\.[0-9]{1,9})?s$/;
+/** Whether a text is the JSON of a well-known type, for those of which protobuf-es takes other texts as well. */
+const CHECKS: ReadonlyMap<string, (text: string) => boolean> = new Map([
+  // protobuf-es only checks the beginning.
+  ["google.protobuf.Duration", (text) => /^-?[0-9]+(?:\.[0-9]{1,9})?s$/.test(text)],
+  ["google.protobuf.Timestamp", isTimeOfDay],
+]);
 
-const DURATION_TYPE = "google.protobuf.Duration";
+/** Date.parse has 24 hours in a day and 31 days in every month: what is too much is of the next day, or month. */
+function isTimeOfDay(text: string): boolean {
+  const [, date, day] = /^(\d{4}-\d{2}-(\d{2}))T(?!24)/.exec(text) ?? [];
+  return new Date(`${date}T00:00:00Z`).getUTCDate() === Number(day);
+}
 
-const fieldsWithDurations = fieldsLeadingTo(({ message }) => message?.typeName === DURATION_TYPE);
+const fieldsToCheck = fieldsLeadingTo(({ message }) => message !== undefined && CHECKS.has(message.typeName));
 
 /**
- * Refuses JSON that protobuf-es accepts although it is invalid: a duration such as `300s of grace`. It leaves all other
- * errors to protobuf-es.
+ * Refuses JSON that protobuf-es accepts although it is invalid: a duration such as `300s of grace`, a time such as
+ * `2026-02-30T00:00:00Z`. It leaves all other errors to protobuf-es.
  *
- * @throws Error with the text of protobuf-es
+ * @throws Error with the text of protobuf-es; a FieldError, unless the whole message is such a type
  */
 export function requireStrictJson(desc: DescMessage, json: unknown): void {
-  if (!isStrict(desc, json)) throw new Error("cannot decode message google.protobuf.Duration from JSON");
+  check(desc, json);
 }
 
 /** Whether messages of a type may contain JSON that `requireStrictJson` refuses. */
 export function hasLenientJson(desc: DescMessage): boolean {
-  return desc.typeName === DURATION_TYPE || fieldsWithDurations(desc).length > 0;
+  return CHECKS.has(desc.typeName) || fieldsToCheck(desc).length > 0;
 }
 
-function isStrict(desc: DescMessage, json: unknown): boolean {
-  if (desc.typeName === DURATION_TYPE) return typeof json !== "string" || DURATION.test(json);
-  if (!isObject(json)) return true;
-  return fieldsWithDurations(desc).every((field) => {
+/** @param holder the field that the message is in */
+function check(desc: DescMessage, json: unknown, holder?: DescField): void {
+  const isValid = CHECKS.get(desc.typeName);
+  if (isValid) {
+    if (typeof json !== "string" || isValid(json)) return;
+    const text = `cannot decode message ${desc.typeName} from JSON`;
+    throw holder ? new FieldError(holder, text) : new Error(text);
+  }
+  if (!isObject(json)) return;
+  for (const field of fieldsToCheck(desc)) {
     // Most fields have one name. To look at their values twice would be exponential in their depth.
-    const names = new Set([field.jsonName, field.name]);
-    return [...names].every((name) => !Object.hasOwn(json, name) || isStrictField(field, json[name]));
-  });
+    for (const name of new Set([field.jsonName, field.name]))
+      if (Object.hasOwn(json, name)) checkField(field, json[name]);
+  }
 }
 
-function isStrictField({ message, fieldKind }: DescField, json: unknown): boolean {
-  if (!message) return true;
-  if (fieldKind === "message") return isStrict(message, json);
-  // The field is a list or a map.
-  return !isObject(json) || Object.values(json).every((element) => isStrict(message, element));
+function checkField(field: DescField, json: unknown): void {
+  const { message, fieldKind } = field;
+  if (message && fieldKind === "message") check(message, json, field);
+  // Else the field is a list or a map.
+  else if (message && isObject(json)) for (const element of Object.values(json)) check(message, element, field);
 }
 
 function isObject(json: unknown): json is Fields {
