@@ -43,7 +43,12 @@ const REFUSED: readonly (readonly [method: string, fields: object, field: string
     [method, { environment: { name: TOKEN } }, "environment.name"] as const,
   ]),
   ...BY_ID.flatMap((method) => [
-    ...["", text(257), "a\u0007", "\udc00"].map((userGroupId) => [method, { userGroupId }, "user_group_id"] as const),
+    ...[text(257), "a\u0007", "\udc00"].map((userGroupId) => [method, { userGroupId }, "user_group_id"] as const),
+    [
+      method,
+      { userGroupId: "" },
+      method === "DeleteUserGroup" ? "one of user_group_id, current_token" : "user_group_id",
+    ] as const,
     [method, { userGroupId: "a", environment: { name: "\ud800" } }, "environment.name"] as const,
   ]),
   ["DeleteUserGroup", { userGroupId: "a", etag: text(65) }, "etag"],
