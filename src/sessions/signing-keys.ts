@@ -13,9 +13,6 @@ const REFRESH_MS = 45_000;
 /** How long an environment counts as in use, in milliseconds. */
 const IN_USE_MS = 900_000;
 
-/** How old the keys have to be that are read again for a session of an unknown key, in milliseconds. */
-const RETRY_MS = 5000;
-
 /** How many environments' keys are kept. */
 const MAX_KNOWN = 10_000;
 
@@ -115,11 +112,16 @@ export class SigningKeys {
     }
   }
 
-  /** The keys that check sessions of an environment. Rejects as the store does. */
+  /**
+   * The keys that check sessions of an environment. Rejects as the store does.
+   *
+   * @param kid a key that has to be among them; if it is not, they are read again, once for all who wait, which costs a
+   *   caller as much as a token that nobody has
+   */
   async checking(environment: Environment, kid?: string): Promise<Pick<KnownKeys, "keyOf">> {
     const known = await this.#find(environment);
-    const isNew = kid !== undefined && !known.keyOf(kid) && performance.now() - known.readAt > RETRY_MS;
-    return isNew ? (this.#readings.get(environmentPath(environment)) ?? this.#read(environment)) : known;
+    if (kid === undefined || known.keyOf(kid)) return known;
+    return this.#readings.get(environmentPath(environment)) ?? this.#read(environment);
   }
 
   /** The key that signs sessions of an environment, which is made if there is none. Rejects as the store does. */
