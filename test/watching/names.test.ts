@@ -80,7 +80,7 @@ describe("the alerts", () => {
   });
 
   it("stand in a document whose commands of ugs there are, with the options that they have there", async () => {
-    const written = [...runbook.matchAll(/\bugs ([a-z]+(?: [a-z]+)?)\b([^`|;\n]*)/g)];
+    const written = [...runbook.matchAll(/\bugs ([a-z-]+(?: [a-z]+){0,2})\b([^`|;\n]*)/g)];
     expect(written.length).toBeGreaterThan(20);
     for (const [line, words = "", rest = ""] of written) {
       const { code, stdout } = await ugs([...words.split(" "), "--help"]);
