@@ -16,18 +16,31 @@ const HTTP1_GET = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 
 /** A server whose store answers when the test says so. */
-async function slowServer(runtime: Runtime, env: { [name: string]: string } = {}) {
+interface SlowServer {
+  readonly server: TestServer;
+  readonly proxy: RedisProxy;
+}
+
+async function slowServer(runtime: Runtime, env: { [name: string]: string } = {}): Promise<SlowServer> {
   const proxy = await newProxy(await newRedis());
   const server = await newServer({ runtime, redisUrl: proxy.url, env: { REDIS_TIMEOUT: "50s", ...env } });
   return { proxy, server };
 }
 
-/** Lets no request reach the store, makes a call, and waits until it is under way. */
-async function underWay<T>(proxy: RedisProxy, call: () => Promise<T>): Promise<Promise<T>[]> {
+/**
+ * Lets no request reach the store, makes a call, and waits until it is under way. That a request to the store is held does not
+ * tell it: the server has requests of its own.
+ */
+async function underWay<T>(
+  { server, proxy }: SlowServer,
+  { call, ...labels }: { grpc_method: string; protocol: string; call: () => Promise<T> },
+): Promise<Promise<T>[]> {
   proxy.allow(0);
   const answer = call();
   answer.catch(() => {});
-  await waitFor("the call is under way", () => proxy.trips() > 0);
+  await waitFor("the call is under way", async () => {
+    return (await metricOf(server, "grpc_server_in_flight", labels)) === 1;
+  });
   return [answer];
 }
 
@@ -65,7 +78,13 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
   session.on("goaway", (code) => {
     goaway = code;
   });
-  const [grpc] = await underWay(proxy, () => groups.updateUserGroup({ userGroupId: "a", name: "N" }));
+  const [grpc] = await underWay(
+    { server, proxy },
+    {
+      ...{ grpc_method: "UpdateUserGroup", protocol: "grpc" },
+      call: () => groups.updateUserGroup({ userGroupId: "a", name: "N" }),
+    },
+  );
   const headers = { ":path": "/api/user?user_group_id=a", authorization };
   const status = new Promise((resolve, reject) => {
     const stream = session.request(headers).once("response", (response) => resolve(response[":status"]));
@@ -124,12 +143,19 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
     async () => {
       const { server, proxy } = await slowServer(runtime, { SHUTDOWN_TIMEOUT: "500ms" });
       const headers = { authorization: `Token ${server.tokens.customer}` };
-      const json = { ...headers, "Content-Type": "application/json", "Content-Length": "1000" };
+      const json = { ...headers, "Content-Type": "application/json", "Content-Length": "1000", Expect: "100-continue" };
       const endless = request(`${server.url}/api/user`, { method: "PUT", headers: json, agent: false });
       closeLater(() => endless.destroy());
       const ended = new Promise((resolve) => endless.once("close", resolve));
       endless.on("error", () => {}).write("{");
-      const [call] = await underWay(proxy, () => fetch(`${server.url}/api/user?user_group_id=a`, { headers }));
+      await new Promise((resolve) => endless.once("continue", resolve));
+      const [call] = await underWay(
+        { server, proxy },
+        {
+          ...{ grpc_method: "GetUserGroup", protocol: "rest" },
+          call: () => fetch(`${server.url}/api/user?user_group_id=a`, { headers }),
+        },
+      );
       server.signal("SIGTERM");
       expect(await server.exited()).toBe(0);
       await expect(call).rejects.toThrow();
