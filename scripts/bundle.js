@@ -51,12 +51,15 @@ export async function bundleService(outdir, plugins = []) {
     plugins,
   });
   const commandLine = await bundleCommandLine(outdir);
+  const consolePage = await bundleConsole(outdir);
   const isMap = ({ path }) => path.endsWith(".map");
   const page = { folder: `${root}/${SWAGGER_UI}`, texts: ["swagger-ui-bundle.js.LICENSE.txt"] };
-  const licenses = Buffer.from(await licensesOf(root, [...outputFiles, ...commandLine].filter(isMap), [page]));
+  const licenses = Buffer.from(
+    await licensesOf(root, [...outputFiles, ...commandLine, ...consolePage].filter(isMap), [page]),
+  );
   await replaceFiles(`${root}/${outdir}`, [
     ...outputFiles,
-    ...commandLine.filter((file) => !isMap(file)),
+    ...[...commandLine, ...consolePage].filter((file) => !isMap(file)),
     { path: `${root}/${outdir}/LICENSES.txt`, contents: licenses },
     ...(await copies(outdir, [
       "gen/openapi.json",
@@ -67,7 +70,7 @@ export async function bundleService(outdir, plugins = []) {
 }
 
 /**
- * Files that stand beside the bundle as they are: packages/openapi reads them when they are first asked for.
+ * Files that stand beside the bundle as they are: packages/pages reads them when they are first asked for.
  *
  * @param {string} outdir
  * @param {readonly string[]} paths
@@ -96,6 +99,28 @@ async function bundleCommandLine(outdir) {
     banner: { js: `#!/usr/bin/env node\n${REQUIRE}` },
   });
   return outputFiles.map(({ path, contents, text }) => ({ path, contents, text, mode: 0o755 }));
+}
+
+/**
+ * Bundles the page of the console: a script that loads nothing further, and its style.
+ *
+ * @param {string} outdir
+ */
+async function bundleConsole(outdir) {
+  const { outputFiles } = await build({
+    ...COMMON,
+    entryPoints: ["main.tsx", "console.css"].map((name) => ({ in: `packages/console/src/${name}`, out: "console" })),
+    outdir,
+    platform: "browser",
+    target: "es2022",
+    format: "iife",
+    jsx: "automatic",
+    jsxImportSource: "preact",
+    minify: true,
+    // For the licences alone.
+    sourcemap: "external",
+  });
+  return outputFiles;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { consoleEndpoints } from "@user-group-service/console";
 import { docsEndpoints } from "@user-group-service/openapi";
 import { DOCUMENT_MAX_AGE_S } from "@user-group-service/sessions";
 import type { Traces } from "@user-group-service/traces";
@@ -38,6 +39,8 @@ export interface AppParts
   readonly metrics: Metrics;
   /** Undefined: nothing is traced. */
   readonly traces: Traces | undefined;
+  /** Whether the console is served. */
+  readonly console: boolean;
   /** Aborts when the service begins to shut down; streams then end. */
   readonly shutdownSignal: AbortSignal;
 }
@@ -85,6 +88,7 @@ export function createApp(parts: AppParts): App {
     ["/healthz", health],
     ["/readyz", readiness],
     ["/metrics", exposition],
+    ...(parts.console ? Object.entries(consoleEndpoints()) : []),
   ]);
 
   const common = {
@@ -97,19 +101,11 @@ export function createApp(parts: AppParts): App {
       ? clientKey({ peer, forwardedFor: headerValue(headers, "x-forwarded-for") }, parts.trustedProxies)
       : connectionKey(peer, parts.trustedProxies);
   const limits = { maxConnections: parts.maxConnections, clientOf };
-  const service: ServeOptions = {
-    ...common,
+  const calls = {
     routes: routes({ ...parts, probe }),
-    endpoints: parts.metricsPort === undefined ? new Map([...callerEndpoints, ...operatorEndpoints]) : callerEndpoints,
-    endpointAt: wellKnownEndpoints({ sessions, strangers: strangerLimit(parts), maxAgeS: DOCUMENT_MAX_AGE_S }),
     authorize,
     contextValues: callValues,
     interceptors: [callInterceptor({ ...parts, authorize })],
-    cors: {
-      origins: parts.corsOrigins,
-      requestHeaders: [...CREDENTIAL_HEADERS, REQUEST_ID_HEADER, ...TRACE_HEADERS],
-      responseHeaders: [REQUEST_ID_HEADER, "retry-after", ...LIMIT_HEADERS],
-    },
     readMaxBytes: MAX_MESSAGE_BYTES,
     jsonOptions: JSON_OPTIONS,
     streamsSignal: shutdownSignal,
@@ -117,7 +113,24 @@ export function createApp(parts: AppParts): App {
     isOpen,
     limits: { streams: STREAMS, ...limits },
   };
-  return { service, operations: { ...common, routes: () => {}, endpoints: operatorEndpoints, limits } };
+  const service: ServeOptions = {
+    ...common,
+    ...calls,
+    endpoints: parts.metricsPort === undefined ? new Map([...callerEndpoints, ...operatorEndpoints]) : callerEndpoints,
+    endpointAt: wellKnownEndpoints({ sessions, strangers: strangerLimit(parts), maxAgeS: DOCUMENT_MAX_AGE_S }),
+    cors: {
+      origins: parts.corsOrigins,
+      requestHeaders: [...CREDENTIAL_HEADERS, REQUEST_ID_HEADER, ...TRACE_HEADERS],
+      responseHeaders: [REQUEST_ID_HEADER, "retry-after", ...LIMIT_HEADERS],
+    },
+  };
+  // The console calls the port that it came from: a page may call no other, and needs no CORS for this one.
+  const operatorPort = {
+    ...common,
+    ...(parts.console ? calls : { routes: () => {}, limits }),
+    endpoints: operatorEndpoints,
+  };
+  return { service, operations: operatorPort };
 }
 
 /** `/healthz`, `/readyz` and `/metrics`. They need no API token. */

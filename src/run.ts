@@ -1,13 +1,15 @@
 import { randomBytes } from "node:crypto";
 import { setMaxListeners } from "node:events";
+import { existsSync } from "node:fs";
 import { type App, createApp } from "./app.ts";
 import { ApiTokens } from "./auth/api-tokens.ts";
-import type { Config } from "./config/config.ts";
+import type { Config, Setting } from "./config/config.ts";
 import type { ApiTokenSetting } from "./config/parse.ts";
 import { addGauges } from "./gauges.ts";
 import { announce, endUnusable, type Listening } from "./start-messages.ts";
 import { openForks, Supervisor } from "./supervisor.ts";
 import "./runtime.ts";
+import { CONSOLE_FILES } from "@user-group-service/console";
 import { DOCS_FILES } from "@user-group-service/openapi";
 import { serveNode } from "@user-group-service/transport";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
@@ -192,7 +194,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
     setMaxListeners(0, shutdown.signal);
     const app = createApp({
       ...config,
-      docs: await servesDocs(config, log.logger),
+      docs: config.docs && (await mayServe(DOCS, log.logger)),
+      console: (config.console ?? config.redisUrl === undefined) && (await mayServe(CONSOLE, log.logger)),
       rateLimiters: openRateLimiters(config, { client: config.redisUrl === undefined ? undefined : client, metrics }),
       ...stores,
       sessions,
@@ -250,14 +253,24 @@ function warnOfSettings({ misspelled, host, tls }: Config, logger: Logger): void
   );
 }
 
-/** Whether the OpenAPI document and its page are served. Deno may not let them be read. */
-async function servesDocs({ docs }: Config, logger: Logger): Promise<boolean> {
-  if (!docs || (await mayRead(DOCS_FILES))) return docs;
-  if (isReporter()) {
-    const message =
-      "Deno does not let the files of /openapi.json and /docs/ be read, which are not served: name them in --allow-read too, or set DOCS=off";
-    logger.warn({ files: DOCS_FILES }, message);
-  }
+/** A page, and what is served with it. */
+interface Page {
+  readonly files: readonly string[];
+  readonly paths: string;
+  readonly setting: Setting;
+}
+
+const DOCS: Page = { files: DOCS_FILES, paths: "/openapi.json and /docs/", setting: "DOCS" };
+const CONSOLE: Page = { files: CONSOLE_FILES, paths: "/console/", setting: "CONSOLE" };
+
+/** Whether the files of a page can be read. What runs the sources may not be let, or may not have what a build makes. */
+async function mayServe({ files, paths, setting }: Page, logger: Logger): Promise<boolean> {
+  const isLet = await mayRead(files);
+  if (isLet && files.every((file) => existsSync(file))) return true;
+  const why = isLet
+    ? `the files of ${paths} are not there, which are not served: make them by npm run build`
+    : `Deno does not let the files of ${paths} be read, which are not served: name them in --allow-read too`;
+  if (isReporter()) logger.warn({ files }, `${why}, or set ${setting}=off`);
   return false;
 }
 

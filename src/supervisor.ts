@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import cluster from "node:cluster";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type ListenOptions } from "node:net";
+import { CONSOLE_FILES } from "@user-group-service/console";
 import { DOCS_FILES } from "@user-group-service/openapi";
 import type { Config } from "./config/config.ts";
 import { WorkerMetrics } from "./observability/exposition.ts";
@@ -198,7 +199,7 @@ function forkOnNode(number: number): ChildProcess {
 
 async function openDenoForks({ host, port, metricsPort, files }: PortSettings): Promise<Forks> {
   await requireRunPermission();
-  const flags = await workerFlags([...files.map(({ path }) => path), ...DOCS_FILES]);
+  const flags = await workerFlags([...files.map(({ path }) => path), ...DOCS_FILES, ...CONSOLE_FILES]);
   const main = await claimPort(host, port);
   const metrics = metricsPort === undefined ? undefined : await claimPort(host, metricsPort);
   const ports: WorkerStart["ports"] = { port: main.port, metricsPort: metrics?.port, reusePort: true };

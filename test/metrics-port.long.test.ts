@@ -14,7 +14,7 @@ const OPERATIONS = ["/healthz", "/readyz", "/metrics"];
 
 describe.each(RUNTIMES)("on %s", (runtime) => {
   it("METRICS_PORT serves health and metrics, and the other port does not", async () => {
-    const server = await newServer({ runtime, env: { METRICS_PORT: "0" } });
+    const server = await newServer({ runtime, env: { METRICS_PORT: "0", CONSOLE: "off" } });
     const metricsUrl = metricsUrlOf(server);
     expect(metricsUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     expect(new URL(metricsUrl).port).not.toBe(new URL(server.url).port);

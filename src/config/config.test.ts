@@ -65,6 +65,7 @@ describe("the defaults", () => {
     metricsPort: undefined,
     reflection: true,
     docs: true,
+    console: undefined,
     legacyPaths: false,
     maxConnections: 4096,
     rateLimit: undefined,
@@ -351,6 +352,7 @@ const BAD: { readonly [name in Setting]: readonly string[] } = {
   METRICS_PORT: ["-1", "65536", "http"],
   REFLECTION: ["true", "0", "ON"],
   DOCS: ["ON", "yes"],
+  CONSOLE: ["ON", "1"],
   LEGACY_PATHS: ["true", "1", "ON", "explo"],
   MAX_CONNECTIONS: ["0", "-1", "many"],
   RATE_LIMIT: [

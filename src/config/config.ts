@@ -69,6 +69,8 @@ export const SETTINGS = {
   METRICS_PORT: ["", "a separate port for health and metrics", "metricsPort", optional(integer(0, 65_535))],
   REFLECTION: ["on", "server reflection, on or off", "reflection", parse.onOff],
   DOCS: ["on", "/openapi.json and the page /docs/, on or off", "docs", parse.onOff],
+  // Undefined: on beside the embedded store alone.
+  CONSOLE: ["", "the page /console/, on or off; unset: on with the embedded store", "console", optional(parse.onOff)],
   LEGACY_PATHS: ["off", "the paths of the hosted service, on or off", "legacyPaths", parse.onOff],
   MAX_CONNECTIONS: ["4096", "how many connections a worker keeps open", "maxConnections", integer(1, 1_000_000)],
   RATE_LIMIT: ["off", "how often the bearer of an API token may call, such as 1000/10s", "rateLimit", parse.rateLimit],

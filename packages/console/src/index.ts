@@ -1,0 +1,46 @@
+/* What the service serves of this package. The page itself begins in main.tsx, which a build bundles with console.css. */
+import { readFile } from "node:fs/promises";
+import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "@user-group-service/pages";
+import type { Endpoint } from "@user-group-service/transport";
+
+/**
+ * What the page may load: its own files. It may call the service that it came from, and nothing else, so that the token
+ * goes nowhere else; and no text can become a script (https://www.w3.org/TR/trusted-types/).
+ */
+const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+
+const PAGE = `<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8">
+    <meta name="viewport" content="width=device-width, initial-scale=1">
+    <meta name="color-scheme" content="light dark">
+    <title>User Group Service: console</title>
+    <link rel="icon" href="data:,">
+    <link rel="stylesheet" href="console.css">
+    <script src="console.js" defer></script>
+  </head>
+  <body>
+    <div id="console"></div>
+    <noscript>The console needs JavaScript. The command line, <code>ugs</code>, does all that it does.</noscript>
+  </body>
+</html>
+`;
+
+// A build makes them; what runs the sources reads those of the last build.
+const SCRIPT = pathOf("dist/console.js");
+const STYLE = pathOf("dist/console.css");
+
+/** The paths of the files that are read, for which Deno needs a permission. */
+export const CONSOLE_FILES: readonly string[] = [SCRIPT, STYLE];
+
+/** The console, by path. Anyone may have its files: what it shows it asks for with the token that is typed in. */
+export function consoleEndpoints(): { readonly [path: string]: Endpoint } {
+  return {
+    "/console": redirectEndpoint("console/"),
+    "/console/": fileEndpoint(async () => Buffer.from(PAGE), CONTENT_TYPES.html, POLICY),
+    "/console/console.js": fileEndpoint(() => readFile(SCRIPT), CONTENT_TYPES.script),
+    "/console/console.css": fileEndpoint(() => readFile(STYLE), CONTENT_TYPES.css),
+  };
+}

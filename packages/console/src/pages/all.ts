@@ -1,0 +1,5 @@
+import { environmentsPage } from "./environments.tsx";
+import type { PageOfConsole } from "./page.ts";
+
+/** Every page, in the order of the navigation. The first is shown where the address names none. */
+export const PAGES: readonly PageOfConsole[] = [environmentsPage];

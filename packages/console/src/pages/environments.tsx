@@ -1,0 +1,186 @@
+import { useState } from "preact/hooks";
+import type { Environment } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import { useAction, useAnswer, useList } from "../parts/calls.ts";
+import { CommandLine } from "../parts/command.tsx";
+import { ConfirmDialog } from "../parts/dialog.tsx";
+import { FailureBox } from "../parts/failure.tsx";
+import { CheckField, Form, SelectField, TextField } from "../parts/field.tsx";
+import { announce } from "../parts/live.tsx";
+import { NotOffered, Page, Section } from "../parts/page.tsx";
+import { Facts, ListTable } from "../parts/table.tsx";
+import { hrefOf } from "../routes.ts";
+import { NotRight } from "../session/failures.ts";
+import type { Session } from "../session/session.ts";
+import { countText, formatEnvironmentName, parseEnvironmentName, timeText } from "../words.ts";
+import type { PageOfConsole, PageProps } from "./page.ts";
+
+/** The environments: all of them for `ADMIN_TOKEN`, its own for an API token. */
+export const environmentsPage: PageOfConsole = {
+  path: "environments",
+  link: "Environments",
+  isOfEnvironment: false,
+  show: ({ session }: PageProps) => (
+    <Page title="Environments">{session.isRoot ? <All session={session} /> : <Own session={session} />}</Page>
+  ),
+};
+
+function All({ session }: { readonly session: Session }) {
+  const [ending, setEnding] = useState<Environment>();
+  const list = useList("environments", "environment", async (pageToken, signal) => {
+    const { environments, nextPageToken } = await session.admin.listEnvironments({ pageToken }, { signal });
+    return { items: environments, nextPageToken };
+  });
+  return (
+    <>
+      <ListTable
+        list={list}
+        none="There is no environment yet. Create one to have user groups and API tokens in it."
+        caption="All environments"
+        keyOf={formatEnvironmentName}
+        columns={[
+          {
+            name: "Environment",
+            isHeading: true,
+            of: (environment) => {
+              const name = formatEnvironmentName(environment);
+              return environment.deleteTime ? name : <a href={hrefOf("environments", { env: name })}>{name}</a>;
+            },
+          },
+          { name: "Partitions", of: ({ partitions }) => partitions },
+          { name: "Created", of: ({ createTime }) => timeText(createTime) },
+          {
+            name: "State",
+            of: ({ deleteTime }) => (deleteTime ? `being deleted since ${timeText(deleteTime)}` : "active"),
+          },
+          {
+            name: "Delete",
+            of: (environment) => (
+              <button type="button" onClick={() => setEnding(environment)}>
+                Delete <span class="unseen">{formatEnvironmentName(environment)}</span> …
+              </button>
+            ),
+          },
+        ]}
+      />
+      <CommandLine command="env list" />
+      <Create session={session} onDone={list.again} />
+      {ending && (
+        <Delete
+          session={session}
+          environment={ending}
+          onClose={() => {
+            setEnding(undefined);
+            list.again();
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+function Own({ session }: { readonly session: Session }) {
+  const answer = useAnswer("own", (signal) => session.admin.getEnvironment({}, { signal }));
+  const { environment, userGroupCount = 0n, apiTokenCount = 0 } = answer.value ?? {};
+  return (
+    <>
+      <FailureBox error={answer.error} again={answer.again} />
+      {environment && (
+        <Facts
+          facts={[
+            ["Environment", formatEnvironmentName(environment)],
+            ["User groups", countText(userGroupCount, "user group")],
+            ["API tokens", countText(apiTokenCount, "API token")],
+            ["Partitions", environment.partitions],
+            ["Created", timeText(environment.createTime)],
+          ]}
+        />
+      )}
+      <CommandLine command="env get" />
+      <NotOffered>
+        This API token acts on its own environment alone. ADMIN_TOKEN lists, makes and deletes them.
+      </NotOffered>
+    </>
+  );
+}
+
+const TAG_OPTIONS = [
+  ["", "none"],
+  ["Customer", "Customer"],
+  ["Testing", "Testing"],
+] as const;
+
+function Create({ session, onDone }: { readonly session: Session; readonly onDone: () => void }) {
+  const [name, setName] = useState("");
+  const [tag, setTag] = useState("");
+  const [partitions, setPartitions] = useState("");
+  const whole = tag ? `${name}/${tag}` : name;
+  const creating = useAction(async () => {
+    const environment = parseEnvironmentName(whole);
+    if (!environment) throw new NotRight("A name has 1 to 64 letters of ASCII, digits, '.', '_' or '-'.");
+    if (!/^\d{0,4}$/.test(partitions.trim())) throw new NotRight("Partitions are a number from 1 to 3844, or nothing.");
+    await session.admin.createEnvironment({
+      environment,
+      partitions: partitions.trim() ? Number(partitions) : undefined,
+    });
+    setName("");
+    onDone();
+    return `The environment ${whole} is created.`;
+  });
+  return (
+    <Section title="Create an environment">
+      <Form label="Create an environment" submit="Create" isBusy={creating.isBusy} onSubmit={() => void creating.run()}>
+        <TextField label="Name" value={name} onValue={setName} maxLength={64} />
+        <SelectField label="Tag" value={tag} onValue={setTag} options={TAG_OPTIONS} />
+        <TextField
+          label="Partitions"
+          hint="How many its user groups are spread over, for good. Nothing: 64, which is right for up to some million groups."
+          value={partitions}
+          onValue={setPartitions}
+        />
+        <FailureBox error={creating.error} />
+      </Form>
+      <CommandLine
+        command="env create"
+        options={partitions.trim() ? ["--partitions", partitions.trim()] : []}
+        args={[name ? whole : "NAME"]}
+      />
+    </Section>
+  );
+}
+
+function Delete({
+  session,
+  environment: { name, tag },
+  onClose,
+}: {
+  readonly session: Session;
+  readonly environment: Environment;
+  readonly onClose: () => void;
+}) {
+  const [force, setForce] = useState(false);
+  const id = formatEnvironmentName({ name, tag });
+  /** Deletes it, call by call. */
+  const deleteAll = async () => {
+    for (;;) {
+      const { done, remainingUserGroups } = await session.admin.deleteEnvironment({
+        environment: { name, tag },
+        force,
+      });
+      if (done) return `The environment ${id} is deleted.`;
+      announce(`${countText(remainingUserGroups, "user group")} left`);
+    }
+  };
+  return (
+    <ConfirmDialog
+      title="Delete an environment"
+      id={id}
+      consequence={`This ends the environment ${id} for good, with its API tokens and its user group tokens. Its audit trail stays.`}
+      button="Delete it"
+      command={{ command: "env delete", options: force ? ["--force"] : [], args: [id] }}
+      onConfirm={deleteAll}
+      onClose={onClose}
+    >
+      <CheckField label="Delete its user groups as well" value={force} onValue={setForce} />
+    </ConfirmDialog>
+  );
+}

@@ -1,0 +1,71 @@
+import { useEffect, useId, useRef } from "preact/hooks";
+import { announce } from "./live.tsx";
+
+/**
+ * Copies a text. Browsers let only pages on `https:` and on this machine do it.
+ *
+ * @returns whether it is copied
+ */
+async function copy(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A button that copies a text. @param what it is, such as `the command` */
+export function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
+  const onClick = async () => {
+    const isDone = await copy(text);
+    announce(isDone ? `Copied ${what}.` : `The browser does not let this page copy: select ${what}, and copy it.`);
+  };
+  return (
+    <button type="button" class="small" onClick={onClick}>
+      Copy <span class="unseen">{what}</span>
+    </button>
+  );
+}
+
+/** A token that is shown this once. Whoever has it puts it away, and then it is forgotten here. */
+export function Secret({
+  title,
+  token,
+  lost,
+  onClose,
+}: {
+  /** What it is the token of. */
+  readonly title: string;
+  readonly token: string;
+  /** What to do where it is lost. */
+  readonly lost: string;
+  readonly onClose: () => void;
+}) {
+  const id = useId();
+  const box = useRef<HTMLElement>(null);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => box.current?.focus(), []);
+  const onCopy = async () => {
+    const isDone = await copy(token);
+    // Then a person does it by the keys that copy what is selected.
+    if (!isDone) field.current?.select();
+    announce(isDone ? "Copied the token." : "The browser does not let this page copy: the token is selected, copy it.");
+  };
+  return (
+    <section class="secret" aria-labelledby={`${id}-title`} ref={box} tabIndex={-1}>
+      <h2 id={`${id}-title`}>{title}</h2>
+      <p>Put it where it is used. {lost}</p>
+      <label for={id}>Token</label>
+      <input id={id} ref={field} readOnly value={token} autocomplete="off" spellcheck={false} />
+      <p class="buttons">
+        <button type="button" class="main" onClick={onCopy}>
+          Copy the token
+        </button>
+        <button type="button" onClick={onClose}>
+          I have it: forget it here
+        </button>
+      </p>
+    </section>
+  );
+}

@@ -1,0 +1,94 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useAction } from "./calls.ts";
+import { CommandLine, type CommandProps } from "./command.tsx";
+import { FailureBox } from "./failure.tsx";
+import { Form, TextField } from "./field.tsx";
+
+/** A dialog over the page. Escape closes it, and the focus goes back to where it was. */
+export function Dialog({
+  title,
+  onClose,
+  children,
+}: {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const shown = dialog.current;
+    shown?.showModal();
+    // The focus goes back only from one that is closed before it is taken away.
+    return () => shown?.close();
+  }, []);
+  return (
+    <dialog
+      ref={dialog}
+      aria-labelledby={id}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+    >
+      <h2 id={id}>{title}</h2>
+      {children}
+    </dialog>
+  );
+}
+
+/** Something that ends for good. */
+interface Ending {
+  readonly title: string;
+  /** What has to be typed: its id. */
+  readonly id: string;
+  /** What comes of it, in sentences. */
+  readonly consequence: ComponentChildren;
+  /** The words on the button. */
+  readonly button: string;
+  readonly command: CommandProps;
+  /** Further fields. */
+  readonly children?: ComponentChildren;
+  /** Ends it. Rejects with why it did not. @returns what was done, to be announced */
+  readonly onConfirm: () => Promise<string>;
+  readonly onClose: () => void;
+}
+
+/** Has somebody confirm that something is to end, by typing its id. */
+export function ConfirmDialog({ title, id, consequence, button, command, children, onConfirm, onClose }: Ending) {
+  const [typed, setTyped] = useState("");
+  const [fault, setFault] = useState<string>();
+  const ending = useAction(async () => {
+    const done = await onConfirm();
+    onClose();
+    return done;
+  });
+  const submit = () => {
+    const isRight = typed === id;
+    setFault(isRight ? undefined : `That is not ${id}: nothing was done.`);
+    if (isRight) void ending.run();
+  };
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <p>{consequence}</p>
+      <Form
+        label={title}
+        submit={button}
+        isDangerous
+        isBusy={ending.isBusy}
+        onSubmit={submit}
+        beside={
+          <button type="button" onClick={onClose}>
+            Cancel
+          </button>
+        }
+      >
+        {children}
+        <TextField label={`To go on, type ${id}`} value={typed} onValue={setTyped} fault={fault} />
+        <FailureBox error={ending.error} />
+      </Form>
+      <CommandLine {...command} />
+    </Dialog>
+  );
+}

@@ -1,0 +1,181 @@
+import type { ComponentChildren, JSX } from "preact";
+import { useId } from "preact/hooks";
+
+interface FieldText {
+  readonly label: string;
+  /** What to write, and what comes of it. */
+  readonly hint?: ComponentChildren;
+  /** What is wrong with what is written; undefined: nothing. */
+  readonly fault?: string | undefined;
+}
+
+/** What ties an input to its words. */
+interface Tied {
+  readonly id: string;
+  readonly "aria-describedby": string | undefined;
+  readonly "aria-invalid": boolean;
+}
+
+/** A field of a form, with its label, what to write, and what is wrong with it. @param children makes the input */
+export function Field({
+  label,
+  hint,
+  fault,
+  children,
+}: FieldText & { readonly children: (tied: Tied) => ComponentChildren }) {
+  const id = useId();
+  const described = [hint && `${id}-hint`, fault && `${id}-fault`].filter(Boolean).join(" ");
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {hint && (
+        <p id={`${id}-hint`} class="small">
+          {hint}
+        </p>
+      )}
+      {children({ id, "aria-describedby": described || undefined, "aria-invalid": fault !== undefined })}
+      {fault && (
+        <p id={`${id}-fault`} class="fault">
+          {fault}
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** Never kept or completed by the browser, nor changed by it. */
+const PLAIN = { autocomplete: "off", autocapitalize: "off", spellcheck: false } as const;
+
+/** A field for one line of text. */
+export function TextField({
+  label,
+  hint,
+  fault,
+  value,
+  onValue,
+  ...input
+}: FieldText & { readonly value: string; readonly onValue: (value: string) => void } & Pick<
+    JSX.IntrinsicElements["input"],
+    "type" | "required" | "maxLength" | "name" | "placeholder"
+  >) {
+  return (
+    <Field label={label} hint={hint} fault={fault}>
+      {(tied) => (
+        <input {...PLAIN} {...input} {...tied} value={value} onInput={(event) => onValue(event.currentTarget.value)} />
+      )}
+    </Field>
+  );
+}
+
+/** A field for text of several lines. */
+export function AreaField({
+  label,
+  hint,
+  fault,
+  value,
+  onValue,
+  rows = 8,
+}: FieldText & { readonly value: string; readonly onValue: (value: string) => void; readonly rows?: number }) {
+  return (
+    <Field label={label} hint={hint} fault={fault}>
+      {(tied) => (
+        <textarea
+          {...PLAIN}
+          {...tied}
+          rows={rows}
+          value={value}
+          onInput={(event) => onValue(event.currentTarget.value)}
+        />
+      )}
+    </Field>
+  );
+}
+
+/** A field to choose one of some values. */
+export function SelectField({
+  label,
+  hint,
+  fault,
+  value,
+  onValue,
+  options,
+}: FieldText & {
+  readonly value: string;
+  readonly onValue: (value: string) => void;
+  readonly options: readonly (readonly [value: string, words: string])[];
+}) {
+  return (
+    <Field label={label} hint={hint} fault={fault}>
+      {(tied) => (
+        <select {...tied} value={value} onChange={(event) => onValue(event.currentTarget.value)}>
+          {options.map(([each, words]) => (
+            <option key={each} value={each}>
+              {words}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
+  );
+}
+
+/** A box to tick. */
+export function CheckField({
+  label,
+  value,
+  onValue,
+}: {
+  readonly label: string;
+  readonly value: boolean;
+  readonly onValue: (value: boolean) => void;
+}) {
+  const id = useId();
+  return (
+    <p class="check">
+      <input id={id} type="checkbox" checked={value} onChange={(event) => onValue(event.currentTarget.checked)} />
+      <label for={id}>{label}</label>
+    </p>
+  );
+}
+
+/** A form: Enter in a field submits it. @param isBusy whether it was submitted, and is not answered yet */
+export function Form({
+  label,
+  submit,
+  isBusy,
+  isDangerous = false,
+  onSubmit,
+  beside,
+  children,
+}: {
+  /** Names the form to those who do not see it. */
+  readonly label: string;
+  /** The words on its button. */
+  readonly submit: string;
+  readonly isBusy: boolean;
+  /** Whether something ends for good. Default: no. */
+  readonly isDangerous?: boolean;
+  readonly onSubmit: () => void;
+  /** Beside the button. */
+  readonly beside?: ComponentChildren;
+  readonly children: ComponentChildren;
+}) {
+  return (
+    <form
+      aria-label={label}
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (!isBusy) onSubmit();
+      }}
+    >
+      {children}
+      <p class="buttons">
+        <button type="submit" class={isDangerous ? "dangerous" : "main"} aria-disabled={isBusy}>
+          {isBusy ? "Wait …" : submit}
+        </button>
+        {beside}
+      </p>
+    </form>
+  );
+}

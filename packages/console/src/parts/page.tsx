@@ -1,0 +1,44 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+
+/** The frame of a page: its heading, which gets the focus when the page is shown, and what it has. */
+export function Page({
+  title,
+  detail,
+  children,
+}: {
+  readonly title: string;
+  /** Of what the page is, such as the id of a user group. */
+  readonly detail?: string | undefined;
+  readonly children: ComponentChildren;
+}) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  const whole = detail === undefined ? title : `${title} ${detail}`;
+  useEffect(() => {
+    document.title = `${whole} – User Group Service`;
+    heading.current?.focus();
+  }, [whole]);
+  return (
+    <>
+      <h1 ref={heading} tabIndex={-1}>
+        {title} {detail !== undefined && <span class="id">{detail}</span>}
+      </h1>
+      {children}
+    </>
+  );
+}
+
+/** A part of a page under a heading of its own. */
+export function Section({ title, children }: { readonly title: string; readonly children: ComponentChildren }) {
+  return (
+    <section>
+      <h2>{title}</h2>
+      {children}
+    </section>
+  );
+}
+
+/** Why something is not offered. */
+export function NotOffered({ children }: { readonly children: ComponentChildren }) {
+  return <p class="note">{children}</p>;
+}

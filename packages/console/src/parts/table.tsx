@@ -1,0 +1,100 @@
+import type { ComponentChildren } from "preact";
+import type { List } from "./calls.ts";
+import { FailureBox } from "./failure.tsx";
+
+/** A column of a table. */
+export interface Column<T> {
+  readonly name: string;
+  readonly of: (item: T) => ComponentChildren;
+  /** Whether it names the row. Default: no. */
+  readonly isHeading?: boolean;
+}
+
+/** A table that scrolls by itself where it is wider than the page. */
+export function Table<T>({
+  caption,
+  columns,
+  items,
+  keyOf,
+}: {
+  /** What it lists. */
+  readonly caption: string;
+  readonly columns: readonly Column<T>[];
+  readonly items: readonly T[];
+  readonly keyOf: (item: T) => string;
+}) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it by the keys of arrows
+    <section class="scrolls" aria-label={caption} tabIndex={0}>
+      <table>
+        <caption>{caption}</caption>
+        <thead>
+          <tr>
+            {columns.map(({ name }) => (
+              <th key={name} scope="col">
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {items.map((item) => (
+            <tr key={keyOf(item)}>
+              {columns.map(({ name, of, isHeading }) =>
+                isHeading ? (
+                  <th key={name} scope="row">
+                    {of(item)}
+                  </th>
+                ) : (
+                  <td key={name}>{of(item)}</td>
+                ),
+              )}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+/** A list that is read page by page, as a table. @param none said where it is empty */
+export function ListTable<T>({
+  list,
+  none,
+  ...table
+}: { readonly list: List<T>; readonly none: ComponentChildren } & Omit<Parameters<typeof Table<T>>[0], "items">) {
+  const { items, isThere, hasMore, isBusy, more, error, again } = list;
+  return (
+    <>
+      {items.length > 0 && <Table {...table} items={items} />}
+      {isThere && items.length === 0 && !hasMore && <p>{none}</p>}
+      <FailureBox error={error} again={again} />
+      {!isThere && isBusy && <p>Reading …</p>}
+      {isThere && hasMore && (
+        <button type="button" aria-disabled={isBusy} onClick={more}>
+          {isBusy ? "Reading …" : "Show more"}
+        </button>
+      )}
+    </>
+  );
+}
+
+/** Facts of one thing. What is undefined is left out. */
+export function Facts({
+  facts,
+}: {
+  readonly facts: readonly (readonly [name: string, value: ComponentChildren | undefined])[];
+}) {
+  return (
+    <dl class="facts">
+      {facts.map(([name, value]) =>
+        value === undefined ? null : (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ),
+      )}
+    </dl>
+  );
+}

@@ -1,0 +1,96 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { codeToString } from "@connectrpc/connect/protocol-connect";
+import { BadRequestSchema, ErrorInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
+
+/** The header with the id of a request, by which the log of the service has it. */
+export const REQUEST_ID_HEADER = "x-request-id";
+
+/** `google.rpc.ErrorInfo.domain` of the service's errors. */
+const ERROR_DOMAIN = "user-group-service";
+
+/** Why something was not done, for a person. */
+export interface Failure {
+  readonly message: string;
+  /** What to do. */
+  readonly hint: string | undefined;
+  /** Code and reason of the API; undefined: the service did not say them. */
+  readonly kind: string | undefined;
+  readonly requestId: string | undefined;
+  /** What is wrong with which field of the request, by its name in the API. */
+  readonly violations: readonly { readonly field: string; readonly description: string }[];
+}
+
+/** Something that is not as it has to be, which the console itself found: the service was not asked. */
+export class NotRight extends Error {}
+
+/** What to do, by the reason of the service's error. */
+const HINTS: { readonly [reason: string]: string } = {
+  API_TOKEN_UNKNOWN: "Check that the whole token of this service was typed in, and that it was not revoked.",
+  API_TOKEN_MALFORMED: "Check that the whole token was typed in, without anything else.",
+  ROLE_TOO_LOW: "Sign in with a token of that role.",
+  ENVIRONMENT_TOKEN_REQUIRED: "Sign in with an API token of role admin of this environment.",
+  OTHER_ENVIRONMENT: "This token acts on its own environment alone.",
+  USER_GROUP_NOT_FOUND: "It may have been deleted. The list of user groups shows those that there are.",
+  ENVIRONMENT_NOT_FOUND: "It may have been deleted. The list of environments shows those that there are.",
+  ENVIRONMENT_EXISTS: "Choose another name or tag.",
+  API_TOKEN_NOT_FOUND: "It may have been revoked, or have expired. The list of API tokens shows those that there are.",
+  ENVIRONMENT_NOT_EMPTY: "Choose to delete its user groups with it.",
+  ENVIRONMENT_BEING_DELETED: "Delete it until it is gone; then it can be created anew.",
+  ETAG_MISMATCH: "Somebody changed it meanwhile. Read it again, and make your change to what it is now.",
+  API_TOKEN_CHANGED: "Somebody changed or rotated it meanwhile. Look, and try again.",
+  API_TOKEN_OUTLIVES_CALLER: "Revoke it, or sign in with a token that lasts as long as it does.",
+  TOO_MANY_API_TOKENS: "Revoke those that nobody uses.",
+  TOO_MANY_FAILURES: "Check the token before you go on: too many calls from this address had none that is valid.",
+  OVERLOADED: "Nothing was done. Try again later.",
+  RATE_LIMITED: "Nothing was done. Try again later.",
+  TOO_FEW_REPLICAS: "It was done, but may be lost in a failover: look, and repeat it where it is missing.",
+  RECORD_UNREADABLE: "Have its operator look at TOKEN_KEYS and the stored data.",
+  INTERNAL: "Have its operator look for the request id in the log of the service.",
+};
+
+/** Says why something was not done. */
+export function failureOf(error: unknown): Failure {
+  if (error instanceof NotRight)
+    return { message: error.message, hint: undefined, kind: undefined, requestId: undefined, violations: [] };
+  const known = ConnectError.from(error);
+  const info = known.findDetails(ErrorInfoSchema).find(({ domain }) => domain === ERROR_DOMAIN);
+  const requestId = known.metadata.get(REQUEST_ID_HEADER) ?? undefined;
+  if (!info) return { ...unanswered(known), requestId, violations: [] };
+  return {
+    message: known.rawMessage,
+    hint: HINTS[info.reason] ?? hintOfOutcome(known.code, info.metadata["outcome"]),
+    kind: `${codeToString(known.code)}, ${info.reason}`,
+    requestId,
+    violations: known
+      .findDetails(BadRequestSchema)
+      .flatMap(({ fieldViolations }) => fieldViolations)
+      .map(({ field, description }) => ({ field, description })),
+  };
+}
+
+/** What to do where the reason alone does not tell. */
+function hintOfOutcome(code: Code, outcome: string | undefined): string | undefined {
+  if (code !== Code.Unavailable) return undefined;
+  if (outcome === "not_made") return "Nothing was changed. Try again.";
+  if (outcome === "unknown") return "The change may have been made: look before you repeat it.";
+  return "Try again.";
+}
+
+/** A call that the service did not answer, or not it. */
+function unanswered({ code, rawMessage }: ConnectError): Pick<Failure, "message" | "hint" | "kind"> {
+  const kind = undefined;
+  const look = "A change may have been made all the same: look before you repeat it.";
+  if (code === Code.DeadlineExceeded) return { message: "The service did not answer in time.", hint: look, kind };
+  if (code === Code.Canceled) return { message: "It was broken off.", hint: look, kind };
+  if (code === Code.Unimplemented)
+    return {
+      message: "The service does not have this call.",
+      hint: "Another release may answer here now: load the page again.",
+      kind,
+    };
+  return {
+    message: `The service could not be reached, or something before it answered: ${rawMessage}`,
+    hint: `Check that it runs, and the way to it. ${look}`,
+    kind,
+  };
+}

@@ -1,0 +1,121 @@
+import { PAGES } from "./pages/all.ts";
+import { LiveRegion } from "./parts/live.tsx";
+import { NotOffered, Page } from "./parts/page.tsx";
+import { ENVIRONMENT_PARAM, hrefOf, route } from "./routes.ts";
+import { environmentOf, environmentParamOf, type Session, session, signOut } from "./session/session.ts";
+import { SignIn } from "./sign-in.tsx";
+import { formatEnvironmentName, timeText } from "./words.ts";
+
+/** What is around every page. */
+export function Shell() {
+  const current = session.value;
+  return (
+    <>
+      <button
+        type="button"
+        class="skip"
+        // A link would change the address, which says which page is shown.
+        onClick={() => document.querySelector<HTMLElement>("main h1")?.focus()}
+      >
+        Skip to the page
+      </button>
+      <header>
+        <p class="product">User Group Service</p>
+        {current && <Identity session={current} />}
+      </header>
+      {current && <Navigation session={current} />}
+      <main>{current ? <CurrentPage session={current} /> : <SignIn />}</main>
+      <LiveRegion />
+    </>
+  );
+}
+
+/** Who is signed in, and the way out. */
+function Identity({ session }: { readonly session: Session }) {
+  const { role, displayName, apiTokenId, expireTime } = session.caller;
+  const name = displayName === apiTokenId ? apiTokenId : `${displayName} (${apiTokenId})`;
+  return (
+    <div class="identity">
+      <p>
+        {session.isRoot ? "ADMIN_TOKEN" : `API token ${name}, role ${role}`}
+        {expireTime && `, until ${timeText(expireTime)}`}
+      </p>
+      <button type="button" onClick={() => signOut()}>
+        Sign out
+      </button>
+    </div>
+  );
+}
+
+function Navigation({ session }: { readonly session: Session }) {
+  const environment = environmentOf(session);
+  const params = environmentParamOf(session);
+  const { path } = route.value;
+  return (
+    <nav aria-label="Pages">
+      <ul>
+        {PAGES.map(({ path: each, link, isOfEnvironment }) =>
+          link === undefined || (isOfEnvironment && !environment) ? null : (
+            <li key={each}>
+              <a href={hrefOf(each, params)} aria-current={each === path ? "page" : undefined}>
+                {link}
+              </a>
+            </li>
+          ),
+        )}
+      </ul>
+      <p>
+        {environment ? (
+          <>
+            Environment <strong>{formatEnvironmentName(environment)}</strong>
+          </>
+        ) : (
+          "No environment is chosen"
+        )}
+      </p>
+    </nav>
+  );
+}
+
+/** The page that the address names. Another address of the same page is another page, which begins anew. */
+function CurrentPage({ session }: { readonly session: Session }) {
+  const { path, params } = route.value;
+  const found = path === "" ? PAGES[0] : PAGES.find((each) => each.path === path);
+  if (!found)
+    return (
+      <Page title="No such page">
+        <p>
+          The address names a page that is not there. <a href={hrefOf("")}>Go to the first page</a>
+        </p>
+      </Page>
+    );
+  if (found.isOfEnvironment && !environmentOf(session))
+    return (
+      <Page title={found.link ?? "Environment"}>
+        <NotOffered>
+          ADMIN_TOKEN is bound to no environment: <a href={hrefOf("environments")}>choose one</a> first.
+        </NotOffered>
+      </Page>
+    );
+  if (!session.isRoot && params[ENVIRONMENT_PARAM])
+    return <OtherEnvironment session={session} name={params[ENVIRONMENT_PARAM]} />;
+  const { show: Show } = found;
+  return (
+    <Show key={`${path} ${params[ENVIRONMENT_PARAM] ?? ""} ${params["id"] ?? ""}`} session={session} params={params} />
+  );
+}
+
+/** An address that was kept of a session with `ADMIN_TOKEN`. What it is of may not be what this token shows. */
+function OtherEnvironment({ session, name }: { readonly session: Session; readonly name: string }) {
+  const { path, params } = route.value;
+  const { [ENVIRONMENT_PARAM]: _, ...rest } = params;
+  const own = session.caller.environment;
+  return (
+    <Page title="Another environment">
+      <p>
+        The address is of the environment {name}. This API token is bound to {own && formatEnvironmentName(own)}.{" "}
+        <a href={hrefOf(path, rest)}>Look there</a>
+      </p>
+    </Page>
+  );
+}

@@ -1,0 +1,70 @@
+/* What serves the files of pages: packages/openapi and packages/console say which. */
+import { fileURLToPath } from "node:url";
+import { type Endpoint, type HttpRequest, type HttpResponse, headerValue } from "@user-group-service/transport";
+import { HeldFile } from "./held-file.ts";
+
+/** Of everything that is not a page. */
+const POLICY = "default-src 'none'; frame-ancestors 'none'";
+
+/** What files are, as `Content-Type` has it. */
+export const CONTENT_TYPES = {
+  css: "text/css; charset=utf-8",
+  html: "text/html; charset=utf-8",
+  json: "application/json",
+  script: "text/javascript; charset=utf-8",
+} as const;
+
+/**
+ * The path of a file that a build copies beside the bundle. On Deno, which runs the sources, `deno.json` lets it be read.
+ *
+ * @param source where it is in the repository
+ */
+export function pathOf(source: string): string {
+  const isBundle = !import.meta.url.endsWith(".ts");
+  const beside = source.slice(source.lastIndexOf("/") + 1);
+  return fileURLToPath(new URL(isBundle ? beside : `../../../${source}`, import.meta.url));
+}
+
+/**
+ * An endpoint that anyone may have a file of. It is read and compressed when it is first asked for, and then held once
+ * for all requests.
+ *
+ * @param policy its `Content-Security-Policy`; default: nothing is loaded by it
+ */
+export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, policy = POLICY): Endpoint {
+  const file = new HeldFile(read);
+  return endpoint(async ({ headers: request }) => {
+    const { encoding, etag, body } = await file.encodedFor(request);
+    const headers = {
+      "content-type": contentType,
+      "content-security-policy": policy,
+      "x-content-type-options": "nosniff",
+      "referrer-policy": "no-referrer",
+      "cross-origin-opener-policy": "same-origin",
+      "cross-origin-resource-policy": "same-origin",
+      // A browser asks whether it has changed: another release may answer.
+      "cache-control": "no-cache",
+      vary: "accept-encoding",
+      etag,
+      ...(encoding && { "content-encoding": encoding }),
+    };
+    // A client may say that it has the file (RFC 9110, 13.1.2).
+    const known = headerValue(request, "if-none-match");
+    const isKnown = known?.split(",").some((each) => ["*", etag, `W/${etag}`].includes(each.trim()));
+    return isKnown ? { status: 304, headers, body: "" } : { status: 200, headers, body };
+  });
+}
+
+/** An endpoint that sends whoever asks to another place for good. @param location relative to its own */
+export function redirectEndpoint(location: string): Endpoint {
+  return endpoint(async () => ({ status: 308, headers: { location }, body: "" }));
+}
+
+function endpoint(serve: (request: HttpRequest) => Promise<HttpResponse>): Endpoint {
+  return {
+    methods: new Map([
+      ["GET", { serve }],
+      ["HEAD", { serve }],
+    ]),
+  };
+}

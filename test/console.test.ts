@@ -1,0 +1,68 @@
+import { readFileSync } from "node:fs";
+import { brotliDecompressSync } from "node:zlib";
+import { expect, it } from "vitest";
+import { http1 } from "./support/http.ts";
+import { newServer, redisUrl } from "./support/opened.ts";
+import { ROOT } from "./support/process.ts";
+import { expectRestError } from "./support/rest-shape.ts";
+import { ADMIN_ENV, ADMIN_TOKEN, RUNTIMES, type TestServer } from "./support/server.ts";
+
+const CSS = "text/css; charset=utf-8";
+const SCRIPT = "text/javascript; charset=utf-8";
+
+const NOT_FOUND = { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" };
+
+/** Asks whose ADMIN_TOKEN is, as the page does. */
+function getCaller(url: string) {
+  const headers = { authorization: `Token ${ADMIN_TOKEN}`, "content-type": "application/json" };
+  return http1(url, "/usergroup.admin.v1.AdminService/GetCaller", { method: "POST", headers, body: "{}" });
+}
+
+function metricsUrlOf(server: TestServer): string {
+  return String(server.log().find(({ msg }) => msg === "listening")?.["metrics_url"]);
+}
+
+it("is served beside the embedded store, under a policy that lets its own files alone be scripts", async () => {
+  const { url } = await newServer({ env: ADMIN_ENV });
+  expect(await http1(url, "/console")).toMatchObject({ status: 308, headers: { location: "console/" } });
+  const page = await http1(url, "/console/");
+  expect(page).toMatchObject({ status: 200, headers: { "content-type": "text/html; charset=utf-8" } });
+  expect(page.headers["content-security-policy"]).toBe(
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+  );
+  expect(page.body.toString()).not.toMatch(/<script>|<style|style=|\son\w+=/);
+  for (const [name, contentType] of [
+    ["console.js", SCRIPT],
+    ["console.css", CSS],
+  ] as const) {
+    const headers = { "accept-encoding": "br" };
+    const answer = await http1(url, `/console/${name}`, { headers });
+    expect(answer).toMatchObject({ status: 200, headers: { "content-type": contentType, "content-encoding": "br" } });
+    expect(brotliDecompressSync(answer.body).equals(readFileSync(`${ROOT}/dist/${name}`)), name).toBe(true);
+  }
+});
+
+it.each(RUNTIMES)("is on METRICS_PORT where that is set, with the calls that it makes, on %s", async (runtime) => {
+  const server = await newServer({ runtime, env: { ...ADMIN_ENV, METRICS_PORT: "0" } });
+  const metricsUrl = metricsUrlOf(server);
+  expect((await http1(metricsUrl, "/console/")).status).toBe(200);
+  expect(JSON.parse((await getCaller(metricsUrl)).body.toString())).toMatchObject({ role: "root" });
+  expectRestError(await http1(server.url, "/console/"), NOT_FOUND);
+  expect((await getCaller(server.url)).status).toBe(200);
+  // What is not for the console stays on the main port.
+  expectRestError(await http1(metricsUrl, "/api/user?user_group_id=a"), NOT_FOUND);
+});
+
+it("is off where it is said, and METRICS_PORT then has no calls", async () => {
+  const server = await newServer({ env: { ...ADMIN_ENV, CONSOLE: "off", METRICS_PORT: "0" } });
+  for (const url of [server.url, metricsUrlOf(server)]) expectRestError(await http1(url, "/console/"), NOT_FOUND);
+  expect((await getCaller(metricsUrlOf(server))).status).toBe(404);
+});
+
+it.skipIf(redisUrl === undefined)("is on a real Redis only where it is said", async () => {
+  const unset = await newServer({ redisUrl });
+  for (const path of ["/console", "/console/", "/console/console.js"])
+    expectRestError(await http1(unset.url, path), NOT_FOUND);
+  const on = await newServer({ redisUrl, env: { CONSOLE: "on" } });
+  expect((await http1(on.url, "/console/")).status).toBe(200);
+});
