@@ -188,6 +188,17 @@ it("the tables of dependencies have every package, and no other", () => {
   for (const [name, purpose] of documented) expect(purpose, name).not.toBe("");
 });
 
+it("the table of dependencies in Python has every package, and no other", () => {
+  const namesIn = (file: string, pattern: RegExp) =>
+    [...read(`packages/client-python/${file}`).matchAll(pattern)].map(([, name]) => name);
+  const required = namesIn("pyproject.toml", /^ {2}"([\w-]+)(?:\[\w+\])?[=>]/gm);
+  const developed = namesIn("requirements.txt", /^([\w-]+)(?:\[\w+\])?==/gm).filter((name) => !required.includes(name));
+  expect(rowsOf("CONTRIBUTING.md", "Dependencies in Python").map(([name]) => name)).toEqual([
+    ...required,
+    ...developed,
+  ]);
+});
+
 describe("the README", () => {
   it("is short", () => {
     expect(textOf("README.md").split("\n").length).toBeLessThanOrEqual(180);

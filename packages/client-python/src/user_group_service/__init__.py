@@ -1,0 +1,58 @@
+"""Client of the User Group Service: user groups, their tokens, and viewer sessions."""
+
+from connectrpc.code import Code
+from connectrpc.errors import ConnectError
+from protobuf import Oneof
+from protobuf.wkt import Duration, FieldMask, Struct, Timestamp
+
+from .client import AsyncClient, Client
+from .errors import info_of, reason_of, violations_of
+from .gen.usergroup.v1.user_group_pb import ApiEnvironmentTag, UserGroup
+from .gen.usergroup.v1.user_group_service_pb import (
+    GetUserGroupRequest,
+    GetUserGroupResponse,
+    RotateUserGroupTokenRequest,
+    RotateUserGroupTokenResponse,
+    UpdateUserGroupRequest,
+    UpdateUserGroupResponse,
+)
+from .gen.usergroup.v1.viewer_service_pb import (
+    CreateViewerSessionRequest,
+    CreateViewerSessionResponse,
+    ResolveViewerRequest,
+    ResolveViewerResponse,
+)
+from .messages import by_id
+from .sessions import InvalidViewerSession, KeysUnavailable, ViewerSession, verify_viewer_session
+
+__all__ = [
+    "ApiEnvironmentTag",
+    "AsyncClient",
+    "Client",
+    "Code",
+    "ConnectError",
+    "CreateViewerSessionRequest",
+    "CreateViewerSessionResponse",
+    "Duration",
+    "FieldMask",
+    "GetUserGroupRequest",
+    "GetUserGroupResponse",
+    "InvalidViewerSession",
+    "KeysUnavailable",
+    "Oneof",
+    "ResolveViewerRequest",
+    "ResolveViewerResponse",
+    "RotateUserGroupTokenRequest",
+    "RotateUserGroupTokenResponse",
+    "Struct",
+    "Timestamp",
+    "UpdateUserGroupRequest",
+    "UpdateUserGroupResponse",
+    "UserGroup",
+    "ViewerSession",
+    "by_id",
+    "info_of",
+    "reason_of",
+    "verify_viewer_session",
+    "violations_of",
+]

@@ -1,0 +1,120 @@
+"""Viewer sessions, verified by the keys that the service publishes, without asking it."""
+
+from __future__ import annotations
+
+import functools
+import http.client
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import jwt
+
+# The longest that the service makes.
+_MAX_LENGTH = 8192
+# By how much clocks may differ, in seconds.
+_LEEWAY = 5
+# What the service's Cache-Control allows, in seconds.
+_KEYS_LIFE = 600
+_KEYS_TIMEOUT = 5
+
+
+class InvalidViewerSession(Exception):
+    """A text is not a viewer session that may be taken: the message says why. Answer it with HTTP 401."""
+
+
+class KeysUnavailable(Exception):
+    """The keys could not be read, so that nothing can be said of a session. Answer it with HTTP 503."""
+
+
+@dataclass(frozen=True)
+class ViewerSession:
+    """What a verified viewer session says."""
+
+    id: str
+    """The claim `jti`."""
+    user_group_id: str
+    """The id that you gave the group: the claim `sub`."""
+    team_id: int
+    """The claim `tid`."""
+    viewer_id: str | None
+    """The person within the group: the claim `vid`. None: nobody was named."""
+    origin: str | None
+    """The origin of the page that it was made for."""
+    create_time: datetime
+    expire_time: datetime
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    """Those of the group's properties that were asked for, as they were when it was made."""
+    claims: Mapping[str, Any] = field(default_factory=dict)
+    """What its maker added: the claim `ext`."""
+
+
+def verify_viewer_session(session: str, *, issuer: str, audience: str) -> ViewerSession:
+    """Verify a viewer session.
+
+    It reads the issuer's keys when it has none, when they are 10 minutes old, and, at most every 30 seconds, for a key
+    that is not among them. That blocks: under asyncio call it by `asyncio.to_thread`.
+
+    Who verifies alone does not see that a session was ended before its time: ResolveViewer tells.
+
+    Args:
+        session: The text that the page sent.
+        issuer: Who makes your sessions, such as `https://groups.example.com/e/acme/Customer`. Never take it from a session.
+        audience: Whom they are made for: the `audience` of CreateViewerSession.
+
+    Raises:
+        InvalidViewerSession: It is not one, or not for you, or has expired.
+        KeysUnavailable: The issuer does not answer with its keys.
+
+    """
+    if len(session) > _MAX_LENGTH:
+        raise InvalidViewerSession("it is longer than any viewer session")
+    try:
+        # Refuses what is no session of ours before anything is asked of the issuer.
+        header = jwt.get_unverified_header(session)
+        if header.get("alg") != "ES256" or header.get("typ") != "viewer+jwt" or not isinstance(header.get("kid"), str):
+            raise InvalidViewerSession("it is another kind of JWT")
+        claims = jwt.decode(
+            session,
+            _key(issuer, header["kid"]),
+            algorithms=["ES256"],
+            issuer=issuer,
+            audience=audience,
+            leeway=_LEEWAY,
+            options={"require": ["exp", "iat", "iss", "aud", "sub", "jti", "tid"]},
+        )
+    except jwt.PyJWTError as error:
+        raise InvalidViewerSession(str(error)) from error
+    return ViewerSession(
+        id=claims["jti"],
+        user_group_id=claims["sub"],
+        team_id=claims["tid"],
+        viewer_id=claims.get("vid"),
+        origin=claims.get("origin"),
+        create_time=datetime.fromtimestamp(claims["iat"], UTC),
+        expire_time=datetime.fromtimestamp(claims["exp"], UTC),
+        properties=claims.get("properties", {}),
+        claims=claims.get("ext", {}),
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _keys_of(issuer: str) -> jwt.PyJWKClient:
+    return jwt.PyJWKClient(f"{issuer}/.well-known/jwks.json", lifespan=_KEYS_LIFE, timeout=_KEYS_TIMEOUT)
+
+
+def _key(issuer: str, kid: str) -> jwt.PyJWK:
+    keys = _keys_of(issuer)
+    try:
+        known = keys.get_signing_keys()
+    except (jwt.PyJWTError, OSError, ValueError, http.client.HTTPException) as error:
+        raise KeysUnavailable(f"{keys.uri} does not answer with keys; is the issuer right? {error}") from error
+    if found := keys.match_kid(known, kid):
+        return found
+    try:
+        return keys.get_signing_key(kid)
+    except jwt.PyJWKClientConnectionError as error:
+        raise KeysUnavailable(f"{keys.uri} does not answer: {error}") from error
+    except (jwt.PyJWTError, OSError, ValueError) as error:
+        raise InvalidViewerSession("it is signed by a key that its issuer does not publish") from error

@@ -1,0 +1,108 @@
+"""Which texts are taken for viewer sessions. What a real service makes is tried in test_service.py."""
+
+import json
+import time
+import unittest
+from unittest import mock
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec
+from fake import Answers, error, published
+from user_group_service import InvalidViewerSession, KeysUnavailable, verify_viewer_session
+
+KEY = ec.generate_private_key(ec.SECP256R1())
+OTHER_KEY = ec.generate_private_key(ec.SECP256R1())
+HEADER = {"typ": "viewer+jwt", "kid": "k1"}
+
+
+def jwk(key, kid):
+    public = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(key.public_key()))
+    return {**public, "kid": kid, "use": "sig", "alg": "ES256"}
+
+
+PUBLISHED = published([jwk(KEY, "k1")])
+
+
+class Sessions(unittest.TestCase):
+    def setUp(self):
+        self.issuer = self.enterContext(Answers(PUBLISHED))
+        self.now = int(time.time())
+
+    def claims(self, **changed):
+        made = {"iss": self.issuer.url, "aud": "dashboards", "sub": "acme", "tid": 7, "jti": "j1"}
+        return {**made, "iat": self.now, "exp": self.now + 600, **changed}
+
+    def session(self, key=KEY, header=HEADER, algorithm="ES256", **changed):
+        claims = {name: value for name, value in self.claims(**changed).items() if value is not None}
+        return jwt.encode(claims, key, algorithm=algorithm, headers=header)
+
+    def verified(self, session, audience="dashboards"):
+        return verify_viewer_session(session, issuer=self.issuer.url, audience=audience)
+
+    def refused(self, session, says, **options):
+        with self.assertRaisesRegex(InvalidViewerSession, says) as failed:
+            self.verified(session, **options)
+        if len(session) > 20:
+            self.assertNotIn(session[-20:], str(failed.exception))
+
+    def test_a_good_one_says_who_is_looking(self):
+        found = self.verified(
+            self.session(vid="bob", origin="https://a.example", properties={"plan": "gold"}, ext={"theme": "dark"})
+        )
+        self.assertEqual((found.user_group_id, found.team_id, found.viewer_id, found.id), ("acme", 7, "bob", "j1"))
+        self.assertEqual((found.origin, found.properties, found.claims), ("https://a.example", {"plan": "gold"}, {"theme": "dark"}))
+        self.assertEqual((found.expire_time - found.create_time).total_seconds(), 600)
+        self.assertEqual(self.verified(self.session()).viewer_id, None)
+
+    def test_every_other_text_is_refused(self):
+        good = self.session()
+        start, payload, signature = good.split(".")
+        self.refused(self.session(key=OTHER_KEY), "[Ss]ignature")
+        self.refused(f"{start}.{payload}.{signature[:-4]}AAAA", "[Ss]ignature")
+        self.refused(self.session(iss="https://elsewhere.example"), "issuer")
+        self.refused(good, "[Aa]udience", audience="reports")
+        self.refused(self.session(exp=self.now - 10), "expired")
+        self.refused(self.session(iat=self.now + 60), "not yet valid")
+        self.refused(self.session(header={**HEADER, "typ": "JWT"}), "another kind of JWT")
+        self.refused(self.session(key="k" * 32, algorithm="HS256"), "another kind of JWT")
+        self.refused(self.session(key=None, algorithm="none"), "another kind of JWT")
+        self.refused(self.session(header={"typ": "viewer+jwt"}), "another kind of JWT")
+        self.refused(self.session(header={**HEADER, "kid": "k2"}), "a key that its issuer does not publish")
+        for name in ("exp", "iat", "iss", "aud", "sub", "jti", "tid"):
+            self.refused(self.session(**{name: None}), name)
+        for text in ("", "a.b.c", "ugt_0", "é.é.é", "x" * 8193):
+            self.refused(text, ".")
+
+    def test_clocks_may_differ_by_five_seconds(self):
+        self.verified(self.session(exp=self.now - 3))
+        self.verified(self.session(iat=self.now + 4))
+
+    def test_keys_are_read_once_however_many_unknown_ones_are_named(self):
+        for n in range(20):
+            self.refused(self.session(header={**HEADER, "kid": f"k{n + 2}"}), "does not publish")
+        self.verified(self.session())
+        self.assertEqual(len(self.issuer.requests), 1)
+
+    def test_a_key_that_came_since_is_read(self):
+        self.verified(self.session())
+        self.issuer.answers = [published([jwk(OTHER_KEY, "k2")])]
+        with mock.patch("time.monotonic", return_value=time.monotonic() + 31):
+            self.verified(self.session(key=OTHER_KEY, header={**HEADER, "kid": "k2"}))
+            self.refused(self.session(), "does not publish")
+
+    def test_an_issuer_that_does_not_answer_is_not_the_fault_of_the_session(self):
+        away = (error(503, "unavailable"), error(404, "not_found"), None, (200, {}, b"<html>"), (200, {}, b"[]"), published([]))
+        for answer in away:
+            self.issuer.answers = [answer]
+            with self.assertRaisesRegex(KeysUnavailable, f"{self.issuer.url}.*is the issuer right"):
+                self.verified(self.session())
+        self.issuer.answers = [PUBLISHED]
+        self.verified(self.session())
+        self.issuer.answers = [None]
+        with mock.patch("time.monotonic", return_value=time.monotonic() + 31):
+            with self.assertRaisesRegex(KeysUnavailable, "does not answer"):
+                self.verified(self.session(header={**HEADER, "kid": "k2"}))
+
+
+if __name__ == "__main__":
+    unittest.main()
