@@ -1,5 +1,11 @@
 import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
-import { type Endpoint, type EndpointMethod, headerValue, type Invoke } from "@user-group-service/transport";
+import {
+  type Endpoint,
+  type EndpointCall,
+  type EndpointMethod,
+  headerValue,
+  recordOf,
+} from "@user-group-service/transport";
 import type { UserGroup } from "../../gen/usergroup/v1/user_group_pb.ts";
 import {
   type GetUserGroupRequest,
@@ -53,15 +59,18 @@ const GROUP_FIELDS = ["user_group_id", ...MASKABLE] as const;
 /** Gets a group, or creates it. */
 export const GET: Verb = {
   method: getUserGroup,
-  toRequest: (request) => {
-    const fields = getFields(request);
-    return plainGetRequest(fields) ?? messageOf(getUserGroup.input, fields);
-  },
+  toRequest: getRequest,
   toBody: (group, { newUserGroup }: GetUserGroupResponse, { name, properties }: GetUserGroupRequest) => ({
     success: 1,
     new_user_group: newUserGroup,
     // The interface echoes the request's values, even though an existing group keeps its own.
-    user_group: Object.assign(common(group, name), { properties: properties ?? group.properties ?? null }),
+    user_group: {
+      team_id: Number(group.teamId),
+      token: group.token,
+      name: name ?? group.name,
+      provided_id: group.providedId,
+      properties: properties ?? group.properties ?? null,
+    },
   }),
 };
 
@@ -99,6 +108,21 @@ export const POST: Verb = {
 /** The verbs of `/api/user`. */
 export const VERBS: ReadonlyMap<string, Verb> = new Map(Object.entries({ GET, PUT, POST }));
 
+/** The request of a GET. Fields of the body take precedence over those of the query. */
+function getRequest({ body, query }: VerbRequest): Message {
+  const fields: JsonObject = {};
+  for (const name of GROUP_FIELDS) {
+    const inBody = Object.hasOwn(body, name) ? body[name] : undefined;
+    const text = query?.has(name) ? oneOf(query, name) : undefined;
+    if (inBody !== undefined && inBody !== null) fields[name] = inBody;
+    else if (text !== undefined) {
+      const isJson = name === "mapping" || name === "properties";
+      fields[name] = isJson ? queryObject(name, text) : text;
+    }
+  }
+  return plainGetRequest(fields) ?? messageOf(getUserGroup.input, fields);
+}
+
 /**
  * The request of a GET with an id and perhaps a name, as most are, without protobuf-es' decoder; undefined for all
  * others.
@@ -113,21 +137,6 @@ function plainGetRequest({ user_group_id, name, mapping, properties }: JsonObjec
   return { $typeName, userGroupId: user_group_id, name, mapping: {} };
 }
 
-/** The fields of a GET. Fields of the body take precedence over those of the query. */
-function getFields({ body, query }: VerbRequest): JsonObject {
-  const fields: JsonObject = {};
-  for (const name of GROUP_FIELDS) {
-    const text = query && oneOf(query, name);
-    const inBody = Object.hasOwn(body, name) ? body[name] : undefined;
-    if (inBody !== undefined && inBody !== null) fields[name] = inBody;
-    else if (text !== undefined) {
-      const isJson = name === "mapping" || name === "properties";
-      fields[name] = isJson ? queryObject(name, text) : text;
-    }
-  }
-  return fields;
-}
-
 function queryObject(name: string, text: string): JsonObject {
   try {
     return parseObject(text);
@@ -137,10 +146,10 @@ function queryObject(name: string, text: string): JsonObject {
   }
 }
 
-/** The fields of every response. The name may differ from the group's. */
-export function common({ teamId, token, name, providedId }: UserGroup, shownName = name) {
+/** The fields of every response. */
+export function common({ teamId, token, name, providedId }: UserGroup) {
   // Team ids are below 2^53.
-  return { team_id: Number(teamId), token, name: shownName, provided_id: providedId };
+  return { team_id: Number(teamId), token, name, provided_id: providedId };
 }
 
 /** The tag of a group's environment; null where it has none. */
@@ -166,7 +175,7 @@ export function userEndpoint(): Endpoint {
 
 /** Serves a verb at a path. */
 export function methodOf(verb: Verb): EndpointMethod {
-  return jsonMethod(verb.method, async (request, invoke) => {
+  return jsonMethod(verb.method, async (request, call) => {
     const { headers, target } = request;
     const body = readBody(request);
     const question = target.indexOf("?");
@@ -179,13 +188,14 @@ export function methodOf(verb: Verb): EndpointMethod {
     if (request.body.byteLength > 0) requireStrict(verb.method, body);
     const message: Message = verb.toRequest({ body, query, ifMatch, idempotencyKey });
     const response = await (ifMatch && ifMatch.length > 1
-      ? callUntilMatch(invoke, message, ifMatch.slice(1))
-      : invoke(message));
-    const { userGroup } = response.message as Message & { readonly userGroup?: UserGroup };
+      ? callUntilMatch(call, message, ifMatch.slice(1))
+      : call.invoke(message));
+    const { userGroup } = response as Message & { readonly userGroup?: UserGroup };
     if (!userGroup) throw new TypeError("the response has no user group");
-    response.headers["etag"] = `"${userGroup.etag}"`;
-    const answer = verb.toBody(userGroup, response.message as never, message as never);
-    return jsonResponse(response.headers, JSON.stringify(answer));
+    const answer = verb.toBody(userGroup, response as never, message as never);
+    const responseHeaders = recordOf(call.responseHeader);
+    responseHeaders["etag"] = `"${userGroup.etag}"`;
+    return jsonResponse(responseHeaders, JSON.stringify(answer));
   });
 }
 
@@ -194,15 +204,15 @@ export function methodOf(verb: Verb): EndpointMethod {
  * time, so at most one of the calls changes it.
  */
 async function callUntilMatch(
-  invoke: Invoke,
+  call: EndpointCall,
   message: Message,
   [etag, ...others]: readonly string[],
-): ReturnType<Invoke> {
+): Promise<Message> {
   try {
-    return await invoke(message);
+    return await call.invoke(message);
   } catch (failure) {
     if (etag === undefined || !isEtagMismatch(failure)) throw failure;
-    return callUntilMatch(invoke, Object.assign(message, { etag }), others);
+    return callUntilMatch(call, Object.assign(message, { etag }), others);
   }
 }
 

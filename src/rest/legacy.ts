@@ -1,5 +1,5 @@
 import type { MessageShape } from "@bufbuild/protobuf";
-import type { Endpoint, EndpointMethod } from "@user-group-service/transport";
+import { type Endpoint, type EndpointMethod, recordOf } from "@user-group-service/transport";
 import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { UserGroup } from "../../gen/usergroup/v1/user_group_pb.ts";
 import type { GetUserGroupResponse } from "../../gen/usergroup/v1/user_group_service_pb.ts";
@@ -95,9 +95,9 @@ function endpointOf(name: string, httpMethod: string, method: EndpointMethod): [
 const { deleteUserGroup } = AdminService.method;
 const { createViewerSession } = ViewerService.method;
 
-const DELETE = jsonMethod(deleteUserGroup, async (request, invoke) => {
-  const { headers } = await invoke(messageOf(deleteUserGroup.input, tokenFieldOf(readBody(request))));
-  return jsonResponse(headers, '{"success":1}');
+const DELETE = jsonMethod(deleteUserGroup, async (request, call) => {
+  await call.invoke(messageOf(deleteUserGroup.input, tokenFieldOf(readBody(request))));
+  return jsonResponse(recordOf(call.responseHeader), '{"success":1}');
 });
 
 /** What a JWT is to let its viewer do: whoever renders the dashboard finds it in the session's claims. */
@@ -105,7 +105,7 @@ const EMBED_FIELDS = ["chart_id", "rb_allowed_features", "disable_editable_secti
 
 /** Makes a viewer session for the dashboard, `embed_id`. A time that is longer than a session may last becomes that. */
 function sessionMethod(maxSeconds: number): EndpointMethod {
-  return jsonMethod(createViewerSession, async (request, invoke) => {
+  return jsonMethod(createViewerSession, async (request, call) => {
     const body = readBody(request);
     const { expiration = `PT${maxSeconds}S`, embed_origin: origin } = pick(body, ["expiration", "embed_origin"]);
     const claims = pick(body, EMBED_FIELDS);
@@ -117,9 +117,8 @@ function sessionMethod(maxSeconds: number): EndpointMethod {
       ...(origin !== undefined && { origin: isDomain(origin) ? `https://${origin}` : origin }),
       ...(Object.keys(claims).length > 0 && { claims }),
     });
-    const { message: created, headers } = await invoke(message);
-    const { session } = created as MessageShape<typeof createViewerSession.output>;
-    return jsonResponse(headers, JSON.stringify({ success: 1, jwt: session }));
+    const { session } = (await call.invoke(message)) as MessageShape<typeof createViewerSession.output>;
+    return jsonResponse(recordOf(call.responseHeader), JSON.stringify({ success: 1, jwt: session }));
   });
 }
 

@@ -36,13 +36,14 @@ export function viewerEndpoint(): Endpoint {
     methods: new Map([
       [
         "POST",
-        jsonMethod(resolveViewer, async (request, invoke) => {
+        jsonMethod(resolveViewer, async (request, call) => {
           const fields = isForm(request) ? formFields(request) : readBody(request);
           // Other fields of RFC 7662, such as `token_type_hint`, are ignored.
           const message = messageOf(resolveViewer.input, pick(fields, ["token", "audience"]));
           try {
-            const { message: viewer, headers, contextValues } = await invoke(message);
-            return jsonResponse(headers, textOf(viewer as Viewer, callOf(contextValues).environment));
+            const viewer = (await call.invoke(message)) as Viewer;
+            const { environment } = callOf(call.contextValues);
+            return jsonResponse(recordOf(call.responseHeader), textOf(viewer, environment));
           } catch (failure) {
             if (!isNotActive(failure)) throw failure;
             return jsonResponse({ "cache-control": "no-store", ...recordOf(failure.metadata) }, INACTIVE);
@@ -69,13 +70,13 @@ export function viewerSessionEndpoint(): Endpoint {
     methods: new Map([
       [
         "POST",
-        jsonMethod(createViewerSession, async (request, invoke) => {
+        jsonMethod(createViewerSession, async (request, call) => {
           const body = readBody(request);
           requireStrict(createViewerSession, body);
-          const created = await invoke(messageOf(createViewerSession.input, pick(body, SESSION_FIELDS)));
-          const { session, id, expireTime, refreshTime } = created.message as CreatedSession;
+          const created = await call.invoke(messageOf(createViewerSession.input, pick(body, SESSION_FIELDS)));
+          const { session, id, expireTime, refreshTime } = created as CreatedSession;
           const times = { expire_time: timeText(expireTime), refresh_time: timeText(refreshTime) };
-          return jsonResponse(created.headers, JSON.stringify({ success: 1, session, id, ...times }));
+          return jsonResponse(recordOf(call.responseHeader), JSON.stringify({ success: 1, session, id, ...times }));
         }),
       ],
     ]),

@@ -1,10 +1,10 @@
 import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
-import type { ConnectError, ContextValues } from "@connectrpc/connect";
+import { type ConnectError, type ContextValues, createContextValues } from "@connectrpc/connect";
 import type { Compression } from "@connectrpc/connect/protocol";
 import { bodyBytes, type HeaderRecord, type HttpRequest, type HttpResponse, type Route } from "./exchange.ts";
 import type { Call } from "./protocol/call.ts";
 import { compress, inflate } from "./protocol/compression.ts";
-import { headerValue, recordOf } from "./protocol/headers.ts";
+import { headerValue, RecordHeaders } from "./protocol/headers.ts";
 import type { UnaryMethod } from "./protocol/methods.ts";
 import { asConnectError, messageTooLarge, type Refusal, type Refused, RequestRefused } from "./protocol/refusals.ts";
 
@@ -34,19 +34,21 @@ export interface EndpointMethod {
    * Serves a request, whose body is decompressed. The transport adds the content length. May throw RequestRefused; any
    * other error that is not of the call is refused as `endpoint`.
    */
-  serve(request: HttpRequest, invoke: Invoke): Promise<HttpResponse>;
+  serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse>;
 }
 
-/**
- * Calls the RPC of an endpoint through the interceptors; again only when the call before has ended. Rejects with the
- * error that the interceptors produce, or with a TypeError when the endpoint has no RPC.
- */
-export type Invoke = (message: Message) => Promise<{
-  readonly message: Message;
-  readonly headers: HeaderRecord;
+/** The call of its RPC that an endpoint makes. Call its methods on the object. */
+export interface EndpointCall {
+  /**
+   * Passes a message through the interceptors to the RPC; again only when the call before has ended. Rejects with the error
+   * that the interceptors produce, or with a TypeError when the RPC is not served.
+   */
+  invoke(message: Message): Promise<Message>;
+  /** The headers of the response, once it is there. `recordOf` gives a record that may be changed and sent. */
+  readonly responseHeader: Headers;
   /** What authorization and the interceptors stored for the call. */
   readonly contextValues: ContextValues;
-}>;
+}
 
 /** Makes an error response outside of the RPC protocols. @param status the HTTP status for the error */
 export type HttpError = (error: ConnectError, status: number) => HttpResponse;
@@ -68,7 +70,6 @@ export class EndpointRoute implements Route {
   private readonly options: EndpointOptions;
   readonly call: Call | undefined;
   private readonly rpc: UnaryMethod | undefined;
-  private callFailure: unknown = undefined;
 
   /**
    * @param call the call that the request is, if it is one
@@ -84,49 +85,46 @@ export class EndpointRoute implements Route {
   }
 
   async serve(request: HttpRequest): Promise<HttpResponse> {
-    const method = this.method;
-    const refused = this.call?.begin();
+    const { method, call } = this;
     const { respond, compressions } = this.options;
+    const refused = call?.begin(this.rpc);
     if (refused) return respond(refused);
     try {
       if (method.maxBytes !== undefined && request.body.byteLength > 0) {
         const body = decompressBody(request, method.maxBytes, compressions);
         request.body = body instanceof Promise ? await body : body;
       }
-      const response = await method.serve(request, this.invoke);
-      const encoding = { minBytes: method.compressMinBytes, compressions };
-      const answer = compressResponse(response, request.headers, encoding);
-      // Most responses are not compressed, and need no promise.
-      return answer instanceof Promise ? await answer : answer;
+      const response = await method.serve(request, call ?? NO_CALL);
+      const { status, headers } = response;
+      const bytes = Buffer.byteLength(response.body);
+      // A client that has the response already would take it for the length of that one (RFC 9110, 8.6).
+      if (status !== 304) headers["content-length"] = String(bytes);
+      const minBytes = method.compressMinBytes;
+      if (minBytes === undefined) return response;
+      headers["vary"] = headers["vary"] === undefined ? "accept-encoding" : `${headers["vary"]}, accept-encoding`;
+      return bytes < minBytes ? response : await compressed(response, request.headers, compressions);
     } catch (failure) {
       return respond(this.refused(failure, request));
     }
   }
 
-  /** Calls the RPC through the interceptors, as a request for it would. */
-  private readonly invoke: Invoke = async (message) => {
-    const { call, rpc: method } = this;
-    if (!call || !method) throw new TypeError("the endpoint names no RPC that is served");
-    call.start({ method });
-    try {
-      const output = await call.invoke(message);
-      call.end();
-      return { message: output, headers: recordOf(call.responseHeader), contextValues: call.contextValues };
-    } catch (failure) {
-      call.end(failure);
-      this.callFailure = failure;
-      throw failure;
-    }
-  };
-
   private refused(failure: unknown, request: HttpRequest): Refused {
     // Interceptors have already converted, counted and logged the failure of the call.
-    const isOfCall = failure === this.callFailure && !(failure instanceof RequestRefused);
+    const isOfCall = failure !== undefined && failure === this.call?.failure && !(failure instanceof RequestRefused);
     if (isOfCall) return { error: asConnectError(failure), status: undefined };
     const refusal: Refusal = failure instanceof RequestRefused ? failure.refusal : { kind: "endpoint", error: failure };
     return this.call?.refuse(refusal) ?? this.options.refuse(refusal, request);
   }
 }
+
+/** What an endpoint without an RPC gets. */
+const NO_CALL: EndpointCall = {
+  invoke: async () => {
+    throw new TypeError("the endpoint names no RPC");
+  },
+  responseHeader: new RecordHeaders({}),
+  contextValues: createContextValues(),
+};
 
 /*
  * Content encodings of requests and responses that are not RPCs (RFC 9110, 8.4 and 12.5.3).
@@ -157,28 +155,17 @@ function decompressBody(
   throw new RequestRefused({ kind: "content-encoding", accepted: compressions.map(({ name }) => name) });
 }
 
-/**
- * Compresses a response that is long enough, with the first of our encodings that the client accepts, and adds the
- * content length.
- *
- * @param minBytes undefined: does not compress
- */
-function compressResponse(
+/** Compresses a response with the first of our encodings that the client accepts. */
+async function compressed(
   response: HttpResponse,
   request: HeaderRecord,
-  { minBytes, compressions }: { readonly minBytes: number | undefined; readonly compressions: readonly Compression[] },
-): HttpResponse | Promise<HttpResponse> {
-  const { status, headers, body } = response;
-  const bytes = Buffer.byteLength(body);
-  // A client that has the response already would take it for the length of that one (RFC 9110, 8.6).
-  if (status !== 304) headers["content-length"] = String(bytes);
-  if (minBytes === undefined) return response;
-  headers["vary"] = headers["vary"] === undefined ? "accept-encoding" : `${headers["vary"]}, accept-encoding`;
-  const compression = bytes < minBytes ? undefined : compressions.find(({ name }) => acceptsEncoding(request, name));
+  compressions: readonly Compression[],
+): Promise<HttpResponse> {
+  const compression = compressions.find(({ name }) => acceptsEncoding(request, name));
   if (!compression) return response;
-  return compress(bodyBytes(body), compression).then((compressed) => {
-    headers["content-encoding"] = compression.name;
-    headers["content-length"] = String(compressed.byteLength);
-    return { status, headers, body: compressed };
-  });
+  const { status, headers } = response;
+  const body = await compress(bodyBytes(response.body), compression);
+  headers["content-encoding"] = compression.name;
+  headers["content-length"] = String(body.byteLength);
+  return { status, headers, body };
 }

@@ -8,6 +8,7 @@ import {
   type RequestHead,
   type Route,
   respondWith,
+  whenKnown,
 } from "./exchange.ts";
 import { Cors, type CorsOptions } from "./http/cors.ts";
 import { Admission, type AdmissionOptions } from "./protocol/admission.ts";
@@ -16,14 +17,7 @@ import { COMPRESSIONS } from "./protocol/compression.ts";
 import { errorResponse, httpStatusOf, withHeaders } from "./protocol/error-responses.ts";
 import { type CallFormat, formatOf, RecordHeaders } from "./protocol/headers.ts";
 import { collectRpcs, type Rpc, type RpcOptions, type UnaryMethod } from "./protocol/methods.ts";
-import {
-  bareRefusal,
-  kReadMaxBytes,
-  type Refusal,
-  type Refuse,
-  type Refused,
-  type RefusedRequest,
-} from "./protocol/refusals.ts";
+import { bareRefusal, kReadMaxBytes, type Refusal, type Refuse, type RefusedRequest } from "./protocol/refusals.ts";
 import { UnaryRoute } from "./protocol/unary-route.ts";
 import { withWebText } from "./protocol/web-text.ts";
 
@@ -107,17 +101,17 @@ export class Router {
     const refused = (refusal: Refusal) =>
       this.#refused(refusal, { header: new RecordHeaders(headers), method, protocolName: protocol }, format);
     if (httpMethod !== "POST") return refused({ kind: "http-method", httpMethod, allowed: ["POST"] });
-    const route = (call: Call | Refused) => {
+    const served = unary && format.isKnown && !format.isStream && unary.protocols[protocol] ? unary : undefined;
+    const admitted = this.#admission.admit(method, protocol, request);
+    // Most are, without a promise.
+    if (served && admitted instanceof Call) return new UnaryRoute(served, format, admitted);
+    return whenKnown(admitted, (call) => {
       if (!(call instanceof Call)) return respondWith(errorResponse(format, call));
-      if (unary && format.isKnown && !format.isStream && unary.protocols[protocol]) {
-        return new UnaryRoute(unary, format, call);
-      }
+      if (served) return new UnaryRoute(served, format, call);
       const isServed = !unary && handler.supportedContentType(String(headers["content-type"] ?? ""));
       if (!isServed) return refused({ kind: "content-type" });
       return { handler, contextValues: call.contextValues.set(kReadMaxBytes, readMaxBytes) };
-    };
-    const admitted = this.#admission.admit(method, protocol, request);
-    return admitted instanceof Promise ? admitted.then(route) : route(admitted);
+    });
   }
 
   #endpoint({ protocolName, methods }: Endpoint, request: RequestHead): Found {
@@ -129,12 +123,14 @@ export class Router {
     }
     const { rpc } = method;
     if (!rpc) return new EndpointRoute(method, this.#endpoints);
-    const route = (call: Call | Refused) =>
-      call instanceof Call
-        ? new EndpointRoute(method, this.#endpoints, call, this.#unary.get(rpc))
-        : respondWith(this.#endpoints.respond(call));
+    const unary = this.#unary.get(rpc);
     const admitted = this.#admission.admit(rpc, protocolName ?? "http", request);
-    return admitted instanceof Promise ? admitted.then(route) : route(admitted);
+    if (admitted instanceof Call) return new EndpointRoute(method, this.#endpoints, admitted, unary);
+    return whenKnown(admitted, (call) =>
+      call instanceof Call
+        ? new EndpointRoute(method, this.#endpoints, call, unary)
+        : respondWith(this.#endpoints.respond(call)),
+    );
   }
 
   /** Refuses a request for a path at which nothing is served. */

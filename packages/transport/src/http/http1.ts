@@ -76,7 +76,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
   readonly headers: HeaderRecord;
   private readonly req: IncomingMessage;
   /** RFC 9112, 6.3. */
-  private readonly hasBody: boolean;
+  protected readonly hasBody: boolean;
   private readonly connection: Http1Connection;
   /** Whether the client waits to be asked for the body. */
   awaitsContinue = false;
@@ -110,8 +110,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
     return "encrypted" in this.req.socket;
   }
 
-  protected openBody(): IncomingMessage | undefined {
-    if (!this.hasBody) return undefined;
+  protected openBody(): IncomingMessage {
     if (this.awaitsContinue) this.response.writeContinue();
     this.awaitsContinue = false;
     return this.req;
@@ -119,7 +118,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
 
   protected handOver(): [req: IncomingMessage, res: ServerResponse] {
     const { req, response: res, connection } = this;
-    this.openBody();
+    if (this.hasBody) this.openBody();
     connection.keeps(res);
     const { writeHead } = res;
     res.writeHead = ((...args: never[]) => {

@@ -54,6 +54,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   readonly httpMethod: string;
   readonly target: string;
   readonly headers: HeaderRecord;
+  protected readonly hasBody = true;
   /** A stream that has ended has no session any more. */
   private readonly session: Http2Session | undefined;
   /** Whether the body of the response is written. Bytes of a stream that was reset may still wait for the kernel. */

@@ -29,6 +29,7 @@ class SourceRequest extends ServerRequest {
   readonly httpMethod = "POST";
   readonly target = "/";
   readonly headers = {};
+  protected readonly hasBody = true;
   readonly isDisconnected = false;
   protected readonly isEncrypted = false;
   protected readonly isWritten = false;

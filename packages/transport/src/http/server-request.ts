@@ -81,8 +81,10 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
    * disconnect at any moment, and one error each would flood the log.
    */
   abstract get isDisconnected(): boolean;
-  /** The body, which is asked for where the client waits for that; undefined when there is none. */
-  protected abstract openBody(): Readable | undefined;
+  /** Whether there is a body, perhaps an empty one. */
+  protected abstract readonly hasBody: boolean;
+  /** The body, which is asked for where the client waits for that. */
+  protected abstract openBody(): Readable;
   /** The request and response as Connect's adapter takes them, for a streaming call. Nothing else may read or write. */
   protected abstract handOver(): [req: IncomingMessage, res: ServerResponse];
   /**
@@ -119,7 +121,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
         this.serveStream(found);
       } else {
         this.route = found;
-        this.arriving = found.maxBytes === undefined ? undefined : this.openBody();
+        this.arriving = found.maxBytes === undefined || !this.hasBody ? undefined : this.openBody();
         if (this.arriving) this.receive(found, this.arriving);
         else void this.answer(found);
       }

@@ -35,7 +35,8 @@ function callOf(method: UnaryMethod, timeoutMs?: number): Call {
     isLimited: false,
     admission: new Admission({}),
   });
-  call.start({ method, timeoutMs });
+  call.begin(method);
+  if (timeoutMs !== undefined) call.expireAfter(timeoutMs);
   return call;
 }
 
@@ -53,7 +54,7 @@ async function call(interceptors: Interceptor[]): Promise<HandlerContext> {
   });
   const call = callOf(method);
   await call.invoke(create(TalkSchema));
-  call.end();
+  call.release();
   return seen as HandlerContext;
 }
 
@@ -78,7 +79,7 @@ describe("a call", () => {
     });
     const call = callOf(method, timeoutMs);
     await call.invoke(create(TalkSchema));
-    call.end();
+    call.release();
     expect(left).toEqual([expect.toSatisfy(Number.isInteger)]);
     expect(left[0]).toBeLessThanOrEqual(timeoutMs);
   });

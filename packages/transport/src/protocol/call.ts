@@ -28,16 +28,6 @@ interface CallInit {
   readonly admission: Admission;
 }
 
-/** What a unary call is made with, once its body has arrived. */
-interface Start {
-  readonly method: UnaryMethod;
-  /** From the client's deadline header, in milliseconds. */
-  readonly timeoutMs?: number | undefined;
-  /** The initial headers and trailers of the response. */
-  readonly responseHeader?: HeaderRecord;
-  readonly responseTrailer?: HeaderRecord;
-}
-
 /**
  * One call, from its admission to its end. The same object serves authorization, and as the interceptors' request and
  * the handler's context of a unary call, so each has properties that in Connect only another has. Values that few calls
@@ -56,9 +46,11 @@ export class Call implements CallHead {
   readonly contextValues: ContextValues;
   readonly values: ContextValues;
   message: Message | undefined = undefined;
-  /** Set by `start`, like the trailers. */
+  /** Set by `begin`, like the trailers. */
   responseHeader!: RecordHeaders;
   responseTrailer!: RecordHeaders;
+  /** What the interceptors or the implementation rejected with at the last `invoke`. */
+  failure: unknown = undefined;
   /** Whether anyone may make it. */
   readonly isOpen: boolean;
   private readonly request: RequestHead;
@@ -69,7 +61,7 @@ export class Call implements CallHead {
   private deadline: number | undefined = undefined;
   private controller: AbortController | undefined = undefined;
   private stopTimer: (() => void) | undefined = undefined;
-  private ended: { readonly reason: unknown } | undefined = undefined;
+  private isOver = false;
 
   constructor({ method, protocolName, request, contextValues, isOpen, isLimited, admission }: CallInit) {
     this.service = method.parent;
@@ -90,54 +82,90 @@ export class Call implements CallHead {
   }
 
   /**
-   * Counts the call. Call it when the body has arrived: only then does the call count as in flight, so that slow uploads
-   * do not use up the limit. Returns why it is refused when too many calls are in flight.
+   * Counts the call, and prepares it for `invoke`. Call it when the body has arrived: only then does the call count as in
+   * flight, so that slow uploads do not use up the limit.
+   *
+   * @param method whose calls are served by `invoke`; undefined: this one is only counted
+   * @param header the initial headers of the response
+   * @param trailer the initial trailers
+   * @returns why it is refused when too many calls are in flight
    */
-  begin(): Refused | undefined {
-    const admission = this.admission;
-    if (!this.isLimited) return undefined;
-    if (admission.inFlight >= admission.max) return this.refuse({ kind: "too-many-calls", limit: admission.max });
-    admission.inFlight++;
-    this.isCounted = true;
+  begin(method?: UnaryMethod, header: HeaderRecord = {}, trailer: HeaderRecord = {}): Refused | undefined {
+    if (this.isLimited) {
+      const admission = this.admission;
+      if (admission.inFlight >= admission.max) return this.refuse({ kind: "too-many-calls", limit: admission.max });
+      admission.inFlight++;
+      this.isCounted = true;
+    }
+    this.isOver = false;
+    this.unary = method;
+    this.responseHeader = new RecordHeaders(header, true);
+    this.responseTrailer = new RecordHeaders(trailer, true);
     return undefined;
   }
 
-  /** The call is answered or abandoned, and counts no longer. Only the first call has an effect. */
+  /**
+   * The call is answered or abandoned, and counts no longer: its timer stops and its signal aborts, unless it has failed
+   * before. Only the first call has an effect.
+   */
   release(): void {
     if (this.isCounted) this.admission.inFlight--;
     this.isCounted = false;
+    this.isOver = true;
+    if (this.controller) this.stop();
   }
 
   refuse(refusal: Refusal): Refused {
     return this.admission.refuse(refusal, this);
   }
 
-  /** Prepares a unary call for `invoke`, and once more where an endpoint calls again. */
-  start({ method, timeoutMs, responseHeader = {}, responseTrailer = {} }: Start): void {
-    this.unary = method;
-    this.controller = undefined;
-    this.ended = undefined;
-    this.responseHeader = new RecordHeaders(responseHeader, true);
-    this.responseTrailer = new RecordHeaders(responseTrailer, true);
+  /** Has the signal abort when the time of the client's deadline header has passed, in milliseconds from the arrival. */
+  expireAfter(timeoutMs: number): void {
     // gRPC deadlines have nanosecond resolution. Connect's context exposes whole milliseconds, and handlers rely on
     // that.
-    if (timeoutMs !== undefined) this.deadline = Math.trunc(this.arrived + timeoutMs);
+    this.deadline = Math.trunc(this.arrived + timeoutMs);
   }
 
-  /** Passes the message through the interceptors to the implementation. Rejects with whatever one of them throws. */
+  /**
+   * Passes the message through the interceptors to the implementation; again only when the call before has ended. Rejects
+   * with whatever one of them throws.
+   */
   async invoke(input: Message): Promise<Message> {
+    if (!this.unary) throw new TypeError("the endpoint names no RPC that is served");
+    if (this.message) this.beginAgain();
     this.message = input;
-    const response = await (this.unary as UnaryMethod).handler(this as unknown as UnaryRequest);
-    if (response.header !== this.responseHeader) copyHeaders(response.header, this.responseHeader);
-    if (response.trailer !== this.responseTrailer) copyHeaders(response.trailer, this.responseTrailer);
-    return response.message as Message;
+    try {
+      const response = await this.unary.handler(this as unknown as UnaryRequest);
+      if (response.header !== this.responseHeader) copyHeaders(response.header, this.responseHeader);
+      if (response.trailer !== this.responseTrailer) copyHeaders(response.trailer, this.responseTrailer);
+      return response.message as Message;
+    } catch (failure) {
+      this.failure = failure;
+      this.end(failure);
+      throw failure;
+    }
   }
 
-  /** Ends the call: stops its timer and aborts its signal, with the reason if it failed. */
-  end(reason?: unknown): void {
-    this.ended ??= { reason };
+  /** Has nothing of the call before at the next one that an endpoint makes for a request. */
+  private beginAgain(): void {
+    this.stop();
+    this.failure = undefined;
+    this.isOver = false;
+    this.controller = undefined;
+    this.responseHeader = new RecordHeaders({}, true);
+    this.responseTrailer = new RecordHeaders({}, true);
+  }
+
+  /** Ends the call because it failed: stops its timer and aborts its signal. */
+  end(failure: unknown): void {
+    this.isOver = true;
+    this.failure ??= failure;
+    this.stop();
+  }
+
+  private stop(): void {
     this.stopTimer?.();
-    this.controller?.abort(reason);
+    this.controller?.abort(this.failure);
   }
 
   /** The absolute URL of the request. */
@@ -154,7 +182,7 @@ export class Call implements CallHead {
       this.stopTimer = timer.cleanup;
       const shutdownSignal = this.unary?.options.shutdownSignal;
       this.controller = createLinkedAbortController(timer.signal, this.request.requestSignal(), shutdownSignal);
-      if (this.ended) this.end(this.ended.reason);
+      if (this.isOver) this.stop();
     }
     return this.controller.signal;
   }

@@ -73,10 +73,10 @@ export class UnaryRoute implements Route {
   }
 
   async serve(request: HttpRequest): Promise<HttpResponse> {
-    const { call, method } = this;
-    const refused = call.begin();
+    const { call, method, protocol } = this;
+    const header: HeaderRecord = { "content-type": this.format.responseType };
+    const refused = call.begin(method, header, { ...protocol.trailers });
     if (refused) return errorResponse(this.format, refused);
-    const protocol = this.protocol;
     const { acceptHeader, encodingHeader, timeoutHeader } = protocol;
     const { acceptCompression, maxTimeoutMs } = method.options;
     const encoding = headerValue(request.headers, encodingHeader);
@@ -84,12 +84,9 @@ export class UnaryRoute implements Route {
     const compression = compressionNegotiate(acceptCompression, encoding, accepted, acceptHeader);
     this.requestCompression = compression.request;
     this.responseCompression = compression.response;
+    if (compression.response && protocol.alwaysNamesEncoding) header[encodingHeader] = compression.response.name;
     const timeout = protocol.parseTimeout(headerValue(request.headers, timeoutHeader), maxTimeoutMs);
-    const responseHeader: HeaderRecord = { "content-type": this.format.responseType };
-    if (compression.response && protocol.alwaysNamesEncoding)
-      responseHeader[encodingHeader] = compression.response.name;
-    const responseTrailer = { ...protocol.trailers };
-    call.start({ method, timeoutMs: timeout.timeoutMs, responseHeader, responseTrailer });
+    if (timeout.timeoutMs !== undefined) call.expireAfter(timeout.timeoutMs);
     let input: Message | Promise<Message>;
     try {
       const error = compression.error ?? timeout.error;
@@ -116,7 +113,6 @@ export class UnaryRoute implements Route {
       const error = ConnectError.from(reason, Code.Internal);
       return this.fail(error, error);
     }
-    call.end();
     return protocol.respond(body, this);
   }
 
