@@ -1,0 +1,140 @@
+import { randomUUID } from "node:crypto";
+import { Agent as HttpAgent } from "node:http";
+import { Agent as HttpsAgent } from "node:https";
+import { clone } from "@bufbuild/protobuf";
+import { type Client, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
+import { createConnectTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
+import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
+import { REQUEST_ID_HEADER } from "./failure.ts";
+import { retrying } from "./retry.ts";
+import { presentingToken, type TokenSource } from "./token.ts";
+
+/** How long a call may take, its tries and pauses together, in milliseconds. */
+export const DEFAULT_TIMEOUT_MS = 10_000;
+
+/** How many HTTP/1.1 connections are open at once; further calls wait for one. */
+const MAX_CONNECTIONS = 100;
+
+/** How much an answer may have, in bytes: a page of groups has a few MiB. */
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+
+/** Where the service is, and who calls. */
+export interface ClientOptions {
+  /** Such as `https://groups.example.com`, perhaps with a path. */
+  readonly url: string | URL;
+  /** The API token, or a function that gives it. */
+  readonly token: TokenSource;
+  /** How long a call may take, its tries and pauses together, in milliseconds. A call may have its own. Default: 10,000. */
+  readonly timeoutMs?: number;
+  /** Whether what failed and may be repeated is tried again. Default: true. */
+  readonly retry?: boolean;
+  /** `2` has one connection, without TLS only for a service that is reached without a proxy. Default: `1.1`. */
+  readonly httpVersion?: "1.1" | "2";
+  /** Certificates in PEM, where the service needs others than the system's. */
+  readonly tls?: {
+    /** The authorities that its certificate must be of. */
+    readonly ca?: string | Buffer;
+    /** The client's certificate. */
+    readonly cert?: string | Buffer;
+    /** Its key. */
+    readonly key?: string | Buffer;
+  };
+  /** Called around each try, with its token, such as those that count or trace. The first one is the outermost. */
+  readonly interceptors?: readonly Interceptor[];
+}
+
+/** The services of a User Group Service. Calls fail with `ConnectError`; `reasonOf` says why. */
+export interface UserGroupServiceClient {
+  /** Gets, updates and rotates user groups. */
+  readonly userGroups: Client<typeof UserGroupService>;
+  /** Makes viewer sessions, and says whom tokens and sessions stand for. */
+  readonly viewers: Client<typeof ViewerService>;
+  /** Environments, API tokens, audit: with API tokens of role `admin`, or `ADMIN_TOKEN`. */
+  readonly admin: Client<typeof AdminService>;
+  /** Ends the connections, once nothing is under way. */
+  close(): void;
+}
+
+/**
+ * Makes a client of the service. It keeps connections: make one, and use it for everything.
+ *
+ * @throws TypeError when the URL or the token cannot be right
+ */
+export function createUserGroupServiceClient(options: ClientOptions): UserGroupServiceClient {
+  const { timeoutMs = DEFAULT_TIMEOUT_MS, retry = true, httpVersion = "1.1", tls = {} } = options;
+  const url = urlOf(options.url);
+  if (!(timeoutMs > 0)) throw new TypeError(`timeoutMs must be a positive number of milliseconds, not ${timeoutMs}`);
+  const common = {
+    baseUrl: url.href,
+    defaultTimeoutMs: timeoutMs,
+    readMaxBytes: MAX_ANSWER_BYTES,
+    interceptors: [
+      withRequestIds,
+      ...(retry ? [retrying] : []),
+      presentingToken(options.token),
+      ...(options.interceptors ?? []),
+    ],
+  };
+  const [transport, close] = httpVersion === "2" ? overHttp2() : overHttp1();
+  return {
+    userGroups: createClient(UserGroupService, transport),
+    viewers: createClient(ViewerService, transport),
+    admin: createClient(AdminService, transport),
+    close,
+  };
+
+  function overHttp1() {
+    const Agent = url.protocol === "https:" ? HttpsAgent : HttpAgent;
+    const agent = new Agent({ ...tls, keepAlive: true, maxSockets: MAX_CONNECTIONS });
+    return [
+      createConnectTransport({ ...common, httpVersion: "1.1", nodeOptions: { agent } }),
+      () => agent.destroy(),
+    ] as const;
+  }
+
+  function overHttp2() {
+    const sessionManager = new Http2SessionManager(url.href, undefined, tls);
+    return [
+      createConnectTransport({ ...common, httpVersion: "2", sessionManager }),
+      () => sessionManager.abort(),
+    ] as const;
+  }
+}
+
+/** @throws TypeError when calls cannot be sent there */
+function urlOf(given: string | URL): URL {
+  const url = URL.canParse(String(given)) ? new URL(given) : undefined;
+  if (!url || !/^https?:$/.test(url.protocol))
+    throw new TypeError(`url must be that of the service, such as https://groups.example.com, not ${given}`);
+  if (url.username || url.password || url.search || url.hash)
+    throw new TypeError("url must have no password, query or fragment; the API token is given as token");
+  return url;
+}
+
+/**
+ * Gives every call an id, by which the log of the service has it, and the request id that makes its repetition safe to every
+ * change that takes one.
+ */
+const withRequestIds: Interceptor = (next) => async (request) => {
+  if (!request.header.has(REQUEST_ID_HEADER)) request.header.set(REQUEST_ID_HEADER, randomUUID());
+  try {
+    return await next(request.stream ? request : withRequestId(request));
+  } catch (error) {
+    const failure = ConnectError.from(error);
+    // The answer has the id that the service took; without an answer, the one that was sent may be in its log.
+    const id = request.header.get(REQUEST_ID_HEADER);
+    if (id !== null && !failure.metadata.has(REQUEST_ID_HEADER)) failure.metadata.set(REQUEST_ID_HEADER, id);
+    throw failure;
+  }
+};
+
+function withRequestId<Request extends Parameters<ReturnType<Interceptor>>[0] & { readonly stream: false }>(
+  request: Request,
+): Request {
+  const { method, message } = request;
+  if (!method.input.field["requestId"] || (message as { requestId?: string }).requestId) return request;
+  // The message may be the caller's own.
+  return { ...request, message: Object.assign(clone(method.input, message), { requestId: randomUUID() }) };
+}

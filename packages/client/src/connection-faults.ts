@@ -1,0 +1,59 @@
+/** What went wrong with a connection, by the codes of the errors of Node that are behind a failed call. */
+export type ConnectionFault = "refused" | "unknown-host" | "unreachable" | "reset" | "not-http" | "not-tls" | "tls";
+
+const FAULTS: { readonly [code: string]: ConnectionFault } = {
+  ECONNREFUSED: "refused",
+  ENOTFOUND: "unknown-host",
+  EAI_AGAIN: "unknown-host",
+  EHOSTUNREACH: "unreachable",
+  ENETUNREACH: "unreachable",
+  EADDRNOTAVAIL: "unreachable",
+  ETIMEDOUT: "unreachable",
+  ECONNRESET: "reset",
+  EPIPE: "reset",
+  ERR_SSL_WRONG_VERSION_NUMBER: "not-tls",
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: "not-tls",
+};
+
+/** Faults before anything was sent, which may be over soon. */
+const BRIEF: ReadonlySet<ConnectionFault> = new Set(["refused", "unknown-host", "unreachable"]);
+
+/** What Node's HTTP/2 client says where it sent nothing, and what it says of a stream that the service refused. */
+const HTTP2_NEVER_BEGUN = /^(ERR_HTTP2_GOAWAY_SESSION|ERR_HTTP2_INVALID_SESSION)$/;
+const REFUSED_STREAM = /\b(NGHTTP2_)?REFUSED_STREAM\b/;
+
+/** The fault of the connection that a failed call had, and Node's code of it; undefined when it had none. */
+export function connectionFaultOf(error: unknown): { fault: ConnectionFault; code: string } | undefined {
+  for (let cause = error, depth = 0; cause instanceof Error && depth < 10; cause = cause.cause, depth++) {
+    const { code } = cause as { code?: unknown };
+    if (typeof code !== "string") continue;
+    // Of this one Node gives no code, only OpenSSL's words.
+    if (code === "EPROTO" && /wrong version number|packet length too long/.test(cause.message))
+      return { fault: "not-tls", code };
+    const fault = FAULTS[code] ?? faultOfFamily(code);
+    if (fault) return { fault, code };
+  }
+  return undefined;
+}
+
+function faultOfFamily(code: string): ConnectionFault | undefined {
+  if (code.startsWith("HPE_")) return "not-http";
+  // OpenSSL's codes of certificates have no prefix in common.
+  if (/^(ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_CA|HOSTNAME_)/.test(code))
+    return "tls";
+  return undefined;
+}
+
+/**
+ * Whether the service surely did not begin with a call, and may take it at another try: no connection came to be, or HTTP/2
+ * refused its stream, as a service does that is shutting down (RFC 9113, 8.7).
+ */
+export function isNeverSent(error: unknown): boolean {
+  const found = connectionFaultOf(error);
+  if (found) return BRIEF.has(found.fault);
+  for (let cause = error, depth = 0; cause instanceof Error && depth < 10; cause = cause.cause, depth++) {
+    if (HTTP2_NEVER_BEGUN.test(String((cause as { code?: unknown }).code)) || REFUSED_STREAM.test(cause.message))
+      return true;
+  }
+  return false;
+}

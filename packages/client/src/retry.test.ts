@@ -1,0 +1,134 @@
+import { create } from "@bufbuild/protobuf";
+import { Code, ConnectError, createClient, createRouterTransport } from "@connectrpc/connect";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
+import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import {
+  RotateUserGroupTokenRequestSchema,
+  UserGroupService,
+} from "../../../gen/usergroup/v1/user_group_service_pb.ts";
+import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
+import { isRepeatable, MAX_TRIES, REPEATABLE, retrying } from "./retry.ts";
+
+beforeEach(() => void vi.spyOn(Math, "random").mockReturnValue(0));
+afterEach(() => void vi.restoreAllMocks());
+
+/** An error of the service. */
+function serviceError(
+  code: Code,
+  reason: string,
+  { outcome, retryAfter }: { outcome?: string; retryAfter?: string } = {},
+) {
+  const error = new ConnectError("no", code, retryAfter === undefined ? undefined : { "retry-after": retryAfter });
+  error.details.push({
+    desc: ErrorInfoSchema,
+    value: { reason, domain: "user-group-service", metadata: outcome === undefined ? {} : { outcome } },
+  });
+  return error;
+}
+
+/** Node's error of a connection behind one of connect-node. */
+function nodeError(nodeCode: string, code: Code): ConnectError {
+  const cause = Object.assign(new Error(nodeCode), { code: nodeCode });
+  return new ConnectError(nodeCode, code, undefined, undefined, cause);
+}
+
+/** How often a call is tried that fails with an error each time, and what it fails with in the end. */
+async function triesOf(
+  error: ConnectError,
+  call: "get" | "update" | "rotate" | "rotate with a request id" | "resolve",
+  timeoutMs?: number,
+) {
+  let tries = 0;
+  const left: number[] = [];
+  const transport = createRouterTransport(() => {}, {
+    transport: {
+      interceptors: [
+        retrying,
+        () => async (request) => {
+          tries += 1;
+          left.push(Number(request.header.get("connect-timeout-ms")));
+          throw error;
+        },
+      ],
+    },
+  });
+  const groups = createClient(UserGroupService, transport);
+  const options = { timeoutMs };
+  const rotation = { group: { case: "userGroupId", value: "acme" } } as const;
+  const calls = {
+    get: () => groups.getUserGroup({ userGroupId: "acme" }, options),
+    update: () => groups.updateUserGroup({ userGroupId: "acme" }, options),
+    rotate: () => groups.rotateUserGroupToken(rotation, options),
+    "rotate with a request id": () =>
+      groups.rotateUserGroupToken(create(RotateUserGroupTokenRequestSchema, { ...rotation, requestId: "r" }), options),
+    resolve: () => createClient(ViewerService, transport).resolveViewer({ token: "t" }, options),
+  };
+  const failed = await calls[call]().then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  expect(failed).toBe(error);
+  return { tries, left };
+}
+
+it("knows of every method whether it may be repeated", () => {
+  const methods = [UserGroupService, ViewerService, AdminService].flatMap(({ methods }) => methods);
+  expect(Object.keys(REPEATABLE)).toEqual(expect.arrayContaining(methods.map(({ name }) => name)));
+  // Those that give a new token each time, or whose repetition fails, are not among them.
+  for (const name of ["CreateApiToken", "RotateApiToken", "DeleteUserGroup", "UpdateUserGroup"])
+    expect(isRepeatable(name)).toBe(false);
+});
+
+it.each([
+  ["the store is away, nothing was done", serviceError(Code.Unavailable, "STORE_UNAVAILABLE", { outcome: "not_made" })],
+  ["it is overloaded", serviceError(Code.ResourceExhausted, "OVERLOADED", { retryAfter: "0" })],
+  ["there is no connection", nodeError("ECONNREFUSED", Code.Unavailable)],
+  ["there is no way", nodeError("EHOSTUNREACH", Code.Internal)],
+  [
+    "HTTP/2 refused the stream",
+    new ConnectError("http/2 stream closed with error code REFUSED_STREAM (0x7)", Code.Unavailable),
+  ],
+  [
+    "HTTP/2 refused it, by Node",
+    new ConnectError("Stream closed with error code NGHTTP2_REFUSED_STREAM", Code.Internal),
+  ],
+])("tries any call again when %s", async (_, error) => {
+  for (const call of ["get", "update", "rotate"] as const) expect((await triesOf(error, call)).tries).toBe(MAX_TRIES);
+});
+
+it.each([
+  ["the store may have made a change", serviceError(Code.Unavailable, "STORE_UNAVAILABLE", { outcome: "unknown" })],
+  ["a proxy has no upstream", new ConnectError("HTTP 503", Code.Unavailable)],
+  ["the connection broke", nodeError("ECONNRESET", Code.Aborted)],
+])("tries again what may be repeated, and no other change, when %s", async (_, error) => {
+  for (const call of ["get", "resolve", "rotate with a request id"] as const)
+    expect((await triesOf(error, call)).tries, call).toBe(MAX_TRIES);
+  for (const call of ["update", "rotate"] as const) expect((await triesOf(error, call)).tries, call).toBe(1);
+});
+
+it.each([
+  ["a refusal", serviceError(Code.NotFound, "TOKEN_NOT_FOUND")],
+  ["a conflict", serviceError(Code.Aborted, "ETAG_MISMATCH")],
+  ["what is full", serviceError(Code.ResourceExhausted, "ENVIRONMENT_FULL")],
+  ["a certificate that is not trusted", nodeError("CERT_HAS_EXPIRED", Code.Internal)],
+  ["a deadline", new ConnectError("late", Code.DeadlineExceeded)],
+])("does not try %s again", async (_, error) => {
+  for (const call of ["get", "rotate with a request id"] as const) expect((await triesOf(error, call)).tries).toBe(1);
+});
+
+it("does not wait for what comes after the deadline, and says what the service said", async () => {
+  const error = serviceError(Code.ResourceExhausted, "RATE_LIMITED", { retryAfter: "7" });
+  const began = performance.now();
+  expect((await triesOf(error, "get", 5000)).tries).toBe(1);
+  expect(performance.now() - began).toBeLessThan(5000);
+});
+
+it("tells the service of the time that is left", async () => {
+  vi.mocked(Math.random).mockReturnValue(0.2);
+  const { left } = await triesOf(serviceError(Code.Unavailable, "UNAVAILABLE"), "get", 60_000);
+  const pauses = left.slice(1).map((ms, i) => (left[i] ?? 0) - ms);
+  expect(left[0]).toBe(60_000);
+  expect(pauses).toHaveLength(3);
+  for (const [i, pause] of pauses.entries()) expect(pause).toBeGreaterThanOrEqual(50 * 2 ** i);
+});

@@ -1,0 +1,106 @@
+import { setTimeout } from "node:timers/promises";
+import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
+import { isNeverSent } from "./connection-faults.ts";
+import { failureDetails, retryAfterMs } from "./failure.ts";
+
+/** How often a call is tried at most. */
+export const MAX_TRIES = 4;
+
+/** The longest first pause, in milliseconds; each further one may be twice as long. */
+const FIRST_PAUSE_MS = 250;
+
+/** The header with the time that is left for a call, in milliseconds (the Connect protocol). */
+const TIMEOUT_HEADER = "connect-timeout-ms";
+
+/** Whether a method may be called again with the same message, whatever became of the first call. */
+export const REPEATABLE: { readonly [method: string]: boolean } = {
+  // It creates the group, or finds what the first call has created.
+  GetUserGroup: true,
+  UpdateUserGroup: false,
+  RotateUserGroupToken: false,
+  ResolveViewer: true,
+  // A session whose answer was lost is nobody's, and ends by itself.
+  CreateViewerSession: true,
+  RevokeViewerSessions: true,
+  CreateEnvironment: false,
+  GetEnvironment: true,
+  ListEnvironments: true,
+  DeleteEnvironment: false,
+  GetCaller: true,
+  CreateApiToken: false,
+  ListApiTokens: true,
+  LookupApiToken: true,
+  UpdateApiToken: false,
+  RotateApiToken: false,
+  RevokeApiToken: false,
+  ListUserGroups: true,
+  LookupUserGroup: true,
+  DeleteUserGroup: false,
+  RevokeUserGroupTokens: false,
+  ImportUserGroups: true,
+  ExportUserGroups: true,
+  ListAuditEvents: true,
+  ListTokenKeys: true,
+  ReencryptUserGroupTokens: true,
+  RetireTokenKey: true,
+  ListSigningKeys: true,
+  RotateSigningKey: false,
+  // Of grpc.health.v1.Health.
+  Check: true,
+};
+
+/**
+ * Whether a method may be called again with the same message, whatever became of the first call: it changes nothing, or
+ * nothing more. One with a request id may in any case.
+ *
+ * @param name of the RPC
+ */
+export function isRepeatable(name: string): boolean {
+  return REPEATABLE[name] ?? false;
+}
+
+/** Tries a call again where that is safe, within its deadline: `MAX_TRIES` times, with pauses that are random and grow. */
+export const retrying: Interceptor = (next) => async (request) => {
+  if (request.stream) return next(request);
+  const { requestId = "" } = request.message as { requestId?: string };
+  const mayRepeat = isRepeatable(request.method.name) || requestId !== "";
+  const timeoutMs = Number(request.header.get(TIMEOUT_HEADER) ?? Number.POSITIVE_INFINITY);
+  const began = performance.now();
+  for (let tries = 1; ; tries++) {
+    try {
+      return await next(request);
+    } catch (error) {
+      const pauseMs = pauseAfter(error, mayRepeat, tries);
+      if (pauseMs === undefined || tries === MAX_TRIES || request.signal.aborted) throw error;
+      // What the service said is worth more than that the time was over.
+      const leftMs = timeoutMs - (performance.now() - began) - pauseMs;
+      if (leftMs < 1) throw error;
+      await setTimeout(pauseMs, undefined, { signal: request.signal }).catch(() => {
+        throw error;
+      });
+      if (Number.isFinite(leftMs)) request.header.set(TIMEOUT_HEADER, String(Math.floor(leftMs)));
+    }
+  }
+};
+
+/** How long to wait before a call that failed is tried again, in milliseconds; undefined: it must not be. */
+function pauseAfter(error: unknown, mayRepeat: boolean, tries: number): number | undefined {
+  if (!(error instanceof ConnectError)) return undefined;
+  const waitMs = retryAfterMs(error);
+  // Full jitter: callers that failed together do not come back together.
+  const pauseMs = (waitMs ?? 0) + Math.random() * FIRST_PAUSE_MS * 2 ** (tries - 1);
+  const details = failureDetails(error);
+  if (!details && isNeverSent(error)) return pauseMs;
+  switch (error.code) {
+    case Code.ResourceExhausted:
+      // Who says when to come back has done nothing.
+      return waitMs === undefined ? undefined : pauseMs;
+    case Code.Unavailable:
+      return mayRepeat || details?.outcome === "not_made" ? pauseMs : undefined;
+    case Code.Aborted:
+      // The connection broke before the answer.
+      return mayRepeat && !details ? pauseMs : undefined;
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,50 @@
+import { Code, ConnectError, createClient, createRouterTransport } from "@connectrpc/connect";
+import { expect, it } from "vitest";
+import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
+import { presentingToken, type TokenSource } from "./token.ts";
+
+/** Calls a service that knows one token; gives those that were presented. */
+async function presented(source: TokenSource, known: string): Promise<(string | null)[]> {
+  const seen: (string | null)[] = [];
+  const transport = createRouterTransport(
+    (router) => {
+      router.service(UserGroupService, {
+        getUserGroup: (_, { requestHeader }) => {
+          seen.push(requestHeader.get("authorization"));
+          if (seen.at(-1) !== `Token ${known}`) throw new ConnectError("who is it?", Code.Unauthenticated);
+          return {};
+        },
+      });
+    },
+    { transport: { interceptors: [presentingToken(source)] } },
+  );
+  await createClient(UserGroupService, transport)
+    .getUserGroup({ userGroupId: "acme" })
+    .catch((error: unknown) => seen.push(Code[ConnectError.from(error).code] ?? null));
+  return seen;
+}
+
+it("presents a text, without what a file has around it", async () => {
+  expect(await presented(" good\n", "good")).toEqual(["Token good"]);
+});
+
+it("asks a function for each call, once more after it was refused, and then no more", async () => {
+  const asked: (string | undefined)[] = [];
+  const source: TokenSource = async ({ refused }) => {
+    asked.push(refused);
+    return refused === undefined ? "old" : "new";
+  };
+  expect(await presented(source, "new")).toEqual(["Token old", "Token new"]);
+  expect(await presented(source, "another")).toEqual(["Token old", "Token new", "Unauthenticated"]);
+  expect(asked).toEqual([undefined, "old", undefined, "old"]);
+});
+
+it("does not make a call again with the token that was refused", async () => {
+  expect(await presented(() => "old", "new")).toEqual(["Token old", "Unauthenticated"]);
+  expect(await presented("old", "new")).toEqual(["Token old", "Unauthenticated"]);
+});
+
+it.each(["", " \n", "two words", undefined])("refuses %j, and does not quote it", async (token) => {
+  expect(() => presentingToken(token as string)).toThrow(/^token must be an API token of the service(?!.*two words)/);
+  expect(await presented(() => token as string, "good")).toEqual(["Unknown"]);
+});

@@ -1,0 +1,206 @@
+import { createRemoteJWKSet, decodeJwt, errors, type JWTPayload, jwtVerify, type RemoteJWKSet } from "jose";
+
+/** The header's `typ` and the one algorithm of viewer sessions, which are pinned (RFC 8725). */
+const TYPE = "viewer+jwt";
+const ALGORITHM = "ES256";
+
+/** The service makes none that are longer. */
+const MAX_LENGTH = 8192;
+
+/** The longest that any session lasts, in seconds. */
+const MAX_LIFE_S = 3600;
+
+/** How far the clocks of the service and of this process may be apart, in seconds. */
+const CLOCK_TOLERANCE_S = 5;
+
+/** For how long keys may be kept that were read, in milliseconds: what the service says with them. */
+const KEYS_MAX_AGE_MS = 600_000;
+
+/** How often keys are read anew at most for a key that is not known, in milliseconds. */
+const KEYS_COOLDOWN_MS = 10_000;
+
+/** How many sets of keys are kept. */
+const MAX_KEY_SETS = 1000;
+
+/** Why a viewer session is not taken. */
+export type SessionRefusal =
+  | "malformed"
+  | "wrong-issuer"
+  | "wrong-audience"
+  | "unknown-key"
+  | "wrong-signature"
+  | "expired"
+  | "too-early";
+
+/** A text that is no viewer session that may be taken: the page needs another one. */
+export class ViewerSessionError extends Error {
+  override readonly name = "ViewerSessionError";
+  readonly refusal: SessionRefusal;
+  constructor(refusal: SessionRefusal, message: string, cause?: unknown) {
+    super(message, { cause });
+    this.refusal = refusal;
+  }
+}
+
+/** The keys of an issuer could not be read, so that nothing is known of the session. */
+export class SessionKeysError extends Error {
+  override readonly name = "SessionKeysError";
+}
+
+/** What a viewer session is checked against. */
+export interface VerifyOptions {
+  /**
+   * The environment whose sessions are taken, `PUBLIC_URL/e/NAME/TAG`, or several of them. The error of a session of another
+   * one says which it is of.
+   */
+  readonly issuer: string | readonly string[];
+  /** Whom sessions have to be made for: `audience` of CreateViewerSession. */
+  readonly audience: string;
+  /** Where keys are read that cannot be read at the issuer's own URL. Only with one issuer. */
+  readonly keysUrl?: string | URL;
+  /** How long the keys may take to be read, in milliseconds. Default: 5,000. */
+  readonly timeoutMs?: number;
+}
+
+/** What a viewer session says. */
+export interface VerifiedViewerSession {
+  /** Tells the session from others: the claim `jti`. */
+  readonly id: string;
+  /** The environment: `iss`. */
+  readonly issuer: string;
+  /** Whom it was made for: `aud`. */
+  readonly audience: string;
+  /** The user group: `sub`. */
+  readonly userGroupId: string;
+  /** The internal id of the user group: `tid`. */
+  readonly teamId: number;
+  /** The person within the group: `vid`. */
+  readonly viewerId: string | undefined;
+  /** The origin of the page that it was made for. Compare it with the header `Origin` of requests. */
+  readonly origin: string | undefined;
+  /** The properties of the group that its maker chose by `property_keys`. */
+  readonly properties: { readonly [key: string]: unknown };
+  /** What its maker added: `ext`. */
+  readonly claims: { readonly [name: string]: unknown };
+  /** When it was made: `iat`. */
+  readonly createTime: Date;
+  /** When it ends: `exp`. */
+  readonly expireTime: Date;
+}
+
+/** The keys of issuers, by the URL that they are read at. The one that was used last is the last. */
+const keySets = new Map<string, RemoteJWKSet>();
+
+/**
+ * Checks a viewer session by the published keys of its environment, without a call for each: they are kept for ten minutes.
+ * A session that was ended before its time is taken until it expires; `ResolveViewer` knows of it at once.
+ *
+ * @throws ViewerSessionError when it may not be taken: answer 401, and have the page get another
+ * @throws SessionKeysError when the keys cannot be read: answer 503
+ */
+export async function verifyViewerSession(session: string, options: VerifyOptions): Promise<VerifiedViewerSession> {
+  const issuers = typeof options.issuer === "string" ? [options.issuer] : options.issuer;
+  if (!issuers.length || issuers.includes("") || !options.audience)
+    throw new TypeError("issuer and audience must be set: sessions of others would be taken");
+  if (issuers.length > 1 && options.keysUrl) throw new TypeError("keysUrl is for one issuer alone");
+  const issuer = claimedIssuer(session);
+  if (!issuers.includes(issuer)) throw refused("wrong-issuer", `it is of ${JSON.stringify(issuer.slice(0, 300))}`);
+  const keys = keysAt(String(options.keysUrl ?? `${issuer}/.well-known/jwks.json`), options.timeoutMs);
+  try {
+    const { payload } = await jwtVerify(session, keys, {
+      algorithms: [ALGORITHM],
+      typ: TYPE,
+      issuer,
+      audience: options.audience,
+      requiredClaims: ["sub", "jti", "iat", "exp"],
+      maxTokenAge: MAX_LIFE_S,
+      clockTolerance: CLOCK_TOLERANCE_S,
+    });
+    return verified(payload);
+  } catch (error) {
+    throw failureOf(error, issuer);
+  }
+}
+
+/** The environment that a session says it is of, before its signature is checked. @throws ViewerSessionError */
+function claimedIssuer(session: unknown): string {
+  if (typeof session !== "string" || session === "") throw refused("malformed", "there is none");
+  if (session.length > MAX_LENGTH) throw refused("malformed", `it is longer than ${MAX_LENGTH} characters`);
+  try {
+    const { iss } = decodeJwt(session);
+    if (typeof iss === "string") return iss;
+  } catch {
+    // It is no JWT.
+  }
+  throw refused("malformed", "it is no viewer session, but some other text");
+}
+
+/** The keys that are published at a URL, which must not come from a session. */
+function keysAt(url: string, timeoutMs = 5000): RemoteJWKSet {
+  const known = keySets.get(url);
+  const keys =
+    known ??
+    createRemoteJWKSet(new URL(url), {
+      cacheMaxAge: KEYS_MAX_AGE_MS,
+      cooldownDuration: KEYS_COOLDOWN_MS,
+      timeoutDuration: timeoutMs,
+    });
+  if (known) keySets.delete(url);
+  keySets.set(url, keys);
+  const [oldest] = keySets.keys();
+  if (keySets.size > MAX_KEY_SETS && oldest !== undefined) keySets.delete(oldest);
+  return keys;
+}
+
+/** @throws ViewerSessionError when these are no claims of a viewer session */
+function verified(payload: JWTPayload): VerifiedViewerSession {
+  const { iss, aud, sub, jti, iat, exp } = payload;
+  const { tid, vid, origin, properties = {}, ext = {} } = payload;
+  const areTexts = [iss, aud, sub, jti, vid ?? "", origin ?? ""].every((claim) => typeof claim === "string");
+  const areNumbers = [tid, iat, exp].every(Number.isSafeInteger);
+  const areObjects = [properties, ext].every((claim) => typeof claim === "object" && claim !== null);
+  if (!areTexts || !areNumbers || !areObjects)
+    throw refused("malformed", "its claims are not those of a viewer session");
+  return {
+    id: jti as string,
+    issuer: iss as string,
+    audience: aud as string,
+    userGroupId: sub as string,
+    teamId: tid as number,
+    viewerId: vid as string | undefined,
+    origin: origin as string | undefined,
+    properties: properties as VerifiedViewerSession["properties"],
+    claims: ext as VerifiedViewerSession["claims"],
+    createTime: new Date((iat as number) * 1000),
+    expireTime: new Date((exp as number) * 1000),
+  };
+}
+
+/** What a failed verification means. */
+function failureOf(error: unknown, issuer: string): unknown {
+  if (error instanceof ViewerSessionError) return error;
+  if (error instanceof errors.JWTExpired) return refused("expired", "it has expired", error);
+  if (error instanceof errors.JWSSignatureVerificationFailed)
+    return refused("wrong-signature", "its signature is wrong", error);
+  if (error instanceof errors.JWKSNoMatchingKey)
+    return refused("unknown-key", `${issuer} publishes no key that it could be signed by`, error);
+  if (error instanceof errors.JWTClaimValidationFailed) {
+    if (error.claim === "aud") return refused("wrong-audience", "it was made for another audience", error);
+    if (error.claim === "iat" || error.claim === "nbf")
+      return refused("too-early", "it is from the future: check the clocks", error);
+  }
+  if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid || !isOfSession(error))
+    return new SessionKeysError(`the keys of ${issuer} cannot be read: check that its URL is reached from here`, {
+      cause: error,
+    });
+  return refused("malformed", "it is no viewer session", error);
+}
+
+/** Whether an error is about the session: what `jose` says of answers that are no keys, it says with its general error. */
+function isOfSession(error: unknown): boolean {
+  return error instanceof errors.JOSEError && error.code !== errors.JOSEError.code;
+}
+
+function refused(refusal: SessionRefusal, why: string, cause?: unknown): ViewerSessionError {
+  return new ViewerSessionError(refusal, `the viewer session is not taken: ${why}`, cause);
+}

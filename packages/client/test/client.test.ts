@@ -1,0 +1,149 @@
+import { createServer } from "node:http";
+import { describe, expect, it } from "vitest";
+import { ADMIN_ENV, adminOf, customerOf } from "../../../test/support/admin.ts";
+import { newId } from "../../../test/support/matrix.ts";
+import { closeLater, newServer, sharedServer } from "../../../test/support/opened.ts";
+import { ADMIN_TOKEN } from "../../../test/support/server.ts";
+import { freePort, listen, waitFor } from "../../../test/support/wait.ts";
+import {
+  type ClientOptions,
+  Code,
+  type ConnectError,
+  createUserGroupServiceClient,
+  failureDetails,
+  Role,
+  reasonOf,
+  requestIdOf,
+} from "../src/index.ts";
+
+/** A client that the test closes. */
+function newClient(options: ClientOptions) {
+  const client = createUserGroupServiceClient(options);
+  closeLater(() => client.close());
+  return client;
+}
+
+/** What a call fails with. */
+const failureOf = (call: Promise<unknown>): Promise<ConnectError> =>
+  call.then(
+    () => Promise.reject(new Error("the call did not fail")),
+    (error: ConnectError) => error,
+  );
+
+const byId = (id: string) => ({ case: "userGroupId", value: id }) as const;
+
+describe("the client", () => {
+  const server = sharedServer();
+
+  it.each(["1.1", "2"] as const)("calls every service over HTTP/%s", async (httpVersion) => {
+    const { userGroups, viewers, admin } = newClient({ url: server.url, token: server.tokens.customer, httpVersion });
+    const id = newId();
+    const { userGroup, newUserGroup } = await userGroups.getUserGroup({
+      userGroupId: id,
+      properties: { plan: "gold" },
+    });
+    expect(newUserGroup).toBe(true);
+    const { userGroup: rotated } = await userGroups.rotateUserGroupToken({ group: byId(id) });
+    expect(rotated?.token).not.toBe(userGroup?.token);
+    const viewer = await viewers.resolveViewer({ token: rotated?.token ?? "" });
+    expect(viewer).toMatchObject({ providedId: id, properties: { plan: "gold" } });
+    expect(await admin.getCaller({})).toMatchObject({ role: "manage" });
+    const root = newClient({ url: server.url, token: ADMIN_TOKEN, httpVersion });
+    expect(await root.admin.getCaller({})).toMatchObject({ role: "root" });
+  });
+
+  it("says why a call was refused, what is at fault, and what the log calls it", async () => {
+    const { userGroups, viewers } = newClient({ url: server.url, token: server.tokens.customer });
+    const unknown = await failureOf(viewers.resolveViewer({ token: "nobody-has" }));
+    expect(reasonOf(unknown)).toBe("TOKEN_NOT_FOUND");
+    const id = requestIdOf(unknown);
+    expect(id).toMatch(/^[0-9a-f-]{36}$/);
+    await waitFor("the log has the call", () => server.log().some(({ request_id }) => request_id === id));
+    const invalid = await failureOf(userGroups.getUserGroup({ userGroupId: "" }));
+    expect(failureDetails(invalid)).toMatchObject({
+      reason: "VALIDATION_FAILED",
+      violations: [{ field: "user_group_id" }],
+    });
+    const stranger = newClient({ url: server.url, token: "nobody-has-this-one" });
+    const denied = await failureOf(stranger.userGroups.getUserGroup({ userGroupId: newId() }));
+    expect([denied.code, reasonOf(denied)]).toEqual([Code.Unauthenticated, "API_TOKEN_UNKNOWN"]);
+  });
+
+  it("asks for the token anew when it was revoked", async () => {
+    const admin = adminOf(server.url);
+    const environment = customerOf(server);
+    const made = await Promise.all(
+      ["one", "two"].map((displayName) => admin.createApiToken({ environment, displayName, role: Role.READ })),
+    );
+    const texts = made.map(({ token }) => token);
+    const asked: (string | undefined)[] = [];
+    const { admin: own } = newClient({
+      url: server.url,
+      token: ({ refused }) => {
+        asked.push(refused);
+        if (refused !== undefined) texts.shift();
+        return texts[0] ?? "";
+      },
+    });
+    const [first = ""] = texts;
+    expect(await own.getCaller({})).toMatchObject({ displayName: "one" });
+    await admin.revokeApiToken({ environment, apiTokenId: made[0]?.apiToken?.id ?? "" });
+    expect(await own.getCaller({})).toMatchObject({ displayName: "two" });
+    expect(asked).toEqual([undefined, undefined, first]);
+  });
+});
+
+it("repeats a rotation whose answer was lost with the same request id: it is made once", async () => {
+  const server = await newServer({ env: ADMIN_ENV });
+  const ids: (string | undefined)[] = [];
+  // It passes everything on, and breaks the connection in place of the answer to the first rotation.
+  const between = createServer(async (req, res) => {
+    const body = Buffer.concat(await req.toArray());
+    const headers = { authorization: String(req.headers.authorization), "content-type": "application/proto" };
+    const answer = await fetch(`${server.url}${req.url}`, { method: "POST", headers, body });
+    const answered = Buffer.from(await answer.arrayBuffer());
+    if (req.url?.endsWith("RotateUserGroupToken")) {
+      ids.push(/[0-9a-f-]{36}/.exec(body.toString("latin1"))?.[0]);
+      if (ids.length === 1) return void res.destroy();
+    }
+    res.writeHead(answer.status, { "content-type": answer.headers.get("content-type") ?? "" }).end(answered);
+  });
+  const port = await listen(between);
+  closeLater(() => between.close());
+  const { userGroups } = newClient({ url: `http://127.0.0.1:${port}`, token: server.tokens.customer });
+  const id = newId();
+  const { userGroup: before } = await userGroups.getUserGroup({ userGroupId: id });
+  const { userGroup: rotated } = await userGroups.rotateUserGroupToken({ group: byId(id) });
+  expect(ids).toHaveLength(2);
+  expect(ids[0]).toMatch(/^[0-9a-f-]{36}$/);
+  expect(ids[1]).toBe(ids[0]);
+  expect(rotated?.token).not.toBe(before?.token);
+  const { auditEvents } = await adminOf(server.url).listAuditEvents({ environment: customerOf(server) });
+  expect(auditEvents.filter(({ userGroupId }) => userGroupId === id)).toHaveLength(2);
+});
+
+it("waits for a service that is being started, and ends a call at its deadline", async () => {
+  const port = await freePort();
+  const { userGroups } = newClient({ url: `http://127.0.0.1:${port}`, token: "anything-at-all" });
+  const refused = await failureOf(userGroups.getUserGroup({ userGroupId: "acme" }));
+  expect(refused.code).toBe(Code.Unavailable);
+  const hung = createServer(() => {});
+  closeLater(() => hung.close(() => {}).closeAllConnections());
+  const url = `http://127.0.0.1:${await listen(hung)}`;
+  const late = await failureOf(
+    newClient({ url, token: "anything-at-all", timeoutMs: 200 }).userGroups.getUserGroup({ userGroupId: "acme" }),
+  );
+  expect(late.code).toBe(Code.DeadlineExceeded);
+  expect(reasonOf(late)).toBeUndefined();
+  expect(requestIdOf(late)).toMatch(/^[0-9a-f-]{36}$/);
+});
+
+it.each([
+  "",
+  "groups.example.com",
+  "ftp://groups.example.com",
+  "https://me:secret@groups.example.com",
+  "https://groups.example.com/?a=b",
+])("refuses the URL %j", (url) => {
+  expect(() => createUserGroupServiceClient({ url, token: "anything-at-all" })).toThrow(/^url must (?!.*secret)/);
+});

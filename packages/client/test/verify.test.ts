@@ -1,0 +1,165 @@
+import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
+import { createServer } from "node:http";
+import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { newId } from "../../../test/support/matrix.ts";
+import { closeLater, forSuite, sharedServer } from "../../../test/support/opened.ts";
+import { listen } from "../../../test/support/wait.ts";
+import {
+  createUserGroupServiceClient,
+  SessionKeysError,
+  type VerifyOptions,
+  ViewerSessionError,
+  verifyViewerSession,
+} from "../src/index.ts";
+
+const AUDIENCE = "dashboards";
+
+const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
+const decoded = (part = "") => JSON.parse(Buffer.from(part, "base64url").toString()) as Record<string, unknown>;
+
+/** Why a session is not taken. */
+const refusalOf = async (session: string, options: VerifyOptions) => {
+  const error = await verifyViewerSession(session, options).catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(ViewerSessionError);
+  return (error as ViewerSessionError).refusal;
+};
+
+describe("viewer sessions", () => {
+  const server = sharedServer();
+  const client = forSuite(
+    () => createUserGroupServiceClient({ url: server.url, token: server.tokens.customer }),
+    ({ close }) => close(),
+  );
+  const id = newId();
+  let session: string;
+  let options: VerifyOptions;
+
+  beforeAll(async () => {
+    const { viewers, userGroups } = client;
+    await userGroups.getUserGroup({ userGroupId: id, properties: { plan: "gold", secret: "x" } });
+    const made = await viewers.createViewerSession({
+      group: { case: "userGroupId", value: id },
+      audience: AUDIENCE,
+      viewerId: "bob",
+      origin: "https://app.example.com",
+      propertyKeys: ["plan"],
+      claims: { theme: "dark" },
+    });
+    session = made.session;
+    options = { issuer: `${server.url}/e/${server.environment}/Customer`, audience: AUDIENCE };
+  });
+  afterEach(() => void vi.useRealTimers());
+
+  /** The session with other parts, signed by a key. */
+  const signed = (key: KeyObject, header: object = {}, claims: object = {}) => {
+    const [head, payload] = session.split(".");
+    const text = `${encoded({ ...decoded(head), ...header })}.${encoded({ ...decoded(payload), ...claims })}`;
+    return `${text}.${sign("sha256", Buffer.from(text), { key, dsaEncoding: "ieee-p1363" }).toString("base64url")}`;
+  };
+
+  it("are taken, and say what their maker wrote", async () => {
+    const verified = await verifyViewerSession(session, options);
+    const { id: jti, createTime, expireTime, teamId, ...rest } = verified;
+    expect(rest).toEqual({
+      issuer: options.issuer,
+      audience: AUDIENCE,
+      userGroupId: id,
+      viewerId: "bob",
+      origin: "https://app.example.com",
+      properties: { plan: "gold" },
+      claims: { theme: "dark" },
+    });
+    expect(jti).not.toBe("");
+    expect(teamId).toBeGreaterThan(0);
+    expect(expireTime.getTime() - createTime.getTime()).toBe(600_000);
+  });
+
+  it("are taken of several environments, and of no other", async () => {
+    const others = [`${server.url}/e/other/Customer`, `${server.url}/e/${server.environment}/Testing`];
+    await verifyViewerSession(session, { ...options, issuer: [...others, options.issuer as string] });
+    expect(await refusalOf(session, { ...options, issuer: others })).toBe("wrong-issuer");
+  });
+
+  it("are not taken for another audience, nor of another key, algorithm or type", async () => {
+    expect(await refusalOf(session, { ...options, audience: "others" })).toBe("wrong-audience");
+    expect(await refusalOf(`${session.slice(0, -8)}AAAAAAAA`, options)).toBe("wrong-signature");
+    const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+    expect(await refusalOf(signed(privateKey), options)).toBe("wrong-signature");
+    expect(await refusalOf(signed(privateKey, { kid: "A".repeat(22) }), options)).toBe("unknown-key");
+    for (const alg of ["none", "HS256", "RS256", "ES384"])
+      expect(await refusalOf(signed(privateKey, { alg }), options), alg).toBe("malformed");
+    for (const text of ["", "ugt_notasession", "a.b.c", "x".repeat(9000)])
+      expect(await refusalOf(text, options)).toBe("malformed");
+    expect(await refusalOf(undefined as unknown as string, options)).toBe("malformed");
+  });
+
+  it("are not taken with another header or other claims than the service writes, though the signature is right", async () => {
+    const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+    const { kid } = decoded(session.split(".")[0]);
+    const keys = createServer(
+      (_, res) => void res.end(JSON.stringify({ keys: [{ ...publicKey.export({ format: "jwk" }), kid }] })),
+    );
+    closeLater(() => keys.close());
+    const own = { ...options, keysUrl: `http://127.0.0.1:${await listen(keys)}/` };
+    const { iat } = decoded(session.split(".")[1]) as { iat: number };
+    await verifyViewerSession(signed(privateKey), own);
+    expect(await refusalOf(signed(privateKey, { typ: "JWT" }), own)).toBe("malformed");
+    expect(await refusalOf(signed(privateKey, { crit: ["x"], x: 1 }), own)).toBe("malformed");
+    for (const claims of [
+      { tid: "1" },
+      { sub: undefined },
+      { jti: undefined },
+      { exp: undefined },
+      { aud: [AUDIENCE] },
+      { ext: null },
+    ])
+      expect(await refusalOf(signed(privateKey, {}, claims), own), JSON.stringify(claims)).toBe("malformed");
+    // The service makes none that last longer than an hour.
+    expect(await refusalOf(signed(privateKey, {}, { iat: iat - 4000 }), own)).toBe("expired");
+  });
+
+  it("are taken until they end, with five seconds for the clocks", async () => {
+    const { createTime, expireTime } = await verifyViewerSession(session, options);
+    vi.useFakeTimers({ toFake: ["Date"] });
+    vi.setSystemTime(expireTime.getTime() + 4000);
+    await verifyViewerSession(session, options);
+    vi.setSystemTime(expireTime.getTime() + 6000);
+    expect(await refusalOf(session, options)).toBe("expired");
+    vi.setSystemTime(createTime.getTime() - 4000);
+    await verifyViewerSession(session, options);
+    vi.setSystemTime(createTime.getTime() - 7000);
+    expect(await refusalOf(session, options)).toBe("too-early");
+  });
+
+  it("are verified by keys that are read once, also from where the issuer is not reached", async () => {
+    let reads = 0;
+    const between = createServer(async (req, res) => {
+      reads += 1;
+      res.end(await (await fetch(`${server.url}${req.url}`)).text());
+    });
+    closeLater(() => between.close());
+    const keysUrl = `http://127.0.0.1:${await listen(between)}${new URL(`${options.issuer}/.well-known/jwks.json`).pathname}`;
+    await Promise.all(Array.from({ length: 5 }, () => verifyViewerSession(session, { ...options, keysUrl })));
+    await verifyViewerSession(session, { ...options, keysUrl });
+    expect(reads).toBe(1);
+  });
+
+  it("are neither good nor bad while the keys cannot be read", async () => {
+    const broken = createServer((req, res) => {
+      if (req.url === "/404") res.writeHead(404).end();
+      else if (req.url === "/text") res.end("hello");
+      else if (req.url === "/json") res.end("{}");
+    });
+    closeLater(() => broken.close(() => {}).closeAllConnections());
+    const base = `http://127.0.0.1:${await listen(broken)}`;
+    for (const url of [`${base}/404`, `${base}/text`, `${base}/json`, `${base}/hangs`, "http://127.0.0.1:1/"]) {
+      const checked = verifyViewerSession(session, { ...options, keysUrl: url, timeoutMs: 200 });
+      await expect(checked, url).rejects.toThrow(SessionKeysError);
+    }
+  });
+
+  it("need an issuer and an audience to be checked against", async () => {
+    for (const wrong of [{ issuer: "" }, { issuer: [] }, { audience: "" }, { audience: undefined }])
+      await expect(verifyViewerSession(session, { ...options, ...wrong } as VerifyOptions)).rejects.toThrow(TypeError);
+  });
+});
