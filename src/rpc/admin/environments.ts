@@ -9,7 +9,7 @@ import { auditEventMessage, environmentMessage, environmentNameFromMessage } fro
 import { type AdminParts, type AdminRpcs, nextPageToken, pageRequest, targetName, targetOf } from "./requests.ts";
 
 /** The RPCs on environments and their audit trails. */
-export function environmentRpcs({ environments, environmentDeletion, apiTokens, audit }: AdminParts) {
+export function environmentRpcs({ environments, environmentDeletion, apiTokens, signingKeys, audit }: AdminParts) {
   return {
     async createEnvironment({ environment, partitions }, { values }) {
       // Validation requires it.
@@ -32,7 +32,10 @@ export function environmentRpcs({ environments, environmentDeletion, apiTokens, 
     async deleteEnvironment({ environment, force }, { values }) {
       // Validation requires it.
       const name = environmentNameFromMessage(environment as EnvironmentNameMessage);
-      const left = await environmentDeletion.delete(name, force, callOf(values));
+      // Other workers hear of it from Redis, and the embedded store tells nobody.
+      const left = await environmentDeletion
+        .delete(name, force, callOf(values))
+        .finally(() => signingKeys.forget(environmentPath(name)));
       return { done: left === 0, remainingUserGroups: BigInt(left) };
     },
 

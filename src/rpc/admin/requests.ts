@@ -30,7 +30,7 @@ export interface AdminParts {
   readonly userGroups: UserGroupAdminStore;
   readonly audit: AuditStore;
   readonly tokenKeys: TokenKeyStore;
-  readonly signingKeys: Pick<SigningKeys, "list" | "rotate">;
+  readonly signingKeys: Pick<SigningKeys, "list" | "rotate" | "forget">;
   readonly logger: Pick<Logger, "info" | "warn">;
   readonly metrics: Pick<Metrics, "imported">;
 }
