@@ -118,7 +118,7 @@ export function openRateLimiters(
   { client, metrics }: { client: StoreClient | undefined; metrics: Metrics },
 ): RateLimiters {
   const limiterOf = (kind: LimiterName, limit: RateLimit) =>
-    new RateLimiter({ limit, counter: rateCounter(client, { kind, limit }) });
+    new RateLimiter({ limit, counter: client && rateCounter(client, { kind, limit }) });
   return {
     tokens: rateLimit && limiterOf("api-token", rateLimit),
     failures: authFailureLimit && limiterOf("address", authFailureLimit),

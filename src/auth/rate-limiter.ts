@@ -1,12 +1,13 @@
+import { setBounded } from "../domain/bounded.ts";
 import type { Limited, RateCounter, RateLimit } from "../domain/store.ts";
 
 /** How many keys are kept; the one with the oldest window makes room for a new one. Redis still has its count. */
 const MAX_KEYS = 10_000;
 
-/** What this process knows of a key. */
+/** What this process knows of a key, and counts on by itself while the counter cannot. */
 interface Usage {
   readonly key: string;
-  /** What all workers have counted, by the last answer of the counter. */
+  /** What all workers have counted, by the last answer of the counter, and what it has failed to count since. */
   counted: number;
   /** What the counter has not answered yet: at most one count of a key is in flight. */
   sent: number;
@@ -19,15 +20,20 @@ interface Usage {
 /**
  * Limits how often something is done under a key. No call waits for Redis: it is decided by what this process knows,
  * and counted in Redis at the same time. One worker never exceeds the limit. Several together exceed it by what they do
- * while their counts are in flight.
+ * while their counts are in flight; and while Redis cannot count, each goes on from what it was told last.
  */
 export class RateLimiter {
   readonly #limit: RateLimit;
-  readonly #counter: RateCounter;
+  readonly #counter: RateCounter | undefined;
   readonly #maxKeys: number;
   readonly #usages = new Map<string, Usage>();
 
-  constructor(options: { readonly limit: RateLimit; readonly counter: RateCounter; readonly maxKeys?: number }) {
+  /** @param options `counter`: counts for all workers; undefined: there is this process alone */
+  constructor(options: {
+    readonly limit: RateLimit;
+    readonly counter: RateCounter | undefined;
+    readonly maxKeys?: number;
+  }) {
     this.#limit = options.limit;
     this.#counter = options.counter;
     this.#maxKeys = options.maxKeys ?? MAX_KEYS;
@@ -54,8 +60,9 @@ export class RateLimiter {
     if (counted + sent + waiting >= this.#limit.max) {
       return { limit: this.#limit, retryAfterMs: Math.max(0, resetAt - now) };
     }
-    usage.waiting++;
-    if (sent === 0) this.#send(usage);
+    if (this.#counter) usage.waiting++;
+    else usage.counted++;
+    if (this.#counter && sent === 0) this.#send(this.#counter, usage);
     return undefined;
   }
 
@@ -68,37 +75,28 @@ export class RateLimiter {
     usage.counted = 0;
     usage.resetAt = now + windowSeconds * 1000;
     // It goes last, so that the first key is always the one with the oldest window.
-    const dropped = setBounded(this.#usages, key, usage, this.#maxKeys);
-    if (dropped !== undefined) this.#counter.forget(dropped);
+    setBounded(this.#usages, key, usage, this.#maxKeys);
     return usage;
   }
 
   /** Counts what waits. The command leaves in this turn of the event loop, beside those of the call. */
-  #send(usage: Usage): void {
+  #send(counter: RateCounter, usage: Usage): void {
     usage.sent = usage.waiting;
     usage.waiting = 0;
-    this.#counter.add(usage.key, usage.sent).then(({ total, resetMs }) => {
-      usage.counted = total;
-      usage.resetAt = performance.now() + resetMs;
+    const goOn = () => {
       usage.sent = 0;
-      // The key has made room for another one meanwhile.
-      if (!this.#usages.has(usage.key)) this.#counter.forget(usage.key);
-      if (usage.waiting > 0) this.#send(usage);
-    });
+      if (usage.waiting > 0) this.#send(counter, usage);
+    };
+    counter.add(usage.key, usage.sent).then(
+      ({ total, resetMs }) => {
+        usage.counted = total;
+        usage.resetAt = performance.now() + resetMs;
+        goOn();
+      },
+      () => {
+        usage.counted += usage.sent;
+        goOn();
+      },
+    );
   }
-}
-
-/**
- * Sets a key of a map behind all others. When the map has too many then, the first makes room.
- *
- * @param max how many keys the map may have
- * @returns the key that made room
- */
-export function setBounded<K, V>(map: Map<K, V>, key: K, value: V, max: number): K | undefined {
-  map.delete(key);
-  map.set(key, value);
-  if (map.size <= max) return undefined;
-  const [first] = map.keys();
-  if (first !== undefined) map.delete(first);
-  return first;
 }

@@ -246,10 +246,8 @@ export interface Count {
 
 /** Counts under keys, in windows. */
 export interface RateCounter {
-  /** Adds to the count of a key. Never rejects: while the store is away, this process counts alone. */
+  /** Adds to the count of a key. Rejects while the store cannot count. */
   add(key: string, amount: number): Promise<Count>;
-  /** Frees what this process holds for a key; what all workers have counted stays. */
-  forget(key: string): void;
 }
 
 /** Why something is not done now: a limit is reached. */

@@ -1,5 +1,6 @@
 import { importKey, newKeyId, newKeyPair, nextKeySet, statesOf } from "@user-group-service/sessions";
 import type { ChangeBy } from "../domain/audit.ts";
+import { setBounded } from "../domain/bounded.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
 import { RecordUnreadable, SigningKeysChanged } from "../domain/errors.ts";
 import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } from "../domain/viewer-session.ts";
@@ -262,14 +263,6 @@ export class SigningKeys {
 
 function publishedOf({ keys, now }: SigningKeySet): SigningKey[] {
   return statesOf(keys, now).map(({ key }) => key);
-}
-
-/** Sets a key of a map; of more than so many, the one that was set first makes room. */
-function setBounded<T>(map: Map<string, T>, key: string, value: T, max: number): void {
-  map.delete(key);
-  map.set(key, value);
-  const [first] = map.keys();
-  if (map.size > max && first !== undefined) map.delete(first);
 }
 
 /** What a key is that signs no more keeps no private key, which nobody needs and which could leak. */

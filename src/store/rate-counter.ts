@@ -1,5 +1,3 @@
-// By its file: the package's index loads a limiter for each of twenty databases, a tenth of what a start has to read.
-import RateLimiterMemory from "rate-limiter-flexible/lib/RateLimiterMemory.js";
 import type { RateCounter, RateLimit } from "../domain/store.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { readScript } from "./script.ts";
@@ -31,29 +29,14 @@ export interface RateCounterOptions {
   readonly limit: RateLimit;
 }
 
-/**
- * Counts for a limit in Redis, so that all workers count together, each key in whatever slot it is. While Redis is away
- * it counts in the memory of this process, going on from what Redis answered last.
- *
- * @param client undefined for the embedded store, which serves one process: it counts in memory alone
- */
-export function rateCounter(client: StoreClient | undefined, { kind, limit }: RateCounterOptions): RateCounter {
+/** Counts for a limit in Redis, so that all workers count together, each key in whatever slot it is. */
+export function rateCounter(client: StoreClient, { kind, limit }: RateCounterOptions): RateCounter {
   const { windowSeconds } = limit;
-  const memory = new RateLimiterMemory({ points: limit.max, duration: windowSeconds });
-  const inMemory: RateCounter["add"] = async (key, amount) => {
-    // `penalty` counts only; `consume` would reject beyond the limit.
-    const { consumedPoints, msBeforeNext } = await memory.penalty(key, amount);
-    return { total: consumedPoints, resetMs: msBeforeNext };
-  };
-  const inRedis = async (store: StoreClient, key: string, amount: number) => {
-    const args = { key: `ug:rate:${kind}:${key}`, amount, windowSeconds };
-    const [total, resetMs] = (await store.ask("count", COUNT, args)).map(Number) as [number, number];
-    // 0 seconds would mean without an end.
-    void memory.set(key, total, Math.max(1, resetMs) / 1000);
-    return { total, resetMs };
-  };
   return {
-    add: client ? (key, amount) => inRedis(client, key, amount).catch(() => inMemory(key, amount)) : inMemory,
-    forget: (key) => void memory.delete(key),
+    async add(key, amount) {
+      const args = { key: `ug:rate:${kind}:${key}`, amount, windowSeconds };
+      const [total, resetMs] = (await client.ask("count", COUNT, args)).map(Number) as [number, number];
+      return { total, resetMs };
+    },
   };
 }

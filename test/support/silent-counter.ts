@@ -8,7 +8,6 @@ export function silentCounter() {
       keys.push(key);
       return new Promise<never>(() => {});
     },
-    forget: () => {},
   };
   return { keys, counter };
 }
