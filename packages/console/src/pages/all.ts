@@ -1,5 +1,7 @@
+import { apiTokenPage } from "./api-token.tsx";
+import { apiTokensPage } from "./api-tokens.tsx";
 import { environmentsPage } from "./environments.tsx";
 import type { PageOfConsole } from "./page.ts";
 
 /** Every page, in the order of the navigation. The first is shown where the address names none. */
-export const PAGES: readonly PageOfConsole[] = [environmentsPage];
+export const PAGES: readonly PageOfConsole[] = [environmentsPage, apiTokensPage, apiTokenPage];

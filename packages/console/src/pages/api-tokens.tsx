@@ -1,0 +1,242 @@
+import { useState } from "preact/hooks";
+import {
+  type LookupApiTokenResponse,
+  LookupApiTokenResponse_Source as Source,
+} from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { useAction, useAnswer } from "../parts/calls.ts";
+import { CommandLine } from "../parts/command.tsx";
+import { Secret } from "../parts/copy.tsx";
+import { FailureBox } from "../parts/failure.tsx";
+import { Form, SelectField, TextField } from "../parts/field.tsx";
+import { NotOffered, Page, Section } from "../parts/page.tsx";
+import { Table } from "../parts/table.tsx";
+import { go, hrefOf } from "../routes.ts";
+import { NotRight } from "../session/failures.ts";
+import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
+import { inOrder, ORDERS, ROLES, roleOf, roleText, SOURCES, summaryOf } from "../tokens/api-tokens.ts";
+import { ApiTokenFacts, readApiTokens } from "../tokens/parts.tsx";
+import { parseWhen } from "../when.ts";
+import { formatEnvironmentName, timeText } from "../words.ts";
+import type { PageOfConsole, PageProps } from "./page.ts";
+
+/** The API tokens of an environment; and which API token a text is, for which no environment needs to be known. */
+export const apiTokensPage: PageOfConsole = {
+  path: "tokens",
+  link: "API tokens",
+  isOfEnvironment: false,
+  show: ({ session, params }: PageProps) => (
+    <Page title="API tokens">
+      {environmentOf(session) ? (
+        <OfEnvironment session={session} params={params} />
+      ) : (
+        <NotOffered>
+          ADMIN_TOKEN is bound to no environment: <a href={hrefOf("environments")}>choose one</a> to list and make API
+          tokens of it.
+        </NotOffered>
+      )}
+      <Lookup session={session} />
+    </Page>
+  ),
+};
+
+/** How many are shown until all are asked for. */
+const SHOWN = 100;
+
+function OfEnvironment({ session, params }: PageProps) {
+  const { order = "expires", role = "" } = params;
+  const [isWhole, setWhole] = useState(false);
+  const [made, setMade] = useState<{ readonly id: string; readonly name: string; readonly token: string }>();
+  const env = environmentParamOf(session);
+  const answer = useAnswer(`tokens ${role}`, (signal) =>
+    readApiTokens(session, { environment: environmentOf(session), role: roleOf(role) }, signal),
+  );
+  const { value: tokens = [], error, again } = answer;
+  const sorted = inOrder(tokens, order);
+  const lookThrough = (changed: { readonly [param: string]: string }) =>
+    go(hrefOf("tokens", { ...env, order, role, ...changed }), true);
+  return (
+    <>
+      {made && (
+        <Secret
+          title={`The API token ${made.name}`}
+          token={made.token}
+          lost={`It is not stored. Where it is lost, a rotation of ${made.id} makes another text.`}
+          onClose={() => setMade(undefined)}
+        />
+      )}
+      <SelectField
+        label="Order"
+        value={order}
+        onValue={(value) => lookThrough({ order: value })}
+        options={Object.entries(ORDERS).map(([value, { words }]) => [value, words])}
+      />
+      <SelectField
+        label="Of role"
+        value={role}
+        onValue={(value) => lookThrough({ role: value })}
+        options={[["", "every role"], ...Object.keys(ROLES).map((each) => [each, each] as const)]}
+      />
+      <FailureBox error={error} again={again} />
+      {!answer.value && answer.isBusy && <p>Reading …</p>}
+      {answer.value && tokens.length === 0 && <p>There is no API token{role && ` of role ${role}`} yet.</p>}
+      {tokens.length > 0 && (
+        <>
+          <p>{summaryOf(tokens)}</p>
+          <Table
+            caption={role ? `API tokens of role ${role}` : "All API tokens"}
+            items={isWhole ? sorted : sorted.slice(0, SHOWN)}
+            keyOf={({ id }) => id}
+            columns={[
+              {
+                name: "API token",
+                isHeading: true,
+                of: ({ id, displayName }) => (
+                  <a href={hrefOf("token", { ...env, id })}>
+                    {displayName} <span class="id">{id}</span>
+                  </a>
+                ),
+              },
+              { name: "Role", of: (each) => roleText(each.role) },
+              { name: "Expires", of: ({ expireTime }) => timeText(expireTime, "never") },
+              { name: "Last used", of: ({ lastUseTime }) => timeText(lastUseTime, "never") },
+              { name: "Created", of: ({ createTime }) => timeText(createTime) },
+            ]}
+          />
+          {!isWhole && sorted.length > SHOWN && (
+            <button type="button" onClick={() => setWhole(true)}>
+              Show all {sorted.length}
+            </button>
+          )}
+        </>
+      )}
+      <CommandLine command="token list" options={role ? ["--role", role] : []} {...env} />
+      <Create
+        session={session}
+        onMade={(what) => {
+          setMade(what);
+          again();
+        }}
+      />
+    </>
+  );
+}
+
+function Create({
+  session,
+  onMade,
+}: {
+  readonly session: Session;
+  readonly onMade: (made: { readonly id: string; readonly name: string; readonly token: string }) => void;
+}) {
+  const [name, setName] = useState("");
+  const [role, setRole] = useState("manage");
+  const [expires, setExpires] = useState("");
+  const env = environmentParamOf(session);
+  const creating = useAction(async () => {
+    if (name.trim() === "") throw new NotRight("Give it a name, such as the back end that gets it.");
+    const { apiToken, token } = await session.admin.createApiToken({
+      environment: environmentOf(session),
+      displayName: name,
+      role: roleOf(role),
+      expireTime: expires.trim() === "" ? undefined : parseWhen("Expires", expires, 1),
+    });
+    setName("");
+    onMade({ id: apiToken?.id ?? "", name, token });
+    return `The API token ${name} is made. It is shown this once.`;
+  });
+  return (
+    <Section title="Make an API token">
+      <Form label="Make an API token" submit="Make" isBusy={creating.isBusy} onSubmit={() => void creating.run()}>
+        <TextField
+          label="Name"
+          hint="What people call it, such as the back end that gets it."
+          value={name}
+          onValue={setName}
+          maxLength={128}
+        />
+        <SelectField
+          label="Role"
+          value={role}
+          onValue={setRole}
+          options={Object.entries(ROLES).map(([each, { may }]) => [each, `${each}: may ${may}`])}
+        />
+        <TextField
+          label="Expires"
+          hint="A time, a date, or a duration from now such as 90d. Nothing: when the one that you are signed in with does."
+          value={expires}
+          onValue={setExpires}
+        />
+        <FailureBox error={creating.error} />
+      </Form>
+      <CommandLine
+        command="token create"
+        options={["--name", name || "NAME", "--role", role, ...(expires.trim() ? ["--expires", expires.trim()] : [])]}
+        {...env}
+      />
+    </Section>
+  );
+}
+
+/** Which API token a text is: what to rotate or revoke when it has leaked. */
+function Lookup({ session }: { readonly session: Session }) {
+  const [text, setText] = useState("");
+  const [found, setFound] = useState<LookupApiTokenResponse>();
+  const looking = useAction(async () => {
+    setFound(undefined);
+    const given = text.trim();
+    if (given === "") throw new NotRight("Paste an API token, or the id of one.");
+    // An id is no token: only the list tells of it, and it need not be sent as one.
+    const environment = environmentOf(session);
+    const ids = environment ? await readApiTokens(session, { environment }, new AbortController().signal) : [];
+    if (ids.some(({ id }) => id === given)) {
+      go(hrefOf("token", { ...environmentParamOf(session), id: given }));
+      return `The API token ${given}`;
+    }
+    setFound(await session.admin.lookupApiToken({ token: given }));
+    // It may have leaked already; it need not stay here as well.
+    setText("");
+    return "Found. What was pasted is forgotten here.";
+  });
+  return (
+    <Section title="Look up an API token">
+      <Form label="Look up an API token" submit="Look up" isBusy={looking.isBusy} onSubmit={() => void looking.run()}>
+        <TextField
+          label="An API token, or its id"
+          hint="Says which one it is, also of the settings: what to rotate or revoke where it has leaked. It is neither logged nor kept."
+          type="password"
+          value={text}
+          onValue={setText}
+          maxLength={512}
+        />
+        <FailureBox error={looking.error} />
+      </Form>
+      {found && <Found session={session} found={found} />}
+      <CommandLine command="token lookup" />
+    </Section>
+  );
+}
+
+function Found({ session, found }: { readonly session: Session; readonly found: LookupApiTokenResponse }) {
+  const { apiToken, environment, source, replaced } = found;
+  const env = session.isRoot && environment ? { env: formatEnvironmentName(environment) } : {};
+  if (!apiToken) return <p>It is {SOURCES[source]}.</p>;
+  return (
+    <>
+      <ApiTokenFacts
+        apiToken={apiToken}
+        before={[
+          ["Comes from", SOURCES[source]],
+          ["Environment", environment ? formatEnvironmentName(environment) : "every one"],
+          ["Replaced", replaced ? "yes: it is on its grace" : undefined],
+        ]}
+      />
+      {source === Source.ISSUED ? (
+        <p>
+          <a href={hrefOf("token", { ...env, id: apiToken.id })}>Rotate or revoke {apiToken.id}</a>
+        </p>
+      ) : (
+        <NotOffered>It is changed where the settings of the service are, which then begins anew with them.</NotOffered>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,48 @@
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { expect, it } from "vitest";
+import { ApiTokenSchema, Role } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
+import { inOrder, roleOf, roleText, summaryOf } from "./api-tokens.ts";
+
+const DAY_MS = 86_400_000;
+
+/** An API token by the days of its times. */
+function token(id: string, created: number, { used, expires }: { used?: number; expires?: number }) {
+  return create(ApiTokenSchema, {
+    id,
+    displayName: `name of ${id}`,
+    createTime: timestampFromMs(created * DAY_MS),
+    ...(used === undefined ? {} : { lastUseTime: timestampFromMs(used * DAY_MS) }),
+    ...(expires === undefined ? {} : { expireTime: timestampFromMs(expires * DAY_MS) }),
+  });
+}
+
+const TOKENS = [
+  token("a", 1, { used: 9 }),
+  token("b", 3, { expires: 90 }),
+  token("c", 2, {}),
+  token("d", 4, { used: 8, expires: 30 }),
+];
+
+const idsIn = (order: string) => inOrder(TOKENS, order).map(({ id }) => id);
+
+it("sorts by what expires first, by what was never or long not used, and by age", () => {
+  expect(idsIn("expires")).toEqual(["d", "b", "a", "c"]);
+  expect(idsIn("unused")).toEqual(["c", "b", "d", "a"]);
+  expect(idsIn("newest")).toEqual(["d", "b", "c", "a"]);
+  expect(idsIn("what an address may say")).toEqual(idsIn("expires"));
+});
+
+it("says what expires first and how many were never used", () => {
+  expect(summaryOf(TOKENS)).toBe(
+    "4 API tokens; the first expires at 1970-01-31 00:00:00Z: name of d; 2 of them never used.",
+  );
+  expect(summaryOf([token("a", 1, { used: 2 })])).toBe("1 API token; none expires; all were used.");
+});
+
+it("names the roles of API tokens alone", () => {
+  expect(roleText(Role.MANAGE)).toBe("manage");
+  expect(roleText(Role.UNSPECIFIED)).toBe("–");
+  expect(roleOf("admin")).toBe(Role.ADMIN);
+  expect(roleOf("root")).toBe(Role.UNSPECIFIED);
+});

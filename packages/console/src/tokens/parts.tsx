@@ -1,0 +1,53 @@
+import type { ApiToken, Role } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
+import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import { Facts } from "../parts/table.tsx";
+import type { Session } from "../session/session.ts";
+import { timeText } from "../words.ts";
+import { roleText } from "./api-tokens.ts";
+
+/** The most of a page that the service gives, and of API tokens that an environment has. */
+const PAGE_SIZE = 1000;
+
+/** Reads all API tokens of an environment. */
+export async function readApiTokens(
+  { admin }: Pick<Session, "admin">,
+  filter: { readonly environment: EnvironmentName | undefined; readonly role?: Role },
+  signal: AbortSignal,
+): Promise<ApiToken[]> {
+  const found: ApiToken[] = [];
+  let pageToken = "";
+  do {
+    const page = await admin.listApiTokens({ ...filter, pageSize: PAGE_SIZE, pageToken }, { signal });
+    found.push(...page.apiTokens);
+    pageToken = page.nextPageToken;
+  } while (pageToken !== "");
+  return found;
+}
+
+/** What is known of an API token. @param before further facts, which come first */
+export function ApiTokenFacts({
+  apiToken,
+  before = [],
+}: {
+  readonly apiToken: ApiToken;
+  readonly before?: Parameters<typeof Facts>[0]["facts"];
+}) {
+  const { id, displayName, role, rotator } = apiToken;
+  return (
+    <Facts
+      facts={[
+        ...before,
+        ["Id", <code key="id">{id}</code>],
+        ["Name", displayName],
+        ["Role", roleText(role)],
+        ["Expires", timeText(apiToken.expireTime, "never")],
+        ["Created", timeText(apiToken.createTime)],
+        ["Created by", apiToken.creator || undefined],
+        ["Last used", timeText(apiToken.lastUseTime, "not yet")],
+        ["Rotated by", rotator || undefined],
+        ["Text since", rotator ? timeText(apiToken.tokenCreateTime) : undefined],
+        ["Text before until", apiToken.graceExpireTime && timeText(apiToken.graceExpireTime)],
+      ]}
+    />
+  );
+}

@@ -1,0 +1,25 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { NotRight } from "./session/failures.ts";
+import { parseWhen } from "./when.ts";
+
+beforeEach(() => void vi.useFakeTimers({ now: Date.UTC(2027, 0, 31) }));
+afterEach(() => void vi.useRealTimers());
+
+it("reads a time, a date in UTC and a duration from now, or ago", () => {
+  const ms = (text: string, sign: 1 | -1 = 1) => timestampMs(parseWhen("Expires", text, sign));
+  expect(ms("2027-02-01T12:00:00+02:00")).toBe(Date.UTC(2027, 1, 1, 10));
+  // As the console itself shows a time.
+  expect(ms(" 2027-02-01 12:00:00Z ")).toBe(Date.UTC(2027, 1, 1, 12));
+  expect(ms("2027-02-01")).toBe(Date.UTC(2027, 1, 1));
+  expect(ms("1d")).toBe(Date.UTC(2027, 1, 1));
+  expect(ms("1d", -1)).toBe(Date.UTC(2027, 0, 30));
+});
+
+it.each(["", "tomorrow", "2027-02-30x", "2027-13-01", "01.02.2027", "30", "2027-02-01T12:00:00"])(
+  "says how to write what it does not read: %j",
+  (text) => {
+    expect(() => parseWhen("Expires", text, 1)).toThrow(NotRight);
+    expect(() => parseWhen("Expires", text, 1)).toThrow("Expires is a time such as");
+  },
+);
