@@ -20,7 +20,9 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
   useEffect(() => {
     const leaving = new AbortController();
     const settle = (value: T | undefined, error: unknown) => {
-      if (!leaving.signal.aborted) setState({ asked, key, value, error });
+      if (leaving.signal.aborted) return;
+      // Where it cannot be had again, what is shown stays, and what is typed there with it.
+      setState((before) => ({ asked, key, value: value ?? (before?.key === key ? before.value : undefined), error }));
     };
     ask(leaving.signal).then(
       (value) => settle(value, undefined),

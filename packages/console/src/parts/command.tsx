@@ -1,34 +1,5 @@
+import { type CommandProps, commandText } from "./command-text.ts";
 import { CopyButton } from "./copy.tsx";
-
-/** A command of `ugs`. */
-export interface CommandProps {
-  /** Its words, such as `group rotate`. */
-  readonly command: string;
-  /** Its options, which come before the arguments. */
-  readonly options?: readonly (string | undefined)[];
-  readonly args?: readonly (string | undefined)[];
-  /** The environment that it has to name; undefined: it goes without saying. */
-  readonly env?: string | undefined;
-}
-
-/** A command as it is typed into a shell. */
-export function commandText({ command, options = [], args = [], env }: CommandProps): string {
-  const isGiven = (text: string | undefined) => text !== undefined && text !== "";
-  const given = args.filter(isGiven) as string[];
-  const words = [
-    ...command.split(" "),
-    ...(options.filter(isGiven) as string[]),
-    ...(env === undefined ? [] : ["--env", env]),
-    // An id may look like an option.
-    ...(given.some((arg) => arg.startsWith("-")) ? ["--"] : []),
-    ...given,
-  ];
-  return ["ugs", ...words.map(quoted)].join(" ");
-}
-
-function quoted(word: string): string {
-  return /^[\w./:@%+,=-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
-}
 
 /** Names the command that does the same. */
 export function CommandLine(props: CommandProps) {

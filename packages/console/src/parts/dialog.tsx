@@ -1,7 +1,8 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { useAction } from "./calls.ts";
-import { CommandLine, type CommandProps } from "./command.tsx";
+import { CommandLine } from "./command.tsx";
+import type { CommandProps } from "./command-text.ts";
 import { FailureBox } from "./failure.tsx";
 import { Form, TextField } from "./field.tsx";
 

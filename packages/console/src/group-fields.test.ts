@@ -1,0 +1,32 @@
+import { describe, expect, it } from "vitest";
+import { parseMapping, parseProperties, textsOf } from "./group-fields.ts";
+
+describe("a mapping", () => {
+  it("is read as it is written", () => {
+    const mapping = { sales: "warehouse=eu", billing: "pg" };
+    const { mapping: text } = textsOf({ name: "", mapping });
+    expect(text).toBe("sales=warehouse=eu\nbilling=pg");
+    expect(parseMapping(`\n${text}\n \n`)).toEqual(mapping);
+  });
+
+  it.each([
+    ["a=1\nsales", "Line 2"],
+    ["=source", "Line 1"],
+    ["a=1\n\na=2", "Line 3 of the mapping names a"],
+  ])("is refused with its line at fault: %j", (text, words) => {
+    expect(() => parseMapping(text)).toThrow(words);
+  });
+});
+
+describe("properties", () => {
+  it("are read as they are written", () => {
+    const properties = { plan: "gold", seats: 3, nested: { list: [1, null, "x"] } };
+    expect(parseProperties(textsOf({ name: "", mapping: {}, properties }).properties)).toEqual(properties);
+    expect(parseProperties(" \n")).toBeUndefined();
+    expect(textsOf({ name: "", mapping: {} }).properties).toBe("");
+  });
+
+  it.each(["{", "[1]", "null", '"text"', "{'a': 1}"])("that are no JSON object are refused: %s", (text) => {
+    expect(() => parseProperties(text)).toThrow(/^The properties are/);
+  });
+});

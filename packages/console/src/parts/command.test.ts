@@ -1,0 +1,13 @@
+import { expect, it } from "vitest";
+import { commandText } from "./command-text.ts";
+
+it.each([
+  [{ command: "env list" }, "ugs env list"],
+  [{ command: "group get", args: ["acme"], env: "acme/Customer" }, "ugs group get --env acme/Customer acme"],
+  [{ command: "group list", options: ["--prefix", undefined] }, "ugs group list --prefix"],
+  [{ command: "group get", args: ["it's a group; rm -rf ~"] }, `ugs group get 'it'\\''s a group; rm -rf ~'`],
+  [{ command: "group get", args: ["-x"], env: "a" }, "ugs group get --env a -- -x"],
+  [{ command: "group get", args: ["é"] }, "ugs group get 'é'"],
+])("a command is written for a shell: %j", (props, text) => {
+  expect(commandText(props)).toBe(text);
+});
