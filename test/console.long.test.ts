@@ -1,0 +1,253 @@
+import { createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-node";
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
+import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { adminOf, customerOf, presenting, ROLE_VALUES } from "./support/admin.ts";
+import { startChromium, type TestBrowser } from "./support/chromium.ts";
+import { openConsole } from "./support/console.ts";
+import { suiteServer } from "./support/opened.ts";
+import { ADMIN_ENV, ADMIN_TOKEN } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
+
+const chromiumPath = inject("chromiumPath");
+
+describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboard alone", () => {
+  let browser: TestBrowser;
+  beforeAll(async () => {
+    browser = await startChromium(chromiumPath ?? "");
+  });
+  afterAll(() => browser?.close());
+
+  const server = suiteServer({ env: ADMIN_ENV });
+
+  /** Makes an environment. */
+  async function newEnvironment(name: string) {
+    const environment = { name, tag: ApiEnvironmentTag.CUSTOMER };
+    await adminOf(server.url).createEnvironment({ environment });
+    return environment;
+  }
+
+  /** Makes an API token of role admin. */
+  async function adminToken(environment = customerOf(server)): Promise<string> {
+    const request = { environment, displayName: "console", role: ROLE_VALUES.admin };
+    return (await adminOf(server.url).createApiToken(request)).token;
+  }
+
+  it("signs in whoever may do something here, and says why it signs in nobody else", async () => {
+    const { page, type, look, picture, signIn, press, says, expectClean } = await openConsole(browser, server.url);
+    await picture("sign in");
+    const refusedWith = async (token: string, words: string) => {
+      await type("ADMIN_TOKEN, or an API token of role admin", token);
+      await page.keyboard.press("Enter");
+      await page.getByRole("alert").filter({ hasText: words }).waitFor();
+    };
+    await refusedWith("no-token-of-anybody", "unknown, revoked or expired");
+    expect(await page.getByRole("alert").innerText()).toMatch(/request id [0-9a-f]{32}/);
+    await look("a failure");
+    await refusedWith("with space", "neither spaces");
+    await refusedWith(server.tokens.customer, "role manage, which may do nothing here");
+    await signIn(ADMIN_TOKEN);
+    await press("button", "Sign out");
+    await page.getByText("You are signed out. The token is forgotten.").waitFor();
+    await expectNowhere(page, ADMIN_TOKEN);
+    await signIn(await adminToken());
+    await says("You are signed in.");
+    await expectClean();
+    await page.close();
+  });
+
+  it("forgets the token and what it shows once nothing was done for 15 minutes, and no sooner", async () => {
+    const tested = await openConsole(browser, server.url, { hasClock: true });
+    const { page, signIn } = tested;
+    await signIn(ADMIN_TOKEN);
+    await page.getByRole("table").waitFor();
+    await page.clock.fastForward("14:50");
+    await page.keyboard.press("Tab");
+    await page.clock.fastForward("14:50");
+    expect(await page.getByRole("button", { name: "Sign out" }).count()).toBe(1);
+    await page.clock.fastForward("00:11");
+    await page.getByText("You were signed out, because nothing was done here for 15 minutes.").waitFor();
+    expect(await page.getByRole("table").count()).toBe(0);
+    await tested.look("signed out");
+    // A machine that slept tells of a key before timers: that key does nothing any more.
+    await signIn(ADMIN_TOKEN);
+    await page.clock.setSystemTime(Date.now() + 2 * 3_600_000);
+    await page.keyboard.press("Tab");
+    await page.getByText("You were signed out").waitFor();
+    await tested.expectClean();
+    await page.close();
+  });
+
+  it("makes environments, and deletes one by its id alone", async () => {
+    const tested = await openConsole(browser, server.url);
+    const { page, type, press, says, look, picture, signIn, tabTo } = tested;
+    await signIn(ADMIN_TOKEN);
+    await type("Name", "not right");
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").filter({ hasText: "1 to 64 letters" }).waitFor();
+    await type("Name", "globex");
+    await tabTo("combobox", "Tag");
+    await page.keyboard.type("Testing");
+    await press("button", "Create");
+    await says("The environment globex/Testing is created.");
+    await type("Name", "globex");
+    await press("button", "Create");
+    await page.getByRole("alert").filter({ hasText: "exists" }).waitFor();
+    await picture("environments");
+    const isThere = async () => {
+      const { environments } = await adminOf(server.url).listEnvironments({});
+      return environments.some(({ name }) => name === "globex");
+    };
+    await press("button", "Delete globex/Testing …");
+    await look("delete an environment");
+    await type("To go on, type globex/Testing", "globex");
+    await page.keyboard.press("Enter");
+    await page.getByText("That is not globex/Testing: nothing was done.").waitFor();
+    await page.keyboard.press("Escape");
+    expect(await isThere()).toBe(true);
+    // The focus is back where it was.
+    await tabTo("button", "Delete globex/Testing …");
+    await page.keyboard.press("Enter");
+    await type("To go on, type globex/Testing", "globex/Testing");
+    await page.keyboard.press("Enter");
+    await says("The environment globex/Testing is deleted.");
+    expect(await isThere()).toBe(false);
+    await tested.expectClean();
+    await page.close();
+  });
+
+  it("makes, finds, changes, rotates, revokes and deletes a user group", async () => {
+    const tested = await openConsole(browser, server.url);
+    const { page, type, press, says, picture, signIn } = tested;
+    const bearer = await adminToken(await newEnvironment("acme"));
+    await signIn(bearer);
+    await press("link", "User groups");
+    await page.getByText("There is no user group yet.").waitFor();
+    await type("Id", "it's acme");
+    await type("Properties", '{"plan": "gold",');
+    await press("button", "Create");
+    await page.getByRole("alert").filter({ hasText: "The properties are not JSON" }).waitFor();
+    await type("Properties", '{"plan": "gold"}');
+    await type("Mapping", "sales=warehouse");
+    await press("button", "Create");
+    await says("The user group it's acme is created.");
+    const token = await page.getByLabel("Token", { exact: true }).inputValue();
+    expect(token).toMatch(/^ugt_/);
+    await press("button", "I have it: forget it here");
+    await expectNowhere(page, token);
+    await type("What their ids begin with", "it'");
+    await page.keyboard.press("Enter");
+    await page.getByRole("table", { name: "User groups whose ids begin with it'" }).waitFor();
+    await picture("user groups");
+    await page.getByText("ugs group list --prefix 'it'\\'''").waitFor();
+    await press("link", "it's acme");
+    await page.getByRole("heading", { name: "User group it's acme" }).waitFor();
+    await picture("user group");
+
+    // Somebody else changes it meanwhile: nothing is overwritten, and what was typed stays.
+    await type("Name", "Acme Ltd.");
+    const transport = presenting(createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" }), bearer);
+    const others = createClient(UserGroupService, transport);
+    await others.updateUserGroup({ userGroupId: "it's acme", name: "Acme Inc.", properties: { plan: "tin" } });
+    await press("button", "Save");
+    await page.getByRole("alert").filter({ hasText: "Somebody changed it meanwhile." }).waitFor();
+    await page.getByRole("definition").filter({ hasText: "Acme Inc." }).waitFor();
+    await press("button", "Save");
+    await says("The user group it's acme has another name.");
+    await page.getByRole("definition").filter({ hasText: "Acme Ltd." }).waitFor();
+    await page.getByRole("definition").filter({ hasText: '"plan": "tin"' }).waitFor();
+
+    await type("Grace", "90d");
+    await page.keyboard.press("Enter");
+    await page.getByText("30d, which is the longest").waitFor();
+    await type("Grace", "1h");
+    // The answer of the first is lost; the second is the same one, and shows its token.
+    await page.route("**/RotateUserGroupToken", async (route) => {
+      await route.fetch();
+      await route.abort();
+    });
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").filter({ hasText: "look before you repeat it" }).waitFor();
+    await page.unroute("**/RotateUserGroupToken");
+    await press("button", "Rotate");
+    await says("The token of the user group it's acme is rotated.");
+    const rotated = await page.getByLabel("Token", { exact: true }).inputValue();
+    expect(rotated).toMatch(/^ugt_/);
+    expect(rotated).not.toBe(token);
+    const rotations = await adminOf(server.url, bearer).listAuditEvents({ method: "RotateUserGroupToken" });
+    expect(rotations.auditEvents).toHaveLength(1);
+    await page.getByRole("term").filter({ hasText: "Token before until" }).waitFor();
+    await tested.look("a new token");
+    await press("link", "User groups");
+    await page.getByRole("heading", { name: "User groups", exact: true }).waitFor();
+    await page.goBack();
+    await page.getByRole("heading", { name: "User group it's acme" }).waitFor();
+    await expectNowhere(page, rotated);
+
+    await press("button", "Revoke its tokens …");
+    await type("To go on, type it's acme", "it's acme");
+    await page.keyboard.press("Enter");
+    await says("The tokens of the user group it's acme have ended.");
+    await press("button", "Delete the user group …");
+    await type("To go on, type it's acme", "it's acme");
+    await page.keyboard.press("Enter");
+    await says("The user group it's acme is deleted.");
+    await page.getByText("There is no user group yet.").waitFor();
+    await tested.expectClean();
+    await page.close();
+  });
+
+  it("lists page by page, and goes on where the service could not be reached", async () => {
+    const environment = await newEnvironment("initech");
+    const userGroups = Array.from({ length: 130 }, (_, i) => ({ providedId: `group-${String(i).padStart(3, "0")}` }));
+    await adminOf(server.url).importUserGroups({ environment, userGroups });
+    const tested = await openConsole(browser, server.url);
+    const { page, press, says, signIn } = tested;
+    await signIn(ADMIN_TOKEN);
+    await press("link", "initech/Customer");
+    await press("link", "User groups");
+    // The heading of the columns is a row, too.
+    const rows = page.getByRole("table").getByRole("row");
+    await waitFor("the first page is shown", async () => (await rows.count()) === 101);
+    await page.route("**/ListUserGroups", (route) => route.abort());
+    await press("button", "Show more");
+    await page.getByRole("alert").filter({ hasText: "could not be reached" }).waitFor();
+    await page.unroute("**/ListUserGroups");
+    await press("button", "Try again");
+    await says("130 user groups are shown");
+    expect(await rows.count()).toBe(131);
+    expect(await page.getByRole("button", { name: "Show more" }).count()).toBe(0);
+    // ADMIN_TOKEN is told what it is not offered.
+    await page.getByText("ADMIN_TOKEN is bound to no environment, so that").waitFor();
+    await page.getByText("ugs group list --env initech/Customer").waitFor();
+    await tested.expectClean();
+    await page.close();
+  });
+
+  it("shows what an address names once somebody has signed in, if the token may see it", async () => {
+    await newEnvironment("hooli");
+    const hash = "#/groups?env=hooli%2FCustomer&prefix=x";
+    const { page, press, signIn } = await openConsole(browser, server.url, { hash });
+    await signIn(ADMIN_TOKEN);
+    await page.getByText("There is no user group whose id begins with x.").waitFor();
+    await press("button", "Sign out");
+    await signIn(await adminToken(await newEnvironment("umbrella")));
+    await page.getByText("The address is of the environment hooli/Customer.").waitFor();
+    await press("link", "Look there");
+    await page.getByText("There is no user group whose id begins with x.").waitFor();
+    await page.goto(`${server.url}/console/#/nowhere`);
+    await page.getByRole("heading", { name: "No such page" }).waitFor();
+    await page.close();
+  });
+});
+
+/** Expects that a page no longer has a text anywhere, nor in its fields. */
+async function expectNowhere(page: Page, text: string): Promise<void> {
+  expect(await page.evaluate(() => document.documentElement.outerHTML)).not.toContain(text);
+  const values = page
+    .locator("input, textarea")
+    .evaluateAll((all) => all.map((each) => (each as HTMLInputElement).value));
+  expect(await values).not.toContain(text);
+}

@@ -1,0 +1,141 @@
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Locator, Page } from "playwright-core";
+import { expect } from "vitest";
+import type { TestBrowser } from "./chromium.ts";
+import { ROOT } from "./process.ts";
+import { waitFor } from "./wait.ts";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** The rules of WCAG 2.2 AA, as axe-core names them. */
+const WCAG_22_AA = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+
+/** Where pictures of pages are, which `CONSOLE_PICTURES=1` makes anew. */
+const PICTURES = `${ROOT}/docs/console`;
+
+/** How a page is looked at. A zoom of 200 % leaves half of the width. */
+const LOOKS = {
+  light: { width: 1280, height: 800, colorScheme: "light" },
+  dark: { width: 1280, height: 800, colorScheme: "dark" },
+  "at 200 %": { width: 640, height: 400, colorScheme: "light" },
+} as const;
+
+/** The console in a browser, and what it must never do. */
+export interface TestConsole {
+  readonly page: Page;
+  /** Moves the focus by Tab to what has this role and name, as a person does who has no mouse. */
+  tabTo(role: Parameters<Page["getByRole"]>[0], name: string): Promise<void>;
+  /** Moves to a field and types a text in place of what is in it. */
+  type(label: string, text: string): Promise<void>;
+  /** Moves to a button or link and presses Enter. */
+  press(role: "button" | "link", name: string): Promise<void>;
+  /** Waits until the live region says something. */
+  says(text: string): Promise<void>;
+  signIn(token: string): Promise<void>;
+  /** Holds a page, or a dialog, against WCAG 2.2 AA in every look. */
+  look(name: string): Promise<void>;
+  /** Looks at a page, and makes its picture where that is asked for. */
+  picture(name: string): Promise<void>;
+  /** Expects that the browser refused nothing, that nobody else was asked, and that nothing was kept. */
+  expectClean(): Promise<void>;
+}
+
+/** Opens the console of a server. @param options `at`: from where; `hasClock`: whether its time is moved by the test */
+export async function openConsole(
+  { context }: TestBrowser,
+  url: string,
+  { hash = "", hasClock = false }: { readonly hash?: string; readonly hasClock?: boolean } = {},
+): Promise<TestConsole> {
+  const page = await context.newPage();
+  await page.setViewportSize(LOOKS.light);
+  if (hasClock) await page.clock.install();
+  const requested: string[] = [];
+  const complaints: string[] = [];
+  page.on("request", (request) => requested.push(request.url()));
+  page.on("console", (message) => {
+    // Answers that are errors, and calls that a test breaks off, are among what is tried.
+    const isAnswer = /^Failed to load resource: (?:the server responded|net::ERR_FAILED)/.test(message.text());
+    if (["error", "warning"].includes(message.type()) && !isAnswer) complaints.push(message.text());
+  });
+  page.on("pageerror", (error) => complaints.push(error.message));
+  await page.addInitScript(() => {
+    const violations: string[] = [];
+    Object.assign(globalThis, { violations });
+    document.addEventListener("securitypolicyviolation", (event) => {
+      violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`);
+    });
+  });
+  await page.goto(`${url}/console/${hash}`);
+  await page.getByRole("heading", { level: 1 }).waitFor();
+
+  const tabToLocator = async (locator: Locator, what: string) => {
+    await locator.first().waitFor();
+    for (let presses = 0; presses < 150; presses++) {
+      if (await locator.evaluateAll((all) => all.includes(document.activeElement as HTMLElement))) return;
+      await page.keyboard.press("Tab");
+    }
+    throw new Error(`Tab does not come to ${what}`);
+  };
+  const tested: TestConsole = {
+    page,
+    tabTo: (role, name) => tabToLocator(page.getByRole(role, { name, exact: true }), `${role} ${name}`),
+    async type(label, text) {
+      await tabToLocator(page.getByLabel(label, { exact: true }), label);
+      await page.keyboard.press("Control+A");
+      await page.keyboard.press("Delete");
+      await page.keyboard.insertText(text);
+    },
+    async press(role, name) {
+      await tested.tabTo(role, name);
+      await page.keyboard.press("Enter");
+    },
+    says: (text) => page.locator(".live", { hasText: text }).waitFor(),
+    async signIn(token) {
+      await tested.type("ADMIN_TOKEN, or an API token of role admin", token);
+      await page.keyboard.press("Enter");
+      await page.getByRole("button", { name: "Sign out" }).waitFor();
+    },
+    async look(name) {
+      for (const [look, { width, height, colorScheme }] of Object.entries(LOOKS)) {
+        await page.setViewportSize({ width, height });
+        await page.emulateMedia({ colorScheme });
+        expect(await violationsOf(page), `${name}, ${look}`).toEqual([]);
+        const isWider = () => document.documentElement.scrollWidth > document.documentElement.clientWidth;
+        expect(await page.evaluate(isWider), `${name}, ${look}, is wider than the window`).toBe(false);
+      }
+      await page.setViewportSize(LOOKS.light);
+      await page.emulateMedia({ colorScheme: "light" });
+    },
+    async picture(name) {
+      await tested.look(name);
+      if (process.env["CONSOLE_PICTURES"] === undefined) return;
+      mkdirSync(PICTURES, { recursive: true });
+      writeFileSync(`${PICTURES}/${name.replaceAll(" ", "-")}.png`, await page.screenshot({ animations: "disabled" }));
+    },
+    async expectClean() {
+      expect(await page.evaluate(() => (globalThis as unknown as { violations: string[] }).violations)).toEqual([]);
+      expect(complaints).toEqual([]);
+      const others = requested.filter((each) => !each.startsWith(`${url}/`) && !each.startsWith("data:"));
+      expect(others).toEqual([]);
+      const kept = async () => {
+        const databases = await indexedDB.databases();
+        return [localStorage.length, sessionStorage.length, databases.length, document.cookie];
+      };
+      expect(await page.evaluate(kept)).toEqual([0, 0, 0, ""]);
+      expect(await context.cookies()).toEqual([]);
+    },
+  };
+  return tested;
+}
+
+/** What of a page axe-core finds to break WCAG 2.2 AA. */
+async function violationsOf(page: Page): Promise<string[]> {
+  if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(AXE);
+  await waitFor("the page has read what it shows", async () => (await page.getByText("Reading …").count()) === 0);
+  return page.evaluate(async (tags) => {
+    const { axe } = globalThis as unknown as { axe: typeof import("axe-core") };
+    const { violations } = await axe.run(document, { runOnly: tags, resultTypes: ["violations"] });
+    return violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`));
+  }, WCAG_22_AA);
+}
