@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes the generated code of the client in Python from proto/. Needs Python 3.11 and PyPI.
+# Writes the generated code of the clients in Python and Go from proto/. Needs Python 3.11 and PyPI, Go and its module proxy.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/node_modules/.bin:$PATH"
@@ -13,8 +13,9 @@ if ! cmp -s packages/client-python/requirements.txt "$python/requirements.txt"; 
   cp packages/client-python/requirements.txt "$python/requirements.txt"
 fi
 PATH="$PWD/$python/bin:$PATH" buf generate --template packages/client-python/buf.gen.yaml
+buf generate --template packages/client-go/buf.gen.yaml
 
 # By these the gate knows, without the generators, whether the code is of these protos.
-for package in packages/client-python; do
+for package in packages/client-python packages/client-go; do
   find proto/usergroup proto/google "$package/buf.gen.yaml" -type f | LC_ALL=C sort | xargs sha256sum >"$package/generated-from.sha256"
 done

@@ -6,8 +6,8 @@ import { closeLater, newFolder, newProcess, newRedis, redisUrl, suiteServer } fr
 import { descendants, ROOT, startProcess } from "./support/process.ts";
 import { freePort, waitFor } from "./support/wait.ts";
 
-/** Sections whose blocks need more than is set up here: Go, sessions (see `verifiers.long.test.ts`), a package of the registry. */
-const ELSEWHERE: ReadonlySet<string> = new Set(["Go", "OpenAPI", "Viewer sessions"]);
+/** Sections whose blocks need more than is set up here: sessions (see `verifiers.long.test.ts`), a package of the registry. */
+const ELSEWHERE: ReadonlySet<string> = new Set(["OpenAPI", "Viewer sessions"]);
 
 /** The blocks of a document in their order. */
 function blocksIn(document: Document): Block[] {

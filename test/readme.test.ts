@@ -188,6 +188,11 @@ it("the tables of dependencies have every package, and no other", () => {
   for (const [name, purpose] of documented) expect(purpose, name).not.toBe("");
 });
 
+it("the table of dependencies in Go has every module, and no other", () => {
+  const required = [...read("packages/client-go/go.mod").matchAll(/^\t(\S+) v\S+$/gm)].map(([, name]) => name);
+  expect(rowsOf("CONTRIBUTING.md", "Dependencies in Go").map(([name]) => name)).toEqual(required);
+});
+
 it("the table of dependencies in Python has every package, and no other", () => {
   const namesIn = (file: string, pattern: RegExp) =>
     [...read(`packages/client-python/${file}`).matchAll(pattern)].map(([, name]) => name);

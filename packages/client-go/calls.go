@@ -1,0 +1,89 @@
+package usergroups
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	usergroupv1 "example.com/user-group-service/client-go/gen/usergroup/v1"
+)
+
+// calls is what every call passes: it presents the API token, and is tried again where that is safe.
+type calls struct {
+	token   TokenSource
+	timeout time.Duration
+}
+
+// WrapUnary implements [connect.Interceptor].
+func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+		if _, ok := ctx.Deadline(); !ok {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, c.timeout)
+			defer cancel()
+		}
+		mayRepeat := repeatable[request.Spec().Procedure]
+		if rotation, ok := request.Any().(*usergroupv1.RotateUserGroupTokenRequest); ok {
+			mayRepeat = true
+			if rotation.GetRequestId() == "" {
+				request = withRequestID(request, rotation)
+			}
+		}
+		for tries := 1; ; tries++ {
+			if err := c.present(ctx, request); err != nil {
+				return nil, err
+			}
+			response, err := next(ctx, request)
+			if err == nil {
+				return response, nil
+			}
+			pause, again := pauseAfter(err, tries, mayRepeat)
+			deadline, _ := ctx.Deadline()
+			if !again || pause >= time.Until(deadline) {
+				return nil, err
+			}
+			timer := time.NewTimer(pause)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				return nil, err
+			}
+		}
+	}
+}
+
+// WrapStreamingClient implements [connect.Interceptor]; the service's methods are unary.
+func (*calls) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// WrapStreamingHandler implements [connect.Interceptor].
+func (*calls) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return next
+}
+
+func (c *calls) present(ctx context.Context, request connect.AnyRequest) error {
+	token, err := c.token.Token(ctx)
+	if err != nil {
+		return err
+	}
+	value, err := authorization(token)
+	if err != nil {
+		return err
+	}
+	request.Header().Set("Authorization", value)
+	return nil
+}
+
+// withRequestID is the request with what makes it safe to repeat; the caller's own message stays as it is.
+func withRequestID(request connect.AnyRequest, rotation *usergroupv1.RotateUserGroupTokenRequest) connect.AnyRequest {
+	rotation = proto.CloneOf(rotation)
+	rotation.RequestId = newRequestID()
+	changed := connect.NewRequest(rotation)
+	maps.Copy(changed.Header(), request.Header())
+	return changed
+}

@@ -1,0 +1,242 @@
+package usergroups
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/proto"
+
+	usergroupv1 "example.com/user-group-service/client-go/gen/usergroup/v1"
+)
+
+const testToken = "t0ken-of-the-tests"
+
+type asked struct {
+	header http.Header
+	body   []byte
+}
+
+// answering serves the given answers, the last one again and again, and notes what it is asked.
+func answering(t *testing.T, answers ...http.HandlerFunc) (*httptest.Server, *[]asked) {
+	requests := &[]asked{}
+	server := httptest.NewServer(http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
+		body, _ := io.ReadAll(request.Body)
+		*requests = append(*requests, asked{request.Header.Clone(), body})
+		answer := answers[min(len(*requests), len(answers))-1]
+		answer(response, request)
+	}))
+	t.Cleanup(server.Close)
+	return server, requests
+}
+
+func ok(message proto.Message) http.HandlerFunc {
+	return func(response http.ResponseWriter, _ *http.Request) {
+		body, _ := proto.Marshal(message)
+		response.Header().Set("Content-Type", "application/proto")
+		response.Write(body)
+	}
+}
+
+func failing(status int, code, retryAfter string, details ...proto.Message) http.HandlerFunc {
+	return func(response http.ResponseWriter, _ *http.Request) {
+		encoded := []map[string]string{}
+		for _, each := range details {
+			body, _ := proto.Marshal(each)
+			name := string(each.ProtoReflect().Descriptor().FullName())
+			encoded = append(encoded, map[string]string{"type": name, "value": base64.RawStdEncoding.EncodeToString(body)})
+		}
+		response.Header().Set("Content-Type", "application/json")
+		if retryAfter != "" {
+			response.Header().Set("Retry-After", retryAfter)
+		}
+		response.WriteHeader(status)
+		json.NewEncoder(response).Encode(map[string]any{"code": code, "message": "so", "details": encoded})
+	}
+}
+
+// broken ends the connection before the answer.
+func broken(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+func info(reason, domain, outcome string) *errdetails.ErrorInfo {
+	return &errdetails.ErrorInfo{Reason: reason, Domain: domain, Metadata: map[string]string{"outcome": outcome}}
+}
+
+var (
+	unknown    = failing(503, "unavailable", "", info("STORE_UNAVAILABLE", errorDomain, "unknown"))
+	notMade    = failing(503, "unavailable", "", info("STORE_UNAVAILABLE", errorDomain, "not_made"))
+	overloaded = failing(429, "resource_exhausted", "0", info("OVERLOADED", errorDomain, ""))
+	full       = failing(429, "resource_exhausted", "", info("ENVIRONMENT_FULL", errorDomain, ""))
+	proxy      = failing(503, "unavailable", "")
+	ofOthers   = failing(503, "unavailable", "", info("X", "a-proxy", "not_made"))
+	created    = ok(&usergroupv1.GetUserGroupResponse{NewUserGroup: true})
+	done       = ok(&usergroupv1.UpdateUserGroupResponse{})
+)
+
+func newClient(t *testing.T, url string) *Client {
+	client, err := New(url, StaticToken(testToken), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func TestWhichCallsAreTriedAgain(t *testing.T) {
+	get := func(ctx context.Context, client *Client) error {
+		_, err := client.UserGroups.GetUserGroup(ctx, &usergroupv1.GetUserGroupRequest{UserGroupId: "acme"})
+		return err
+	}
+	update := func(ctx context.Context, client *Client) error {
+		_, err := client.UserGroups.UpdateUserGroup(ctx, &usergroupv1.UpdateUserGroupRequest{UserGroupId: "acme", Name: "Acme"})
+		return err
+	}
+	cases := map[string]struct {
+		call    func(context.Context, *Client) error
+		answers []http.HandlerFunc
+		tries   int
+		code    connect.Code
+	}{
+		"what reads or creates, four times":        {get, []http.HandlerFunc{unknown}, 4, connect.CodeUnavailable},
+		"whatever became of it":                    {get, []http.HandlerFunc{proxy, broken, unknown, created}, 4, 0},
+		"no change of unknown outcome":             {update, []http.HandlerFunc{unknown, done}, 1, connect.CodeUnavailable},
+		"no change that a proxy refused":           {update, []http.HandlerFunc{proxy, done}, 1, connect.CodeUnavailable},
+		"no change whose connection broke":         {update, []http.HandlerFunc{broken, done}, 1, connect.CodeUnavailable},
+		"no change that another says was not made": {update, []http.HandlerFunc{ofOthers, done}, 1, connect.CodeUnavailable},
+		"a change that was not made":               {update, []http.HandlerFunc{notMade, overloaded, done}, 3, 0},
+		"no refusal without a time to wait":        {get, []http.HandlerFunc{full, created}, 1, connect.CodeResourceExhausted},
+		"none that would pass the deadline": {
+			get, []http.HandlerFunc{failing(429, "resource_exhausted", "60"), created}, 1, connect.CodeResourceExhausted,
+		},
+		"no refusal with a date": {
+			get, []http.HandlerFunc{failing(429, "resource_exhausted", "Fri, 31 Dec 1999 23:59:59 GMT"), created}, 1,
+			connect.CodeResourceExhausted,
+		},
+		"no other error": {get, []http.HandlerFunc{failing(404, "not_found", ""), created}, 1, connect.CodeNotFound},
+	}
+	for name, each := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, requests := answering(t, each.answers...)
+			began := time.Now()
+			err := each.call(t.Context(), newClient(t, server.URL))
+			if len(*requests) != each.tries || (err == nil) != (each.code == 0) || (err != nil && connect.CodeOf(err) != each.code) {
+				t.Errorf("%d tries, then %v", len(*requests), err)
+			}
+			if time.Since(began) > 9*time.Second {
+				t.Error("it waited for the deadline")
+			}
+		})
+	}
+}
+
+func TestWhatWasNeverSentIsTriedAgain(t *testing.T) {
+	server, _ := answering(t, done)
+	server.Close()
+	dials := 0
+	client, err := New(server.URL, TokenFunc(func(context.Context) (string, error) { dials++; return testToken, nil }), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.UserGroups.UpdateUserGroup(t.Context(), &usergroupv1.UpdateUserGroupRequest{UserGroupId: "acme"})
+	if dials != 4 || connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("%d tries, then %v", dials, err)
+	}
+}
+
+func TestARotationIsRepeatedWithOneRequestIDAndTheMessageStaysAsItIs(t *testing.T) {
+	server, requests := answering(t, unknown, broken, ok(&usergroupv1.RotateUserGroupTokenResponse{}))
+	message := &usergroupv1.RotateUserGroupTokenRequest{
+		Group: &usergroupv1.RotateUserGroupTokenRequest_UserGroupId{UserGroupId: "acme"},
+	}
+	if _, err := newClient(t, server.URL).UserGroups.RotateUserGroupToken(t.Context(), message); err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for _, each := range *requests {
+		var sent usergroupv1.RotateUserGroupTokenRequest
+		if err := proto.Unmarshal(each.body, &sent); err != nil {
+			t.Fatal(err)
+		}
+		ids[sent.GetRequestId()] = true
+	}
+	if len(*requests) != 3 || len(ids) != 1 || ids[""] || message.GetRequestId() != "" {
+		t.Errorf("%d tries with %v; the message has %q", len(*requests), ids, message.GetRequestId())
+	}
+}
+
+func TestEachTrySaysHowMuchTimeIsLeftAndPresentsTheTokenOfNow(t *testing.T) {
+	server, requests := answering(t, unknown, unknown, created)
+	tokens := 0
+	source := TokenFunc(func(context.Context) (string, error) { tokens++; return testToken + strconv.Itoa(tokens) + "\n", nil })
+	client, err := New(server.URL+"/", source, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.UserGroups.GetUserGroup(t.Context(), &usergroupv1.GetUserGroupRequest{UserGroupId: "acme"}); err != nil {
+		t.Fatal(err)
+	}
+	left := 10_001
+	for i, each := range *requests {
+		now, _ := strconv.Atoi(each.header.Get("Connect-Timeout-Ms"))
+		if now >= left || now == 0 || each.header.Get("Authorization") != "Token "+testToken+strconv.Itoa(i+1) {
+			t.Errorf("try %d has %d ms, after %d, and %q", i+1, now, left, each.header.Get("Authorization"))
+		}
+		left = now
+	}
+}
+
+func TestARedirectIsNotFollowed(t *testing.T) {
+	other, requests := answering(t, created)
+	server, _ := answering(t, func(response http.ResponseWriter, request *http.Request) {
+		http.Redirect(response, request, other.URL, http.StatusTemporaryRedirect)
+	})
+	_, err := newClient(t, server.URL).UserGroups.GetUserGroup(t.Context(), &usergroupv1.GetUserGroupRequest{UserGroupId: "acme"})
+	if err == nil || len(*requests) != 0 {
+		t.Errorf("%d requests, then %v", len(*requests), err)
+	}
+}
+
+func TestInputsThatCanBeNoneAreRefusedWithoutShowingTheToken(t *testing.T) {
+	for token, says := range map[string]string{"": "empty", " \n": "empty", "se cret": "copied whole", "s€cret": "copied whole"} {
+		_, err := New("http://127.0.0.1:1", StaticToken(token), Options{})
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "cret") {
+			t.Errorf("%q: %v", token, err)
+		}
+	}
+	for _, url := range []string{"", "groups.example.com", "ftp://groups.example.com", "http://", "http://a b"} {
+		if _, err := New(url, StaticToken(testToken), Options{}); err == nil || !strings.Contains(err.Error(), "like https://") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+	if _, err := New("http://127.0.0.1:1", nil, Options{}); err == nil {
+		t.Error("a client without a token was made")
+	}
+}
+
+func TestReasonsAndViolationsAreRead(t *testing.T) {
+	violation := &errdetails.BadRequest_FieldViolation{Field: "name", Description: "is long"}
+	violations := &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{violation}}
+	server, _ := answering(t, failing(400, "invalid_argument", "", info("VALIDATION_FAILED", errorDomain, ""), violations))
+	_, err := newClient(t, server.URL).UserGroups.GetUserGroup(t.Context(), &usergroupv1.GetUserGroupRequest{})
+	if ReasonOf(err) != "VALIDATION_FAILED" || !reflect.DeepEqual(ViolationsOf(err), map[string]string{"name": "is long"}) {
+		t.Errorf("%q, %v of %v", ReasonOf(err), ViolationsOf(err), err)
+	}
+	server, _ = answering(t, failing(500, "internal", "", info("X", "a-proxy", "")))
+	_, ofProxy := newClient(t, server.URL).UserGroups.GetUserGroup(t.Context(), &usergroupv1.GetUserGroupRequest{})
+	for _, err := range []error{nil, errors.New("so"), ofProxy} {
+		if ReasonOf(err) != "" || len(ViolationsOf(err)) != 0 {
+			t.Errorf("%q, %v of %v", ReasonOf(err), ViolationsOf(err), err)
+		}
+	}
+}

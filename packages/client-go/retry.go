@@ -1,0 +1,91 @@
+package usergroups
+
+import (
+	"crypto/rand"
+	"errors"
+	mathrand "math/rand/v2"
+	"net"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+
+	"example.com/user-group-service/client-go/gen/usergroup/admin/v1/adminv1connect"
+	"example.com/user-group-service/client-go/gen/usergroup/v1/usergroupv1connect"
+)
+
+const (
+	maxTries = 4
+	// The longest pause before the second try; it doubles with every further one.
+	firstPause = 200 * time.Millisecond
+)
+
+// repeatable has the methods that change nothing, or nothing more when they are called again with the same message.
+var repeatable = map[string]bool{
+	// It creates the group, or finds what the first call created.
+	usergroupv1connect.UserGroupServiceGetUserGroupProcedure: true,
+	usergroupv1connect.ViewerServiceResolveViewerProcedure:   true,
+	// A session whose answer was lost is nobody's, and ends by itself.
+	usergroupv1connect.ViewerServiceCreateViewerSessionProcedure: true,
+	adminv1connect.AdminServiceExportUserGroupsProcedure:         true,
+	adminv1connect.AdminServiceGetCallerProcedure:                true,
+	adminv1connect.AdminServiceGetEnvironmentProcedure:           true,
+	adminv1connect.AdminServiceImportUserGroupsProcedure:         true,
+	adminv1connect.AdminServiceListApiTokensProcedure:            true,
+	adminv1connect.AdminServiceListAuditEventsProcedure:          true,
+	adminv1connect.AdminServiceListEnvironmentsProcedure:         true,
+	adminv1connect.AdminServiceListSigningKeysProcedure:          true,
+	adminv1connect.AdminServiceListTokenKeysProcedure:            true,
+	adminv1connect.AdminServiceListUserGroupsProcedure:           true,
+	adminv1connect.AdminServiceLookupApiTokenProcedure:           true,
+	adminv1connect.AdminServiceLookupUserGroupProcedure:          true,
+	adminv1connect.AdminServiceReencryptUserGroupTokensProcedure: true,
+	adminv1connect.AdminServiceRetireTokenKeyProcedure:           true,
+	adminv1connect.AdminServiceRevokeViewerSessionsProcedure:     true,
+}
+
+// pauseAfter says how long to wait before a call that failed is tried again; false: it must not be.
+func pauseAfter(err error, tries int, mayRepeat bool) (time.Duration, bool) {
+	var failed *connect.Error
+	if tries >= maxTries || !errors.As(err, &failed) {
+		return 0, false
+	}
+	wait, again := leastWait(failed, mayRepeat)
+	// Full jitter: callers that failed together do not come back together.
+	jitter := time.Duration(mathrand.Int64N(int64(firstPause << (tries - 1))))
+	return wait + jitter, again
+}
+
+// leastWait says how long to wait at least; false: the call must not be tried again.
+func leastWait(failed *connect.Error, mayRepeat bool) (time.Duration, bool) {
+	switch failed.Code() {
+	case connect.CodeResourceExhausted:
+		// With a time to wait nothing was done; without it another try would be refused just the same.
+		return retryAfter(failed)
+	case connect.CodeUnavailable:
+		info := InfoOf(failed)
+		notMade := info.GetMetadata()["outcome"] == "not_made"
+		return 0, mayRepeat || notMade || (info == nil && isNeverSent(failed))
+	default:
+		return 0, false
+	}
+}
+
+// isNeverSent tells whether no connection came about.
+func isNeverSent(failed *connect.Error) bool {
+	var network *net.OpError
+	return errors.As(failed, &network) && network.Op == "dial"
+}
+
+// retryAfter is how long the service asks to wait; false: it does not ask for it.
+func retryAfter(failed *connect.Error) (time.Duration, bool) {
+	if info := detailOf[*errdetails.RetryInfo](failed); info.GetRetryDelay() != nil {
+		return info.GetRetryDelay().AsDuration(), true
+	}
+	// The service sends no date here, the other form of the header (RFC 9110, 10.2.3).
+	seconds, err := strconv.ParseUint(failed.Meta().Get("Retry-After"), 10, 31)
+	return time.Duration(seconds) * time.Second, err == nil
+}
+
+func newRequestID() string { return rand.Text() }

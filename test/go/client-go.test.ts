@@ -1,0 +1,69 @@
+import { execFile } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
+import { isRepeatable } from "../../packages/cli/src/connection/retry.ts";
+import { orLeaveOut } from "../support/on-path.ts";
+import { newFolder, newServer } from "../support/opened.ts";
+import { ROOT } from "../support/process.ts";
+
+const PACKAGE = join(ROOT, "packages/client-go");
+const run = promisify(execFile);
+const hasGo = orLeaveOut("go", "the client in Go is") !== undefined;
+
+describe.skipIf(!hasGo)("the client in Go", () => {
+  it("is generated from the protos as they are", async () => {
+    const made = newFolder();
+    const PATH = `${ROOT}/node_modules/.bin:${process.env["PATH"]}`;
+    const args = ["generate", "--template", join(PACKAGE, "buf.gen.yaml"), "--output", made];
+    await run("buf", args, { cwd: ROOT, env: { ...process.env, PATH } });
+    await run("diff", ["--recursive", join(PACKAGE, "gen"), join(made, "packages/client-go/gen")]);
+  });
+
+  it("tries again, reads errors and verifies sessions", async () => {
+    expect((await run("gofmt", ["-l", "."], { cwd: PACKAGE })).stdout).toBe("");
+    await run("go", ["mod", "tidy", "-diff"], { cwd: PACKAGE });
+    await run("go", ["vet", "./..."], { cwd: PACKAGE });
+    await run("go", ["test", "-count=1", "."], { cwd: PACKAGE });
+  });
+
+  it("repeats the calls that the command line repeats", () => {
+    const methods = [UserGroupService, ViewerService, AdminService].flatMap((service) => service.methods);
+    const expected = methods
+      .filter(({ name }) => isRepeatable(name))
+      .map(({ parent, name }) => `${parent.name}${name}`);
+    const source = readFileSync(join(PACKAGE, "retry.go"), "utf8");
+    const [, table = ""] = /^var repeatable = [^\n]*\{\n(.*?)^\}/ms.exec(source) ?? [];
+    const names = [...table.matchAll(/connect\.(\w+)Procedure: +true/g)].map(([, name]) => name);
+    expect(names.sort()).toEqual(expected.sort());
+  });
+
+  it("does what its README shows, in a module outside of the repository", async () => {
+    const server = await newServer();
+    const folder = newFolder();
+    const readme = readFileSync(join(PACKAGE, "README.md"), "utf8");
+    const blocks = [...readme.matchAll(/^```(\w+)\n(.*?)^```$/gms)];
+    const codeIn = (wanted: string) => blocks.flatMap(([, language, code = ""]) => (language === wanted ? [code] : []));
+    const [program = ""] = codeIn("go");
+    const [install = "", token, start = ""] = codeIn("sh");
+    expect(token).toMatch(/^export API_TOKEN=/);
+    const mine = program
+      .replace("http://127.0.0.1:8080/e/dev/Customer", `${server.url}/e/${server.environment}/Customer`)
+      .replace("http://127.0.0.1:8080", server.url);
+    writeFileSync(join(folder, "main.go"), mine);
+    const shell = (code: string, apiToken = server.tokens.customer) =>
+      run("sh", ["-ec", code], { cwd: folder, env: { ...process.env, API_TOKEN: apiToken } });
+
+    await shell(`go mod init example.com/mine\n${install.replace("../user-group-service", ROOT)}`);
+    const { stdout } = await shell(start.replace("go run .", "go build -o mine . && ./mine"));
+    expect(stdout).toMatch(/^ey[\w-]+\.[\w-]+\.[\w-]+\nacme bob gold\n$/);
+    await expect(shell("./mine", "ugk_unknown")).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/API_TOKEN_\w+ unauthenticated/),
+    });
+  });
+});
