@@ -3,10 +3,10 @@ FROM node:24-trixie-slim AS build
 WORKDIR /build
 COPY . .
 # The SBOM says what the bundles are made of, as CycloneDX; their licences are in LICENSES.txt. npm refuses to make one
-# while package.json names what is not installed.
+# while any package.json names what is not installed.
 RUN npm ci --omit=dev --no-audit --no-fund \
   && npm run build \
-  && npm pkg delete devDependencies \
+  && npm pkg delete devDependencies --workspaces --include-workspace-root \
   && npm sbom --sbom-format=cyclonedx --sbom-type=application > dist/sbom.cdx.json
 
 # Node and its libraries, without a shell or a package manager.
