@@ -1,0 +1,259 @@
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { ADMIN_ENV, adminOf, customerOf } from "../../../test/support/admin.ts";
+import { startChromium, type TestBrowser } from "../../../test/support/chromium.ts";
+import { newProcess, suiteServer } from "../../../test/support/opened.ts";
+import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "../../../test/support/process.ts";
+import { freePort, waitFor } from "../../../test/support/wait.ts";
+
+const PACKAGE = join(import.meta.dirname, "..");
+const README = readFileSync(join(PACKAGE, "README.md"), "utf8");
+
+/** The blocks of the README: files by their names, and commands in their order. */
+const blocks = [...README.matchAll(/^```(\w+) ?(\S*)\n(.*?)^```$/gms)];
+const files = new Map(blocks.flatMap(([, , name = "", code = ""]) => (name === "" ? [] : [[name, code] as const])));
+const [, install = ""] = blocks.flatMap(([, language, , code = ""]) => (language === "text" ? [code] : []));
+
+const chromiumPath = inject("chromiumPath");
+
+/** How long the sessions of the README last, and when the next one is made, in milliseconds. */
+const LIFE_MS = 600_000;
+const REFRESH_MS = 480_000;
+
+const SHOWN = '{"customer":"acme","viewer":"bob","plan":"gold"}';
+
+/** What npm packs, installed in a folder of its own as the README says. */
+describe("the package, installed", () => {
+  const folder = mkdtempSync(join(tmpdir(), "ugs-client-"));
+  const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
+  const run = (command: string) =>
+    execFileSync("sh", ["-e", "-c", command], {
+      cwd: folder,
+      env: {
+        PATH: `${ROOT}/node_modules/.bin:${process.env["PATH"]}`,
+        HOME: process.env["HOME"],
+        npm_config_prefer_offline: "true",
+        npm_config_audit: "false",
+        npm_config_fund: "false",
+      },
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+
+  beforeAll(() => {
+    expect(install).toContain("express@5\n");
+    run(
+      install
+        .replace("../user-group-service/packages/client", PACKAGE)
+        .replace("express@5", "express@5.3.0 fastify@5.12.8"),
+    );
+    // Those who write TypeScript have them.
+    for (const name of ["@types/node", "undici-types"]) {
+      mkdirSync(dirname(join(folder, "node_modules", name)), { recursive: true });
+      symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name));
+    }
+    for (const [name, code] of files) write(name, code);
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  it("is taken by import and by require", () => {
+    const names = "Object.keys(all).filter((name) => /^(create|verify|reason|viewer|Viewer)/.test(name)).sort().join()";
+    const expected = "ViewerService,ViewerSessionError,createUserGroupServiceClient,reasonOf,verifyViewerSession";
+    write("module.mjs", `import * as all from "@user-group-service/client"; console.log(${names})`);
+    write("common.cjs", `const all = require("@user-group-service/client"); console.log(${names})`);
+    for (const file of ["module.mjs", "common.cjs"]) {
+      const exported = run(`"${process.execPath}" ${file}`).trim().split(",");
+      expect(exported).toEqual(expect.arrayContaining(expected.split(",")));
+    }
+    const browser = `"${process.execPath}" -p 'typeof require("@user-group-service/client/browser").viewerSessionSource'`;
+    expect(run(browser)).toBe("function\n");
+  });
+
+  it("brings nothing that is not built, and no test", () => {
+    const packed = run("find node_modules/@user-group-service/client -type f | sort").trim().split("\n");
+    const strange = packed.filter((name) => !/\/(dist\/.*\.(js|d\.ts)|package\.json|README\.md|LICENSE)$/.test(name));
+    expect(strange).toEqual([]);
+    expect(packed.join()).not.toMatch(/\.test\.|protovalidate/);
+  });
+
+  it("has types, for back ends, for pages without those of Node, and for the examples of the README", () => {
+    const check = (options: string, ...names: string[]) =>
+      run(`tsc --noEmit --strict --module nodenext --target es2023 ${options} ${names.join(" ")} >&2`);
+    const consumer = `
+      import { Code, type ClientOptions, ConnectError, createUserGroupServiceClient, type Reason, reasonOf, Role, timestampDate, verifyViewerSession } from "@user-group-service/client";
+      const options: ClientOptions = { url: "http://127.0.0.1:8080", token: async ({ refused }) => refused ?? "t", timeoutMs: 1000 };
+      const { viewers, admin, userGroups } = createUserGroupServiceClient(options);
+      export async function use(): Promise<string> {
+        const { session, refreshTime } = await viewers.createViewerSession({ group: { case: "userGroupId", value: "acme" }, audience: "a" }, { timeoutMs: 5 });
+        const verified = await verifyViewerSession(session, { issuer: ["a", "b"], audience: "a" });
+        const { userGroup } = await userGroups.getUserGroup({ userGroupId: "acme", properties: { plan: ["gold", 1, null] } });
+        await admin.createApiToken({ role: Role.READ, displayName: "x" });
+        // @ts-expect-error claims have names of their own
+        verified.vid;
+        return [verified.viewerId?.length, verified.expireTime.getTime(), userGroup?.teamId, refreshTime && timestampDate(refreshTime)].join();
+      }
+      export function advice(error: unknown): Reason | undefined {
+        if (error instanceof ConnectError && error.code === Code.NotFound) return undefined;
+        // @ts-expect-error there is no such reason
+        if (reasonOf(error) === "ETAG_MISMATCHED") return undefined;
+        return reasonOf(error) === "ETAG_MISMATCH" ? "ETAG_MISMATCH" : undefined;
+      }
+    `;
+    for (const name of ["consumer.mts", "consumer.cts"]) write(name, consumer);
+    check(
+      "--types node --allowJs --checkJs --noImplicitAny false",
+      "consumer.mts",
+      "consumer.cts",
+      "ask.mjs",
+      "errors.mjs",
+    );
+    write(
+      "page.mts",
+      `import { type ViewerSessionState, viewerSessionSource } from "@user-group-service/client/browser";
+      const source = viewerSessionSource({ fetch: (init) => fetch("/s", init), onChange: ({ status }: ViewerSessionState) => console.log(status) });
+      export const text: Promise<string> = source.get();
+      // @ts-expect-error it is no session
+      export const state: string = source.state;`,
+    );
+    check("--lib es2023,dom --types ''", "page.mts");
+  });
+
+  describe.skipIf(chromiumPath === undefined)("shows a viewer's properties in a page", () => {
+    const service = suiteServer({ env: ADMIN_ENV });
+    let browser: TestBrowser;
+    beforeAll(async () => {
+      browser = await startChromium(chromiumPath ?? "");
+    });
+    afterAll(() => browser?.close());
+
+    /** Starts a back end of the README; gives where it is. */
+    async function startHost(file: string, flags: readonly string[] = []): Promise<RunningProcess & { url: string }> {
+      const host = newProcess(
+        startProcess([process.execPath, ...flags, file], {
+          cwd: folder,
+          env: {
+            UGS_URL: service.url,
+            UGS_ENVIRONMENT: `${service.environment}/Customer`,
+            API_TOKEN: service.tokens.customer,
+            PORT: String(await freePort()),
+          },
+        }),
+      );
+      const url = await waitUntilSaid(host, "the back end listens", (output) => /open (\S+)/.exec(output)?.[1]);
+      return { ...host, url };
+    }
+
+    /** Opens the page, whose time is moved on by hand, and which notes all that it gets. */
+    async function openPage(url: string) {
+      const page = await browser.context.newPage();
+      const got: string[] = [];
+      let sessions = 0;
+      page.on("response", async (response) => {
+        if (response.url().endsWith("/viewer-session")) sessions += 1;
+        got.push(JSON.stringify(await response.allHeaders()), await response.text().catch(() => ""));
+      });
+      await page.clock.install();
+      await page.goto(url);
+      await shows(page, "#data", SHOWN);
+      await shows(page, "#state", "ready");
+      await page.clock.pauseAt(await page.evaluate(() => Date.now() + 1000));
+      return { page, got, sessions: () => sessions };
+    }
+
+    const shows = (page: Page, where: string, wanted: string | RegExp) =>
+      waitFor(`the page shows ${wanted}`, async () => {
+        const text = (await page.textContent(where)) ?? "";
+        return typeof wanted === "string" ? text === wanted : wanted.test(text);
+      });
+
+    it.each(["server.mjs", "fastify.mjs"])("by %s, without a token in what it gets", async (file) => {
+      const { url } = await startHost(file);
+      const { page, got, sessions } = await openPage(url);
+      await page.clock.fastForward(REFRESH_MS);
+      await waitFor("the page has another session", () => sessions() === 2);
+      await shows(page, "#state", "ready");
+      await page.close();
+      expect(got.join()).toContain("eyJ");
+      expect(got.join()).not.toContain(service.tokens.customer);
+      expect(got.join()).not.toMatch(/ug[tk]_/);
+      for (const authorization of ["", "Bearer ugt_none", "Bearer a.b.c"])
+        expect((await fetch(`${url}/data`, { headers: { authorization } })).status).toBe(401);
+    });
+
+    it("until a viewer who is shut out has no session: at once where the host asks, after its life where it verifies alone", async () => {
+      const server = files.get("server.mjs") ?? "";
+      const user = '({ name: "bob", customer: "acme" })';
+      const check = /const viewer = await verifyViewerSession.*?\n {4}res\.json\(.*?\n/s;
+      expect(server).toContain(user);
+      expect(server).toMatch(check);
+      /** The back end, which shuts its user out at a signal. */
+      const closable = `let isOut = false;
+        process.on("SIGUSR2", () => {
+          isOut = true;
+          console.log("out");
+        });
+        ${server.replace(user, `(isOut ? undefined : ${user})`)}`;
+      write("alone.mjs", closable);
+      write(
+        "asks.mjs",
+        `import { viewerOf } from "./ask.mjs";
+        ${closable.replace(
+          check,
+          `const viewer = await viewerOf(service, req.get("Authorization")?.replace(/^Bearer /, ""));
+          if (!viewer) return res.status(401).json({ error: "it has ended" });
+          res.json({ customer: viewer.providedId, viewer: viewer.session.viewerId, plan: viewer.properties.plan });\n`,
+        )}`,
+      );
+      // Moves the clock of a process on at a signal.
+      write(
+        "clock.mjs",
+        `let ahead = 0;
+        const { Date: Real } = globalThis;
+        globalThis.Date = class extends Real {
+          constructor(...given) {
+            super(...(given.length > 0 ? given : [Real.now() + ahead]));
+          }
+          static now() {
+            return Real.now() + ahead;
+          }
+        };
+        process.on("SIGHUP", () => {
+          ahead += ${LIFE_MS + 6000};
+          console.log("later");
+        });`,
+      );
+      const alone = await startHost("alone.mjs", ["--import", "./clock.mjs"]);
+      const asks = await startHost("asks.mjs");
+      const pages = { alone: await openPage(alone.url), asks: await openPage(asks.url) };
+      for (const host of [alone, asks]) {
+        process.kill(host.pid, "SIGUSR2");
+        await waitUntilSaid(host, "its user is out", (output) => output.includes("out\n"));
+      }
+      const admin = adminOf(service.url);
+      await admin.revokeViewerSessions({ environment: customerOf(service), userGroupId: "acme", viewerId: "bob" });
+
+      // The first request after it is refused, and there is no other session to be had.
+      await pages.asks.page.clock.runFor(5000);
+      await shows(pages.asks.page, "#data", /HTTP 401/);
+      await shows(pages.asks.page, "#state", /^failed: .*HTTP 401/);
+
+      const { page } = pages.alone;
+      await page.clock.fastForward(REFRESH_MS);
+      await shows(page, "#state", /^stale: .*HTTP 401/);
+      await shows(page, "#data", SHOWN);
+      process.kill(alone.pid, "SIGHUP");
+      await waitUntilSaid(alone, "its clock is moved on", (output) => output.includes("later\n"));
+      await page.clock.runFor(5000);
+      await shows(page, "#data", /HTTP 401/);
+      await shows(page, "#state", /^failed/);
+      for (const { page: open, got } of Object.values(pages)) {
+        expect(got.join()).not.toMatch(/ug[tk]_/);
+        await open.close();
+      }
+    });
+  });
+});
