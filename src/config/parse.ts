@@ -160,7 +160,7 @@ export function apiTokens(text: string): ApiTokenSetting[] {
     const token = entry.slice(equals + 1);
     if (equals < 0 || !environment) {
       throw new SettingError(
-        "must be ENV=TOKEN, ENV/TAG=TOKEN or NAME@ENV/TAG=TOKEN where ENV and NAME are 1 to 64 letters, digits, ., _ or - and TAG is Customer or Testing",
+        "must be ENV=TOKEN, ENV/TAG=TOKEN or NAME@ENV/TAG=TOKEN where ENV and NAME are 1 to 64 letters, digits, ., _ or - (ENV with no dot in front) and TAG is Customer or Testing",
       );
     }
     return { environment, token: credential(token), name };

@@ -27,6 +27,8 @@ describe("the name of an environment", () => {
   it.each([
     ...["", "/", "/Customer", "acme/", "acme/customer", "acme/CUSTOMER", "acme/Production", "acme/Customer/"],
     ...["acme/Customer/x", "acme /Customer", "acme\n", "acme/Customer\n", "ac{me}", "ümlaut", "x".repeat(65)],
+    // URLs lose them, and with them the place where the keys of viewer sessions are published.
+    ...[".", "..", "./Customer", "../Testing", ".acme"],
   ])("may not be %j", (text) => expect(parseEnvironmentName(text)).toBeUndefined());
 
   it("gives every name and tag a path of its own", () => {

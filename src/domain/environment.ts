@@ -5,7 +5,7 @@ export type EnvironmentTag = "Customer" | "Testing";
 
 /** An isolated namespace of user groups. */
 export interface Environment {
-  /** 1 to 64 letters, digits, `.`, `_` or `-`. */
+  /** 1 to 64 letters, digits, `.`, `_` or `-`, with no dot in front, which a URL might lose. */
   readonly name: string;
   /** Undefined for an untagged environment. */
   readonly tag: EnvironmentTag | undefined;
@@ -38,7 +38,7 @@ export const DEFAULT_PARTITIONS = 64;
 /** The most partitions that two base62 characters can number. */
 export const MAX_PARTITIONS = 62 * 62;
 
-const NAME = /^[A-Za-z0-9._-]{1,64}$/;
+const NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/;
 
 /** Parses `ENV`, `ENV/Customer` or `ENV/Testing`; undefined for anything else. */
 export function parseEnvironmentName(text: string): EnvironmentName | undefined {

@@ -25,6 +25,25 @@ describe("the log", () => {
     });
   });
 
+  it("shows nothing of a viewer session or another JWT, whole, cut or with text around it", async () => {
+    const encoded = (part: object) => Buffer.from(JSON.stringify(part)).toString("base64url");
+    const [head, payload] = [encoded({ alg: "ES256", typ: "viewer+jwt" }), encoded({ sub: "acme", jti: "an id" })];
+    const session = `${head}.${payload}.${"s".repeat(86)}`;
+    const [line] = await lines([], ({ logger }) => {
+      const fields = { a: session, b: [{ c: `Bearer ${session}, and more` }], url: `/x?session=${session}&y=1` };
+      logger.warn({ ...fields, cut: session.slice(0, -40), unsigned: `${head}.${payload}.` }, `no ${session}`);
+    });
+    expect(line).toMatchObject({
+      a: "[redacted]",
+      b: [{ c: "Bearer [redacted], and more" }],
+      url: "/x?session=[redacted]&y=1",
+      cut: "[redacted]",
+      unsigned: "[redacted]",
+      msg: "no [redacted]",
+    });
+    expect(JSON.stringify(line)).not.toContain(payload.slice(0, 8));
+  });
+
   it("leaves names of fields and levels alone, whatever a secret reads like", async () => {
     const secrets = ["info", "level", "msg", "time", "request_id"];
     const [line] = await lines(secrets, ({ logger }) => logger.info({ request_id: "an info" }, "told"));

@@ -209,7 +209,7 @@ function cut(text: string, length: number): string {
 /** What each pattern of the proto files requires. */
 const PATTERN_TEXTS: readonly (readonly [pattern: string, text: string])[] = [
   ["^[^\\x00-\\x1f\\x7f-\\x9f]*$", "must not hold control characters"],
-  ["^[A-Za-z0-9._-]{1,64}$", "must be 1 to 64 letters, digits, ., _ or -"],
+  ["^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$", "must be 1 to 64 letters, digits, ., _ or -, with no dot in front"],
   ["^https?://[A-Za-z0-9._:\\[\\]-]+$", "must be an origin such as https://app.example.com"],
   ["^[\\x21-\\x7e]*$", "must hold visible ASCII characters only, and no spaces"],
 ];

@@ -13,9 +13,9 @@ const TAGS: ReadonlyMap<string, ApiEnvironmentTag> = new Map([
 export function parseEnvironmentName(text: string): EnvironmentName {
   const [name = "", tagName, ...rest] = text.split("/");
   const tag = tagName === undefined ? ApiEnvironmentTag.UNSPECIFIED : TAGS.get(tagName);
-  if (!/^[A-Za-z0-9._-]{1,64}$/.test(name) || tag === undefined || rest.length > 0)
+  if (!/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/.test(name) || tag === undefined || rest.length > 0)
     throw usageFailure(
-      "an environment is written NAME, NAME/Customer or NAME/Testing; NAME has 1 to 64 letters, digits, '.', '_' or '-'",
+      "an environment is written NAME, NAME/Customer or NAME/Testing; NAME has 1 to 64 letters, digits, '.', '_' or '-', and no dot in front",
     );
   return create(EnvironmentNameSchema, { name, tag });
 }

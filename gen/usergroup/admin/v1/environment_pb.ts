@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file usergroup/admin/v1/environment.proto.
  */
 export const file_usergroup_admin_v1_environment: GenFile = /*@__PURE__*/
-  fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvZW52aXJvbm1lbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSK/AQoLRW52aXJvbm1lbnQSDAoEbmFtZRgBIAEoCRIsCgN0YWcYAiABKA4yHy51c2VyZ3JvdXAudjEuQXBpRW52aXJvbm1lbnRUYWcSEgoKcGFydGl0aW9ucxgDIAEoBRIvCgtjcmVhdGVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZGVsZXRlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wInoKD0Vudmlyb25tZW50TmFtZRIvCgRuYW1lGAEgASgJQiG6SBpyGDIWXltBLVphLXowLTkuXy1dezEsNjR9JMD9GAESNgoDdGFnGAIgASgOMh8udXNlcmdyb3VwLnYxLkFwaUVudmlyb25tZW50VGFnQgi6SAWCAQIQAWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
+  fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvZW52aXJvbm1lbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSK/AQoLRW52aXJvbm1lbnQSDAoEbmFtZRgBIAEoCRIsCgN0YWcYAiABKA4yHy51c2VyZ3JvdXAudjEuQXBpRW52aXJvbm1lbnRUYWcSEgoKcGFydGl0aW9ucxgDIAEoBRIvCgtjcmVhdGVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZGVsZXRlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIocBCg9FbnZpcm9ubWVudE5hbWUSPAoEbmFtZRgBIAEoCUIuukgnciUyI15bQS1aYS16MC05Xy1dW0EtWmEtejAtOS5fLV17MCw2M30kwP0YARI2CgN0YWcYAiABKA4yHy51c2VyZ3JvdXAudjEuQXBpRW52aXJvbm1lbnRUYWdCCLpIBYIBAhABYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
 
 /**
  * An isolated namespace of user groups. Its name and tag together are unique.
@@ -69,6 +69,9 @@ export const EnvironmentSchema: GenMessage<Environment> = /*@__PURE__*/
  */
 export type EnvironmentName = Message<"usergroup.admin.v1.EnvironmentName"> & {
   /**
+   * With no dot in front: `.` and `..` have no place in a URL, where its viewer
+   * sessions name it.
+   *
    * @generated from field: string name = 1;
    */
   name: string;
