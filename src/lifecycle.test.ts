@@ -40,6 +40,19 @@ describe("the lifecycle", () => {
     return closing.then(() => expect(seen).toBe(true));
   });
 
+  it("says so for as long as it is told to, before it closes anything", async () => {
+    const lifecycle = new Lifecycle();
+    let isClosed = false;
+    lifecycle.onClose("a", () => {
+      isClosed = true;
+    });
+    const closing = lifecycle.close(10_000, { delayMs: 50 });
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    expect([lifecycle.isClosing, isClosed]).toEqual([true, false]);
+    await closing;
+    expect(isClosed).toBe(true);
+  });
+
   it("names what fails to close, and closes the others", async () => {
     const lifecycle = new Lifecycle();
     const seen: string[] = [];
@@ -49,7 +62,7 @@ describe("the lifecycle", () => {
     });
     lifecycle.onClose("rejects", () => Promise.reject(new Error("no")));
     const told: unknown[] = [];
-    const failed = await lifecycle.close(10_000, (name, error) => told.push([name, error]));
+    const failed = await lifecycle.close(10_000, { onFailure: (name, error) => told.push([name, error]) });
     expect(failed).toEqual(["rejects", "throws"]);
     expect(told).toEqual(failed.map((name) => [name, new Error("no")]));
     expect(seen).toEqual(["first"]);

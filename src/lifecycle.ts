@@ -1,5 +1,13 @@
+import { setTimeout as pause } from "node:timers/promises";
+
 /** Called with each closer that failed. */
 export type CloseFailure = (name: string, error: unknown) => void;
+
+/** See `Lifecycle.close`. */
+interface CloseOptions {
+  readonly onFailure?: CloseFailure;
+  readonly delayMs?: number;
+}
 
 /** Closes resources in reverse order of their opening. */
 export class Lifecycle {
@@ -21,11 +29,12 @@ export class Lifecycle {
    *
    * @param timeoutMs in milliseconds; resources not closed by then are abandoned
    * @param onFailure called with each closer that fails, and its error
+   * @param delayMs for how long `isClosing` tells it before the first is closed, in milliseconds
    * @returns the names of the resources that failed to close or were abandoned
    */
-  close(timeoutMs: number, onFailure?: CloseFailure): Promise<readonly string[]> {
+  close(timeoutMs: number, { onFailure, delayMs = 0 }: CloseOptions = {}): Promise<readonly string[]> {
     // Starts after `isClosing` is set, because closers may read it.
-    this.#closing ??= Promise.resolve().then(() => this.#closeAll(timeoutMs, onFailure));
+    this.#closing ??= pause(delayMs).then(() => this.#closeAll(timeoutMs, onFailure));
     return this.#closing;
   }
 

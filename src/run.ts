@@ -46,7 +46,7 @@ export interface OpenService {
   readonly listensAt: (url: string) => void;
   /** Ends the streams, which do not end by themselves. */
   readonly endStreams: () => void;
-  /** Closes everything within the shutdown timeout. */
+  /** Closes everything after the shutdown delay, within the shutdown timeout. */
   readonly close: () => Promise<void>;
 }
 
@@ -96,7 +96,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
     sharedOverloaded();
     return { ...listening, close };
   } catch (error) {
-    await lifecycle.close(config.shutdownTimeoutMs, closeFailure(logger));
+    await lifecycle.close(config.shutdownTimeoutMs, { onFailure: closeFailure(logger) });
     throw error;
   }
 }
@@ -212,14 +212,15 @@ export async function open(config: Config, options: { write?: (line: string) => 
     });
     const close = async () => {
       log.logger.info("shutting down");
-      const failed = await lifecycle.close(config.shutdownTimeoutMs, closeFailure(log.logger));
+      const { shutdownTimeoutMs, shutdownDelayMs: delayMs } = config;
+      const failed = await lifecycle.close(shutdownTimeoutMs, { onFailure: closeFailure(log.logger), delayMs });
       if (failed.length > 0) log.logger.warn({ failed }, "not closed in time");
       else log.logger.info("closed");
     };
     const endStreams = () => shutdown.abort();
     return { app, log, lifecycle, metrics, generatedTokens, reload, listensAt, endStreams, close };
   } catch (error) {
-    await lifecycle.close(config.shutdownTimeoutMs, closeFailure(log.logger));
+    await lifecycle.close(config.shutdownTimeoutMs, { onFailure: closeFailure(log.logger) });
     throw error;
   }
 }

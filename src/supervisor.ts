@@ -31,9 +31,11 @@ interface WorkerExit {
   readonly reason: string | undefined;
 }
 
+type SupervisorSettings = Pick<Config, "workers" | "shutdownTimeoutMs" | "shutdownDelayMs">;
+
 /** Runs the workers that share a port: restarts them when they crash, and drains them at shutdown. */
 export class Supervisor {
-  readonly #config: Pick<Config, "workers" | "shutdownTimeoutMs">;
+  readonly #config: SupervisorSettings;
   readonly #forks: Forks;
   readonly #log: Log;
   readonly #timers = new Set<ReturnType<typeof setTimeout>>();
@@ -49,7 +51,7 @@ export class Supervisor {
   #exitsAtStart = 0;
   #closing = false;
 
-  constructor(config: Pick<Config, "workers" | "shutdownTimeoutMs">, { forks, log }: { forks: Forks; log: Log }) {
+  constructor(config: SupervisorSettings, { forks, log }: { forks: Forks; log: Log }) {
     this.#config = config;
     this.#forks = forks;
     this.#log = log;
@@ -89,9 +91,13 @@ export class Supervisor {
     // Not `once` of node:events: it would reject on an `error` event of any worker, such as a closed channel.
     const ended = Promise.all(workers.map((worker) => new Promise((resolve) => worker.once("exit", resolve))));
     for (const worker of workers) worker.kill("SIGTERM");
-    const timer = setTimeout(() => {
-      for (const worker of workers) worker.kill("SIGKILL");
-    }, this.#config.shutdownTimeoutMs + EXIT_SLACK_MS);
+    const { shutdownDelayMs, shutdownTimeoutMs } = this.#config;
+    const timer = setTimeout(
+      () => {
+        for (const worker of workers) worker.kill("SIGKILL");
+      },
+      shutdownDelayMs + shutdownTimeoutMs + EXIT_SLACK_MS,
+    );
     await ended;
     clearTimeout(timer);
   }

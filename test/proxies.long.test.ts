@@ -11,7 +11,7 @@ import { envelope, http1, openHttp2 } from "./support/http.ts";
 import { orLeaveOut } from "./support/on-path.ts";
 import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
 import { descendants } from "./support/process.ts";
-import { newEnvoy, newHaproxy, newNginx } from "./support/proxies.ts";
+import { newEnvoy, newHaproxy, newNginx, waitUntilListening } from "./support/proxies.ts";
 import { deployPrograms } from "./support/python.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
@@ -98,17 +98,6 @@ const own = Object.values(networkInterfaces()).flatMap((each = []) => each.map((
 
 describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
   const start = () => newServer({ runtime, env: { TRUSTED_PROXIES: own.join(","), AUTH_FAILURE_LIMIT: "3/1h" } });
-  const listens = (url: string) =>
-    waitFor("the proxy listens", async () => {
-      const socket = connect(Number(new URL(url).port), "127.0.0.1");
-      const isOpen = await new Promise((resolve) => {
-        socket.once("connect", () => resolve(true));
-        socket.once("error", () => resolve(false));
-      });
-      socket.destroy();
-      return isOpen;
-    });
-
   /** Whether HTTP is answered, up to the largest body, and a stranger is counted by the address that the proxy tells. */
   const takesHttp = async (url: string, server: TestServer) => {
     const headers = { authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" };
@@ -130,7 +119,7 @@ describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
   it.skipIf(nginx === undefined)("answers every gRPC call, and HTTP: nginx", async () => {
     const server = await start();
     const at = await newNginx(nginx ?? "", server.url);
-    await listens(at(8081));
+    await waitUntilListening(at(8081));
     const calls = runtime === "node" ? LONG_LOAD : SHORT_LOAD;
     expect(await load(at(8081), server, calls)).toEqual({ 0: calls });
     await takesHttp(at(8082), server);
@@ -139,7 +128,7 @@ describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
   it.skipIf(haproxy === undefined)("answers every gRPC call, and HTTP: HAProxy", async () => {
     const server = await start();
     const at = await newHaproxy(haproxy ?? "", server.url);
-    await listens(at(8083));
+    await waitUntilListening(at(8083));
     expect(await load(at(8083), server, SHORT_LOAD)).toEqual({ 0: SHORT_LOAD });
     await takesHttp(at(8084), server);
   });
@@ -147,7 +136,7 @@ describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
   it.skipIf(programs === undefined)("answers every gRPC call, and HTTP: Envoy", async () => {
     const server = await start();
     const at = await newEnvoy(join(programs ?? "", "envoy"), server.url);
-    await listens(at(8085));
+    await waitUntilListening(at(8085));
     expect(await load(at(8085), server, SHORT_LOAD)).toEqual({ 0: SHORT_LOAD });
     await takesHttp(at(8085), server);
   });

@@ -1,16 +1,23 @@
+import { join } from "node:path";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { pythonWithGrpcio, STEADY } from "./support/grpcio.ts";
 import { http1 } from "./support/http.ts";
+import { orLeaveOut } from "./support/on-path.ts";
 import { describeWithRedis, newProcess, newServer, redisUrl } from "./support/opened.ts";
 import { startProcess } from "./support/process.ts";
+import { newEnvoy, newHaproxy, newNginx, waitUntilListening } from "./support/proxies.ts";
+import { deployPrograms } from "./support/python.ts";
 import type { Runtime, TestServer } from "./support/server.ts";
 import { CLIENTS, type SteadyCalls } from "./support/steady-calls.ts";
 import { newTcpBalancer } from "./support/tcp-balancer.ts";
 import { freePort, waitFor } from "./support/wait.ts";
 
 const python = pythonWithGrpcio();
+const nginx = orLeaveOut("nginx", "restarts behind nginx are");
+const haproxy = orLeaveOut("haproxy", "restarts behind HAProxy are");
+const programs = deployPrograms();
 
 /** How many restarts there are, of one and the other by turns. */
 const RESTARTS = 6;
@@ -18,11 +25,24 @@ const RESTARTS = 6;
 /** How many answers have to come between two restarts. */
 const ANSWERS = 100;
 
+/** How many of them there are behind proxies, each of which takes seconds to be noticed. */
+const PROXIED_RESTARTS = 2;
+
+/** The proxies that are installed, and what is called through each at which port of its settings. nginx sends no call over gRPC twice. */
+const PROXIES = [
+  { name: "nginx", program: nginx, begin: newNginx, clients: { "node:http, REST": 8082 } },
+  { name: "HAProxy", program: haproxy, begin: newHaproxy, clients: { "grpc-js": 8083, "node:http, REST": 8084 } },
+  {
+    ...{ name: "Envoy", program: programs && join(programs, "envoy"), begin: newEnvoy },
+    clients: { "grpc-js": 8085, "node:http, REST": 8085 },
+  },
+].filter(({ program }) => program !== undefined);
+
 /** Two servers on ports of their own that share a Redis and API tokens. */
-async function newPair(runtime: Runtime) {
+async function newPair(runtime: Runtime, env: { [name: string]: string } = {}) {
   const ports = [await freePort(), await freePort()] as const;
   const start = (i: 0 | 1, like?: TestServer) => {
-    return newServer({ runtime, redisUrl, env: { PORT: String(ports[i]) }, ...(like && { like }) });
+    return newServer({ runtime, redisUrl, env: { ...env, PORT: String(ports[i]) }, ...(like && { like }) });
   };
   const first = await start(0);
   const servers: [TestServer, TestServer] = [first, await start(1, first)];
@@ -47,6 +67,37 @@ describeWithRedis("servers that are started anew one after the other", () => {
     await restartUnder(calls, restart);
     expect(calls.faults).toEqual({});
   });
+
+  it.skipIf(PROXIES.length < 2)(
+    "lose no call behind proxies that look at /readyz (HAProxy, Envoy), nor of REST behind nginx",
+    async () => {
+      const { servers, restart, token } = await newPair("node", { SHUTDOWN_DELAY: "5s" });
+      const urls = servers.map(({ url }) => url);
+      const faults: { [client: string]: SteadyCalls["faults"] } = {};
+      const begun: SteadyCalls[] = [];
+      for (const { name, program = "", begin, clients } of PROXIES) {
+        const at = await begin(program, ...urls);
+        for (const [client, port] of Object.entries(clients)) {
+          await waitUntilListening(at(port));
+          const calls = CLIENTS[client]?.({ url: at(port), token }) as SteadyCalls;
+          begun.push(calls);
+          faults[`${client} behind ${name}`] = calls.faults;
+        }
+      }
+      const bothAnswer = async () => {
+        for (const server of servers) {
+          await waitFor("it answers calls", async () => (await answeredBy(server)) > ANSWERS / 2);
+        }
+      };
+      for (let i = 0; i < PROXIED_RESTARTS; i++) {
+        await bothAnswer();
+        await restart((i % 2) as 0 | 1);
+      }
+      await bothAnswer();
+      for (const calls of begun) await calls.end();
+      expect(faults).toEqual(Object.fromEntries(Object.keys(faults).map((client) => [client, {}])));
+    },
+  );
 
   it.skipIf(python === undefined)("lose no call of a client that balances: grpcio", async () => {
     const { ports, servers, restart, token } = await newPair("node");

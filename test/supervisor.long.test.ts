@@ -26,7 +26,10 @@ describe("a supervisor", () => {
       },
       release: async () => {},
     };
-    return { forked, supervised: new Supervisor({ workers: 2, shutdownTimeoutMs: 20_000 }, { forks, log }) };
+    return {
+      forked,
+      supervised: new Supervisor({ workers: 2, shutdownTimeoutMs: 20_000, shutdownDelayMs: 0 }, { forks, log }),
+    };
   };
 
   it("drains the other workers when the channel to one closes early", async () => {

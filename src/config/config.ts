@@ -100,6 +100,12 @@ export const SETTINGS = {
   ],
   LOG_LEVEL: ["info", "trace, debug, info, warn, error, fatal or silent", "logLevel", parse.logLevel],
   SHUTDOWN_TIMEOUT: ["10s", "how long a shutdown waits for calls in flight", "shutdownTimeoutMs", duration(0, DAY_MS)],
+  SHUTDOWN_DELAY: [
+    "0s",
+    "how long a shutdown goes on as before but for `/readyz`, so that proxies send no more",
+    "shutdownDelayMs",
+    duration(0, DAY_MS),
+  ],
   REDIS_TIMEOUT: ["1s", "how long Redis may take for a call", "redisTimeoutMs", duration(10, 60_000)],
   // Traces, by the names that OpenTelemetry gives its settings. Without a collector there are none.
   OTEL_EXPORTER_OTLP_ENDPOINT: [

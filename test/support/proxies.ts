@@ -1,16 +1,17 @@
 import { readFileSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import { join } from "node:path";
 import { newFolder, newProcess } from "./opened.ts";
 import { ROOT, startProcess } from "./process.ts";
-import { freePort } from "./wait.ts";
+import { freePort, waitFor } from "./wait.ts";
 
 /** A proxy as `deploy/` sets it up, by the ports that it has there. */
 export type Listening = (port: number) => string;
 
-/** Starts nginx in front of a server. */
-export async function newNginx(program: string, url: string): Promise<Listening> {
+/** Starts nginx in front of a server, or of several. */
+export async function newNginx(program: string, ...urls: readonly string[]): Promise<Listening> {
   const folder = newFolder();
-  const { text, at } = await settings("nginx/user-group-service.conf", url);
+  const { text, at } = await settings("nginx/user-group-service.conf", urls);
   const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
     .map((name) => `${name}_temp_path ${folder}/${name};`)
     .join("\n");
@@ -28,27 +29,40 @@ ${text} }`,
   return at;
 }
 
-/** Starts HAProxy in front of a server. */
-export async function newHaproxy(program: string, url: string): Promise<Listening> {
-  const { text, at } = await settings("haproxy/haproxy.cfg", url);
+/** Starts HAProxy in front of a server, or of several. */
+export async function newHaproxy(program: string, ...urls: readonly string[]): Promise<Listening> {
+  const { text, at } = await settings("haproxy/haproxy.cfg", urls);
   const file = join(newFolder(), "haproxy.cfg");
   writeFileSync(file, text);
   newProcess(startProcess([program, "-f", file]));
   return at;
 }
 
-/** Starts Envoy in front of a server. */
-export async function newEnvoy(program: string, url: string): Promise<Listening> {
-  const { text, at } = await settings("envoy/envoy.yaml", url);
+/** Starts Envoy in front of a server, or of several. */
+export async function newEnvoy(program: string, ...urls: readonly string[]): Promise<Listening> {
+  const { text, at } = await settings("envoy/envoy.yaml", urls);
   const file = join(newFolder(), "envoy.yaml");
   writeFileSync(file, text);
   newProcess(startProcess([program, "-c", file, "--use-dynamic-base-id", "--log-level", "warning"]));
   return at;
 }
 
-/** A file of `deploy/`, with ports that are free, and the server's own in place of those of the two services. */
-async function settings(path: string, url: string) {
-  const ports = new Map([8080, 8090].map((port) => [String(port), new URL(url).port]));
+/** Waits until a proxy accepts connections. */
+export async function waitUntilListening(url: string): Promise<void> {
+  await waitFor("the proxy listens", async () => {
+    const socket = connect(Number(new URL(url).port), "127.0.0.1");
+    const isOpen = await new Promise((resolve) => {
+      socket.once("connect", () => resolve(true));
+      socket.once("error", () => resolve(false));
+    });
+    socket.destroy();
+    return isOpen;
+  });
+}
+
+/** A file of `deploy/`, with ports that are free, and the servers' own in place of those of the two services. */
+async function settings(path: string, urls: readonly string[]) {
+  const ports = new Map(["8080", "8090"].map((port, i) => [port, new URL(urls[i % urls.length] ?? "").port]));
   let text = readFileSync(join(ROOT, "deploy", path), "utf8");
   const PORT = /(?<=127\.0\.0\.1(?::|, port_value: ))\d+/g;
   for (const [port] of text.matchAll(PORT)) {

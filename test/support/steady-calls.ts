@@ -31,13 +31,17 @@ export interface Target {
   readonly token: string;
 }
 
+/** How many there were so far: each has groups of its own. */
+let clients = 0;
+
 /** Has a client make calls from now on. */
 export function beginCalls(nameGroup: NameGroup, close: () => void): SteadyCalls {
+  const client = ++clients;
   let isEnding = false;
   let answered = 0;
   const faults: { [fault: string]: number } = {};
   const loop = async (i: number) => {
-    const id = `steady ${i}`;
+    const id = `steady ${client} ${i}`;
     // Makes the group.
     await nameGroup(id, undefined);
     for (let n = 0; !isEnding; n++) {
