@@ -95,6 +95,9 @@ class EnvironmentName(Message[_EnvironmentNameFields]):
 
     Attributes:
         name:
+            With no dot in front: `.` and `..` have no place in a URL, where its viewer
+            sessions name it.
+
             ```proto
             string name = 1;
             ```
