@@ -1,5 +1,6 @@
 import { apiTokenPage } from "./api-token.tsx";
 import { apiTokensPage } from "./api-tokens.tsx";
+import { auditPage } from "./audit.tsx";
 import { environmentsPage } from "./environments.tsx";
 import type { PageOfConsole } from "./page.ts";
 import { userGroupPage } from "./user-group.tsx";
@@ -12,4 +13,5 @@ export const PAGES: readonly PageOfConsole[] = [
   userGroupPage,
   apiTokensPage,
   apiTokenPage,
+  auditPage,
 ];

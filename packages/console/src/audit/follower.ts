@@ -1,0 +1,53 @@
+import { type Timestamp, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import type { AuditEvent } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
+
+/**
+ * How far before the newest event is looked again, in milliseconds: events have the time of the Redis node that wrote
+ * them, so that one of another node may appear later and yet be a little older.
+ */
+const OVERLAP_MS = 5000;
+
+/** What reads an audit trail. */
+export interface AuditReader {
+  /** Reads the newest event of all, which a filter may leave out: what is older need not be looked at again. */
+  readonly newest: (signal: AbortSignal) => Promise<AuditEvent | undefined>;
+  /** Reads the last events of the filter. */
+  readonly last: (signal: AbortSignal) => Promise<readonly AuditEvent[]>;
+  /** Reads all events of the filter since a time. */
+  readonly since: (startTime: Timestamp, signal: AbortSignal) => Promise<readonly AuditEvent[]>;
+}
+
+/** Finds what is new in an audit trail. */
+export class AuditFollower {
+  readonly #reader: AuditReader;
+  /** The times of the events that were given and may be read again, by id. */
+  readonly #given = new Map<string, number>();
+  /** Up to here the trail was looked at, in milliseconds; undefined: not yet. */
+  #seenMs: number | undefined;
+
+  constructor(reader: AuditReader) {
+    this.#reader = reader;
+  }
+
+  /**
+   * Reads the last events the first time, and then what is new, the newest first: each event once, also one that appears
+   * late. When it rejects, nothing is left out: the next call reads it.
+   */
+  async next(signal: AbortSignal): Promise<readonly AuditEvent[]> {
+    const newest = await this.#reader.newest(signal);
+    const last = this.#seenMs === undefined ? await this.#reader.last(signal) : [];
+    const seenMs = this.#seenMs ?? (newest ? msOf(newest) : 0);
+    const found = await this.#reader.since(timestampFromMs(Math.max(0, seenMs - OVERLAP_MS)), signal);
+    const unseen = new Map<string, AuditEvent>();
+    for (const event of [...last, ...found]) if (!this.#given.has(event.id)) unseen.set(event.id, event);
+    this.#seenMs = Math.max(seenMs, newest ? msOf(newest) : 0);
+    for (const event of unseen.values()) this.#given.set(event.id, msOf(event));
+    for (const [id, ms] of this.#given) if (ms < this.#seenMs - OVERLAP_MS) this.#given.delete(id);
+    return [...unseen.values()].sort((a, b) => msOf(b) - msOf(a));
+  }
+}
+
+/** When an event was, in milliseconds. */
+function msOf({ createTime }: AuditEvent): number {
+  return createTime ? timestampMs(createTime) : 0;
+}

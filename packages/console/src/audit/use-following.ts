@@ -1,0 +1,106 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { AuditEvent } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
+import { announce } from "../parts/live.tsx";
+import { failureOf } from "../session/failures.ts";
+import { countText } from "../words.ts";
+import { AuditFollower, type AuditReader } from "./follower.ts";
+
+/** How often is looked for new events, in milliseconds. */
+const INTERVAL_MS = 2000;
+/** The longest pause while the service is away, in milliseconds. */
+const MAX_PAUSE_MS = 30_000;
+/** How many events are kept. */
+const MAX_KEPT = 500;
+
+/** An audit trail that is followed. */
+export interface Following {
+  /** The newest first; undefined: not read yet. */
+  readonly events: readonly AuditEvent[] | undefined;
+  readonly isPaused: boolean;
+  /** Why it could not be read last; it is tried again unless `hasEnded`. */
+  readonly error: unknown;
+  readonly hasEnded: boolean;
+}
+
+/**
+ * Follows an audit trail as long as what shows it is there: looks for new events, and not while nobody sees the page. While the
+ * service is away it waits: nothing is left out.
+ */
+export function useFollowing(reader: AuditReader): Following {
+  const [state, setState] = useState<Following>({
+    events: undefined,
+    isPaused: false,
+    error: undefined,
+    hasEnded: false,
+  });
+  // What reads is another object every time, and reads the same.
+  const first = useRef(reader);
+  useEffect(() => {
+    const leaving = new AbortController();
+    const change = (changed: Partial<Following>) => {
+      if (!leaving.signal.aborted) setState((before) => ({ ...before, ...changed }));
+    };
+    void follow(new AuditFollower(first.current), change, leaving.signal);
+    return () => leaving.abort();
+  }, []);
+  return state;
+}
+
+async function follow(
+  follower: AuditFollower,
+  change: (changed: Partial<Following>) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  let events: readonly AuditEvent[] | undefined;
+  let failures = 0;
+  while (!signal.aborted) {
+    if (document.visibilityState === "hidden") {
+      change({ isPaused: true });
+      await shown(signal);
+      change({ isPaused: false });
+    }
+    if (signal.aborted) return;
+    try {
+      const found = await follower.next(signal);
+      if (signal.aborted) return;
+      if (failures > 0) announce("The service is back.");
+      failures = 0;
+      if (events && found.length > 0) announce(countText(found.length, "new event"));
+      events = [...found, ...(events ?? [])].slice(0, MAX_KEPT);
+      change({ events, error: undefined });
+    } catch (error) {
+      if (!isAway(error)) return change({ error, hasEnded: true });
+      failures += 1;
+      change({ error });
+    }
+    await passed(failures === 0 ? INTERVAL_MS : Math.min(MAX_PAUSE_MS, INTERVAL_MS * 2 ** (failures - 1)), signal);
+  }
+}
+
+/** Whether a call may be answered later: nobody answered it, or the service said so. */
+function isAway(error: unknown): boolean {
+  const { code } = ConnectError.from(error);
+  return failureOf(error).kind === undefined || code === Code.Unavailable || code === Code.ResourceExhausted;
+}
+
+/** Resolves once somebody sees the page, or at the end. */
+function shown(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    document.addEventListener("visibilitychange", () => resolve(), { signal, once: true });
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+/** Resolves after a time in milliseconds, or at the end. */
+function passed(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener("abort", end);
+  });
+}

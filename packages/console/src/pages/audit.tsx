@@ -1,0 +1,223 @@
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { useRef, useState } from "preact/hooks";
+import type { AuditEvent } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
+import type { AuditReader } from "../audit/follower.ts";
+import { useFollowing } from "../audit/use-following.ts";
+import { useAction, useList } from "../parts/calls.ts";
+import { CommandLine } from "../parts/command.tsx";
+import { FailureBox } from "../parts/failure.tsx";
+import { Form, TextField } from "../parts/field.tsx";
+import { Page } from "../parts/page.tsx";
+import { type Column, ListTable, Table } from "../parts/table.tsx";
+import { go, hrefOf, type Params } from "../routes.ts";
+import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
+import { parseWhen } from "../when.ts";
+import { countText, timeText } from "../words.ts";
+import type { PageOfConsole, PageProps } from "./page.ts";
+
+/** The audit trail of an environment, looked through or followed. */
+export const auditPage: PageOfConsole = { path: "audit", link: "Audit", isOfEnvironment: true, show: Audit };
+
+/** The filters, by their names in the address, which are those of the options of `ugs audit`. */
+const FILTERS = {
+  group: { label: "User group", hint: "Its id, also of one that is gone." },
+  actor: { label: "Done by", hint: "The id of an API token, or root, or service." },
+  method: { label: "Method", hint: "The RPC, such as UpdateUserGroup." },
+  since: { label: "Since", hint: "A time, a date, or a duration ago such as 1h." },
+  until: { label: "Until", hint: "Likewise. What is followed has no end." },
+} as const;
+
+type FilterName = keyof typeof FILTERS;
+const NAMES = Object.keys(FILTERS) as FilterName[];
+
+type Filters = { readonly [name in FilterName]: string };
+
+/** The filters that an address has. */
+function filtersIn(params: Params): Filters {
+  return Object.fromEntries(NAMES.map((name) => [name, params[name] ?? ""])) as Filters;
+}
+
+/** What is asked for of the service. @throws NotRight for a time that is none */
+function requestOf(session: Session, { group, actor, method, since, until }: Filters) {
+  return {
+    environment: environmentOf(session),
+    userGroupId: group,
+    actorId: actor,
+    method,
+    startTime: since === "" ? undefined : parseWhen(FILTERS.since.label, since, -1),
+    endTime: until === "" ? undefined : parseWhen(FILTERS.until.label, until, -1),
+  };
+}
+
+function Audit({ session, params }: PageProps) {
+  const filters = filtersIn(params);
+  const [typed, setTyped] = useState(filters);
+  const [isFollowed, setFollowed] = useState(false);
+  const env = environmentParamOf(session);
+  const filtering = useAction(async () => {
+    const given = Object.fromEntries(NAMES.map((name) => [name, typed[name].trim()])) as Filters;
+    requestOf(session, given);
+    setFollowed(false);
+    go(hrefOf("audit", { ...env, ...given }));
+    return undefined;
+  });
+  return (
+    <Page title="Audit">
+      <Form label="Filter events" submit="Show" isBusy={filtering.isBusy} onSubmit={() => void filtering.run()}>
+        <div class="columns">
+          {NAMES.map((name) => (
+            <TextField
+              key={name}
+              {...FILTERS[name]}
+              value={typed[name]}
+              onValue={(value) => setTyped({ ...typed, [name]: value })}
+              maxLength={256}
+            />
+          ))}
+        </div>
+        <FailureBox error={filtering.error} />
+      </Form>
+      <p class="buttons">
+        <button type="button" onClick={() => setFollowed(!isFollowed)}>
+          {isFollowed ? "Stop following" : "Follow"}
+        </button>
+      </p>
+      {isFollowed ? (
+        <Followed session={session} filters={filters} key={JSON.stringify(filters)} />
+      ) : (
+        <Trail session={session} filters={filters} />
+      )}
+      <CommandLine
+        command="audit"
+        options={[
+          ...NAMES.flatMap((name) =>
+            filters[name] && !(isFollowed && name === "until") ? [`--${name}`, filters[name]] : [],
+          ),
+          isFollowed ? "--follow" : undefined,
+        ]}
+        {...env}
+      />
+    </Page>
+  );
+}
+
+interface TrailProps {
+  readonly session: Session;
+  readonly filters: Filters;
+}
+
+function Trail({ session, filters }: TrailProps) {
+  // A duration ago is of when the first page is read: further pages are of the same request.
+  const request = useRef<ReturnType<typeof requestOf>>();
+  const list = useList(`audit ${JSON.stringify(filters)}`, "event", async (pageToken, signal) => {
+    if (pageToken === "" || !request.current) request.current = requestOf(session, filters);
+    const page = await session.admin.listAuditEvents({ ...request.current, pageToken }, { signal });
+    return { items: page.auditEvents, nextPageToken: page.nextPageToken };
+  });
+  const isFiltered = NAMES.some((name) => filters[name] !== "");
+  return (
+    <ListTable
+      list={list}
+      none={isFiltered ? "There is no such event." : "There is no event yet."}
+      caption={isFiltered ? "Events of this filter, the newest first" : "All events, the newest first"}
+      keyOf={({ id }) => id}
+      columns={columnsOf(session)}
+    />
+  );
+}
+
+/** How many events come first when a trail is followed. */
+const FIRST = 10;
+/** The most that the service gives of a page. */
+const PAGE_SIZE = 1000;
+
+/** What reads the audit trail of an environment for whoever follows it. */
+function readerOf({ admin }: Session, { endTime: _, ...request }: ReturnType<typeof requestOf>): AuditReader {
+  const { environment } = request;
+  return {
+    newest: async (signal) => (await admin.listAuditEvents({ environment, pageSize: 1 }, { signal })).auditEvents[0],
+    last: async (signal) => (await admin.listAuditEvents({ ...request, pageSize: FIRST }, { signal })).auditEvents,
+    since: async (startTime, signal) => {
+      const found: AuditEvent[] = [];
+      const from = later(startTime, request.startTime);
+      let pageToken = "";
+      do {
+        const page = await admin.listAuditEvents(
+          { ...request, startTime: from, pageSize: PAGE_SIZE, pageToken },
+          { signal },
+        );
+        found.push(...page.auditEvents);
+        pageToken = page.nextPageToken;
+      } while (pageToken !== "");
+      return found;
+    },
+  };
+}
+
+function later(a: Timestamp, b: Timestamp | undefined): Timestamp {
+  return b && (b.seconds > a.seconds || (b.seconds === a.seconds && b.nanos > a.nanos)) ? b : a;
+}
+
+function Followed({ session, filters }: TrailProps) {
+  const [reader] = useState(() => readerOf(session, requestOf(session, filters)));
+  const { events, isPaused, error, hasEnded } = useFollowing(reader);
+  return (
+    <>
+      <p class="small">
+        {isPaused
+          ? "Paused while the page is hidden."
+          : "New events appear on top. It ends with the session: also when nothing is done for 15 minutes."}
+      </p>
+      <FailureBox error={error} />
+      {error !== undefined && <p>{hasEnded ? "It is followed no longer." : "It is tried again until it answers."}</p>}
+      {!events && error === undefined && <p>Reading …</p>}
+      {events?.length === 0 && <p>There is no such event yet.</p>}
+      {events && events.length > 0 && (
+        <Table
+          caption="Events as they come, the newest first"
+          items={events}
+          keyOf={({ id }) => id}
+          columns={columnsOf(session)}
+        />
+      )}
+    </>
+  );
+}
+
+function columnsOf(session: Session): readonly Column<AuditEvent>[] {
+  const env = environmentParamOf(session);
+  return [
+    { name: "Time", isHeading: true, of: ({ createTime }) => timeText(createTime) },
+    { name: "Method", of: ({ method }) => method },
+    {
+      name: "Subject",
+      of: ({ userGroupId, apiTokenId, apiTokenDisplayName, apiTokenRole, exported }) => {
+        if (userGroupId) return <a href={hrefOf("group", { ...env, id: userGroupId })}>{userGroupId}</a>;
+        if (apiTokenId)
+          return (
+            <>
+              <a href={hrefOf("token", { ...env, id: apiTokenId })}>{apiTokenId}</a> {apiTokenDisplayName}{" "}
+              {apiTokenRole && `(${apiTokenRole})`}
+            </>
+          );
+        if (!exported) return "the environment";
+        const prefix = exported.providedIdPrefix;
+        return `${countText(exported.count, "user group")}${prefix && `, ids that begin with ${prefix}`}`;
+      },
+    },
+    { name: "Changed", of: ({ changedFields }) => changedFields.join(", ") },
+    {
+      name: "By",
+      of: ({ actorId, actorDisplayName, role }) =>
+        `${actorDisplayName && actorDisplayName !== actorId ? `${actorDisplayName}, ` : ""}${actorId} (${role})`,
+    },
+    {
+      name: "Request",
+      of: ({ requestId, peerAddress }) => (
+        <>
+          {peerAddress} <code class="small">{requestId}</code>
+        </>
+      ),
+    },
+  ];
+}

@@ -1,0 +1,220 @@
+import { setTimeout } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { adminOf, customerOf, ROLE_VALUES } from "./support/admin.ts";
+import { startChromium, type TestBrowser } from "./support/chromium.ts";
+import { openConsole, type TestConsole } from "./support/console.ts";
+import { suiteServer } from "./support/opened.ts";
+import { ADMIN_ENV, ADMIN_TOKEN } from "./support/server.ts";
+
+const chromiumPath = inject("chromiumPath");
+
+describe.skipIf(chromiumPath === undefined)("what the console shows of an environment, by keyboard alone", () => {
+  let browser: TestBrowser;
+  beforeAll(async () => {
+    browser = await startChromium(chromiumPath ?? "");
+  });
+  afterAll(() => browser?.close());
+
+  const server = suiteServer({ env: ADMIN_ENV });
+
+  /** The environment that all of these tests are of, as addresses have it. */
+  const env = () => {
+    const { name } = customerOf(server);
+    return `${name}/Customer`;
+  };
+
+  /** Makes an API token of it. */
+  async function newApiToken(displayName: string, role: keyof typeof ROLE_VALUES = "admin") {
+    const request = { environment: customerOf(server), displayName, role: ROLE_VALUES[role] };
+    const { apiToken, token } = await adminOf(server.url).createApiToken(request);
+    return { id: apiToken?.id ?? "", token };
+  }
+
+  const contentOf = ({ page }: TestConsole) => page.evaluate(() => document.documentElement.outerHTML);
+
+  /** Expects that a token is accepted, or not. */
+  async function expectAccepted(token: string, isAccepted: boolean): Promise<void> {
+    const asked = adminOf(server.url, token).getCaller({});
+    if (isAccepted) await expect(asked).resolves.toBeDefined();
+    else await expect(asked).rejects.toThrow("unknown, revoked or expired");
+  }
+
+  it("makes, changes, rotates and revokes API tokens, and shows each text once", async () => {
+    const tested = await openConsole(browser, server.url);
+    const { page, type, press, says, look, picture, signIn, tabTo } = tested;
+    const signedIn = await newApiToken("the console");
+    await signIn(signedIn.token);
+    await press("link", "API tokens");
+    await page.getByRole("table", { name: "All API tokens" }).waitFor();
+
+    await press("button", "Make");
+    await page.getByRole("alert").filter({ hasText: "Give it a name" }).waitFor();
+    await type("Name", "a back end");
+    await type("Expires", "soon");
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").filter({ hasText: "Expires is a time such as" }).waitFor();
+    await type("Expires", "90d");
+    await tabTo("combobox", "Role");
+    await page.keyboard.type("read");
+    await page.getByText("ugs token create --name 'a back end' --role read --expires 90d").waitFor();
+    await press("button", "Make");
+    await says("The API token a back end is made.");
+    const token = await page.getByLabel("Token", { exact: true }).inputValue();
+    await expectAccepted(token, true);
+    await page.getByText("2 API tokens; the first expires at").waitFor();
+    await press("button", "I have it: forget it here");
+    expect(await contentOf(tested)).not.toContain(token);
+
+    await tabTo("combobox", "Of role");
+    await page.keyboard.type("read");
+    await page.getByRole("table", { name: "API tokens of role read" }).waitFor();
+    await page.getByText("ugs token list --role read").waitFor();
+    await page.getByRole("combobox", { name: "Of role" }).selectOption("");
+    await page.getByRole("table", { name: "All API tokens" }).waitFor();
+    await tabTo("combobox", "Order");
+    await page.keyboard.type("The newest");
+    expect(await page.getByRole("rowheader").first().innerText()).toContain("a back end");
+    await picture("api tokens");
+
+    const { apiTokens } = await adminOf(server.url).listApiTokens({ environment: customerOf(server) });
+    const id = apiTokens.find(({ displayName }) => displayName === "a back end")?.id ?? "";
+    await press("link", `a back end ${id}`);
+    await page.getByRole("heading", { name: `API token ${id}` }).waitFor();
+    await look("API token");
+    await type("Name", "the shop");
+    await type("Expires", "never");
+    await page.getByText(`ugs token update --name 'the shop' --expires never ${id}`).waitFor();
+    await press("button", "Save");
+    await says(`The API token ${id} is changed.`);
+    await page.getByRole("definition").filter({ hasText: "the shop" }).waitFor();
+    expect(await page.getByLabel("Expires").inputValue()).toBe("never");
+
+    await type("Grace", "31d");
+    await page.keyboard.press("Enter");
+    await page.getByText("30d, which is the longest").waitFor();
+    await type("Grace", "1h");
+    await page.keyboard.press("Enter");
+    await says(`The API token ${id} has a new text`);
+    const rotated = await page.getByLabel("Token", { exact: true }).inputValue();
+    await page.getByRole("term").filter({ hasText: "Text before until" }).waitFor();
+    for (const each of [token, rotated]) await expectAccepted(each, true);
+    await press("button", "I have it: forget it here");
+    expect(await contentOf(tested)).not.toContain(rotated);
+
+    await press("button", "Revoke the API token …");
+    await look("revoke an API token");
+    await type(`To go on, type ${id}`, "all of them");
+    await page.keyboard.press("Enter");
+    await page.getByText("nothing was done").waitFor();
+    await type(`To go on, type ${id}`, id);
+    await page.keyboard.press("Enter");
+    await says("1 API token ended.");
+    for (const each of [token, rotated]) await expectAccepted(each, false);
+    await page.getByRole("table", { name: "All API tokens" }).waitFor();
+
+    // The one that is signed in: whoever ends it is signed out.
+    await press("link", `the console ${signedIn.id}`);
+    await page.getByText("You are signed in with this one").waitFor();
+    await press("button", "Revoke the API token …");
+    await type(`To go on, type ${signedIn.id}`, signedIn.id);
+    await page.keyboard.press("Enter");
+    await page.getByText(`You were signed in with ${signedIn.id}`).waitFor();
+    await tested.expectClean();
+    await page.close();
+  });
+
+  it("says which API token a text or an id is, of any environment to ADMIN_TOKEN", async () => {
+    const tested = await openConsole(browser, server.url, { hash: "#/tokens" });
+    const { page, type, press, says, look, signIn } = tested;
+    const leaked = await newApiToken("leaked", "read");
+    await signIn(ADMIN_TOKEN);
+    await page.getByText("choose one").waitFor();
+    const field = "An API token, or its id";
+    await type(field, "ugk_nobodys");
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").filter({ hasText: "not_found, API_TOKEN_NOT_FOUND" }).waitFor();
+    await type(field, leaked.token);
+    await page.keyboard.press("Enter");
+    await says("What was pasted is forgotten here.");
+    expect(await page.getByLabel(field).inputValue()).toBe("");
+    expect(await contentOf(tested)).not.toContain(leaked.token);
+    await page.getByRole("definition").filter({ hasText: env() }).waitFor();
+    await look("look up an API token");
+    await press("link", `Rotate or revoke ${leaked.id}`);
+    await page.getByRole("heading", { name: `API token ${leaked.id}` }).waitFor();
+    await page.getByText(`ugs token rotate --env ${env()} ${leaked.id}`).waitFor();
+    await press("link", "All API tokens");
+    await type(field, leaked.id);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: `API token ${leaked.id}` }).waitFor();
+    await press("link", "All API tokens");
+    // One of the settings is changed there.
+    await type(field, server.tokens.customer);
+    await page.keyboard.press("Enter");
+    await page.getByText("It is changed where the settings of the service are").waitFor();
+    await tested.expectClean();
+    await page.close();
+  });
+
+  it("filters the audit trail, and follows it, but not while the page is hidden", async () => {
+    const tested = await openConsole(browser, server.url);
+    const { page, type, press, says, look, picture, signIn } = tested;
+    const { token, id } = await newApiToken("an auditor");
+    await newApiToken("for another filter", "read");
+    await signIn(token);
+    await press("link", "Audit");
+    await page.getByRole("table", { name: "All events" }).waitFor();
+    await picture("audit");
+    await type("Since", "yesterday");
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").filter({ hasText: "Since is a time such as" }).waitFor();
+    await type("Since", "1h");
+    await type("Method", "RevokeApiToken");
+    await type("Done by", id);
+    await page.keyboard.press("Enter");
+    await page.getByText("There is no such event.").waitFor();
+    await page.getByText(`ugs audit --actor ${id} --method RevokeApiToken --since 1h`).waitFor();
+    await press("button", "Follow");
+    await page.getByText("There is no such event yet.").waitFor();
+    const admin = adminOf(server.url, token);
+    const events = page.getByRole("row").filter({ hasText: "RevokeApiToken" });
+    const revoke = async () => {
+      const { id: apiTokenId } = await newApiToken("short of life", "read");
+      await admin.revokeApiToken({ apiTokenId });
+      return apiTokenId;
+    };
+    const first = await revoke();
+    await says("1 new event");
+    await events.filter({ hasText: first }).waitFor();
+
+    const setVisible = (visibilityState: "hidden" | "visible") =>
+      page.evaluate((value) => {
+        Object.defineProperty(document, "visibilityState", { value, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+      }, visibilityState);
+    await setVisible("hidden");
+    await page.getByText("Paused while the page is hidden.").waitFor();
+    let calls = 0;
+    page.on("request", () => void calls++);
+    const second = await revoke();
+    await setTimeout(2500);
+    expect(calls).toBe(0);
+    await setVisible("visible");
+    await events.filter({ hasText: second }).waitFor();
+    expect(await events.count()).toBe(2);
+    await look("audit followed");
+    await press("button", "Stop following");
+    await page.getByRole("table", { name: "Events of this filter" }).waitFor();
+    await press("link", first);
+    await page.getByText("There is no API token of this id here").waitFor();
+
+    // Whoever may read it no longer is told so, and asks no more.
+    await press("link", "Audit");
+    await press("button", "Follow");
+    await page.getByRole("table", { name: "Events as they come" }).waitFor();
+    await admin.revokeApiToken({ apiTokenId: id });
+    await page.getByText("It is followed no longer.").waitFor();
+    await tested.expectClean();
+    await page.close();
+  });
+});
