@@ -4,14 +4,14 @@ import { existsSync } from "node:fs";
 import { type App, createApp } from "./app.ts";
 import { ApiTokens } from "./auth/api-tokens.ts";
 import type { Config, Setting } from "./config/config.ts";
-import type { ApiTokenSetting } from "./config/parse.ts";
 import { addGauges } from "./gauges.ts";
-import { announce, endUnusable, type Listening } from "./start-messages.ts";
+import { announce, endUnusable, type ForDevelopment, type Listening } from "./start-messages.ts";
 import { openForks, Supervisor } from "./supervisor.ts";
 import "./runtime.ts";
 import { CONSOLE_FILES } from "@user-group-service/console";
 import { DOCS_FILES } from "@user-group-service/openapi";
 import { serveNode } from "@user-group-service/transport";
+import { newApiToken } from "./domain/token.ts";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
@@ -38,8 +38,8 @@ export interface OpenService {
   readonly log: Log;
   readonly lifecycle: Lifecycle;
   readonly metrics: Metrics;
-  /** The API tokens that were generated because none were set. */
-  readonly generatedTokens: readonly ApiTokenSetting[];
+  /** What is served without being set, for development. */
+  readonly forDevelopment: ForDevelopment;
   /** Uses settings whose files have changed, but for the certificates of a port. */
   readonly reload: Reload;
   /** Is told the URL of its port. */
@@ -62,7 +62,7 @@ export interface RunningService extends Omit<Listening, "workers"> {
  * @throws StoreUnavailable, StoreMisconfigured, or the error of `listen`
  */
 export async function run(config: Config, options: { write?: (line: string) => void } = {}): Promise<RunningService> {
-  const { app, log, lifecycle, metrics, generatedTokens, reload, listensAt, endStreams, close } = await open(
+  const { app, log, lifecycle, metrics, forDevelopment, reload, listensAt, endStreams, close } = await open(
     config,
     options,
   );
@@ -84,7 +84,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
     };
     const files = watchFiles(config, { use, logger, metrics });
     lifecycle.onClose("files of settings", () => files.close());
-    const listening = { url: port.url, metricsUrl, generatedTokens };
+    const listening = { url: port.url, metricsUrl, ...forDevelopment };
     if (worker) {
       logger.debug({ url: port.url }, "worker listening");
       answer(process, "own metrics", () => metrics.own());
@@ -135,8 +135,8 @@ export async function supervise(config: Config): Promise<{ close(): Promise<void
 /** Opens everything but the port. @throws StoreUnavailable, StoreMisconfigured */
 export async function open(config: Config, options: { write?: (line: string) => void } = {}): Promise<OpenService> {
   const lifecycle = new Lifecycle();
-  const generatedTokens =
-    config.redisUrl === undefined && config.apiTokens.length === 0 ? generateDevelopmentTokens() : [];
+  const isForDevelopment = config.redisUrl === undefined && config.apiTokens.length === 0;
+  const generatedTokens = isForDevelopment ? generateDevelopmentTokens() : [];
   const apiTokens = [...config.apiTokens, ...generatedTokens];
   const log = await openLog({ level: config.logLevel, secrets: secretsOf(config), ...options });
   const metrics = new Metrics(worker && (() => ask(process, "all metrics", METRICS_TIMEOUT_MS)));
@@ -164,7 +164,10 @@ export async function open(config: Config, options: { write?: (line: string) => 
     let current = config;
     const tokensOf = (settings: Pick<Config, "adminTokens" | "apiTokens">) =>
       staticTokens(settings, state, ring.at(-1)?.secret as Uint8Array);
-    const authenticator = new ApiTokens(await tokensOf({ ...config, apiTokens }), issued);
+    const hasConsole = (config.console ?? config.redisUrl === undefined) && (await mayServe(CONSOLE, log.logger));
+    const adminToken = hasConsole && isForDevelopment && config.adminTokens.length === 0 ? newApiToken() : undefined;
+    const adminTokens = adminToken === undefined ? config.adminTokens : [adminToken];
+    const authenticator = new ApiTokens(await tokensOf({ adminTokens, apiTokens }), issued);
     addGauges(metrics, { settings: () => current, client, ring: () => ring, issued });
     const reload: Reload = async (next, changed) => {
       log.redact(secretsOf(next));
@@ -195,7 +198,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const app = createApp({
       ...config,
       docs: config.docs && (await mayServe(DOCS, log.logger)),
-      console: (config.console ?? config.redisUrl === undefined) && (await mayServe(CONSOLE, log.logger)),
+      console: hasConsole,
       rateLimiters: openRateLimiters(config, { client: config.redisUrl === undefined ? undefined : client, metrics }),
       ...stores,
       sessions,
@@ -218,7 +221,17 @@ export async function open(config: Config, options: { write?: (line: string) => 
       else log.logger.info("closed");
     };
     const endStreams = () => shutdown.abort();
-    return { app, log, lifecycle, metrics, generatedTokens, reload, listensAt, endStreams, close };
+    return {
+      app,
+      log,
+      lifecycle,
+      metrics,
+      forDevelopment: { generatedTokens, adminToken },
+      reload,
+      listensAt,
+      endStreams,
+      close,
+    };
   } catch (error) {
     await lifecycle.close(config.shutdownTimeoutMs, { onFailure: closeFailure(log.logger) });
     throw error;

@@ -7,21 +7,28 @@ import { NotAllowed } from "./permissions.ts";
 import { StoreMisconfigured } from "./store/redis/commands.ts";
 import { notifySupervisor, WorkersFailed, worker } from "./worker.ts";
 
+/** What lets somebody in who has set nothing, beside the embedded store. */
+export interface ForDevelopment {
+  /** The API tokens that were generated because none were set. */
+  readonly generatedTokens: readonly ApiTokenSetting[];
+  /** The ADMIN_TOKEN that was generated for the console, likewise; undefined: there was no need. */
+  readonly adminToken?: string | undefined;
+}
+
 /** What is announced once the service listens. */
-export interface Listening {
+export interface Listening extends ForDevelopment {
   /** The URL of the service, such as `http://127.0.0.1:8080`. */
   readonly url: string;
   /** The URL of health and metrics; undefined when they have no port of their own. */
   readonly metricsUrl: string | undefined;
   /** How many processes share the port; undefined for a single process. */
   readonly workers?: number;
-  /** The API tokens that were generated because none were set. */
-  readonly generatedTokens: readonly ApiTokenSetting[];
 }
 
 /** Announces where the service listens, and how to try it: as plain lines on a terminal, as log lines elsewhere. */
 export function announce({ logger, logUnredacted, print }: Log, listening: Listening): void {
-  const { url, metricsUrl, workers, generatedTokens } = listening;
+  const { url, metricsUrl, workers, generatedTokens, adminToken } = listening;
+  const consoleUrl = `${metricsUrl ?? url}/console/`;
   const tokens = generatedTokens.map(({ environment: { name, tag }, token }) => [`${name}/${tag}`, token] as const);
   const example = tokens[0] && curl(url, tokens[0][1]);
   if (print && (example !== undefined || logger.isLevelEnabled("info"))) {
@@ -31,11 +38,14 @@ export function announce({ logger, logUnredacted, print }: Log, listening: Liste
     if (example === undefined) return;
     const width = Math.max(...tokens.map(([environment]) => environment.length));
     const rows = tokens.map(([environment, token]) => `  ${environment.padEnd(width)}  ${token}\n`);
-    print(`API tokens, made for development, as API_TOKENS is not set:\n${rows.join("")}\nTry it:\n\n${example}\n\n`);
+    const admin = adminToken && `\nThe console is on ${consoleUrl} and takes this ADMIN_TOKEN:\n  ${adminToken}\n`;
+    print(`API tokens, made for development, as API_TOKENS is not set:\n${rows.join("")}${admin ?? ""}\n`);
+    print(`Try it:\n\n${example}\n\n`);
     return;
   }
   if (example !== undefined) {
-    const fields = { api_tokens: Object.fromEntries(tokens), try: example };
+    const admin = adminToken && { admin_token: adminToken, console: consoleUrl };
+    const fields = { api_tokens: Object.fromEntries(tokens), ...admin, try: example };
     logUnredacted(fields, "API_TOKENS is not set: made these for development");
   }
   logger.info(

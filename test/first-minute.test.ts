@@ -1,6 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
+import { adminOf } from "./support/admin.ts";
 import { closeLater, newProcess, redisUrl, sharedServer } from "./support/opened.ts";
 import { descendants, type RunningProcess, startProcess, waitUntilGone, waitUntilSaid } from "./support/process.ts";
 import { denoRun, RUNTIMES, type Runtime, TOKEN_KEYS } from "./support/server.ts";
@@ -43,6 +44,11 @@ describe.each(RUNTIMES)("on a terminal, %s", (runtime) => {
     expect(command).toContain(`'${url}/api/user`);
     const made = [...session.screen().matchAll(/^ {2}(dev\/\w+) +(ugk_\w+)$/gm)];
     expect(made.map(([, environment]) => environment)).toEqual(["dev/Customer", "dev/Testing"]);
+    const [, page = "", adminToken] =
+      /^The console is on (\S+) and takes this ADMIN_TOKEN:\r?\n {2}(ugk_\w+)/m.exec(session.screen()) ?? [];
+    expect(page).toBe(`${url}/console/`);
+    expect((await fetch(page)).status).toBe(200);
+    expect(await adminOf(url ?? "", adminToken).getCaller({})).toMatchObject({ role: "root" });
     const answer = execFileSync("sh", ["-s"], {
       input: `${command.trimEnd()} -sS -w '%{http_code}'`,
       encoding: "utf8",

@@ -3,6 +3,7 @@ import { request } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
 import { describe, expect, it } from "vitest";
 import { HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
+import { adminOf } from "./support/admin.ts";
 import { closeLater, newLaunched, newProxy, newRedis, newServer, redisUrl, sharedServer } from "./support/opened.ts";
 import { healthOf, metricOf } from "./support/operations.ts";
 import { HTTP2_GET, rawConnect } from "./support/raw-socket.ts";
@@ -183,6 +184,8 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
     const line = server.log().find((each) => "api_tokens" in each);
     const tokens = line?.["api_tokens"] as { [environment: string]: string };
     expect(Object.keys(tokens).sort()).toEqual(["dev/Customer", "dev/Testing"]);
+    expect(line?.["console"]).toBe(`${url}/console/`);
+    expect(await adminOf(String(url), String(line?.["admin_token"])).getCaller({})).toMatchObject({ role: "root" });
     const command = String(line?.["try"]);
     const run = () => JSON.parse(execFileSync("sh", ["-c", `${command} -sS`], { encoding: "utf8" })) as object;
     expect(run()).toMatchObject({
