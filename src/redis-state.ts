@@ -1,3 +1,4 @@
+import { StoreMisconfigured } from "@user-group-service/redis";
 import type { Config } from "./config/config.ts";
 import { AT_START } from "./domain/audit.ts";
 import { type Environment, type EnvironmentName, environmentPath, type NewEnvironment } from "./domain/environment.ts";
@@ -8,7 +9,6 @@ import type { RedisEnvironments } from "./store/environments.ts";
 import { ENVIRONMENTS_KEY, FORMAT_KEY, TOKEN_KEYS_KEY } from "./store/keys.ts";
 import { CLAIM } from "./store/records.ts";
 import type { StoreClient } from "./store/redis/client.ts";
-import { StoreMisconfigured } from "./store/redis/commands.ts";
 import { durabilityWarnings } from "./store/redis/requirements.ts";
 import { NOTE_INTERVAL_MS, noteKeyUse, type RedisTokenKeys } from "./store/token-keys.ts";
 import { isReporter } from "./worker.ts";

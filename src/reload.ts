@@ -1,3 +1,4 @@
+import { StoreMisconfigured } from "@user-group-service/redis";
 import { type Config, ConfigError, type FileSetting } from "./config/config.ts";
 import { SettingFiles } from "./config/files.ts";
 import type { Logger } from "./observability/log.ts";
@@ -5,7 +6,6 @@ import type { Metrics } from "./observability/metrics.ts";
 import { explainStartFailure } from "./start-messages.ts";
 import { checkTokenKeys, type RingKey } from "./store/encryption.ts";
 import type { StoreClient } from "./store/redis/client.ts";
-import { StoreMisconfigured } from "./store/redis/commands.ts";
 import type { RedisTokenKeys } from "./store/token-keys.ts";
 
 /** Has a part of the service use settings whose files have changed; throws when it cannot. */

@@ -10,6 +10,7 @@ import { openForks, Supervisor } from "./supervisor.ts";
 import "./runtime.ts";
 import { CONSOLE_FILES } from "@user-group-service/console";
 import { DOCS_FILES } from "@user-group-service/openapi";
+import { readRedisUrl } from "@user-group-service/redis";
 import { serveNode } from "@user-group-service/transport";
 import { newApiToken } from "./domain/token.ts";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
@@ -26,7 +27,6 @@ import { loadAllRules } from "./rpc/interceptors.ts";
 import { sharedOverloaded } from "./rpc/refusals.ts";
 import { type RingKey, TokenCipher } from "./store/encryption.ts";
 import type { StoreClient } from "./store/redis/client.ts";
-import { readRedisUrl } from "./store/redis/url.ts";
 import { answer, ask, isReporter, notifySupervisor, worker } from "./worker.ts";
 
 /** How long the supervisor may take to collect metrics, in milliseconds: a little more than it waits for its workers. */

@@ -1,9 +1,9 @@
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
+import type { ScriptedRedis } from "@user-group-service/redis";
 import { expect, it } from "vitest";
 import { ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
-import type { ScriptedRedis } from "../src/store/redis/nodes.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
 import { describeWithRedis, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";

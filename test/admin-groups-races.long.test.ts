@@ -1,12 +1,12 @@
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import type { Client } from "@connectrpc/connect";
+import type { ScriptedRedis } from "@user-group-service/redis";
 import { beforeAll, expect, inject, it } from "vitest";
 import { type AdminService, ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
 import { partitionOf } from "../src/domain/environment.ts";
 import { tokenDigest } from "../src/store/encryption.ts";
 import { KEY, partitionPrefix } from "../src/store/keys.ts";
-import type { ScriptedRedis } from "../src/store/redis/nodes.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
 import { describeWithRedis, newOperator, suiteCluster, suiteClusterOperator, suiteServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";

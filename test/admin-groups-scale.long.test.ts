@@ -1,10 +1,10 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { ScriptedRedis } from "@user-group-service/redis";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
 import { TokenNotFound } from "../src/domain/errors.ts";
 import type { ImportedUserGroup, ImportMode as Mode } from "../src/domain/user-group.ts";
-import type { ScriptedRedis } from "../src/store/redis/nodes.ts";
 import { openRedis } from "../src/store/redis/open.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
 import { byToken, newEnvironment, newGroup, RING } from "./support/contract/context.ts";

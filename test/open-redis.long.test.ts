@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
+import { StoreMisconfigured } from "@user-group-service/redis";
 import { expect, inject, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
-import { StoreMisconfigured } from "../src/store/redis/commands.ts";
 import { openRedis } from "../src/store/redis/open.ts";
 import {
   closeLater,

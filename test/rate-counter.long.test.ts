@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
+import { slotOf } from "@user-group-service/redis";
 import { expect, it } from "vitest";
 import { RateLimiter } from "../src/auth/rate-limiter.ts";
 import type { RateCounter } from "../src/domain/store.ts";
 import { rateCounter } from "../src/store/rate-counter.ts";
 import type { StoreClient } from "../src/store/redis/client.ts";
-import { slotOf } from "../src/store/redis/cluster.ts";
 import {
   describeWithRedis,
   newOperator,

@@ -237,7 +237,15 @@ describe.each(DOCUMENTS)("%s", (name) => {
 });
 
 describe("docs/architecture.md", () => {
-  const FOLDERS = ["", "packages/transport/src/", "src/", "src/rpc/", "src/store/", "src/store/redis/"];
+  const FOLDERS = [
+    "",
+    "packages/transport/src/",
+    "src/",
+    "src/rpc/",
+    "src/store/",
+    "src/store/redis/",
+    "packages/redis/src/",
+  ];
 
   it("names files that there are, in the folder that it says or that its text is about", () => {
     const names = [...read("docs/architecture.md").matchAll(/`([\w./-]+\.(?:ts|json))`/g)].map(([, name = ""]) => name);

@@ -1,6 +1,6 @@
 import { createSecureContext } from "node:tls";
+import { readRedisUrl } from "@user-group-service/redis";
 import { distance } from "fastest-levenshtein";
-import { readRedisUrl } from "../store/redis/url.ts";
 import * as parse from "./parse.ts";
 
 /** A variable of the environment that looks like a setting and is none. */

@@ -1,9 +1,15 @@
+import {
+  PLAIN_COMMANDS,
+  readClock,
+  type ScriptedRedis,
+  type StoreConnection,
+  StoreNode,
+  singleNode,
+} from "@user-group-service/redis";
 import type { Redis } from "ioredis";
 import { EVENT_FIELD } from "./audit.ts";
 import { LuaScripts } from "./lua.ts";
 import { StoreClient, type StoreClientOptions } from "./redis/client.ts";
-import { PLAIN_COMMANDS } from "./redis/commands.ts";
-import { readClock, type ScriptedRedis, type StoreConnection, StoreNode, singleNode } from "./redis/nodes.ts";
 import { LIST_IDS } from "./user-group-admin.ts";
 
 /** A command of ioredis-mock, by itself or as it is emulated here. */

@@ -7,13 +7,13 @@ import {
   type KeyObject,
   randomBytes,
 } from "node:crypto";
+import { StoreMisconfigured } from "@user-group-service/redis";
 import { type EnvironmentName, environmentPath } from "../domain/environment.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
 import { PACKED_TOKEN_BYTES, packToken, unpackToken } from "../domain/token.ts";
 import { TOKEN_KEYS_KEY } from "./keys.ts";
 import { recordFromAnswer } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
-import { StoreMisconfigured } from "./redis/commands.ts";
 import { changeScript } from "./script.ts";
 
 const ALGORITHM = "aes-256-gcm";

@@ -1,10 +1,9 @@
 import { setTimeout as pause } from "node:timers/promises";
+import { dropWhenSilent, isRefusal, type StoreNode } from "@user-group-service/redis";
 import type { Redis } from "ioredis";
 import type { RevocationListener } from "../domain/api-token.ts";
 import { REVOKED_CHANNEL } from "./keys.ts";
 import type { StoreClient } from "./redis/client.ts";
-import { isRefusal } from "./redis/commands.ts";
-import { dropWhenSilent, type StoreNode } from "./redis/nodes.ts";
 
 /** How long until another subscription is tried when one is lost, in milliseconds. */
 const RETRY_MS = 100;

@@ -1,3 +1,4 @@
+import { StoreMisconfigured } from "@user-group-service/redis";
 import type { ChangeBy } from "../domain/audit.ts";
 import type { Environment } from "../domain/environment.ts";
 import { RecordUnreadable, StoreUnavailable, TokenKeyInUse } from "../domain/errors.ts";
@@ -10,7 +11,6 @@ import { encryptedFromRecord, type GroupParts, TOKEN_FIELDS, tokenFields } from 
 import { KEY, partitionPrefix, placeOf, TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "./keys.ts";
 import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf, type StoredRecord, textOf } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
-import { StoreMisconfigured } from "./redis/commands.ts";
 import { changeScript } from "./script.ts";
 import { RedisSigningKeys } from "./signing-keys.ts";
 import { LIST_IDS } from "./user-group-admin.ts";

@@ -1,6 +1,5 @@
+import { type ScriptedRedis, slotOf } from "@user-group-service/redis";
 import { Cluster } from "ioredis";
-import { slotOf } from "../../src/store/redis/cluster.ts";
-import type { ScriptedRedis } from "../../src/store/redis/nodes.ts";
 import type { Network } from "./network.ts";
 import { ask, startRedis, type TestRedis } from "./redis.ts";
 import { freePort, waitFor } from "./wait.ts";

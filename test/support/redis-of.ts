@@ -1,5 +1,5 @@
+import type { ScriptedRedis } from "@user-group-service/redis";
 import { type StoreClient, send } from "../../src/store/redis/client.ts";
-import type { ScriptedRedis } from "../../src/store/redis/nodes.ts";
 import { argumentsOf, type Script, type ScriptArgs } from "../../src/store/script.ts";
 
 /** The connection beneath a client, to the only node or one of them, for tests that look beneath the store. */

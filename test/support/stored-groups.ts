@@ -1,8 +1,8 @@
+import type { ScriptedRedis } from "@user-group-service/redis";
 import { expect } from "vitest";
 import { type Environment, partitionOf } from "../../src/domain/environment.ts";
 import { FIELD, PIECES } from "../../src/store/fields.ts";
 import { KEY, partitionPrefix } from "../../src/store/keys.ts";
-import type { ScriptedRedis } from "../../src/store/redis/nodes.ts";
 import { contents } from "./contract/context.ts";
 
 type Fields = Readonly<Record<string, string>>;

@@ -1,4 +1,19 @@
 import {
+  type Answer,
+  type CommandArgs,
+  type CommandName,
+  changedNothing,
+  isNotSent,
+  isRefusal,
+  type NodeCall,
+  NotConfirmed,
+  NotSent,
+  type RedisSecrets,
+  type ScriptedRedis,
+  type StoreNode,
+  type StoreNodes,
+} from "@user-group-service/redis";
+import {
   type ChangeOutcome,
   DomainError,
   RecordUnreadable,
@@ -8,17 +23,6 @@ import {
 import type { StoreProbe } from "../../domain/store.ts";
 import { PROBE_KEY } from "../keys.ts";
 import { argumentsOf, MADE, type Script, type ScriptArgs } from "../script.ts";
-import {
-  type Answer,
-  type CommandArgs,
-  type CommandName,
-  changedNothing,
-  isNotSent,
-  isRefusal,
-  NotSent,
-} from "./commands.ts";
-import type { NodeCall, ScriptedRedis, StoreNode, StoreNodes } from "./nodes.ts";
-import type { RedisSecrets } from "./url.ts";
 
 /** Told of every round trip to the store. */
 export type StoreObserver = (roundTrip: { operation: string; seconds: number; failed: boolean }) => void;
@@ -295,6 +299,7 @@ interface ChangeOptions {
 
 function storeError(error: unknown, outcome: ChangeOutcome | undefined): DomainError {
   if (error instanceof DomainError) return error;
+  if (error instanceof NotConfirmed) return new TooFewReplicas(error.cause);
   const message = error instanceof Error ? error.message : String(error);
   // ioredis puts the command with its arguments on the error; the text alone is safe to keep.
   if (message.startsWith("WRONGTYPE")) return new RecordUnreadable(new Error(message));

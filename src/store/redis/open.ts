@@ -1,11 +1,22 @@
 import { setTimeout as pause } from "node:timers/promises";
+import {
+  ClusterNodes,
+  isRefusal,
+  type NodeOptions,
+  nameOf,
+  openNode,
+  type RedisSecrets,
+  type RedisTarget,
+  readRedisUrl,
+  Sentinels,
+  StoreMisconfigured,
+  type StoreNodes,
+  singleNode,
+} from "@user-group-service/redis";
 import { StoreUnavailable } from "../../domain/errors.ts";
+import { MAX_CALLS } from "../../limits.ts";
 import { StoreClient, type StoreClientOptions } from "./client.ts";
-import { ClusterNodes } from "./cluster.ts";
-import { isRefusal, StoreMisconfigured } from "./commands.ts";
-import { type NodeOptions, openNode, type StoreNodes, singleNode } from "./nodes.ts";
-import { Sentinels } from "./options.ts";
-import { nameOf, type RedisSecrets, type RedisTarget, readRedisUrl } from "./url.ts";
+import { requireUsable } from "./requirements.ts";
 
 /** How to connect to Redis. */
 export interface OpenOptions
@@ -33,6 +44,9 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
   let isStarting = true;
   const nodes = openNodes(read.target, {
     ...options,
+    requireUsable,
+    // Half of the calls that a worker takes.
+    maxWaiting: MAX_CALLS / 2,
     onError: (error) => {
       // The caller who waits reports the error that ends the start. Errors that follow from it are not reported.
       const isEnded = isStarting && (lastError instanceof StoreMisconfigured || error instanceof StoreMisconfigured);

@@ -1,3 +1,4 @@
+import { slotOf } from "@user-group-service/redis";
 import { describe, expect, it } from "vitest";
 import { MAX_API_TOKENS, type NewApiToken, type RevocationListener } from "../../../src/domain/api-token.ts";
 import type { Environment } from "../../../src/domain/environment.ts";
@@ -14,7 +15,6 @@ import { apiTokenDigest, newApiToken } from "../../../src/domain/token.ts";
 import { CHANGE, END, LIST, NOTE_USE, UNLIST, WRITE } from "../../../src/store/api-tokens.ts";
 import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
-import { slotOf } from "../../../src/store/redis/cluster.ts";
 import { RevocationFeed } from "../../../src/store/revocation-feed.ts";
 import { sendBy } from "../redis-of.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";

@@ -3,12 +3,12 @@ import { afterAll, beforeAll, expect } from "vitest";
 import { type Environment, partitionOf } from "../../../src/domain/environment.ts";
 import type { ImportedUserGroup, NewUserGroup, Rotation, UserGroup } from "../../../src/domain/user-group.ts";
 import "../../../src/runtime.ts";
+import type { ScriptedRedis } from "@user-group-service/redis";
 import type { Audit } from "../../../src/store/audit.ts";
 import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded.ts";
 import type { RingKey } from "../../../src/store/encryption.ts";
 import { KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
-import type { ScriptedRedis } from "../../../src/store/redis/nodes.ts";
 import { redisOf } from "../redis-of.ts";
 import { AUDIT, TestUserGroupAdmin, TestUserGroups } from "../stores.ts";
 

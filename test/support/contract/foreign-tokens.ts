@@ -1,3 +1,4 @@
+import type { ScriptedRedis } from "@user-group-service/redis";
 import { describe, expect, it, vi } from "vitest";
 import { partitionOf } from "../../../src/domain/environment.ts";
 import { StoreUnavailable, TokenNotFound, TokenTaken, UserGroupNotFound } from "../../../src/domain/errors.ts";
@@ -7,7 +8,6 @@ import { tokenDigest } from "../../../src/store/encryption.ts";
 import { CLAIM_MS, claimToken, tokenPartition } from "../../../src/store/foreign-tokens.ts";
 import { KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
-import type { ScriptedRedis } from "../../../src/store/redis/nodes.ts";
 import { Random } from "../../fuzz/random.ts";
 import { storedGroups } from "../stored-groups.ts";
 import { TestUserGroupAdmin } from "../stores.ts";

@@ -1,9 +1,9 @@
+import { StoreMisconfigured } from "@user-group-service/redis";
 import { beforeEach, describe, expect, it } from "vitest";
 import { RecordUnreadable } from "../../../src/domain/errors.ts";
 import { checkTokenKeys, checkValue, type RingKey } from "../../../src/store/encryption.ts";
 import { FIELD } from "../../../src/store/fields.ts";
 import { TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";
-import { StoreMisconfigured } from "../../../src/store/redis/commands.ts";
 import { byId, byToken, type ContractContext, fails, keysOf, newGroup, RING } from "./context.ts";
 
 const NEXT: RingKey = { id: "k2", secret: new Uint8Array(32).fill(2) };

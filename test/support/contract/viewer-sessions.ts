@@ -1,3 +1,4 @@
+import { StoreMisconfigured } from "@user-group-service/redis";
 import { newKeyId, newKeyPair } from "@user-group-service/sessions";
 import { describe, expect, it } from "vitest";
 import type { Environment } from "../../../src/domain/environment.ts";
@@ -14,7 +15,6 @@ import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
 import { RedisEnvironmentDeletion } from "../../../src/store/environment-deletion.ts";
 import { FIELD } from "../../../src/store/fields.ts";
 import { KEY, signingKeysKey } from "../../../src/store/keys.ts";
-import { StoreMisconfigured } from "../../../src/store/redis/commands.ts";
 import { RedisSigningKeys } from "../../../src/store/signing-keys.ts";
 import { RedisTokenKeys } from "../../../src/store/token-keys.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";

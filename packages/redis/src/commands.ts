@@ -39,6 +39,14 @@ export class NotSent extends Error {
   override readonly name = "NotSent";
 }
 
+/** A change was made, but not enough replicas are known to have it; the cause says why. */
+export class NotConfirmed extends Error {
+  override readonly name = "NotConfirmed";
+  constructor(cause: unknown) {
+    super("too few replicas confirm a change", { cause });
+  }
+}
+
 /** How ioredis begins the error of a command that it did not write to the connection. */
 const NOT_WRITTEN = "Stream isn't writeable";
 

@@ -1,10 +1,8 @@
 import { createHash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { Command, type Redis } from "ioredis";
-import { TooFewReplicas } from "../../domain/errors.ts";
-import { isAnswerTo, isNotSent, type PlainCommands } from "./commands.ts";
+import { isAnswerTo, isNotSent, NotConfirmed, type PlainCommands } from "./commands.ts";
 import { newRedis, type RedisPlace, redisOptions, setupFault } from "./options.ts";
-import { requireUsable } from "./requirements.ts";
 
 /** Something that is done at a node. */
 export interface NodeCall<T> {
@@ -38,6 +36,16 @@ export interface NodeOptions {
   readonly timeoutMs: number;
   /** How many replicas must confirm a change; default 0: none. */
   readonly minReplicas?: number;
+  /** How many commands may wait for one node of a Cluster, so that a slow one leaves room for the others. */
+  readonly maxWaiting: number;
+  /**
+   * Checks of a new connection whether Redis can be used: `isCluster` where it leads to a node of a Cluster, `waits` where
+   * replicas are waited for. Rejects with StoreMisconfigured when it cannot.
+   */
+  readonly requireUsable: (
+    redis: Redis,
+    how: { readonly isCluster: boolean; readonly waits: boolean },
+  ) => Promise<void>;
   /** Told of connection errors, at most once per attempt; of StoreMisconfigured when Redis cannot be used as it is. */
   readonly onError: (error: Error) => void;
   /** Told whenever a connection is ready. */
@@ -132,7 +140,7 @@ class Replicas {
    * Resolves when enough replicas have all changes that Redis answered before this call.
    *
    * @param leftMs how long the caller can wait, in milliseconds
-   * @throws TooFewReplicas when they have not by then, or it cannot be known
+   * @throws NotConfirmed when they have not by then, or it cannot be known
    */
   async confirm(leftMs: number): Promise<void> {
     const { losses } = this.connection;
@@ -142,11 +150,11 @@ class Replicas {
     try {
       confirmed = await this.#next;
     } catch (cause) {
-      throw new TooFewReplicas(cause);
+      throw new NotConfirmed(cause);
     }
-    if (confirmed < this.#count) throw new TooFewReplicas(new Error(`${confirmed} of ${this.#count} confirmed`));
+    if (confirmed < this.#count) throw new NotConfirmed(new Error(`${confirmed} of ${this.#count} confirmed`));
     // A new connection may lead to another Redis, whose replicas tell nothing of this change.
-    if (losses !== this.connection.losses) throw new TooFewReplicas(new Error("connection lost"));
+    if (losses !== this.connection.losses) throw new NotConfirmed(new Error("connection lost"));
   }
 
   async #wait(): Promise<number> {
@@ -185,7 +193,7 @@ const GIVEN_UP_MS = 100;
 
 /** Connects to Redis. */
 function connect(place: RedisPlace, options: NodeOptions): StoreConnection {
-  const { timeoutMs, minReplicas = 0, onError, onReady, onClose } = options;
+  const { timeoutMs, minReplicas = 0, requireUsable, onError, onReady, onClose } = options;
   const redis = newRedis(redisOptions(place), () => place.secrets.password) as ScriptedRedis;
   reconnectWhenDemoted(redis);
   batchWrites(redis);

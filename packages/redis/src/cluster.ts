@@ -1,6 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
 import crc16xmodem from "crc/crc16xmodem";
-import { MAX_CALLS } from "../../limits.ts";
 import { isRefusal, NotSent } from "./commands.ts";
 import { type NodeCall, type NodeOptions, openNode, type StoreNode, type StoreNodes } from "./nodes.ts";
 import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
@@ -30,13 +29,7 @@ const CONNECT_MS = 500;
 /** How often it is looked whether that connection is there, in milliseconds. */
 const CONNECTED_MS = 5;
 
-/**
- * How many commands may wait for one node: half of the calls that a worker takes, so that a slow node leaves room for
- * the others.
- */
-const MAX_OF_NODE = MAX_CALLS / 2;
-
-/** The same for a node that has been silent for a while. */
+/** How many commands may wait for a node that has been silent for a while. */
 const MAX_OF_SILENT_NODE = 256;
 
 /** What a node answers when it did not carry out a command. */
@@ -125,7 +118,7 @@ export class ClusterNodes implements StoreNodes {
     }
     for (const { redis, isSilent } of node.connections) {
       const { length } = redis.commandQueue;
-      if (length >= MAX_OF_NODE || (length >= MAX_OF_SILENT_NODE && isSilent())) {
+      if (length >= this.#options.maxWaiting || (length >= MAX_OF_SILENT_NODE && isSilent())) {
         return Promise.reject(new NotSent(`${node.name} is slow: ${length} commands wait for it`));
       }
     }
