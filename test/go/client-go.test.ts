@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
-import { isRepeatable } from "../../packages/cli/src/connection/retry.ts";
+import { isRepeatable } from "../../packages/client/src/retry.ts";
 import { orLeaveOut } from "../support/on-path.ts";
 import { newFolder, newServer } from "../support/opened.ts";
 import { ROOT } from "../support/process.ts";

@@ -1,10 +1,10 @@
 import type { DescService } from "@bufbuild/protobuf";
 import { type Client, ConnectError, createClient } from "@connectrpc/connect";
+import { isRepeatable } from "@user-group-service/client";
 import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
 import { callFailure } from "./connection/call-failure.ts";
-import { isRepeatable } from "./connection/retry.ts";
 import { openTransport } from "./connection/transport.ts";
 import { Output } from "./output/output.ts";
 import { type Connection, type GlobalOptions, Settings, urlText } from "./settings.ts";

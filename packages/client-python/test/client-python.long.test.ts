@@ -10,7 +10,7 @@ import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
 import { newFolder, suiteServer } from "../../../test/support/opened.ts";
 import { ROOT } from "../../../test/support/process.ts";
 import { pythonPrograms } from "../../../test/support/python.ts";
-import { isRepeatable } from "../../cli/src/connection/retry.ts";
+import { isRepeatable } from "../../client/src/retry.ts";
 
 const PACKAGE = join(import.meta.dirname, "..");
 const read = (name: string) => readFileSync(join(PACKAGE, name), "utf8");

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
 import { ConnectError } from "@connectrpc/connect";
+import { reasonOf } from "@user-group-service/client";
 import type { Environment } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { type TokenKey, type TokenKeyUse, TokenKeyUseSchema } from "../../../../gen/usergroup/admin/v1/token_key_pb.ts";
 import { formatEnvironmentName } from "../environment-name.ts";
@@ -10,7 +11,7 @@ import type { Column } from "../output/table.ts";
 import { timeText } from "../output/words.ts";
 import { pagesOf } from "../pages.ts";
 import { type Clients, connect, type Session } from "../session.ts";
-import { patiently, reasonOf } from "../transfer/patience.ts";
+import { patiently } from "../transfer/patience.ts";
 import { duration } from "../transfer/progress.ts";
 import { explained, openAdmin, type Target } from "../transfer/target.ts";
 import { type DefineCommand, runs } from "./command.ts";

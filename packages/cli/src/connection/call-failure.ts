@@ -1,14 +1,15 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
-import { BadRequestSchema, type ErrorInfo, ErrorInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
+import {
+  type ConnectionFault,
+  connectionFaultOf,
+  type FailureDetails,
+  failureDetails,
+  requestIdOf,
+} from "@user-group-service/client";
 import { EXIT, Failure } from "../failures.ts";
 import { type Connection, urlText } from "../settings.ts";
 import { Interrupted } from "../shell.ts";
-import { type ConnectionFault, connectionFaultOf } from "./node-errors.ts";
-import { REQUEST_ID_HEADER } from "./transport.ts";
-
-/** `google.rpc.ErrorInfo.domain` of the service's errors. */
-const ERROR_DOMAIN = "user-group-service";
 
 const EXIT_OF_CODE: { readonly [code in Code]?: number } = {
   [Code.InvalidArgument]: EXIT.usage,
@@ -67,33 +68,28 @@ export function callFailure(
   connection: Connection,
   { mayRepeat = false }: { readonly mayRepeat?: boolean } = {},
 ): Failure {
-  const info = error.findDetails(ErrorInfoSchema).find(({ domain }) => domain === ERROR_DOMAIN);
-  return info ? answered(error, info) : unanswered(error, connection, mayRepeat ? undefined : "unknown");
+  const details = failureDetails(error);
+  return details ? answered(error, details) : unanswered(error, connection, mayRepeat ? undefined : "unknown");
 }
 
 /** The failure that the service answered. */
-function answered(error: ConnectError, info: ErrorInfo): Failure {
-  const outcome = info.metadata["outcome"];
+function answered(error: ConnectError, { reason, outcome, violations }: FailureDetails): Failure {
   return new Failure(error.rawMessage, {
     exitCode: EXIT_OF_CODE[error.code] ?? EXIT.failed,
-    hint: HINTS[info.reason] ?? hintOf(error, outcome),
+    hint: HINTS[reason] ?? hintOf(error.code, { outcome, violations }),
     code: codeToString(error.code),
-    reason: info.reason,
-    requestId: error.metadata.get(REQUEST_ID_HEADER) ?? undefined,
-    outcome: outcome === "not_made" || outcome === "unknown" ? outcome : undefined,
-    violations: error
-      .findDetails(BadRequestSchema)
-      .flatMap(({ fieldViolations }) => fieldViolations)
-      .map(({ field, description }) => ({ field, description })),
+    reason,
+    requestId: requestIdOf(error),
+    outcome,
+    violations,
     cause: error,
   });
 }
 
 /** What to do where the reason alone does not tell. */
-function hintOf(error: ConnectError, outcome: string | undefined): string | undefined {
-  const fields = error.findDetails(BadRequestSchema).flatMap(({ fieldViolations }) => fieldViolations);
-  if (fields.some(({ field }) => field === "environment")) return "give --env NAME, NAME/Customer or NAME/Testing";
-  if (error.code !== Code.Unavailable) return undefined;
+function hintOf(code: Code, { outcome, violations }: Omit<FailureDetails, "reason">): string | undefined {
+  if (violations.some(({ field }) => field === "environment")) return "give --env NAME, NAME/Customer or NAME/Testing";
+  if (code !== Code.Unavailable) return undefined;
   if (outcome === "not_made") return "nothing was changed; try again";
   if (outcome === "unknown") return "the change may have been made: look before you repeat it";
   return "try again";
@@ -103,7 +99,7 @@ function hintOf(error: ConnectError, outcome: string | undefined): string | unde
 function unanswered(error: ConnectError, connection: Connection, outcome: "unknown" | undefined): Failure {
   const { url, timeoutMs } = connection;
   const where = urlText(connection);
-  const requestId = error.metadata.get(REQUEST_ID_HEADER) ?? undefined;
+  const requestId = requestIdOf(error);
   const found = unreachable(url, error, connection.unusedProxy);
   if (found) {
     const isLate = found.fault === "reset";

@@ -1,12 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
+import { REQUEST_ID_HEADER, retrying } from "@user-group-service/client";
 import packageJson from "../../../../package.json" with { type: "json" };
 import type { Connection } from "../settings.ts";
-import { retrying } from "./retry.ts";
-
-/** The header with the id of a request, by which the log of the service has it. */
-export const REQUEST_ID_HEADER = "x-request-id";
 
 /** What the calls of a run have in common. */
 export interface TransportOptions {

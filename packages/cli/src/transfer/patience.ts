@@ -1,7 +1,6 @@
 import { setTimeout } from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { ErrorInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
-import { retryAfterMs } from "../connection/retry.ts";
+import { failureDetails, type Reason, reasonOf, retryAfterMs } from "@user-group-service/client";
 
 /** How long to go on with a call that fails, without any success between, in milliseconds. */
 const PATIENCE_MS = 5 * 60_000;
@@ -22,7 +21,7 @@ const FINAL: ReadonlySet<Code> = new Set([
 ]);
 
 /** Reasons of RESOURCE_EXHAUSTED that waiting does not mend. */
-const FULL: ReadonlySet<string> = new Set(["MESSAGE_TOO_LARGE", "HEADER_TOO_LARGE", "ENVIRONMENT_FULL"]);
+const FULL: ReadonlySet<Reason | undefined> = new Set(["MESSAGE_TOO_LARGE", "HEADER_TOO_LARGE", "ENVIRONMENT_FULL"]);
 
 /** How calls that may be repeated are repeated. */
 export interface PatienceOptions {
@@ -53,7 +52,7 @@ export class Patience {
   async wait(error: unknown): Promise<void> {
     const { signal } = this.#options;
     if (!(error instanceof ConnectError) || signal.aborted || isFinal(error)) throw error;
-    await this.#pause(error, reasonOf(error) || Code[error.code], retryAfterMs(error));
+    await this.#pause(error, failureDetails(error)?.reason ?? Code[error.code], retryAfterMs(error) ?? 0);
   }
 
   /** Waits before another try of what the service answered with. @throws an error of that code when there were too many */
@@ -88,11 +87,6 @@ export async function patiently<T>(options: PatienceOptions, call: () => Promise
       await patience.wait(error);
     }
   }
-}
-
-/** The reason of an error of the service; empty when it is of something else. */
-export function reasonOf(error: ConnectError): string {
-  return error.findDetails(ErrorInfoSchema)[0]?.reason ?? "";
 }
 
 function isFinal(error: ConnectError): boolean {

@@ -1,5 +1,6 @@
 import type { Client } from "@connectrpc/connect";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { failureDetails, reasonOf } from "@user-group-service/client";
 import { BadRequestSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
 import type { AdminService, ImportUserGroupsRequest } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import {
@@ -7,7 +8,7 @@ import {
   ImportResult_Outcome as Outcome,
 } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { EXIT, Failure } from "../failures.ts";
-import { Patience, type PatienceOptions, reasonOf } from "./patience.ts";
+import { Patience, type PatienceOptions } from "./patience.ts";
 
 /** What became of a group, or would become of it. */
 export type Fate = "created" | "updated" | "unchanged" | "tokenNewer" | "rejected";
@@ -123,7 +124,7 @@ function refuseNamed(error: ConnectError, count: number, decide: (i: number, res
       problems.set(Number(index), [...(problems.get(Number(index)) ?? []), `${name}: ${description}`]);
     }
   }
-  for (const [i, texts] of problems) decide(i, rejected(reasonOf(error), texts.join("; ")));
+  for (const [i, texts] of problems) decide(i, rejected(failureDetails(error)?.reason ?? "", texts.join("; ")));
   return problems.size > 0;
 }
 
