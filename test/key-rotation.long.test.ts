@@ -56,12 +56,16 @@ describeWithRedis("the key that encrypts tokens", () => {
     const left = await usesOf(first);
     expect(left["new"]).toBeGreaterThan(900);
     expect(left["old"]).toBeGreaterThan(900);
-    // Resumed; a worker has encrypted under the old key too short a time ago.
+    // Resumed.
     const began = performance.now();
     const resumed = startUgs(first, ["keys", "rotate"]);
-    expect(await resumed.ended).toBe(5);
+    const code = await resumed.ended;
     const seconds = (performance.now() - began) / 1000;
-    expect(resumed.output()).toMatch(/a worker encrypted under it at/);
+    // Workers may have encrypted under the old key until half a minute after they noted it last, which they do each ten
+    // seconds.
+    const isInUse = resumed.output().includes("a worker encrypted under it at");
+    expect(code).toBe(isInUse ? 5 : 0);
+    if (began - swapped < 15_000) expect(isInUse).toBe(true);
     const anew = Number(/and (\d+) encrypted under new/.exec(resumed.output())?.[1]);
     expect(anew).toBeLessThanOrEqual(left["old"] ?? 0);
     console.log(`${anew} of ${GROUPS} groups were left, and encrypted anew in ${seconds.toFixed(1)} s, under load`);
