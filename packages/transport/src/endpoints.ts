@@ -100,7 +100,8 @@ export class EndpointRoute implements Route {
       // A client that has the response already would take it for the length of that one (RFC 9110, 8.6).
       if (status !== 304) headers["content-length"] = String(bytes);
       const minBytes = method.compressMinBytes;
-      if (minBytes === undefined) return response;
+      // No cache keeps a short answer that says so, so it need not say what it varies by (RFC 9110, 12.5.5).
+      if (minBytes === undefined || (bytes < minBytes && headers["cache-control"] === "no-store")) return response;
       headers["vary"] = headers["vary"] === undefined ? "accept-encoding" : `${headers["vary"]}, accept-encoding`;
       return bytes < minBytes ? response : await compressed(response, request.headers, compressions);
     } catch (failure) {

@@ -159,6 +159,20 @@ describe("an endpoint", () => {
       expect(inflate(body as Uint8Array).toString()).toBe("x".repeat(50));
     });
 
+    it.each([
+      ["x", "no-store", undefined],
+      ["x", "max-age=60", "accept-encoding"],
+      ["x".repeat(50), "no-store", "accept-encoding"],
+    ])("of which an answer %j with %s varies by %s", async (body, cached, vary) => {
+      const answering: EndpointMethod = {
+        compressMinBytes: 10,
+        serve: async () => ({ status: 200, headers: { "cache-control": cached }, body }),
+      };
+      const { route } = routerWith({ endpoints: new Map([["/text", { methods: new Map([["GET", answering]]) }]]) });
+      const answer = await (await route("", "/text", "GET")).serve({ ...request("", "/text"), body: Buffer.alloc(0) });
+      expect(answer.headers["vary"]).toBe(vary);
+    });
+
     it.each(["", "identity", "gzip;q=0", "zip", "*"])("answers plainly who accepts %j", async (accepted) => {
       const { headers, body } = await put(Buffer.from("some longer text"), { "accept-encoding": accepted });
       expect([headers["content-encoding"], headers["content-length"], body]).toEqual([undefined, "50", "x".repeat(50)]);
