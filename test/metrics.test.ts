@@ -46,6 +46,35 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(first).toContain('grpc_method="ServerReflectionInfo"');
   });
 
+  it("count viewers, by what they showed and why they were not resolved", async () => {
+    const results = ["resolved", "TOKEN_NOT_FOUND", "VIEWER_SESSION_INVALID", "VIEWER_SESSION_ENDED"];
+    const counts = async () => {
+      const value = await metrics();
+      const of = (by: string) => results.map((result) => value("ugs_viewer_resolves_total", { by, result }) ?? 0);
+      return { token: of("token"), session: of("session") };
+    };
+    const post = async (path: string, body: object) => {
+      const answer = await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body) });
+      return JSON.parse(answer.body.toString());
+    };
+    expect(first).toContain('ugs_viewer_resolves_total{by="token",result="resolved"} 0\n');
+    expect(first).toContain('ugs_viewer_resolves_total{by="session",result="resolved"} 0\n');
+    const group = await http1(server.url, "/api/user?user_group_id=viewers", { headers });
+    const { token } = JSON.parse(group.body.toString()).user_group;
+    const { session } = await post("/api/viewer/session", { token, audience: "metrics" });
+    const before = await counts();
+    expect((await post("/api/viewer", { token })).active).toBe(true);
+    for (let i = 0; i < 2; i++) expect((await post("/api/viewer", { token: session })).active).toBe(true);
+    await post("/api/viewer", { token: `${session}x` });
+    // A rotation without grace ends both.
+    await post("/api/user", { current_token: token });
+    await post("/api/viewer", { token });
+    await post("/api/viewer", { token: session });
+    const [risen, after] = [{ token: [1, 1, 0, 0], session: [2, 0, 1, 1] }, await counts()];
+    expect(after.token).toEqual(before.token.map((count, i) => count + (risen.token[i] ?? 0)));
+    expect(after.session).toEqual(before.session.map((count, i) => count + (risen.session[i] ?? 0)));
+  });
+
   it("count what begins and what ends, by protocol and code", async () => {
     const codes = [
       { grpc_code: "OK", protocol: "rest" },

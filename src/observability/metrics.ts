@@ -16,6 +16,9 @@ const LIMITERS = ["api-token", "address"] as const;
 /** What is limited, by the name that metrics and `RateLimit-Policy` have for it. */
 export type LimiterName = (typeof LIMITERS)[number];
 
+/** The result of a viewer that was resolved. */
+const RESOLVED = "resolved";
+
 const CALL_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
 
 /** The metrics of a process, for Prometheus. */
@@ -50,6 +53,16 @@ export class Metrics {
     "User groups that were to be imported, by what became of them: created, updated, unchanged, or why they failed",
     "result",
   );
+  readonly #viewers = this.#counter(
+    "ugs_viewer_resolves_total",
+    "Viewers that were to be resolved, by what they showed, a token or a viewer session: resolved, or why not",
+    "by",
+    "result",
+  );
+  readonly #resolved = {
+    token: this.#viewers.labels("token", RESOLVED),
+    session: this.#viewers.labels("session", RESOLVED),
+  };
   /** The observe function of each operation. */
   readonly #storeChildren = new Map<string, (seconds: number) => void>();
   readonly #exposing = new Map<MetricsFormat, Promise<Exposition | undefined>>();
@@ -67,6 +80,7 @@ export class Metrics {
     this.#counter(EXITS.name, EXITS.help);
     // So that a monitor sees the first refusal.
     for (const limit of LIMITERS) this.#limited.inc({ limit }, 0);
+    for (const child of Object.values(this.#resolved)) child.inc(0);
     for (const result of ["created", "updated", "unchanged"]) this.#imported.inc({ result }, 0);
   }
 
@@ -104,6 +118,12 @@ export class Metrics {
   /** Counts a user group that was to be imported. @param result what became of them */
   imported(result: string): void {
     this.#imported.inc({ result });
+  }
+
+  /** Counts a viewer that was to be resolved. @param refusal the reason why that failed; undefined: it did not */
+  viewer(by: "token" | "session", refusal?: string): void {
+    if (refusal === undefined) this.#resolved[by].inc();
+    else this.#viewers.inc({ by, result: refusal });
   }
 
   /** Adds the counter of spans that the collector of traces does not get. @returns counts some */

@@ -65,10 +65,7 @@ export function routes(parts: RouteParts): (router: ConnectRouter) => void {
       UserGroupService,
       traced(parts, ({ store, rotationGraceMs }) => userGroupService(store, rotationGraceMs)),
     );
-    router.service(
-      ViewerService,
-      traced(parts, ({ store, sessions }) => viewerService(store, sessions)),
-    );
+    router.service(ViewerService, traced(parts, viewerService));
     router.service(
       AdminService,
       traced(parts, (parts) => ({

@@ -3,9 +3,11 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import { isSession } from "@user-group-service/sessions";
 import type { UpdateUserGroupRequest, UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { ViewerService, ViewerSession } from "../../gen/usergroup/v1/viewer_service_pb.ts";
+import { DomainError } from "../domain/errors.ts";
 import type { UserGroupStore } from "../domain/store.ts";
-import type { JsonObject, Rotation, UserGroupChange } from "../domain/user-group.ts";
+import type { JsonObject, Rotation, UserGroupChange, Viewer } from "../domain/user-group.ts";
 import type { ViewerSessionStore } from "../domain/viewer-session.ts";
+import type { Metrics } from "../observability/metrics.ts";
 import type { ViewerSessionClaims, ViewerSessions } from "../sessions/viewer-sessions.ts";
 import { denial } from "./access.ts";
 import { callOf } from "./call.ts";
@@ -65,15 +67,30 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
   } satisfies ServiceImpl<typeof UserGroupService>;
 }
 
+/** What ViewerService depends on. */
+interface ViewerParts {
+  readonly store: UserGroupStore & ViewerSessionStore;
+  readonly sessions: ViewerSessions;
+  readonly metrics: Pick<Metrics, "viewer">;
+}
+
 /** ViewerService. Every call reads the store. */
-export function viewerService(store: UserGroupStore & ViewerSessionStore, sessions: ViewerSessions) {
+export function viewerService({ store, sessions, metrics }: ViewerParts) {
   return {
     /** Returns the group of a user group token or a viewer session. */
     async resolveViewer({ token, audience }, { values }) {
       const { environment } = callOf(values);
-      const { viewer, claims } = isSession(token)
-        ? await sessions.resolve(store, environment, { session: token, audience })
-        : { viewer: await store.resolve(environment, token), claims: undefined };
+      const by = isSession(token) ? "session" : "token";
+      let resolved: { readonly viewer: Viewer; readonly claims?: ViewerSessionClaims };
+      try {
+        if (by === "session") resolved = await sessions.resolve(store, environment, { session: token, audience });
+        else resolved = { viewer: await store.resolve(environment, token) };
+      } catch (error) {
+        metrics.viewer(by, error instanceof DomainError ? error.reason : "INTERNAL");
+        throw error;
+      }
+      metrics.viewer(by);
+      const { viewer, claims } = resolved;
       return {
         $typeName: "usergroup.v1.ResolveViewerResponse",
         teamId: BigInt(viewer.teamId),

@@ -32,7 +32,7 @@ export interface AdminParts {
   readonly tokenKeys: TokenKeyStore;
   readonly signingKeys: Pick<SigningKeys, "list" | "rotate" | "forget">;
   readonly logger: Pick<Logger, "info" | "warn">;
-  readonly metrics: Pick<Metrics, "imported">;
+  readonly metrics: Pick<Metrics, "imported" | "viewer">;
 }
 
 /** The implementation of AdminService, one resource per file. */
