@@ -105,9 +105,11 @@ func (x *Environment) GetDeleteTime() *timestamppb.Timestamp {
 
 // Names an environment.
 type EnvironmentName struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Tag           v1.ApiEnvironmentTag   `protobuf:"varint,2,opt,name=tag,proto3,enum=usergroup.v1.ApiEnvironmentTag" json:"tag,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// With no dot in front: `.` and `..` have no place in a URL, where its viewer
+	// sessions name it.
+	Name          string               `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Tag           v1.ApiEnvironmentTag `protobuf:"varint,2,opt,name=tag,proto3,enum=usergroup.v1.ApiEnvironmentTag" json:"tag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
