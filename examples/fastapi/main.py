@@ -1,0 +1,92 @@
+"""A back end whose page shows a viewer's data by a viewer session."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, Header, HTTPException, Request, Response
+from fastapi.responses import FileResponse, JSONResponse
+from user_group_service import (
+    AsyncClient,
+    ConnectError,
+    CreateViewerSessionRequest,
+    GetUserGroupRequest,
+    InvalidViewerSession,
+    KeysUnavailable,
+    Struct,
+    by_id,
+    reason_of,
+    verify_viewer_session,
+)
+
+UGS_URL = os.environ.get("UGS_URL", "http://127.0.0.1:8080")
+ISSUER = f"{UGS_URL}/e/{os.environ.get('UGS_ENVIRONMENT', 'dev/Customer')}"
+AUDIENCE = "dashboards"
+
+
+@dataclass
+class Person:
+    name: str
+    customer: str
+
+
+def logged_in() -> Person:
+    """Who is logged in. In place of this: by your own cookie, and HTTPException(401) for nobody."""
+    return Person(name="bob", customer="acme")
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async with AsyncClient(UGS_URL, os.environ.get("API_TOKEN", "")) as client:
+        # Where your customers are made: creates the group of the customer, or gets it.
+        await client.user_groups.get_user_group(
+            GetUserGroupRequest(user_group_id="acme", name="Acme", properties=Struct.from_python({"plan": "gold"}))
+        )
+        app.state.client = client
+        yield
+
+
+app = FastAPI(lifespan=lifespan)
+
+
+@app.post("/viewer-session")
+async def viewer_session(
+    request: Request, response: Response, person: Annotated[Person, Depends(logged_in)]
+) -> dict[str, str | datetime]:
+    """A session for whoever is logged in, which the page asks for. Nothing else of the service reaches the page."""
+    made = await request.app.state.client.viewers.create_viewer_session(
+        CreateViewerSessionRequest(
+            group=by_id(person.customer), audience=AUDIENCE, viewer_id=person.name, property_keys=["plan"]
+        )
+    )
+    response.headers["Cache-Control"] = "no-store"
+    return {"session": made.session, "refresh_time": made.refresh_time.to_datetime()}
+
+
+# Not `async`: FastAPI calls it in a thread, for to read the keys blocks.
+@app.get("/data")
+def data(authorization: Annotated[str, Header()] = "") -> dict[str, str | None]:
+    """What the page shows, for a session. This may be another back end, which has no API token."""
+    try:
+        viewer = verify_viewer_session(authorization.removeprefix("Bearer "), issuer=ISSUER, audience=AUDIENCE)
+    except InvalidViewerSession as error:
+        raise HTTPException(401, str(error), {"WWW-Authenticate": "Bearer"}) from error
+    except KeysUnavailable as error:
+        raise HTTPException(503, "try again") from error
+    return {"customer": viewer.user_group_id, "viewer": viewer.viewer_id, "plan": viewer.properties.get("plan")}
+
+
+@app.exception_handler(ConnectError)
+async def failed(_: Request, error: ConnectError) -> JSONResponse:
+    """The log says what is wrong; the page hears that it is not its fault."""
+    print("the service refuses:", error.code, reason_of(error), error, flush=True)
+    return JSONResponse({"detail": "try again"}, 503)
+
+
+@app.get("/")
+def page() -> FileResponse:
+    return FileResponse(Path(__file__).with_name("page.html"))

@@ -1,0 +1,119 @@
+// A back end whose page shows a viewer's data by a viewer session.
+package main
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"log"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	usergroups "example.com/user-group-service/client-go"
+	usergroupv1 "example.com/user-group-service/client-go/gen/usergroup/v1"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+const audience = "dashboards"
+
+//go:embed page.html
+var page []byte
+
+type backEnd struct {
+	client   *usergroups.Client
+	verifier *usergroups.Verifier
+}
+
+type person struct{ name, customer string }
+
+// loggedIn is who is logged in. In place of this: by your own cookie, and false for nobody.
+func loggedIn(*http.Request) (person, bool) {
+	return person{name: "bob", customer: "acme"}, true
+}
+
+func main() {
+	url := cmp.Or(os.Getenv("UGS_URL"), "http://127.0.0.1:8080")
+	environment := cmp.Or(os.Getenv("UGS_ENVIRONMENT"), "dev/Customer")
+	client, err := usergroups.New(url, usergroups.StaticToken(os.Getenv("API_TOKEN")), usergroups.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := makeGroup(client); err != nil {
+		log.Fatal(usergroups.ReasonOf(err), " ", err)
+	}
+
+	b := &backEnd{client: client, verifier: usergroups.NewVerifier(url+"/e/"+environment, audience)}
+	http.HandleFunc("POST /viewer-session", b.viewerSession)
+	http.HandleFunc("GET /data", b.data)
+	http.HandleFunc("GET /{$}", func(response http.ResponseWriter, _ *http.Request) {
+		response.Header().Set("Content-Type", "text/html; charset=utf-8")
+		response.Write(page)
+	})
+	address := "127.0.0.1:" + cmp.Or(os.Getenv("PORT"), "3000")
+	log.Print("open http://", address)
+	server := &http.Server{Addr: address, ReadHeaderTimeout: 5 * time.Second}
+	log.Fatal(server.ListenAndServe())
+}
+
+// makeGroup stands where your customers are made: it creates the group of the customer, or gets it.
+func makeGroup(client *usergroups.Client) error {
+	properties, err := structpb.NewStruct(map[string]any{"plan": "gold"})
+	if err != nil {
+		return err
+	}
+	name := "Acme"
+	_, err = client.UserGroups.GetUserGroup(context.Background(), &usergroupv1.GetUserGroupRequest{
+		UserGroupId: "acme", Name: &name, Properties: properties,
+	})
+	return err
+}
+
+// viewerSession answers a session for whoever is logged in, which the page asks for. Nothing else of the service reaches the
+// page.
+func (b *backEnd) viewerSession(response http.ResponseWriter, request *http.Request) {
+	person, ok := loggedIn(request)
+	if !ok {
+		http.Error(response, "log in", http.StatusUnauthorized)
+		return
+	}
+	made, err := b.client.Viewers.CreateViewerSession(request.Context(), &usergroupv1.CreateViewerSessionRequest{
+		Group:        &usergroupv1.CreateViewerSessionRequest_UserGroupId{UserGroupId: person.customer},
+		Audience:     audience,
+		ViewerId:     person.name,
+		PropertyKeys: []string{"plan"},
+	})
+	if err != nil {
+		log.Print("the service refuses: ", usergroups.ReasonOf(err), " ", err)
+		http.Error(response, "try again", http.StatusServiceUnavailable)
+		return
+	}
+	response.Header().Set("Cache-Control", "no-store")
+	answer(response, map[string]any{"session": made.Session, "refresh_time": made.RefreshTime.AsTime()})
+}
+
+// data answers what the page shows, for a session. This may be another back end, which has no API token.
+func (b *backEnd) data(response http.ResponseWriter, request *http.Request) {
+	session := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
+	viewer, err := b.verifier.VerifyViewerSession(request.Context(), session)
+	if errors.Is(err, usergroups.ErrInvalidViewerSession) {
+		response.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(response, err.Error(), http.StatusUnauthorized)
+		return
+	} else if err != nil {
+		log.Print(err)
+		http.Error(response, "try again", http.StatusServiceUnavailable)
+		return
+	}
+	answer(response, map[string]any{"customer": viewer.UserGroupID, "viewer": viewer.ViewerID, "plan": viewer.Properties["plan"]})
+}
+
+func answer(response http.ResponseWriter, body any) {
+	response.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(response).Encode(body); err != nil {
+		log.Print(err)
+	}
+}

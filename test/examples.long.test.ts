@@ -1,0 +1,123 @@
+import { execFile } from "node:child_process";
+import { cpSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { startChromium, type TestBrowser } from "./support/chromium.ts";
+import { orLeaveOut } from "./support/on-path.ts";
+import { closeLater, newFolder, newProcess, newServer } from "./support/opened.ts";
+import { ROOT, startProcess, waitUntilSaid } from "./support/process.ts";
+import { pythonPrograms } from "./support/python.ts";
+import { freePort, waitFor } from "./support/wait.ts";
+
+const run = promisify(execFile);
+const chromiumPath = inject("chromiumPath");
+
+const EXAMPLES = [
+  { name: "fastapi", needs: "python3", started: /Uvicorn running on (\S+)/ },
+  { name: "go-net-http", needs: "go", started: /open (\S+)/ },
+].filter(({ name, needs }) => orLeaveOut(needs, `the example ${name} is`) !== undefined);
+
+const read = (name: string, file: string) => readFileSync(join(ROOT, "examples", name, file), "utf8");
+
+/** The commands that install an example; those in Python by the pip that tests have, and without what makes the next start quicker. */
+function quickly(install: string): string {
+  const requirements = join(ROOT, "packages/client-python/requirements.txt");
+  const programs = pythonPrograms("client-python", requirements, "the example in Python is");
+  const pip = `${programs}/pip --python .venv/bin/python install --no-compile`;
+  return install.replace("venv .venv", "venv --without-pip .venv").replace(".venv/bin/pip install", pip);
+}
+
+it("the examples have one page", () => {
+  expect(read("go-net-http", "page.html")).toBe(read("fastapi", "page.html"));
+});
+
+describe.skipIf(chromiumPath === undefined)("an example, by the commands of its README", () => {
+  let browser: TestBrowser;
+
+  beforeAll(async () => {
+    browser = await startChromium(chromiumPath ?? "");
+  });
+  afterAll(() => browser.close());
+
+  /** A page, and all that it is answered. */
+  async function newPage(): Promise<{ page: Page; answers: Promise<string>[]; paths: string[] }> {
+    const page = await browser.context.newPage();
+    closeLater(() => page.close());
+    const answers: Promise<string>[] = [];
+    const paths: string[] = [];
+    page.on("response", (response) => {
+      paths.push(new URL(response.url()).pathname);
+      const headers = response.allHeaders().then((all) => JSON.stringify(all));
+      // What a navigation cut off, or this test answered itself, has no text.
+      answers.push(
+        response.text().catch(() => ""),
+        headers,
+      );
+    });
+    return { page, answers, paths };
+  }
+
+  // To install takes as long as the registry likes, and Go compiles for minutes the first time.
+  it.each(EXAMPLES)("$name shows a viewer's data by a session", { timeout: 600_000 }, async ({ name, started }) => {
+    const service = await newServer();
+    const clone = newFolder();
+    mkdirSync(join(clone, "examples"));
+    symlinkSync(join(ROOT, "packages"), join(clone, "packages"));
+    const folder = join(clone, "examples", name);
+    cpSync(join(ROOT, "examples", name), folder, { recursive: true });
+    const [install = "", start = ""] = [...read(name, "README.md").matchAll(/^```sh\n(.*?)^```$/gms)].map(
+      ([, code = ""]) => code,
+    );
+    await run("sh", ["-ec", quickly(install)], { cwd: folder });
+
+    const port = await freePort();
+    const command = start.replace(/^export API_TOKEN=.*\n/, "exec env ").replace("3000", String(port));
+    const env = {
+      UGS_URL: service.url,
+      UGS_ENVIRONMENT: `${service.environment}/Customer`,
+      API_TOKEN: service.tokens.customer,
+    };
+    const backEnd = newProcess(startProcess(["sh", "-ec", command], { cwd: folder, env }));
+    const url = await waitUntilSaid(backEnd, "it listens", (output) => started.exec(output)?.[1]);
+
+    const { page, answers, paths } = await newPage();
+    const sessions = () => paths.filter((path) => path === "/viewer-session").length;
+    const shown = async () => {
+      const text = () => page.locator("#data").textContent();
+      await waitFor("the page shows the data", async () => (await text()) === "bob of acme has the plan gold");
+    };
+    await page.clock.install();
+    await page.goto(url);
+    await shown();
+    expect(sessions()).toBe(1);
+    // When four fifths of its ten minutes are over, the page takes the next one.
+    await page.clock.fastForward("07:55");
+    expect(sessions()).toBe(1);
+    await page.clock.fastForward("00:10");
+    await waitFor("there is another session", () => sessions() === 2);
+    // It was ended before its time.
+    await Promise.all(answers);
+    await page.route("**/data", (route) => route.fulfill({ status: 401 }), { times: 1 });
+    await page.reload();
+    await waitFor("there is another session", () => sessions() === 4);
+    await shown();
+
+    expect(paths).toContain("/data");
+    const all = (await Promise.all(answers)).join("\n");
+    expect(all.match(/"session":"ey/g)).toHaveLength(4);
+    expect(all).not.toContain(service.tokens.customer);
+    expect(all).not.toMatch(/ug[tk]_/);
+
+    for (const authorization of ["", "Bearer x.y.z", `Token ${service.tokens.customer}`]) {
+      const refused = await fetch(`${url}/data`, { headers: { authorization } });
+      expect([refused.status, refused.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
+    }
+    await service.stop();
+    const failed = await fetch(`${url}/viewer-session`, { method: "POST" });
+    expect([failed.status, await failed.text()]).toEqual([503, expect.stringContaining("try again")]);
+    await backEnd.stop();
+    expect(backEnd.output()).not.toContain(service.tokens.customer);
+  });
+});
