@@ -4,10 +4,11 @@ import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import { adminOf, customerOf, presenting, ROLE_VALUES } from "./support/admin.ts";
 import { startChromium, type TestBrowser } from "./support/chromium.ts";
 import { openConsole } from "./support/console.ts";
-import { suiteServer } from "./support/opened.ts";
+import { newServer, suiteServer } from "./support/opened.ts";
 import { ADMIN_ENV, ADMIN_TOKEN } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
@@ -239,6 +240,69 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     await page.getByText("There is no user group whose id begins with x.").waitFor();
     await page.goto(`${server.url}/console/#/nowhere`);
     await page.getByRole("heading", { name: "No such page" }).waitFor();
+    await page.close();
+  });
+
+  it("leads on METRICS_PORT from no environment to a group that is gone, with two API tokens and their audit", async () => {
+    const own = await newServer({ env: { ...ADMIN_ENV, METRICS_PORT: "0" } });
+    const url = String(own.log().find(({ msg }) => msg === "listening")?.["metrics_url"]);
+    const tested = await openConsole(browser, url);
+    const { page, type, press, says, signIn, tabTo } = tested;
+    await signIn(ADMIN_TOKEN);
+    await press("link", "Environments");
+    await type("Name", "acme");
+    await tabTo("combobox", "Tag");
+    await page.keyboard.type("Customer");
+    await press("button", "Create");
+    await says("The environment acme/Customer is created.");
+    await press("link", "acme/Customer");
+    await press("link", "API tokens");
+    const made: string[] = [];
+    for (const [name, role] of [
+      ["operator", "admin"],
+      ["back end", "manage"],
+    ] as const) {
+      await type("Name", name);
+      await tabTo("combobox", "Role");
+      await page.keyboard.type(role);
+      await press("button", "Make");
+      await says(`The API token ${name} is made.`);
+      made.push(await page.getByLabel("Token", { exact: true }).inputValue());
+      await press("button", "I have it: forget it here");
+    }
+    await press("button", "Sign out");
+    const [operator = "", backEnd = ""] = made;
+    await signIn(operator);
+    await press("link", "User groups");
+    await type("Id", "globex");
+    await press("button", "Create");
+    await says("The user group globex is created.");
+    await press("button", "I have it: forget it here");
+    await press("link", "globex");
+    await type("Grace", "5m");
+    await page.keyboard.press("Enter");
+    await says("The token of the user group globex is rotated.");
+    const rotated = await page.getByLabel("Token", { exact: true }).inputValue();
+    const transport = presenting(createConnectTransport({ baseUrl: own.url, httpVersion: "1.1" }), backEnd);
+    const resolve = () => createClient(ViewerService, transport).resolveViewer({ token: rotated });
+    expect(await resolve()).toMatchObject({ providedId: "globex" });
+    for (const [button, done] of [
+      ["Revoke its tokens …", "The tokens of the user group globex have ended."],
+      ["Delete the user group …", "The user group globex is deleted."],
+    ] as const) {
+      await press("button", button);
+      await type("To go on, type globex", "globex");
+      await page.keyboard.press("Enter");
+      await says(done);
+      await expect(resolve()).rejects.toThrow();
+    }
+    await press("link", "Audit");
+    const events = page.getByRole("table", { name: "All events" });
+    await events.waitFor();
+    const shown = await events.innerText();
+    for (const method of ["DeleteUserGroup", "RevokeUserGroupTokens", "RotateUserGroupToken", "CreateApiToken"])
+      expect(shown).toContain(method);
+    await tested.expectClean();
     await page.close();
   });
 });

@@ -97,8 +97,9 @@ function CurrentPage({ session }: { readonly session: Session }) {
         </NotOffered>
       </Page>
     );
-  if (!session.isRoot && params[ENVIRONMENT_PARAM])
-    return <OtherEnvironment session={session} name={params[ENVIRONMENT_PARAM]} />;
+  const own = session.caller.environment && formatEnvironmentName(session.caller.environment);
+  const { [ENVIRONMENT_PARAM]: named = own } = params;
+  if (own !== undefined && named !== undefined && named !== own) return <OtherEnvironment own={own} name={named} />;
   const { show: Show } = found;
   return (
     <Show key={`${path} ${params[ENVIRONMENT_PARAM] ?? ""} ${params["id"] ?? ""}`} session={session} params={params} />
@@ -106,14 +107,13 @@ function CurrentPage({ session }: { readonly session: Session }) {
 }
 
 /** An address that was kept of a session with `ADMIN_TOKEN`. What it is of may not be what this token shows. */
-function OtherEnvironment({ session, name }: { readonly session: Session; readonly name: string }) {
+function OtherEnvironment({ own, name }: { readonly own: string; readonly name: string }) {
   const { path, params } = route.value;
   const { [ENVIRONMENT_PARAM]: _, ...rest } = params;
-  const own = session.caller.environment;
   return (
     <Page title="Another environment">
       <p>
-        The address is of the environment {name}. This API token is bound to {own && formatEnvironmentName(own)}.{" "}
+        The address is of the environment {name}. This API token is bound to {own}.{" "}
         <a href={hrefOf(path, rest)}>Look there</a>
       </p>
     </Page>
