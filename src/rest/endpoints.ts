@@ -27,6 +27,7 @@ import {
   pick,
   readBody,
   requireStrict,
+  restEndpoint,
 } from "./json.ts";
 
 /** A parsed request to `/api/user`. */
@@ -167,10 +168,7 @@ const MAX_ETAGS = 10;
 
 /** The REST shim `/api/user`: each verb is one RPC. */
 export function userEndpoint(): Endpoint {
-  return {
-    protocolName: "rest",
-    methods: new Map([...VERBS].map(([httpMethod, verb]) => [httpMethod, methodOf(verb)])),
-  };
+  return restEndpoint(Object.fromEntries([...VERBS].map(([httpMethod, verb]) => [httpMethod, methodOf(verb)])));
 }
 
 /** Serves a verb at a path. */

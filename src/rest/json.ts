@@ -10,6 +10,7 @@ import { StructSchema } from "@bufbuild/protobuf/wkt";
 import { ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import {
+  type Endpoint,
   type EndpointMethod,
   type HeaderRecord,
   type HttpError,
@@ -43,6 +44,11 @@ const FORM_TYPE = /^application\/x-www-form-urlencoded *(?:;|$)/i;
 /** An HTTP method of an endpoint that translates JSON to an RPC and back. */
 export function jsonMethod(rpc: DescMethodUnary, serve: EndpointMethod["serve"]): EndpointMethod {
   return { rpc, maxBytes: MAX_MESSAGE_BYTES, compressMinBytes: COMPRESS_MIN_BYTES, serve };
+}
+
+/** An endpoint of the REST interface, by its HTTP methods. */
+export function restEndpoint(methods: { readonly [httpMethod: string]: EndpointMethod }): Endpoint {
+  return { protocolName: "rest", methods: new Map(Object.entries(methods)) };
 }
 
 /** The response for a JSON text, ended by a line break for terminals. It takes over `headers`. */

@@ -7,7 +7,7 @@ import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
 import { invalidField } from "../rpc/errors.ts";
 import { common, GET, MASKABLE, methodOf, POST, PUT, tagOf, type Verb } from "./endpoints.ts";
-import { jsonMethod, jsonResponse, messageOf, pick, readBody } from "./json.ts";
+import { jsonMethod, jsonResponse, messageOf, pick, readBody, restEndpoint } from "./json.ts";
 
 /*
  * The paths of the hosted service (https://docs.explo.co/api-reference), for clients that cannot be changed. What becomes of
@@ -89,7 +89,7 @@ export function legacyEndpoints(sessionMaxMs: number): { readonly [path: string]
 }
 
 function endpointOf(name: string, httpMethod: string, method: EndpointMethod): [path: string, endpoint: Endpoint] {
-  return [`/api/${name}`, { protocolName: "rest", methods: new Map([[httpMethod, method]]) }];
+  return [`/api/${name}`, restEndpoint({ [httpMethod]: method })];
 }
 
 const { deleteUserGroup } = AdminService.method;

@@ -16,6 +16,7 @@ import {
   pick,
   readBody,
   requireStrict,
+  restEndpoint,
 } from "./json.ts";
 
 const { resolveViewer, createViewerSession } = ViewerService.method;
@@ -31,27 +32,20 @@ const INACTIVE = '{"active":false}';
  * Connect. The request is a form, or JSON. Everything that is wrong with a token looks the same (section 2.2 of it).
  */
 export function viewerEndpoint(): Endpoint {
-  return {
-    protocolName: "rest",
-    methods: new Map([
-      [
-        "POST",
-        jsonMethod(resolveViewer, async (request, call) => {
-          const fields = isForm(request) ? formFields(request) : readBody(request);
-          // Other fields of RFC 7662, such as `token_type_hint`, are ignored.
-          const message = messageOf(resolveViewer.input, pick(fields, ["token", "audience"]));
-          try {
-            const viewer = (await call.invoke(message)) as Viewer;
-            const { environment } = callOf(call.contextValues);
-            return jsonResponse(recordOf(call.responseHeader), textOf(viewer, environment));
-          } catch (failure) {
-            if (!isNotActive(failure)) throw failure;
-            return jsonResponse({ "cache-control": "no-store", ...recordOf(failure.metadata) }, INACTIVE);
-          }
-        }),
-      ],
-    ]),
-  };
+  const POST = jsonMethod(resolveViewer, async (request, call) => {
+    const fields = isForm(request) ? formFields(request) : readBody(request);
+    // Other fields of RFC 7662, such as `token_type_hint`, are ignored.
+    const message = messageOf(resolveViewer.input, pick(fields, ["token", "audience"]));
+    try {
+      const viewer = (await call.invoke(message)) as Viewer;
+      const { environment } = callOf(call.contextValues);
+      return jsonResponse(recordOf(call.responseHeader), textOf(viewer, environment));
+    } catch (failure) {
+      if (!isNotActive(failure)) throw failure;
+      return jsonResponse({ "cache-control": "no-store", ...recordOf(failure.metadata) }, INACTIVE);
+    }
+  });
+  return restEndpoint({ POST });
 }
 
 /** A field without a value counts as missing, as in all of OAuth (RFC 6749, 3.2). */
@@ -65,22 +59,15 @@ const SESSION_FIELDS = "token user_group_id audience ttl viewer_id origin proper
 
 /** `/api/viewer/session`: CreateViewerSession. */
 export function viewerSessionEndpoint(): Endpoint {
-  return {
-    protocolName: "rest",
-    methods: new Map([
-      [
-        "POST",
-        jsonMethod(createViewerSession, async (request, call) => {
-          const body = readBody(request);
-          requireStrict(createViewerSession, body);
-          const created = await call.invoke(messageOf(createViewerSession.input, pick(body, SESSION_FIELDS)));
-          const { session, id, expireTime, refreshTime } = created as CreatedSession;
-          const times = { expire_time: timeText(expireTime), refresh_time: timeText(refreshTime) };
-          return jsonResponse(recordOf(call.responseHeader), JSON.stringify({ success: 1, session, id, ...times }));
-        }),
-      ],
-    ]),
-  };
+  const POST = jsonMethod(createViewerSession, async (request, call) => {
+    const body = readBody(request);
+    requireStrict(createViewerSession, body);
+    const created = await call.invoke(messageOf(createViewerSession.input, pick(body, SESSION_FIELDS)));
+    const { session, id, expireTime, refreshTime } = created as CreatedSession;
+    const times = { expire_time: timeText(expireTime), refresh_time: timeText(refreshTime) };
+    return jsonResponse(recordOf(call.responseHeader), JSON.stringify({ success: 1, session, id, ...times }));
+  });
+  return restEndpoint({ POST });
 }
 
 function timeText(time: Timestamp | undefined): string | undefined {
