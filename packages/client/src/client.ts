@@ -53,7 +53,7 @@ export interface UserGroupServiceClient {
   readonly viewers: Client<typeof ViewerService>;
   /** Environments, API tokens, audit: with API tokens of role `admin`, or `ADMIN_TOKEN`. */
   readonly admin: Client<typeof AdminService>;
-  /** Ends the connections, once nothing is under way. */
+  /** Ends the connections; calls that are under way fail. */
   close(): void;
 }
 
