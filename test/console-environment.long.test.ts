@@ -217,4 +217,35 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
     await tested.expectClean();
     await page.close();
   });
+
+  it("draws an overview from the metrics, and says where they cannot be had", async () => {
+    const tested = await openConsole(browser, server.url, { hash: "#/overview" });
+    const { page, press, picture, signIn } = tested;
+    await signIn(ADMIN_TOKEN);
+    await page.getByText("Measuring: the figures come with the second reading.").waitFor();
+    const stranger = adminOf(server.url, "ugk_nobodys");
+    await page.getByRole("term").filter({ hasText: "Measured over" }).waitFor();
+    for (let i = 0; i < 5; i++) await adminOf(server.url).listEnvironments({});
+    await expect(stranger.getCaller({})).rejects.toThrow();
+    const row = (name: string) => page.getByRole("row").filter({ hasText: name });
+    await row("ListEnvironments").waitFor();
+    await row("Unauthenticated").filter({ hasText: "GetCaller" }).waitFor();
+    await picture("overview");
+
+    let status = 404;
+    await page.route("**/metrics", (route) => route.fulfill({ status, body: "<html>a proxy</html>" }));
+    await page.getByRole("alert").filter({ hasText: "/metrics answered 404" }).waitFor();
+    status = 200;
+    await page.getByRole("alert").filter({ hasText: "are not the metrics of the service" }).waitFor();
+    // Another process.
+    await page.unroute("**/metrics");
+    const text = await (await fetch(`${server.url}/metrics`)).text();
+    const other = text.replace(/^(process_start_time_seconds) .*/m, "$1 1");
+    await page.route("**/metrics", (route) => route.fulfill({ body: other, contentType: "text/plain" }), { times: 1 });
+    await page.getByText("Another process answers than before").waitFor();
+    expect(await page.getByRole("alert").count()).toBe(0);
+    await press("link", "Environments");
+    await tested.expectClean();
+    await page.close();
+  });
 });

@@ -2,6 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { AuditEvent } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
 import { announce } from "../parts/live.tsx";
+import { watch } from "../parts/watch.ts";
 import { failureOf } from "../session/failures.ts";
 import { countText } from "../words.ts";
 import { AuditFollower, type AuditReader } from "./follower.ts";
@@ -54,53 +55,28 @@ async function follow(
 ): Promise<void> {
   let events: readonly AuditEvent[] | undefined;
   let failures = 0;
-  while (!signal.aborted) {
-    if (document.visibilityState === "hidden") {
-      change({ isPaused: true });
-      await shown(signal);
-      change({ isPaused: false });
-    }
-    if (signal.aborted) return;
+  const look = async () => {
     try {
       const found = await follower.next(signal);
-      if (signal.aborted) return;
+      if (signal.aborted) return undefined;
       if (failures > 0) announce("The service is back.");
       failures = 0;
       if (events && found.length > 0) announce(countText(found.length, "new event"));
       events = [...found, ...(events ?? [])].slice(0, MAX_KEPT);
       change({ events, error: undefined });
+      return INTERVAL_MS;
     } catch (error) {
-      if (!isAway(error)) return change({ error, hasEnded: true });
+      const hasEnded = !isAway(error);
+      change({ error, hasEnded });
       failures += 1;
-      change({ error });
+      return hasEnded ? undefined : Math.min(MAX_PAUSE_MS, INTERVAL_MS * 2 ** (failures - 1));
     }
-    await passed(failures === 0 ? INTERVAL_MS : Math.min(MAX_PAUSE_MS, INTERVAL_MS * 2 ** (failures - 1)), signal);
-  }
+  };
+  await watch(look, { signal, onPaused: (isPaused) => change({ isPaused }) });
 }
 
 /** Whether a call may be answered later: nobody answered it, or the service said so. */
 function isAway(error: unknown): boolean {
   const { code } = ConnectError.from(error);
   return failureOf(error).kind === undefined || code === Code.Unavailable || code === Code.ResourceExhausted;
-}
-
-/** Resolves once somebody sees the page, or at the end. */
-function shown(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    document.addEventListener("visibilitychange", () => resolve(), { signal, once: true });
-    signal.addEventListener("abort", () => resolve(), { once: true });
-  });
-}
-
-/** Resolves after a time in milliseconds, or at the end. */
-function passed(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    signal.addEventListener("abort", end);
-  });
 }

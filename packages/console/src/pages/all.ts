@@ -2,6 +2,7 @@ import { apiTokenPage } from "./api-token.tsx";
 import { apiTokensPage } from "./api-tokens.tsx";
 import { auditPage } from "./audit.tsx";
 import { environmentsPage } from "./environments.tsx";
+import { overviewPage } from "./overview.tsx";
 import type { PageOfConsole } from "./page.ts";
 import { userGroupPage } from "./user-group.tsx";
 import { userGroupsPage } from "./user-groups.tsx";
@@ -14,4 +15,5 @@ export const PAGES: readonly PageOfConsole[] = [
   apiTokensPage,
   apiTokenPage,
   auditPage,
+  overviewPage,
 ];

@@ -63,7 +63,17 @@ function Audit({ session, params }: PageProps) {
   });
   return (
     <Page title="Audit">
-      <Form label="Filter events" submit="Show" isBusy={filtering.isBusy} onSubmit={() => void filtering.run()}>
+      <Form
+        label="Filter events"
+        submit="Show"
+        isBusy={filtering.isBusy}
+        onSubmit={() => void filtering.run()}
+        beside={
+          <button type="button" onClick={() => setFollowed(!isFollowed)}>
+            {isFollowed ? "Stop following" : "Follow"}
+          </button>
+        }
+      >
         <div class="columns">
           {NAMES.map((name) => (
             <TextField
@@ -77,11 +87,6 @@ function Audit({ session, params }: PageProps) {
         </div>
         <FailureBox error={filtering.error} />
       </Form>
-      <p class="buttons">
-        <button type="button" onClick={() => setFollowed(!isFollowed)}>
-          {isFollowed ? "Stop following" : "Follow"}
-        </button>
-      </p>
       {isFollowed ? (
         <Followed session={session} filters={filters} key={JSON.stringify(filters)} />
       ) : (

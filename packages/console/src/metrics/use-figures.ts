@@ -1,0 +1,80 @@
+import { useEffect, useState } from "preact/hooks";
+import { watch } from "../parts/watch.ts";
+import { NotRight } from "../session/failures.ts";
+import { type Figures, figuresOf, isSameProcess } from "./figures.ts";
+import { parseScrape, type Scrape } from "./scrape.ts";
+
+/** How often metrics are read, in milliseconds. */
+export const INTERVAL_MS = 5000;
+/** Over how long figures are, in milliseconds. */
+const WINDOW_MS = 60_000;
+/** How long reading them may take, in milliseconds. */
+const TIMEOUT_MS = 10_000;
+
+/** What is shown of the metrics. */
+export interface Watched {
+  /** Undefined: there are no two scrapes yet. */
+  readonly figures: Figures | undefined;
+  readonly isPaused: boolean;
+  /** Why they could not be read last. */
+  readonly error: unknown;
+  /** Whether the last scrape was of another process than those before, so that it is measured anew. */
+  readonly isOther: boolean;
+}
+
+/** Reads the metrics of the service while the page is seen, and draws figures of the last minute from them. */
+export function useFigures(): Watched {
+  const [state, setState] = useState<Watched>({
+    figures: undefined,
+    isPaused: false,
+    error: undefined,
+    isOther: false,
+  });
+  useEffect(() => {
+    const leaving = new AbortController();
+    const { signal } = leaving;
+    const change = (changed: Partial<Watched>) => {
+      if (!signal.aborted) setState((before) => ({ ...before, ...changed }));
+    };
+    let scrapes: readonly Scrape[] = [];
+    const look = async () => {
+      try {
+        const scrape = await read(signal);
+        const last = scrapes.at(-1);
+        const isOther = last !== undefined && !isSameProcess(last, scrape);
+        scrapes = isOther
+          ? [scrape]
+          : [...scrapes.filter(({ atMs }) => scrape.atMs - atMs <= WINDOW_MS + INTERVAL_MS / 2), scrape];
+        const [first] = scrapes;
+        const figures = first && first !== scrape ? figuresOf(first, scrape) : undefined;
+        change(isOther || figures ? { figures, isOther, error: undefined } : { error: undefined });
+      } catch (error) {
+        change({ error });
+      }
+      return INTERVAL_MS;
+    };
+    void watch(look, { signal, onPaused: (isPaused) => change({ isPaused }) });
+    return () => leaving.abort();
+  }, []);
+  return state;
+}
+
+/** Reads `/metrics`, which needs no token. @throws NotRight when it is not there */
+async function read(signal: AbortSignal): Promise<Scrape> {
+  const url = new URL("../metrics", document.baseURI);
+  let answer: Response;
+  try {
+    const headers = { accept: "text/plain" };
+    answer = await fetch(url, { headers, signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]) });
+  } catch {
+    throw new NotRight(`${url.pathname} did not answer: the service may be away.`);
+  }
+  if (!answer.ok)
+    throw new NotRight(
+      `${url.pathname} answered ${answer.status}: the service could not collect its metrics, or a proxy before it keeps them from here.`,
+    );
+  const scrape = parseScrape(await answer.text(), performance.now());
+  if (![...scrape.series.values()].some(({ name }) => name === "grpc_server_handled_total"))
+    throw new NotRight(`What ${url.pathname} answered are not the metrics of the service: a proxy may have answered.`);
+  return scrape;
+}

@@ -1,0 +1,42 @@
+/**
+ * Looks again and again as long as somebody sees the page, until the end.
+ *
+ * @param look resolves with the pause until the next look, in milliseconds, or undefined when it was the last one
+ */
+export async function watch(
+  look: () => Promise<number | undefined>,
+  { signal, onPaused }: { readonly signal: AbortSignal; readonly onPaused: (isPaused: boolean) => void },
+): Promise<void> {
+  while (!signal.aborted) {
+    if (document.visibilityState === "hidden") {
+      onPaused(true);
+      await visible(signal);
+      onPaused(false);
+      if (signal.aborted) return;
+    }
+    const pauseMs = await look();
+    if (pauseMs === undefined) return;
+    await passed(pauseMs, signal);
+  }
+}
+
+/** Resolves once the page is seen or hidden, or at the end. */
+function visible(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    document.addEventListener("visibilitychange", () => resolve(), { signal, once: true });
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+/** Resolves after a time in milliseconds, or at the end. */
+function passed(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener("abort", end);
+  });
+}
