@@ -7,10 +7,10 @@ import { expect, it } from "vitest";
 import { SigningKey_State as State } from "../gen/usergroup/admin/v1/signing_key_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { signingKeysKey } from "../src/store/keys.ts";
-import { ADMIN_ENV, adminOf, bearer, customerOf, presenting } from "./support/admin.ts";
+import { ADMIN_ENV, ADMIN_TOKEN, adminOf, bearer, customerOf, presenting } from "./support/admin.ts";
 import { http1 } from "./support/http.ts";
-import { closeLater, describeWithRedis, newOperator, newRedis, newServer } from "./support/opened.ts";
-import type { TestServer } from "./support/server.ts";
+import { closeLater, describeWithRedis, newOperator, newRedis, newServer, redisUrl } from "./support/opened.ts";
+import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { freePort, pause, waitFor } from "./support/wait.ts";
 
 const PUBLIC_URL = "https://groups.example.com";
@@ -24,6 +24,9 @@ const AHEAD_MS = 4000;
 
 /** How many sessions each worker makes in each way by each key at least. */
 const ENOUGH = 10;
+
+/** How often the keys are changed and sessions ended by several workers, and how many calls of a kind there are at once. */
+const [ROUNDS, AT_ONCE] = [2, 6];
 
 /** How long sessions last that are seen to expire, in seconds, and how far clocks may differ for servers. */
 const BRIEF_S = 6;
@@ -138,7 +141,54 @@ describeWithRedis("the key that signs viewer sessions", () => {
     for (const outcome of await outcomes(allToEnd)) expect(outcome).toMatch(/VIEWER_SESSION_ENDED|inactive/);
     expect(new Set(await outcomes(lasting.slice(-ENOUGH)))).toEqual(new Set(["resolved"]));
   });
+
+  it.each(RUNTIMES)(
+    "is changed and sessions are ended at once on several workers of %s, which agree after it",
+    async (runtime) => {
+      const server = await newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, WORKERS: "2", PUBLIC_URL } });
+      const post = async (path: string, body: object, token: string) => {
+        const headers = { ...bearer(token), "content-type": "application/json" };
+        // Over a connection of its own, so that the workers take turns.
+        let answer = await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body) });
+        // Of changes of the keys at the same time one is made, and the others are told to repeat the call.
+        while (answer.body.includes("SIGNING_KEYS_CHANGED")) {
+          answer = await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body) });
+        }
+        expect([path, answer.status, answer.status === 200 ? "" : answer.body.toString()]).toEqual([path, 200, ""]);
+        return answer.json<{ session: string; active: boolean; signingKeys: { id: string; state: string }[] }>();
+      };
+      const environment = customerOf(server);
+      const admin = (method: string, body: object) =>
+        post(`/usergroup.admin.v1.AdminService/${method}`, { environment, ...body }, ADMIN_TOKEN);
+      const make = () => post(REST.create, { user_group_id: "a", audience: AUDIENCE }, server.tokens.customer);
+      const actives = (session: string) =>
+        atOnce(AT_ONCE, async () => (await post(REST.resolve, { token: session }, server.tokens.customer)).active);
+      await http1(server.url, "/api/user?user_group_id=a", { headers: bearer(server.tokens.customer) });
+
+      for (let round = 0; round < ROUNDS; round++) {
+        const before = await atOnce(AT_ONCE, make);
+        await Promise.all([
+          atOnce(AT_ONCE, (i) => admin("RotateSigningKey", { endSessions: i % 2 === 0 })),
+          atOnce(AT_ONCE, () => admin("RevokeViewerSessions", { userGroupId: "a" })),
+          atOnce(AT_ONCE, make),
+        ]);
+        for (const { session } of before) expect(new Set(await actives(session))).toEqual(new Set([false]));
+        const told = await atOnce(AT_ONCE, async () => (await admin("ListSigningKeys", {})).signingKeys);
+        for (const keys of told) expect(keys).toEqual(told[0]);
+        const states = told[0]?.map(({ state }) => state).filter((state) => state !== "STATE_RETIRED");
+        expect(states?.sort()).toEqual(["STATE_ACTIVE", "STATE_STANDBY"]);
+        const { session } = await make();
+        expect(told[0]?.find(({ id }) => id === decodeProtectedHeader(session).kid)?.state).toBe("STATE_ACTIVE");
+        expect(new Set(await actives(session))).toEqual(new Set([true]));
+      }
+    },
+  );
 });
+
+/** Does something several times at once. */
+function atOnce<T>(times: number, act: (i: number) => Promise<T>): Promise<T[]> {
+  return Promise.all(Array.from({ length: times }, (_, i) => act(i)));
+}
 
 /** What calls a worker. A worker that is away is waited for; nothing else is tried again. */
 function callsTo({ tokens }: TestServer) {
