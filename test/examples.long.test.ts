@@ -114,6 +114,12 @@ describe.skipIf(chromiumPath === undefined)("an example, by the commands of its 
       const refused = await fetch(`${url}/data`, { headers: { authorization } });
       expect([refused.status, refused.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
     }
+    // What an operator sees who gave another environment.
+    await page.route("**/data", (route) => route.continue({ headers: { authorization: "Bearer x.y.z" } }));
+    await page.reload();
+    await waitFor("the page says why", async () => {
+      return (await page.locator("#data").textContent())?.startsWith("no data: HTTP 401 ");
+    });
     await service.stop();
     const failed = await fetch(`${url}/viewer-session`, { method: "POST" });
     expect([failed.status, await failed.text()]).toEqual([503, expect.stringContaining("try again")]);

@@ -76,6 +76,7 @@ def data(authorization: Annotated[str, Header()] = "") -> dict[str, str | None]:
     except InvalidViewerSession as error:
         raise HTTPException(401, str(error), {"WWW-Authenticate": "Bearer"}) from error
     except KeysUnavailable as error:
+        print(error, flush=True)
         raise HTTPException(503, "try again") from error
     return {"customer": viewer.user_group_id, "viewer": viewer.viewer_id, "plan": viewer.properties.get("plan")}
 
