@@ -1,0 +1,62 @@
+import { ViewerSessionUnavailable, viewerSessionSource } from "/viewer-sessions.js";
+
+const { dashboardsUrl, viewer } = await (await fetch("/settings")).json();
+const url = `${dashboardsUrl}/${location.search === "?verifies" ? "verifies" : "asks"}/dashboard`;
+const element = (id) => document.getElementById(id);
+
+if (viewer) {
+  element("logout").hidden = false;
+  const sessions = viewerSessionSource({
+    fetch: (init) => fetch("/session", { method: "POST", ...init }),
+    onChange: showSession,
+  });
+  await look(sessions);
+} else element("login").hidden = false;
+
+/** Shows the dashboard as it is now, and again in half a second. */
+async function look(sessions) {
+  try {
+    const session = await sessions.get();
+    let answer = await read(session);
+    // It was ended before its time: whoever may still look gets another one.
+    if (answer.status === 401) answer = await read(await sessions.replace(session));
+    if (answer.status === 401) show({});
+    else if (answer.ok) {
+      const { group, viewer, properties } = await answer.json();
+      show({ group, viewer, ...properties });
+    }
+  } catch (error) {
+    // Without a session there is nothing to show. What else fails, such as the network, may soon be over.
+    if (error instanceof ViewerSessionUnavailable) show({});
+    if (error.status === 401) return loggedOut(sessions);
+  }
+  setTimeout(look, 500, sessions);
+}
+
+/** They logged out in another tab, or the back end has forgotten them. */
+function loggedOut(sessions) {
+  sessions.dispose();
+  element("login").hidden = false;
+  element("logout").hidden = true;
+}
+
+function read(session) {
+  return fetch(url, { headers: { Authorization: `Bearer ${session}` } });
+}
+
+function show(fields) {
+  element("dashboard").replaceChildren(
+    ...Object.entries(fields).flatMap(([name, value]) => [cell("dt", name), cell("dd", value)]),
+  );
+}
+
+function cell(kind, text) {
+  const made = document.createElement(kind);
+  made.textContent = text;
+  return made;
+}
+
+function showSession({ status, expireTime, error }) {
+  const end = expireTime ? `until ${expireTime.toLocaleTimeString()}` : "";
+  element("session").textContent = ["viewer session:", status, end, error?.message].filter(Boolean).join(" ");
+}

@@ -1,0 +1,187 @@
+import { createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-node";
+import { decodeJwt } from "jose";
+import { describe, expect, it } from "vitest";
+import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import { adminOf, customerOf, presenting } from "../support/admin.ts";
+import { forSuite, newProcess, sharedServer } from "../support/opened.ts";
+import { startProcess } from "../support/process.ts";
+import { type CopiedExample, type RunningExample, settingsOf, startExample } from "./example.ts";
+
+/** The paths of dashboards, and whether each sees at once that a session was ended. */
+const DASHBOARDS = [
+  { path: "/asks/dashboard", asks: true },
+  { path: "/verifies/dashboard", asks: false },
+];
+
+/** What the example with Express does over HTTP. @param command starts the one that is copied */
+export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonly string[]): void {
+  const server = sharedServer();
+  const example = forSuite(
+    () => startExample(command, { cwd: copied.folder, env: settingsOf(server) }),
+    (started) => started.stop(),
+  );
+
+  describe("its back end", () => {
+    it("gives no viewer session to nobody", async () => {
+      expect((await post(example, "/session")).status).toBe(401);
+      expect((await post(example, "/login", { form: "viewer=mallory" })).status).toBe(400);
+    });
+
+    it("gives viewer sessions, each another one, and no token", async () => {
+      const login = await logIn(example, "ann");
+      const answers = [await post(example, "/session", { login }), await post(example, "/session", { login })];
+      const sessions = answers.map(({ body }) => (JSON.parse(body) as { session: string }).session);
+      expect(new Set(sessions).size).toBe(2);
+      expect(answers.map(({ headers }) => headers.get("cache-control"))).toEqual(["no-store", "no-store"]);
+      const claims = decodeJwt(sessions[0] ?? "");
+      expect(claims).toMatchObject({ sub: "acme", aud: "dashboards", vid: "ann", origin: example.url });
+      expect(claims["properties"]).toEqual({ plan: "gold", seats: 3 });
+      expect(Number(claims.exp) - Number(claims.iat)).toBe(60);
+      const said = JSON.stringify([answers.map(({ headers, body }) => [...headers, body]), claims, login]);
+      for (const token of [server.tokens.customer, await groupToken("acme")]) expect(said).not.toContain(token);
+    });
+
+    it("takes nothing that another site's page sends with the viewer's cookie", async () => {
+      const login = await logIn(example, "ann");
+      for (const path of ["/session", "/login", "/logout"]) {
+        const site = "cross-site";
+        const told = await post(example, path, { login, form: "viewer=eve", site, origin: "https://evil.example.com" });
+        expect(told.status, path).toBe(403);
+        // A page on another port is of the same site.
+        const near = { site: "same-site", origin: example.dashboardsUrl };
+        expect((await post(example, path, { login, form: "viewer=eve", ...near })).status, path).toBe(403);
+        const old = { site: undefined, origin: "https://evil.example.com" };
+        expect((await post(example, path, { login, form: "viewer=eve", ...old })).status, path).toBe(403);
+      }
+      expect(decodeJwt(await sessionOf(example, login))["vid"]).toBe("ann");
+    });
+
+    it("forgets who logs out", async () => {
+      const login = await logIn(example, "ann");
+      expect((await post(example, "/logout", { login })).status).toBe(303);
+      expect((await post(example, "/session", { login })).status).toBe(401);
+    });
+  });
+
+  describe.each(DASHBOARDS)("$path", ({ path, asks }) => {
+    const look = async (authorization: string | undefined, origin = example.url) => {
+      const headers = { origin, ...(authorization !== undefined && { authorization }) };
+      const answer = await fetch(`${example.dashboardsUrl}${path}`, { headers });
+      return { status: answer.status, body: (await answer.json()) as unknown };
+    };
+
+    it("shows a viewer's properties, and no other viewer's", async () => {
+      const [ann, eve] = [await logIn(example, "ann"), await logIn(example, "eve")];
+      expect(await look(`Bearer ${await sessionOf(example, ann)}`)).toEqual({
+        status: 200,
+        body: { group: "acme", viewer: "ann", properties: { plan: "gold", seats: 3 } },
+      });
+      expect(await look(`Bearer ${await sessionOf(example, eve)}`)).toEqual({
+        status: 200,
+        body: { group: "globex", viewer: "eve", properties: { plan: "free", seats: 1 } },
+      });
+    });
+
+    it("shows nothing without a viewer session, to another page, and for a token", async () => {
+      const session = await sessionOf(example, await logIn(example, "ann"));
+      expect((await look(undefined)).status).toBe(401);
+      expect((await look(`Bearer ${session}x`)).status).toBe(401);
+      expect((await look(`Bearer ${session}`, "https://evil.example.com")).status).toBe(401);
+      expect((await look(`Bearer ${await groupToken("acme")}`)).status).toBe(401);
+      expect((await look(`Bearer ${server.tokens.customer}`)).status).toBe(401);
+    });
+
+    it(`${asks ? "shows nothing" : "still shows it"} once the session was ended`, async () => {
+      const session = await sessionOf(example, await logIn(example, "bob"));
+      expect((await look(`Bearer ${session}`)).status).toBe(200);
+      await adminOf(server.url).revokeViewerSessions({
+        environment: customerOf(server),
+        userGroupId: "acme",
+        viewerId: "bob",
+      });
+      expect((await look(`Bearer ${session}`)).status).toBe(asks ? 401 : 200);
+    });
+
+    it("may be read by the page, and by no other", async () => {
+      const preflight = async (origin: string) => {
+        const headers = {
+          origin,
+          "access-control-request-method": "GET",
+          "access-control-request-headers": "authorization",
+        };
+        const answer = await fetch(`${example.dashboardsUrl}${path}`, { method: "OPTIONS", headers });
+        return answer.headers.get("access-control-allow-origin") === origin;
+      };
+      expect(await preflight(example.url)).toBe(true);
+      expect(await preflight("https://evil.example.com")).toBe(false);
+    });
+  });
+
+  it("says what is missing when it has no API token", async () => {
+    const { API_TOKEN: _, ...env } = settingsOf(server);
+    const started = newProcess(startProcess(command, { cwd: copied.folder, env }));
+    expect(await started.exited()).not.toBe(0);
+    expect(started.output()).toMatch(/^API_TOKEN is not set: .*$/m);
+    expect(started.output()).not.toMatch(/^\s+at /m);
+  });
+
+  it("tells the log why it gives no sessions, and the page only that", async () => {
+    const broken = await startExample(command, {
+      cwd: copied.folder,
+      env: { ...settingsOf(server), API_TOKEN: "test-unknown-token" },
+    });
+    newProcess(broken);
+    const answer = await post(broken, "/session", { login: await logIn(broken, "ann") });
+    expect(answer).toMatchObject({ status: 503, body: '{"error":"try again in a moment"}' });
+    expect(broken.output()).toContain("API_TOKEN_UNKNOWN");
+    expect(broken.output()).not.toContain("test-unknown-token");
+  });
+
+  async function groupToken(userGroupId: string): Promise<string> {
+    const transport = presenting(
+      createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" }),
+      server.tokens.customer,
+    );
+    const { userGroup } = await createClient(UserGroupService, transport).getUserGroup({ userGroupId });
+    expect(userGroup?.token).toMatch(/^ugt_/);
+    return userGroup?.token ?? "";
+  }
+}
+
+interface PostOptions {
+  /** The cookie of whoever is logged in. */
+  readonly login?: string;
+  readonly form?: string;
+  /** What a browser tells of the page that sends it. Default: the example's own page. */
+  readonly site?: string | undefined;
+  readonly origin?: string;
+}
+
+async function post({ url }: Pick<RunningExample, "url">, path: string, options: PostOptions = {}) {
+  const { login, form, site = "site" in options ? undefined : "same-origin", origin = url } = options;
+  const headers: Record<string, string> = {
+    origin,
+    ...(site !== undefined && { "sec-fetch-site": site }),
+    ...(login !== undefined && { cookie: login }),
+    ...(form !== undefined && { "content-type": "application/x-www-form-urlencoded" }),
+  };
+  const answer = await fetch(`${url}${path}`, { method: "POST", headers, body: form ?? null, redirect: "manual" });
+  return { status: answer.status, headers: answer.headers, body: await answer.text() };
+}
+
+/** Logs in; gives the cookie. */
+async function logIn(example: Pick<RunningExample, "url">, viewer: string): Promise<string> {
+  const { status, headers } = await post(example, "/login", { form: `viewer=${viewer}` });
+  expect(status).toBe(303);
+  const [cookie = ""] = headers.getSetCookie();
+  expect(cookie).toMatch(/; HttpOnly/i);
+  expect(cookie).toMatch(/; SameSite=(Lax|Strict)/i);
+  return cookie.split(";")[0] ?? "";
+}
+
+async function sessionOf(example: Pick<RunningExample, "url">, login: string): Promise<string> {
+  const { status, body } = await post(example, "/session", { login });
+  expect(status).toBe(200);
+  return (JSON.parse(body) as { session: string }).session;
+}
