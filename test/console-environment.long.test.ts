@@ -1,10 +1,15 @@
 import { setTimeout } from "node:timers/promises";
+import { createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { adminOf, customerOf, ROLE_VALUES } from "./support/admin.ts";
+import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
+import { adminOf, customerOf, presenting, ROLE_VALUES } from "./support/admin.ts";
 import { startChromium, type TestBrowser } from "./support/chromium.ts";
 import { openConsole, type TestConsole } from "./support/console.ts";
 import { suiteServer } from "./support/opened.ts";
 import { ADMIN_ENV, ADMIN_TOKEN } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
 
 const chromiumPath = inject("chromiumPath");
 
@@ -245,6 +250,74 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
     await page.getByText("Another process answers than before").waitFor();
     expect(await page.getByRole("alert").count()).toBe(0);
     await press("link", "Environments");
+    await tested.expectClean();
+    await page.close();
+  });
+
+  it("ends viewer sessions of a group or of a viewer, and rotates the keys that sign them", async () => {
+    const tested = await openConsole(browser, server.url, { hash: "#/sessions" });
+    const { page, type, press, says, look, picture, signIn } = tested;
+    const transport = createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" });
+    const presented = presenting(transport, server.tokens.customer);
+    const userGroupId = "a dashboard";
+    await createClient(UserGroupService, presented).getUserGroup({ userGroupId });
+    const viewers = createClient(ViewerService, presented);
+    const newSession = async (viewerId: string) => {
+      const group = { case: "userGroupId", value: userGroupId } as const;
+      return (await viewers.createViewerSession({ group, audience: "https://a.example.com", viewerId })).session;
+    };
+    const [ofAnn, ofBob] = [await newSession("ann"), await newSession("bob")];
+    const expectAlive = async (session: string, isAlive: boolean) => {
+      const asked = viewers.resolveViewer({ token: session });
+      if (isAlive) await expect(asked).resolves.toBeDefined();
+      else await expect(asked).rejects.toThrow();
+    };
+
+    await signIn((await newApiToken("the console")).token);
+    await page.getByRole("table", { name: "The keys that sign viewer sessions" }).waitFor();
+    await page.getByText("ADMIN_TOKEN alone rotates signing keys").waitFor();
+    await press("button", "End them …");
+    await page.getByRole("alert").filter({ hasText: "Give the id of the user group." }).waitFor();
+    await type("User group", "nobody's");
+    await page.keyboard.press("Enter");
+    await type("To go on, type nobody's", "nobody's");
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").filter({ hasText: "USER_GROUP_NOT_FOUND" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
+    await type("Viewer", "ann");
+    await type("User group", userGroupId);
+    await page.getByText(`ugs viewer session revoke --viewer ann '${userGroupId}'`).waitFor();
+    await page.keyboard.press("Enter");
+    await look("end viewer sessions");
+    await type("To go on, type ann", "ann");
+    await page.keyboard.press("Enter");
+    await says(`The viewer sessions of the viewer ann of ${userGroupId} have ended.`);
+    await expectAlive(ofAnn, false);
+    await expectAlive(ofBob, true);
+    await press("button", "Sign out");
+
+    await signIn(ADMIN_TOKEN);
+    await press("link", "Environments");
+    await press("link", env());
+    await press("link", "Viewer sessions");
+    const keys = page.getByRole("rowheader");
+    await keys.first().waitFor();
+    const before = await keys.allInnerTexts();
+    await press("button", "Have the next key sign");
+    await says("No session ends.");
+    await expectAlive(ofBob, true);
+    await picture("viewer sessions");
+    await press("button", "Replace all keys, and end every session …");
+    await page.getByText(`ugs signing-key rotate --end-sessions --env ${env()}`).waitFor();
+    await type(`To go on, type ${env()}`, env());
+    await page.keyboard.press("Enter");
+    await says(`The viewer sessions of ${env()} have ended.`);
+    await expectAlive(ofBob, false);
+    await waitFor("the new keys are shown", async () => {
+      const after = await keys.allInnerTexts();
+      return after.length > 0 && after.every((key) => !before.includes(key));
+    });
     await tested.expectClean();
     await page.close();
   });

@@ -4,6 +4,7 @@ import { auditPage } from "./audit.tsx";
 import { environmentsPage } from "./environments.tsx";
 import { overviewPage } from "./overview.tsx";
 import type { PageOfConsole } from "./page.ts";
+import { sessionsPage } from "./sessions.tsx";
 import { userGroupPage } from "./user-group.tsx";
 import { userGroupsPage } from "./user-groups.tsx";
 
@@ -14,6 +15,7 @@ export const PAGES: readonly PageOfConsole[] = [
   userGroupPage,
   apiTokensPage,
   apiTokenPage,
+  sessionsPage,
   auditPage,
   overviewPage,
 ];

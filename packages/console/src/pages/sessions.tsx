@@ -1,0 +1,178 @@
+import { useState } from "preact/hooks";
+import { type SigningKey, SigningKey_State as State } from "../../../../gen/usergroup/admin/v1/signing_key_pb.ts";
+import { useAction, useAnswer } from "../parts/calls.ts";
+import { CommandLine } from "../parts/command.tsx";
+import { ConfirmDialog } from "../parts/dialog.tsx";
+import { FailureBox } from "../parts/failure.tsx";
+import { Form, TextField } from "../parts/field.tsx";
+import { NotOffered, Page, Section } from "../parts/page.tsx";
+import { Table } from "../parts/table.tsx";
+import { NotRight } from "../session/failures.ts";
+import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
+import { formatEnvironmentName, timeText } from "../words.ts";
+import type { PageOfConsole, PageProps } from "./page.ts";
+
+/** The viewer sessions of an environment, which can be ended, and the keys that sign them. */
+export const sessionsPage: PageOfConsole = {
+  path: "sessions",
+  link: "Viewer sessions",
+  isOfEnvironment: true,
+  show: ({ session }: PageProps) => (
+    <Page title="Viewer sessions">
+      <Ending session={session} />
+      <SigningKeys session={session} />
+    </Page>
+  ),
+};
+
+/** What is said wherever sessions end. */
+const UNTIL = "Who verifies them without asking the service takes each until it expires.";
+
+function Ending({ session }: { readonly session: Session }) {
+  const [group, setGroup] = useState("");
+  const [viewer, setViewer] = useState("");
+  const [isEnding, setEnding] = useState(false);
+  const command = {
+    command: "viewer session revoke",
+    options: viewer ? ["--viewer", viewer] : [],
+    args: [group || "GROUP"],
+    ...environmentParamOf(session),
+  };
+  const asking = useAction(async () => {
+    if (group === "") throw new NotRight("Give the id of the user group.");
+    setEnding(true);
+    return undefined;
+  });
+  const whose = viewer ? `the viewer ${viewer} of ${group}` : group;
+  const end = async () => {
+    await session.admin.revokeViewerSessions({
+      environment: environmentOf(session),
+      userGroupId: group,
+      viewerId: viewer,
+    });
+    return `The viewer sessions of ${whose} have ended. ${UNTIL}`;
+  };
+  return (
+    <Section title="End viewer sessions">
+      <p>The user group and its tokens stay as they are. {UNTIL}</p>
+      <Form
+        label="End viewer sessions"
+        submit="End them …"
+        isDangerous
+        isBusy={asking.isBusy}
+        onSubmit={() => void asking.run()}
+      >
+        <TextField label="User group" hint="Its id." value={group} onValue={setGroup} maxLength={256} />
+        <TextField
+          label="Viewer"
+          hint="The viewer_id that the sessions were made with. Nothing: all of the user group."
+          value={viewer}
+          onValue={setViewer}
+          maxLength={256}
+        />
+        <FailureBox error={asking.error} />
+      </Form>
+      <CommandLine {...command} />
+      {isEnding && (
+        <ConfirmDialog
+          title="End viewer sessions"
+          id={viewer || group}
+          consequence={`This ends all viewer sessions of ${whose}: pages that have one need another.`}
+          button="End them"
+          command={command}
+          onConfirm={end}
+          onClose={() => setEnding(false)}
+        />
+      )}
+    </Section>
+  );
+}
+
+const STATES: { readonly [state in State]: string } = {
+  [State.UNSPECIFIED]: "not told",
+  [State.STANDBY]: "standby",
+  [State.ACTIVE]: "active",
+  [State.RETIRED]: "retired",
+};
+
+function SigningKeys({ session }: { readonly session: Session }) {
+  const env = environmentParamOf(session);
+  const answer = useAnswer("signing keys", (signal) =>
+    session.admin.listSigningKeys({ environment: environmentOf(session) }, { signal }),
+  );
+  const { value, error, isBusy, again } = answer;
+  const keys = value?.signingKeys ?? [];
+  return (
+    <Section title="Signing keys">
+      <FailureBox error={error} again={again} />
+      {!value && isBusy && <p>Reading …</p>}
+      {value && keys.length === 0 && <p>There are none yet: the first viewer session makes them.</p>}
+      {keys.length > 0 && (
+        <Table<SigningKey>
+          caption="The keys that sign viewer sessions"
+          items={keys}
+          keyOf={({ id }) => id}
+          columns={[
+            { name: "Key", isHeading: true, of: ({ id }) => <span class="id">{id}</span> },
+            { name: "State", of: ({ state }) => STATES[state] },
+            { name: "Signs from", of: ({ activeTime }) => timeText(activeTime) },
+            { name: "Signs until", of: ({ retireTime }) => timeText(retireTime) },
+            { name: "Published until", of: ({ expireTime, retireTime }) => timeText(expireTime ?? retireTime) },
+          ]}
+        />
+      )}
+      <CommandLine command="signing-key list" {...env} />
+      {session.isRoot ? (
+        <Rotate session={session} again={again} />
+      ) : (
+        <NotOffered>ADMIN_TOKEN alone rotates signing keys, as the service does by itself every 30 days.</NotOffered>
+      )}
+    </Section>
+  );
+}
+
+function Rotate({ session, again }: { readonly session: Session; readonly again: () => void }) {
+  const [isEnding, setEnding] = useState(false);
+  const environment = environmentOf(session);
+  const env = environmentParamOf(session);
+  const id = environment ? formatEnvironmentName(environment) : "";
+  const rotating = useAction(async () => {
+    await session.admin.rotateSigningKey({ environment });
+    again();
+    return "The next key signs, at once or as soon as it was published for 15 minutes. No session ends.";
+  });
+  const end = async () => {
+    await session.admin.rotateSigningKey({ environment, endSessions: true });
+    again();
+    return `The viewer sessions of ${id} have ended. Who verifies them without asking the service takes them until it has read the new keys, 10 minutes at most.`;
+  };
+  return (
+    <>
+      <p>
+        The service rotates them by itself every 30 days. Where a key has leaked, or cannot be decrypted, replace all at
+        once.
+      </p>
+      <FailureBox error={rotating.error} />
+      <p class="buttons">
+        <button type="button" aria-disabled={rotating.isBusy} onClick={() => void rotating.run()}>
+          Have the next key sign
+        </button>
+        <button type="button" onClick={() => setEnding(true)}>
+          Replace all keys, and end every session …
+        </button>
+      </p>
+      <CommandLine command="signing-key rotate" {...env} />
+      {isEnding && (
+        <ConfirmDialog
+          title="Replace all signing keys"
+          id={id}
+          consequence={`This ends all viewer sessions of the environment ${id}: pages that have one need another.`}
+          button="Replace them"
+          command={{ command: "signing-key rotate", options: ["--end-sessions"], ...env }}
+          onConfirm={end}
+          onClose={() => setEnding(false)}
+        />
+      )}
+    </>
+  );
+}
