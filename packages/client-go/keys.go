@@ -34,11 +34,14 @@ type publishedKeys struct {
 	client *http.Client
 	now    func() time.Time
 
-	mutex    sync.Mutex
-	keys     map[string]*ecdsa.PublicKey
-	readAt   time.Time
+	// Held by whoever reads the keys, so that only those wait whose key is not known.
+	reading  sync.Mutex
 	failure  error
 	failedAt time.Time
+
+	mutex  sync.Mutex
+	keys   map[string]*ecdsa.PublicKey
+	readAt time.Time
 }
 
 func newPublishedKeys(url string) *publishedKeys {
@@ -46,30 +49,50 @@ func newPublishedKeys(url string) *publishedKeys {
 	return &publishedKeys{url: url, client: client, now: time.Now}
 }
 
-// key is the key with an id. Who comes while the keys are read waits for them.
+// key is the key with an id. Who asks for one that is not known waits while the keys are read.
 func (p *publishedKeys) key(ctx context.Context, kid string) (*ecdsa.PublicKey, error) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	age := p.now().Sub(p.readAt)
-	found := p.keys[kid]
-	if p.keys == nil || age >= keysLife || (found == nil && age >= keysPause) {
-		if p.failure != nil && p.now().Sub(p.failedAt) < failurePause {
-			return nil, p.failure
-		}
-		// What one caller gives up is read for the others all the same.
-		keys, err := p.read(context.WithoutCancel(ctx))
-		if err != nil {
-			p.failure = fmt.Errorf("%w; is the issuer right? %w", ErrKeysUnavailable, err)
-			p.failedAt = p.now()
-			return nil, p.failure
-		}
-		p.failure = nil
-		p.keys, p.readAt, found = keys, p.now(), keys[kid]
+	if found, _ := p.known(kid); found != nil {
+		return found, nil
 	}
-	if found == nil {
+	p.reading.Lock()
+	defer p.reading.Unlock()
+	// Another may have read them meanwhile.
+	found, age := p.known(kid)
+	if found != nil {
+		return found, nil
+	}
+	if age < keysPause {
+		return nil, errUnknownKey
+	}
+	if p.failure != nil && p.now().Sub(p.failedAt) < failurePause {
+		return nil, p.failure
+	}
+	// What one caller gives up is read for the others all the same.
+	keys, err := p.read(context.WithoutCancel(ctx))
+	if err != nil {
+		p.failure = fmt.Errorf("%w; is the issuer right? %w", ErrKeysUnavailable, err)
+		p.failedAt = p.now()
+		return nil, p.failure
+	}
+	p.failure = nil
+	p.mutex.Lock()
+	p.keys, p.readAt = keys, p.now()
+	p.mutex.Unlock()
+	if found = keys[kid]; found == nil {
 		return nil, errUnknownKey
 	}
 	return found, nil
+}
+
+// known is a key that was read and may still be used, or nil, and how long ago keys were read.
+func (p *publishedKeys) known(kid string) (*ecdsa.PublicKey, time.Duration) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	age := p.now().Sub(p.readAt)
+	if age >= keysLife {
+		return nil, age
+	}
+	return p.keys[kid], age
 }
 
 func (p *publishedKeys) read(ctx context.Context) (map[string]*ecdsa.PublicKey, error) {

@@ -148,3 +148,41 @@ func TestKeysAreReadWhenTheyAreNeeded(t *testing.T) {
 	}
 	expect(old, nil, 6)
 }
+
+func TestWhoseKeyIsKnownWaitsForNobody(t *testing.T) {
+	key := newKey(t)
+	asked, answered := make(chan struct{}), make(chan struct{})
+	slow := func(response http.ResponseWriter, request *http.Request) {
+		close(asked)
+		<-answered
+		published("k2", key)(response, request)
+	}
+	server, _ := answering(t, published("k1", key), slow)
+	verifier := NewVerifier(server.URL, "dashboards")
+	known := signed(t, server.URL, jwt.SigningMethodES256, key, nil)
+	unknown := signed(t, server.URL, jwt.SigningMethodES256, key, map[string]any{"kid": "k2"})
+	if _, err := verifier.VerifyViewerSession(t.Context(), known); err != nil {
+		t.Fatal(err)
+	}
+	verifier.keys.readAt = verifier.keys.readAt.Add(-keysPause)
+	ended := make(chan error, 2)
+	verify := func(session string) {
+		_, err := verifier.VerifyViewerSession(t.Context(), session)
+		ended <- err
+	}
+	go verify(unknown)
+	<-asked
+	go verify(known)
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(keysTimeout / 2):
+		t.Error("it waits for the keys, which are read for another session")
+	}
+	close(answered)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
