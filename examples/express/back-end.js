@@ -96,7 +96,10 @@ app.use(express.static(`${import.meta.dirname}/page`));
 app.use(failed);
 
 app.listen(backEndPort, "127.0.0.1", (error) => {
-  if (error) throw error;
+  if (error) {
+    console.error(`the page cannot be served: ${error.message}; set PORT to a free port`);
+    process.exit(1);
+  }
   console.log(`the page is at ${origin}`);
 });
 

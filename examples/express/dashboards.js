@@ -58,7 +58,10 @@ app.get("/verifies/dashboard", dashboard(verify));
 app.use(failed);
 
 app.listen(dashboardsPort, "127.0.0.1", (error) => {
-  if (error) throw error;
+  if (error) {
+    console.error(`the dashboards cannot be served: ${error.message}; set DASHBOARDS_PORT to a free port`);
+    process.exit(1);
+  }
   console.log(`its dashboards are at ${dashboardsUrl}`);
 });
 
