@@ -61,6 +61,8 @@ export function useAction<Arguments extends readonly unknown[]>(
   const run = async (...given: Arguments) => {
     if (isBusy.current) return;
     isBusy.current = true;
+    // What was said of the one before is not to stand beside a failure of this one.
+    announce("");
     setState({ isBusy: true, error: undefined });
     let error: unknown;
     try {
