@@ -160,11 +160,11 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const state = new RedisState({ ...parts, ring: () => ring });
     lifecycle.onClose("checks of Redis", () => state.close());
     if (config.redisUrl !== undefined) await state.check();
-    if (isReporter()) warnOfSettings(config, log.logger);
     let current = config;
     const tokensOf = (settings: Pick<Config, "adminTokens" | "apiTokens">) =>
       staticTokens(settings, state, ring.at(-1)?.secret as Uint8Array);
     const hasConsole = (config.console ?? config.redisUrl === undefined) && (await mayServe(CONSOLE, log.logger));
+    if (isReporter()) warnOfSettings(config, { logger: log.logger, hasConsole });
     const adminToken = hasConsole && isForDevelopment && config.adminTokens.length === 0 ? newApiToken() : undefined;
     const adminTokens = adminToken === undefined ? config.adminTokens : [adminToken];
     const authenticator = new ApiTokens(await tokensOf({ adminTokens, apiTokens }), issued);
@@ -256,11 +256,20 @@ function secretsOf(config: Config): string[] {
   return secrets.filter((secret) => secret !== undefined && secret.length >= MIN_SECRET_LENGTH) as string[];
 }
 
-function warnOfSettings({ misspelled, host, tls }: Config, logger: Logger): void {
+function warnOfSettings(
+  { misspelled, host, tls, metricsPort }: Config,
+  { logger, hasConsole }: { readonly logger: Logger; readonly hasConsole: boolean },
+): void {
   for (const { name, setting } of misspelled) {
     logger.warn({ name, setting }, "a variable of the environment looks like a setting and is none; is it misspelled?");
   }
-  if (tls || isLoopback(host)) return;
+  if (isLoopback(host)) return;
+  if (tls && hasConsole && metricsPort !== undefined)
+    logger.warn(
+      { host },
+      "HOST can be reached from other machines, and METRICS_PORT, which has neither TLS nor client certificates, takes tokens for the console: let nobody reach this port but operators by a way that nobody reads, or set CONSOLE=off",
+    );
+  if (tls) return;
   logger.warn(
     { host },
     "HOST can be reached from other machines, and without TLS every token can be read on the way: set TLS_CERT_FILE and TLS_KEY_FILE, or let only a proxy with TLS reach this port",

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { brotliDecompressSync } from "node:zlib";
-import { expect, it } from "vitest";
+import { expect, inject, it } from "vitest";
 import { http1 } from "./support/http.ts";
 import { newServer, redisUrl } from "./support/opened.ts";
 import { ROOT } from "./support/process.ts";
@@ -57,6 +57,19 @@ it("is off where it is said, and METRICS_PORT then has no calls", async () => {
   const server = await newServer({ env: { ...ADMIN_ENV, CONSOLE: "off", METRICS_PORT: "0" } });
   for (const url of [server.url, metricsUrlOf(server)]) expectRestError(await http1(url, "/console/"), NOT_FOUND);
   expect((await getCaller(metricsUrlOf(server))).status).toBe(404);
+});
+
+it("is warned of on METRICS_PORT where others reach that, which no TLS of the main port protects", async () => {
+  const tls = inject("certificates");
+  for (const [HOST, CONSOLE, expected] of [
+    ["0.0.0.0", "on", [expect.stringMatching(/^HOST can be reached.*METRICS_PORT.*neither TLS.*CONSOLE=off/)]],
+    ["0.0.0.0", "off", []],
+    ["127.0.0.1", "on", []],
+  ] as const) {
+    const server = await newServer({ tls, env: { ...ADMIN_ENV, METRICS_PORT: "0", HOST, CONSOLE } });
+    const warnings = server.log().flatMap(({ level, msg }) => (level === "warn" && /^HOST/.test(msg) ? [msg] : []));
+    expect(warnings).toEqual(expected);
+  }
 });
 
 it.skipIf(redisUrl === undefined)("is on a real Redis only where it is said", async () => {
