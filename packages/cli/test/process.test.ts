@@ -55,14 +55,20 @@ describe("ugs, built", () => {
 
   it("says when a token that it made could not be written, and what to do", async () => {
     const { code, stderr } = await bash("ugs token create --role read --name lost > /dev/full");
-    expect([code, stderr]).toEqual([1, expect.stringMatching(/ENOSPC.*it is lost\n {2}run: ugs token rotate \w+/)]);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/ENOSPC.*is lost\n {2}run: ugs token rotate \w+/)]);
+    // No token is made here, and it can be shown again.
+    const shown = await bash(
+      `unset UGS_ENV; UGS_TOKEN=${server.tokens.customer} ugs group create group-0001 > /dev/full`,
+    );
+    expect([shown.code, shown.stderr]).toEqual([1, expect.stringMatching(/not take it \(ENOSPC\).*is lost\n {2}run/)]);
+    expect(shown.stderr).not.toMatch(/was made/);
     const exported = await bash("ugs export > /dev/full");
     expect(exported).toMatchObject({
       code: 2,
       stderr: expect.stringMatching(/standard output: its disk is full \(ENOSPC\)/),
     });
     const closed = await bash("{ sleep 0.3; ugs token create --role read --name lost; } | true");
-    expect([closed.code, closed.stderr]).toEqual([1, expect.stringMatching(/it is lost\n {2}run: ugs token rotate/)]);
+    expect([closed.code, closed.stderr]).toEqual([1, expect.stringMatching(/is lost\n {2}run: ugs token rotate/)]);
   });
 
   it("writes a token alone, so that it can be kept in a file", async () => {

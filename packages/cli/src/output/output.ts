@@ -91,7 +91,7 @@ export class Output {
       else await this.line(token);
     } catch (error) {
       const { code = "closed" } = error as { code?: string };
-      throw new Failure(`the token was made, but standard output did not take it (${code}): it is lost`, {
+      throw new Failure(`standard output did not take it (${code}): what it was to show is lost`, {
         exitCode: EXIT.failed,
         hint: lost,
         cause: error,
