@@ -77,6 +77,14 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     await page.clock.setSystemTime(Date.now() + 2 * 3_600_000);
     await page.keyboard.press("Tab");
     await page.getByText("You were signed out").waitFor();
+    // One that is only typed is forgotten likewise.
+    const field = page.getByLabel("ADMIN_TOKEN, or an API token of role admin");
+    await tested.type("ADMIN_TOKEN, or an API token of role admin", ADMIN_TOKEN);
+    await page.clock.fastForward("15:01");
+    await waitFor("it is forgotten", async () => (await field.inputValue()) === "");
+    await tested.type("ADMIN_TOKEN, or an API token of role admin", ADMIN_TOKEN);
+    await page.evaluate(() => dispatchEvent(new Event("pagehide")));
+    await waitFor("it is forgotten when the page is left", async () => (await field.inputValue()) === "");
     await tested.expectClean();
     await page.close();
   });

@@ -1,15 +1,13 @@
-import { useState } from "preact/hooks";
 import { useAction } from "./parts/calls.ts";
 import { FailureBox } from "./parts/failure.tsx";
 import { Form, TextField } from "./parts/field.tsx";
 import { Page } from "./parts/page.tsx";
-import { endedBecause, signIn } from "./session/session.ts";
+import { endedBecause, signIn, typedToken } from "./session/session.ts";
 
 /** Asks for a token. */
 export function SignIn() {
-  const [token, setToken] = useState("");
   const signingIn = useAction(async () => {
-    await signIn(token.trim());
+    await signIn(typedToken.value.trim());
     return "You are signed in.";
   });
   return (
@@ -20,8 +18,10 @@ export function SignIn() {
           label="ADMIN_TOKEN, or an API token of role admin"
           hint="It is kept in the memory of this page alone, and forgotten when you sign out, leave or reload the page, or do nothing for 15 minutes."
           type="password"
-          value={token}
-          onValue={setToken}
+          value={typedToken.value}
+          onValue={(token) => {
+            typedToken.value = token;
+          }}
         />
         <FailureBox error={signingIn.error} />
       </Form>

@@ -22,6 +22,12 @@ export const session = signal<Session | undefined>(undefined);
 /** Why the last session ended, for whoever is to sign in; empty: nothing is to be said. */
 export const endedBecause = signal("");
 
+/** The token that is typed to sign in with. */
+export const typedToken = signal("");
+
+/** Ends the sign-in that is under way, or the session that came of it. */
+let ending = new AbortController();
+
 /** How long nobody may do anything until the session ends, in milliseconds. */
 export const IDLE_MS = 15 * 60_000;
 
@@ -31,18 +37,22 @@ export const IDLE_MS = 15 * 60_000;
  * @throws ConnectError of the call that asks whose it is; NotRight when its role is too low for everything here
  */
 export async function signIn(token: string): Promise<void> {
-  const ending = new AbortController();
   // Anything else is in no token, and a header would not take it.
   if (!/^[\x21-\x7e]+$/.test(token)) throw new NotRight("A token has neither spaces nor letters outside of ASCII.");
-  const clients = openClients(token, ending.signal);
+  const mine = new AbortController();
+  ending = mine;
+  const clients = openClients(token, mine.signal);
   const caller = await clients.admin.getCaller({});
+  // The page may have been left just now.
+  mine.signal.throwIfAborted();
   if (caller.role !== "root" && caller.role !== "admin")
     throw new NotRight(
       `This is an API token of role ${caller.role}, which may do nothing here: sign in with one of role admin, or with ADMIN_TOKEN.`,
     );
   endedBecause.value = "";
   const isRoot = caller.role === "root";
-  session.value = { ...clients, caller, isRoot, signal: ending.signal, end: () => ending.abort() };
+  typedToken.value = "";
+  session.value = { ...clients, caller, isRoot, signal: mine.signal, end: () => mine.abort() };
   lastAct = Date.now();
 }
 
@@ -55,11 +65,18 @@ export function signOut(because = "You are signed out. The token is forgotten.")
 }
 
 /** When somebody last did something here, by the clock of the machine, which goes on while it sleeps. */
-let lastAct = 0;
+let lastAct = Date.now();
+
+/** Forgets every token: that of the session, and one that is typed or is being signed in with. */
+function forget(because: string): void {
+  ending.abort();
+  typedToken.value = "";
+  signOut(because);
+}
 
 function requireActs(): void {
   if (Date.now() - lastAct >= IDLE_MS)
-    signOut("You were signed out, because nothing was done here for 15 minutes. The token is forgotten.");
+    forget("You were signed out, because nothing was done here for 15 minutes. The token is forgotten.");
 }
 
 /** Ends sessions in which nobody does anything, and those whose page is left. */
@@ -76,7 +93,7 @@ export function watchActs(): void {
     );
   document.addEventListener("visibilitychange", requireActs);
   // A browser may keep a page that was left, to show it again at once.
-  addEventListener("pagehide", () => signOut("You are signed out, because the page was left."));
+  addEventListener("pagehide", () => forget("You are signed out, because the page was left."));
   setInterval(requireActs, 1000);
 }
 
