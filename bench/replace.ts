@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Plugin } from "esbuild";
 
-/** Where the service is, and the package that it brings. */
-const SOURCES: readonly string[] = ["src", "packages/transport/src"];
+/** Where the service is, and the packages that a call passes. */
+const SOURCES: readonly string[] = ["src", "packages/transport/src", "packages/redis/src"];
 
 /** An export of a variant: what replaces a declaration of that name. */
 const EXPORT = /^export (?:const|function) (\w+)/gm;

@@ -105,6 +105,16 @@ describe.each(RUNTIMES)("what AdminService refuses on %s", (runtime) => {
     expect(answer.status).toBe(400);
   });
 
+  it("a tag that there is not, by its name, instead of taking the environment without a tag", async () => {
+    const admin = adminOf(server.url);
+    const name = `untagged-${runtime}`;
+    await admin.createEnvironment({ environment: { name } });
+    const answer = await send("DeleteEnvironment", JSON.stringify({ environment: { name, tag: "CUSTOMER" } }));
+    expect(answer.status).toBe(400);
+    expect(answer.body.toString()).toContain("tag: must be one of API_ENVIRONMENT_TAG_UNSPECIFIED, ");
+    await admin.deleteEnvironment({ environment: { name } });
+  });
+
   it.each([
     ["seconds beyond the year 9999", { seconds: 253_402_300_800n, nanos: 0 }],
     ["seconds beyond all numbers", { seconds: 2n ** 62n, nanos: 0 }],

@@ -122,7 +122,7 @@ const HALF_IN_BYTES = Buffer.from([0xed, 0xa0, 0x80]);
 
 /** The message of the refusal, by what finds it: each codec of protobuf-es, and the rules of `properties`. */
 const NO_UNICODE =
-  /must be (a string in )?well-formed Unicode|values are strings, given once|is not a valid \S+ in protobuf's binary format/;
+  /must be .*well-formed Unicode|values are strings, given once|is not a valid \S+ in protobuf's binary format/;
 
 /** Bodies that nest so deeply that it is no longer told which field is at fault. */
 const DEEP: readonly (readonly [title: string, body: string])[] = [

@@ -3,10 +3,17 @@ import { StructSchema } from "@bufbuild/protobuf/wkt";
 import type { ConnectError } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import {
+  CreateApiTokenRequestSchema,
+  CreateEnvironmentRequestSchema,
+  ImportUserGroupsRequestSchema,
+  ListEnvironmentsRequestSchema,
+} from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import {
   GetUserGroupRequestSchema,
   RotateUserGroupTokenRequestSchema,
   UpdateUserGroupRequestSchema,
 } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import { CreateViewerSessionRequestSchema } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { refusedJson } from "./refusals.ts";
 
 /** The error for the caller of JSON that protobuf-es refuses. */
@@ -48,5 +55,30 @@ describe("what protobuf-es says about JSON is understood:", () => {
   ] as const)("in %s, that %s cannot be %j", (desc, name, value) => {
     const { rawMessage } = refusalOf(desc, { [name]: value as JsonValue });
     expect(rawMessage).toMatch(new RegExp(`^${name}: (?!is not of the right type)`));
+  });
+
+  it.each([
+    [CreateEnvironmentRequestSchema, "partitions", "few", "must be a whole number, given once"],
+    [
+      CreateViewerSessionRequestSchema,
+      "property_keys",
+      "name",
+      "must be a JSON array, its texts in well-formed Unicode, given once",
+    ],
+    [ListEnvironmentsRequestSchema, "page_token", 5, "must be a string in well-formed Unicode, given once"],
+    [ImportUserGroupsRequestSchema, "validate_only", "yes", "must be true or false, given once"],
+    [
+      CreateApiTokenRequestSchema,
+      "role",
+      "OWNER",
+      "must be one of ROLE_UNSPECIFIED, ROLE_RESOLVE, ROLE_READ, ROLE_MANAGE, ROLE_ADMIN",
+    ],
+  ] as const)("in %s, what %s may be instead of %j", (desc, name, value, expected) => {
+    expect(refusalOf(desc, { [name]: value as JsonValue }).rawMessage).toBe(`${name}: ${expected}`);
+  });
+
+  it("a tag of an environment that is no name, which protobuf-es refuses by the name of its type alone", () => {
+    const { rawMessage } = refusalOf(CreateApiTokenRequestSchema, { environment: { tag: true } });
+    expect(rawMessage).toMatch(/^tag: must be one of API_ENVIRONMENT_TAG_UNSPECIFIED, /);
   });
 });

@@ -1,4 +1,4 @@
-import type { DescField, DescMessage, DescMethod, DescOneof } from "@bufbuild/protobuf";
+import { type DescField, type DescMessage, type DescMethod, type DescOneof, ScalarType } from "@bufbuild/protobuf";
 import { isFieldError } from "@bufbuild/protobuf/reflect";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { type OnRefused, type Refusal, type RefusedRequest, SharedError } from "@user-group-service/transport";
@@ -17,7 +17,7 @@ const JSON_TEXTS: readonly (readonly [RegExp, string])[] = [
   [/maximum (?:recursion depth|call stack)/i, "the JSON is nested too deeply; properties may be 32 levels deep"],
   [/duplicate object key/, "a JSON object has a duplicate key; send every key once"],
 ];
-const WELL_KNOWN_TYPE = /\bgoogle\.protobuf\.\w+/;
+const NAMED_TYPE = /\bgoogle\.protobuf\.\w+|(?<=^cannot decode enum )[\w.]+/;
 
 /** When an overloaded server asks callers to retry, in seconds. The calls in flight are answered well within it. */
 const RETRY_AFTER_SECONDS = 1;
@@ -147,10 +147,12 @@ function malformedMessage(
 export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
   const text = cause instanceof Error ? cause.message : "";
   const known = JSON_TEXTS.find(([pattern]) => pattern.test(text));
-  const wellKnown = known ? undefined : WELL_KNOWN_TYPE.exec(text)?.[0];
+  const typeName = known ? undefined : NAMED_TYPE.exec(text)?.[0];
   const field =
     fieldErrorOf(cause)?.field() ??
-    input.fields.find(({ message }) => message !== undefined && message.typeName === wellKnown);
+    input.fields
+      .flatMap((outer) => [outer, ...(outer.message?.fields ?? [])])
+      .find((inner) => typeName !== undefined && (inner.message ?? inner.enum)?.typeName === typeName);
   if (!field) return known ? malformed(known[1], [], cause) : notJson(cause);
   const violation = { field: field.name, description: expectation(field) };
   return malformed(`${violation.field}: ${violation.description}`, [violation], cause);
@@ -175,7 +177,13 @@ function fieldErrorOf(error: unknown) {
 function expectation(field: DescField | DescOneof): string {
   if (field.kind === "oneof") return `give exactly one of ${field.fields.map(({ name }) => name).join(", ")}, once`;
   if (field.fieldKind === "map") return "must be a JSON object whose values are strings, given once";
-  if (field.fieldKind !== "message") return "must be a string in well-formed Unicode, given once";
+  if (field.enum) return `must be one of ${field.enum.values.map(({ name }) => name).join(", ")}`;
+  if (field.fieldKind === "list") return "must be a JSON array, its texts in well-formed Unicode, given once";
+  if (field.fieldKind === "scalar") {
+    if (field.scalar === ScalarType.BOOL) return "must be true or false, given once";
+    const isNumber = field.scalar !== ScalarType.STRING && field.scalar !== ScalarType.BYTES;
+    return `must be a ${isNumber ? "whole number" : "string in well-formed Unicode"}, given once`;
+  }
   switch (field.message.typeName) {
     case "google.protobuf.Struct":
       return "must be a JSON object, given once";

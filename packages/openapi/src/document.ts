@@ -20,7 +20,7 @@ const DESCRIPTION = `User groups, their tokens, and who is looking at an embedde
 
 The operations of a service, such as \`POST /usergroup.v1.UserGroupService/GetUserGroup\`, are its methods over [Connect](https://connectrpc.com/docs/protocol) with JSON; the same methods are served at the same paths over gRPC and gRPC-Web. Streams are served over those alone, and are not described here.
 
-Requests are described in one form. More is taken, as JSON of proto3 has it: fields by the names of the proto files too (\`user_group_id\`), numbers as texts, enum values by their numbers, \`null\` for a field that is left out, and fields and enum values that are not known, which are ignored. Texts must be well-formed Unicode, and no object may have a key twice.
+Requests are described in one form. More is taken, as JSON of proto3 has it: fields by the names of the proto files too (\`user_group_id\`), numbers as texts, enum values by their numbers, \`null\` for a field that is left out, and fields that are not known, which are ignored. Texts must be well-formed Unicode, and no object may have a key twice.
 
 \`x-no-token\`: the text must not be a token of this service. \`x-max-bytes\` and \`x-max-depth\`: the limits of a value's JSON. \`x-in-future\`: the time must not have come. \`x-access\`: the role that an API token needs.`;
 

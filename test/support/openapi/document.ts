@@ -115,7 +115,7 @@ export function answerSchema({ operationId, responses }: Operation, status: numb
 
 /**
  * A request in the form that the document describes, of one in a form that JSON of proto3 allows beside it: `null` for a
- * field that is left out, numbers as texts, enum values by their numbers, and unknown ones, which are left out.
+ * field that is left out, numbers as texts, enum values by their numbers, and unknown fields, which are left out.
  */
 export function canonical(schema: Schema, value: unknown): unknown {
   const { type, properties, items, enum: names } = resolved(schema);
@@ -130,7 +130,6 @@ export function canonical(schema: Schema, value: unknown): unknown {
     const field = properties[name];
     if (!field) return [];
     if (each === null && !field.anyOf) return [];
-    if (typeof each === "string" && enumOf(field)?.includes(each) === false) return [];
     return [[name, canonical(field, each)]];
   });
   return Object.fromEntries(fields);

@@ -1,4 +1,4 @@
-import type { DescField, DescMessage } from "@bufbuild/protobuf";
+import { type DescField, type DescMessage, isEnumJson } from "@bufbuild/protobuf";
 import { FieldError } from "@bufbuild/protobuf/reflect";
 import { type Fields, fieldsLeadingTo } from "./fields.ts";
 
@@ -15,11 +15,17 @@ function isTimeOfDay(text: string): boolean {
   return new Date(`${date}T00:00:00Z`).getUTCDate() === Number(day);
 }
 
-const fieldsToCheck = fieldsLeadingTo(({ message }) => message !== undefined && CHECKS.has(message.typeName));
+const fieldsToCheck = fieldsLeadingTo(
+  ({ enum: values, message }) =>
+    // The enum of null is in every Struct, whose JSON is not by the names of its fields.
+    (values !== undefined && values.typeName !== "google.protobuf.NullValue") ||
+    (message !== undefined && CHECKS.has(message.typeName)),
+);
 
 /**
  * Refuses JSON that protobuf-es accepts although it is invalid: a duration such as `300s of grace`, a time such as
- * `2026-02-30T00:00:00Z`. It leaves all other errors to protobuf-es.
+ * `2026-02-30T00:00:00Z`; and the name of an enum value that there is not, which protobuf-es leaves out as it does an unknown
+ * field, so that a call would mean the default value. It leaves all other errors to protobuf-es.
  *
  * @throws Error with the text of protobuf-es; a FieldError, unless the whole message is such a type
  */
@@ -50,7 +56,11 @@ function check(desc: DescMessage, json: unknown, holder?: DescField): void {
 
 function checkField(field: DescField, json: unknown): void {
   const { message, fieldKind } = field;
-  if (message && fieldKind === "message") check(message, json, field);
+  if (field.enum) {
+    const values = isObject(json) ? Object.values(json) : [json];
+    const unknown = values.find((value) => typeof value === "string" && !isEnumJson(field.enum, value));
+    if (unknown !== undefined) throw new FieldError(field, `cannot decode ${field.enum} from JSON: "${unknown}"`);
+  } else if (message && fieldKind === "message") check(message, json, field);
   // Else the field is a list or a map.
   else if (message && isObject(json)) for (const element of Object.values(json)) check(message, element, field);
 }
