@@ -20,7 +20,7 @@ export const MAX_OPEN_MESSAGE_BYTES = 4096;
 export const MAX_CALLS = 4096;
 
 /**
- * Limits on Watch and reflection, which need no API token, and on slow bodies of calls that need none. gRPC clients that
- * watch health call again when a stream ends.
+ * Limits on Watch and reflection, the streaming calls, which need no API token, and on slow bodies of calls that need none.
+ * gRPC clients that watch health call again when a stream ends.
  */
 export const STREAMS = { max: 1000, lifetimeMs: 600_000 };

@@ -247,8 +247,9 @@ describe("docs/architecture.md", () => {
     "packages/redis/src/",
   ];
 
-  it("names files that there are, in the folder that it says or that its text is about", () => {
-    const names = [...read("docs/architecture.md").matchAll(/`([\w./-]+\.(?:ts|json))`/g)].map(([, name = ""]) => name);
+  it("names files and folders that there are, in the folder that it says or that its text is about", () => {
+    const named = read("docs/architecture.md").matchAll(/`([\w./-]+(?:\.(?:tsx?|json|md|yaml)|\/))`/g);
+    const names = [...named].map(([, name = ""]) => name);
     expect(names.length).toBeGreaterThan(40);
     const missing = names.filter((name) => !FOLDERS.some((folder) => existsSync(`${ROOT}/${folder}${name}`)));
     expect(missing).toEqual([]);

@@ -1,8 +1,8 @@
 import { KEY } from "./keys.ts";
 
 /**
- * Names of the fields of a group's hash. They are one letter long because every group holds them. Numbers are decimal,
- * times milliseconds since 1970 by Redis' clock.
+ * Names of the fields of a group's hash; the Lua that several scripts share is below them. They are one letter long because
+ * every group holds them. Numbers are decimal, times milliseconds since 1970 by Redis' clock.
  */
 export const FIELD = {
   /** Only in answers of scripts and in what is kept for a request id: a group's key ends with it. */

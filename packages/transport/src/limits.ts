@@ -7,7 +7,10 @@ import type { Refusal } from "./protocol/refusals.ts";
  */
 export type ClientOf = (peerAddress: string, headers?: HeaderRecord) => string | undefined;
 
-/** Limits of streaming calls, and of bodies of calls that anyone may make. */
+/**
+ * Limits of streaming calls, and of bodies of calls that anyone may make. How many streams of any kind an HTTP/2 connection
+ * has is `MAX_HTTP2_STREAMS`.
+ */
 interface StreamLimits {
   /** How many may be open at once. Default: no limit. */
   readonly max?: number;
@@ -56,6 +59,23 @@ export function requestTimeoutMs({ headerTimeoutMs, arrivalTimeoutMs }: Limits):
 
 /** The maximum size of a request's headers, in bytes. */
 export const MAX_HEADER_BYTES = 32 * 1024;
+
+/**
+ * How many streams a client may have open on one HTTP/2 connection. It is told so once, in the first SETTINGS: clients on
+ * grpc-core stop sending on a connection that lowers it while calls are under way.
+ */
+export const MAX_HTTP2_STREAMS = 250;
+
+const MIB = 1024 * 1024;
+
+/** How much memory slow bodies may hold, in bytes. */
+export const BODY_BYTES = 64 * MIB;
+
+/**
+ * The same for unread responses. Deno 2.9.3 never frees what it has left to write to a TLS connection when that is closed, so
+ * it may have less.
+ */
+export const RESPONSE_BYTES = ("Deno" in globalThis ? 16 : 64) * MIB;
 
 /** The longest delay of setTimeout, in milliseconds: nearly 25 days. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;

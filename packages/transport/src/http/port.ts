@@ -3,7 +3,15 @@ import { createServer as createHttp2Server, type ServerHttp2Session } from "node
 import { createServer as createSecureServer, Server as SecureServer } from "node:https";
 import type { AddressInfo, ListenOptions as NetListenOptions, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import { DEFAULT_LIMITS, type Limits, MAX_HEADER_BYTES, requestTimeoutMs } from "../limits.ts";
+import {
+  BODY_BYTES,
+  DEFAULT_LIMITS,
+  type Limits,
+  MAX_HEADER_BYTES,
+  MAX_HTTP2_STREAMS,
+  RESPONSE_BYTES,
+  requestTimeoutMs,
+} from "../limits.ts";
 import { Router, type RouterOptions } from "../router.ts";
 import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
 import { Connections, Http1Connection } from "./connections.ts";
@@ -64,12 +72,6 @@ export interface Port {
 const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 
 /**
- * How many streams a client may have open on one HTTP/2 connection. It is told so once, in the first SETTINGS: clients on
- * grpc-core stop sending on a connection that lowers it while calls are under way.
- */
-const MAX_STREAMS = 250;
-
-/**
  * How many connections may wait to be accepted; the system may allow fewer. With Node's 511, the system resets some of
  * those that a proxy opens at once, one for each call.
  */
@@ -78,20 +80,9 @@ const BACKLOG = 4096;
 /** How long an HTTP/1.1 connection is silent before `drain` closes it, in milliseconds. */
 const QUIET_MS = 1000;
 
-const MIB = 1024 * 1024;
-
-/** How much memory slow bodies may hold, in bytes. */
-const BODY_BYTES = 64 * MIB;
-
-/**
- * The same for unread responses. Deno 2.9.3 never frees what it has left to write to a TLS connection when that is closed, so
- * it may have less.
- */
-const RESPONSE_BYTES = ("Deno" in globalThis ? 16 : 64) * MIB;
-
 /** What one connection may use. */
 const HTTP2_OPTIONS = {
-  settings: { maxConcurrentStreams: MAX_STREAMS, maxHeaderListSize: MAX_HEADER_BYTES },
+  settings: { maxConcurrentStreams: MAX_HTTP2_STREAMS, maxHeaderListSize: MAX_HEADER_BYTES },
   maxSettings: 16,
 };
 const HTTP1_OPTIONS = {
