@@ -19,7 +19,7 @@ export function userGroupMessage(group: UserGroup): UserGroupMessage {
     name: group.name,
     providedId: group.providedId,
     mapping: group.mapping,
-    apiEnvironmentTag: tagMessage(group.environmentTag),
+    apiEnvironmentTag: TAG_MESSAGES[group.environmentTag ?? "none"],
     etag: group.etag,
     createTime: timestamp(group.createTime),
     updateTime: timestamp(group.updateTime),
@@ -29,19 +29,16 @@ export function userGroupMessage(group: UserGroup): UserGroupMessage {
   return message;
 }
 
-const TAGS: { readonly [tag in EnvironmentTag]: ApiEnvironmentTag } = {
+/** The enum values of environment tags, and of environments without one. */
+export const TAG_MESSAGES: { readonly [tag in EnvironmentTag | "none"]: ApiEnvironmentTag } = {
+  none: ApiEnvironmentTag.UNSPECIFIED,
   Customer: ApiEnvironmentTag.CUSTOMER,
   Testing: ApiEnvironmentTag.TESTING,
 };
 
-/** Converts an environment tag to its enum value. */
-export function tagMessage(tag: EnvironmentTag | undefined): ApiEnvironmentTag {
-  return tag === undefined ? ApiEnvironmentTag.UNSPECIFIED : TAGS[tag];
-}
-
 /** Converts an environment tag from its enum value; undefined for every other value. */
 export function tagFromMessage(value: ApiEnvironmentTag): EnvironmentTag | undefined {
-  return (Object.keys(TAGS) as EnvironmentTag[]).find((tag) => TAGS[tag] === value);
+  return (["Customer", "Testing"] as const).find((tag) => TAG_MESSAGES[tag] === value);
 }
 
 /** Converts a time in milliseconds since 1970 to its message. */

@@ -12,7 +12,7 @@ import type { ViewerSessionClaims, ViewerSessions } from "../sessions/viewer-ses
 import { denial } from "./access.ts";
 import { callOf } from "./call.ts";
 import { invalidField } from "./errors.ts";
-import { graceMsOf, maskedFields, tagMessage, timestamp, userGroupMessage } from "./messages.ts";
+import { graceMsOf, maskedFields, TAG_MESSAGES, timestamp, userGroupMessage } from "./messages.ts";
 
 type Field = keyof UserGroupChange;
 
@@ -98,7 +98,7 @@ export function viewerService({ store, sessions, metrics }: ViewerParts) {
         providedId: viewer.providedId,
         mapping: viewer.mapping,
         ...(viewer.properties !== undefined && { properties: viewer.properties }),
-        apiEnvironmentTag: tagMessage(viewer.environmentTag),
+        apiEnvironmentTag: TAG_MESSAGES[viewer.environmentTag ?? "none"],
         ...(viewer.tokenExpireTime !== undefined && { tokenExpireTime: timestamp(viewer.tokenExpireTime) }),
         ...(claims && { session: sessionMessage(claims) }),
       };

@@ -10,7 +10,7 @@ import { type ApiToken, ROLES, type Role } from "../../domain/api-token.ts";
 import type { AuditEvent } from "../../domain/audit.ts";
 import type { EnvironmentName, ListedEnvironment } from "../../domain/environment.ts";
 import type { ListedUserGroup, UserGroupInfo } from "../../domain/user-group.ts";
-import { tagFromMessage, tagMessage, timestamp } from "../messages.ts";
+import { TAG_MESSAGES, tagFromMessage, timestamp } from "../messages.ts";
 
 function roleMessage(role: Role): RoleEnum {
   return RoleEnum[role.toUpperCase() as Uppercase<Role>];
@@ -46,7 +46,7 @@ export function settingsTokenMessage({ id, displayName, role }: Principal): ApiT
 
 /** Converts the name and tag of an environment to their message. */
 export function environmentNameMessage({ name, tag }: EnvironmentName): EnvironmentNameMessage {
-  return { $typeName: "usergroup.admin.v1.EnvironmentName", name, tag: tagMessage(tag) };
+  return { $typeName: "usergroup.admin.v1.EnvironmentName", name, tag: TAG_MESSAGES[tag ?? "none"] };
 }
 
 /** Converts an environment to its message. */
@@ -54,7 +54,7 @@ export function environmentMessage(environment: ListedEnvironment): EnvironmentM
   return {
     $typeName: "usergroup.admin.v1.Environment",
     name: environment.name,
-    tag: tagMessage(environment.tag),
+    tag: TAG_MESSAGES[environment.tag ?? "none"],
     partitions: environment.partitions,
     createTime: timestamp(environment.createTime),
     ...(environment.deleteTime !== undefined && { deleteTime: timestamp(environment.deleteTime) }),

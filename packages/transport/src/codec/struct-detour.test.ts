@@ -102,9 +102,9 @@ describe("the detour by messages in place of JSON objects", () => {
         else decoded++;
         if (!isDeepStrictEqual(actual, expected)) expect(actual).toStrictEqual(expected);
       }),
-      { numRuns: 3000, seed: 11 },
+      { numRuns: 1000, seed: 11 },
     );
-    expect([decoded > 1200, failed > 120]).toEqual([true, true]);
+    expect([decoded > 400, failed > 40]).toEqual([true, true]);
   });
 
   it("is taken where a field holds a JSON object alone", () => {
