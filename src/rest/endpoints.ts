@@ -128,8 +128,9 @@ function getRequest({ body, query }: VerbRequest): Message {
  * The request of a GET with an id and perhaps a name, as most are, without protobuf-es' decoder; undefined for all
  * others.
  */
-function plainGetRequest({ user_group_id, name, mapping, properties }: JsonObject): GetUserGroupRequest | undefined {
-  if (mapping !== undefined || properties !== undefined) return undefined;
+function plainGetRequest(fields: JsonObject): GetUserGroupRequest | undefined {
+  for (const field in fields) if (field !== "user_group_id" && field !== "name") return undefined;
+  const { user_group_id, name } = fields;
   // protobuf-es takes no other text for a string field.
   if (typeof user_group_id !== "string" || !user_group_id.isWellFormed()) return undefined;
   const $typeName = "usergroup.v1.GetUserGroupRequest";
