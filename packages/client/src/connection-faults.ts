@@ -18,6 +18,9 @@ const FAULTS: { readonly [code: string]: ConnectionFault } = {
 /** Faults before anything was sent, which may be over soon. */
 const BRIEF: ReadonlySet<ConnectionFault> = new Set(["refused", "unknown-host", "unreachable"]);
 
+/** What Node was doing with a connection that was there: what the system says of one that went silent is no different. */
+const ESTABLISHED: ReadonlySet<unknown> = new Set(["read", "write"]);
+
 /** What Node's HTTP/2 client says where it sent nothing, and what it says of a stream that the service refused. */
 const HTTP2_NEVER_BEGUN = /^(ERR_HTTP2_GOAWAY_SESSION|ERR_HTTP2_INVALID_SESSION)$/;
 const REFUSED_STREAM = /\b(NGHTTP2_)?REFUSED_STREAM\b/;
@@ -25,13 +28,13 @@ const REFUSED_STREAM = /\b(NGHTTP2_)?REFUSED_STREAM\b/;
 /** The fault of the connection that a failed call had, and Node's code of it; undefined when it had none. */
 export function connectionFaultOf(error: unknown): { fault: ConnectionFault; code: string } | undefined {
   for (let cause = error, depth = 0; cause instanceof Error && depth < 10; cause = cause.cause, depth++) {
-    const { code } = cause as { code?: unknown };
+    const { code, syscall } = cause as { code?: unknown; syscall?: unknown };
     if (typeof code !== "string") continue;
     // Of this one Node gives no code, only OpenSSL's words.
     if (code === "EPROTO" && /wrong version number|packet length too long/.test(cause.message))
       return { fault: "not-tls", code };
     const fault = FAULTS[code] ?? faultOfFamily(code);
-    if (fault) return { fault, code };
+    if (fault) return { fault: BRIEF.has(fault) && ESTABLISHED.has(syscall) ? "reset" : fault, code };
   }
   return undefined;
 }

@@ -28,8 +28,8 @@ function serviceError(
 }
 
 /** Node's error of a connection behind one of connect-node. */
-function nodeError(nodeCode: string, code: Code): ConnectError {
-  const cause = Object.assign(new Error(nodeCode), { code: nodeCode });
+function nodeError(nodeCode: string, code: Code, syscall = "connect"): ConnectError {
+  const cause = Object.assign(new Error(nodeCode), { code: nodeCode, syscall });
   return new ConnectError(nodeCode, code, undefined, undefined, cause);
 }
 
@@ -100,7 +100,11 @@ it.each([
 it.each([
   ["the store may have made a change", serviceError(Code.Unavailable, "STORE_UNAVAILABLE", { outcome: "unknown" })],
   ["a proxy has no upstream", new ConnectError("HTTP 503", Code.Unavailable)],
-  ["the connection broke", nodeError("ECONNRESET", Code.Aborted)],
+  ["the connection broke", nodeError("ECONNRESET", Code.Aborted, "read")],
+  // The system gives up on a connection that has a request by the codes of one that did not come to be.
+  ["the connection went silent", nodeError("ETIMEDOUT", Code.Unavailable, "read")],
+  ["the way to it is gone", nodeError("EHOSTUNREACH", Code.Internal, "read")],
+  ["it closed while the request was written", nodeError("EPIPE", Code.Internal, "write")],
 ])("tries again what may be repeated, and no other change, when %s", async (_, error) => {
   for (const call of ["get", "resolve", "rotate with a request id"] as const)
     expect((await triesOf(error, call)).tries, call).toBe(MAX_TRIES);
@@ -122,6 +126,12 @@ it("does not wait for what comes after the deadline, and says what the service s
   const began = performance.now();
   expect((await triesOf(error, "get", 5000)).tries).toBe(1);
   expect(performance.now() - began).toBeLessThan(5000);
+});
+
+it("does not wait for longer than a timer can, and does not come back at once either", async () => {
+  const year = serviceError(Code.ResourceExhausted, "RATE_LIMITED", { retryAfter: String(365 * 86_400) });
+  // No time for the whole call.
+  expect((await triesOf(year, "get", 0)).tries).toBe(1);
 });
 
 it("tells the service of the time that is left", async () => {

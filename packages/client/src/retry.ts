@@ -1,6 +1,6 @@
 import { setTimeout } from "node:timers/promises";
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
-import { isNeverSent } from "./connection-faults.ts";
+import { connectionFaultOf, isNeverSent } from "./connection-faults.ts";
 import { failureDetails, retryAfterMs } from "./failure.ts";
 
 /** How often a call is tried at most. */
@@ -8,6 +8,9 @@ export const MAX_TRIES = 4;
 
 /** The longest first pause, in milliseconds; each further one may be twice as long. */
 const FIRST_PAUSE_MS = 250;
+
+/** The longest pause that a timer takes, in milliseconds; a longer one would end at once. */
+const MAX_PAUSE_MS = 2 ** 31 - 1;
 
 /** The header with the time that is left for a call, in milliseconds (the Connect protocol). */
 const TIMEOUT_HEADER = "connect-timeout-ms";
@@ -74,7 +77,7 @@ export const retrying: Interceptor = (next) => async (request) => {
       if (pauseMs === undefined || tries === MAX_TRIES || request.signal.aborted) throw error;
       // What the service said is worth more than that the time was over.
       const leftMs = timeoutMs - (performance.now() - began) - pauseMs;
-      if (leftMs < 1) throw error;
+      if (leftMs < 1 || pauseMs > MAX_PAUSE_MS) throw error;
       await setTimeout(pauseMs, undefined, { signal: request.signal }).catch(() => {
         throw error;
       });
@@ -91,6 +94,8 @@ function pauseAfter(error: unknown, mayRepeat: boolean, tries: number): number |
   const pauseMs = (waitMs ?? 0) + Math.random() * FIRST_PAUSE_MS * 2 ** (tries - 1);
   const details = failureDetails(error);
   if (!details && isNeverSent(error)) return pauseMs;
+  // The connection broke before the answer.
+  if (!details && connectionFaultOf(error)?.fault === "reset") return mayRepeat ? pauseMs : undefined;
   switch (error.code) {
     case Code.ResourceExhausted:
       // Who says when to come back has done nothing.
@@ -98,7 +103,7 @@ function pauseAfter(error: unknown, mayRepeat: boolean, tries: number): number |
     case Code.Unavailable:
       return mayRepeat || details?.outcome === "not_made" ? pauseMs : undefined;
     case Code.Aborted:
-      // The connection broke before the answer.
+      // As Node's streams say that it broke.
       return mayRepeat && !details ? pauseMs : undefined;
     default:
       return undefined;
