@@ -1,14 +1,16 @@
 """Which texts are taken for viewer sessions. What a real service makes is tried in test_service.py."""
 
 import json
+import socket
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
 from fake import Answers, error, published
-from user_group_service import InvalidViewerSession, KeysUnavailable, verify_viewer_session
+from user_group_service import InvalidViewerSession, KeysUnavailable, sessions, verify_viewer_session
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 OTHER_KEY = ec.generate_private_key(ec.SECP256R1())
@@ -70,7 +72,7 @@ class Sessions(unittest.TestCase):
         self.refused(self.session(header={**HEADER, "kid": "k2"}), "a key that its issuer does not publish")
         for name in ("exp", "iat", "iss", "aud", "sub", "jti", "tid"):
             self.refused(self.session(**{name: None}), name)
-        for text in ("", "a.b.c", "ugt_0", "é.é.é", "x" * 8193):
+        for text in ("", "a.b.c", "ugt_0", "é.é.é", "\ud800.b.c", "x" * 8193):
             self.refused(text, ".")
 
     def test_clocks_may_differ_by_five_seconds(self):
@@ -92,16 +94,34 @@ class Sessions(unittest.TestCase):
 
     def test_an_issuer_that_does_not_answer_is_not_the_fault_of_the_session(self):
         away = (error(503, "unavailable"), error(404, "not_found"), None, (200, {}, b"<html>"), (200, {}, b"[]"), published([]))
-        for answer in away:
-            self.issuer.answers = [answer]
-            with self.assertRaisesRegex(KeysUnavailable, f"{self.issuer.url}.*is the issuer right"):
-                self.verified(self.session())
-        self.issuer.answers = [PUBLISHED]
-        self.verified(self.session())
+        with mock.patch.object(sessions, "_FAILURE_PAUSE", 0):
+            for answer in away:
+                self.issuer.answers = [answer]
+                with self.assertRaisesRegex(KeysUnavailable, f"{self.issuer.url}.*is the issuer right"):
+                    self.verified(self.session())
+            self.issuer.answers = [PUBLISHED]
+            self.verified(self.session())
         self.issuer.answers = [None]
         with mock.patch("time.monotonic", return_value=time.monotonic() + 31):
             with self.assertRaisesRegex(KeysUnavailable, "does not answer"):
                 self.verified(self.session(header={**HEADER, "kid": "k2"}))
+
+    def test_those_whose_key_is_not_known_wait_once_for_an_issuer_that_is_slow_and_the_others_do_not(self):
+        self.verified(self.session())
+        good, unknown = self.session(), self.session(header={**HEADER, "kid": "k2"})
+        slow = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(slow.close)
+        keys = sessions._keys_of(self.issuer.url)
+        keys._client = jwt.PyJWKClient(f"http://127.0.0.1:{slow.getsockname()[1]}/", cache_jwk_set=False, timeout=0.5)
+        with mock.patch.object(sessions, "_KEYS_PAUSE", 0), ThreadPoolExecutor(10) as threads:
+            began = time.monotonic()
+            waiting = [threads.submit(self.verified, unknown) for _ in range(10)]
+            self.verified(good)
+            self.assertLess(time.monotonic() - began, 0.5)
+            for each in waiting:
+                self.assertIsInstance(each.exception(), KeysUnavailable)
+            # One after the other, each for its own attempt, would be ten times as long.
+            self.assertLess(time.monotonic() - began, 2.5)
 
 
 if __name__ == "__main__":

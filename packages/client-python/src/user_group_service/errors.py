@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import TypeVar
 
@@ -43,9 +44,9 @@ def retry_after_of(error: ConnectError, answer: ResponseMetadata) -> timedelta |
     info = _detail_of(error, RetryInfo)
     if info and info.retry_delay:
         return info.retry_delay.to_timedelta()
-    # The service sends no date here, the other form of the header (RFC 9110, 10.2.3).
+    # The service sends no date here, the other form of the header (RFC 9110, 10.2.3), nor a time of years.
     seconds = answer.headers.get("retry-after") or answer.trailers.get("retry-after") or ""
-    return timedelta(seconds=int(seconds)) if seconds.isascii() and seconds.isdigit() else None
+    return timedelta(seconds=int(seconds)) if re.fullmatch("[0-9]{1,9}", seconds) else None
 
 
 def _detail_of(error: BaseException | None, kind: type[T]) -> T | None:

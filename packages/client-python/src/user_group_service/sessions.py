@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import http.client
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,6 +19,10 @@ _MAX_LENGTH = 8192
 _LEEWAY = 5
 # What the service's Cache-Control allows, in seconds.
 _KEYS_LIFE = 600
+# How long to wait before they are read again for a key that is not among them; and after they could not be read, so that
+# threads do not wait behind each other.
+_KEYS_PAUSE = 30
+_FAILURE_PAUSE = 1
 _KEYS_TIMEOUT = 5
 
 
@@ -70,6 +76,8 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str) -> Viewer
     """
     if len(session) > _MAX_LENGTH:
         raise InvalidViewerSession("it is longer than any viewer session")
+    if not session.isascii():
+        raise InvalidViewerSession("it has characters that no viewer session has")
     try:
         # Refuses what is no session of ours before anything is asked of the issuer.
         header = jwt.get_unverified_header(session)
@@ -77,7 +85,7 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str) -> Viewer
             raise InvalidViewerSession("it is another kind of JWT")
         claims = jwt.decode(
             session,
-            _key(issuer, header["kid"]),
+            _keys_of(issuer).key(header["kid"]),
             algorithms=["ES256"],
             issuer=issuer,
             audience=audience,
@@ -99,22 +107,45 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str) -> Viewer
     )
 
 
-@functools.lru_cache(maxsize=64)
-def _keys_of(issuer: str) -> jwt.PyJWKClient:
-    return jwt.PyJWKClient(f"{issuer}/.well-known/jwks.json", lifespan=_KEYS_LIFE, timeout=_KEYS_TIMEOUT)
+class _PublishedKeys:
+    """The keys of an issuer. They are read by one thread, and only those wait for it whose key is not known."""
 
+    def __init__(self, url: str) -> None:
+        self._client = jwt.PyJWKClient(url, cache_jwk_set=False, timeout=_KEYS_TIMEOUT)
+        self._reading = threading.Lock()
+        self._keys: Mapping[str | None, jwt.PyJWK] = {}
+        self._read_at = self._failed_at = float("-inf")
+        self._failure = ""
 
-def _key(issuer: str, kid: str) -> jwt.PyJWK:
-    keys = _keys_of(issuer)
-    try:
-        known = keys.get_signing_keys()
-    except (jwt.PyJWTError, OSError, ValueError, http.client.HTTPException) as error:
-        raise KeysUnavailable(f"{keys.uri} does not answer with keys; is the issuer right? {error}") from error
-    if found := keys.match_kid(known, kid):
+    def key(self, kid: str) -> jwt.PyJWK:
+        found = self._known(kid)
+        if found is None:
+            with self._reading:
+                # Another thread may have read them meanwhile.
+                found = self._known(kid) or self._read().get(kid)
+        if found is None:
+            raise InvalidViewerSession("it is signed by a key that its issuer does not publish")
         return found
-    try:
-        return keys.get_signing_key(kid)
-    except jwt.PyJWKClientConnectionError as error:
-        raise KeysUnavailable(f"{keys.uri} does not answer: {error}") from error
-    except (jwt.PyJWTError, OSError, ValueError) as error:
-        raise InvalidViewerSession("it is signed by a key that its issuer does not publish") from error
+
+    def _known(self, kid: str) -> jwt.PyJWK | None:
+        return self._keys.get(kid) if time.monotonic() - self._read_at < _KEYS_LIFE else None
+
+    def _read(self) -> Mapping[str | None, jwt.PyJWK]:
+        now = time.monotonic()
+        if now - self._read_at < _KEYS_PAUSE:
+            return self._keys
+        if now - self._failed_at < _FAILURE_PAUSE:
+            raise KeysUnavailable(self._failure)
+        try:
+            self._keys = {each.key_id: each for each in self._client.get_signing_keys()}
+        except (jwt.PyJWTError, OSError, ValueError, http.client.HTTPException) as error:
+            self._failure = f"{self._client.uri} does not answer with keys; is the issuer right? {error}"
+            self._failed_at = time.monotonic()
+            raise KeysUnavailable(self._failure) from error
+        self._read_at = time.monotonic()
+        return self._keys
+
+
+@functools.lru_cache(maxsize=64)
+def _keys_of(issuer: str) -> _PublishedKeys:
+    return _PublishedKeys(f"{issuer}/.well-known/jwks.json")
