@@ -172,6 +172,10 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     await page.keyboard.press("Enter");
     await page.getByText("30d, which is the longest").waitFor();
     await type("Grace", "1h");
+    // What is typed now, and not saved, was written for a mapping that another has changed by the time of the rotation.
+    await type("Mapping", "sales=lake");
+    await others.updateUserGroup({ userGroupId: "it's acme", mapping: { sales: "warehouse\nbilling=pg" } });
+    await tested.tabTo("button", "Rotate");
     // The answer of the first is lost; the second is the same one, and shows its token.
     await page.route("**/RotateUserGroupToken", async (route) => {
       await route.fetch();
@@ -188,6 +192,13 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     const rotations = await adminOf(server.url, bearer).listAuditEvents({ method: "RotateUserGroupToken" });
     expect(rotations.auditEvents).toHaveLength(1);
     await page.getByRole("term").filter({ hasText: "Token before until" }).waitFor();
+    // It is shown as the one entry that it is.
+    await page.getByRole("definition").filter({ hasText: '{ "sales": "warehouse\\nbilling=pg" }' }).waitFor();
+    await press("button", "Save");
+    await page.getByRole("alert").filter({ hasText: "Somebody changed mapping meanwhile" }).waitFor();
+    await press("button", "Save");
+    await says("The user group it's acme has another mapping.");
+    await page.getByRole("definition").filter({ hasText: "sales=lake" }).waitFor();
     await tested.look("a new token");
     await press("link", "User groups");
     await page.getByRole("heading", { name: "User groups", exact: true }).waitFor();

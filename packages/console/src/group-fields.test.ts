@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseMapping, parseProperties, textsOf } from "./group-fields.ts";
+import { mappingOptions, parseMapping, parseProperties, textsOf } from "./group-fields.ts";
 
 describe("a mapping", () => {
   it("is read as it is written", () => {
@@ -9,13 +9,30 @@ describe("a mapping", () => {
     expect(parseMapping(`\n${text}\n \n`)).toEqual(mapping);
   });
 
+  it.each<{ [schema: string]: string }>([
+    { "a=b": "c" },
+    { sales: "warehouse\nbilling=pg" },
+    { sales: " warehouse" },
+    { " ": "" },
+    { '{"a': '"}' },
+  ])("is read as it is, whatever is in it: %j", (mapping) => {
+    expect(parseMapping(textsOf({ name: "", mapping }).mapping)).toEqual(mapping);
+  });
+
   it.each([
+    ['{"a": 1}', "source of a"],
+    ['{"a=b": "c",}', "not JSON"],
     ["a=1\nsales", "Line 2"],
     ["=source", "Line 1"],
     ["a=1\n\na=2", "Line 3 of the mapping names a"],
   ])("is refused with its line at fault: %j", (text, words) => {
     expect(() => parseMapping(text)).toThrow(words);
   });
+});
+
+it("is told to ugs as far as it can be", () => {
+  expect(mappingOptions('{"a": "b\\nc"}\n')).toEqual(["--mapping", "a=b\nc"]);
+  for (const text of ['{"a=b": "c"}', "sales"]) expect(mappingOptions(text)).toEqual(["--mapping", "SCHEMA=SOURCE"]);
 });
 
 describe("properties", () => {

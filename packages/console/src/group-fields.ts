@@ -11,19 +11,45 @@ export interface GroupFields {
 /** The fields of a user group as a person writes them. */
 export type GroupTexts = { readonly [field in keyof GroupFields]-?: string };
 
-/** Writes the fields of a user group for a person: a mapping as `SCHEMA=SOURCE` on a line each, properties as JSON. */
+/**
+ * Writes the fields of a user group for a person: a mapping as `SCHEMA=SOURCE` on a line each, properties as JSON. A mapping
+ * whose lines would be read as another one, such as of a schema with `=` in its name, is written as JSON, too.
+ */
 export function textsOf({ name, mapping, properties }: GroupFields): GroupTexts {
+  const lines = linesOf(mapping).join("\n");
   return {
     name,
-    mapping: Object.entries(mapping)
-      .map(([schema, source]) => `${schema}=${source}`)
-      .join("\n"),
+    mapping: isTextOf(lines, mapping) ? lines : JSON.stringify(mapping, null, 2),
     properties: properties ? JSON.stringify(properties, null, 2) : "",
   };
 }
 
+function linesOf(mapping: GroupFields["mapping"]): string[] {
+  return Object.entries(mapping).map(([schema, source]) => `${schema}=${source}`);
+}
+
+function isTextOf(text: string, mapping: GroupFields["mapping"]): boolean {
+  try {
+    return JSON.stringify(parseMapping(text)) === JSON.stringify(mapping);
+  } catch {
+    return false;
+  }
+}
+
+/** How `ugs` is told a mapping; a placeholder where the text is none yet, or one that it cannot be told so. */
+export function mappingOptions(text: string): readonly string[] {
+  try {
+    const mapping = parseMapping(text);
+    if (Object.keys(mapping).every((schema) => !schema.includes("="))) return ["--mapping", ...linesOf(mapping)];
+  } catch {
+    // It is being typed.
+  }
+  return ["--mapping", "SCHEMA=SOURCE"];
+}
+
 /** Reads a mapping. @throws NotRight that names the line at fault */
 export function parseMapping(text: string): { [schema: string]: string } {
+  if (/^\s*\{.*\}\s*$/s.test(text)) return parseJsonMapping(text);
   const mapping = new Map<string, string>();
   for (const [i, line] of text.split("\n").entries()) {
     if (line.trim() === "") continue;
@@ -34,6 +60,19 @@ export function parseMapping(text: string): { [schema: string]: string } {
     mapping.set(schema, line.slice(end + 1).trim());
   }
   return Object.fromEntries(mapping);
+}
+
+function parseJsonMapping(text: string): { [schema: string]: string } {
+  let value: object;
+  try {
+    value = JSON.parse(text) as object;
+  } catch (error) {
+    throw new NotRight(`The mapping stands in braces, but is not JSON: ${(error as Error).message}`);
+  }
+  for (const [schema, source] of Object.entries(value))
+    if (typeof source !== "string")
+      throw new NotRight(`The source of ${schema} in the mapping is not a string of JSON.`);
+  return value as { [schema: string]: string };
 }
 
 /** Reads properties; undefined: there are none. @throws NotRight that says where it is no JSON object */

@@ -19,7 +19,8 @@ export function GroupFieldset({
         label="Mapping"
         hint={
           <>
-            Which data source each schema has, on a line each: <code>SCHEMA=SOURCE</code>. Nothing: it has none.
+            Which data source each schema has, on a line each: <code>SCHEMA=SOURCE</code>; or a JSON object. Nothing: it
+            has none.
           </>
         }
         rows={3}

@@ -1,6 +1,6 @@
 import { useRef, useState } from "preact/hooks";
 import type { UserGroupInfo } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
-import { type GroupTexts, parseMapping, parseProperties, textsOf } from "../group-fields.ts";
+import { type GroupTexts, mappingOptions, parseMapping, parseProperties, textsOf } from "../group-fields.ts";
 import { type Answer, useAction, useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { Secret } from "../parts/copy.tsx";
@@ -99,7 +99,10 @@ function Look({ group }: { readonly group: UserGroupInfo }) {
   );
 }
 
-/** A form for the fields. What is not touched follows what the group has; what is, stays as it was typed until it is saved. */
+/**
+ * A form for the fields. What is not touched follows what the group has; what is, stays as it was typed until it is saved, and
+ * replaces nothing that somebody else wrote meanwhile unless that was said.
+ */
 function Change({
   session,
   answer,
@@ -110,12 +113,21 @@ function Change({
   readonly group: UserGroupInfo;
 }) {
   const [touched, setTouched] = useState<Partial<GroupTexts>>({});
+  /** What stood where it is touched. */
+  const [replaced, setReplaced] = useState<Partial<GroupTexts>>({});
   const present = textsOf(group);
   const texts = { ...present, ...touched };
   const paths = (Object.keys(present) as (keyof GroupTexts)[]).filter((field) => texts[field] !== present[field]);
   const id = group.providedId;
   const changing = useAction(async () => {
     if (paths.length === 0) throw new NotRight("Nothing is changed: every field is as it was.");
+    const others = paths.filter((field) => (replaced[field] ?? present[field]) !== present[field]);
+    if (others.length > 0) {
+      setReplaced(present);
+      throw new NotRight(
+        `Somebody changed ${others.join(", ")} meanwhile: look what it is now. To save again replaces it.`,
+      );
+    }
     const fields = {
       name: texts.name,
       mapping: parseMapping(texts.mapping),
@@ -131,19 +143,24 @@ function Change({
       setTouched({});
     } finally {
       // Also where somebody else changed it, so that it is seen to what.
+      setReplaced({});
       answer.again();
     }
     return `The user group ${id} has another ${paths.join(", ")}.`;
   });
+  const onText = (field: keyof GroupTexts, text: string) => {
+    setTouched({ ...touched, [field]: text });
+    setReplaced({ [field]: present[field], ...replaced });
+  };
   const options = paths.flatMap((field) => {
     if (texts[field].trim() === "") return ["--clear", field];
     if (field === "properties") return ["--properties", "FILE"];
-    return field === "mapping" ? ["--mapping", ...texts.mapping.trim().split("\n")] : ["--name", texts.name];
+    return field === "mapping" ? mappingOptions(texts.mapping) : ["--name", texts.name];
   });
   return (
     <>
       <Form label="Change" submit="Save" isBusy={changing.isBusy} onSubmit={() => void changing.run()}>
-        <GroupFieldset texts={texts} onText={(field, text) => setTouched({ ...touched, [field]: text })} />
+        <GroupFieldset texts={texts} onText={onText} />
         <p class="small">{paths.length === 0 ? "Nothing is changed yet." : `Saving changes: ${paths.join(", ")}.`}</p>
         <FailureBox error={changing.error} />
       </Form>
@@ -254,7 +271,7 @@ function End({
           id={id}
           consequence={`This deletes the user group ${id} for good, with its name, mapping and properties, and ends its tokens.`}
           button="Delete it"
-          command={{ command: "group delete", options: ["--etag", etag], args: [id], ...env }}
+          command={{ command: "group delete", options: ["--etag", group.etag], args: [id], ...env }}
           onConfirm={remove}
           onClose={() => setEnding(undefined)}
         />

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import type { UserGroupInfo } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
-import { type GroupTexts, parseMapping, parseProperties } from "../group-fields.ts";
+import { type GroupTexts, mappingOptions, parseMapping, parseProperties } from "../group-fields.ts";
 import { useAction, useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { Secret } from "../parts/copy.tsx";
@@ -136,7 +136,7 @@ function Create({
           <CommandLine
             command="group create"
             options={[
-              ...(texts.mapping.trim() ? ["--mapping", ...texts.mapping.trim().split("\n")] : []),
+              ...(texts.mapping.trim() ? mappingOptions(texts.mapping) : []),
               ...(texts.properties.trim() ? ["--properties", "FILE"] : []),
               // Behind a mapping, whose entries end with the next option.
               ...(texts.name || texts.mapping.trim() ? ["--name", texts.name || id] : []),

@@ -48,7 +48,7 @@ function unusedSince({ lastUseTime, createTime }: ApiToken): number {
 
 /** Sorts API tokens. @param order one of `ORDERS`; any other text: what expires first */
 export function inOrder(tokens: readonly ApiToken[], order: string): ApiToken[] {
-  const { of } = ORDERS[order as keyof typeof ORDERS] ?? ORDERS.expires;
+  const { of } = Object.hasOwn(ORDERS, order) ? ORDERS[order as keyof typeof ORDERS] : ORDERS.expires;
   return [...tokens].sort((a, b) => of(a) - of(b) || (a.id < b.id ? -1 : 1));
 }
 
