@@ -215,7 +215,9 @@ export async function open(config: Config, options: { write?: (line: string) => 
     });
     const close = async () => {
       log.logger.info("shutting down");
-      const { shutdownTimeoutMs, shutdownDelayMs: delayMs } = config;
+      const { shutdownTimeoutMs, shutdownDelayMs } = config;
+      // A process that must not serve any longer has its exit code already: it ends at once.
+      const delayMs = process.exitCode === undefined ? shutdownDelayMs : 0;
       const failed = await lifecycle.close(shutdownTimeoutMs, { onFailure: closeFailure(log.logger), delayMs });
       if (failed.length > 0) log.logger.warn({ failed }, "not closed in time");
       else log.logger.info("closed");
