@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { expect, it } from "vitest";
 import { type AuditEvent, AuditEventSchema } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
-import { AuditFollower } from "./follower.ts";
+import { AuditFollower, MAX_READ } from "./follower.ts";
 
 const { signal } = new AbortController();
 const event = (id: string, ms: number): AuditEvent => create(AuditEventSchema, { id, createTime: timestampFromMs(ms) });
@@ -20,7 +20,8 @@ function newTrail(isShown: (event: AuditEvent) => boolean = () => true) {
     since: async (startTime) => {
       if (failures.length > 0) throw failures.shift();
       asked.push(timestampMs(startTime));
-      return newestFirst().filter((each) => isShown(each) && msOf(each) >= timestampMs(startTime));
+      const since = newestFirst().filter((each) => isShown(each) && msOf(each) >= timestampMs(startTime));
+      return since.slice(0, MAX_READ);
     },
   });
   const next = async () => (await follower.next(signal)).map(({ id }) => id);
@@ -59,4 +60,16 @@ it("leaves nothing out where a read failed, and begins with an empty trail", asy
   await expect(next()).rejects.toThrow("away");
   events.push(event("b", 60_000));
   expect(await next()).toEqual(["b", "a"]);
+});
+
+it("leaves out the oldest for good where there are more at once than are kept", async () => {
+  const { events, asked, next } = newTrail();
+  events.push(event("first", 1000));
+  expect(await next()).toEqual(["first"]);
+  for (let i = 0; i < 2 * MAX_READ; i++) events.push(event(`e${i}`, 2000 + i));
+  const found = await next();
+  expect([found.length, found[0], found.at(-1)]).toEqual([MAX_READ, `e${2 * MAX_READ - 1}`, `e${MAX_READ}`]);
+  events.push(event("last", 2000 + 2 * MAX_READ));
+  expect(await next()).toEqual(["last"]);
+  expect(asked.at(-1)).toBe(2000 + MAX_READ);
 });

@@ -13,9 +13,15 @@ export interface AuditReader {
   readonly newest: (signal: AbortSignal) => Promise<AuditEvent | undefined>;
   /** Reads the last events of the filter. */
   readonly last: (signal: AbortSignal) => Promise<readonly AuditEvent[]>;
-  /** Reads all events of the filter since a time. */
+  /** Reads the events of the filter since a time, the newest first, until there are `MAX_READ` or more. */
   readonly since: (startTime: Timestamp, signal: AbortSignal) => Promise<readonly AuditEvent[]>;
 }
+
+/**
+ * How many new events are enough for once: no more are kept, and there may be hundreds of thousands since the page was last
+ * seen.
+ */
+export const MAX_READ = 500;
 
 /** Finds what is new in an audit trail. */
 export class AuditFollower {
@@ -24,6 +30,8 @@ export class AuditFollower {
   readonly #given = new Map<string, number>();
   /** Up to here the trail was looked at, in milliseconds; undefined: not yet. */
   #seenMs: number | undefined;
+  /** What is older is left out, in milliseconds: there were too many. */
+  #fromMs = 0;
 
   constructor(reader: AuditReader) {
     this.#reader = reader;
@@ -31,13 +39,15 @@ export class AuditFollower {
 
   /**
    * Reads the last events the first time, and then what is new, the newest first: each event once, also one that appears
-   * late. When it rejects, nothing is left out: the next call reads it.
+   * late. When it rejects, nothing is left out: the next call reads it. Where there are more than are kept, the oldest are.
    */
   async next(signal: AbortSignal): Promise<readonly AuditEvent[]> {
     const newest = await this.#reader.newest(signal);
     const last = this.#seenMs === undefined ? await this.#reader.last(signal) : [];
     const seenMs = this.#seenMs ?? (newest ? msOf(newest) : 0);
-    const found = await this.#reader.since(timestampFromMs(Math.max(0, seenMs - OVERLAP_MS)), signal);
+    const found = await this.#reader.since(timestampFromMs(Math.max(this.#fromMs, seenMs - OVERLAP_MS)), signal);
+    const oldest = found.at(-1);
+    if (found.length >= MAX_READ && oldest) this.#fromMs = msOf(oldest);
     const unseen = new Map<string, AuditEvent>();
     for (const event of [...last, ...found]) if (!this.#given.has(event.id)) unseen.set(event.id, event);
     this.#seenMs = Math.max(seenMs, newest ? msOf(newest) : 0);

@@ -5,14 +5,12 @@ import { announce } from "../parts/live.tsx";
 import { watch } from "../parts/watch.ts";
 import { failureOf } from "../session/failures.ts";
 import { countText } from "../words.ts";
-import { AuditFollower, type AuditReader } from "./follower.ts";
+import { AuditFollower, type AuditReader, MAX_READ } from "./follower.ts";
 
 /** How often is looked for new events, in milliseconds. */
 const INTERVAL_MS = 2000;
 /** The longest pause while the service is away, in milliseconds. */
 const MAX_PAUSE_MS = 30_000;
-/** How many events are kept. */
-const MAX_KEPT = 500;
 
 /** An audit trail that is followed. */
 export interface Following {
@@ -62,7 +60,7 @@ async function follow(
       if (failures > 0) announce("The service is back.");
       failures = 0;
       if (events && found.length > 0) announce(countText(found.length, "new event"));
-      events = [...found, ...(events ?? [])].slice(0, MAX_KEPT);
+      events = [...found, ...(events ?? [])].slice(0, MAX_READ);
       change({ events, error: undefined });
       return INTERVAL_MS;
     } catch (error) {

@@ -1,7 +1,7 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { useRef, useState } from "preact/hooks";
 import type { AuditEvent } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
-import type { AuditReader } from "../audit/follower.ts";
+import { type AuditReader, MAX_READ } from "../audit/follower.ts";
 import { useFollowing } from "../audit/use-following.ts";
 import { useAction, useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
@@ -153,7 +153,7 @@ function readerOf({ admin }: Session, { endTime: _, ...request }: ReturnType<typ
         );
         found.push(...page.auditEvents);
         pageToken = page.nextPageToken;
-      } while (pageToken !== "");
+      } while (pageToken !== "" && found.length < MAX_READ);
       return found;
     },
   };
