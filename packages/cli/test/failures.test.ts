@@ -70,6 +70,8 @@ const later = (reason: string) => {
   error.metadata.set("retry-after", "0");
   return error;
 };
+/** What a proxy answers that has passed the call on, and has no answer of the service. */
+const ofProxy = () => new ConnectError("HTTP 504", Code.Unavailable);
 const notMade = () => failing(Code.Unavailable, "STORE_UNAVAILABLE", "not_made");
 
 describe("a call that fails", () => {
@@ -92,7 +94,7 @@ describe("a call that fails", () => {
 
   it("is not tried again where it may have been made, and says so", async () => {
     for (const args of ["group update g --name x", "group delete g --yes", "env delete e --yes"]) {
-      for (const failure of [unknown(), "break" as const]) {
+      for (const failure of [unknown(), ofProxy(), "break" as const]) {
         const { run } = await newFailing([failure]);
         const { code, stderr, calls } = await run(args);
         expect([args, code, calls]).toEqual([args, 6, 1]);

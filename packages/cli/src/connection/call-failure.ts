@@ -127,9 +127,13 @@ function unanswered(error: ConnectError, connection: Connection, outcome: "unkno
     exitCode: EXIT.unavailable,
     hint: `check the URL, its path included, and what proxies there are${isUnknown ? "; a service that is older than this ugs lacks the newest calls" : ""}`,
     requestId,
+    ...(OF_PROXIES.has(error.code) && { outcome }),
     cause: error,
   });
 }
+
+/** The codes of what proxies answer that may have passed the call on: HTTP 500, 502, 503 and 504. */
+const OF_PROXIES: ReadonlySet<Code> = new Set([Code.Unavailable, Code.Unknown, Code.Internal]);
 
 /**
  * Why a place cannot be reached, and what to do; undefined: the connection was not at fault.
