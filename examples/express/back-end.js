@@ -39,6 +39,7 @@ app.use(
   session({
     name: "login",
     secret: randomBytes(32).toString("base64"),
+    // Where the page has https:, with `secure: true` as well.
     cookie: { httpOnly: true, sameSite: "lax" },
     resave: false,
     saveUninitialized: false,
