@@ -1,4 +1,12 @@
-import { createRemoteJWKSet, decodeJwt, errors, type JWTPayload, jwtVerify, type RemoteJWKSet } from "jose";
+import {
+  createLocalJWKSet,
+  createRemoteJWKSet,
+  decodeJwt,
+  errors,
+  type JWTPayload,
+  type JWTVerifyGetKey,
+  jwtVerify,
+} from "jose";
 
 /** The header's `typ` and the one algorithm of viewer sessions, which are pinned (RFC 8725). */
 const TYPE = "viewer+jwt";
@@ -18,6 +26,9 @@ const KEYS_MAX_AGE_MS = 600_000;
 
 /** How often keys are read anew at most for a key that is not known, in milliseconds. */
 const KEYS_COOLDOWN_MS = 10_000;
+
+/** How long an issuer is not asked again after its keys could not be read, in milliseconds. */
+const FAILURE_PAUSE_MS = 1000;
 
 /** How many sets of keys are kept. */
 const MAX_KEY_SETS = 1000;
@@ -89,7 +100,7 @@ export interface VerifiedViewerSession {
 }
 
 /** The keys of issuers, by the URL that they are read at. The one that was used last is the last. */
-const keySets = new Map<string, RemoteJWKSet>();
+const keySets = new Map<string, JWTVerifyGetKey>();
 
 /**
  * Checks a viewer session by the published keys of its environment, without a call for each: they are kept for ten minutes.
@@ -136,20 +147,39 @@ function claimedIssuer(session: unknown): string {
 }
 
 /** The keys that are published at a URL, which must not come from a session. */
-function keysAt(url: string, timeoutMs = 5000): RemoteJWKSet {
+function keysAt(url: string, timeoutMs = 5000): JWTVerifyGetKey {
   const known = keySets.get(url);
-  const keys =
-    known ??
-    createRemoteJWKSet(new URL(url), {
-      cacheMaxAge: KEYS_MAX_AGE_MS,
-      cooldownDuration: KEYS_COOLDOWN_MS,
-      timeoutDuration: timeoutMs,
-    });
+  const keys = known ?? publishedKeys(url, timeoutMs);
   if (known) keySets.delete(url);
   keySets.set(url, keys);
   const [oldest] = keySets.keys();
   if (keySets.size > MAX_KEY_SETS && oldest !== undefined) keySets.delete(oldest);
   return keys;
+}
+
+/** Published keys, which are read when they are needed, and not for each session while they cannot be. */
+function publishedKeys(url: string, timeoutMs: number): JWTVerifyGetKey {
+  const published = createRemoteJWKSet(new URL(url), {
+    cacheMaxAge: KEYS_MAX_AGE_MS,
+    cooldownDuration: KEYS_COOLDOWN_MS,
+    timeoutDuration: timeoutMs,
+  });
+  let failure: unknown;
+  let pausesUntil = 0;
+  return async (header, token) => {
+    const isPausing = performance.now() < pausesUntil;
+    const read = isPausing && published.fresh ? published.jwks() : undefined;
+    if (isPausing && !read) throw failure;
+    try {
+      return await (read ? createLocalJWKSet(read) : published)(header, token);
+    } catch (error) {
+      if (isPausing && error instanceof errors.JWKSNoMatchingKey) throw failure;
+      if (isOfSession(error)) throw error;
+      failure = error;
+      pausesUntil = performance.now() + FAILURE_PAUSE_MS;
+      throw error;
+    }
+  };
 }
 
 /** @throws ViewerSessionError when these are no claims of a viewer session */
@@ -189,15 +219,16 @@ function failureOf(error: unknown, issuer: string): unknown {
     if (error.claim === "iat" || error.claim === "nbf")
       return refused("too-early", "it is from the future: check the clocks", error);
   }
-  if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid || !isOfSession(error))
+  if (!isOfSession(error))
     return new SessionKeysError(`the keys of ${issuer} cannot be read: check that its URL is reached from here`, {
       cause: error,
     });
   return refused("malformed", "it is no viewer session", error);
 }
 
-/** Whether an error is about the session: what `jose` says of answers that are no keys, it says with its general error. */
+/** Whether an error is about the session: what `jose` says of answers that are no keys, it mostly says with its general error. */
 function isOfSession(error: unknown): boolean {
+  if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid) return false;
   return error instanceof errors.JOSEError && error.code !== errors.JOSEError.code;
 }
 

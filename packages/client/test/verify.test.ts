@@ -158,6 +158,34 @@ describe("viewer sessions", () => {
     }
   });
 
+  it("ask an issuer that fails once a second, and go on with keys that were read", async () => {
+    const { pathname } = new URL(`${options.issuer}/.well-known/jwks.json`);
+    let isAway = true;
+    let reads = 0;
+    const between = createServer(async (_, res) => {
+      reads += 1;
+      if (isAway) res.writeHead(503).end();
+      else res.end(await (await fetch(`${server.url}${pathname}`)).text());
+    });
+    closeLater(() => between.close());
+    const own = { ...options, keysUrl: `http://127.0.0.1:${await listen(between)}/` };
+    vi.useFakeTimers({ toFake: ["Date", "performance"] });
+    for (let i = 0; i < 5; i++) await expect(verifyViewerSession(session, own)).rejects.toThrow(SessionKeysError);
+    expect(reads).toBe(1);
+    isAway = false;
+    vi.advanceTimersByTime(1000);
+    await verifyViewerSession(session, own);
+    expect(reads).toBe(2);
+
+    isAway = true;
+    vi.advanceTimersByTime(10_000);
+    const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+    const strange = signed(privateKey, { kid: "A".repeat(22) });
+    for (let i = 0; i < 5; i++) await expect(verifyViewerSession(strange, own)).rejects.toThrow(SessionKeysError);
+    await verifyViewerSession(session, own);
+    expect(reads).toBe(3);
+  });
+
   it("need an issuer and an audience to be checked against", async () => {
     for (const wrong of [{ issuer: "" }, { issuer: [] }, { audience: "" }, { audience: undefined }])
       await expect(verifyViewerSession(session, { ...options, ...wrong } as VerifyOptions)).rejects.toThrow(TypeError);
