@@ -1,31 +1,31 @@
 /** The exit codes, by the kind of failure. docs/cli.md lists them. */
 export const EXIT = {
   ok: 0,
-  /** Something that nobody foresaw, here or in the service. */
+  /** An unexpected error, here or in the service. */
   failed: 1,
   /** The command line, a setting, a file or an answer to a question is not right. */
   usage: 2,
   notFound: 3,
   /** The service does not know the token, or its role is too low. */
   denied: 4,
-  /** What is there stands against it: it exists already, has changed meanwhile, or is not empty. */
+  /** The present state forbids it: something exists already, has changed meanwhile, or is not empty. */
   conflict: 5,
   /** The service cannot be reached, is overloaded, or did not answer in time. */
   unavailable: 6,
-  /** All was gone through, but groups were rejected, or two sides are not equal. */
+  /** The transfer has ended, but groups were rejected, or the two sides differ. */
   incomplete: 7,
 } as const;
 
-/** What a failure tells beside its message. */
+/** What is known of a failure beside its message. */
 export interface FailureDetail {
   readonly exitCode: number;
   /** What to do, in a sentence or two without a full stop. */
   readonly hint?: string | undefined;
-  /** Of an answer of the service: the code as Connect names it, such as `not_found`. */
+  /** The code that the service answered with, as Connect names it, such as `not_found`. */
   readonly code?: string | undefined;
-  /** Of an answer of the service: `google.rpc.ErrorInfo.reason`. */
+  /** The `google.rpc.ErrorInfo.reason` that the service answered with. */
   readonly reason?: string | undefined;
-  /** By which the log of the service has the call. */
+  /** The id of the call in the log of the service. */
   readonly requestId?: string | undefined;
   /** What became of a change that failed. */
   readonly outcome?: "not_made" | "unknown" | undefined;

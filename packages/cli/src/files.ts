@@ -24,8 +24,9 @@ export async function readSecretFile(path: string): Promise<string> {
 }
 
 /**
- * A file of ours is for us alone. One of somebody else, such as a secret that Kubernetes mounts, may be readable by its
- * group, which is how we can read it. What is no file, such as a pipe, is not asked.
+ * Refuses a file that others can read. A file of this user must be readable by this user alone. A file of another user,
+ * such as a secret that Kubernetes mounts, may be readable by its group, because that may be how this user can read it.
+ * Whatever is not a file, such as a pipe, is accepted.
  */
 async function refuseShared(file: FileHandle, path: string): Promise<void> {
   const stat = await file.stat();
@@ -45,7 +46,7 @@ export async function readPlainFile(path: string): Promise<string> {
   });
 }
 
-/** Why a file cannot be read, in words; what is no error of the system is left as it is. */
+/** A Failure that says why a file cannot be read; anything but an error of the system is returned as it is. */
 export function unreadable(path: string, error: unknown): unknown {
   const { code } = error as { code?: unknown };
   if (typeof code !== "string") return error;
@@ -59,7 +60,7 @@ export function unreadable(path: string, error: unknown): unknown {
 }
 
 /**
- * Writes a file that its owner alone can read: at once as a whole, or not at all. Folders are made for it, for the owner
+ * Writes a file that its owner alone can read: as a whole or not at all. Missing folders are created, for the owner
  * alone as well.
  *
  * @throws Failure when it cannot be written
@@ -95,7 +96,7 @@ const WRITE_ERRORS: { readonly [code: string]: readonly [words: string, hint: st
 };
 
 /**
- * Why a file cannot be written, in words; what is no error of the system is left as it is.
+ * A Failure that says why a file cannot be written; anything but an error of the system is returned as it is.
  *
  * @param then what to do after that
  */

@@ -8,8 +8,8 @@ const INTERVAL_MS = 2000;
 const MAX_PAUSE_MS = 30_000;
 
 /**
- * How far before the newest event is looked again, in milliseconds: events have the time of the Redis node that wrote
- * them, so that one of another node may appear later and yet be a little older.
+ * How far back before the newest event each look reads again, in milliseconds. An event has the time of the Redis node
+ * that wrote it, so one of another node may appear later and yet be a little older.
  */
 const OVERLAP_MS = 5000;
 
@@ -21,36 +21,37 @@ export interface FollowOptions {
     readonly pageToken: string;
     readonly startTime?: Timestamp;
   }) => Promise<{ readonly items: readonly AuditEvent[]; readonly nextPageToken: string }>;
-  /** Reads the newest event of all, which `read` may leave out: what is older need not be looked at again. */
+  /** Reads the newest event, even one that `read` leaves out by a filter. Older events need not be read again. */
   readonly newest: () => Promise<AuditEvent | undefined>;
-  /** How many events that there are come first. */
+  /** How many of the present events are shown first. */
   readonly before: number;
   readonly signal: AbortSignal;
-  /** Is told when the service is away, and that it is back. */
+  /** Called when the service is away, and when it is back. */
   readonly warn: (text: string) => void;
-  /** How often is looked for new events, in milliseconds. Default: 2000. */
+  /** The pause between two looks for new events, in milliseconds. Default: 2000. */
   readonly intervalMs?: number;
   /** The first pause while the service is away, in milliseconds; it doubles up to 30 s. Default: 2000. */
   readonly pauseMs?: number;
 }
 
 /**
- * Gives the last events, the oldest first, and then new ones as they come, each once, until the signal aborts. While the
- * service is away it waits: nothing is left out.
+ * Yields the last events, the oldest first, and then new ones as they come, each once, until the signal aborts. While
+ * the service is away it waits, and leaves out no event.
  *
- * @throws Failure when the first read fails, or a later one otherwise than by the service being away; the signal's reason
+ * @throws Failure when the first read fails, or a later one for any reason but that the service is away; the signal's
+ * reason
  */
 export async function* followEvents(options: FollowOptions): AsyncGenerator<readonly AuditEvent[]> {
   const { read, newest, before, signal, warn, intervalMs = INTERVAL_MS, pauseMs = INTERVAL_MS } = options;
   /** The times of the events that were given and may be read again, by id. */
   const given = new Map<string, number>();
-  /** Up to here the trail was looked at. */
+  /** The time of the newest event that was seen. */
   let seenMs: number | undefined;
   let failures = 0;
   const since = () => (seenMs === undefined ? undefined : timestampFromMs(seenMs - OVERLAP_MS));
   const readSince = (startTime: Timestamp | undefined) =>
     all(pagesOf(undefined, (page) => read(startTime ? { ...page, startTime } : page)));
-  /** Remembers what was found, and the newest event that there was before. */
+  /** Remembers events as seen, and `last` as the newest event. */
   const remember = (found: readonly AuditEvent[], last: AuditEvent | undefined) => {
     for (const event of found) given.set(event.id, msOf(event));
     if (last) seenMs = Math.max(seenMs ?? 0, msOf(last));
@@ -59,7 +60,7 @@ export async function* followEvents(options: FollowOptions): AsyncGenerator<read
 
   const last = await newest();
   remember([], last);
-  // Of what there is already, more may be read again than is shown.
+  // The first look may read more of the present events again than are shown.
   if (last) remember(await readSince(since()), undefined);
   const shown = await all(pagesOf(before, read));
   remember(shown, undefined);

@@ -1,13 +1,13 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { usageFailure } from "./failures.ts";
 
-/** What a JSON object is called where it is none, and how one is written. */
+/** How the message names the object, and an example of one. */
 interface Wanted {
   readonly source: string;
   readonly example: string;
 }
 
-/** Parses a JSON object that somebody wrote. @throws Failure, which shows nothing of it, when it is none */
+/** Parses a JSON object that the user wrote. @throws Failure, without any of the text, when it is not an object */
 export function parseJsonObject(text: string, { source, example }: Wanted): JsonObject {
   let value: unknown;
   try {

@@ -8,11 +8,7 @@ interface Page<T> {
 /** The largest page that the service gives. */
 const MAX_PAGE_SIZE = 1000;
 
-/**
- * Reads a list page by page, while it is asked for more.
- *
- * @param limit how many items at most; undefined: all
- */
+/** Reads a list page by page, each when the loop asks for it. @param limit the most items; undefined: all */
 export async function* pagesOf<T>(
   limit: number | undefined,
   read: (page: { readonly pageSize: number; readonly pageToken: string }) => Promise<Page<T>>,

@@ -18,7 +18,7 @@ export interface Profile {
 /** The name of the profile that is used when none is named and none was chosen. */
 export const DEFAULT_PROFILE = "default";
 
-/** The texts of a profile; those that it must have come first. */
+/** The fields of a profile; the required ones come first. */
 const FIELDS = ["url", "token", "caFile", "certFile", "keyFile", "serverName"] as const;
 const REQUIRED = 2;
 
@@ -32,7 +32,7 @@ export class Profiles {
     this.#folder = join(config, "ugs");
   }
 
-  /** Where a profile is. @throws Failure when its name is none */
+  /** The file of a profile. @throws Failure for an invalid name */
   pathOf(name: string): string {
     if (!/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/.test(name))
       throw usageFailure("a profile's name has 1 to 64 letters, digits, '.', '_' or '-', and no dot in front");

@@ -4,8 +4,8 @@ import { COMMANDS } from "./commands/all.ts";
 import type { Shell } from "./shell.ts";
 
 /**
- * The tree of commands. Those below a command, its arguments and its options are there once it is run, or loaded by
- * `loadCommands`. Of itself the program writes only help, and it never ends the process: it throws CommanderErrors.
+ * The tree of commands. A command gets its arguments, options and further commands when it is run, or by
+ * `loadCommands`. Of itself the program writes only help. It never ends the process: it throws CommanderErrors.
  */
 export function createProgram(shell: Shell): Command {
   const program = new Command("ugs");
@@ -18,7 +18,7 @@ export function createProgram(shell: Shell): Command {
     .configureOutput({
       writeOut: (text) => void shell.stdout.write(text),
       writeErr: (text) => void shell.stderr.write(text),
-      // It is reported as every other failure.
+      // The caller reports the error like every other failure.
       outputError: () => {},
       getOutHelpWidth: () => shell.stdout.columns ?? 80,
       getErrHelpWidth: () => shell.stderr.columns ?? 80,
@@ -46,7 +46,7 @@ export function createProgram(shell: Shell): Command {
   return program;
 }
 
-/** Loads all commands, for what is asked of the tree as a whole. */
+/** Loads all commands, for help and completion. */
 export async function loadCommands(program: Command, shell: Shell): Promise<void> {
   for (const command of program.commands) await load(command, shell);
 }

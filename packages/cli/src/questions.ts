@@ -4,7 +4,7 @@ import { usageFailure } from "./failures.ts";
 import { printable } from "./output/printable.ts";
 import { Interrupted, interruption, type Shell } from "./shell.ts";
 
-/** Whether somebody is there to be asked. */
+/** Whether a terminal is there to ask on. */
 export function canAsk({ stdin, stderr }: Pick<Shell, "stdin" | "stderr">): boolean {
   return stdin.isTTY === true && stderr.isTTY === true;
 }
@@ -40,18 +40,18 @@ export async function ask(
   }
 }
 
-/** Something that ends for good. */
+/** Something that is deleted, revoked or replaced for good. */
 export interface Ending {
-  /** What it is, such as `the user group acme`. */
+  /** The thing that ends, such as `the user group acme`. */
   readonly what: string;
   /** What has to be typed. */
   readonly id: string;
-  /** What comes of it, as a sentence without a full stop. */
+  /** The consequence, as a sentence without a full stop. */
   readonly consequence: string;
 }
 
 /**
- * Has somebody confirm that something is to end, by its id.
+ * Asks to confirm that something is to end, by typing its id.
  *
  * @param isSure whether `--yes` was given
  * @throws Failure when it is not confirmed, or nobody can be asked

@@ -18,7 +18,7 @@ export async function runUgs(args: readonly string[], shell: Shell): Promise<num
     }
     return EXIT.ok;
   } catch (error) {
-    // Whoever reads has enough.
+    // The reader of the output has enough.
     if (error instanceof OutputClosed) return EXIT.ok;
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.ok;
     if (error instanceof CommanderError && error.code === "commander.help") return EXIT.usage;
@@ -28,7 +28,7 @@ export async function runUgs(args: readonly string[], shell: Shell): Promise<num
   }
 }
 
-/** What the script of `ugs completion` asks: `ugs complete -- WORDS`. */
+/** Answers what the script of `ugs completion` asks by `ugs complete -- WORDS`. */
 async function answerCompletion(args: readonly string[], shell: Shell): Promise<void> {
   const { complete } = await import("./complete.ts");
   const program = createProgram(shell);
@@ -36,7 +36,7 @@ async function answerCompletion(args: readonly string[], shell: Shell): Promise<
   await complete(program, args.slice(args[1] === "--" ? 2 : 1), shell);
 }
 
-/** What is said of an error. @param reason of the signal, when it has aborted */
+/** The failure that is shown for an error. @param reason of the signal, when it has aborted */
 function failureOf(error: unknown, reason: unknown): Failure {
   const interrupted = error instanceof Interrupted ? error : reason instanceof Interrupted ? reason : undefined;
   if (interrupted) {
@@ -45,13 +45,13 @@ function failureOf(error: unknown, reason: unknown): Failure {
     return new Failure("interrupted", { exitCode: interrupted.exitCode, outcome });
   }
   if (error instanceof Failure) return error;
-  // Of files it is told where they are written.
+  // Errors of files are explained where files are written, so this one is of standard output.
   if ((error as { syscall?: unknown }).syscall === "write")
     return unwritable("standard output", error, "run the same command again") as Failure;
   return error instanceof CommanderError ? commandLineFailure(error) : unforeseen(error);
 }
 
-/** What commander says of a command line, without what may be a secret. */
+/** The failure for commander's error, without words of the command line that may be secret. */
 function commandLineFailure({ message }: CommanderError): Failure {
   const text = message
     .replace(/^error: /, "")

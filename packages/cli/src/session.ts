@@ -15,11 +15,11 @@ export interface Clients {
   readonly admin: Client<typeof AdminService>;
   readonly userGroups: Client<typeof UserGroupService>;
   readonly viewers: Client<typeof ViewerService>;
-  /** Where the service is, as people read it. */
+  /** The URL of the service, for messages. */
   readonly url: string;
 }
 
-/** One run of a command: what it reads and writes, and how it is set. */
+/** One run of a command: its shell, settings and output. */
 export interface Session {
   readonly shell: Shell;
   readonly settings: Settings;

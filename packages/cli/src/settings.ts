@@ -27,7 +27,7 @@ export interface Connection {
   readonly key: string | undefined;
   /** The name that the certificate of the service must be for; undefined: that of the URL. */
   readonly serverName: string | undefined;
-  /** Of every call, its retries included. */
+  /** How long a call may take, its retries included, in milliseconds. */
   readonly timeoutMs: number;
   /** The variable with a proxy that Node does not use; undefined: there is none. */
   readonly unusedProxy: string | undefined;
@@ -40,7 +40,7 @@ export function unusedProxyOf(env: Shell["env"]): string | undefined {
   return ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"].find((name) => env[name]);
 }
 
-/** Where a service is, as people read it. */
+/** The URL of a service, for messages. */
 export function urlText({ url }: Pick<Connection, "url">): string {
   return url.href.replace(/\/$/, "");
 }
@@ -48,7 +48,7 @@ export function urlText({ url }: Pick<Connection, "url">): string {
 const DEFAULT_TIMEOUT_MS = 10_000;
 const MAX_TIMEOUT_MS = 3_600_000;
 
-/** Finds the settings of a run: an option comes before the environment, and that before the profile. */
+/** The settings of a run. An option overrides the environment, and the environment overrides the profile. */
 export class Settings {
   readonly profiles: Profiles;
   readonly #options: GlobalOptions;
@@ -110,7 +110,7 @@ export class Settings {
     };
   }
 
-  /** The files and the name for TLS; those of a profile unless others are given. */
+  /** The files and the server name for TLS: as given, else those of the profile. */
   tlsFiles(profile?: Profile) {
     return {
       caFile: this.#options.caFile ?? this.#variable("UGS_CA_FILE") ?? profile?.caFile,
@@ -151,10 +151,9 @@ export class Settings {
   }
 
   /**
-   * The profile, unless the URL that was given is another: a token goes to no service but the one that it was checked
-   * with.
+   * The profile. Undefined when another URL was given: a token is sent only to the service that it was checked with.
    *
-   * @throws Failure when it was named, and there is none of the name
+   * @throws Failure when a profile was named that does not exist
    */
   async #profileFor(url: URL | undefined): Promise<Profile | undefined> {
     const name = await this.profileName();

@@ -10,7 +10,7 @@ export interface Shell {
   readonly signal: AbortSignal;
 }
 
-/** What a stream tells when it is a terminal. */
+/** The size of a stream that is a terminal. */
 interface TerminalSize {
   readonly isTTY?: boolean;
   /** Its width in characters. */
@@ -19,7 +19,7 @@ interface TerminalSize {
 
 /** Why a run ends early: somebody pressed Ctrl-C, or the system ends the process. */
 export class Interrupted extends Error {
-  /** By convention 128 and the number of the signal. */
+  /** By convention 128 plus the number of the signal. */
   readonly exitCode: number;
 
   constructor(signal: "SIGINT" | "SIGTERM" = "SIGINT") {
@@ -28,7 +28,7 @@ export class Interrupted extends Error {
   }
 }
 
-/** Rejects once a run is to end early. @throws the reason of the signal */
+/** Rejects when the run is interrupted. @throws the reason of the signal */
 export function interruption({ signal }: Pick<Shell, "signal">): Promise<never> {
   return new Promise((_, reject) => {
     const end = () => reject(signal.reason);

@@ -3,7 +3,7 @@ import { printable } from "./output/printable.ts";
 import { Settings } from "./settings.ts";
 import type { Shell } from "./shell.ts";
 
-/** What `ugs` alone says: where it stands, and what to do next. It calls nobody. */
+/** What `ugs` without a command shows: the profile in use, and what to do next. It calls no service. */
 export async function welcome(shell: Shell): Promise<void> {
   const out = new Output(shell, false);
   const settings = new Settings({}, shell.env);

@@ -1,25 +1,23 @@
-/*
- * Viewer sessions in a page. This file imports nothing, and runs in any browser of these years.
- */
+/** Viewer sessions in a page. This file imports nothing, and runs in any current browser. */
 
-/** Which part of a session's life is over when the next one is made. */
+/** The share of a session's life after which the next one is requested. */
 const REFRESH_AT = 0.8;
 
-/** The longest pauses after the first and after many refreshes that failed, in milliseconds. */
+/** The longest pause after the first failed refresh, and after many, in milliseconds. */
 const FIRST_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 30_000;
 
-/** How a page gets viewer sessions. */
+/** How a page obtains viewer sessions. */
 export interface ViewerSessionOptions {
   /**
-   * Asks the page's own back end for a session, which makes a new one for whoever is logged in:
-   * `(init) => fetch("/viewer-session", init)`. It gives the response, whose JSON has the session as `session`, or such an object.
-   * `init` has the signal that ends it, and `cache: "no-store"`.
+   * Asks the page's own back end for a session, such as `(init) => fetch("/viewer-session", init)`. The back end makes
+   * a new one for whoever is logged in. Resolves with the response, whose JSON has the session as `session`, or with
+   * such an object. `init` has `cache: "no-store"`, and a signal that aborts the request.
    */
   readonly fetch: (init: ViewerSessionRequest) => Promise<Response | ViewerSessionAnswer>;
   /** How long `fetch` may take, in milliseconds. Default: 10,000. */
   readonly timeoutMs?: number;
-  /** Is told of every change of `state`. */
+  /** Called with every change of `state`. */
   readonly onChange?: (state: ViewerSessionState) => void;
 }
 
@@ -29,19 +27,20 @@ export interface ViewerSessionRequest {
   readonly cache: "no-store";
 }
 
-/** What the back end answers: what `CreateViewerSession` gave it, or a part of that. */
+/** The answer of the back end: that of `CreateViewerSession`, or a part of it. */
 export interface ViewerSessionAnswer {
   readonly session: string;
 }
 
 /**
- * How a page stands.
+ * Whether a page has a session.
  *
  * - `loading`: there is no session yet.
  * - `ready`: there is one.
- * - `stale`: there is one, but to refresh it failed. It is tried again until the session ends.
- * - `failed`: there is none, because none could be had, or the last one ended. It is tried again, unless the back end refused it.
- * - `disposed`: the source was ended.
+ * - `stale`: there is one, but refreshing it failed. Refreshing is tried again until the session ends.
+ * - `failed`: there is none, because none could be obtained, or the last one ended. It is tried again, unless the back
+ * end refused it.
+ * - `disposed`: the source was disposed of.
  */
 export interface ViewerSessionState {
   readonly status: "loading" | "ready" | "stale" | "failed" | "disposed";
@@ -53,7 +52,7 @@ export interface ViewerSessionState {
   readonly error: ViewerSessionUnavailable | undefined;
 }
 
-/** There is no session to be had. */
+/** No session could be obtained. */
 export class ViewerSessionUnavailable extends Error {
   override readonly name = "ViewerSessionUnavailable";
   /** The status that the back end answered with; undefined when it did not answer. 401 and 403 end further attempts. */
@@ -64,44 +63,48 @@ export class ViewerSessionUnavailable extends Error {
   }
 }
 
-/** Keeps a page in viewer sessions. */
+/** A source of viewer sessions for a page. */
 export interface ViewerSessionSource {
-  /** How the page stands now. */
+  /** The present state. */
   readonly state: ViewerSessionState;
   /**
-   * The session that is to be sent with a request. It waits only where there is none.
+   * The session to send with a request. Waits only while there is none.
    *
-   * @throws ViewerSessionUnavailable when there is none, and none can be had
+   * @throws ViewerSessionUnavailable when there is none, and none can be obtained
    */
   get(): Promise<string>;
   /**
-   * Another session, for one that was refused (401), though it should still last. Calls at the same time make one request.
+   * A new session, for one that was refused (401) before its end. Calls at the same time make one request.
    *
-   * @param refusedSession the one that was refused: where there is another one since, that one is given
-   * @throws ViewerSessionUnavailable when none can be had; then the refused one is not given again
+   * @param refusedSession the session that was refused; if there is a newer one already, that one is returned
+   * @throws ViewerSessionUnavailable when none can be obtained; the refused one is never returned again
    */
   replace(refusedSession?: string): Promise<string>;
-  /** Ends timers, listeners and what is under way. Further calls are refused. */
+  /** Ends timers, listeners and the request under way. Further calls are refused. */
   dispose(): void;
 }
 
 /** A session that the page has. */
 interface Held {
   readonly session: string;
-  /** When it was asked for, by both clocks, in milliseconds. */
+  /** When it was requested, by both clocks, in milliseconds. */
   readonly asked: Moment;
   readonly lifeMs: number;
 }
 
-/** A time by the clock, which stands when a person sets it back, and by one that stands while the machine sleeps. */
+/**
+ * A time by two clocks, in milliseconds. A person may set back the wall clock, and the running one may stand still
+ * while the machine sleeps.
+ */
 interface Moment {
   readonly wall: number;
   readonly running: number;
 }
 
 /**
- * Keeps a page in viewer sessions: it gets one at once, the next one when four fifths of its life are over and when the page is
- * looked at again after that, and keeps the present one while that fails. One request is under way at a time.
+ * Makes a source of viewer sessions for a page. It requests a session at once, and the next one when four fifths of the
+ * session's life are over, or when the page becomes visible after that. It keeps the present one while that fails. One
+ * request is under way at a time.
  */
 export function viewerSessionSource(options: ViewerSessionOptions): ViewerSessionSource {
   return new Source(options);
@@ -123,7 +126,7 @@ class Source implements ViewerSessionSource {
   constructor(options: ViewerSessionOptions) {
     this.#options = options;
     document.addEventListener("visibilitychange", this.#onVisible);
-    // Coming back to a page that was kept whole, or to a network.
+    // A page that the browser kept is shown again, or a network is back.
     addEventListener("pageshow", this.#onVisible);
     addEventListener("online", this.#onVisible);
     this.#refreshQuietly();
@@ -142,7 +145,7 @@ class Source implements ViewerSessionSource {
   async replace(refusedSession?: string): Promise<string> {
     const held = this.#current();
     if (held && refusedSession !== undefined && held.session !== refusedSession) return held.session;
-    // One that was refused is not to be given again, whatever becomes of the next.
+    // The refused session must not be returned again, even if there is no other.
     this.#held = undefined;
     this.#tell();
     return await this.#refresh();
@@ -171,7 +174,7 @@ class Source implements ViewerSessionSource {
     return this.#held && age(this.#held) < this.#held.lifeMs ? this.#held : undefined;
   }
 
-  /** What a page that is looked at again may have missed: timers stand while a machine sleeps. */
+  /** Makes up for timers that stood still while the machine slept or the page was hidden. */
   readonly #onVisible = () => {
     if (document.visibilityState !== "visible" || this.#isDisposed) return;
     const held = this.#current();
@@ -179,7 +182,7 @@ class Source implements ViewerSessionSource {
   };
 
   #refreshQuietly(): void {
-    // `state` has the error.
+    // `state` reports the error.
     this.#refresh().catch(() => {});
   }
 
@@ -228,7 +231,7 @@ class Source implements ViewerSessionSource {
     }
   }
 
-  /** Sets the timer for what comes next: a refresh, or telling that the session has ended. */
+  /** Sets the timer for the next refresh, or for the end of the session. */
   #wait(): void {
     const held = this.#current();
     const leftMs = held ? held.lifeMs - age(held) : Number.POSITIVE_INFINITY;
@@ -270,12 +273,15 @@ function now(): Moment {
   return { wall: Date.now(), running: performance.now() };
 }
 
-/** How old a session is, in milliseconds: by the clock that says more. */
+/** The age of a session, in milliseconds, by the clock that gives the higher one. */
 function age({ asked }: Held): number {
   return Math.max(Date.now() - asked.wall, performance.now() - asked.running);
 }
 
-/** The result of an action, or the reason of the signal as soon as that ends it, whether the action heeds it or not. */
+/**
+ * Resolves as the action does. Rejects with the signal's reason as soon as it aborts, even if the action ignores the
+ * signal.
+ */
 function until<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     signal.addEventListener("abort", () => reject(signal.reason), { once: true });
@@ -283,7 +289,7 @@ function until<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
   });
 }
 
-/** The session of what the back end answers. @throws ViewerSessionUnavailable when it has none */
+/** The session in the back end's answer. @throws ViewerSessionUnavailable when there is none */
 async function read(answering: Promise<Response | ViewerSessionAnswer>): Promise<string> {
   let answer: unknown = await answering;
   if (answer instanceof Response) {
@@ -299,18 +305,19 @@ async function read(answering: Promise<Response | ViewerSessionAnswer>): Promise
 }
 
 /**
- * How long a session lasts, in milliseconds. It is counted from when it was asked for: the clock of the browser may be wrong.
+ * How long a session lasts, in milliseconds. Counted from when it was requested, because the browser's clock may be
+ * wrong.
  *
- * @throws ViewerSessionUnavailable when it is none
+ * @throws ViewerSessionUnavailable when the text is not a session
  */
 function lifeOf(session: string): number {
   try {
     const payload = (session.split(".")[1] ?? "").replaceAll("-", "+").replaceAll("_", "/");
-    // Of the claims only times are read, which are ASCII.
+    // `atob` breaks texts beyond ASCII, but only times are read here.
     const { iat, exp } = JSON.parse(atob(payload)) as { iat: number; exp: number };
     if (exp > iat) return (exp - iat) * 1000;
   } catch {
-    // It is no JWT.
+    // Not a JWT.
   }
   throw new ViewerSessionUnavailable("what the back end gave as session is no viewer session");
 }

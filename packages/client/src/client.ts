@@ -17,7 +17,7 @@ export const DEFAULT_TIMEOUT_MS = 10_000;
 /** How many HTTP/1.1 connections are open at once; further calls wait for one. */
 const MAX_CONNECTIONS = 100;
 
-/** How much an answer may have, in bytes: a page of groups has a few MiB. */
+/** The largest answer, in bytes: a page of groups has a few MiB. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 /** Where the service is, and who calls. */
@@ -30,7 +30,7 @@ export interface ClientOptions {
   readonly timeoutMs?: number;
   /** Whether what failed and may be repeated is tried again. Default: true. */
   readonly retry?: boolean;
-  /** `2` has one connection, without TLS only for a service that is reached without a proxy. Default: `1.1`. */
+  /** `2` uses one connection; without TLS, only where no proxy is in between. Default: `1.1`. */
   readonly httpVersion?: "1.1" | "2";
   /** Certificates in PEM, where the service needs others than the system's. */
   readonly tls?: {
@@ -41,7 +41,7 @@ export interface ClientOptions {
     /** Its key. */
     readonly key?: string | Buffer;
   };
-  /** Called around each try, with its token, such as those that count or trace. The first one is the outermost. */
+  /** Called around each try, token included, such as to count or trace tries. The first one is the outermost. */
   readonly interceptors?: readonly Interceptor[];
 }
 
@@ -114,8 +114,8 @@ function urlOf(given: string | URL): URL {
 }
 
 /**
- * Gives every call an id, by which the log of the service has it, and the request id that makes its repetition safe to every
- * change that takes one.
+ * Gives every call an id for the service's log, and every change that takes one the request id that makes repeating it
+ * safe.
  */
 const withRequestIds: Interceptor = (next) => async (request) => {
   if (!request.header.has(REQUEST_ID_HEADER)) request.header.set(REQUEST_ID_HEADER, randomUUID());

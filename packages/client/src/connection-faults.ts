@@ -15,13 +15,16 @@ const FAULTS: { readonly [code: string]: ConnectionFault } = {
   ERR_SSL_PACKET_LENGTH_TOO_LONG: "not-tls",
 };
 
-/** Faults before anything was sent, which may be over soon. */
+/** Faults that occur before anything is sent, and may be over soon. */
 const BRIEF: ReadonlySet<ConnectionFault> = new Set(["refused", "unknown-host", "unreachable"]);
 
-/** What Node was doing with a connection that was there: what the system says of one that went silent is no different. */
+/**
+ * Operations on an established connection. Their errors may have the same code as those of connecting, but the call may
+ * have been sent.
+ */
 const ESTABLISHED: ReadonlySet<unknown> = new Set(["read", "write"]);
 
-/** What Node's HTTP/2 client says where it sent nothing, and what it says of a stream that the service refused. */
+/** Errors of Node's HTTP/2 client when it sent nothing, and for a stream that the service refused. */
 const HTTP2_NEVER_BEGUN = /^(ERR_HTTP2_GOAWAY_SESSION|ERR_HTTP2_INVALID_SESSION)$/;
 const REFUSED_STREAM = /\b(NGHTTP2_)?REFUSED_STREAM\b/;
 
@@ -30,7 +33,7 @@ export function connectionFaultOf(error: unknown): { fault: ConnectionFault; cod
   for (let cause = error, depth = 0; cause instanceof Error && depth < 10; cause = cause.cause, depth++) {
     const { code, syscall } = cause as { code?: unknown; syscall?: unknown };
     if (typeof code !== "string") continue;
-    // Of this one Node gives no code, only OpenSSL's words.
+    // Node has no code for this one, only OpenSSL's words.
     if (code === "EPROTO" && /wrong version number|packet length too long/.test(cause.message))
       return { fault: "not-tls", code };
     const fault = FAULTS[code] ?? faultOfFamily(code);
@@ -48,8 +51,8 @@ function faultOfFamily(code: string): ConnectionFault | undefined {
 }
 
 /**
- * Whether the service surely did not begin with a call, and may take it at another try: no connection came to be, or HTTP/2
- * refused its stream, as a service does that is shutting down (RFC 9113, 8.7).
+ * Whether it is certain that the service did not begin with a call, and may accept another try: there was no
+ * connection, or HTTP/2 refused the stream, as a service does while it shuts down (RFC 9113, 8.7).
  */
 export function isNeverSent(error: unknown): boolean {
   const found = connectionFaultOf(error);

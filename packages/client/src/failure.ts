@@ -8,7 +8,7 @@ export const REQUEST_ID_HEADER = "x-request-id";
 /** `google.rpc.ErrorInfo.domain` of the service's errors. */
 const ERROR_DOMAIN = "user-group-service";
 
-/** What the service tells of a call that it refused or that failed. */
+/** The details of a call that the service refused or failed. */
 export interface FailureDetails {
   /** A stable constant for programs. A service that is newer than this package may have reasons beside `Reason`. */
   readonly reason: string;
@@ -27,7 +27,7 @@ export function reasonOf(error: unknown): Reason | undefined {
   return (REASONS as readonly (string | undefined)[]).includes(reason) ? (reason as Reason) : undefined;
 }
 
-/** What the service tells of a failed call; undefined when the error is not one of the service. */
+/** The details of a failed call; undefined when the error is not from the service. */
 export function failureDetails(error: unknown): FailureDetails | undefined {
   if (!(error instanceof ConnectError)) return undefined;
   const info = error.findDetails(ErrorInfoSchema).find(({ domain }) => domain === ERROR_DOMAIN);
@@ -43,7 +43,7 @@ export function failureDetails(error: unknown): FailureDetails | undefined {
   };
 }
 
-/** The id that the log of the service has a failed call by; undefined when the error is not one of a call. */
+/** The id of a failed call in the service's log; undefined when the error is not one of a call. */
 export function requestIdOf(error: unknown): string | undefined {
   return error instanceof ConnectError ? (error.metadata.get(REQUEST_ID_HEADER) ?? undefined) : undefined;
 }

@@ -15,14 +15,14 @@ const MAX_PAUSE_MS = 2 ** 31 - 1;
 /** The header with the time that is left for a call, in milliseconds (the Connect protocol). */
 const TIMEOUT_HEADER = "connect-timeout-ms";
 
-/** Whether a method may be called again with the same message, whatever became of the first call. */
+/** Whether a method may be called again with the same message even if the first call was carried out. */
 export const REPEATABLE: { readonly [method: string]: boolean } = {
   // It creates the group, or finds what the first call has created.
   GetUserGroup: true,
   UpdateUserGroup: false,
   RotateUserGroupToken: false,
   ResolveViewer: true,
-  // A session whose answer was lost is nobody's, and ends by itself.
+  // A session whose answer was lost is unknown to everybody, and expires.
   CreateViewerSession: true,
   RevokeViewerSessions: true,
   CreateEnvironment: false,
@@ -53,8 +53,8 @@ export const REPEATABLE: { readonly [method: string]: boolean } = {
 };
 
 /**
- * Whether a method may be called again with the same message, whatever became of the first call: it changes nothing, or
- * nothing more. One with a request id may in any case.
+ * Whether a method may be called again with the same message even if the first call was carried out: the second call
+ * changes nothing, or nothing more. A call with a request id may always be repeated.
  *
  * @param name of the RPC
  */
@@ -75,7 +75,7 @@ export const retrying: Interceptor = (next) => async (request) => {
     } catch (error) {
       const pauseMs = pauseAfter(error, mayRepeat, tries);
       if (pauseMs === undefined || tries === MAX_TRIES || request.signal.aborted) throw error;
-      // What the service said is worth more than that the time was over.
+      // The service's error says more than that the time is over.
       const leftMs = timeoutMs - (performance.now() - began) - pauseMs;
       if (leftMs < 1 || pauseMs > MAX_PAUSE_MS) throw error;
       await setTimeout(pauseMs, undefined, { signal: request.signal }).catch(() => {
@@ -94,16 +94,16 @@ function pauseAfter(error: unknown, mayRepeat: boolean, tries: number): number |
   const pauseMs = (waitMs ?? 0) + Math.random() * FIRST_PAUSE_MS * 2 ** (tries - 1);
   const details = failureDetails(error);
   if (!details && isNeverSent(error)) return pauseMs;
-  // The connection broke before the answer.
+  // The connection broke before the answer came.
   if (!details && connectionFaultOf(error)?.fault === "reset") return mayRepeat ? pauseMs : undefined;
   switch (error.code) {
     case Code.ResourceExhausted:
-      // Who says when to come back has done nothing.
+      // Whoever asks to come back later has done nothing.
       return waitMs === undefined ? undefined : pauseMs;
     case Code.Unavailable:
       return mayRepeat || details?.outcome === "not_made" ? pauseMs : undefined;
     case Code.Aborted:
-      // As Node's streams say that it broke.
+      // The error of Node's streams when the connection broke.
       return mayRepeat && !details ? pauseMs : undefined;
     default:
       return undefined;

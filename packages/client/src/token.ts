@@ -1,8 +1,9 @@
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 
 /**
- * An API token, or a function that gives it. The function is asked for every call, so it should keep what it knows; after the
- * service did not know a token it is asked once more, with that one as `refused`, and the call is made again if it gives another.
+ * An API token, or a function that returns it. The function is called for every call, so it should cache the token.
+ * When the service does not know the token, the function is called once more, with that token as `refused`, and the
+ * call is repeated if it returns another.
  */
 export type TokenSource = string | ((asked: { readonly refused: string | undefined }) => string | Promise<string>);
 
@@ -25,7 +26,10 @@ export function presentingToken(source: TokenSource): Interceptor {
   };
 }
 
-/** The token without what a file may have around it. @throws TypeError when it cannot be one; it is not quoted */
+/**
+ * The token without the white space that a file may have around it. @throws TypeError, which does not quote it, when it
+ * cannot be a token
+ */
 function checked(given: unknown): string {
   const token = typeof given === "string" ? given.trim() : "";
   if (token === "") throw new TypeError("token must be an API token of the service: it is empty or not set");

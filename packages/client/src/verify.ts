@@ -12,19 +12,19 @@ import {
 const TYPE = "viewer+jwt";
 const ALGORITHM = "ES256";
 
-/** The service makes none that are longer. */
+/** The longest session that the service makes, in characters. */
 const MAX_LENGTH = 8192;
 
 /** The longest that any session lasts, in seconds. */
 const MAX_LIFE_S = 3600;
 
-/** How far the clocks of the service and of this process may be apart, in seconds. */
+/** The greatest difference between the service's clock and that of this process, in seconds. */
 const CLOCK_TOLERANCE_S = 5;
 
-/** For how long keys may be kept that were read, in milliseconds: what the service says with them. */
+/** How long keys are cached, in milliseconds: as long as the service's answer with them may be. */
 const KEYS_MAX_AGE_MS = 600_000;
 
-/** How often keys are read anew at most for a key that is not known, in milliseconds. */
+/** The shortest pause between two reads of the keys because of an unknown key, in milliseconds. */
 const KEYS_COOLDOWN_MS = 10_000;
 
 /** How long an issuer is not asked again after its keys could not be read, in milliseconds. */
@@ -33,7 +33,7 @@ const FAILURE_PAUSE_MS = 1000;
 /** How many sets of keys are kept. */
 const MAX_KEY_SETS = 1000;
 
-/** Why a viewer session is not taken. */
+/** Why a viewer session is refused. */
 export type SessionRefusal =
   | "malformed"
   | "wrong-issuer"
@@ -43,7 +43,7 @@ export type SessionRefusal =
   | "expired"
   | "too-early";
 
-/** A text that is no viewer session that may be taken: the page needs another one. */
+/** The text is not a viewer session, or one that is refused: the page needs another one. */
 export class ViewerSessionError extends Error {
   override readonly name = "ViewerSessionError";
   readonly refusal: SessionRefusal;
@@ -53,7 +53,7 @@ export class ViewerSessionError extends Error {
   }
 }
 
-/** The keys of an issuer could not be read, so that nothing is known of the session. */
+/** The keys of an issuer could not be read, so the session could not be checked. */
 export class SessionKeysError extends Error {
   override readonly name = "SessionKeysError";
 }
@@ -61,15 +61,15 @@ export class SessionKeysError extends Error {
 /** What a viewer session is checked against. */
 export interface VerifyOptions {
   /**
-   * The environment whose sessions are taken, `PUBLIC_URL/e/NAME/TAG`, or several of them. The error of a session of another
-   * one says which it is of.
+   * The environment whose sessions are accepted, `PUBLIC_URL/e/NAME/TAG`, or several environments. The error for a
+   * session of another environment names that one.
    */
   readonly issuer: string | readonly string[];
-  /** Whom sessions have to be made for: `audience` of CreateViewerSession. */
+  /** The audience that sessions must have: `audience` of CreateViewerSession. */
   readonly audience: string;
-  /** Where keys are read that cannot be read at the issuer's own URL. Only with one issuer. */
+  /** The URL to read the keys at, if not the one that the issuer has. Only with one issuer. */
   readonly keysUrl?: string | URL;
-  /** How long the keys may take to be read, in milliseconds. Default: 5,000. */
+  /** How long reading the keys may take, in milliseconds. Default: 5,000. */
   readonly timeoutMs?: number;
 }
 
@@ -99,14 +99,14 @@ export interface VerifiedViewerSession {
   readonly expireTime: Date;
 }
 
-/** The keys of issuers, by the URL that they are read at. The one that was used last is the last. */
+/** The keys of issuers, by the URL that they are read at, in order of last use. */
 const keySets = new Map<string, JWTVerifyGetKey>();
 
 /**
- * Checks a viewer session by the published keys of its environment, without a call for each: they are kept for ten minutes.
- * A session that was ended before its time is taken until it expires; `ResolveViewer` knows of it at once.
+ * Checks a viewer session by the published keys of its environment, which are cached for ten minutes, so that most
+ * checks need no request. A session that was revoked is accepted until it expires; `ResolveViewer` refuses it at once.
  *
- * @throws ViewerSessionError when it may not be taken: answer 401, and have the page get another
+ * @throws ViewerSessionError when it must not be accepted: answer 401, and have the page obtain another
  * @throws SessionKeysError when the keys cannot be read: answer 503
  */
 export async function verifyViewerSession(session: string, options: VerifyOptions): Promise<VerifiedViewerSession> {
@@ -133,7 +133,7 @@ export async function verifyViewerSession(session: string, options: VerifyOption
   }
 }
 
-/** The environment that a session says it is of, before its signature is checked. @throws ViewerSessionError */
+/** The environment that a session claims, before its signature is checked. @throws ViewerSessionError */
 function claimedIssuer(session: unknown): string {
   if (typeof session !== "string" || session === "") throw refused("malformed", "there is none");
   if (session.length > MAX_LENGTH) throw refused("malformed", `it is longer than ${MAX_LENGTH} characters`);
@@ -141,7 +141,7 @@ function claimedIssuer(session: unknown): string {
     const { iss } = decodeJwt(session);
     if (typeof iss === "string") return iss;
   } catch {
-    // It is no JWT.
+    // Not a JWT.
   }
   throw refused("malformed", "it is no viewer session, but some other text");
 }
@@ -182,7 +182,7 @@ function publishedKeys(url: string, timeoutMs: number): JWTVerifyGetKey {
   };
 }
 
-/** @throws ViewerSessionError when these are no claims of a viewer session */
+/** @throws ViewerSessionError when these are not the claims of a viewer session */
 function verified(payload: JWTPayload): VerifiedViewerSession {
   const { iss, aud, sub, jti, iat, exp } = payload;
   const { tid, vid, origin, properties = {}, ext = {} } = payload;
@@ -206,7 +206,7 @@ function verified(payload: JWTPayload): VerifiedViewerSession {
   };
 }
 
-/** What a failed verification means. */
+/** The error of the public interface for an error of `jose`. */
 function failureOf(error: unknown, issuer: string): unknown {
   if (error instanceof ViewerSessionError) return error;
   if (error instanceof errors.JWTExpired) return refused("expired", "it has expired", error);
@@ -226,7 +226,7 @@ function failureOf(error: unknown, issuer: string): unknown {
   return refused("malformed", "it is no viewer session", error);
 }
 
-/** Whether an error is about the session: what `jose` says of answers that are no keys, it mostly says with its general error. */
+/** Whether an error is about the session, not about reading the keys: `jose` reports most of those with its general error. */
 function isOfSession(error: unknown): boolean {
   if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid) return false;
   return error instanceof errors.JOSEError && error.code !== errors.JOSEError.code;

@@ -1,7 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { NotRight } from "./session/failures.ts";
 
-/** What of a user group can be changed. */
+/** The fields of a user group that can be changed. */
 export interface GroupFields {
   readonly name: string;
   readonly mapping: { readonly [schema: string]: string };
@@ -36,13 +36,16 @@ function isTextOf(text: string, mapping: GroupFields["mapping"]): boolean {
   }
 }
 
-/** How `ugs` is told a mapping; a placeholder where the text is none yet, or one that it cannot be told so. */
+/**
+ * The options of `ugs` for a mapping; a placeholder when the text is not a mapping yet, or one that options cannot
+ * express.
+ */
 export function mappingOptions(text: string): readonly string[] {
   try {
     const mapping = parseMapping(text);
     if (Object.keys(mapping).every((schema) => !schema.includes("="))) return ["--mapping", ...linesOf(mapping)];
   } catch {
-    // It is being typed.
+    // The text is being typed.
   }
   return ["--mapping", "SCHEMA=SOURCE"];
 }

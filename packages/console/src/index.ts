@@ -4,8 +4,8 @@ import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "@user-gro
 import type { Endpoint } from "@user-group-service/transport";
 
 /**
- * What the page may load: its own files. It may call the service that it came from, and nothing else, so that the token
- * goes nowhere else; and no text can become a script (https://www.w3.org/TR/trusted-types/).
+ * The page may load its own files, and call the service that it came from. It may contact nothing else, so that the
+ * token goes nowhere else; and no text can become a script (https://www.w3.org/TR/trusted-types/).
  */
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
@@ -28,14 +28,17 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-// A build makes them; what runs the sources reads those of the last build.
+// A build makes these files; what runs the sources reads those of the last build.
 const SCRIPT = pathOf("dist/console.js");
 const STYLE = pathOf("dist/console.css");
 
 /** The paths of the files that are read, for which Deno needs a permission. */
 export const CONSOLE_FILES: readonly string[] = [SCRIPT, STYLE];
 
-/** The console, by path. Anyone may have its files: what it shows it asks for with the token that is typed in. */
+/**
+ * The endpoints of the console, by path. Its files are public: everything secret that it shows needs the token that is
+ * typed in.
+ */
 export function consoleEndpoints(): { readonly [path: string]: Endpoint } {
   return {
     "/console": redirectEndpoint("console/"),

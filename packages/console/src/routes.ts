@@ -1,9 +1,9 @@
 import { computed, signal } from "@preact/signals";
 
-/** What a page is shown of, such as a user group. None of it is secret: it is in the address. */
+/** What a page shows, such as which user group. None of it is secret: it is in the address. */
 export type Params = { readonly [name: string]: string };
 
-/** Which page is shown, and of what. */
+/** The page that is shown, and its params. */
 export interface Route {
   /** The path of a page; empty: none is named. */
   readonly path: string;
@@ -18,10 +18,10 @@ addEventListener("hashchange", () => {
   hash.value = location.hash;
 });
 
-/** What the address says, such as `#/group?env=acme%2FCustomer&id=a`. */
+/** The route in the address, such as `#/group?env=acme%2FCustomer&id=a`. */
 export const route = computed((): Route => parseHash(hash.value));
 
-/** Parses the part of an address behind `#`, with it. */
+/** Parses the part of an address from `#` on. */
 export function parseHash(text: string): Route {
   const [path = "", query = ""] = text.replace(/^#\/?/, "").split("?", 2);
   return { path, params: Object.fromEntries(new URLSearchParams(query)) };
@@ -34,7 +34,9 @@ export function hrefOf(path: string, params: { readonly [name: string]: string |
   return `#/${path}${query && `?${query}`}`;
 }
 
-/** Goes to a page. @param isReplacing whether to leave no way back to the one before, because it is of what is gone */
+/**
+ * Goes to a page. @param isReplacing whether to remove the page before from the history, because what it shows is gone
+ */
 export function go(href: string, isReplacing = false): void {
   if (isReplacing) location.replace(href);
   else location.hash = href;

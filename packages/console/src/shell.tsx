@@ -6,7 +6,7 @@ import { environmentOf, environmentParamOf, type Session, session, signOut } fro
 import { SignIn } from "./sign-in.tsx";
 import { formatEnvironmentName, timeText } from "./words.ts";
 
-/** What is around every page. */
+/** The frame around every page. */
 export function Shell() {
   const current = session.value;
   return (
@@ -14,7 +14,7 @@ export function Shell() {
       <button
         type="button"
         class="skip"
-        // A link would change the address, which says which page is shown.
+        // A link would change the address, which names the page that is shown.
         onClick={() => document.querySelector<HTMLElement>("main h1")?.focus()}
       >
         Skip to the page
@@ -77,7 +77,9 @@ function Navigation({ session }: { readonly session: Session }) {
   );
 }
 
-/** The page that the address names. Another address of the same page is another page, which begins anew. */
+/**
+ * The page that the address names. Another address makes another page, even if its path is the same: it begins anew.
+ */
 function CurrentPage({ session }: { readonly session: Session }) {
   const { path, params } = route.value;
   const found = path === "" ? PAGES[0] : PAGES.find((each) => each.path === path);
@@ -106,7 +108,7 @@ function CurrentPage({ session }: { readonly session: Session }) {
   );
 }
 
-/** An address that was kept of a session with `ADMIN_TOKEN`. What it is of may not be what this token shows. */
+/** For an address from a session with `ADMIN_TOKEN` that names another environment than this token's. */
 function OtherEnvironment({ own, name }: { readonly own: string; readonly name: string }) {
   const { path, params } = route.value;
   const { [ENVIRONMENT_PARAM]: _, ...rest } = params;

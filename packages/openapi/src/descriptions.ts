@@ -1,7 +1,7 @@
 import type { AnyDesc, DescFile } from "@bufbuild/protobuf";
 import { getComments } from "@bufbuild/protoplugin";
 
-/** What a schema or an operation says of itself. */
+/** The description of a schema or an operation. */
 export interface Description {
   readonly description?: string;
   readonly deprecated?: true;
@@ -21,7 +21,7 @@ export function describe(
   return { ...(description !== "" && { description }), ...(desc.deprecated && { deprecated: true }) };
 }
 
-/** The comment before something, or else behind it; empty when it has none. */
+/** The comment before a declaration, or else the one behind it; empty without either. */
 function commentOf(desc: Exclude<AnyDesc, DescFile>): string {
   const { leading, trailing } = getComments(desc);
   return (leading ?? trailing ?? "")

@@ -6,7 +6,7 @@ import { FieldRulesReader } from "./rules.ts";
 import { type JsonSchema, Schemas } from "./schemas.ts";
 import { readTables } from "./tables.ts";
 
-/** What a document is made of. */
+/** The sources of a document. */
 export interface DocumentParts {
   /** The services whose methods it describes, in this order. */
   readonly services: readonly DescService[];

@@ -1,7 +1,7 @@
 import { type JsonSchema, refTo } from "./schemas.ts";
 import type { Reason } from "./tables.ts";
 
-/** The statuses of errors that any call may have. All others share one response. */
+/** The statuses that errors of calls have. Errors with other statuses share one response. */
 const OF_CALLS = [400, 401, 403, 404, 409, 412, 429, 500, 503, 504];
 
 /** The forms that errors have: that of Connect, and that of REST. */
@@ -36,7 +36,7 @@ function overConnect(reason: Reason): Reason {
   return { ...reason, status: reason.connectStatus };
 }
 
-/** Over REST only a request with `If-Match` names an etag. */
+/** The reason in the words of REST, where only `If-Match` names an etag. */
 function overRest(reason: Reason): Reason {
   return reason.reason === "ETAG_MISMATCH" ? { ...reason, status: 412 } : reason;
 }

@@ -7,7 +7,7 @@ import type { Tables } from "./tables.ts";
 /** The paths of a document, and of each the operations by HTTP method. */
 export type Paths = { readonly [path: string]: JsonSchema };
 
-/** What operations are made with. */
+/** The parts of a document that its operations refer to. */
 export interface OperationParts {
   readonly schemas: Schemas;
   readonly errors: ErrorComponents;

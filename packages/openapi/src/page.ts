@@ -3,7 +3,7 @@ import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "@user-gro
 import type { Endpoint } from "@user-group-service/transport";
 
 /**
- * What the page may load: its own files, and images in its style sheet. It may call the service that it came from, and
+ * The page may load its own files, and the images in its style sheet. It may call the service that it came from, and
  * nothing else, so that a token that is typed in goes nowhere else.
  */
 const PAGE_POLICY =
@@ -27,7 +27,7 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-// Without a validator of its own choosing, which would be another site; and without what its address asks for.
+// No validator, which would be another site, and no options from the address.
 const START = `SwaggerUIBundle({
   url: "../openapi.json",
   dom_id: "#swagger-ui",

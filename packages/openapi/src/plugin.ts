@@ -4,7 +4,9 @@ import { createEcmaScriptPlugin, runNodeJs } from "@bufbuild/protoplugin";
 import packageJson from "../../../package.json" with { type: "json" };
 import { documentOf } from "./document.ts";
 
-/** The services that are described, in this order. What else proto/ has is not for callers, or has streams alone. */
+/**
+ * The services that are described, in this order. Other services in proto/ are not for callers, or have only streams.
+ */
 const SERVICES = [
   "usergroup.v1.UserGroupService",
   "usergroup.v1.ViewerService",

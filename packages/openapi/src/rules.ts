@@ -40,7 +40,7 @@ export interface Rules {
   readonly isNoToken: boolean;
 }
 
-/** A rule of a message: one of these fields is set, or one at most. */
+/** A rule of a message: exactly one of these fields is set, or at most one. */
 export interface Choice {
   readonly fields: readonly DescField[];
   readonly isRequired: boolean;
@@ -116,7 +116,7 @@ function fieldKeywords(rules: FieldRules, { parent, name, enum: enumDesc }: Desc
         ...(value.lessThan.case === "lte" && { maximum: value.lessThan.value }),
       };
     case "enum":
-      // That other numbers are refused needs no word: JSON has names.
+      // That other numbers are refused needs no keyword: JSON has the names.
       requireOnly(value, EnumRulesSchema, { where, known: ["definedOnly", "notIn"] });
       if (value.notIn.length === 0 || !enumDesc) return {};
       return { enum: enumDesc.values.filter(({ number }) => !value.notIn.includes(number)).map(({ name }) => name) };
@@ -160,7 +160,7 @@ function textKeywords(rules: StringRules, where: string): JsonSchema {
   };
 }
 
-/** A duration's limits, which a pattern has to state: in JSON it is a text such as `300s`. */
+/** The limits of a duration as a pattern: in JSON a duration is a text such as `300s`. */
 function durationKeywords(rules: DurationRules, where: string): JsonSchema {
   requireOnly(rules, DurationRulesSchema, { where, known: ["lte", "gte"] });
   const { greaterThan, lessThan } = rules;
@@ -188,7 +188,7 @@ export function integersBelow(limit: number): string {
   return parts.join("|");
 }
 
-/** Whether the rules of a field let its default pass: an empty text or list, zero, the first value of an enum. */
+/** Whether the rules of a field accept its default: an empty text or list, zero, the first value of an enum. */
 export function allows({ fieldKind }: DescField, { field: rules }: Rules): boolean {
   const type = rules?.type;
   if (fieldKind === "list") return type?.case !== "repeated" || type.value.minItems === 0n;
@@ -206,7 +206,7 @@ export function allows({ fieldKind }: DescField, { field: rules }: Rules): boole
   }
 }
 
-/** @throws Error when other rules are set than those that are known, which the document would be silent about */
+/** @throws Error when a rule is set that is not known, and would be missing in the document */
 function requireOnly(
   rules: Message,
   desc: DescMessage,

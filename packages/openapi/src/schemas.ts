@@ -15,21 +15,21 @@ import { allows, type Choice, type FieldRulesReader, keywordsOf } from "./rules.
 /** A JSON schema of draft 2020-12, as OpenAPI 3.1 has it. */
 export type JsonSchema = { readonly [keyword: string]: unknown };
 
-/** The component that a JSON value of a google.protobuf.Struct is. */
+/** The name of the component for a JSON value of a google.protobuf.Struct. */
 export const JSON_VALUE = "JsonValue";
 
-/** Numbers beyond are not stored exactly, and refused. */
+/** The largest number: larger ones would not be stored exactly, and are refused. */
 const MAX_NUMBER = Number.MAX_SAFE_INTEGER;
 
-/** Where the schemas of messages are. */
+/** A reference to the schema of a message. */
 export function refTo(name: string): JsonSchema {
   return { $ref: `#/components/schemas/${name}` };
 }
 
 /**
  * Makes the schemas of messages and enums in the JSON of proto3 (https://protobuf.dev/programming-guides/json/), in its
- * canonical form: fields in lowerCamelCase, enum values by their names. What is asked for is added to `all`, with all
- * that it consists of.
+ * canonical form: fields in lowerCamelCase, enum values by their names. A schema that is requested is added to `all`,
+ * with all that it refers to.
  */
 export class Schemas {
   private readonly components = new Map<string, JsonSchema>();
@@ -66,7 +66,7 @@ export class Schemas {
   /** The schema of a field, by its message and its name in the proto file, with its rules and its comment. */
   field(field: DescField): JsonSchema {
     const rules = this.rules.of(field);
-    // The keywords of a field stand beside the reference to its type, and hold as well.
+    // Keywords beside a reference apply as well as those of its target.
     return { ...this.value(field), ...keywordsOf(field, rules), ...describe(field) };
   }
 
@@ -115,7 +115,10 @@ export class Schemas {
     return field.presence === FeatureSet_FieldPresence.IMPLICIT && !allows(field, rules);
   }
 
-  /** That one field that a rule names is set, or one at most. Without presence, a field is set unless it has its default. */
+  /**
+   * Requires exactly one of the fields of a rule, or at most one. Without presence, a field is set unless it has its
+   * default.
+   */
   private choiceByRule({ fields, isRequired }: Choice): JsonSchema {
     const each = fields.map((field): JsonSchema => {
       const { jsonName, presence, fieldKind, scalar, parent, name } = field;
@@ -139,7 +142,7 @@ export class Schemas {
   }
 }
 
-/** That one field of a oneof is given, or one at most. */
+/** Requires exactly one of the fields of a oneof, or at most one. */
 function choiceOf(oneof: DescOneof): JsonSchema {
   const each = oneof.fields.map(({ jsonName }) => ({ required: [jsonName] }));
   const isRequired = hasOption(oneof, oneofRules) && getOption(oneof, oneofRules).required === true;
@@ -187,7 +190,7 @@ const WELL_KNOWN: { readonly [typeName: string]: JsonSchema } = {
   "google.protobuf.Struct": { type: "object", additionalProperties: refTo(JSON_VALUE) },
 };
 
-/** A value in a Struct. Numbers are those that are stored exactly. */
+/** A value in a Struct. Only numbers that are stored exactly are allowed. */
 function jsonValue(): JsonSchema {
   return {
     description: `Any JSON value whose numbers are from -${MAX_NUMBER} to ${MAX_NUMBER}: larger ones are not stored exactly.`,
@@ -209,7 +212,7 @@ function scalar(type: ScalarType): JsonSchema {
     case ScalarType.INT32:
       return { type: "integer", format: "int32", minimum: -(2 ** 31), maximum: 2 ** 31 - 1 };
     case ScalarType.INT64:
-      // A text, because JavaScript's numbers are exact up to 2^53 only.
+      // A text, because JavaScript's numbers are only exact up to 2^53.
       return { type: "string", format: "int64", pattern: "^-?\\d+$" };
     default:
       throw new Error(`fields of type ${ScalarType[type]} have no schema in packages/openapi/src/schemas.ts: add one`);

@@ -13,7 +13,7 @@ export interface Reason {
   readonly advice: string;
 }
 
-/** What the document takes from the tables of docs/api.md, which tests hold against the code. */
+/** The rows of docs/api.md that the document uses; tests compare them with the code. */
 export interface Tables {
   /** Who may call a method, by `usergroup.v1.UserGroupService/GetUserGroup`. */
   readonly access: ReadonlyMap<string, Access>;

@@ -4,8 +4,8 @@ import { brotliCompress, constants, gzip } from "node:zlib";
 import { acceptsEncoding, type HeaderRecord } from "@user-group-service/transport";
 
 /**
- * The encodings that files have, the one that is preferred first. Once compressed, a file is held: a tenth of a second
- * then saves a tenth of all that is sent.
+ * The encodings of files, the preferred one first. A file is compressed once and held, so the effort is high: a tenth
+ * of a second then saves a tenth of all that is sent.
  */
 const ENCODINGS = {
   br: (bytes: Buffer) => promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 6 } }),
@@ -14,14 +14,14 @@ const ENCODINGS = {
 
 type Encoding = keyof typeof ENCODINGS;
 
-/** A file is not compressed below this size, in bytes: it fits into a packet anyway. */
+/** The smallest file that is compressed, in bytes: a smaller one fits into a packet anyway. */
 const COMPRESS_MIN_BYTES = 1024;
 
 /** A file in an encoding. */
 export interface EncodedFile {
-  /** Undefined: as it is. */
+  /** Undefined: not encoded. */
   readonly encoding: Encoding | undefined;
-  /** Of this encoding. */
+  /** The etag of the file in this encoding. */
   readonly etag: string;
   readonly body: Buffer;
 }

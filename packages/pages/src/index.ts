@@ -1,12 +1,12 @@
-/* What serves the files of pages: packages/openapi and packages/console say which. */
+/** Serves the files of pages: those of packages/openapi and packages/console. */
 import { fileURLToPath } from "node:url";
 import { type Endpoint, type HttpRequest, type HttpResponse, headerValue } from "@user-group-service/transport";
 import { HeldFile } from "./held-file.ts";
 
-/** Of everything that is not a page. */
+/** The policy of files that are not pages. */
 const POLICY = "default-src 'none'; frame-ancestors 'none'";
 
-/** What files are, as `Content-Type` has it. */
+/** The values of `Content-Type`. */
 export const CONTENT_TYPES = {
   css: "text/css; charset=utf-8",
   html: "text/html; charset=utf-8",
@@ -26,10 +26,10 @@ export function pathOf(source: string): string {
 }
 
 /**
- * An endpoint that anyone may have a file of. It is read and compressed when it is first asked for, and then held once
+ * An endpoint that serves a file to anyone. The file is read and compressed when it is first requested, and then held
  * for all requests.
  *
- * @param policy its `Content-Security-Policy`; default: nothing is loaded by it
+ * @param policy its `Content-Security-Policy`; default: it may load nothing
  */
 export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, policy = POLICY): Endpoint {
   const file = new HeldFile(read);
@@ -42,20 +42,20 @@ export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, p
       "referrer-policy": "no-referrer",
       "cross-origin-opener-policy": "same-origin",
       "cross-origin-resource-policy": "same-origin",
-      // A browser asks whether it has changed: another release may answer.
+      // The browser has to ask whether the file has changed, for another release may have answered.
       "cache-control": "no-cache",
       vary: "accept-encoding",
       etag,
       ...(encoding && { "content-encoding": encoding }),
     };
-    // A client may say that it has the file (RFC 9110, 13.1.2).
+    // The client may have the file already (RFC 9110, 13.1.2).
     const known = headerValue(request, "if-none-match");
     const isKnown = known?.split(",").some((each) => ["*", etag, `W/${etag}`].includes(each.trim()));
     return isKnown ? { status: 304, headers, body: "" } : { status: 200, headers, body };
   });
 }
 
-/** An endpoint that sends whoever asks to another place for good. @param location relative to its own */
+/** An endpoint that redirects permanently. @param location relative to its own */
 export function redirectEndpoint(location: string): Endpoint {
   return endpoint(async () => ({ status: 308, headers: { location }, body: "" }));
 }

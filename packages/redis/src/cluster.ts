@@ -26,7 +26,7 @@ const PAUSE_MS = 25;
 /** How long a redirected call waits for the connection to its new node, in milliseconds. */
 const CONNECT_MS = 500;
 
-/** How often it is looked whether that connection is there, in milliseconds. */
+/** The pause between two looks whether that connection is ready, in milliseconds. */
 const CONNECTED_MS = 5;
 
 /** How many commands may wait for a node that has been silent for a while. */
@@ -46,7 +46,7 @@ const RETRY_MS = 100;
 /** The shortest pause before asking again, in milliseconds, however many calls are redirected. */
 const SHORTEST_MS = 20;
 
-/** After this many questions without an answer, the nodes of REDIS_URL are connected to again. */
+/** After so many questions in a row without an answer, the nodes of REDIS_URL are connected to again. */
 const UNANSWERED = 3;
 
 /** A range of slots and the node that has them. */
@@ -148,7 +148,7 @@ export class ClusterNodes implements StoreNodes {
 
   /** The node that a call is redirected to, once it is connected or `CONNECT_MS` have passed. */
   async #follow({ kind, slot, to }: Exclude<Redirection, { kind: "wait" }>, from: StoreNode | undefined) {
-    // A node that does not know the name of the other leaves it out: it is the same host.
+    // A node leaves the host out when the other node has the same one.
     const host = to.host || (from?.reads.redis.options.host ?? "");
     const node = this.#open({ host, port: to.port });
     if (kind === "moved") {
@@ -172,7 +172,7 @@ export class ClusterNodes implements StoreNodes {
         ...this.#options,
         onReady: () => {
           this.#refreshSoon();
-          // A node of the URL may have no slots, and be given up again.
+          // A node of REDIS_URL may turn out to have no slots, and is closed then.
           if (this.#masters.includes(node)) this.#options.onReady();
         },
         onClose: () => this.#refreshSoon(),
@@ -236,7 +236,7 @@ export class ClusterNodes implements StoreNodes {
     if (masters.size === 0) return;
     for (const [name, node] of this.#nodes) {
       if (!masters.has(node)) {
-        // The node has no slots any more, or never had any. It may still answer what it was asked.
+        // The node has no slots, now or at all. It may still answer what it was asked.
         this.#nodes.delete(name);
         setTimeout(() => node.close(), this.#options.timeoutMs).unref();
       } else if (!before.includes(node) && node.isReady()) this.#options.onReady();

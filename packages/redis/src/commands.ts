@@ -12,7 +12,7 @@ export interface PlainCommands {
 /** The name of a command. */
 export type CommandName = keyof PlainCommands;
 
-/** Their names. */
+/** The names of all commands. */
 export const PLAIN_COMMANDS = Object.keys({
   get: true,
   set: true,
@@ -39,7 +39,7 @@ export class NotSent extends Error {
   override readonly name = "NotSent";
 }
 
-/** A change was made, but not enough replicas are known to have it; the cause says why. */
+/** A change was made, but it is not certain that enough replicas have it; the cause says why. */
 export class NotConfirmed extends Error {
   override readonly name = "NotConfirmed";
   constructor(cause: unknown) {
@@ -59,16 +59,18 @@ export function isRefusal(error: unknown): error is Error {
 const NOT_BEGUN =
   /^(OOM|READONLY|MISCONF|NOREPLICAS|MOVED|ASK|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|LOADING|BUSY|WRONGTYPE|NOAUTH|NOPERM)\b/;
 
-/** What it answers to the first write of a script, and to no later one. */
+/** Errors with which only the first write of a script can fail. */
 const FIRST_WRITE = /^(OOM|READONLY|MISCONF|NOREPLICAS)\b/;
 
-/** How it names the line of a script at which that failed. */
+/** Part of the error of a command that failed inside a script. */
 const IN_SCRIPT = "@user_script";
 
 /**
- * Whether a refusal says that nothing was changed. A script that fails otherwise may have written before.
+ * Whether a refused command or script has changed nothing. Of a script, only the errors of its first write say so: any
+ * other may come after a write.
  *
- * A key that is on its way to another node says so as well: scripts look for every key before they write.
+ * A script fails with "non local key" while a key moves to another node. That is before its first write, too: scripts
+ * look for every key before they write.
  */
 export function changedNothing({ message }: Error): boolean {
   if (!message.includes(IN_SCRIPT)) return NOT_BEGUN.test(message);

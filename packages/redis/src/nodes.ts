@@ -68,7 +68,7 @@ export class StoreNode {
    * command of its connection.
    */
   readonly changes: StoreConnection;
-  /** Each of them once. */
+  /** The connections above, each once. */
   readonly connections: readonly StoreConnection[];
   /** Undefined: replicas are not waited for. */
   readonly replicas: Replicas | undefined;
@@ -116,9 +116,9 @@ export function singleNode(node: StoreNode, onClose = () => {}): StoreNodes {
 }
 
 /**
- * Waits for the replicas of one connection. Redis looks at no further command of a connection while a WAIT is under
- * way, so there is one at a time: it serves all changes that were answered in the turns before it, and those that are
- * answered meanwhile share the next.
+ * Waits for the replicas of one connection. While a WAIT is under way, Redis looks at no further command of that
+ * connection, so there is one at a time. It serves all changes that Redis answered before it was sent; those that are
+ * answered later share the next one.
  */
 class Replicas {
   readonly connection: StoreConnection;
@@ -126,7 +126,7 @@ class Replicas {
   readonly #longestMs: number;
   #underWay: Promise<unknown> = Promise.resolve();
   #next: Promise<number> | undefined;
-  /** How long those who share the next can wait, at the most. */
+  /** How long the callers that share the next WAIT can wait, at the most, in milliseconds. */
   #leftMs = 0;
 
   /** @param longestMs how long one WAIT may hold up the changes behind it, in milliseconds */
@@ -153,7 +153,7 @@ class Replicas {
       throw new NotConfirmed(cause);
     }
     if (confirmed < this.#count) throw new NotConfirmed(new Error(`${confirmed} of ${this.#count} confirmed`));
-    // A new connection may lead to another Redis, whose replicas tell nothing of this change.
+    // A new connection may lead to another Redis: what its replicas confirm says nothing of this change.
     if (losses !== this.connection.losses) throw new NotConfirmed(new Error("connection lost"));
   }
 
@@ -170,7 +170,7 @@ class Replicas {
   }
 }
 
-/** ioredis, which `send` makes the scripts of this service commands of. */
+/** A client of ioredis whose commands include the scripts that `send` has defined. */
 export type ScriptedRedis = Redis & PlainCommands;
 
 /** A connection to Redis, which is made anew whenever it is lost. */
@@ -233,13 +233,13 @@ function connect(place: RedisPlace, options: NodeOptions): StoreConnection {
       const asked = readClock(redis).then((clock) => {
         if (connection.losses === losses) connection.clock = clock;
       });
-      // What the check finds is reported first, before failures that follow from it.
+      // When the check fails, its error is reported, not one of the clock that follows from it.
       asked.catch(() => {});
       await checked;
       await asked;
       if (connection.losses === losses) onReady();
     } catch (error) {
-      // What ends a connection that was ready for a moment has been reported.
+      // A connection that was lost meanwhile has reported why.
       if (connection.losses === losses && !isNotSent(error)) report(error as Error);
     }
   });
@@ -256,7 +256,7 @@ export async function readClock(redis: Redis): Promise<RedisClock> {
 }
 
 /**
- * Has scripts be commands of a connection by fewer steps than ioredis' own take. A script is sent whole until a
+ * Defines scripts as commands of a connection, which cost less than ioredis' own. A script is sent whole until the
  * connection has answered it once, and by its digest from then on.
  */
 function defineScripts(redis: Redis): void {
@@ -268,7 +268,7 @@ function defineScripts(redis: Redis): void {
     const run = (...args: string[]): Promise<unknown> => {
       if (!known.has(digest)) {
         const first = redis.sendCommand(new Command("eval", [lua, "1", ...args], utf8)) as Promise<unknown>;
-        // A node of a Cluster that redirects it has not learnt it.
+        // A node of a Cluster that redirects the script has not learnt it.
         first.then(
           () => known.add(digest),
           () => {},
@@ -287,8 +287,8 @@ function defineScripts(redis: Redis): void {
 }
 
 /**
- * Has the commands of one turn of the event loop leave a connection as one text, as ioredis' auto-pipelining does, without
- * its pipelines and its two promises for each command.
+ * Writes the commands of one turn of the event loop to a connection as one text, as ioredis' auto-pipelining does,
+ * without its pipelines and its two promises for each command.
  */
 export function batchWrites(redis: Redis): void {
   redis.on("connect", () => joinTexts(redis.stream));
@@ -352,7 +352,7 @@ export function dropWhenSilent(redis: Redis, silenceMs: number): () => boolean {
 /** The longest pause between two attempts, in milliseconds. */
 const LONGEST_MS = 2000;
 
-/** A refusal that comes this long after the last one, in milliseconds, is the first of another demotion. */
+/** A refusal that comes more than so many milliseconds after the last one belongs to another demotion. */
 const OVER_MS = 10_000;
 
 /**
@@ -368,7 +368,7 @@ function reconnectWhenDemoted(redis: Redis): void {
     timer = undefined;
     if (redis.status === "ready") redis.disconnect(true);
   };
-  // Told of every error that Redis answers; whether ioredis is to connect anew itself.
+  // Called with every error that Redis answers; returns whether ioredis is to connect again.
   redis.options.reconnectOnError = ({ message }) => {
     if (!message.startsWith("READONLY")) return false;
     const now = performance.now();

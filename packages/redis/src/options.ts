@@ -40,7 +40,7 @@ function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPo
   const host = "host" in to ? to : undefined;
   return {
     ...host,
-    // ioredis looks only at whether it is there.
+    // ioredis looks only at whether `tls` is set.
     ...(login.tls && { tls: {} }),
     retryStrategy: (attempt) => Math.min(50 * attempt, 500),
     // A node that hangs does not confirm the end of a connection.
@@ -120,7 +120,7 @@ export class Sentinels {
   readonly #target: RedisTarget;
   readonly #onError: (error: Error) => void;
   readonly #subscribers: Redis[];
-  /** In the order in which they are asked: the one that answered last comes first. */
+  /** In the order in which they are asked, the one that answered last first. */
   readonly #hosts: HostPort[];
   /** Why a Sentinel cannot be subscribed to, by its name. */
   readonly #faults = new Map<string, string>();
@@ -172,7 +172,7 @@ export class Sentinels {
       : new Error(text);
   }
 
-  /** Notes that what the Sentinel that is asked first said of the master is not true, or that it said nothing. */
+  /** Asks another Sentinel first next time: this one did not answer, or named a Redis that is not the master. */
   distrust(): void {
     this.#hosts.push(...this.#hosts.splice(0, 1));
   }

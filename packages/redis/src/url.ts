@@ -109,7 +109,7 @@ function malformed(url: string): string {
 function hostPort(text: string, otherwise: number): HostPort | undefined {
   const [, host, port] = HOST.exec(text) ?? [];
   if (host === undefined || Number(port ?? otherwise) > 65_535 || port === "0") return undefined;
-  // An IPv6 address that is none would be looked up as a name.
+  // An invalid IPv6 address would be looked up as a host name.
   if (host.startsWith("[") && !URL.canParse(`http://${host}`)) return undefined;
   return { host: host.replace(/^\[(.*)\]$/, "$1"), port: Number(port ?? otherwise) };
 }

@@ -2,13 +2,13 @@ import { hash } from "node:crypto";
 import { ALGORITHM } from "./session.ts";
 import type { PublicKey } from "./signing.ts";
 
-/** How long what is published may be cached, in seconds. */
+/** How long published documents may be cached, in seconds. */
 export const DOCUMENT_MAX_AGE_S = 600;
 
 /** A document that is published. */
 export interface PublishedDocument {
   readonly text: string;
-  /** Of its text, with its quotes (RFC 9110, 8.8.3). */
+  /** The etag of its text, with the quotes (RFC 9110, 8.8.3). */
   readonly etag: string;
 }
 
@@ -28,7 +28,7 @@ export function jwksDocument(keys: readonly (PublicKey & { readonly kid: string 
   return documentOf({ keys: members });
 }
 
-/** Where an issuer's keys are, in the form of OpenID Connect Discovery 1.0, of whose flows there are none. */
+/** The URL of an issuer's keys, as a document of OpenID Connect Discovery 1.0, of which no flows are offered. */
 export function discoveryDocument(issuer: string): PublishedDocument {
   return documentOf({
     issuer,

@@ -1,26 +1,26 @@
-/*
- * The life of the keys that sign sessions. What a key is at a time follows from the times that are kept of it, so that every
- * process agrees on it without being told, and nothing has to run for a key to take over.
+/**
+ * The life of the keys that sign sessions. The state of a key at any time follows from its stored times, so that every
+ * process agrees on it without a message, and nothing has to run for a key to take over.
  */
 
-/** Since when a key is there, and signs. Times are in milliseconds since 1970. */
+/** When a key was made, and when it begins to sign. Times are in milliseconds since 1970. */
 export interface KeyTimes {
   readonly kid: string;
   readonly createTime: number;
-  /** From when on it signs, until the next one does. */
+  /** The key signs from this time until the next key does. */
   readonly activeTime: number;
 }
 
 /** `standby`: published, does not sign yet. `retired`: published until the last session that it signed has ended. */
 export type KeyState = "standby" | "active" | "retired";
 
-/** A key at a time. */
+/** A key and its state at a time. */
 export interface KeyAt<Key extends KeyTimes> {
   readonly key: Key;
   readonly state: KeyState;
-  /** When the next one takes over; undefined: that is not decided. */
+  /** When the next key takes over; undefined while there is none. */
   readonly retireTime: number | undefined;
-  /** When it is no longer published; undefined: that is not decided. */
+  /** When the key is no longer published; undefined while no next key is there. */
   readonly goneTime: number | undefined;
 }
 
@@ -36,7 +36,7 @@ export const PUBLISHED_MS = 15 * 60_000;
 /** How long a key stays published once it does not sign any more, in milliseconds: the longest session, and ten minutes more. */
 export const KEPT_MS = 70 * 60_000;
 
-/** What the keys that are published at a time are, the one first that signs first. */
+/** The states of the keys that are published at a time, in the order in which they sign. */
 export function statesOf<Key extends KeyTimes>(keys: readonly Key[], now: number): KeyAt<Key>[] {
   const sorted = [...keys].sort((one, other) => one.activeTime - other.activeTime || (one.kid < other.kid ? -1 : 1));
   // The first key of all signs at once, whatever the clock of this process says.
@@ -52,19 +52,19 @@ export function statesOf<Key extends KeyTimes>(keys: readonly Key[], now: number
   return all.filter(({ state, goneTime = now }) => state !== "retired" || goneTime > now);
 }
 
-/** What is to become of the keys of an environment. */
+/** A change of an environment's keys. */
 export interface KeySetChange {
   /** The keys that stay, perhaps with another `activeTime`. */
   readonly kept: readonly KeyTimes[];
-  /** From when on each key signs that is to be made. */
+  /** The `activeTime` of each key that has to be made. */
   readonly made: readonly number[];
 }
 
 /**
- * What the keys have to become for one to sign, and another to take over in time; undefined when they are as they should be.
+ * The change that is needed for one key to sign, and another to take over in time; undefined when none is.
  *
- * @param how `rotate`: the standby is to sign now or, if it has not been published for long enough, as soon as it has.
- *   `replace`: none of them may be used any more
+ * @param how `rotate`: the standby key is to sign now or, if it has not been published for long enough, as soon as it
+ * has been. `replace`: none of the keys may be used any more
  */
 export function nextKeySet(
   keys: readonly KeyTimes[],

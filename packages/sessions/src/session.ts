@@ -3,13 +3,13 @@ import { randomBytes } from "node:crypto";
 /** The maximum length of a session: it has to fit into headers, of which servers take 8 KiB at the least. */
 export const MAX_SESSION_LENGTH = 8192;
 
-/** How far the clocks of those who make and those who check sessions may be apart, in seconds. */
+/** The greatest difference between the clocks of those who make and those who check sessions, in seconds. */
 export const CLOCK_TOLERANCE_S = 5;
 
 /** The longest that any session lasts, in seconds. */
 export const MAX_LIFE_S = 3600;
 
-/** What is signed (RFC 7519, and claims of this service's own). Times are in seconds since 1970. */
+/** The claims that are signed (RFC 7519, and some of this service's own). Times are in seconds since 1970. */
 export interface SessionClaims {
   /** The environment. */
   readonly iss: string;
@@ -18,7 +18,7 @@ export interface SessionClaims {
   readonly sub: string;
   /** The internal id of the user group. */
   readonly tid: number;
-  /** The generation of the group's sessions that this one is of. */
+  /** The generation of the group's sessions to which this one belongs. */
   readonly gen: number;
   readonly jti: string;
   readonly iat: number;
@@ -33,14 +33,14 @@ export interface SessionClaims {
   readonly ext?: object;
 }
 
-/** Why a session is not taken. */
+/** Why a session is refused. */
 export type SessionRefusal = "malformed" | "other-environment" | "unknown-key" | "signature" | "expired" | "too-early";
 
-/** A text that looks like a session, and is none that may be taken. */
+/** A text that looks like a session is refused. */
 export class SessionRefused extends Error {
   override readonly name = "SessionRefused";
   readonly refusal: SessionRefusal;
-  /** The id of the key that is not known. */
+  /** The id of the key, if it is unknown. */
   readonly kid: string | undefined;
   constructor(refusal: SessionRefusal, kid?: string) {
     super(`the session is refused: ${refusal}`);
@@ -52,13 +52,16 @@ export class SessionRefused extends Error {
 export const ALGORITHM = "ES256";
 export const TYPE = "viewer+jwt";
 
-/** What tells sessions from any other text, at the beginning of their headers: `{"` in base64url. */
+/** How the header of every session begins, and no other token does: `{"` in base64url. */
 const PREFIX = "eyJ";
 
 /** The header has three short members. */
 const MAX_HEADER_LENGTH = 256;
 
-/** 64 bytes in base64url, as ES256 gives them, without bits that say nothing: no session has two texts. */
+/**
+ * 64 bytes in base64url, as ES256 makes them. The unused bits of the last character are zero, so that no session has
+ * two texts.
+ */
 const SIGNATURE = /^[\w-]{85}[AQgw]$/;
 
 const BASE64URL = /^[\w-]+$/;
@@ -72,7 +75,7 @@ export function newKeyId(): string {
 /** The header of the session that was last seen, and the dot behind it. Sessions by one key have the same. */
 let lastHeader = PREFIX;
 
-/** Whether a text is to be taken as a session, good or not, and as nothing else: what its header says that it is. */
+/** Whether a text is treated as a session, valid or not, and as nothing else: its header says so. */
 export function isSession(text: string): boolean {
   if (!text.startsWith(PREFIX)) return false;
   if (lastHeader !== PREFIX && text.startsWith(lastHeader)) return true;
@@ -83,8 +86,8 @@ export function isSession(text: string): boolean {
 }
 
 /**
- * The id of the key that has signed a session, by its header, which may hold nothing but that, the type and the one algorithm:
- * no key, no address of keys, and no extension that would have to be understood (RFC 8725).
+ * The id of the key that signed a session, from its header. The header may have nothing but that, the type and the one
+ * algorithm: no key, no address of keys, and no extension that would have to be understood (RFC 8725).
  *
  * @throws SessionRefused
  */
@@ -101,14 +104,16 @@ export function keyIdOf(session: string): string {
   return kid;
 }
 
-/** The issuer that a session claims to be of, before its signature is checked. @throws SessionRefused */
+/** The issuer that a session claims, before its signature is checked. @throws SessionRefused */
 export function claimedIssuer(session: string): unknown {
   const payload = decoded(session.split(".", 2)[1] as string);
   if (!payload) throw new SessionRefused("malformed");
   return payload["iss"];
 }
 
-/** The claims of a session whose signature is right. @throws SessionRefused when they are none that this service makes */
+/**
+ * The claims of a session whose signature is right. @throws SessionRefused when this service would not make such claims
+ */
 export function claimsOf(payload: { readonly [claim: string]: unknown }): SessionClaims {
   const { iss, aud, sub, tid, gen, jti, iat, exp, vid, origin, properties, ext } = payload;
   const areTexts = [iss, aud, sub, jti, vid ?? "", origin ?? ""].every((claim) => typeof claim === "string");
@@ -127,14 +132,14 @@ export function requireTime({ iat, exp }: SessionClaims, now: number): void {
   if (iat > seconds + CLOCK_TOLERANCE_S) throw new SessionRefused("too-early");
 }
 
-/** The JSON object that a part of a session holds; undefined when it holds none. */
+/** The JSON object in a part of a session; undefined when there is none. */
 function decoded(part: string): { readonly [name: string]: unknown } | undefined {
   if (!BASE64URL.test(part)) return undefined;
   try {
     const value: unknown = JSON.parse(Buffer.from(part, "base64url").toString());
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
   } catch {
-    // It is not JSON.
+    // Not JSON.
   }
   return undefined;
 }

@@ -31,7 +31,7 @@ export async function importKey(key: PublicKey | SigningPair): Promise<CryptoKey
   return (await importJWK({ kty: "EC", crv: "P-256", ...key }, ALGORITHM)) as CryptoKey;
 }
 
-/** Signs a session. @param key its id, and what `importKey` made of it */
+/** Signs a session. @param key its id, and the result of `importKey` */
 export async function signSession(
   claims: SessionClaims,
   { kid, key }: { readonly kid: string; readonly key: CryptoKey },

@@ -13,10 +13,10 @@ import {
 } from "./session.ts";
 import { loadJose } from "./signing.ts";
 
-/** What a session is checked against. */
+/** The issuer and keys that a session is checked against. */
 export interface Expected {
   readonly issuer: string;
-  /** The key with an id, among those that may have signed a session of the issuer; undefined: there is none. */
+  /** The key with an id, among those that may have signed a session of the issuer; undefined when there is none. */
   readonly keyOf: (kid: string) => Promise<CryptoKey> | undefined;
 }
 
@@ -27,19 +27,19 @@ interface Verified {
   readonly bytes: number;
 }
 
-/** What an entry takes beside the text of its claims, roughly, in bytes. */
+/** The memory of an entry beside the text of its claims, roughly, in bytes. */
 const ENTRY_BYTES = 600;
 
 /**
- * Checks sessions. The signature of one is checked once, and remembered by the session's digest, for a page asks with the
- * same session again and again; time and key are looked at each time.
+ * Checks sessions. A signature is checked once, and remembered by the session's digest, because a page sends the same
+ * session again and again. Time and key are checked each time.
  */
 export class SessionVerifier {
   readonly #maxBytes: number;
   readonly #verified = new Map<string, Verified>();
   #bytes = 0;
 
-  /** @param maxBytes how much is remembered, roughly */
+  /** @param maxBytes how much memory the remembered sessions may take, roughly */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
   }
@@ -76,7 +76,7 @@ export class SessionVerifier {
     this.#forget(digest);
     this.#verified.set(digest, entry);
     this.#bytes += entry.bytes;
-    // The first are the oldest; those that have ended among them need not wait until there is no room.
+    // The first entries are the oldest; expired ones among them are removed even while there is room.
     for (const [first, { claims }] of this.#verified) {
       if (this.#bytes <= this.#maxBytes && claims.exp + CLOCK_TOLERANCE_S > now / 1000) break;
       this.#forget(first);

@@ -4,8 +4,8 @@ import { BatchSpanProcessor, type ReadableSpan, type SpanExporter, type SpanProc
 import type { CollectorTls, TraceSettings } from "./settings.ts";
 
 /**
- * Called with spans that nobody gets: those beyond the rate, those beyond the queue, and those that the collector did not
- * take, with its failure.
+ * Called with the number of spans that are lost: beyond the rate, beyond the queue, or in a request that failed, with
+ * its error.
  */
 export type OnLost = (reason: "rate" | "queue" | "export", spans: number, error?: Error) => void;
 
@@ -24,7 +24,7 @@ const EXPORT_TIMEOUT_MS = 5000;
 /** How long the last spans may take when the process ends, in milliseconds: no shutdown waits long for a dead collector. */
 const CLOSE_MS = 2000;
 
-/** Where ended spans go: they are sent to the collector in batches, and dropped when too many wait. */
+/** Sends ended spans to the collector in batches, and drops them when too many wait. */
 export class Outlet implements SpanProcessor {
   readonly #batches: BatchSpanProcessor;
   readonly #onLost: OnLost;
@@ -46,7 +46,7 @@ export class Outlet implements SpanProcessor {
       maxQueueSize: MAX_QUEUE,
       maxExportBatchSize: MAX_BATCH,
       scheduledDelayMillis: DELAY_MS,
-      // The exporter itself ends sooner.
+      // The exporter gives up sooner.
       exportTimeoutMillis: 2 * EXPORT_TIMEOUT_MS,
     });
   }
@@ -62,7 +62,7 @@ export class Outlet implements SpanProcessor {
     this.#batches.onEnd(span);
   }
 
-  /** Has requests from now on use other certificates. */
+  /** Makes requests from now on use other certificates. */
   useTls(tls: CollectorTls): void {
     const before = this.#exporter;
     this.#exporter = this.#open(tls);
@@ -73,7 +73,7 @@ export class Outlet implements SpanProcessor {
     return this.#batches.forceFlush();
   }
 
-  /** Sends what waits, for a while, and drops the rest. Never rejects. */
+  /** Sends the waiting spans for at most `CLOSE_MS`, and drops the rest. Never rejects. */
   async shutdown(): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, CLOSE_MS);
@@ -81,7 +81,7 @@ export class Outlet implements SpanProcessor {
         clearTimeout(timer);
         resolve();
       };
-      // A batch that fails is told of where it is exported.
+      // A failed batch is reported where it is exported.
       this.#batches.shutdown().then(sent, sent);
     });
     this.#isClosed = true;
@@ -89,7 +89,7 @@ export class Outlet implements SpanProcessor {
     this.#waiting = 0;
   }
 
-  /** An exporter that tells of what the collector did not take. */
+  /** An exporter that reports spans that the collector did not take. */
   #counting(): SpanExporter {
     return {
       export: (spans, done) =>
@@ -105,7 +105,7 @@ export class Outlet implements SpanProcessor {
   }
 }
 
-/** Hides the variables that the exporter would read by itself: what there is to set is validated before it comes here. */
+/** Hides environment variables that the exporter would read by itself: the settings here are validated ones. */
 function withoutEnvironment<T>(open: () => T): T {
   const hidden = Object.entries(process.env).filter(([name]) => name.startsWith("OTEL_EXPORTER_OTLP_"));
   for (const [name] of hidden) delete process.env[name];

@@ -22,7 +22,7 @@ export interface TraceSettings {
   /** Headers of every such request. They may be secret. */
   readonly headers: { readonly [name: string]: string };
   readonly tls: CollectorTls;
-  /** What the traces are of: `service.name`, and whatever else. */
+  /** The resource that the traces belong to: `service.name`, and other attributes. */
   readonly resource: { readonly [name: string]: string };
   readonly version: string;
   readonly sampler: SamplerName;

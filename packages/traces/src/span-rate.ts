@@ -18,8 +18,8 @@ import type { SamplerName } from "./settings.ts";
 const NOT_SAMPLED: SamplingResult = { decision: SamplingDecision.NOT_RECORD };
 
 /**
- * How many spans a process makes in a second. A caller says by one header that its call be traced, so that without a
- * bound callers would decide what tracing costs.
+ * Limits how many spans a process makes in a second. A caller can ask for a trace by one header, so without a limit
+ * callers would decide what tracing costs.
  */
 export class SpanRate {
   readonly #perSecond: number;
@@ -42,15 +42,15 @@ export class SpanRate {
   }
 }
 
-/** A sampler that takes no more than a rate lets it. */
+/** A sampler that takes no more spans than a rate allows. */
 export class BoundedSampler implements Sampler {
   readonly #sampler: Sampler;
   readonly #rateOf: (kind: SpanKind, attributes: Attributes) => SpanRate;
   readonly #onRefused: () => void;
 
   /**
-   * @param rateOf the rate that a span counts for
-   * @param onRefused called when the sampler takes a span, and the rate does not
+   * @param rateOf the rate that a span counts towards
+   * @param onRefused called when the sampler takes a span but the rate is exceeded
    */
   constructor(sampler: Sampler, rateOf: (kind: SpanKind, attributes: Attributes) => SpanRate, onRefused: () => void) {
     this.#sampler = sampler;

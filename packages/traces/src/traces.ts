@@ -19,7 +19,9 @@ import { BoundedSampler, SpanRate, samplerOf } from "./span-rate.ts";
 /** How many spans of authenticated callers' calls a process makes in a second. */
 const CALLERS_PER_SECOND = 1000;
 
-/** How many spans a process makes in a second of calls whose API token is not known, so that these leave room for others. */
+/**
+ * How many spans of calls with an unknown API token a process makes in a second, so that they leave room for others.
+ */
 const STRANGERS_PER_SECOND = 10;
 
 /** How many round trips of one call have a span. An import makes thousands. */
@@ -37,7 +39,7 @@ export interface CallStart {
   readonly environment: string | undefined;
   /** When it began, in milliseconds since 1970. Default: now. */
   readonly started?: number | undefined;
-  /** What the caller says of its own trace (https://www.w3.org/TR/trace-context/). What is malformed is ignored. */
+  /** The caller's own trace context (https://www.w3.org/TR/trace-context/). Malformed ones are ignored. */
   readonly traceparent: string | null;
   readonly tracestate: string | null;
 }
@@ -62,7 +64,7 @@ export interface TracedRoundTrip {
 export class Traces {
   readonly #provider: TracerProvider;
   readonly #tracer: Tracer;
-  /** Has requests from now on use others. */
+  /** Makes requests from now on use other certificates. */
   readonly useTls: (tls: CollectorTls) => void;
 
   constructor(settings: TraceSettings, onLost: OnLost) {
@@ -96,13 +98,13 @@ export class Traces {
     return span.isRecording() ? new CallTrace(span, this.#tracer, protocol) : undefined;
   }
 
-  /** Sends what is not sent yet, for a short while. Never rejects. */
+  /** Sends the spans that are left, for a short while. Never rejects. */
   close(): Promise<void> {
     return this.#provider.shutdown();
   }
 }
 
-/** Opens the traces of this process. @param onLost is told of spans that do not reach the collector */
+/** Opens the traces of this process. @param onLost called with spans that do not reach the collector */
 export function openTraces(settings: TraceSettings, onLost: OnLost): Traces {
   return new Traces(settings, onLost);
 }
@@ -117,7 +119,10 @@ export class CallTrace {
   readonly #tracer: Tracer;
   readonly #isGrpc: boolean;
   readonly #context: Context;
-  /** From `performance.now()` to milliseconds since 1970: the times of one call agree to the microsecond. */
+  /**
+   * What to add to `performance.now()` for milliseconds since 1970. It is fixed, so that the times of one call agree to
+   * the microsecond.
+   */
   readonly #clockOffset = Date.now() - performance.now();
   #roundTrips = 0;
 
@@ -129,7 +134,7 @@ export class CallTrace {
     this.#context = trace.setSpan(ROOT_CONTEXT, span);
   }
 
-  /** Adds a round trip that has just ended. What it sends and what it gets stays untold. */
+  /** Adds a round trip that has just ended. Neither its request nor its answer is recorded. */
   roundTrip({ operation, seconds, failed }: TracedRoundTrip): void {
     if (++this.#roundTrips > MAX_ROUND_TRIPS) return;
     const end = this.#clockOffset + performance.now();

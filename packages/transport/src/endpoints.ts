@@ -28,23 +28,23 @@ export interface EndpointMethod {
    * not read.
    */
   readonly maxBytes?: number;
-  /** Responses from this size on are compressed, if the client accepts it, in bytes. Default: none is. */
+  /** Responses of at least so many bytes are compressed, if the client accepts it. Default: none is. */
   readonly compressMinBytes?: number;
   /**
-   * Serves a request, whose body is decompressed. The transport adds the content length. May throw RequestRefused; any
-   * other error that is not of the call is refused as `endpoint`.
+   * Serves a request, whose body is decompressed. The transport adds the content length. May throw RequestRefused. Any
+   * other error is refused as `endpoint`, unless the call failed with it.
    */
   serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse>;
 }
 
-/** The call of its RPC that an endpoint makes. Call its methods on the object. */
+/** The call of the endpoint's RPC. Call its methods on the object. */
 export interface EndpointCall {
   /**
-   * Passes a message through the interceptors to the RPC; again only when the call before has ended. Rejects with the error
-   * that the interceptors produce, or with a TypeError when the RPC is not served.
+   * Passes a message through the interceptors to the RPC. May be called again once the call before has ended. Rejects
+   * with the error that the interceptors produce, or with a TypeError when the RPC is not served.
    */
   invoke(message: Message): Promise<Message>;
-  /** The headers of the response, once it is there. `recordOf` gives a record that may be changed and sent. */
+  /** The headers of the RPC's response, once it is there. `recordOf` gives a record that may be changed and sent. */
   readonly responseHeader: Headers;
   /** What authorization and the interceptors stored for the call. */
   readonly contextValues: ContextValues;
@@ -97,10 +97,11 @@ export class EndpointRoute implements Route {
       const response = await method.serve(request, call ?? NO_CALL);
       const { status, headers } = response;
       const bytes = Buffer.byteLength(response.body);
-      // A client that has the response already would take it for the length of that one (RFC 9110, 8.6).
+      // For a 304, `content-length` would be that of the response which the client has (RFC 9110, 8.6).
       if (status !== 304) headers["content-length"] = String(bytes);
       const minBytes = method.compressMinBytes;
-      // No cache keeps a short answer that says so, so it need not say what it varies by (RFC 9110, 12.5.5).
+      // A short response that no cache may keep is never compressed, so it need not name what it varies by (RFC 9110,
+      // 12.5.5).
       if (minBytes === undefined || (bytes < minBytes && headers["cache-control"] === "no-store")) return response;
       headers["vary"] = headers["vary"] === undefined ? "accept-encoding" : `${headers["vary"]}, accept-encoding`;
       return bytes < minBytes ? response : await compressed(response, request.headers, compressions);
@@ -118,7 +119,7 @@ export class EndpointRoute implements Route {
   }
 }
 
-/** What an endpoint without an RPC gets. */
+/** The call that is passed to an endpoint without an RPC. */
 const NO_CALL: EndpointCall = {
   invoke: async () => {
     throw new TypeError("the endpoint names no RPC");

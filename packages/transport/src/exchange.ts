@@ -22,7 +22,7 @@ export interface RequestHead {
 
 /** A request whose body has been read. */
 export interface HttpRequest extends RequestHead {
-  /** Set once it has been read. For endpoints, it is replaced by the decompressed body. */
+  /** Empty until it has been read. For endpoints, it is replaced by the decompressed body. */
   body: Buffer;
 }
 
@@ -39,16 +39,16 @@ export interface HttpResponse {
 /** The route of a request, found by its headers. Call its methods on the object. */
 export interface Route {
   /**
-   * How much of the body is wanted, in bytes: of a longer one the rest need not be read. Undefined: the route does not want
-   * the body, and the request is served at once.
+   * The most bytes of the body that are wanted; the rest of a longer one need not be read. Undefined: the route does
+   * not want the body, and the request is served at once.
    */
   readonly maxBytes?: number | undefined;
-  /** Whether what has been received of the body tells that it will be too long. */
+  /** Whether the part of the body that was received shows that the whole will be too long. */
   isTooLong?(received: Buffer): boolean;
   /** Whether anyone may make this request. Its body has less time to arrive, and no share of the memory for bodies. */
   readonly isOpen?: boolean;
   serve(request: HttpRequest): Promise<HttpResponse>;
-  /** The call that it is. Release it when the request is answered or abandoned. */
+  /** The call that the request is. Release it when the request is answered or abandoned. */
   readonly call?: { release(): void } | undefined;
 }
 
@@ -64,7 +64,10 @@ export type Found = Route | StreamRoute | Promise<Route | StreamRoute>;
 /** Finds the route of a request. */
 export type Find = (request: RequestHead) => Found;
 
-/** Passes on a value: at once when it is no promise. A module that exports `then` would be taken for a promise itself. */
+/**
+ * Passes a value to a function: at once if it is not a promise. It is not called `then`, because a module that exports
+ * `then` is taken for a promise.
+ */
 export function whenKnown<T, U>(value: T | Promise<T>, next: (value: T) => U): U | Promise<U> {
   return value instanceof Promise ? value.then(next) : next(value);
 }

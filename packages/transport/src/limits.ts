@@ -31,7 +31,7 @@ export const DEFAULT_LIMITS = {
   headerTimeoutMs: 15_000,
   /** How long the body of a request may take to arrive. */
   arrivalTimeoutMs: 30_000,
-  /** The same for a request that anyone may make: such requests hold only names. */
+  /** How long the body of a request that anyone may make may take to arrive: such requests hold only names. */
   openArrivalTimeoutMs: 5000,
   /** How long a client may take to read a response. */
   readTimeoutMs: 60_000,
@@ -72,8 +72,8 @@ const MIB = 1024 * 1024;
 export const BODY_BYTES = 64 * MIB;
 
 /**
- * The same for unread responses. Deno 2.9.3 never frees what it has left to write to a TLS connection when that is closed, so
- * it may have less.
+ * How much memory unread responses may hold, in bytes. On Deno less: Deno 2.9.3 never frees what is left to write to a
+ * TLS connection when that is closed.
  */
 export const RESPONSE_BYTES = ("Deno" in globalThis ? 16 : 64) * MIB;
 

@@ -84,7 +84,7 @@ export class Router {
     const endpoint = rpc ? undefined : (this.#options.endpoints?.get(path) ?? this.#options.endpointAt?.(path));
     if (endpoint) return this.#endpoint(endpoint, request);
     if (!rpc && !RPC_PATH.test(path)) return this.#missing(headers, false);
-    // A preflight request asks by OPTIONS; other requests of pages of other origins name their origin.
+    // Pages of other origins ask by OPTIONS first, and name their origin in other requests.
     const cors = httpMethod === "OPTIONS" || headers["origin"] !== undefined ? this.#cors : undefined;
     const preflight = cors?.preflight(httpMethod, headers);
     if (preflight) return respondWith({ status: 204, headers: preflight, body: "" });
@@ -158,8 +158,8 @@ export class Router {
   }
 
   /**
-   * The response to a refused request: in the format of the RPC, if it is one. Without `onRefused` it is a bare status,
-   * as from Connect.
+   * The response to a refused request, in the format of the RPC if it is one. Without `onRefused`, a request that is
+   * not an RPC gets a bare status, as from Connect.
    */
   #refusalResponse(refusal: Refusal, request: RefusedRequest, format?: CallFormat): HttpResponse {
     if (!this.#options.onRefused) return bareRefusal(refusal);

@@ -9,7 +9,7 @@ import { timeOf } from "../times.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { countOf, type EnvironmentOption, environmentOf, environmentOption } from "./options.ts";
 
-/** How many events are shown when nobody says: of a trail, and before one is followed. */
+/** How many events are shown by default, of a trail and before one is followed. */
 const DEFAULT_LIMIT = 50;
 const DEFAULT_BEFORE = 10;
 

@@ -3,7 +3,7 @@ import { openSession, type Session } from "../session.ts";
 import type { GlobalOptions } from "../settings.ts";
 import type { Shell } from "../shell.ts";
 
-/** Gives a command what it has: arguments, options, what it does, or commands below it. */
+/** Defines a command: its arguments, its options, and what it does, or the commands below it. */
 export type DefineCommand = (command: Command, shell: Shell) => void;
 
 /** A command of the program. Its file is loaded when it is run, so that no other one has to wait for it. */
@@ -17,13 +17,13 @@ export interface CommandEntry {
 type Run<Args extends readonly unknown[]> = (session: Session, ...args: Args) => Promise<void>;
 
 /**
- * Has a command run in a session of its own. What it throws ends the run: a `Failure` is explained, and its exit code
- * taken.
+ * Makes a command run in a session of its own. A `Failure` that it throws is explained to the user, and is where the
+ * exit code comes from.
  */
 export function runs<Args extends readonly unknown[]>(command: Command, shell: Shell, run: Run<Args>): Command {
   return command.action(async (...given: unknown[]) => {
     const session = openSession(shell, command.optsWithGlobals<GlobalOptions>());
-    // The last one is the command itself.
+    // Commander passes the command itself as the last argument.
     await run(session, ...(given.slice(0, -1) as unknown as Args));
   });
 }

@@ -81,7 +81,7 @@ async function deleteAll(
       if (done) return;
       progress(remainingUserGroups);
     } catch (error) {
-      // The answer that said so was lost.
+      // The environment is gone: the answer that it is done was lost.
       if (calls > 1 && error instanceof Failure && error.detail.exitCode === EXIT.notFound) return;
       throw error;
     }

@@ -24,7 +24,7 @@ import {
   yesOption,
 } from "./options.ts";
 
-/** What of a group can be cleared. */
+/** The fields of a group that can be cleared. */
 const CLEARABLE = ["name", "mapping", "properties"] as const;
 
 /** `ugs group ...` */
@@ -223,7 +223,7 @@ async function repeatable<T>(again: string, call: () => Promise<T>): Promise<T> 
   }
 }
 
-/** A group as it is shown where nobody asked for its token. */
+/** A copy of a group without its token, for where nobody asked for it. */
 function withoutToken(userGroup: UserGroup | undefined): UserGroup {
   return { ...(userGroup as UserGroup), token: "" };
 }

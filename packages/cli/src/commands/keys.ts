@@ -21,7 +21,7 @@ const PROGRESS_MS = 10_000;
 
 const PAGE_SIZE = 1000;
 
-/** How many ids of groups whose token cannot be decrypted are told. */
+/** How many of the groups whose token cannot be decrypted are named, at most. */
 const MAX_FAILED = 10;
 
 /** `ugs keys ...` */
@@ -101,17 +101,17 @@ export const keysCommands: DefineCommand = (keys, shell) => {
   });
 };
 
-/** What was found in all environments. */
+/** What a pass over all environments found. */
 interface Pass {
-  /** How many groups there are under each key, as they were found. */
+  /** How many groups had their token under each key when the pass came to them. */
   readonly uses: Map<string, bigint>;
   looked: bigint;
   reencrypted: bigint;
-  /** The groups whose token cannot be decrypted, each behind its environment. */
+  /** The groups whose token cannot be decrypted, as environment and id. */
   readonly failed: string[];
 }
 
-/** Goes through the groups of all environments. When it is cut off, the next one finds less to do. */
+/** Encrypts the tokens of all environments anew. When it is interrupted, the next pass finds less to do. */
 async function pass(
   session: Session,
   admin: Clients["admin"],
@@ -137,7 +137,7 @@ async function pass(
     return { items, nextPageToken };
   });
   for await (const page of environments) {
-    // Those that are being deleted have tokens that end.
+    // The tokens of an environment that is being deleted are deleted as well.
     for (const environment of page.filter(({ deleteTime }) => !deleteTime)) {
       await passOver(environment, target, { found, validateOnly, onPage, onPause, signal: shell.signal });
     }
@@ -162,10 +162,10 @@ async function passOver(
   let pageToken = "";
   do {
     const request = { environment, pageSize: PAGE_SIZE, pageToken, validateOnly };
-    // A page may be repeated, whatever became of it.
+    // A page may be repeated even if the first request was carried out.
     const call = () => admin.reencryptUserGroupTokens(request);
     const page = await patiently({ signal, onPause }, call).catch((error: unknown) => {
-      // It was deleted meanwhile.
+      // The environment was deleted meanwhile.
       if (error instanceof ConnectError && reasonOf(error) === "ENVIRONMENT_NOT_FOUND") return undefined;
       throw explained(error, connection, "run the same command again: what is encrypted stays so");
     });

@@ -20,7 +20,7 @@ a file that you alone can read.`,
   runs(command, shell, async (session) => {
     const { settings, out } = session;
     const name = await settings.profileName();
-    // A name that is none is refused before anything is asked.
+    // Refuses an invalid name before any question.
     settings.profiles.pathOf(name);
     const url = await urlFor(session, name);
     const token = (await settings.givenToken()) ?? (await readToken(shell, "API token, or ADMIN_TOKEN"));
@@ -50,7 +50,10 @@ export const logoutCommand: DefineCommand = (command, shell) => {
   });
 };
 
-/** The URL to log in to: what is given, that of the profile, or what is asked for. @throws Failure when there is none */
+/**
+ * The URL to log in to: from an option, the environment or the profile, or else asked for. @throws Failure when there
+ * is none
+ */
 async function urlFor({ settings, shell }: Session, name: string): Promise<URL> {
   const given = settings.givenUrl();
   if (given) return given;

@@ -29,7 +29,7 @@ export interface EnvironmentOption {
   readonly env?: string;
 }
 
-/** The environment that is named; undefined: that of the token. @throws Failure when it is none */
+/** The environment that the option names; undefined: that of the token. @throws Failure for an invalid name */
 export function environmentOf({ shell }: Session, { env }: EnvironmentOption): EnvironmentName | undefined {
   const name = env ?? (shell.env["UGS_ENV"] || undefined);
   return name === undefined ? undefined : parseEnvironmentName(name);
@@ -45,7 +45,7 @@ export interface YesOption {
   readonly yes?: boolean;
 }
 
-/** The name of something, which is not empty. @throws Failure */
+/** The text of an option, which must not be empty. @throws Failure */
 export function nonEmpty(option: string, text: string): string {
   if (text.trim() === "") throw usageFailure(`${option} must not be empty`);
   return text;

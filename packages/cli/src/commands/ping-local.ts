@@ -5,7 +5,7 @@ import { EXIT, Failure, usageFailure } from "../failures.ts";
 import type { Session } from "../session.ts";
 import type { Shell } from "../shell.ts";
 
-/** The addresses that stand for all of the machine. */
+/** The addresses that stand for every interface of the machine. */
 const EVERYWHERE = new Set(["0.0.0.0", "::"]);
 
 /**

@@ -3,7 +3,7 @@ import { jsonLine } from "../output/printable.ts";
 import { Table } from "../output/table.ts";
 import { type DefineCommand, runs } from "./command.ts";
 
-/** A profile as it is listed. */
+/** A profile in the list of `ugs profile list`. */
 interface ListedProfile {
   readonly name: string;
   /** Undefined: its file cannot be used. */

@@ -91,7 +91,7 @@ const sessionCommands: DefineCommand = (viewerSession, shell) => {
     .addOption(environmentOption())
     .addOption(yesOption());
   runs(revoke, shell, async (session, userGroupId: string, options: RevokeOptions) => {
-    // An empty one would end those of the whole group.
+    // An empty viewer id would end the sessions of the whole group.
     const viewerId = givenText("--viewer", options.viewer);
     const environment = environmentOf(session, options);
     const { admin } = await connect(session);

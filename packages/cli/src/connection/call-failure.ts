@@ -58,10 +58,10 @@ const HINTS: { readonly [reason: string]: string } = {
 };
 
 /**
- * What a failed call says to the user.
+ * The failure of a call, in words for the user.
  *
- * @param connection how the service was to be reached @param options `mayRepeat`: whether it may be made again, whatever
- * became of it
+ * @param connection how the service was to be reached
+ * @param options `mayRepeat`: whether the call may be made again even if it was carried out
  */
 export function callFailure(
   error: ConnectError,
@@ -86,7 +86,7 @@ function answered(error: ConnectError, { reason, outcome, violations }: FailureD
   });
 }
 
-/** What to do where the reason alone does not tell. */
+/** What to do about errors whose reason has no entry in `HINTS`. */
 function hintOf(code: Code, { outcome, violations }: Omit<FailureDetails, "reason">): string | undefined {
   if (violations.some(({ field }) => field === "environment")) return "give --env NAME, NAME/Customer or NAME/Testing";
   if (code !== Code.Unavailable) return undefined;
@@ -95,7 +95,9 @@ function hintOf(code: Code, { outcome, violations }: Omit<FailureDetails, "reaso
   return "try again";
 }
 
-/** The failure of a call that the service did not answer. @param outcome of one that may have reached it */
+/**
+ * The failure of a call that the service did not answer. @param outcome of a change that may have reached the service
+ */
 function unanswered(error: ConnectError, connection: Connection, outcome: "unknown" | undefined): Failure {
   const { url, timeoutMs } = connection;
   const where = urlText(connection);
@@ -136,9 +138,9 @@ function unanswered(error: ConnectError, connection: Connection, outcome: "unkno
 const OF_PROXIES: ReadonlySet<Code> = new Set([Code.Unavailable, Code.Unknown, Code.Internal]);
 
 /**
- * Why a place cannot be reached, and what to do; undefined: the connection was not at fault.
+ * Why a URL cannot be reached, and what to do; undefined when the connection was not at fault.
  *
- * @param unusedProxy the variable with a proxy that is not used
+ * @param unusedProxy the variable with a proxy that Node does not use
  */
 export function unreachable(url: URL, error: unknown, unusedProxy: string | undefined) {
   const found = connectionFaultOf(error);

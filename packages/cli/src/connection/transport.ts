@@ -7,13 +7,13 @@ import type { Connection } from "../settings.ts";
 
 /** What the calls of a run have in common. */
 export interface TransportOptions {
-  /** Presented with every call; undefined: none is. */
+  /** The token of every call; undefined: calls have none. */
   readonly token: string | undefined;
-  /** Ends the calls under way. */
+  /** Aborts the calls under way. */
   readonly signal: AbortSignal;
   /** Whether to try again what failed and may be repeated. Default: yes. */
   readonly isRetrying?: boolean;
-  /** Whether messages are JSON. In binary ones protobuf-es loses U+FEFF at the begin of texts. Default: no. */
+  /** Whether messages are JSON. In binary messages protobuf-es loses U+FEFF at the beginning of texts. Default: no. */
   readonly isJson?: boolean;
 }
 
@@ -36,7 +36,7 @@ export function openTransport(connection: Connection, options: TransportOptions)
   });
 }
 
-/** Sends with every call who makes it and an id for it, and ends it with the run. */
+/** Adds the token and an id to every call, and aborts it when the run ends. */
 function presenting({ token, signal }: TransportOptions): Interceptor {
   return (next) => async (request) => {
     const id = randomUUID();

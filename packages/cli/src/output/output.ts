@@ -8,13 +8,13 @@ import { type Column, Table } from "./table.ts";
 /** A credential to write. */
 export interface Secret {
   readonly token: string;
-  /** What it is the token of; the last words are what it is called. */
+  /** What the token is for; the last words are its name. */
   readonly said: string;
-  /** What to do when it cannot be written, for then it is lost. */
+  /** What to do when the credential cannot be written, and so is lost. */
   readonly lost: string;
 }
 
-/** What is said of one thing: labels and texts. What has no text is left out. */
+/** Facts about one thing: labels and texts. A fact without a text is left out. */
 export type Facts = readonly (readonly [label: string, text: string | undefined])[];
 
 /** Writes what a command has to say: results to standard output, all else to standard error. */
@@ -73,7 +73,7 @@ export class Output {
     return this.text(`${text}\n`);
   }
 
-  /** Writes a text to standard output as it is, likewise. */
+  /** Writes a text to standard output without a line break of its own. Throws as `line` does. */
   text(text: string): Promise<void> {
     return write(this.#shell.stdout, text);
   }
@@ -101,13 +101,13 @@ export class Output {
       this.note("This terminal may keep it: clear its scrollback, or write the token to a file with > FILE.");
   }
 
-  /** Says that something is done that has no other result: for people on standard error, by `--json` an empty object. */
+  /** Says that a command without a result is done: a text on standard error, with `--json` an empty object. */
   async done(text: string): Promise<void> {
     if (this.isJson) await this.line("{}");
     else this.note(text);
   }
 
-  /** The width that tables are cut to; undefined: they are not. */
+  /** The width that tables are cut to; undefined: tables are not cut. */
   get width(): number | undefined {
     return this.isTerminal ? this.#shell.stdout.columns : undefined;
   }
@@ -124,7 +124,7 @@ export class Output {
   }
 }
 
-/** Writes to a stream, and waits until it has gone out, so that no more is read from the service than is written. */
+/** Writes to a stream and waits until the text is out, so that no more is read from the service than is written. */
 async function write(stream: Writable, text: string): Promise<void> {
   try {
     const written = new Promise<void>((resolve, reject) => {

@@ -6,7 +6,7 @@ const UNSAFE =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what has to be found
   /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]|\p{Surrogate}/gu;
 
-/** A text of somebody else, safe for a terminal: what is not printed there is written as `\x1b` or `\u202e`. */
+/** A foreign text, made safe for a terminal: unsafe characters are written as `\x1b` or `\u202e`. */
 export function printable(text: string): string {
   return text.replace(UNSAFE, (unsafe) => {
     const hex = (unsafe.codePointAt(0) ?? 0).toString(16);

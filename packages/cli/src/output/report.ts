@@ -22,7 +22,7 @@ export function reportOf(failure: Failure, isJson: boolean): string {
   return `${lines.map(printable).join("\n")}\n`;
 }
 
-/** What is said of a failure that nobody foresaw. */
+/** The failure that is shown for an unexpected error. */
 export function unforeseen(error: unknown): Failure {
   const text = error instanceof Error ? error.message : String(error);
   return new Failure(text, {

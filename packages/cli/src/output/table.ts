@@ -4,15 +4,15 @@ import { printable } from "./printable.ts";
 /** A column of a table. */
 export interface Column<T> {
   readonly name: string;
-  /** The text of a cell; None shows as `-`. */
+  /** The text of a cell; undefined shows as `-`. */
   readonly of: (value: T) => string | undefined;
-  /** Whether the column is cut before others are: names and whatever else people choose freely. Default: no. */
+  /** Whether the column is cut before others: names and other texts that people choose freely. Default: no. */
   readonly isFree?: boolean;
 }
 
 const GAP = "  ";
 const ELLIPSIS = "…";
-/** What is left of a column that is cut, at least. */
+/** The least width of a column that is cut. */
 const NARROWEST = 8;
 
 /** Makes the lines of a table. The first rows decide on the widths, so that a list can be written page by page. */

@@ -15,24 +15,24 @@ import {
   TOO_LONG,
 } from "./records.ts";
 
-/*
- * CSV by RFC 4180, in UTF-8. A cell that is empty is not set; one that is empty in quotes is an empty text, as PostgreSQL's
- * COPY has it. `mapping` and `properties` are JSON.
+/**
+ * CSV by RFC 4180, in UTF-8. An empty cell is not set; a cell that is empty in quotes is an empty text, as in
+ * PostgreSQL's COPY. `mapping` and `properties` are JSON.
  *
- * A quote too many would make one record of the rest of a file. So a record that is not well-formed is refused with its first
- * line alone, and reading goes on at the second one.
+ * One quote too many would make one record of the rest of the file. So of a record that is not well-formed only the
+ * first line is refused, and reading goes on with the second.
  */
 
 /** The cells of a record; undefined: not set. */
 type Cells = readonly (string | undefined)[];
 
-/** What each column of a file is; undefined: none of ours. */
+/** The field of each column of a file; undefined for an unknown column. */
 type Columns = readonly (ColumnName | undefined)[];
 
 /** How many records are parsed at once: one by one takes ten times as long. */
 const AT_ONCE = 100;
 
-/** Reads groups of CSV. The first line that is no remark names the columns. @throws Failure when it does not */
+/** Reads groups from CSV. The first line that is not a remark names the columns. @throws Failure when it does not */
 export async function readCsv(lines: LineReader, options: ReadOptions): Promise<GroupSource> {
   const firstLines: string[] = [];
   let header = {};
@@ -68,7 +68,7 @@ export function csvOf(groups: readonly ExportedGroup[]): string {
   return stringify(rows, { cast: { string: quotedWhereNeeded } });
 }
 
-/** What would be taken for something else without quotes; whatever holds a comma or a quote has them anyway. */
+/** Quotes values that would mean something else without quotes. Values with a comma or a quote are quoted anyway. */
 function quotedWhereNeeded(value: string) {
   return value === "" || value.startsWith("#") || /[\r\n]/.test(value)
     ? { value, quoted: true, quoted_empty: true }
@@ -146,7 +146,7 @@ async function nextCandidate(lines: LineReader): Promise<Candidate | undefined> 
   return taken.length === 0 ? undefined : { lines: taken, isTooLong: false, isClosed: false };
 }
 
-/** @param known the cells, where they are known already */
+/** @param known the cells, if they are already parsed */
 function recordOf(candidate: Candidate, columns: Columns, known: Cells | undefined, lines: LineReader): GroupRecord {
   const { isTooLong, isClosed } = candidate;
   const [first] = candidate.lines as [Line];
@@ -154,7 +154,7 @@ function recordOf(candidate: Candidate, columns: Columns, known: Cells | undefin
   const text = isClosed && !isTooLong ? candidateText(candidate) : undefined;
   const cells = known ?? (text === undefined ? undefined : cellsOf(text));
   if (!cells) {
-    // The quote that is too many is in the first line, as far as anybody can tell.
+    // The surplus quote is most likely in the first line.
     lines.unread(candidate.lines.slice(1));
     const problem = first.isTooLong
       ? TOO_LONG

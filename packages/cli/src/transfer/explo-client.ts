@@ -11,7 +11,7 @@ import { isObject } from "./group-row.ts";
 /** A page of the list. */
 export interface ExploPage {
   readonly customers: readonly unknown[];
-  /** How many customers there are in all; undefined: it does not say. */
+  /** How many customers there are in all; undefined when the page does not say. */
   readonly total: number | undefined;
 }
 
@@ -23,7 +23,7 @@ export interface ExploClientOptions {
   readonly signal: AbortSignal;
   /** The variable with a proxy that is not used. */
   readonly unusedProxy: string | undefined;
-  /** Is told of every pause of a second or more. */
+  /** Called for every pause of a second or more. */
   readonly onPause: (pauseMs: number, reason: string) => void;
 }
 
@@ -33,18 +33,18 @@ const MAX_PAGE_BYTES = 128 * 1024 * 1024;
 const TIMEOUT_MS = 120_000;
 
 /**
- * An address may make 180 requests a minute, which other programs there need as well: so many at once, and then one at a
- * time with this many milliseconds between.
+ * The hosted service allows 180 requests a minute from an address, which other programs there need as well. So many
+ * requests are made at once, and then one at a time with this many milliseconds between.
  */
 const BURST = 30;
 const PACE_MS = 500;
 
-/** How often a page may fail, and be refused because there were too many requests. */
+/** How often a page may fail, and how often it may be refused because of too many requests. */
 const MAX_TRIES = 8;
 const MAX_REFUSALS = 30;
 /** The longest pause after a failure, in milliseconds. */
 const MAX_PAUSE_MS = 30_000;
-/** How long to wait where a refusal does not say, and the most that is waited, in milliseconds. */
+/** How long to wait when a refusal does not say, and the longest wait that it may ask for, in milliseconds. */
 const LIMITED_MS = 60_000;
 const MAX_LIMITED_MS = 15 * 60_000;
 
@@ -67,7 +67,7 @@ export class ExploClient {
     for (let [failures, refusals] = [0, 0]; ; ) {
       const answer = await this.#get(target);
       if ("value" in answer) return pageOf(answer.value, url);
-      // The page behind the last one.
+      // The page after the last one.
       if (answer.status === 404 && number > 1) return undefined;
       if (answer.status === 429) refusals += 1;
       else failures += 1;
@@ -85,7 +85,7 @@ export class ExploClient {
     try {
       const response = await fetch(target, {
         headers: { "explo-authorization": `Token ${token}`, accept: "application/json" },
-        // Another place must not get the token.
+        // The token must not be sent to another URL.
         redirect: "manual",
         signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
       });
@@ -108,7 +108,7 @@ export class ExploClient {
       const failure = found
         ? failed(found.message, found.hint)
         : failed(`cannot reach ${where}: ${(error as Error).message}`, "try again");
-      // What never answered may be another place, or wait for nothing.
+      // Before its first answer the URL may be wrong: then waiting is of no use.
       const isFinal = found !== undefined && !this.#hasAnswered && found.fault !== "reset";
       return { status: 0, failure, retryMs: isFinal ? undefined : 0 };
     }
@@ -127,7 +127,7 @@ export class ExploClient {
   }
 }
 
-/** What a request gave: JSON, or why it did not, and after how many milliseconds it may be made again; 0: soon. */
+/** The result of a request: JSON, or why there is none and after how many milliseconds to repeat it; 0: soon. */
 type Answer =
   | { readonly value: unknown }
   | { readonly status: number; readonly failure: Failure; readonly retryMs: number | undefined };

@@ -60,8 +60,9 @@ async function tokenOf({ exploTokenFile: file }: ExploFlags, env: Shell["env"]):
 const MAX_PASSES = 5;
 
 /**
- * The list, page by page. Pages are counted by position, so whatever is added or removed meanwhile moves the rest: a customer
- * may come twice or on no page. So the list is read again until nothing has moved, and each customer is told once.
+ * Reads the list page by page. Pages are counted by position, so whatever is added or removed meanwhile moves the rest:
+ * a customer may come twice or on no page. So the list is read again until nothing has moved, and each customer is
+ * yielded once.
  */
 class ListedCustomers implements ExploList {
   readonly source: GroupSource;
@@ -117,7 +118,7 @@ class ListedCustomers implements ExploList {
           yield { line, end: this.#told.size, raw: Buffer.from(JSON.stringify(row.fields)), content: row.content };
         }
         read += page.customers.length;
-        // Without its total, a page that brings nothing new is the end, or the list repeats itself.
+        // Without a total, a page without new customers is the end, or the list repeats itself.
         if (page.total === undefined ? fresh === 0 : read >= page.total) break;
       }
       this.#isSettled = !isMoved && (this.#total === undefined || pass.size >= this.#total);
@@ -138,7 +139,7 @@ class ListedCustomers implements ExploList {
 
 /** A customer as a row of ours. */
 interface Row {
-  /** By which the customer is known again. */
+  /** Identifies the customer when the list is read again. */
   readonly key: string;
   readonly token: unknown;
   readonly fields: { readonly [name: string]: unknown };
@@ -168,12 +169,12 @@ function rowOf(customer: unknown, isInherited: boolean): Row {
   };
 }
 
-/** What a customer has together with its parents; its own where they add nothing. */
+/** A customer's values with those of its parents; its own where the parents add nothing. */
 function withInherited(own: unknown, all: unknown): unknown {
   return isObject(all) && !isDeepStrictEqual(all, own ?? {}) ? all : own;
 }
 
-/** A mapping whose values are ids, which may be numbers there. */
+/** Makes texts of a mapping's values: the hosted service may give ids as numbers. */
 function textValues(mapping: unknown): unknown {
   if (!isObject(mapping)) return mapping;
   return Object.fromEntries(

@@ -25,14 +25,17 @@ export interface ExportFlags {
   readonly restart?: boolean;
 }
 
-/** What an export that is under way has come to. */
+/** The state of an export that is under way. */
 interface ExportState {
-  /** What is exported, from where and how, as JSON: another export does not go on with it. */
+  /**
+   * The environment, service and options of the export, as JSON. An export of another kind does not go on with this
+   * one.
+   */
   readonly export: string;
   readonly pageToken: string;
   readonly groups: number;
   readonly bytes: number;
-  /** Of the first page; empty: there was none yet. */
+  /** The snapshot time of the first page; empty before it. */
   readonly snapshotTime: string;
 }
 
@@ -46,7 +49,7 @@ interface Sink {
   readonly bytes: number;
 }
 
-/** A page of groups, or what the service fails with. */
+/** A page of groups that was asked for. */
 type Page = Promise<ExportUserGroupsResponse>;
 
 const PAGE_SIZE = 1000;
@@ -82,7 +85,7 @@ async function tell({ out }: Session, facts: { file: string; groups: number; env
   await out.line(`exported ${count(facts.groups)} groups of ${facts.environment} to ${printable(facts.file)}`);
 }
 
-/** Writes all pages, and asks for one while the one before is written. @returns how many groups there are */
+/** Writes all pages, and requests the next page while one is written. @returns how many groups there are */
 async function writeAll(given: {
   readonly session: Session;
   readonly flags: ExportFlags;
@@ -109,7 +112,7 @@ async function writeAll(given: {
         { timeoutMs: TIMEOUT_MS },
       ),
     );
-    // It is waited for later.
+    // The page is awaited later, and its failure is handled then.
     page.catch(() => {});
     return page;
   };
@@ -170,7 +173,7 @@ async function stateToGoOnWith(
   return before;
 }
 
-/** Standard output, which is not gone on with. */
+/** Standard output: an export to it cannot be continued. */
 function standardOutput({ out }: Session): Sink {
   return {
     begin: async () => {},

@@ -7,16 +7,16 @@ export const COLUMNS = ["provided_id", "name", "mapping", "properties", "token"]
 /** The name of a field of a group in a file. */
 export type ColumnName = (typeof COLUMNS)[number];
 
-/** Why a row of a file is no group. */
+/** A row of a file is not a group; the message says why. */
 export class BadRow extends Error {}
 
-/** What a field of a row is called; undefined: it is none of ours. */
+/** The field that a column names; undefined for an unknown one. */
 export function columnOf(name: string): ColumnName | undefined {
   if (name === "providedId") return "provided_id";
   return COLUMNS.find((column) => column === name);
 }
 
-/** The group that is in a file as JSON values, in which null stands for what is not set. @throws BadRow */
+/** The group of a row: JSON values, in which null stands for a field that is not set. @throws BadRow */
 export function groupOf(fields: { readonly [name in ColumnName]?: unknown }): ImportedUserGroup {
   const name = optional("name", fields.name, isString, "a string");
   const token = optional("token", fields.token, isString, "a string");
@@ -37,10 +37,10 @@ export function groupOf(fields: { readonly [name in ColumnName]?: unknown }): Im
   });
 }
 
-/** As deep as properties may be. */
+/** How many levels properties may have. */
 const MAX_DEPTH = 32;
 
-/** Refuses what would be another value when it arrives. @throws BadRow */
+/** Refuses values that would not arrive unchanged. @throws BadRow */
 function requireSendable(value: unknown, depth: number): void {
   if (typeof value === "string" && !value.isWellFormed())
     throw new BadRow("has half of a surrogate pair, which is no text");
@@ -64,7 +64,7 @@ export function jsonOf(group: ExportedGroup): JsonObject {
   };
 }
 
-/** What of a group is in a file. */
+/** The fields of a group that are in a file. */
 export interface ExportedGroup {
   readonly providedId: string;
   readonly name: string;
@@ -74,7 +74,7 @@ export interface ExportedGroup {
   readonly token?: string | undefined;
 }
 
-/** A mapping in one order, whatever order it was given in. */
+/** A mapping sorted by its keys. */
 export function sortedMapping(mapping: ExportedGroup["mapping"]): { [key: string]: string } {
   return Object.fromEntries(Object.entries(mapping).sort(([a], [b]) => (a < b ? -1 : 1)));
 }

@@ -1,21 +1,21 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { isObject } from "./group-row.ts";
 
-/*
- * The first line of an export says of when and of what it is. In JSON Lines it is an object that has `snapshot_time` and no
- * `provided_id`; in CSV it is `#ugs ` and the same object. Lines that begin with `#ugs ` are nowhere groups.
+/**
+ * The first line of an export says from when and what it is. In JSON Lines it is an object that has `snapshot_time` and
+ * no `provided_id`; in CSV it is `#ugs ` and the same object. A line that begins with `#ugs ` is never a group.
  */
 
-/** What begins a line that holds no group. */
+/** The beginning of a line that is not a group. */
 export const REMARK = "#ugs ";
 
-/** What the first line of a file tells. */
+/** The first line of a file. */
 export interface FileHeader {
-  /** Of when the groups are, as RFC 3339 has it. */
+  /** The time whose groups the file has, in RFC 3339. */
   readonly snapshotTime?: string | undefined;
   /** The environment that the groups are of. */
   readonly environment?: string | undefined;
-  /** What all ids begin with; empty: they are all groups of the environment. */
+  /** The prefix of all ids; empty: the file has all groups of the environment. */
   readonly prefix?: string | undefined;
 }
 
@@ -24,7 +24,7 @@ export function headerText({ snapshotTime = "", environment = "", prefix = "" }:
   return JSON.stringify({ snapshot_time: snapshotTime, environment, provided_id_prefix: prefix });
 }
 
-/** The header that a JSON value is; undefined: it is none. */
+/** The header in a JSON value; undefined when it is not a header. */
 export function headerOf(value: unknown): FileHeader | undefined {
   if (!isObject(value) || !("snapshot_time" in value) || "provided_id" in value) return undefined;
   const text = (name: keyof typeof value & string) => {

@@ -40,15 +40,15 @@ interface Input {
   readonly source: GroupSource;
   readonly format: FileFormat;
   readonly identity: InputFile["identity"];
-  /** How much of it there is, in the measure of `GroupRecord.end`; undefined: nobody knows. */
+  /** The size of the input, in the unit of `GroupRecord.end`; undefined when it is not known. */
   readonly total: () => number | undefined;
-  /** Says what the user should know once all is read. */
+  /** The warnings to show once everything is read. */
   readonly warnings: () => readonly string[];
   hasChanged(): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** How many reasons are shown where no file has them. */
+/** How many reasons are shown when there is no file of rejects. */
 const REASONS_SHOWN = 20;
 
 /** Runs `ugs import`. @throws Failure */
@@ -145,7 +145,7 @@ function settingsOf(flags: ImportFlags, { header }: GroupSource, { environment }
   };
 }
 
-/** What of an import's settings another run that goes on with it has to have as well. */
+/** The settings that must be the same for another run to continue the import, as text. */
 function settingsText(flags: ImportFlags, { snapshotTime }: ImportSettings): string {
   const { upsert = false, replaceNewerTokens = false, previousTokenTtl = "", ignoreUnknown = false, format } = flags;
   const time = snapshotTime && timestampDate(snapshotTime as Timestamp).toISOString();
@@ -169,7 +169,7 @@ function maxRejectsOf(text: string): number {
   return Number(text);
 }
 
-/** The file of rejects; where nothing is changed only one that was asked for. */
+/** The file of rejects; for a run that changes nothing, only if the user asked for it. */
 function rejectsFile(
   file: string | undefined,
   { rejects }: ImportFlags,
@@ -181,7 +181,7 @@ function rejectsFile(
   return path === undefined ? undefined : new RejectsFile(path, source.firstLines);
 }
 
-/** Tells of single groups while they are dealt with. */
+/** Shows single groups as they are imported or compared. */
 class Shown {
   readonly #session: Session;
   readonly #flags: ImportFlags;
@@ -208,7 +208,7 @@ class Shown {
     this.#note(`${where}: ${what}`);
   }
 
-  /** Tells of a group that the service alone has. */
+  /** Shows a group that only the service has. */
   async onlyHere(providedId: string): Promise<void> {
     const { out } = this.#session;
     if (out.isJson) await out.line(jsonLine({ providedId, result: "onlyHere" }));
@@ -224,7 +224,7 @@ class Shown {
   }
 }
 
-/** The fields that differ; a token that is younger here is one. */
+/** The fields that differ; among them a token that is newer in the service. */
 function differing({ fate, changedFields }: Done["result"]): string {
   return [...changedFields, ...(fate === "tokenNewer" ? ["token (younger here)"] : [])].join(", ");
 }
@@ -237,7 +237,7 @@ const WORDS: { readonly [fate in Fate]: readonly [done: string, would: string, v
   rejected: ["rejected", "would be rejected", "that cannot be imported"],
 };
 
-/** Tells what an import came to. @throws Failure when groups were rejected, or the sides differ */
+/** Reports the result of an import. @throws Failure when groups were rejected, or the sides differ */
 async function report(
   { out }: Session,
   given: {
@@ -245,9 +245,9 @@ async function report(
     readonly flags: ImportFlags;
     readonly target: Target;
     readonly rejects: RejectsFile | undefined;
-    /** How many groups the service alone has; undefined: nobody asked. */
+    /** How many groups only the service has; undefined when that was not looked up. */
     readonly extra: number | undefined;
-    /** The file, where it is another one than when it was opened. */
+    /** The path of the file, if the file has changed since it was opened. */
     readonly changed: string | undefined;
   },
 ): Promise<void> {

@@ -5,23 +5,23 @@ import type { Reject } from "./rejects.ts";
 import type { SeenIds } from "./seen-ids.ts";
 import type { Fate, GroupResult, GroupSender } from "./sender.ts";
 
-/** How many groups a request has at most, and how many bytes: a request may have 1 MiB. */
+/** How many groups and how many bytes a request has at most: the service takes 1 MiB. */
 const CHUNK_GROUPS = 500;
 const CHUNK_BYTES = 768 * 1024;
 
-/** How many requests are under way at once. Ids come once, so their order does not matter. */
+/** How many requests are under way at once. Each id comes once, so the order of requests does not matter. */
 const IN_FLIGHT = 4;
 
-/** How many groups were dealt with, by what became of them. */
+/** How many groups were dealt with, by their fate. */
 export type Counts = { readonly [fate in Fate]: number };
 
-/** No group was dealt with. */
+/** The counts before the first group. */
 export const NO_COUNTS: Counts = { created: 0, updated: 0, unchanged: 0, tokenNewer: 0, rejected: 0 };
 
 /** A record that was dealt with. */
 export interface Done {
   readonly record: GroupRecord;
-  /** Undefined: it is no group. */
+  /** Undefined when the record is not a group. */
   readonly providedId: string | undefined;
   readonly result: GroupResult;
 }
@@ -29,9 +29,9 @@ export interface Done {
 /** Some records that follow each other, all dealt with. */
 export interface DoneChunk {
   readonly done: readonly Done[];
-  /** How many records there were up to here, with those that were passed over. */
+  /** How many records the input had up to here, including those that were skipped. */
   readonly records: number;
-  /** How much of the input there was up to here. */
+  /** The position in the input up to here, in the unit of `GroupRecord.end`. */
   readonly end: number;
 }
 
@@ -40,9 +40,9 @@ export interface ImportRecordsOptions {
   readonly sender: GroupSender;
   readonly seen: SeenIds;
   readonly signal: AbortSignal;
-  /** How many records were dealt with by a run before, and are passed over. */
+  /** How many records an earlier run has dealt with; they are skipped. */
   readonly skip: number;
-  /** Whether the request says of when the groups are, which those with tokens need. */
+  /** Whether the request has a snapshot time, which groups with tokens need. */
   readonly hasSnapshotTime: boolean;
 }
 
@@ -54,8 +54,8 @@ interface Chunk {
 }
 
 /**
- * Imports what a source has, some requests at a time, and tells what became of it in its order. Reads no more than these
- * requests need. When a request fails for good, all that was done before it is told first.
+ * Imports the groups of a source, several requests at a time. Yields the results in the order of the source, and reads
+ * no more than these requests need. When a request fails for good, the results before it are yielded first.
  *
  * @throws what the source or the sender throws
  */
@@ -72,7 +72,7 @@ export async function* importRecords(source: GroupSource, options: ImportRecords
         if (done) isOver = true;
         else flying.push(value);
       } catch (error) {
-        // What was read before it is dealt with.
+        // What was read before the failure is still imported.
         failure = { error };
         isOver = true;
       }
@@ -95,7 +95,7 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
   let [bytes, count] = [0, 0];
   const send = (): Chunk => {
     const results = groups.length === 0 ? Promise.resolve([]) : options.sender.send(groups);
-    // It is waited for later.
+    // The results are awaited later, and their failure is handled then.
     results.catch(() => {});
     const chunk = { records, count, results };
     [records, groups, bytes] = [[], [], 0];
@@ -124,7 +124,7 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
   if (records.length > 0) yield send();
 }
 
-/** What a record holds, unless its id came before. */
+/** The content of a record, or a rejection when its id came before. */
 function uniqueContent(content: GroupContent, seen: SeenIds): GroupContent {
   if (!content.group || seen.add(content.group.providedId)) return content;
   return { problem: "provided_id: a group before it has this id" };
@@ -147,7 +147,7 @@ export function countMore(counts: Counts, done: readonly Done[]): Counts {
   return more;
 }
 
-/** What was not imported, for the file of rejects. */
+/** The records that were not imported, for the file of rejects. */
 export function rejectsOf(done: readonly Done[]): Reject[] {
   return done
     .filter(({ result }) => result.fate === "rejected")

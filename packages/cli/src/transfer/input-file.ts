@@ -9,7 +9,7 @@ import { readJsonLines } from "./jsonl.ts";
 import { LineReader } from "./lines.ts";
 import { type FileFormat, type GroupSource, MAX_RECORD_BYTES, type ReadOptions } from "./records.ts";
 
-/** By which a file is known again. */
+/** Identifies a file when it is opened again. */
 export interface FileIdentity {
   readonly bytes: number;
   /** SHA-256 of its first and last bytes, in hexadecimal. */
@@ -21,14 +21,14 @@ export interface FileIdentity {
 export interface InputFile {
   readonly source: GroupSource;
   readonly format: FileFormat;
-  /** Undefined: it is standard input, or a pipe, which cannot be read again. */
+  /** Undefined for standard input or a pipe, which cannot be read again. */
   readonly identity: FileIdentity | undefined;
-  /** Whether it has become another one since it was opened, as far as that can be told. */
+  /** Whether the file has changed since it was opened, as far as that can be told. */
   hasChanged(): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** How much of either end of a file counts. */
+/** How much of each end of a file is compared, in bytes. */
 const END_BYTES = 64 * 1024;
 
 /**
@@ -55,7 +55,8 @@ export async function openInputFile(
     if (stat.isDirectory()) throw usageFailure(`cannot read ${printable(path)}: it is a folder`);
     const identity = stat.isFile() ? await identityOf(file, stat.size) : undefined;
     const named = format ?? formatOf(path);
-    // A pipe has no position to read from. Of a file that grows, what is there now is read: its last line may not be whole.
+    // A pipe has no position to read from. Of a file that grows, only what is there now is read, so its last line may
+    // be incomplete.
     const part = identity && { start: 0, end: Math.max(0, identity.bytes - 1) };
     const stream = file.createReadStream({ autoClose: false, ...part });
     const hasChanged = async () =>
@@ -67,13 +68,13 @@ export async function openInputFile(
   }
 }
 
-/** The format that a name says; undefined: none. */
+/** The format that the end of a name stands for; undefined when it stands for none. */
 export function formatOf(path: string): FileFormat | undefined {
   if (/\.csv$/i.test(path)) return "csv";
   return /\.(jsonl|ndjson)$/i.test(path) ? "jsonl" : undefined;
 }
 
-/** Whether two are of one file, as far as they tell. */
+/** Whether two identities are of one file, as far as they tell. */
 export function isSameFile(a: FileIdentity, b: FileIdentity): boolean {
   return a.bytes === b.bytes && a.head === b.head && a.tail === b.tail;
 }

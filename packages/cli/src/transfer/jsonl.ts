@@ -6,7 +6,7 @@ import { contentOf, type GroupRecord, type GroupSource, type ReadOptions, TOO_LO
 
 const REMARK_BYTES = Buffer.from(REMARK);
 
-/** Reads groups of JSON Lines: an object a line. Empty lines and remarks are passed over. */
+/** Reads groups from JSON Lines: an object a line. Empty lines and remarks are skipped. */
 export async function readJsonLines(lines: LineReader, options: ReadOptions): Promise<GroupSource> {
   const first = await lines.next();
   const header = first && headerOf(parsed(first));
@@ -30,7 +30,7 @@ export function isEmpty({ bytes, isTooLong }: Line): boolean {
   return !isTooLong && bytes.every((byte) => byte === 32 || byte === 9);
 }
 
-/** Whether a line says something about the file, and is no group. */
+/** Whether a line is a remark about the file, not a group. */
 export function isRemark({ bytes }: Line): boolean {
   return bytes.subarray(0, REMARK_BYTES.length).equals(REMARK_BYTES);
 }

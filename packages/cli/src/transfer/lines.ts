@@ -18,8 +18,8 @@ const CR = 13;
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /**
- * Reads a stream of bytes line by line, and holds no more of it than one chunk and one line. A byte order mark of UTF-8 at
- * the begin is left out.
+ * Reads a stream of bytes line by line. Holds no more of it than one chunk and one line. A byte order mark of UTF-8 at
+ * the beginning is left out.
  */
 export class LineReader {
   readonly #source: AsyncIterator<Uint8Array>;
@@ -51,7 +51,7 @@ export class LineReader {
       const stop = found === -1 ? this.#chunk.length : found;
       const part = this.#chunk.subarray(this.#position, stop);
       length += part.length;
-      // What is too long is counted, not kept.
+      // Bytes of a line that is too long are counted, not kept.
       if (length <= this.#maxBytes + 1) parts.push(part);
       else parts.length = 0;
       this.#end += stop - this.#position + (found === -1 ? 0 : 1);
@@ -60,7 +60,7 @@ export class LineReader {
     }
   }
 
-  /** Gives back lines that were read, which come again in their order. */
+  /** Puts back lines that were read: `next` returns them again, in their order. */
   unread(lines: readonly Line[]): void {
     this.#unread.push(...lines.toReversed());
   }

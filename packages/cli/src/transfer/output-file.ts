@@ -7,8 +7,8 @@ import { printable } from "../output/printable.ts";
 const AGAIN = "run the same command again to go on where it was cut off";
 
 /**
- * A file that only its owner can read, and that is there once it is whole: until then it is `.part`, which another run can
- * go on with.
+ * A file that only its owner can read. It gets its name when it is complete; until then its name ends in `.part`, and
+ * another run can continue it.
  */
 export class OutputFile {
   readonly path: string;
@@ -22,17 +22,20 @@ export class OutputFile {
     this.#mayReplace = mayReplace;
   }
 
-  /** How long it is so far. */
+  /** The length so far. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Opens it to go on after so many bytes; 0 begins anew. @throws Failure when it cannot be written, or is shorter */
+  /**
+   * Opens the file to continue after so many bytes; 0 begins anew. @throws Failure when it cannot be written, or is
+   * shorter
+   */
   async begin(bytes: number): Promise<void> {
     await this.#refusePresent();
     const part = this.#part;
     try {
-      // One that is there may be a link, or open to others.
+      // A file that is there already may be a link, or readable by others.
       if (bytes === 0) await rm(part, { force: true });
       this.#file = await open(part, bytes === 0 ? "wx" : "r+", 0o600);
       await this.#file.chmod(0o600);
@@ -59,14 +62,14 @@ export class OutputFile {
     this.#bytes += bytes.length;
   }
 
-  /** Has what was written last, whatever becomes of the machine. @throws Failure when it cannot */
+  /** Makes sure that what was written survives a crash of the machine. @throws Failure when that fails */
   async sync(): Promise<void> {
     await this.#file?.datasync().catch((error: unknown) => {
       throw unwritable(this.#part, error, AGAIN);
     });
   }
 
-  /** It is whole. @throws Failure when it cannot be given its name */
+  /** Gives the complete file its name. @throws Failure when that fails */
   async finish(): Promise<void> {
     await this.#refusePresent();
     try {
@@ -79,7 +82,7 @@ export class OutputFile {
         });
       await this.close();
       await rename(this.#part, this.path);
-      // That the name lasts as well.
+      // Makes the name survive a crash of the machine as well.
       const folder = await open(dirname(this.path), "r");
       await folder.sync().finally(() => folder.close());
     } catch (error) {
@@ -112,7 +115,7 @@ export class OutputFile {
   }
 }
 
-/** Writes all bytes at a position, however many a write takes. */
+/** Writes all bytes at a position, in as many writes as it takes. */
 export async function writeAll(file: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
   let written = 0;
   while (written < bytes.length) {

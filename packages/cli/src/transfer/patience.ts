@@ -2,12 +2,12 @@ import { setTimeout } from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { failureDetails, type Reason, reasonOf, retryAfterMs } from "@user-group-service/client";
 
-/** How long to go on with a call that fails, without any success between, in milliseconds. */
+/** How long to repeat calls that fail, counted from the last success, in milliseconds. */
 const PATIENCE_MS = 5 * 60_000;
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 15_000;
 
-/** Codes of what another try does not mend. */
+/** Codes of errors that another try would meet again. */
 const FINAL: ReadonlySet<Code> = new Set([
   Code.InvalidArgument,
   Code.NotFound,
@@ -20,15 +20,15 @@ const FINAL: ReadonlySet<Code> = new Set([
   Code.Unauthenticated,
 ]);
 
-/** Reasons of RESOURCE_EXHAUSTED that waiting does not mend. */
+/** Reasons of RESOURCE_EXHAUSTED that waiting does not change. */
 const FULL: ReadonlySet<Reason | undefined> = new Set(["MESSAGE_TOO_LARGE", "HEADER_TOO_LARGE", "ENVIRONMENT_FULL"]);
 
-/** How calls that may be repeated are repeated. */
+/** How calls are repeated. */
 export interface PatienceOptions {
   readonly signal: AbortSignal;
   /** Default: 5 minutes, in milliseconds. */
   readonly patienceMs?: number | undefined;
-  /** Is told of every pause: how long it is, in milliseconds, and why it is made. */
+  /** Called for every pause with its length, in milliseconds, and its reason. */
   readonly onPause?: (pauseMs: number, reason: string) => void;
 }
 
@@ -42,20 +42,23 @@ export class Patience {
     this.#options = options;
   }
 
-  /** There was a success. */
+  /** Call after a success. */
   reset(): void {
     this.#failures = 0;
     this.#failingSince = undefined;
   }
 
-  /** Waits before another try. @throws the error, when another try is of no use or there were too many */
+  /** Waits before another try. @throws the error, when another try is of no use or patience has run out */
   async wait(error: unknown): Promise<void> {
     const { signal } = this.#options;
     if (!(error instanceof ConnectError) || signal.aborted || isFinal(error)) throw error;
     await this.#pause(error, failureDetails(error)?.reason ?? Code[error.code], retryAfterMs(error) ?? 0);
   }
 
-  /** Waits before another try of what the service answered with. @throws an error of that code when there were too many */
+  /**
+   * Waits before another try after an answer that reports failures. @throws ConnectError Unavailable when patience has
+   * run out
+   */
   async waitAfter(reason: string, message: string): Promise<void> {
     await this.#pause(new ConnectError(message, Code.Unavailable), reason, 0);
   }
@@ -69,7 +72,7 @@ export class Patience {
     const pauseMs = Math.max(growing, atLeastMs);
     this.#failures += 1;
     onPause?.(pauseMs, reason);
-    // What the service asks for is no failure to be impatient of.
+    // A pause that the service asks for does not count.
     if (atLeastMs > 0) this.#failingSince += pauseMs;
     await setTimeout(pauseMs, undefined, { signal }).catch(() => {
       throw signal.reason;
@@ -77,7 +80,10 @@ export class Patience {
   }
 }
 
-/** Makes a call until it succeeds. @throws what no other try mends, or the last error when there were too many */
+/**
+ * Repeats a call until it succeeds. @throws an error that another try would meet again, or the last one when patience
+ * has run out
+ */
 export async function patiently<T>(options: PatienceOptions, call: () => Promise<T>): Promise<T> {
   const patience = new Patience(options);
   for (;;) {

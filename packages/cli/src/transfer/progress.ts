@@ -1,6 +1,6 @@
 import type { Shell } from "../shell.ts";
 
-/** How often the line on a terminal is written anew, and how often a line elsewhere, in milliseconds. */
+/** The pause between two lines of progress on a terminal, and elsewhere, in milliseconds. */
 const TERMINAL_MS = 200;
 const LINES_MS = 10_000;
 
@@ -8,11 +8,11 @@ const LINES_MS = 10_000;
 export interface Position {
   /** How many groups were dealt with by this run. */
   readonly groups: number;
-  /** How far it is, from 0 to 1; undefined: nobody knows. */
+  /** The part that is done, from 0 to 1; undefined when it is not known. */
   readonly fraction: number | undefined;
 }
 
-/** Tells how far a transfer is: a line that changes on a terminal, a line each ten seconds elsewhere. */
+/** Shows how far a transfer is: one line that changes on a terminal, a line every ten seconds elsewhere. */
 export class Progress {
   readonly #stream: Shell["stderr"];
   readonly #what: string;
@@ -24,7 +24,10 @@ export class Progress {
   #note = "";
   #shown = 0;
 
-  /** @param what such as `imported` @param options `now`: milliseconds of a clock that only goes on */
+  /**
+   * @param what is done, such as `imported`
+   * @param options `now`: milliseconds of a clock that is never set back
+   */
   constructor(stream: Shell["stderr"], what: string, { now = () => performance.now() } = {}) {
     this.#stream = stream;
     this.#what = what;
@@ -34,7 +37,7 @@ export class Progress {
     this.#toldAt = this.#begun;
   }
 
-  /** Tells a position, unless one was told a moment ago. */
+  /** Shows a position, unless one was shown a moment ago. */
   tell(position: Position): void {
     this.#beganAt ??= position.fraction;
     const now = this.#now();
@@ -44,7 +47,7 @@ export class Progress {
     this.#note = "";
   }
 
-  /** Tells why there is a pause. */
+  /** Shows why there is a pause. */
   pause(pauseMs: number, reason: string): void {
     if (pauseMs < 1000) return;
     this.#note = `, waiting ${duration(pauseMs / 1000)}: ${reason}`;
@@ -64,7 +67,7 @@ export class Progress {
     if (fraction !== undefined) {
       parts.push(`${Math.floor(Math.min(1, fraction) * 100)} %`);
       const gained = fraction - (this.#beganAt ?? 0);
-      // The first moments say little.
+      // An estimate from the first moments would be far off.
       if (gained > 0 && seconds > 2) parts.push(`${duration(((1 - fraction) / gained) * seconds)} left`);
     }
     return parts.join(", ") + this.#note;

@@ -3,18 +3,18 @@ import type { ImportedUserGroup } from "../../../../gen/usergroup/admin/v1/user_
 import { BadRow } from "./group-row.ts";
 import type { FileHeader } from "./header.ts";
 
-/** A record of what is imported: a group, or the reason why it is none. */
+/** A record of the input: a group, or the reason why it is not one. */
 export interface GroupRecord {
-  /** Where it begins, counted from 1. */
+  /** The number of its first line, counted from 1. */
   readonly line: number;
-  /** How much of the input there is up to its end: bytes of a file, groups of a service. */
+  /** The position of its end in the input: in bytes of a file, in groups of a service. */
   readonly end: number;
-  /** As it stands in the file, without the end of its last line; undefined: it is longer than it may be. */
+  /** The record as in the file, without the end of its last line; undefined when it is too long. */
   readonly raw: Buffer | undefined;
   readonly content: GroupContent;
 }
 
-/** What a record holds. */
+/** The content of a record. */
 export type GroupContent =
   /** `size` is about how many bytes the group takes of a request. */
   | { readonly group: ImportedUserGroup; readonly size: number; readonly problem?: undefined }
@@ -33,17 +33,17 @@ export interface GroupSource {
 
 /** How files are read. */
 export interface ReadOptions {
-  /** Whether fields that groups do not have are left out; otherwise groups that have one are refused. */
+  /** Whether unknown fields are ignored; otherwise groups with one are refused. */
   readonly ignoreUnknown: boolean;
 }
 
-/** The longest record, in bytes: far above what a group may have, whatever is escaped in it. */
+/** The longest record, in bytes: far more than a group may have, even if everything in it is escaped. */
 export const MAX_RECORD_BYTES = 4 * 1024 * 1024;
 
-/** Why a longer one is refused. */
+/** The reason that a longer record is refused with. */
 export const TOO_LONG = `is longer than ${MAX_RECORD_BYTES / 1024 / 1024} MiB, so it is not repeated here`;
 
-/** What a record holds, where making the group of it may fail. */
+/** The content of a record, where reading the group may throw BadRow. */
 export function contentOf(rowBytes: number, read: () => ImportedUserGroup): GroupContent {
   try {
     return { group: read(), size: rowBytes };

@@ -14,15 +14,15 @@ export interface Reject {
 }
 
 /**
- * The file of what was not imported: the first lines of the input, then each record as it stands there, after a remark with
- * its line and the reason. Once the records are mended, it can be imported. It is made when there is something to write, and
- * only its owner can read it.
+ * The file of records that were not imported: the first lines of the input, then each record unchanged after a remark
+ * with its line and the reason. Once the records are corrected, the file can be imported. It is created when there is
+ * something to write, and only its owner can read it.
  */
 export class RejectsFile {
   readonly path: string;
   readonly #firstLines: readonly string[];
   #file: FileHandle | undefined;
-  /** How long it is. */
+  /** The length of the file. */
   #bytes = 0;
 
   constructor(path: string, firstLines: readonly string[]) {
@@ -30,12 +30,15 @@ export class RejectsFile {
     this.#firstLines = firstLines;
   }
 
-  /** How long the file is. */
+  /** The length of the file, in bytes. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Begins: a file of an import before is kept under another name. @param bytes of the file to go on with; 0: none */
+  /**
+   * Begins the file. A file of an earlier import is kept under another name. @param bytes of the file to continue; 0:
+   * none
+   */
   async begin(bytes: number): Promise<void> {
     try {
       const present = await lstat(this.path).catch(ignoreMissing);
@@ -45,7 +48,7 @@ export class RejectsFile {
       if ((present?.size ?? 0) < bytes)
         throw usageFailure(`${printable(this.path)} is shorter than it was`, "give --restart to begin anew");
       this.#file = await open(this.path, "r+");
-      // What was written behind the last state will be written again.
+      // What was written after the last saved state will be written again.
       await this.#file.truncate(bytes);
       this.#bytes = bytes;
     } catch (error) {
@@ -72,7 +75,7 @@ export class RejectsFile {
     this.#bytes += bytes.length;
   }
 
-  /** Has what was added last, whatever becomes of the machine. @throws Failure when it cannot */
+  /** Makes sure that what was added survives a crash of the machine. @throws Failure when that fails */
   async sync(): Promise<void> {
     await this.#file?.datasync().catch((error: unknown) => {
       throw this.#unwritable(error);

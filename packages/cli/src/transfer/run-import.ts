@@ -15,11 +15,11 @@ import type { GroupSource } from "./records.ts";
 import type { RejectsFile } from "./rejects.ts";
 import type { StateFile } from "./state-file.ts";
 
-/** What an import that is under way has come to; the file beside the input holds it. */
+/** The state of an import that is under way, in the file beside the input. */
 export interface ImportState {
-  /** What is imported, where and how: another import does not go on with it. */
+  /** What is imported, where and how. An import that differs in it does not continue this one. */
   readonly import: ImportBinding;
-  /** How many records of the input are dealt with. */
+  /** How many records of the input were dealt with. */
   readonly records: number;
   readonly counts: Counts;
   readonly rejects: { readonly path: string; readonly bytes: number };
@@ -29,7 +29,7 @@ export interface ImportState {
 export interface ImportBinding {
   readonly url: string;
   readonly environment: string;
-  /** What decides what becomes of a group, as JSON. */
+  /** The settings that decide on the fate of groups, as JSON. */
   readonly settings: string;
   readonly input: FileIdentity;
 }
@@ -37,28 +37,31 @@ export interface ImportBinding {
 /** How an import runs. */
 export interface RunImportOptions extends Omit<ImportRecordsOptions, "skip"> {
   readonly progress: Progress;
-  /** How much input there is, in the measure of `GroupRecord.end`. */
+  /** The size of the input, in the unit of `GroupRecord.end`. */
   readonly total: () => number | undefined;
-  /** Undefined: what is rejected is only counted. */
+  /** Undefined: rejected groups are only counted. */
   readonly rejects: RejectsFile | undefined;
-  /** By which another run goes on; undefined: none does. */
+  /** What lets another run continue this one; undefined: no run can. */
   readonly resumable:
     | { readonly state: StateFile<ImportState>; readonly binding: ImportBinding; readonly isAnew: boolean }
     | undefined;
-  /** How many groups may be rejected before the import stops; undefined: all. */
+  /** How many groups may be rejected before the import stops; undefined: any number. */
   readonly maxRejects: number | undefined;
-  /** Is told of each record that was dealt with. */
+  /** Called for each record that was dealt with. */
   readonly onDone?: (done: Done) => Promise<void>;
 }
 
-/** What an import came to. */
+/** The result of an import. */
 export interface ImportSummary {
   readonly counts: Counts;
-  /** How many records a run before had dealt with. */
+  /** How many records earlier runs had dealt with. */
   readonly resumed: number;
 }
 
-/** Imports what a source has, and goes on where a run before was cut off. @throws Failure, after which it can be repeated */
+/**
+ * Imports the groups of a source, continuing an earlier run that was cut off. @throws Failure, after which it can be
+ * repeated
+ */
 export async function runImport(source: GroupSource, options: RunImportOptions): Promise<ImportSummary> {
   const { resumable, rejects, progress, maxRejects } = options;
   const { state, binding } = resumable ?? {};

@@ -4,8 +4,8 @@ import { hash } from "node:crypto";
 const FIRST_SLOTS = 1 << 12;
 
 /**
- * Which ids there were, by 64 bits of their SHA-256: 12 to 24 bytes an id, however long it is. That two of ten million ids
- * are taken for one happens once in 400,000 runs, and nobody can choose ids so that it does.
+ * A set of ids, by 64 bits of their SHA-256: 12 to 24 bytes an id, however long it is. With ten million ids, two are
+ * taken for one in one of 400,000 runs, and nobody can choose ids to make that happen.
  */
 export class SeenIds {
   /** Pairs of words; a slot of two zeros is free. */
@@ -61,6 +61,6 @@ export class SeenIds {
 
 function digestOf(id: string): [high: number, low: number] {
   const digest = hash("sha256", id, "buffer");
-  // Two zeros would be a free slot.
+  // Two zeros stand for a free slot.
   return [digest.readUInt32LE(0), digest.readUInt32LE(4) || 1];
 }

@@ -10,22 +10,22 @@ import {
 import { EXIT, Failure } from "../failures.ts";
 import { Patience, type PatienceOptions } from "./patience.ts";
 
-/** What became of a group, or would become of it. */
+/** The fate of a group: what was done with it, or would be. */
 export type Fate = "created" | "updated" | "unchanged" | "tokenNewer" | "rejected";
 
-/** What became of a group that was sent. */
+/** The result for a group that was sent. */
 export interface GroupResult {
   readonly fate: Fate;
-  /** The fields that have new values, or would have. */
+  /** The fields that the import changed, or would change. */
   readonly changedFields: readonly string[];
-  /** Of `rejected`: why. */
+  /** Why the group was rejected. */
   readonly reason?: string;
 }
 
-/** What every request of an import has, beside its groups. */
+/** The fields of every request of an import, without its groups. */
 export type ImportSettings = Omit<Partial<ImportUserGroupsRequest>, "$typeName" | "userGroups">;
 
-/** How long a request may take, in milliseconds; where that is not enough, half as many groups are sent. */
+/** How long a request may take, in milliseconds. After a longer one half as many groups are sent at once. */
 const TIMEOUT_MS = 120_000;
 
 const FATES: { readonly [outcome in Outcome]?: Fate } = {
@@ -35,10 +35,10 @@ const FATES: { readonly [outcome in Outcome]?: Fate } = {
   [Outcome.TOKEN_NEWER]: "tokenNewer",
 };
 
-/** Codes of groups that another try may import. */
+/** Codes of rejected groups that another try may import. */
 const REPEATED: ReadonlySet<number> = new Set([Code.Unavailable, Code.DeadlineExceeded, Code.Aborted]);
 
-/** Sends groups to the service until it has decided on each. */
+/** Sends groups to the service until each is imported or rejected. */
 export class GroupSender {
   readonly #admin: Client<typeof AdminService>;
   readonly #settings: ImportSettings;
@@ -51,11 +51,11 @@ export class GroupSender {
   }
 
   /**
-   * Imports groups, 500 at most. An import can be repeated, so what fails for the time being is.
+   * Imports groups, 500 at most. What fails for a while is repeated: importing a group again changes nothing.
    *
-   * @returns what became of each, in their order
+   * @returns the results, in the order of the groups
    * @throws ConnectError when the service refuses all of them, or is away for too long
-   * @throws Failure when it does not answer for each
+   * @throws Failure when an answer lacks results
    */
   async send(groups: readonly ImportedUserGroup[]): Promise<GroupResult[]> {
     const results: (GroupResult | undefined)[] = groups.map(() => undefined);
@@ -80,7 +80,7 @@ export class GroupSender {
         } else if (sent.length === 1 || !(isTooLarge || error.code === Code.DeadlineExceeded)) {
           await patience.wait(error);
         } else {
-          // A service that is slow gets less at once.
+          // A slow service gets fewer groups at once.
           const half = Math.ceil(sent.length / 2);
           const halves = [await this.send(sent.slice(0, half)), await this.send(sent.slice(half))];
           for (const [i, result] of halves.flat().entries()) decide(i, result);
@@ -89,7 +89,7 @@ export class GroupSender {
     }
   }
 
-  /** Sends groups once. @returns why some are to be sent again; undefined: all are decided */
+  /** Sends groups once. @returns why some have to be sent again; undefined when all are decided */
   async #try(
     userGroups: ImportedUserGroup[],
     decide: (i: number, result: GroupResult) => void,

@@ -4,11 +4,11 @@ import { EXIT, Failure, usageFailure } from "../failures.ts";
 import { unreadable, unwritable } from "../files.ts";
 import { printable } from "../output/printable.ts";
 
-/** How often the state of what is under way is written at most, in milliseconds. */
+/** The shortest pause between two writes of the state, in milliseconds. */
 const EVERY_MS = 250;
 
 /**
- * A file with the state of what is under way, by which another process goes on with it. It belongs to the run that claimed
+ * A file with the state of a transfer, from which another process can continue it. It belongs to the run that claimed
  * it last: when two run at once, the earlier one finds that out and stops.
  */
 export class StateFile<T extends object> {
@@ -18,13 +18,13 @@ export class StateFile<T extends object> {
   #writtenAt = Number.NEGATIVE_INFINITY;
   #unwritten: T | undefined;
 
-  /** @param sync has the files last that a state tells of, before it is written */
+  /** @param sync makes the files that a state describes survive a crash; called before the state is written */
   constructor(path: string, sync: () => Promise<void>) {
     this.path = path;
     this.#sync = sync;
   }
 
-  /** The state; undefined: nothing is under way. @throws Failure when it cannot be read, or is none */
+  /** The state; undefined when no transfer is under way. @throws Failure when it cannot be read, or is not a state */
   async read(): Promise<(T & { readonly run?: string }) | undefined> {
     let text: string;
     try {
@@ -40,7 +40,7 @@ export class StateFile<T extends object> {
     }
   }
 
-  /** Begins, in place of a run before. @throws Failure when it cannot be written */
+  /** Claims the file for this run. @throws Failure when it cannot be written */
   async claim(state: T): Promise<void> {
     await this.#write(state);
   }
@@ -77,7 +77,7 @@ export class StateFile<T extends object> {
     });
   }
 
-  /** Nothing is under way any longer. */
+  /** Removes the file once the transfer is complete. */
   async remove(): Promise<void> {
     this.#unwritten = undefined;
     if (!(await this.#isOwn())) return;
@@ -89,7 +89,7 @@ export class StateFile<T extends object> {
     return (await this.read())?.run === this.#run;
   }
 
-  /** Writes it at once as a whole. */
+  /** Writes the file as a whole or not at all. */
   async #write(state: T): Promise<void> {
     const temporary = `${this.path}.new`;
     try {

@@ -8,14 +8,14 @@ import { EXIT, Failure } from "../failures.ts";
 import { connect, type Session } from "../session.ts";
 import type { Connection } from "../settings.ts";
 
-/** The environment that groups are moved to or from. */
+/** The environment that groups are imported to or exported from. */
 export interface Target {
   /** Its calls fail with a ConnectError, and are made once. */
   readonly admin: Client<typeof AdminService>;
   readonly connection: Connection;
-  /** As requests name it; undefined: that of the API token. */
+  /** The name in requests; undefined for the environment of the API token. */
   readonly environment: EnvironmentName | undefined;
-  /** Its name for people. */
+  /** The name in messages. */
   readonly name: string;
   /** How many groups it has. */
   readonly count: number;
@@ -28,7 +28,10 @@ export async function openAdmin({ settings, shell }: Session): Promise<Pick<Targ
   return { admin: createClient(AdminService, transport), connection };
 }
 
-/** Finds the environment, and that it is there. @throws Failure when it cannot be reached, or the token is not right */
+/**
+ * Finds the environment, and makes sure that it exists. @throws Failure when it cannot be reached, or the token is not
+ * right
+ */
 export async function openTarget(session: Session, environment: EnvironmentName | undefined): Promise<Target> {
   const found = await (await connect(session)).admin.getEnvironment({ ...(environment && { environment }) });
   return {
@@ -39,12 +42,12 @@ export async function openTarget(session: Session, environment: EnvironmentName 
   };
 }
 
-/** A failure of a transfer that can be gone on with: what to do about it, and how. */
+/** The failure of a transfer that can be continued, with a hint how. */
 export function explained(error: unknown, connection: Connection, howToGoOn: string): unknown {
   const failure = error instanceof ConnectError ? callFailure(error, connection) : error;
   if (!(failure instanceof Failure) || failure.detail.exitCode === EXIT.usage) return failure;
   const { detail, message } = failure;
-  // What a change may have come to does not matter where it can be repeated.
+  // The outcome does not matter, because the transfer may be repeated.
   const hint = detail.outcome === undefined ? detail.hint : undefined;
   return new Failure(message, { ...detail, outcome: undefined, hint: [hint, howToGoOn].filter(Boolean).join("; ") });
 }

@@ -2,9 +2,9 @@ import { type PatienceOptions, patiently } from "./patience.ts";
 import type { SeenIds } from "./seen-ids.ts";
 import type { Target } from "./target.ts";
 
-/** What is looked for. */
+/** How to look for groups that only the service has. */
 export interface OnlyHereOptions extends PatienceOptions {
-  /** What the ids begin with. */
+  /** The prefix of the ids. */
   readonly prefix: string;
   readonly onFound: (providedId: string) => Promise<void>;
 }

@@ -2,18 +2,18 @@ import { type Timestamp, timestampFromMs, timestampMs } from "@bufbuild/protobuf
 import type { AuditEvent } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
 
 /**
- * How far before the newest event is looked again, in milliseconds: events have the time of the Redis node that wrote
- * them, so that one of another node may appear later and yet be a little older.
+ * How far back before the newest event each look reads again, in milliseconds. An event has the time of the Redis node
+ * that wrote it, so one of another node may appear later and yet be a little older.
  */
 const OVERLAP_MS = 5000;
 
 /** What reads an audit trail. */
 export interface AuditReader {
-  /** Reads the newest event of all, which a filter may leave out: what is older need not be looked at again. */
+  /** Reads the newest event, even one that the filter leaves out. Older events need not be read again. */
   readonly newest: (signal: AbortSignal) => Promise<AuditEvent | undefined>;
-  /** Reads the last events of the filter. */
+  /** Reads the last events that match the filter. */
   readonly last: (signal: AbortSignal) => Promise<readonly AuditEvent[]>;
-  /** Reads the events of the filter since a time, the newest first, until there are `MAX_READ` or more. */
+  /** Reads the events since a time that match the filter, the newest first, until there are `MAX_READ` or more. */
   readonly since: (startTime: Timestamp, signal: AbortSignal) => Promise<readonly AuditEvent[]>;
 }
 
@@ -26,11 +26,11 @@ export const MAX_READ = 500;
 /** Finds what is new in an audit trail. */
 export class AuditFollower {
   readonly #reader: AuditReader;
-  /** The times of the events that were given and may be read again, by id. */
+  /** The times of events that were returned and may be read again, by id. */
   readonly #given = new Map<string, number>();
-  /** Up to here the trail was looked at, in milliseconds; undefined: not yet. */
+  /** The time of the newest event that was seen, in milliseconds; undefined before the first look. */
   #seenMs: number | undefined;
-  /** What is older is left out, in milliseconds: there were too many. */
+  /** Events before this time, in milliseconds, are left out, because there were too many. */
   #fromMs = 0;
 
   constructor(reader: AuditReader) {
@@ -38,8 +38,9 @@ export class AuditFollower {
   }
 
   /**
-   * Reads the last events the first time, and then what is new, the newest first: each event once, also one that appears
-   * late. When it rejects, nothing is left out: the next call reads it. Where there are more than are kept, the oldest are.
+   * Returns the last events the first time, and then what is new, the newest first. Each event is returned once, even
+   * one that appears late. After a failure the next call returns what is missing. Of more events than are kept, the
+   * oldest are left out.
    */
   async next(signal: AbortSignal): Promise<readonly AuditEvent[]> {
     const newest = await this.#reader.newest(signal);
@@ -57,7 +58,7 @@ export class AuditFollower {
   }
 }
 
-/** When an event was, in milliseconds. */
+/** The time of an event, in milliseconds. */
 function msOf({ createTime }: AuditEvent): number {
   return createTime ? timestampMs(createTime) : 0;
 }

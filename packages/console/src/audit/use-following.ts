@@ -7,24 +7,24 @@ import { failureOf } from "../session/failures.ts";
 import { countText } from "../words.ts";
 import { AuditFollower, type AuditReader, MAX_READ } from "./follower.ts";
 
-/** How often is looked for new events, in milliseconds. */
+/** The pause between two looks for new events, in milliseconds. */
 const INTERVAL_MS = 2000;
 /** The longest pause while the service is away, in milliseconds. */
 const MAX_PAUSE_MS = 30_000;
 
 /** An audit trail that is followed. */
 export interface Following {
-  /** The newest first; undefined: not read yet. */
+  /** The events, the newest first; undefined before the first look. */
   readonly events: readonly AuditEvent[] | undefined;
   readonly isPaused: boolean;
-  /** Why it could not be read last; it is tried again unless `hasEnded`. */
+  /** Why the last look failed; another follows unless `hasEnded`. */
   readonly error: unknown;
   readonly hasEnded: boolean;
 }
 
 /**
- * Follows an audit trail as long as what shows it is there: looks for new events, and not while nobody sees the page. While the
- * service is away it waits: nothing is left out.
+ * Follows an audit trail while the component is mounted. Looks for new events while the page is visible. While the
+ * service is away it waits, and leaves out no event.
  */
 export function useFollowing(reader: AuditReader): Following {
   const [state, setState] = useState<Following>({
@@ -33,7 +33,7 @@ export function useFollowing(reader: AuditReader): Following {
     error: undefined,
     hasEnded: false,
   });
-  // What reads is another object every time, and reads the same.
+  // `reader` is a new object each time, but reads the same.
   const first = useRef(reader);
   useEffect(() => {
     const leaving = new AbortController();
@@ -73,7 +73,7 @@ async function follow(
   await watch(look, { signal, onPaused: (isPaused) => change({ isPaused }) });
 }
 
-/** Whether a call may be answered later: nobody answered it, or the service said so. */
+/** Whether a call may succeed later: there was no answer, or the service said so. */
 function isAway(error: unknown): boolean {
   const { code } = ConnectError.from(error);
   return failureOf(error).kind === undefined || code === Code.Unavailable || code === Code.ResourceExhausted;

@@ -1,32 +1,32 @@
 import { parseValue, type Scrape, type Series } from "./scrape.ts";
 
-/** What became of calls of one kind, or of round trips to Redis, within some time. */
+/** The calls of one method, or the round trips to Redis of one operation, within some time. */
 export interface Work {
   /** The method or operation. */
   readonly name: string;
   readonly count: number;
   readonly perSecond: number;
   readonly failed: number;
-  /** How long 99 of 100 took at most; undefined: none was timed. */
+  /** The longest time of the fastest 99 of 100; undefined when none was timed. */
   readonly p99: Quantile | undefined;
 }
 
-/** A time that a share of calls took at most. */
+/** A quantile of times. */
 export interface Quantile {
   /** In seconds. */
   readonly seconds: number;
-  /** Whether it is more than that, which is the longest that is told apart. */
+  /** Whether the time is longer than `seconds`, which is the highest bound of the buckets. */
   readonly isMore: boolean;
 }
 
-/** What the service did between two scrapes, and how it is at the second one. */
+/** What the service did between two scrapes, and its state at the second one. */
 export interface Figures {
-  /** Over how long, in seconds. */
+  /** The time between the scrapes, in seconds. */
   readonly seconds: number;
   readonly all: Work;
-  /** Those with calls, the one with most first. */
+  /** The methods that were called, the busiest first. */
   readonly methods: readonly Work[];
-  /** The most first. */
+  /** Errors by method and code, the most frequent first. */
   readonly errors: readonly { readonly method: string; readonly code: string; readonly count: number }[];
   readonly redis: readonly Work[];
   /** Calls that a limit refused. */
@@ -42,7 +42,7 @@ export interface Figures {
 
 const METHOD = "grpc_method";
 
-/** Whether a scrape is of the same process as one before, so that their difference tells something. */
+/** Whether two scrapes are of the same process; only then does their difference mean something. */
 export function isSameProcess(before: Scrape, after: Scrape): boolean {
   const start = "process_start_time_seconds";
   if (before.series.get(start)?.value !== after.series.get(start)?.value) return false;
@@ -127,14 +127,14 @@ function byLabel(series: readonly Series[], label: string): Map<string, number> 
   return new Map([...groupsBy(series, label)].map(([key, group]) => [key, sum(group)]));
 }
 
-/** Those that are not zero, the most first. */
+/** The counts above zero, the highest first. */
 function most<T extends readonly [string, number]>(counts: readonly T[]): T[] {
   return counts.filter(([, count]) => count > 0).sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1));
 }
 
 /**
- * The time that a share of what was timed took at most: linear within a bucket, as Prometheus' `histogram_quantile`.
- * Undefined where nothing was.
+ * A quantile of the times in a histogram: linear within a bucket, as Prometheus' `histogram_quantile`. Undefined when
+ * nothing was timed.
  */
 export function quantileOf(buckets: readonly Series[], share: number): Quantile | undefined {
   const cumulative = [...byLabel(buckets, "le")]

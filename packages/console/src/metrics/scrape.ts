@@ -12,7 +12,7 @@ export interface Series {
 export interface Scrape {
   /** When they were read, in milliseconds of a clock that is never set. */
   readonly atMs: number;
-  /** By name and labels, as the text has them. */
+  /** By name and labels, as written in the text. */
   readonly series: ReadonlyMap<string, Series>;
 }
 
@@ -20,8 +20,8 @@ const LINE = /^(([a-zA-Z_:][\w:]*)(?:\{(.*)\})?) (\S+)(?: -?\d+)?$/;
 const LABEL = /(\w+)="((?:\\.|[^"\\])*)"/g;
 
 /**
- * Reads metrics in Prometheus' text format (https://prometheus.io/docs/instrumenting/exposition_formats/). Lines that are
- * none of it, and values that are no number, are left out.
+ * Reads metrics in Prometheus' text format (https://prometheus.io/docs/instrumenting/exposition_formats/). Lines that
+ * do not follow it, and values that are not numbers, are skipped.
  */
 export function parseScrape(text: string, atMs: number): Scrape {
   const series = new Map<string, Series>();

@@ -6,23 +6,23 @@ import { parseScrape, type Scrape } from "./scrape.ts";
 
 /** How often metrics are read, in milliseconds. */
 export const INTERVAL_MS = 5000;
-/** Over how long figures are, in milliseconds. */
+/** The time that figures cover, in milliseconds. */
 const WINDOW_MS = 60_000;
 /** How long reading them may take, in milliseconds. */
 const TIMEOUT_MS = 10_000;
 
-/** What is shown of the metrics. */
+/** The figures, and how reading the metrics went. */
 export interface Watched {
   /** Undefined: there are no two scrapes yet. */
   readonly figures: Figures | undefined;
   readonly isPaused: boolean;
-  /** Why they could not be read last. */
+  /** Why the last read failed. */
   readonly error: unknown;
-  /** Whether the last scrape was of another process than those before, so that it is measured anew. */
+  /** Whether the last scrape was of another process than those before, so that the figures begin anew. */
   readonly isOther: boolean;
 }
 
-/** Reads the metrics of the service while the page is seen, and draws figures of the last minute from them. */
+/** Reads the metrics of the service while the page is visible, and computes the figures of the last minute. */
 export function useFigures(): Watched {
   const [state, setState] = useState<Watched>({
     figures: undefined,

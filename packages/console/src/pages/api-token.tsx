@@ -15,14 +15,14 @@ import { parseWhen } from "../when.ts";
 import { countText, parseDuration, timeText } from "../words.ts";
 import type { PageOfConsole, PageProps } from "./page.ts";
 
-/** One API token: what it is, and what is done with it. */
+/** One API token: its facts, and what can be done with it. */
 export const apiTokenPage: PageOfConsole = { path: "token", isOfEnvironment: true, show: OneApiToken };
 
-/** What acts on an API token. */
+/** The properties of the forms that act on an API token. */
 interface Acting {
   readonly session: Session;
   readonly apiToken: ApiToken;
-  /** Reads it again. */
+  /** Reads the API token again. */
   readonly again: () => void;
 }
 
@@ -30,7 +30,7 @@ function OneApiToken({ session, params }: PageProps) {
   const id = params["id"] ?? "";
   const [token, setToken] = useState<string>();
   const env = environmentParamOf(session);
-  // No call tells of one by its id.
+  // No call reads one API token by its id.
   const answer = useAnswer(`token ${id}`, (signal) =>
     readApiTokens(session, { environment: environmentOf(session) }, signal),
   );
@@ -73,10 +73,10 @@ function OneApiToken({ session, params }: PageProps) {
   );
 }
 
-/** What stands in the field for the end of an API token that has none. */
+/** The text in the field for the end of an API token that has none. */
 const NEVER = "never";
 
-/** Changes the name and the end. What is not touched follows what there is. */
+/** Changes the name and the end. A field that was not touched follows the API token. */
 function Update({ session, apiToken, again }: Acting) {
   const { id } = apiToken;
   const present = { name: apiToken.displayName, expires: timeText(apiToken.expireTime, NEVER) };

@@ -19,7 +19,7 @@ import { parseWhen } from "../when.ts";
 import { formatEnvironmentName, timeText } from "../words.ts";
 import type { PageOfConsole, PageProps } from "./page.ts";
 
-/** The API tokens of an environment; and which API token a text is, for which no environment needs to be known. */
+/** The API tokens of an environment, and a look-up of the API token that a text is, which needs no environment. */
 export const apiTokensPage: PageOfConsole = {
   path: "tokens",
   link: "API tokens",
@@ -39,7 +39,7 @@ export const apiTokensPage: PageOfConsole = {
   ),
 };
 
-/** How many are shown until all are asked for. */
+/** How many API tokens are shown before a click on "show all". */
 const SHOWN = 100;
 
 function OfEnvironment({ session, params }: PageProps) {
@@ -177,7 +177,7 @@ function Create({
   );
 }
 
-/** Which API token a text is: what to rotate or revoke when it has leaked. */
+/** Finds which API token a text is, so that a leaked one can be rotated or revoked. */
 function Lookup({ session }: { readonly session: Session }) {
   const [text, setText] = useState("");
   const [found, setFound] = useState<LookupApiTokenResponse>();
@@ -185,7 +185,7 @@ function Lookup({ session }: { readonly session: Session }) {
     setFound(undefined);
     const given = text.trim();
     if (given === "") throw new NotRight("Paste an API token, or the id of one.");
-    // An id is no token: only the list tells of it, and it need not be sent as one.
+    // An id is not a token: it is looked up in the list, and not sent as a token.
     const environment = environmentOf(session);
     const ids = environment ? await readApiTokens(session, { environment }, new AbortController().signal) : [];
     if (ids.some(({ id }) => id === given)) {
@@ -193,7 +193,7 @@ function Lookup({ session }: { readonly session: Session }) {
       return `The API token ${given}`;
     }
     setFound(await session.admin.lookupApiToken({ token: given }));
-    // It may have leaked already; it need not stay here as well.
+    // The token may have leaked already; it is not kept here as well.
     setText("");
     return "Found. What was pasted is forgotten here.";
   });

@@ -37,7 +37,7 @@ function filtersIn(params: Params): Filters {
   return Object.fromEntries(NAMES.map((name) => [name, params[name] ?? ""])) as Filters;
 }
 
-/** What is asked for of the service. @throws NotRight for a time that is none */
+/** The request for the filters. @throws NotRight for an invalid time */
 function requestOf(session: Session, { group, actor, method, since, until }: Filters) {
   return {
     environment: environmentOf(session),
@@ -112,7 +112,7 @@ interface TrailProps {
 }
 
 function Trail({ session, filters }: TrailProps) {
-  // A duration ago is of when the first page is read: further pages are of the same request.
+  // A time such as `2h` counts back from the first page: further pages need the same request.
   const request = useRef<ReturnType<typeof requestOf>>();
   const list = useList(`audit ${JSON.stringify(filters)}`, "event", async (pageToken, signal) => {
     if (pageToken === "" || !request.current) request.current = requestOf(session, filters);
@@ -131,12 +131,12 @@ function Trail({ session, filters }: TrailProps) {
   );
 }
 
-/** How many events come first when a trail is followed. */
+/** How many of the present events are shown first when a trail is followed. */
 const FIRST = 10;
-/** The most that the service gives of a page. */
+/** The largest page that the service gives. */
 const PAGE_SIZE = 1000;
 
-/** What reads the audit trail of an environment for whoever follows it. */
+/** The reader of an environment's audit trail, for `useFollowing`. */
 function readerOf({ admin }: Session, { endTime: _, ...request }: ReturnType<typeof requestOf>): AuditReader {
   const { environment } = request;
   return {

@@ -159,7 +159,7 @@ function Delete({
 }) {
   const [force, setForce] = useState(false);
   const id = formatEnvironmentName({ name, tag });
-  /** Deletes it, call by call. */
+  /** Deletes the environment in as many calls as it takes. */
   const deleteAll = async () => {
     for (;;) {
       const { done, remainingUserGroups } = await session.admin.deleteEnvironment({

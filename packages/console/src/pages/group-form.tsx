@@ -42,7 +42,7 @@ export function GroupFieldset({
   );
 }
 
-/** Says why `ADMIN_TOKEN` is not offered something. @param what it does, such as `creates a user group` */
+/** Explains why something is not offered to `ADMIN_TOKEN`. @param what it does, such as `creates a user group` */
 export function NeedsEnvironmentToken({ what }: { readonly what: string }) {
   return (
     <NotOffered>

@@ -7,7 +7,7 @@ import { type Column, Facts, Table } from "../parts/table.tsx";
 import { countText } from "../words.ts";
 import type { PageOfConsole } from "./page.ts";
 
-/** What the service does now, drawn from its metrics. */
+/** What the service is doing now, computed from its metrics. */
 export const overviewPage: PageOfConsole = {
   path: "overview",
   link: "Overview",
@@ -112,7 +112,7 @@ function WorkTable({
   return <Table caption={caption} items={works} keyOf={({ name }) => name} columns={columns} />;
 }
 
-/** A figure with a bar, which says nothing that the figure does not. @param share of the longest bar */
+/** A figure with a bar, which shows the same. @param share of the longest bar */
 function Bar({ text, share }: { readonly text: string; readonly share: number }) {
   return (
     <span class="figure">

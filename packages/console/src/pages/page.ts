@@ -2,7 +2,7 @@ import type { ComponentType } from "preact";
 import type { Params } from "../routes.ts";
 import type { Session } from "../session/session.ts";
 
-/** What a page is shown with. */
+/** The properties of every page. */
 export interface PageProps {
   readonly session: Session;
   readonly params: Params;

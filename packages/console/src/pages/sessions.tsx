@@ -25,7 +25,7 @@ export const sessionsPage: PageOfConsole = {
   ),
 };
 
-/** What is said wherever sessions end. */
+/** The text wherever sessions are ended. */
 const UNTIL = "Who verifies them without asking the service takes each until it expires.";
 
 function Ending({ session }: { readonly session: Session }) {

@@ -17,7 +17,7 @@ import { parseDuration, timeText } from "../words.ts";
 import { GroupFieldset, NeedsEnvironmentToken } from "./group-form.tsx";
 import type { PageOfConsole, PageProps } from "./page.ts";
 
-/** One user group: what it is, and what can be done with it. */
+/** One user group: its facts, and what can be done with it. */
 export const userGroupPage: PageOfConsole = { path: "group", isOfEnvironment: true, show: UserGroup };
 
 function UserGroup({ session, params }: PageProps) {
@@ -100,8 +100,8 @@ function Look({ group }: { readonly group: UserGroupInfo }) {
 }
 
 /**
- * A form for the fields. What is not touched follows what the group has; what is, stays as it was typed until it is saved, and
- * replaces nothing that somebody else wrote meanwhile unless that was said.
+ * A form for the fields. A field that was not touched follows the group. A field that was touched keeps the typed text
+ * until it is saved, and replaces what somebody else saved meanwhile only after a warning.
  */
 function Change({
   session,
@@ -113,7 +113,7 @@ function Change({
   readonly group: UserGroupInfo;
 }) {
   const [touched, setTouched] = useState<Partial<GroupTexts>>({});
-  /** What stood where it is touched. */
+  /** The fields' texts when they were first touched. */
   const [replaced, setReplaced] = useState<Partial<GroupTexts>>({});
   const present = textsOf(group);
   const texts = { ...present, ...touched };
@@ -142,7 +142,7 @@ function Change({
       });
       setTouched({});
     } finally {
-      // Also where somebody else changed it, so that it is seen to what.
+      // Also after a change by somebody else, so that the new text is seen.
       setReplaced({});
       answer.again();
     }
@@ -184,7 +184,7 @@ function Rotate({
 }) {
   const [grace, setGrace] = useState("");
   const [fault, setFault] = useState<string>();
-  // One whose answer was lost is repeated under its id, which rotates once.
+  // A rotation whose answer was lost is repeated under the same id, which rotates once.
   const requestId = useRef(newRequestId());
   const rotating = useAction(async (seconds: number | undefined) => {
     const { userGroup } = await session.userGroups.rotateUserGroupToken({

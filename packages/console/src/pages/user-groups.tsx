@@ -14,7 +14,7 @@ import { timeText } from "../words.ts";
 import { GroupFieldset, NeedsEnvironmentToken } from "./group-form.tsx";
 import type { PageOfConsole, PageProps } from "./page.ts";
 
-/** The user groups of an environment, by what their ids begin with. */
+/** The user groups of an environment, by the prefix of their ids. */
 export const userGroupsPage: PageOfConsole = {
   path: "groups",
   link: "User groups",
@@ -138,7 +138,7 @@ function Create({
             options={[
               ...(texts.mapping.trim() ? mappingOptions(texts.mapping) : []),
               ...(texts.properties.trim() ? ["--properties", "FILE"] : []),
-              // Behind a mapping, whose entries end with the next option.
+              // After a mapping comes an option: it ends the entries.
               ...(texts.name || texts.mapping.trim() ? ["--name", texts.name || id] : []),
             ]}
             args={[id || "ID"]}

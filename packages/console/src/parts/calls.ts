@@ -1,27 +1,27 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { announce } from "./live.tsx";
 
-/** What was asked for: `value` when it is there, `error` when it could not be had. */
+/** The result of a request: `value`, or `error`. */
 export interface Answer<T> {
-  /** That of the last answer, while it is asked again. */
+  /** While the request is repeated, the value of the answer before. */
   readonly value: T | undefined;
   readonly error: unknown;
   readonly isBusy: boolean;
-  /** Asks again. */
+  /** Repeats the request. */
   readonly again: () => void;
 }
 
-/** Asks for something when a page is shown, and whenever `key` changes. @param ask rejects with why it cannot be had */
+/** Makes a request when a page is shown, and whenever `key` changes. @param ask rejects with why it failed */
 export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<T>): Answer<T> {
   const [round, setRound] = useState(0);
   const asked = `${round} ${key}`;
   const [state, setState] = useState<{ asked: string; key: string; value: T | undefined; error: unknown }>();
-  // `ask` is another function every time; `asked` says when it asks for something else.
+  // `ask` is a new function each time; `asked` changes when it requests something else.
   useEffect(() => {
     const leaving = new AbortController();
     const settle = (value: T | undefined, error: unknown) => {
       if (leaving.signal.aborted) return;
-      // Where it cannot be had again, what is shown stays, and what is typed there with it.
+      // When a repeated request fails, the value before stays shown, and with it whatever is typed there.
       setState((before) => ({ asked, key, value: value ?? (before?.key === key ? before.value : undefined), error }));
     };
     ask(leaving.signal).then(
@@ -31,21 +31,21 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
     return () => leaving.abort();
   }, [asked]);
   const again = useCallback(() => setRound((before) => before + 1), []);
-  // What belongs to another key is not shown under this one.
+  // A value of another key is not shown.
   const current = state?.key === key ? state : undefined;
   return { value: current?.value, error: current?.error, isBusy: state?.asked !== asked, again };
 }
 
-/** Something that a person has done. */
+/** A person's action. */
 export interface Action<Arguments extends readonly unknown[]> {
-  /** Does it, unless it is being done. */
+  /** Runs the action, unless it is running. */
   readonly run: (...given: Arguments) => Promise<void>;
   readonly isBusy: boolean;
-  /** Why it was not done. */
+  /** Why the action failed. */
   readonly error: unknown;
 }
 
-/** Something that a person does, once at a time. @param act rejects with why it is not done; its result is announced */
+/** Makes an action that runs once at a time. @param act rejects with why it failed; its result is announced */
 export function useAction<Arguments extends readonly unknown[]>(
   act: (...given: Arguments) => Promise<string | undefined>,
 ): Action<Arguments> {
@@ -61,7 +61,7 @@ export function useAction<Arguments extends readonly unknown[]>(
   const run = async (...given: Arguments) => {
     if (isBusy.current) return;
     isBusy.current = true;
-    // What was said of the one before is not to stand beside a failure of this one.
+    // The announcement of an earlier action must not stand beside a failure of this one.
     announce("");
     setState({ isBusy: true, error: undefined });
     let error: unknown;
@@ -84,17 +84,17 @@ export interface ListPage<T> {
   readonly nextPageToken: string;
 }
 
-/** A list as far as it was read. */
+/** A list, as far as it was read. */
 export interface List<T> extends Omit<Answer<readonly T[]>, "value"> {
   readonly items: readonly T[];
-  /** Whether the first page is there. */
+  /** Whether the first page was read. */
   readonly isThere: boolean;
   readonly hasMore: boolean;
-  /** Reads the next page, and says how many there are then. */
+  /** Reads the next page, and announces how many items there are then. */
   readonly more: () => void;
 }
 
-/** Reads a list page by page, from its begin whenever `key` changes. @param noun what is listed, such as `user group` */
+/** Reads a list page by page, from the beginning whenever `key` changes. @param noun the items, such as `user group` */
 export function useList<T>(
   key: string,
   noun: string,
@@ -102,7 +102,7 @@ export function useList<T>(
 ): List<T> {
   const first = useAnswer(key, (signal) => read("", signal));
   const [further, setFurther] = useState<{ of: ListPage<T>; items: readonly T[]; next: string }>();
-  // Pages of a list that was read again since are not of this one.
+  // Pages that were read before the list was read again do not belong to it.
   const rest = further && further.of === first.value ? further : undefined;
   const items = [...(first.value?.items ?? []), ...(rest?.items ?? [])];
   const nextPageToken = rest ? rest.next : (first.value?.nextPageToken ?? "");

@@ -5,7 +5,7 @@ export interface CommandProps {
   /** Its options, which come before the arguments. */
   readonly options?: readonly (string | undefined)[];
   readonly args?: readonly (string | undefined)[];
-  /** The environment that it has to name; undefined: it goes without saying. */
+  /** The environment that the command has to name; undefined when the token implies it. */
   readonly env?: string | undefined;
 }
 

@@ -1,7 +1,7 @@
 import { type CommandProps, commandText } from "./command-text.ts";
 import { CopyButton } from "./copy.tsx";
 
-/** Names the command that does the same. */
+/** Shows the `ugs` command that does the same. */
 export function CommandLine(props: CommandProps) {
   const text = commandText(props);
   return (

@@ -2,7 +2,7 @@ import { useEffect, useId, useRef } from "preact/hooks";
 import { announce } from "./live.tsx";
 
 /**
- * Copies a text. Browsers let only pages on `https:` and on this machine do it.
+ * Copies a text. Browsers allow it only on pages of `https:` and of this machine.
  *
  * @returns whether it is copied
  */
@@ -28,17 +28,17 @@ export function CopyButton({ text, what }: { readonly text: string; readonly wha
   );
 }
 
-/** A token that is shown this once. Whoever has it puts it away, and then it is forgotten here. */
+/** A token that is shown once: when the person has put it away, it is forgotten here. */
 export function Secret({
   title,
   token,
   lost,
   onClose,
 }: {
-  /** What it is the token of. */
+  /** What the token is for. */
   readonly title: string;
   readonly token: string;
-  /** What to do where it is lost. */
+  /** What to do if the token is lost. */
   readonly lost: string;
   readonly onClose: () => void;
 }) {
@@ -48,7 +48,7 @@ export function Secret({
   useEffect(() => box.current?.focus(), []);
   const onCopy = async () => {
     const isDone = await copy(token);
-    // Then a person does it by the keys that copy what is selected.
+    // The text is selected, for the person to copy by the keyboard.
     if (!isDone) field.current?.select();
     announce(isDone ? "Copied the token." : "The browser does not let this page copy: the token is selected, copy it.");
   };

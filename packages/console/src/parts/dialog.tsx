@@ -6,7 +6,7 @@ import type { CommandProps } from "./command-text.ts";
 import { FailureBox } from "./failure.tsx";
 import { Form, TextField } from "./field.tsx";
 
-/** A dialog over the page. Escape closes it, and the focus goes back to where it was. */
+/** A dialog over the page. Escape closes it, and the focus returns to where it was. */
 export function Dialog({
   title,
   onClose,
@@ -21,7 +21,7 @@ export function Dialog({
   useEffect(() => {
     const shown = dialog.current;
     shown?.showModal();
-    // The focus goes back only from one that is closed before it is taken away.
+    // The browser returns the focus only when a dialog is closed before it is removed.
     return () => shown?.close();
   }, []);
   return (
@@ -39,24 +39,24 @@ export function Dialog({
   );
 }
 
-/** Something that ends for good. */
+/** Something that is deleted, revoked or replaced for good. */
 interface Ending {
   readonly title: string;
-  /** What has to be typed: its id. */
+  /** The id that has to be typed. */
   readonly id: string;
-  /** What comes of it, in sentences. */
+  /** The consequence, in sentences. */
   readonly consequence: ComponentChildren;
   /** The words on the button. */
   readonly button: string;
   readonly command: CommandProps;
   /** Further fields. */
   readonly children?: ComponentChildren;
-  /** Ends it. Rejects with why it did not. @returns what was done, to be announced */
+  /** Does it, or rejects with why it failed. @returns what was done, to be announced */
   readonly onConfirm: () => Promise<string>;
   readonly onClose: () => void;
 }
 
-/** Has somebody confirm that something is to end, by typing its id. */
+/** Asks to confirm that something is to end, by typing its id. */
 export function ConfirmDialog({ title, id, consequence, button, command, children, onConfirm, onClose }: Ending) {
   const [typed, setTyped] = useState("");
   const [fault, setFault] = useState<string>();

@@ -1,6 +1,6 @@
 import { failureOf } from "../session/failures.ts";
 
-/** Says why something was not done, and what to do. @param again offers to try it again */
+/** Shows why something failed, and what to do. @param again repeats it */
 export function FailureBox({ error, again }: { readonly error: unknown; readonly again?: (() => void) | undefined }) {
   if (error === undefined) return null;
   const { message, hint, kind, requestId, violations } = failureOf(error);

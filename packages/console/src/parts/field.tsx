@@ -3,20 +3,20 @@ import { useId } from "preact/hooks";
 
 interface FieldText {
   readonly label: string;
-  /** What to write, and what comes of it. */
+  /** What to write, and what it means. */
   readonly hint?: ComponentChildren;
-  /** What is wrong with what is written; undefined: nothing. */
+  /** What is wrong with the text; undefined when nothing is. */
   readonly fault?: string | undefined;
 }
 
-/** What ties an input to its words. */
+/** The attributes that tie an input to its label, hint and fault. */
 interface Tied {
   readonly id: string;
   readonly "aria-describedby": string | undefined;
   readonly "aria-invalid": boolean;
 }
 
-/** A field of a form, with its label, what to write, and what is wrong with it. @param children makes the input */
+/** A field of a form, with its label, hint and fault. @param children makes the input */
 export function Field({
   label,
   hint,
@@ -138,7 +138,7 @@ export function CheckField({
   );
 }
 
-/** A form: Enter in a field submits it. @param isBusy whether it was submitted, and is not answered yet */
+/** A form: Enter in a field submits it. @param isBusy whether it was submitted, and not answered yet */
 export function Form({
   label,
   submit,

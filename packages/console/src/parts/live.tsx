@@ -1,14 +1,14 @@
 import { signal } from "@preact/signals";
 
-/** What was said last; the number makes the same text said twice two texts. */
+/** The last announcement; the number tells two of the same text apart. */
 const said = signal<{ readonly text: string; readonly number: number }>({ text: "", number: 0 });
 
-/** Says something to whoever does not see the page, and shows it at its foot until the next. */
+/** Announces a text to screen readers, and shows it at the foot of the page until the next one. */
 export function announce(text: string): void {
   said.value = { text, number: said.value.number + 1 };
 }
 
-/** Where `announce` says it. */
+/** The place of the announcements. */
 export function LiveRegion() {
   const { text, number } = said.value;
   return (

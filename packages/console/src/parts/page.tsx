@@ -8,7 +8,7 @@ export function Page({
   children,
 }: {
   readonly title: string;
-  /** Of what the page is, such as the id of a user group. */
+  /** What the page is about, such as the id of a user group. */
   readonly detail?: string | undefined;
   readonly children: ComponentChildren;
 }) {

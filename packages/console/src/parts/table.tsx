@@ -10,7 +10,7 @@ export interface Column<T> {
   readonly isHeading?: boolean;
 }
 
-/** A table that scrolls by itself where it is wider than the page. */
+/** A table that scrolls by itself if it is wider than the page. */
 export function Table<T>({
   caption,
   columns,
@@ -57,7 +57,7 @@ export function Table<T>({
   );
 }
 
-/** A list that is read page by page, as a table. @param none said where it is empty */
+/** A list that is read page by page, as a table. @param none the text for an empty list */
 export function ListTable<T>({
   list,
   none,
@@ -79,7 +79,7 @@ export function ListTable<T>({
   );
 }
 
-/** Facts of one thing. What is undefined is left out. */
+/** The facts of one thing. Undefined ones are left out. */
 export function Facts({
   facts,
 }: {

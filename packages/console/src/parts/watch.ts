@@ -1,5 +1,5 @@
 /**
- * Looks again and again as long as somebody sees the page, until the end.
+ * Looks again and again while the page is visible, until the signal aborts.
  *
  * @param look resolves with the pause until the next look, in milliseconds, or undefined when it was the last one
  */
@@ -20,7 +20,7 @@ export async function watch(
   }
 }
 
-/** Resolves once the page is seen or hidden, or at the end. */
+/** Resolves once the page becomes visible or hidden, or the signal aborts. */
 function visible(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     document.addEventListener("visibilitychange", () => resolve(), { signal, once: true });
@@ -28,7 +28,7 @@ function visible(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Resolves after a time in milliseconds, or at the end. */
+/** Resolves after a time in milliseconds, or once the signal aborts. */
 function passed(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {

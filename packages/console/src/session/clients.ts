@@ -8,16 +8,17 @@ import { newRequestId } from "./request-id.ts";
 /** How long a call may take, in milliseconds. */
 const TIMEOUT_MS = 15_000;
 
-/** What calls the service. */
+/** Clients of the service. */
 export interface Clients {
   readonly admin: Client<typeof AdminService>;
   readonly userGroups: Client<typeof UserGroupService>;
 }
 
 /**
- * Makes clients of the service that the page came from, wherever a proxy has it.
+ * Makes clients of the service that the page came from, under whatever path a proxy serves it.
  *
- * @param token presented with every call; nothing else has it @param signal ends the calls under way
+ * @param token sent with every call; it is kept nowhere else
+ * @param signal ends the calls under way
  */
 export function openClients(token: string, signal: AbortSignal): Clients {
   const presenting: Interceptor = (next) => async (request) => {

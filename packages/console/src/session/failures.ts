@@ -8,7 +8,7 @@ export const REQUEST_ID_HEADER = "x-request-id";
 /** `google.rpc.ErrorInfo.domain` of the service's errors. */
 const ERROR_DOMAIN = "user-group-service";
 
-/** Why something was not done, for a person. */
+/** Why something failed, in words for a person. */
 export interface Failure {
   readonly message: string;
   /** What to do. */
@@ -20,7 +20,7 @@ export interface Failure {
   readonly violations: readonly { readonly field: string; readonly description: string }[];
 }
 
-/** Something that is not as it has to be, which the console itself found: the service was not asked. */
+/** Invalid input that the console itself found: the service was not asked. */
 export class NotRight extends Error {}
 
 /** What to do, by the reason of the service's error. */
@@ -48,7 +48,7 @@ const HINTS: { readonly [reason: string]: string } = {
   INTERNAL: "Have its operator look for the request id in the log of the service.",
 };
 
-/** Says why something was not done. */
+/** Describes an error. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof NotRight)
     return { message: error.message, hint: undefined, kind: undefined, requestId: undefined, violations: [] };
@@ -68,7 +68,7 @@ export function failureOf(error: unknown): Failure {
   };
 }
 
-/** What to do where the reason alone does not tell. */
+/** What to do about errors whose reason has no entry in `HINTS`. */
 function hintOfOutcome(code: Code, outcome: string | undefined): string | undefined {
   if (code !== Code.Unavailable) return undefined;
   if (outcome === "not_made") return "Nothing was changed. Try again.";
@@ -76,7 +76,7 @@ function hintOfOutcome(code: Code, outcome: string | undefined): string | undefi
   return "Try again.";
 }
 
-/** A call that the service did not answer, or not it. */
+/** Describes a call that was not answered, or not by the service. */
 function unanswered({ code, rawMessage }: ConnectError): Pick<Failure, "message" | "hint" | "kind"> {
   const kind = undefined;
   const look = "A change may have been made all the same: look before you repeat it.";

@@ -34,14 +34,14 @@ function msOf(time: Timestamp | undefined, none: number): number {
   return time ? timestampMs(time) : none;
 }
 
-/** The orders in which API tokens can be looked through. */
+/** The orders in which API tokens can be listed. */
 export const ORDERS = {
   expires: { words: "What expires first", of: ({ expireTime }: ApiToken) => msOf(expireTime, Number.MAX_VALUE) },
   unused: { words: "What was never used, then what was used longest ago", of: unusedSince },
   newest: { words: "The newest first", of: ({ createTime }: ApiToken) => -msOf(createTime, 0) },
 } as const;
 
-/** What was never used comes first, and of that the oldest. */
+/** Sorts API tokens that were never used first, and among them the oldest. */
 function unusedSince({ lastUseTime, createTime }: ApiToken): number {
   return lastUseTime ? timestampMs(lastUseTime) : msOf(createTime, 0) - Number.MAX_SAFE_INTEGER;
 }

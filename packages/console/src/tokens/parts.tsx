@@ -5,7 +5,7 @@ import type { Session } from "../session/session.ts";
 import { timeText } from "../words.ts";
 import { roleText } from "./api-tokens.ts";
 
-/** The most of a page that the service gives, and of API tokens that an environment has. */
+/** The largest page that the service gives, and the most API tokens of an environment. */
 const PAGE_SIZE = 1000;
 
 /** Reads all API tokens of an environment. */
@@ -24,7 +24,7 @@ export async function readApiTokens(
   return found;
 }
 
-/** What is known of an API token. @param before further facts, which come first */
+/** The facts of an API token. @param before further facts, which come first */
 export function ApiTokenFacts({
   apiToken,
   before = [],

@@ -12,11 +12,11 @@ interface FieldPlan extends Writer {
   readonly presence: Presence;
 }
 
-/** What writes a value, and what it is given. */
+/** A function that writes a value, and its arguments. */
 interface Writer {
   readonly write: (value: never, tag: number, of: never) => void;
   readonly tag: number;
-  /** What is in the value: the fields of a message, the elements of a list, or the values of a map. */
+  /** What the value consists of: the fields of a message, the elements of a list, or the values of a map. */
   readonly of?: MessagePlan | Writer;
 }
 
@@ -237,7 +237,7 @@ function endDelimited(start: number): void {
   end += length;
 }
 
-/** Up to this length a loop over the characters is faster than the runtime's encoder. Below 128, a length is one byte. */
+/** Up to so many characters a loop is faster than the runtime's encoder. A length below 128 takes one byte. */
 const MAX_ASCII_LOOP = 64;
 
 function writeString(text: string, tag: number): void {

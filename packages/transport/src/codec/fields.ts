@@ -40,7 +40,7 @@ export interface Presence {
   /** The name of its oneof. */
   readonly oneof: string | undefined;
   readonly kind: "in-oneof" | "explicit" | "list" | "map" | "float" | "implicit";
-  /** The value that counts as not set, of an implicit one. */
+  /** The value that counts as not set, for a field with implicit presence. */
   readonly zero: unknown;
 }
 

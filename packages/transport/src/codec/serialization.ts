@@ -18,7 +18,7 @@ import { structDetour } from "./struct-detour.ts";
 
 /** Converts the messages of a method to bytes and back. Throws ConnectErrors. */
 export interface Serialization {
-  /** Parses plain messages, as most are; undefined for all others, which `parse` parses or refuses. */
+  /** Parses plain messages, as most are; undefined for all others, which are left to `parse`. */
   readonly parsePlain: PlainDecoder;
   readonly parse: (bytes: Uint8Array) => Message;
   /** Serializes a message behind `headroom` bytes, whose content is undefined. A string stands for its UTF-8 bytes. */
@@ -62,7 +62,7 @@ export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandl
         text !== undefined && (text.length * 3 <= writeMaxBytes || Buffer.byteLength(text) <= writeMaxBytes);
       if (isShort) return headroom === 0 ? text : Buffer.concat([Buffer.alloc(headroom), Buffer.from(text)]);
     } catch {
-      // As above.
+      // Connect's own encoder either encodes the message or throws the right error.
     }
     return Buffer.concat([Buffer.alloc(headroom), output.serialize(message)]);
   };
@@ -126,8 +126,8 @@ const TEXT = '"[ !#-[\\]-~]*"';
 const PLAIN_JSON = new RegExp(`^\\{(?:${TEXT}:${TEXT}(?:,${TEXT}:${TEXT})*)?\\}$`);
 
 /**
- * Longer JSON is left to protobuf-es, in bytes: it costs more to look at in vain, and may be nested so deep that it
- * overflows the stack.
+ * The longest JSON that is looked at, in bytes. Longer JSON costs more to look at in vain, and may be nested so deep
+ * that it overflows the stack.
  */
 const MAX_JSON_BYTES = 1024;
 
@@ -166,7 +166,7 @@ export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
  * long. It produces the same message as `fromBinary`, several times as fast.
  */
 export function compilePlainBinaryDecoder(desc: DescMessage): PlainDecoder {
-  /** By the first byte of the field. */
+  /** By the tag of the field, which is one byte. */
   const fields: (DescField | undefined)[] = [];
   for (const field of desc.fields) {
     const tag = (field.number << 3) | 2;

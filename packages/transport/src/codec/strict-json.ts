@@ -2,14 +2,17 @@ import { type DescField, type DescMessage, isEnumJson } from "@bufbuild/protobuf
 import { FieldError } from "@bufbuild/protobuf/reflect";
 import { type Fields, fieldsLeadingTo } from "./fields.ts";
 
-/** Whether a text is the JSON of a well-known type, for those of which protobuf-es takes other texts as well. */
+/** Whether a text is valid JSON of a well-known type, for the types of which protobuf-es accepts invalid texts, too. */
 const CHECKS: ReadonlyMap<string, (text: string) => boolean> = new Map([
   // protobuf-es only checks the beginning.
   ["google.protobuf.Duration", (text) => /^-?[0-9]+(?:\.[0-9]{1,9})?s$/.test(text)],
   ["google.protobuf.Timestamp", isTimeOfDay],
 ]);
 
-/** Date.parse has 24 hours in a day and 31 days in every month: what is too much is of the next day, or month. */
+/**
+ * Whether the day exists and the hour is below 24. Date.parse takes 24 hours and 31 days in every month, and counts
+ * what is too much to the next day or month.
+ */
 function isTimeOfDay(text: string): boolean {
   const [, date, day] = /^(\d{4}-\d{2}-(\d{2}))T(?!24)/.exec(text) ?? [];
   return new Date(`${date}T00:00:00Z`).getUTCDate() === Number(day);
@@ -17,17 +20,17 @@ function isTimeOfDay(text: string): boolean {
 
 const fieldsToCheck = fieldsLeadingTo(
   ({ enum: values, message }) =>
-    // The enum of null is in every Struct, whose JSON is not by the names of its fields.
+    // Every Struct has the enum NullValue, but its JSON does not have the names of its fields.
     (values !== undefined && values.typeName !== "google.protobuf.NullValue") ||
     (message !== undefined && CHECKS.has(message.typeName)),
 );
 
 /**
  * Refuses JSON that protobuf-es accepts although it is invalid: a duration such as `300s of grace`, a time such as
- * `2026-02-30T00:00:00Z`; and the name of an enum value that there is not, which protobuf-es leaves out as it does an unknown
- * field, so that a call would mean the default value. It leaves all other errors to protobuf-es.
+ * `2026-02-30T00:00:00Z`, and an unknown name of an enum value, which protobuf-es leaves out like an unknown field, so
+ * that the call would mean the default value. All other errors are left to protobuf-es.
  *
- * @throws Error with the text of protobuf-es; a FieldError, unless the whole message is such a type
+ * @throws Error with the text of protobuf-es; a FieldError, unless the whole message is of such a type
  */
 export function requireStrictJson(desc: DescMessage, json: unknown): void {
   check(desc, json);
@@ -61,7 +64,7 @@ function checkField(field: DescField, json: unknown): void {
     const unknown = values.find((value) => typeof value === "string" && !isEnumJson(field.enum, value));
     if (unknown !== undefined) throw new FieldError(field, `cannot decode ${field.enum} from JSON: "${unknown}"`);
   } else if (message && fieldKind === "message") check(message, json, field);
-  // Else the field is a list or a map.
+  // The field is a list or a map.
   else if (message && isObject(json)) for (const element of Object.values(json)) check(message, element, field);
 }
 

@@ -11,9 +11,9 @@ const MIN_BUFFER_BYTES = 4096;
 const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 
 /**
- * Puts a chunk behind what has arrived of a body, in one buffer, because each chunk would keep a buffer of its own.
+ * Appends a chunk to what has arrived of a body, in one buffer: chunk by chunk each would keep a buffer of its own.
  *
- * @param isCopy whether the body is a copy already, whose buffer may have room for more
+ * @param isCopy whether `body` is a copy already, whose buffer may have room for more
  */
 export function append(body: Uint8Array, chunk: Uint8Array, isCopy: boolean): Buffer {
   const length = body.byteLength + chunk.byteLength;
@@ -32,8 +32,8 @@ export function copyOf(body: Uint8Array, capacity: number): Buffer {
 }
 
 /**
- * Reads and discards what arrives, up to 16 MiB, in place of the former reader, which could pause the source or buffer what
- * it reads.
+ * Reads and discards what arrives, up to 16 MiB, in place of the reader before, which could pause the source or buffer
+ * what it reads.
  *
  * @param onTooMuch called with each chunk after that
  */

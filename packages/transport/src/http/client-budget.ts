@@ -60,7 +60,7 @@ export class ClientBudget {
   readonly #clients = new Map<string | undefined, Client>();
   /** The clients by the units that they hold. Proxies are not among them: they give way to nobody. */
   readonly #byUnits = new Map<number, Set<Client>>();
-  /** No client holds more. */
+  /** The most units that a client may hold; none holds more. */
   #mostUnits = 0;
   #total = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -130,7 +130,10 @@ export class ClientBudget {
     if (this.release(charge)) charge.holding.evict(reason);
   }
 
-  /** One of the clients that hold the most. Lowering the mark takes as many steps as raising it did. */
+  /**
+   * One of the clients that hold the most. `#mostUnits` may be too high. It goes down here by as many steps as it went
+   * up before, so the search is cheap on average.
+   */
   #largest(): Client | undefined {
     while (this.#mostUnits > 0) {
       const clients = this.#byUnits.get(this.#mostUnits);
@@ -171,7 +174,9 @@ export class ClientBudget {
   }
 }
 
-/** An idle holding of a client. Those that are not go behind the others, so that each search looks at other ones. */
+/**
+ * An idle holding of a client. Holdings found busy are moved to the end, so that the next search begins with others.
+ */
 function idleOf({ charges }: Client): Charge | undefined {
   let left = SEARCHED;
   for (const charge of charges) {

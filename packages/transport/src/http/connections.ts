@@ -26,7 +26,7 @@ class Connection implements Holding {
   /** The socket that HTTP/1.1 is read from; undefined for HTTP/2, and until the protocol is known. */
   http1: Socket | undefined;
   session: Http2Session | undefined;
-  /** How many bytes had arrived at the last look, and since when. */
+  /** How many bytes had arrived at the last call of `isIdle`, and since when it has been so many. */
   #bytesRead = -1;
   #silentSince = 0;
 
@@ -34,7 +34,10 @@ class Connection implements Holding {
     this.socket = socket;
   }
 
-  /** Whether nothing has arrived at looks for so many milliseconds, with no HTTP/1.1 request being answered. */
+  /**
+   * Whether nothing has arrived for so many milliseconds, as far as calls of this method have seen, and no HTTP/1.1
+   * request is being answered.
+   */
   isIdle(forMs = IDLE_MS): boolean {
     const { bytesRead } = this.socket;
     const now = performance.now();
@@ -56,7 +59,7 @@ class Connection implements Holding {
     setTimeout(() => endConnection(session), LAST_CALLS_MS).unref();
   }
 
-  /** Closes behind what is under way, or behind the next request of HTTP/1.1. */
+  /** Closes once the calls under way are answered; a connection of HTTP/1.1 without any, after its next request. */
   drain(): void {
     // GOAWAY tells the client which of its calls were not begun.
     if (this.session) this.session.close();
@@ -112,11 +115,12 @@ export class Connections {
   }
 
   /**
-   * Closes every connection without losing a request that is on its way: over HTTP/2 by GOAWAY; over HTTP/1.1, which can only
-   * tell with an answer, behind the next request.
+   * Closes every connection without losing a request that is on its way. HTTP/2 announces the end by GOAWAY. HTTP/1.1
+   * can announce it only in a response, so the next one is the last.
    *
-   * @param quietMs how long a connection of HTTP/1.1 is silent before it is closed without a last answer, in milliseconds
-   * @returns what ends the looking for silent ones; call it once all are closed
+   * @param quietMs how long a connection of HTTP/1.1 is silent before it is closed without a last response, in
+   * milliseconds
+   * @returns stops the search for silent connections; call it once all are closed
    */
   drain(quietMs: number): () => void {
     this.#isDraining = true;
@@ -190,9 +194,9 @@ export class Http1Connection {
   }
 
   /**
-   * Whether to serve a request. Some are the last that their connection serves: the last pipelined one that may
-   * wait, and one that asks for another protocol, because the parser then drops the rest of the packet. Later ones are ignored,
-   * and the client has to send them again on a new connection (RFC 9112, 9.3.2).
+   * Whether to serve a request. Two kinds of request are the last that their connection serves: the last pipelined one
+   * that may wait, and one that asks for another protocol, because the parser then drops the rest of the packet. Later
+   * requests are ignored, and the client has to send them again on a new connection (RFC 9112, 9.3.2).
    */
   takes(res: ServerResponse): boolean {
     if (this.#isOver) return false;
@@ -211,7 +215,7 @@ export class Http1Connection {
 
   /** Call when a whole response is written. */
   writes(res: ServerResponse): void {
-    // One that is queued comes before whatever is sent later, until it is sent itself.
+    // A queued response stays the latest until it is sent: whatever is sent later has to come behind it.
     if (res.socket !== null && res.req.complete && this.#latest === res) this.#latest = undefined;
   }
 
@@ -222,10 +226,10 @@ export class Http1Connection {
     });
   }
 
-  /** Closes behind the response to come: of what is being served, or else of the next request. */
+  /** Closes after the response that is being made, or else after the one to the next request. */
   closeAfterNext(): void {
     this.#isClosing = true;
-    // The client of one whose headers are sent has been told that the connection is kept.
+    // Once headers are sent, the client has been told that the connection stays open.
     if (this.#latest?.headersSent === false) this.closeAfter(this.#latest);
   }
 
@@ -244,10 +248,7 @@ export class Http1Connection {
     }
   }
 
-  /**
-   * Answers what node:http refuses, in place of its bare status: behind the responses to what came before, which it would
-   * otherwise overtake.
-   */
+  /** Responds to what node:http refuses, which would send a bare status ahead of responses to earlier requests. */
   fail(error: NodeJS.ErrnoException, { refuse, limits }: Pick<RequestContext, "refuse" | "limits">): void {
     const [socket, res] = [this.#socket, this.#latest];
     if (!socket.writable) {
@@ -258,12 +259,12 @@ export class Http1Connection {
     if (this.#isBroken) return;
     this.#isBroken = true;
     if (res && (res.req.complete || res.writableEnded)) {
-      // Clients send again what gets no answer before the connection closes.
+      // Clients repeat requests that got no response before the connection closed.
       this.closeAfter(res);
     } else if (res?.headersSent) {
       socket.destroy();
     } else if (!res && (this.#isOver || error.code === "HPE_CLOSED_CONNECTION")) {
-      // The last response is written, though the socket may not have ended yet: what comes behind it gets no answer.
+      // The last response is written, though the socket may not have ended yet. What follows it gets no response.
       endSocket(socket);
     } else {
       const { status, headers, body } = refuse(refusalOf(error, limits), {});

@@ -33,7 +33,7 @@ export class Cors {
     return allowed ? { ...response, headers: merge(response.headers, allowed) } : response;
   }
 
-  /** Adds the same to the response of a route. */
+  /** Adds these headers to the response of a route. */
   allowOf(found: Found, request: HeaderRecord): Found {
     const allowed = this.#headersFor(request);
     if (!allowed) return found;
@@ -55,7 +55,7 @@ export class Cors {
     };
   }
 
-  /** Undefined for a request without an origin. */
+  /** The headers for a response to the origin of a request; undefined without an origin. */
   #headersFor({ origin }: HeaderRecord): HeaderRecord | undefined {
     if (typeof origin !== "string") return undefined;
     const { origins } = this.#options;
@@ -83,7 +83,7 @@ function routeWith(route: Route, added: HeaderRecord): Route {
   };
 }
 
-/** The same for Connect's handler of a stream. */
+/** Connect's handler of a stream, with headers added to its responses. */
 function handlerWith(handler: UniversalHandler, added: HeaderRecord): UniversalHandler {
   const serve = async (request: UniversalServerRequest) => {
     const response = await handler(request);
@@ -92,7 +92,7 @@ function handlerWith(handler: UniversalHandler, added: HeaderRecord): UniversalH
   return Object.assign(serve, handler);
 }
 
-/** What a response says itself of what it varies by stays. */
+/** Joins headers; a `vary` of the response itself stays. */
 function merge(headers: HeaderRecord, added: HeaderRecord): HeaderRecord {
   return { ...headers, ...added, vary: [headers["vary"] ?? [], added["vary"] ?? []].flat().join(", ") };
 }

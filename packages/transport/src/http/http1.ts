@@ -42,8 +42,8 @@ export function http1Listener(context: RequestContext, expectation: "none" | "co
 const MALFORMED: Refusal = { kind: "malformed-http" };
 
 /**
- * Why a request over HTTP/1.1 is not served: where it ends or whom it is for is in doubt (RFC 9112, 6.1 and 3.2), and a
- * proxy in front may see it otherwise.
+ * Why a request over HTTP/1.1 is not served: it is doubtful where it ends or whom it is for (RFC 9112, 6.1 and 3.2),
+ * and a proxy in front may have decided otherwise.
  */
 function doubtOf(req: IncomingMessage): Refusal | undefined {
   const { headers, httpVersion } = req;

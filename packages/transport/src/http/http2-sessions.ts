@@ -4,7 +4,7 @@ import { clearInterval, setInterval } from "node:timers";
 import type { Limits } from "../limits.ts";
 import { plainAddress } from "./server-request.ts";
 
-/** Of each session, the address of its client, and its socket while that is open. */
+/** The address of a session's client, and the session's socket while that is open. */
 interface Connection {
   readonly peerAddress: string;
   socket: Socket | undefined;
@@ -104,7 +104,7 @@ const PARTIAL_LOOKS = 2;
  * cannot come within a request's headers. It may acknowledge a PING of ours, too, but not at each look.
  */
 function endWithoutRequest(session: Http2Session, { headerTimeoutMs }: Limits): void {
-  // The first look comes after what a client sends as it connects.
+  // The bytes that a client sends as it connects do not count: the first look only notes how many they were.
   let seenBytes = Number.POSITIVE_INFINITY;
   let isPinged = false;
   let partialLooks = 0;
@@ -135,7 +135,7 @@ const PONG_BYTES = 17;
  * until more data arrives.
  */
 function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): void {
-  /** How many bytes the system had taken at the last look. Deno hands all to the socket, and counts it as written. */
+  /** How many bytes the kernel had taken at the last look. Deno hands all to the socket, and counts them as written. */
   let takenBefore = 0;
   /** How many bytes had arrived when the session last proved alive. Only later bytes can have broken it. */
   let aliveBytes = -1;

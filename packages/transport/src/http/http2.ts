@@ -59,7 +59,10 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   private readonly session: Http2Session | undefined;
   /** Whether the body of the response is written. Bytes of a stream that was reset may still wait for the kernel. */
   private isBodyWritten = true;
-  /** How many bytes the connection had written by then, where that is not when the kernel has taken them. */
+  /**
+   * How many bytes the connection had written once the body was; set where streams end before the kernel has taken
+   * their bytes.
+   */
   private writtenBytes = 0;
   /** Whether the stream is about to be reset. */
   private isGivenUp = false;
@@ -175,8 +178,9 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 }
 
 /**
- * Does something to a stream or its session: on Node once the turn is over. There requests are served while a session is
- * still reading, and Node 20.20 corrupts its memory when a session closes meanwhile, or a stream of it that has bytes left.
+ * Acts on a stream or its session: at once on Deno, at the end of the turn on Node. Node serves requests while a
+ * session is still reading, and Node 20.20 corrupts its memory when the session closes meanwhile, or a stream with
+ * unsent bytes.
  */
 function afterReading(act: () => void): void {
   if (STREAMS_END_EARLY) act();
@@ -184,10 +188,11 @@ function afterReading(act: () => void): void {
 }
 
 /**
- * Ends a connection that does not close by itself: a session without streams closes, but first waits for unsent bytes.
- * So does a closed stream.
+ * Ends a connection that has not closed after a while: a session without streams, or a stream that was closed, first
+ * waits until all bytes are sent.
  *
- * @param stream held weakly: its session holds it until it is destroyed, and after that its unsent bytes are to be freed
+ * @param stream held weakly: its session holds it until it is destroyed, and after that its unsent bytes have to be
+ * freed
  */
 function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Stream>): void {
   const endStuck = () => {

@@ -51,10 +51,10 @@ export interface PortOptions extends RequestHandlers, ListenOptions {
 export interface Port {
   readonly url: string;
   /**
-   * Stops accepting connections and resolves when the requests in flight are answered and all connections are closed.
+   * Stops accepting connections. Resolves when the requests in flight are answered and all connections are closed.
    *
-   * @param quietMs for how many milliseconds an HTTP/1.1 connection is silent before it is closed, unless an answer says
-   *   that it is over. One that is closed earlier may lose a request that is on its way. Default 1000
+   * @param quietMs how long an HTTP/1.1 connection is silent before it is closed without a response that announces it,
+   * in milliseconds. Closed too early, it may lose a request that is on its way. Default 1000
    */
   drain(quietMs?: number): Promise<void>;
   /** Destroys all connections. */

@@ -53,19 +53,19 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   abstract readonly headers: HeaderRecord;
   readonly arrived = Date.now();
   turns = 0;
-  /** What has arrived of it. */
+  /** What has arrived of the body. */
   body: Buffer = EMPTY;
   protected readonly response: NodeResponse;
   protected readonly context: RequestContext;
-  /** Of the body while it arrives, then of the response and the rest of the request. */
+  /** The charge for the body while it arrives, later for the response and the rest of the request. */
   protected charge: Charge | undefined = undefined;
-  /** Set while the body arrives, and from then on. */
+  /** Set once the body begins to arrive. */
   private route: Route | undefined = undefined;
   /** Where the body comes from, until it is complete, too long or given up. */
   private arriving: Readable | undefined = undefined;
   /** Whether the body is a copy of the chunks that arrived. */
   private isCopy = false;
-  /** How many bytes a response has that is written, but not charged yet. */
+  /** The length of a response that is written, but not charged yet, in bytes. */
   private responseBytes: number | undefined = undefined;
 
   constructor(response: NodeResponse, context: RequestContext) {
@@ -83,7 +83,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   abstract get isDisconnected(): boolean;
   /** Whether there is a body, perhaps an empty one. */
   protected abstract readonly hasBody: boolean;
-  /** The body, which is asked for where the client waits for that. */
+  /** The body. Tells a client that waits for it to send the body. */
   protected abstract openBody(): Readable;
   /** The request and response as Connect's adapter takes them, for a streaming call. Nothing else may read or write. */
   protected abstract handOver(): [req: IncomingMessage, res: ServerResponse];
@@ -100,7 +100,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   /** Ends the request of a client that does not read the response, or does not end the request. */
   protected abstract abandon(reason: EvictionReason): void;
 
-  /** Whether the response is written, and whatever is needed of the request is read. node:http sees to the latter. */
+  /** Whether the kernel has taken the response. That the rest of the request is read is left to node:http. */
   isOver(): boolean {
     return this.isWritten;
   }
@@ -141,7 +141,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
       void this.answer(route);
     };
     source.on("data", (chunk: Buffer) => {
-      // Of a body that was too long or given up, the rest is discarded.
+      // What still arrives of a body that was too long or given up is discarded.
       if (!this.arriving) return;
       const isFirst = this.body.byteLength === 0;
       this.body = isFirst ? chunk : append(this.body, chunk, this.isCopy);
@@ -217,8 +217,8 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   }
 
   /**
-   * Has the client charged for the response, and the rest of the request, if they outlive this turn of the event loop. Long
-   * responses mostly do, and many of them must not come together before it ends.
+   * Charges the client for the response and the rest of the request: at once for a long response, because many of them
+   * could come in one turn of the event loop; else if they outlive their turn.
    */
   protected chargeResponse(bytes: number): void {
     this.responseBytes = bytes;
@@ -256,7 +256,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     return this.body.buffer.byteLength;
   }
 
-  /** Charges the client for the response that it has not read, or else for the rest of the request. */
+  /** Charges the client for a response that it has not read, or, once that is sent, for the rest of the request. */
   private hold(bytes: number): void {
     this.responseBytes = undefined;
     if (this.charge) return;
@@ -314,7 +314,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   }
 }
 
-/** Something that is over within a turn of the event loop, or else has to be charged. */
+/** Something that is charged only if it is not over when its turn of the event loop ends. */
 export interface Unfinished {
   /** How often it began in this turn and the one before. */
   turns: number;
@@ -323,8 +323,8 @@ export interface Unfinished {
 }
 
 /**
- * What began in this turn of the event loop and the one before. Nearly all bodies and responses are over by then, and cost
- * no more than a place in a list. What began again meanwhile has until the end of that turn.
+ * What began in this turn of the event loop and the one before. Nearly all bodies and responses are over when the next
+ * turn ends, and cost no more than a place in a list. What begins anew in the meantime is looked at one turn later.
  */
 export class Turn {
   #begun: Unfinished[] = [];

@@ -60,7 +60,7 @@ export class Admission {
     const { authorize, contextValues: valuesOf } = this.#options;
     const isOpen = this.open.has(method);
     const isLimited = method.methodKind === "unary" && !isOpen;
-    // Before anything is made for the call: under overload most end here.
+    // Checked before the call is created: under overload most requests end here.
     if (isLimited && this.inFlight >= this.max) {
       const { headers, arrived } = request;
       return this.refuse(

@@ -36,7 +36,7 @@ interface CallInit {
  */
 export class Call implements CallHead {
   readonly stream = false;
-  /** Tells of a spread copy which call it is of. */
+  /** Leads from a spread copy to the call that was copied. */
   readonly call: Call = this;
   readonly service: DescService;
   readonly method: DescMethod;
@@ -49,9 +49,9 @@ export class Call implements CallHead {
   /** Set by `begin`, like the trailers. */
   responseHeader!: RecordHeaders;
   responseTrailer!: RecordHeaders;
-  /** What the interceptors or the implementation rejected with at the last `invoke`. */
+  /** What the last `invoke` rejected with. */
   failure: unknown = undefined;
-  /** Whether anyone may make it. */
+  /** Whether anyone may make this call. */
   readonly isOpen: boolean;
   private readonly request: RequestHead;
   private readonly admission: Admission;
@@ -105,8 +105,8 @@ export class Call implements CallHead {
   }
 
   /**
-   * The call is answered or abandoned, and counts no longer: its timer stops and its signal aborts, unless it has failed
-   * before. Only the first call has an effect.
+   * Ends a call that is answered or abandoned: it counts no longer, its timer stops, and its signal aborts unless the
+   * call had failed. Only the first time has an effect.
    */
   release(): void {
     if (this.isCounted) this.admission.inFlight--;
@@ -119,7 +119,7 @@ export class Call implements CallHead {
     return this.admission.refuse(refusal, this);
   }
 
-  /** Has the signal abort when the time of the client's deadline header has passed, in milliseconds from the arrival. */
+  /** Sets the deadline: the signal aborts so many milliseconds after the request arrived. */
   expireAfter(timeoutMs: number): void {
     // gRPC deadlines have nanosecond resolution. Connect's context exposes whole milliseconds, and handlers rely on
     // that.
@@ -127,8 +127,8 @@ export class Call implements CallHead {
   }
 
   /**
-   * Passes the message through the interceptors to the implementation; again only when the call before has ended. Rejects
-   * with whatever one of them throws.
+   * Passes the message through the interceptors to the implementation. May be called again once the call before has
+   * ended. Rejects with whatever one of them throws.
    */
   async invoke(input: Message): Promise<Message> {
     if (!this.unary) throw new TypeError("the endpoint names no RPC that is served");
@@ -146,7 +146,7 @@ export class Call implements CallHead {
     }
   }
 
-  /** Has nothing of the call before at the next one that an endpoint makes for a request. */
+  /** Resets what an earlier `invoke` of the same request left, for an endpoint that makes several. */
   private beginAgain(): void {
     this.stop();
     this.failure = undefined;
@@ -209,7 +209,7 @@ export class Call implements CallHead {
   }
 }
 
-/** A function that interceptors wrap, or that they make of it. */
+/** A handler of calls: the implementation, or interceptors around it. */
 export type CallHandler = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | StreamResponse>;
 
 /**

@@ -10,7 +10,7 @@ import { messageTooLarge, type RequestRefused } from "./refusals.ts";
 import type { UnaryProtocol, UnaryRoute } from "./unary-route.ts";
 import { decodeWebText } from "./web-text.ts";
 
-/** Of an envelope: one byte of flags, four bytes of length. The message follows. */
+/** An envelope begins with one byte of flags and four bytes of length. The message follows. */
 const HEADER_BYTES = 5;
 const LENGTH_AT = 1;
 
@@ -38,7 +38,7 @@ export const grpcProtocol: UnaryProtocol = {
 
   decode({ body }, route) {
     const { format, limit } = route;
-    // A text that is too long is incomplete, and may be cut off anywhere.
+    // Only a part of a text that is too long was read, which may not decode.
     if (format.isText && body.byteLength > route.maxBytes) throw messageTooLong(limit);
     const bytes = format.isText ? decodeWebText(body) : body;
     const length = bytes.byteLength - HEADER_BYTES;
@@ -60,7 +60,8 @@ export const grpcProtocol: UnaryProtocol = {
 /** The only message of a unary request. Rejects with RequestRefused or ConnectError. */
 async function onlyMessage(body: Buffer, route: UnaryRoute): Promise<Message> {
   const { format, limit, requestCompression } = route;
-  // Reading of a body stops somewhere beyond this limit. Truncating it here makes the result independent of where.
+  // Of a body that is too long, some bytes beyond this limit were read. Cutting them off makes the result independent
+  // of how many.
   const isTruncated = body.byteLength > limit + MORE_BYTES;
   let rest = body.subarray(0, limit + MORE_BYTES);
   let only: Message | undefined;

@@ -24,7 +24,7 @@ export interface UnaryMethod {
   /** The interceptors around the implementation. */
   readonly handler: CallHandler;
   readonly options: UniversalHandlerOptions;
-  /** Compiled by the first call in their format: compiling all of them would slow the start. */
+  /** Compiled at the first call in the format: compiling all of them would slow the start. */
   binary: Serialization | undefined;
   json: Serialization | undefined;
   readonly protocols: { readonly [protocol in RpcProtocol]: boolean };
@@ -34,7 +34,7 @@ export interface UnaryMethod {
 export interface Rpc {
   /** Connect's own handler. */
   readonly handler: UniversalHandler;
-  /** This transport's; undefined for a streaming method. */
+  /** What serves unary calls in its place; undefined for a streaming method. */
   readonly unary: UnaryMethod | undefined;
   /** The size limit of a request message, in bytes. */
   readonly readMaxBytes: number;

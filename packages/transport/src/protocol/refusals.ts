@@ -64,7 +64,7 @@ export type OnRefused = (refusal: Refusal, request: RefusedRequest) => ConnectEr
 /** An error that many requests are refused with. It is encoded once for each protocol, so that refusals cost little. */
 export class SharedError {
   readonly error: ConnectError;
-  /** What it was encoded to: the trailers of gRPC and gRPC-Web, and the responses of Connect and of endpoints. */
+  /** The encoded error: trailers for gRPC and gRPC-Web, responses for Connect and for endpoints. */
   grpc: HeaderRecord | undefined;
   connect: HttpResponse | undefined;
   http: HttpResponse | undefined;
@@ -74,7 +74,7 @@ export class SharedError {
   }
 }
 
-/** A shared error, and what one response tells beside it. */
+/** A shared error, and the headers that one response adds to it. */
 export interface SharedRefusal {
   readonly shared: SharedError;
   /** Sent like the error's metadata. */

@@ -13,7 +13,7 @@ import { asConnectError, RequestRefused, refusalOf } from "./refusals.ts";
 
 type Body = HttpResponse["body"];
 
-/** What differs between the protocols of unary calls. What they need of a call is in its route. */
+/** How a protocol of unary calls differs from the others. The route has what is known of the call. */
 export interface UnaryProtocol {
   readonly timeoutHeader: string;
   readonly encodingHeader: string;
@@ -21,7 +21,7 @@ export interface UnaryProtocol {
   parseTimeout(header: string | null, maxMs: number): { readonly timeoutMs?: number; readonly error?: ConnectError };
   /** How much longer than its message a body may be, in bytes. */
   readonly moreBytes: number;
-  /** As the route's; undefined: a body does not tell its length. */
+  /** The route's `isTooLong`; undefined for a protocol whose bodies do not begin with their length. */
   readonly isTooLong?: (this: UnaryRoute, received: Buffer) => boolean;
   /** The trailers of a success. */
   readonly trailers: HeaderRecord;
@@ -31,7 +31,7 @@ export interface UnaryProtocol {
   decode(request: HttpRequest, route: UnaryRoute): Message | Promise<Message>;
   /** How many bytes are left free before the message of a response. */
   readonly headroom: number;
-  /** Completes an encoded message. Default: it is complete. */
+  /** Completes an encoded message, such as by its envelope. Default: nothing is added. */
   readonly seal?: (encoded: Buffer, route: UnaryRoute) => Body | Promise<Body>;
   /** The response with an encoded message. */
   respond(body: Body, route: UnaryRoute): HttpResponse | Promise<HttpResponse>;
