@@ -40,7 +40,14 @@ it("gives the last events in order, then each new one once, also one that comes 
   const { events, read, newest } = newTrail();
   events.push(event("a", 100_000), event("b", 101_000), event("c", 102_000));
   const controller = new AbortController();
-  const following = followEvents({ read, newest, before: 2, signal: controller.signal, warn: () => {}, intervalMs: 1 });
+  const following = followEvents({
+    read,
+    newest,
+    shownFirst: 2,
+    signal: controller.signal,
+    warn: () => {},
+    intervalMs: 1,
+  });
   const next = async () => idsOf(await following.next());
   expect(await next()).toEqual(["b", "c"]);
   events.push(event("e", 105_000));
@@ -58,7 +65,7 @@ it("does not look again at what is long past, though nothing of the filter has c
   const following = followEvents({
     read,
     newest,
-    before: 10,
+    shownFirst: 10,
     signal: new AbortController().signal,
     warn: () => {},
     intervalMs: 1,
@@ -72,7 +79,7 @@ it("does not look again at what is long past, though nothing of the filter has c
 it("waits while the service is away, and leaves nothing out; any other failure ends it", async () => {
   const { events, failures, read, newest } = newTrail();
   const said: string[] = [];
-  const options = { read, newest, before: 10, signal: new AbortController().signal, intervalMs: 1, pauseMs: 1 };
+  const options = { read, newest, shownFirst: 10, signal: new AbortController().signal, intervalMs: 1, pauseMs: 1 };
   const following = followEvents({ ...options, warn: (text) => void said.push(text) });
   events.push(event("a", 1000));
   await following.next();

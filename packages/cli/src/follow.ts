@@ -24,7 +24,7 @@ export interface FollowOptions {
   /** Reads the newest event, even one that `read` leaves out by a filter. Older events need not be read again. */
   readonly newest: () => Promise<AuditEvent | undefined>;
   /** How many of the present events are shown first. */
-  readonly before: number;
+  readonly shownFirst: number;
   readonly signal: AbortSignal;
   /** Called when the service is away, and when it is back. */
   readonly warn: (text: string) => void;
@@ -42,7 +42,7 @@ export interface FollowOptions {
  * reason
  */
 export async function* followEvents(options: FollowOptions): AsyncGenerator<readonly AuditEvent[]> {
-  const { read, newest, before, signal, warn, intervalMs = INTERVAL_MS, pauseMs = INTERVAL_MS } = options;
+  const { read, newest, shownFirst, signal, warn, intervalMs = INTERVAL_MS, pauseMs = INTERVAL_MS } = options;
   /** The times of the events that were given and may be read again, by id. */
   const given = new Map<string, number>();
   /** The time of the newest event that was seen. */
@@ -62,7 +62,7 @@ export async function* followEvents(options: FollowOptions): AsyncGenerator<read
   remember([], last);
   // The first look may read more of the present events again than are shown.
   if (last) remember(await readSince(since()), undefined);
-  const shown = await all(pagesOf(before, read));
+  const shown = await all(pagesOf(shownFirst, read));
   remember(shown, undefined);
   yield inOrder(shown);
   for (;;) {

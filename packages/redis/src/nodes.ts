@@ -124,10 +124,10 @@ class Replicas {
   readonly connection: StoreConnection;
   readonly #count: number;
   readonly #longestMs: number;
-  #underWay: Promise<unknown> = Promise.resolve();
-  #next: Promise<number> | undefined;
+  #currentWait: Promise<unknown> = Promise.resolve();
+  #nextWait: Promise<number> | undefined;
   /** How long the callers that share the next WAIT can wait, at the most, in milliseconds. */
-  #leftMs = 0;
+  #nextLeftMs = 0;
 
   /** @param longestMs how long one WAIT may hold up the changes behind it, in milliseconds */
   constructor(connection: StoreConnection, count: number, longestMs: number) {
@@ -144,11 +144,11 @@ class Replicas {
    */
   async confirm(leftMs: number): Promise<void> {
     const { losses } = this.connection;
-    this.#leftMs = Math.max(this.#leftMs, leftMs);
-    this.#next ??= this.#wait();
+    this.#nextLeftMs = Math.max(this.#nextLeftMs, leftMs);
+    this.#nextWait ??= this.#wait();
     let confirmed: number;
     try {
-      confirmed = await this.#next;
+      confirmed = await this.#nextWait;
     } catch (cause) {
       throw new NotConfirmed(cause);
     }
@@ -158,14 +158,14 @@ class Replicas {
   }
 
   async #wait(): Promise<number> {
-    await this.#underWay;
+    await this.#currentWait;
     await nextTurn();
     // WAIT takes 0 for no limit.
-    const ms = Math.max(Math.ceil(Math.min(this.#leftMs, this.#longestMs)), 1);
-    this.#leftMs = 0;
-    this.#next = undefined;
+    const ms = Math.max(Math.ceil(Math.min(this.#nextLeftMs, this.#longestMs)), 1);
+    this.#nextLeftMs = 0;
+    this.#nextWait = undefined;
     const confirmed = this.connection.redis.wait(this.#count, ms);
-    this.#underWay = confirmed.catch(() => {});
+    this.#currentWait = confirmed.catch(() => {});
     return confirmed;
   }
 }

@@ -42,7 +42,7 @@ export const auditCommand: DefineCommand = (audit, shell) => {
     const newest = async () => (await admin.listAuditEvents({ environment, pageSize: 1 })).auditEvents[0];
     const warn = (text: string) => session.out.note(text);
     const pages = options.follow
-      ? followEvents({ read, newest, before: options.limit ?? DEFAULT_BEFORE, signal: shell.signal, warn })
+      ? followEvents({ read, newest, shownFirst: options.limit ?? DEFAULT_BEFORE, signal: shell.signal, warn })
       : pagesOf(options.limit ?? DEFAULT_LIMIT, read);
     await session.out.list(AuditEventSchema, COLUMNS, pages);
   });

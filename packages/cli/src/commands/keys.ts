@@ -13,7 +13,7 @@ import { pagesOf } from "../pages.ts";
 import { type Clients, connect, type Session } from "../session.ts";
 import { patiently } from "../transfer/patience.ts";
 import { duration } from "../transfer/progress.ts";
-import { explained, openAdmin, type Target } from "../transfer/target.ts";
+import { openAdmin, type Target, transferFailure } from "../transfer/target.ts";
 import { type DefineCommand, runs } from "./command.ts";
 
 /** How often the progress of a pass is told, in milliseconds. */
@@ -167,7 +167,7 @@ async function passOver(
     const page = await patiently({ signal, onPause }, call).catch((error: unknown) => {
       // The environment was deleted meanwhile.
       if (error instanceof ConnectError && reasonOf(error) === "ENVIRONMENT_NOT_FOUND") return undefined;
-      throw explained(error, connection, "run the same command again: what is encrypted stays so");
+      throw transferFailure(error, connection, "run the same command again: what is encrypted stays so");
     });
     if (!page) return;
     for (const { tokenKeyId, userGroupCount } of page.tokenKeyUses) {

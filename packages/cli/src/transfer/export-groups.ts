@@ -13,7 +13,7 @@ import { patiently } from "./patience.ts";
 import { count, Progress } from "./progress.ts";
 import type { FileFormat } from "./records.ts";
 import { StateFile } from "./state-file.ts";
-import { explained, openTarget, type Target } from "./target.ts";
+import { openTarget, type Target, transferFailure } from "./target.ts";
 
 /** The options of `ugs export`. */
 export interface ExportFlags {
@@ -76,7 +76,7 @@ export async function exportGroups(session: Session, path: string | undefined, f
     if (file !== undefined) await tell(session, { file, groups, environment: target.name });
   } catch (error) {
     if (state && shell.signal.aborted) out.note(GO_ON);
-    throw explained(error, target.connection, state ? GO_ON : "run the same command again");
+    throw transferFailure(error, target.connection, state ? GO_ON : "run the same command again");
   }
 }
 

@@ -15,7 +15,7 @@ import { type ImportState, type ImportSummary, runImport } from "./run-import.ts
 import { SeenIds } from "./seen-ids.ts";
 import { type Fate, GroupSender, type ImportSettings } from "./sender.ts";
 import { StateFile } from "./state-file.ts";
-import { explained, openTarget, type Target } from "./target.ts";
+import { openTarget, type Target, transferFailure } from "./target.ts";
 import { findOnlyHere } from "./verify.ts";
 
 /** The options of `ugs import`. */
@@ -87,7 +87,11 @@ export async function importGroups(session: Session, file: string | undefined, f
       },
     }).catch((error: unknown) => {
       if (state && shell.signal.aborted) out.note(GO_ON);
-      throw explained(error, target.connection, state ? GO_ON : "run the same command again: nothing is done twice");
+      throw transferFailure(
+        error,
+        target.connection,
+        state ? GO_ON : "run the same command again: nothing is done twice",
+      );
     });
     progress.end();
     for (const warning of input.warnings()) out.note(`warning: ${warning}`);

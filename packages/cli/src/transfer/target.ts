@@ -43,7 +43,7 @@ export async function openTarget(session: Session, environment: EnvironmentName 
 }
 
 /** The failure of a transfer that can be continued, with a hint how. */
-export function explained(error: unknown, connection: Connection, howToGoOn: string): unknown {
+export function transferFailure(error: unknown, connection: Connection, howToGoOn: string): unknown {
   const failure = error instanceof ConnectError ? callFailure(error, connection) : error;
   if (!(failure instanceof Failure) || failure.detail.exitCode === EXIT.usage) return failure;
   const { detail, message } = failure;

@@ -208,19 +208,19 @@ export class Http1Connection {
     res.once("close", () => {
       this.#waiting--;
     });
-    this.keeps(res);
+    this.writesOverTime(res);
     if (this.#waiting === MAX_WAITING) this.closeAfter(res);
     return true;
   }
 
   /** Call when a whole response is written. */
-  writes(res: ServerResponse): void {
+  writesWhole(res: ServerResponse): void {
     // A queued response stays the latest until it is sent: whatever is sent later has to come behind it.
     if (res.socket !== null && res.req.complete && this.#latest === res) this.#latest = undefined;
   }
 
   /** Call when a response is written over time. */
-  keeps(res: ServerResponse): void {
+  writesOverTime(res: ServerResponse): void {
     res.once("close", () => {
       if (this.#latest === res) this.#latest = undefined;
     });

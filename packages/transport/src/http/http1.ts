@@ -119,7 +119,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
   protected handOver(): [req: IncomingMessage, res: ServerResponse] {
     const { req, response: res, connection } = this;
     if (this.hasBody) this.openBody();
-    connection.keeps(res);
+    connection.writesOverTime(res);
     const { writeHead } = res;
     res.writeHead = ((...args: never[]) => {
       // Connect's adapter then stops reading the request, and the next one would wait behind the unread rest.
@@ -134,7 +134,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
     if (this.isDisconnected) return;
     // Whether the body still comes is up to the client (RFC 9110, 10.1.1).
     if (this.awaitsContinue && this.hasBody) this.connection.closeAfter(res);
-    this.connection.writes(res);
+    this.connection.writesWhole(res);
     res.writeHead(status, headers);
     if (trailers) {
       res.write(bodyBytes(body));
