@@ -64,7 +64,8 @@ export class Bystander {
   async #rest(): Promise<void> {
     const { url, tokens } = this.#server;
     const headers = { authorization: `Token ${tokens.customer}` };
-    const { status } = await inTime(http1(url, "/api/user?user_group_id=bystander", { headers, agent: this.#agent }));
+    const answer = http1(url, "/api/user?user_group_id=bystander", { headers, agent: this.#agent });
+    const { status } = await inTime(answer, "HTTP/1.1");
     if (status !== 200) throw new Error(`HTTP/1.1 answered ${status}`);
   }
 
@@ -73,12 +74,13 @@ export class Bystander {
     const authorization = `Token ${this.#server.tokens.customer}`;
     const headers = { "content-type": "application/json", authorization };
     const call = { method: "POST", headers, body: '{"userGroupId":"bystander"}' };
-    const { status } = await inTime(http2On(this.#session, PATH, call));
+    const { status } = await inTime(http2On(this.#session, PATH, call), "HTTP/2");
     if (status !== 200) throw new Error(`HTTP/2 answered ${status}`);
   }
 }
 
 /** @throws when an answer does not come in time */
-function inTime(answer: Promise<HttpAnswer>): Promise<HttpAnswer> {
-  return Promise.race([answer, pause(PATIENCE_MS).then(() => Promise.reject(new Error("no answer in time")))]);
+function inTime(answer: Promise<HttpAnswer>, protocol: string): Promise<HttpAnswer> {
+  const late = pause(PATIENCE_MS).then(() => Promise.reject(new Error(`no answer in time over ${protocol}`)));
+  return Promise.race([answer, late]);
 }
