@@ -7,7 +7,8 @@ import { createConnectTransport, Http2SessionManager } from "@connectrpc/connect
 import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
-import { REQUEST_ID_HEADER } from "./failure.ts";
+import { connectionFaultOf, type TlsHints, wordsOfFault } from "./connection-faults.ts";
+import { failureDetails, REQUEST_ID_HEADER } from "./failure.ts";
 import { retrying } from "./retry.ts";
 import { presentingToken, type TokenSource } from "./token.ts";
 
@@ -66,11 +67,15 @@ export function createUserGroupServiceClient(options: ClientOptions): UserGroupS
   const { timeoutMs = DEFAULT_TIMEOUT_MS, retry = true, httpVersion = "1.1", tls = {} } = options;
   const url = urlOf(options.url);
   if (!(timeoutMs > 0)) throw new TypeError(`timeoutMs must be a positive number of milliseconds, not ${timeoutMs}`);
+  for (const [name, pem] of Object.entries(tls))
+    if (pem !== undefined && !String(pem).includes("-----BEGIN "))
+      throw new TypeError(`tls.${name} must be what a file in PEM has in it, such as readFileSync(path), not its path`);
   const common = {
     baseUrl: url.href,
     defaultTimeoutMs: timeoutMs,
     readMaxBytes: MAX_ANSWER_BYTES,
     interceptors: [
+      sayingWhatToDo(url),
       withRequestIds,
       ...(retry ? [retrying] : []),
       presentingToken(options.token),
@@ -111,6 +116,28 @@ function urlOf(given: string | URL): URL {
   if (url.username || url.password || url.search || url.hash)
     throw new TypeError("url must have no password, query or fragment; the API token is given as token");
   return url;
+}
+
+const TLS_HINTS: TlsHints = {
+  otherName: "use the name that it is for in the URL",
+  clientCertificate: "give tls.cert and tls.key, of an authority that it trusts",
+  authority: "give that authority as tls.ca, or start Node with NODE_EXTRA_CA_CERTS=FILE",
+};
+
+/** Has the error of a call that did not reach the service say what to do; its `cause` is what Node says. */
+function sayingWhatToDo(url: URL): Interceptor {
+  return (next) => async (request) => {
+    try {
+      return await next(request);
+    } catch (error) {
+      const failure = ConnectError.from(error);
+      const found = failureDetails(failure) ? undefined : connectionFaultOf(failure);
+      if (!found) throw failure;
+      const [words, hint] = wordsOfFault(found, { url, hints: TLS_HINTS });
+      const text = `the User Group Service cannot be reached at ${url.href}: ${words}; ${hint}`;
+      throw new ConnectError(text, failure.code, failure.metadata, undefined, failure.cause ?? failure);
+    }
+  };
 }
 
 /**

@@ -63,3 +63,50 @@ export function isNeverSent(error: unknown): boolean {
   }
   return false;
 }
+
+/** What to do about faults of TLS, in the terms of who shows it. */
+export interface TlsHints {
+  /** The certificate of the service is for another name. */
+  readonly otherName: string;
+  /** The service wants a certificate of the caller. */
+  readonly clientCertificate: string;
+  /** The certificate of the service is of an authority that is not known here. */
+  readonly authority: string;
+}
+
+/** What a fault of a connection to a URL is called, and what to do. */
+export function wordsOfFault(
+  { fault, code }: { readonly fault: ConnectionFault; readonly code: string },
+  { url, hints }: { readonly url: URL; readonly hints: TlsHints },
+): readonly [words: string, hint: string] {
+  const { protocol, host, hostname } = url;
+  const orTls = (otherwise: string) =>
+    protocol === "http:" ? `where it speaks TLS, write https://; otherwise ${otherwise}` : otherwise;
+  switch (fault) {
+    case "refused":
+      return [`nothing listens at ${host}`, "check the URL, and that the service runs"];
+    case "unknown-host":
+      return [`the name ${hostname} is not known`, "check the URL, and the resolver"];
+    case "unreachable":
+      return [`there is no way to it (${code})`, "check the URL, the network and its firewalls"];
+    case "reset":
+      return ["it closed the connection before it answered", orTls("try again")];
+    case "not-http":
+      return ["what it answers is no HTTP", orTls("check the port")];
+    case "not-tls":
+      return ["it does not speak TLS", "where it has none, write http://; otherwise check the port"];
+    case "tls":
+      return wordsOfTlsFault(code, hints);
+  }
+}
+
+function wordsOfTlsFault(code: string, hints: TlsHints): readonly [words: string, hint: string] {
+  if (/ALTNAME_INVALID/.test(code)) return ["its certificate is for another name", hints.otherName];
+  if (/CERT_HAS_EXPIRED/.test(code)) return ["its certificate has expired", "have its operator renew it"];
+  if (/CERT_NOT_YET_VALID/.test(code)) return ["its certificate is not yet valid", "check the clocks here and there"];
+  if (/CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE|UNKNOWN_CA|BAD_CERTIFICATE/.test(code))
+    return ["it wants a certificate of the caller", hints.clientCertificate];
+  if (/^(SELF_SIGNED|DEPTH_ZERO|UNABLE_TO)/.test(code))
+    return ["its certificate is of an authority that is not trusted here", hints.authority];
+  return [`TLS failed (${code})`, "check the URL"];
+}

@@ -16,7 +16,13 @@ export {
   DEFAULT_TIMEOUT_MS,
   type UserGroupServiceClient,
 } from "./client.ts";
-export { type ConnectionFault, connectionFaultOf, isNeverSent } from "./connection-faults.ts";
+export {
+  type ConnectionFault,
+  connectionFaultOf,
+  isNeverSent,
+  type TlsHints,
+  wordsOfFault,
+} from "./connection-faults.ts";
 export {
   type FailureDetails,
   failureDetails,

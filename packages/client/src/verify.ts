@@ -7,6 +7,7 @@ import {
   type JWTVerifyGetKey,
   jwtVerify,
 } from "jose";
+import { connectionFaultOf, type TlsHints, wordsOfFault } from "./connection-faults.ts";
 
 /** The header's `typ` and the one algorithm of viewer sessions, which are pinned (RFC 8725). */
 const TYPE = "viewer+jwt";
@@ -110,31 +111,38 @@ const keySets = new Map<string, JWTVerifyGetKey>();
  * @throws SessionKeysError when the keys cannot be read: answer 503
  */
 export async function verifyViewerSession(session: string, options: VerifyOptions): Promise<VerifiedViewerSession> {
-  const issuers = typeof options.issuer === "string" ? [options.issuer] : options.issuer;
-  if (!issuers.length || issuers.includes("") || !options.audience)
+  const { issuer: accepted, audience } = options ?? {};
+  const issuers = typeof accepted === "string" ? [accepted] : (accepted ?? []);
+  if (!issuers.length || issuers.includes("") || !audience)
     throw new TypeError("issuer and audience must be set: sessions of others would be taken");
   if (issuers.length > 1 && options.keysUrl) throw new TypeError("keysUrl is for one issuer alone");
   const issuer = claimedIssuer(session);
-  if (!issuers.includes(issuer)) throw refused("wrong-issuer", `it is of ${JSON.stringify(issuer.slice(0, 300))}`);
-  const keys = keysAt(String(options.keysUrl ?? `${issuer}/.well-known/jwks.json`), options.timeoutMs);
+  if (!issuers.includes(issuer)) {
+    const expected = issuers.slice(0, 3).map((each) => JSON.stringify(each));
+    throw refused("wrong-issuer", `it is of ${JSON.stringify(issuer.slice(0, 300))}, not ${expected.join(", ")}`);
+  }
+  const keysUrl = String(options.keysUrl ?? `${issuer}/.well-known/jwks.json`);
+  const keys = keysAt(keysUrl, options.timeoutMs);
   try {
     const { payload } = await jwtVerify(session, keys, {
       algorithms: [ALGORITHM],
       typ: TYPE,
       issuer,
-      audience: options.audience,
+      audience,
       requiredClaims: ["sub", "jti", "iat", "exp"],
       maxTokenAge: MAX_LIFE_S,
       clockTolerance: CLOCK_TOLERANCE_S,
     });
     return verified(payload);
   } catch (error) {
-    throw failureOf(error, issuer);
+    throw failureOf(error, { issuer, audience, keysUrl });
   }
 }
 
 /** The environment that a session claims, before its signature is checked. @throws ViewerSessionError */
 function claimedIssuer(session: unknown): string {
+  if (typeof session === "object" && session !== null)
+    throw refused("malformed", "it is an object, not a text: await it, and take its session");
   if (typeof session !== "string" || session === "") throw refused("malformed", "there is none");
   if (session.length > MAX_LENGTH) throw refused("malformed", `it is longer than ${MAX_LENGTH} characters`);
   try {
@@ -206,25 +214,56 @@ function verified(payload: JWTPayload): VerifiedViewerSession {
   };
 }
 
+/** What a session was checked against, and by. */
+interface Checked {
+  readonly issuer: string;
+  readonly audience: string;
+  readonly keysUrl: string;
+}
+
 /** The error of the public interface for an error of `jose`. */
-function failureOf(error: unknown, issuer: string): unknown {
+function failureOf(error: unknown, { issuer, audience, keysUrl }: Checked): unknown {
   if (error instanceof ViewerSessionError) return error;
-  if (error instanceof errors.JWTExpired) return refused("expired", "it has expired", error);
+  if (error instanceof errors.JWTExpired)
+    return refused("expired", `it has expired${byClock(error.payload.exp)}`, error);
   if (error instanceof errors.JWSSignatureVerificationFailed)
     return refused("wrong-signature", "its signature is wrong", error);
   if (error instanceof errors.JWKSNoMatchingKey)
     return refused("unknown-key", `${issuer} publishes no key that it could be signed by`, error);
   if (error instanceof errors.JWTClaimValidationFailed) {
-    if (error.claim === "aud") return refused("wrong-audience", "it was made for another audience", error);
+    if (error.claim === "aud") {
+      const [made, expected] = [error.payload.aud, audience].map((each) => JSON.stringify(each));
+      return refused("wrong-audience", `it was made for ${made}, not ${expected}`, error);
+    }
     if (error.claim === "iat" || error.claim === "nbf")
-      return refused("too-early", "it is from the future: check the clocks", error);
+      return refused("too-early", `it is from the future${byClock(error.payload.iat)}: check the clocks`, error);
   }
-  if (!isOfSession(error))
-    return new SessionKeysError(`the keys of ${issuer} cannot be read: check that its URL is reached from here`, {
-      cause: error,
-    });
+  if (!isOfSession(error)) {
+    const text = `the keys of ${issuer} cannot be read at ${keysUrl}: ${whyUnread(error, keysUrl)}`;
+    return new SessionKeysError(text, { cause: error });
+  }
   return refused("malformed", "it is no viewer session", error);
 }
+
+/** How far a time is from now, in words. @param time in seconds since 1970 */
+function byClock(time: unknown): string {
+  return typeof time === "number" ? `, by ${Math.abs(Math.round(Date.now() / 1000 - time))} s` : "";
+}
+
+/** Why keys cannot be read, and what to do. */
+function whyUnread(error: unknown, keysUrl: string): string {
+  const found = connectionFaultOf(error);
+  if (found) return wordsOfFault(found, { url: new URL(keysUrl), hints: TLS_HINTS }).join("; ");
+  const why = error instanceof Error ? error.message : String(error);
+  return `${why}; check that this URL is reached from here, or give keysUrl`;
+}
+
+/** Keys are read by `fetch`, which takes authorities from the environment. */
+const TLS_HINTS: TlsHints = {
+  otherName: "give a keysUrl with the name that it is for",
+  clientCertificate: "give a keysUrl that wants none",
+  authority: "start Node with NODE_EXTRA_CA_CERTS=FILE, with that authority in PEM",
+};
 
 /** Whether an error is about the session, not about reading the keys: `jose` reports most of those with its general error. */
 function isOfSession(error: unknown): boolean {

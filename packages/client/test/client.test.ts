@@ -1,8 +1,11 @@
 import { createServer } from "node:http";
+import { createSecureServer } from "node:http2";
+import { createServer as createTlsServer } from "node:https";
 import { describe, expect, it } from "vitest";
 import { ADMIN_ENV, adminOf, customerOf } from "../../../test/support/admin.ts";
+import { makeCertificates, removeCertificates } from "../../../test/support/certificates.ts";
 import { newId } from "../../../test/support/matrix.ts";
-import { closeLater, newServer, sharedServer } from "../../../test/support/opened.ts";
+import { closeLater, forSuite, newServer, sharedServer } from "../../../test/support/opened.ts";
 import { ADMIN_TOKEN } from "../../../test/support/server.ts";
 import { freePort, listen, waitFor } from "../../../test/support/wait.ts";
 import {
@@ -120,6 +123,50 @@ it("repeats a rotation whose answer was lost with the same request id: it is mad
   expect(rotated?.token).not.toBe(before?.token);
   const { auditEvents } = await adminOf(server.url).listAuditEvents({ environment: customerOf(server) });
   expect(auditEvents.filter(({ userGroupId }) => userGroupId === id)).toHaveLength(2);
+});
+
+describe("a service that is not reached", () => {
+  const certificates = forSuite(makeCertificates, removeCertificates);
+  const whyNot = async (options: Partial<ClientOptions>) => {
+    const { userGroups } = newClient({ url: "", token: "anything-at-all", timeoutMs: 2000, retry: false, ...options });
+    const { message, cause } = await failureOf(userGroups.getUserGroup({ userGroupId: "acme" }));
+    expect(cause).toBeInstanceOf(Error);
+    return message;
+  };
+
+  it.each(["1.1", "2"] as const)("is told with what to do over HTTP/%s", async (httpVersion) => {
+    const nobody = `http://127.0.0.1:${await freePort()}`;
+    expect(await whyNot({ url: nobody, httpVersion })).toMatch(
+      /cannot be reached at http:.*nothing listens .*check the URL, and that the service runs/,
+    );
+    const { server, ca } = certificates;
+    const withTls = createSecureServer({ cert: server.cert, key: server.key, allowHTTP1: true });
+    closeLater(() => withTls.close());
+    const port = await listen(withTls);
+    expect(await whyNot({ url: `https://127.0.0.1:${port}`, httpVersion })).toMatch(
+      /not trusted here; give that authority as tls\.ca, or start Node with NODE_EXTRA_CA_CERTS=FILE/,
+    );
+    const plain = createServer(() => {});
+    closeLater(() => plain.close());
+    const plainUrl = `https://127.0.0.1:${await listen(plain)}`;
+    expect(await whyNot({ url: plainUrl, httpVersion })).toContain("where it has none, write http://");
+    const named = createSecureServer({ cert: certificates.client.cert, key: certificates.client.key });
+    closeLater(() => named.close());
+    const namedUrl = `https://127.0.0.1:${await listen(named)}`;
+    expect(await whyNot({ url: namedUrl, httpVersion, tls: { ca: ca.cert } })).toContain("the name that it is for");
+  });
+
+  it("says to write https:// where it speaks TLS", async () => {
+    const withTls = createTlsServer({ cert: certificates.server.cert, key: certificates.server.key });
+    closeLater(() => withTls.close());
+    expect(await whyNot({ url: `http://127.0.0.1:${await listen(withTls)}` })).toContain("write https://");
+  });
+
+  it("refuses the path of a certificate in place of what is in it", () => {
+    expect(() => newClient({ url: "https://a.example", token: "any", tls: { ca: certificates.ca.certFile } })).toThrow(
+      /^tls\.ca must be .* not its path$/,
+    );
+  });
 });
 
 it("waits for a service that is being started, and ends a call at its deadline", async () => {

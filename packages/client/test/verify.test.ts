@@ -186,8 +186,33 @@ describe("viewer sessions", () => {
     expect(reads).toBe(3);
   });
 
+  it("are refused with what they are and what was expected, so that a wrong setting shows", async () => {
+    const issuer = options.issuer as string;
+    const slashed = issuer.replace("/e/", "//e/");
+    const why = (given: unknown, wrong: Partial<VerifyOptions> = {}) =>
+      verifyViewerSession(given as string, { ...options, ...wrong }).catch(({ message }: Error) => message);
+    expect(await why(session, { issuer: slashed })).toContain(`it is of "${issuer}", not "${slashed}"`);
+    expect(await why(session, { audience: "dashboard" })).toContain('made for "dashboards", not "dashboard"');
+    expect(await why(Promise.resolve({ session }))).toContain("await it");
+    const { createTime, expireTime } = await verifyViewerSession(session, options);
+    vi.useFakeTimers({ toFake: ["Date"] });
+    vi.setSystemTime(createTime.getTime() - 120_000);
+    expect(await why(session)).toContain("it is from the future, by 120 s: check the clocks");
+    vi.setSystemTime(expireTime.getTime() + 120_000);
+    expect(await why(session)).toContain("it has expired, by 120 s");
+  });
+
   it("need an issuer and an audience to be checked against", async () => {
-    for (const wrong of [{ issuer: "" }, { issuer: [] }, { audience: "" }, { audience: undefined }])
-      await expect(verifyViewerSession(session, { ...options, ...wrong } as VerifyOptions)).rejects.toThrow(TypeError);
+    for (const wrong of [
+      { issuer: "" },
+      { issuer: [] },
+      { issuer: undefined },
+      { audience: "" },
+      { audience: undefined },
+    ])
+      await expect(verifyViewerSession(session, { ...options, ...wrong } as VerifyOptions)).rejects.toThrow(
+        /must be set/,
+      );
+    await expect(verifyViewerSession(session, undefined as unknown as VerifyOptions)).rejects.toThrow(/must be set/);
   });
 });

@@ -1,11 +1,12 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import {
-  type ConnectionFault,
   connectionFaultOf,
   type FailureDetails,
   failureDetails,
   requestIdOf,
+  type TlsHints,
+  wordsOfFault,
 } from "@user-group-service/client";
 import { EXIT, Failure } from "../failures.ts";
 import { type Connection, urlText } from "../settings.ts";
@@ -145,7 +146,7 @@ const OF_PROXIES: ReadonlySet<Code> = new Set([Code.Unavailable, Code.Unknown, C
 export function unreachable(url: URL, error: unknown, unusedProxy: string | undefined) {
   const found = connectionFaultOf(error);
   if (!found) return undefined;
-  const [words, hint] = FAULTS[found.fault](url, found.code);
+  const [words, hint] = wordsOfFault(found, { url, hints: TLS_HINTS });
   const mayNeedProxy = unusedProxy !== undefined && /^(refused|unknown-host|unreachable)$/.test(found.fault);
   return {
     fault: found.fault,
@@ -156,41 +157,9 @@ export function unreachable(url: URL, error: unknown, unusedProxy: string | unde
   };
 }
 
-/** What each fault of a connection is called, and what to do. */
-const FAULTS: {
-  readonly [fault in ConnectionFault]: (url: URL, code: string) => readonly [words: string, hint: string];
-} = {
-  refused: ({ host }) => [`nothing listens at ${host}`, "check the URL, and that the service runs"],
-  "unknown-host": ({ hostname }) => [`the name ${hostname} is not known`, "check the URL, and the resolver"],
-  unreachable: (_, code) => [`there is no way to it (${code})`, "check the URL, the network and its firewalls"],
-  reset: ({ protocol }) => [
-    "it closed the connection before it answered",
-    protocol === "http:" ? "where it speaks TLS, write https://; otherwise try again" : "try again",
-  ],
-  "not-http": ({ protocol }) => [
-    "what it answers is no HTTP",
-    protocol === "http:" ? "where it speaks TLS, write https://; otherwise check the port" : "check the port",
-  ],
-  "not-tls": () => ["it does not speak TLS", "where it has none, write http://; otherwise check the port"],
-  tls: (_, code) => TLS_FAULTS.find(([codes]) => codes.test(code))?.[1] ?? [`TLS failed (${code})`, "check the URL"],
+/** What to do about faults of TLS. */
+const TLS_HINTS: TlsHints = {
+  otherName: "use the name that it is for in the URL, or give --server-name NAME",
+  clientCertificate: "give --cert-file FILE and --key-file FILE, of an authority that it trusts",
+  authority: "give --ca-file FILE with that authority in PEM",
 };
-
-const TLS_FAULTS: readonly (readonly [RegExp, readonly [words: string, hint: string]])[] = [
-  [
-    /ALTNAME_INVALID/,
-    ["its certificate is for another name", "use the name that it is for in the URL, or give --server-name NAME"],
-  ],
-  [/CERT_HAS_EXPIRED/, ["its certificate has expired", "have its operator renew it"]],
-  [/CERT_NOT_YET_VALID/, ["its certificate is not yet valid", "check the clocks here and there"]],
-  [
-    /CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE|UNKNOWN_CA|BAD_CERTIFICATE/,
-    [
-      "it wants a certificate of the caller",
-      "give --cert-file FILE and --key-file FILE, of an authority that it trusts",
-    ],
-  ],
-  [
-    /^(SELF_SIGNED|DEPTH_ZERO|UNABLE_TO)/,
-    ["its certificate is of an authority that is not trusted here", "give --ca-file FILE with that authority in PEM"],
-  ],
-];
