@@ -4,10 +4,11 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { ADMIN_ENV, adminOf, customerOf } from "../../../test/support/admin.ts";
+import { ADMIN_ENV } from "../../../test/support/admin.ts";
 import { startChromium, type TestBrowser } from "../../../test/support/chromium.ts";
 import { newProcess, suiteServer } from "../../../test/support/opened.ts";
 import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "../../../test/support/process.ts";
+import { ADMIN_TOKEN } from "../../../test/support/server.ts";
 import { freePort, waitFor } from "../../../test/support/wait.ts";
 
 const PACKAGE = join(import.meta.dirname, "..");
@@ -131,7 +132,11 @@ describe("the package, installed", () => {
     afterAll(() => browser?.close());
 
     /** Starts a back end of the README; gives where it is. */
-    async function startHost(file: string, flags: readonly string[] = []): Promise<RunningProcess & { url: string }> {
+    async function startHost(
+      file: string,
+      flags: readonly string[] = [],
+      env: { readonly [name: string]: string } = {},
+    ): Promise<RunningProcess & { url: string }> {
       const host = newProcess(
         startProcess([process.execPath, ...flags, file], {
           cwd: folder,
@@ -140,6 +145,7 @@ describe("the package, installed", () => {
             UGS_ENVIRONMENT: `${service.environment}/Customer`,
             API_TOKEN: service.tokens.customer,
             PORT: String(await freePort()),
+            ...env,
           },
         }),
       );
@@ -184,10 +190,24 @@ describe("the package, installed", () => {
         expect((await fetch(`${url}/data`, { headers: { authorization } })).status).toBe(401);
     });
 
+    it("which says what a session is and what was expected, where the environment is another one", async () => {
+      const { url } = await startHost("server.mjs", [], { UGS_ENVIRONMENT: "other/Customer" });
+      const page = await browser.context.newPage();
+      await page.goto(url);
+      await shows(page, "#data", /HTTP 401: .*\/Customer\\", not .*\/other\/Customer/);
+      await page.close();
+    });
+
+    it("and not at a port that is taken", async () => {
+      const { url } = await startHost("server.mjs");
+      await expect(startHost("server.mjs", [], { PORT: new URL(url).port })).rejects.toThrow(/EADDRINUSE/);
+    });
+
     it("until a viewer who is shut out has no session: at once where the host asks, after its life where it verifies alone", async () => {
       const server = files.get("server.mjs") ?? "";
       const user = '({ name: "bob", customer: "acme" })';
-      const check = /const viewer = await verifyViewerSession.*?\n {4}res\.json\(.*?\n/s;
+      const check = / {2}try \{\n {4}const viewer = await verifyViewerSession.*?\n {2}\}\n(?=\}\);)/s;
+      const asking = /^```js\n(const viewer = await viewerOf.*?)^```$/ms.exec(README)?.[1];
       expect(server).toContain(user);
       expect(server).toMatch(check);
       /** The back end, which shuts its user out at a signal. */
@@ -201,12 +221,7 @@ describe("the package, installed", () => {
       write(
         "asks.mjs",
         `import { viewerOf } from "./ask.mjs";
-        ${closable.replace(
-          check,
-          `const viewer = await viewerOf(service, req.get("Authorization")?.replace(/^Bearer /, ""));
-          if (!viewer) return res.status(401).json({ error: "it has ended" });
-          res.json({ customer: viewer.providedId, viewer: viewer.session.viewerId, plan: viewer.properties.plan });\n`,
-        )}`,
+        ${closable.replace(check, asking ?? "")}`,
       );
       // Moves the clock of a process on at a signal.
       write(
@@ -233,8 +248,10 @@ describe("the package, installed", () => {
         process.kill(host.pid, "SIGUSR2");
         await waitUntilSaid(host, "its user is out", (output) => output.includes("out\n"));
       }
-      const admin = adminOf(service.url);
-      await admin.revokeViewerSessions({ environment: customerOf(service), userGroupId: "acme", viewerId: "bob" });
+      const [environment, own] = ['name: "dev"', `name: "${service.environment}"`];
+      expect(files.get("revoke.mjs")).toContain(environment);
+      write("revoke.mjs", files.get("revoke.mjs")?.replace(environment, own) ?? "");
+      run(`UGS_URL=${service.url} ADMIN_TOKEN=${ADMIN_TOKEN} "${process.execPath}" revoke.mjs`);
 
       // The first request after it is refused, and there is no other session to be had.
       await pages.asks.page.clock.runFor(5000);
