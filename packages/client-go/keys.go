@@ -49,11 +49,29 @@ func newPublishedKeys(url string) *publishedKeys {
 	return &publishedKeys{url: url, client: client, now: time.Now}
 }
 
-// key is the key with an id. Who asks for one that is not known waits while the keys are read.
+// key is the key with an id. Who asks for one that is not known waits while the keys are read, as long as its context lasts.
 func (p *publishedKeys) key(ctx context.Context, kid string) (*ecdsa.PublicKey, error) {
 	if found, _ := p.known(kid); found != nil {
 		return found, nil
 	}
+	var found *ecdsa.PublicKey
+	var err error
+	done := make(chan struct{})
+	// What one caller gives up is read for the others all the same.
+	go func(ctx context.Context) {
+		defer close(done)
+		found, err = p.unknown(ctx, kid)
+	}(context.WithoutCancel(ctx))
+	select {
+	case <-done:
+		return found, err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", ErrKeysUnavailable, context.Cause(ctx))
+	}
+}
+
+// unknown is a key that was not known, once the keys are read.
+func (p *publishedKeys) unknown(ctx context.Context, kid string) (*ecdsa.PublicKey, error) {
 	p.reading.Lock()
 	defer p.reading.Unlock()
 	// Another may have read them meanwhile.
@@ -67,8 +85,7 @@ func (p *publishedKeys) key(ctx context.Context, kid string) (*ecdsa.PublicKey, 
 	if p.failure != nil && p.now().Sub(p.failedAt) < failurePause {
 		return nil, p.failure
 	}
-	// What one caller gives up is read for the others all the same.
-	keys, err := p.read(context.WithoutCancel(ctx))
+	keys, err := p.read(ctx)
 	if err != nil {
 		p.failure = fmt.Errorf("%w; is the issuer right? %w", ErrKeysUnavailable, err)
 		p.failedAt = p.now()

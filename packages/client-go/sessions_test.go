@@ -1,6 +1,7 @@
 package usergroups
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -165,6 +166,11 @@ func TestWhoseKeyIsKnownWaitsForNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	verifier.keys.readAt = verifier.keys.readAt.Add(-keysPause)
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := verifier.VerifyViewerSession(soon, unknown); !errors.Is(err, ErrKeysUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Error("it is to wait as long as its context lasts:", err)
+	}
 	ended := make(chan error, 2)
 	verify := func(session string) {
 		_, err := verifier.VerifyViewerSession(t.Context(), session)
