@@ -1,14 +1,14 @@
-import { setTimeout } from "node:timers/promises";
 import { createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import { adminOf, customerOf, presenting, ROLE_VALUES } from "./support/admin.ts";
 import { startChromium, type TestBrowser } from "./support/chromium.ts";
-import { openConsole, type TestConsole } from "./support/console.ts";
+import { openConsole, readUntil, type TestConsole } from "./support/console.ts";
 import { suiteServer } from "./support/opened.ts";
-import { ADMIN_ENV, ADMIN_TOKEN } from "./support/server.ts";
+import { ADMIN_ENV, ADMIN_TOKEN, newEnvironments } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 const chromiumPath = inject("chromiumPath");
@@ -20,7 +20,8 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
   });
   afterAll(() => browser?.close());
 
-  const server = suiteServer({ env: ADMIN_ENV });
+  // Their name is in pictures.
+  const server = suiteServer({ env: ADMIN_ENV, like: { ...newEnvironments(), environment: "acme" } });
 
   /** The environment that all of these tests are of, as addresses have it. */
   const env = () => {
@@ -148,6 +149,10 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
     await press("link", `Rotate or revoke ${leaked.id}`);
     await page.getByRole("heading", { name: `API token ${leaked.id}` }).waitFor();
     await page.getByText(`ugs token rotate --env ${env()} ${leaked.id}`).waitFor();
+    await press("link", "What was done with it");
+    await page.getByText(`ugs audit --actor ${leaked.id} --env ${env()}`).waitFor();
+    await page.getByText("There is no such event.").waitFor();
+    await page.goBack();
     await press("link", "All API tokens");
     await type(field, leaked.id);
     await page.keyboard.press("Enter");
@@ -162,7 +167,7 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
   });
 
   it("filters the audit trail, and follows it, but not while the page is hidden", async () => {
-    const tested = await openConsole(browser, server.url);
+    const tested = await openConsole(browser, server.url, { hasClock: true });
     const { page, type, press, says, look, picture, signIn } = tested;
     const { token, id } = await newApiToken("an auditor");
     await newApiToken("for another filter", "read");
@@ -189,8 +194,8 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
       return apiTokenId;
     };
     const first = await revoke();
+    await readUntil(page, "audit", events.filter({ hasText: first }));
     await says("1 new event");
-    await events.filter({ hasText: first }).waitFor();
 
     const setVisible = (visibilityState: "hidden" | "visible") =>
       page.evaluate((value) => {
@@ -202,7 +207,9 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
     let calls = 0;
     page.on("request", () => void calls++);
     const second = await revoke();
-    await setTimeout(2500);
+    await page.clock.fastForward(60_000);
+    // Who would ask has asked by the time of another frame.
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(resolve)));
     expect(calls).toBe(0);
     await setVisible("visible");
     await events.filter({ hasText: second }).waitFor();
@@ -218,37 +225,103 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
     await press("button", "Follow");
     await page.getByRole("table", { name: "Events as they come" }).waitFor();
     await admin.revokeApiToken({ apiTokenId: id });
-    await page.getByText("It is followed no longer.").waitFor();
+    await readUntil(page, "audit", page.getByText("It is followed no longer."));
+    await tested.expectClean();
+    await page.close();
+  });
+
+  it("keeps what is typed where a proxy answers, nobody does, or the token is taken no longer, and goes on with another", async () => {
+    const transport = createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" });
+    const groups = createClient(UserGroupService, presenting(transport, server.tokens.customer));
+    await groups.getUserGroup({ userGroupId: "globex" });
+    const tested = await openConsole(browser, server.url, { hash: "#/group?id=globex" });
+    const { page, type, press, says, look, signIn } = tested;
+    const first = await newApiToken("until tonight");
+    await signIn(first.token);
+    await page.getByRole("link", { name: "Its audit events" }).waitFor();
+    const name = page.getByLabel("Name", { exact: true });
+    await type("Name", "Globex Corp.");
+    const alert = (text: string) => page.getByRole("alert").filter({ hasText: text });
+    await page.route("**/UpdateUserGroup", (route) =>
+      route.fulfill({ status: 503, headers: { "retry-after": "7" }, body: "<html>a proxy</html>" }),
+    );
+    await press("button", "Save");
+    await alert("with HTTP 503").filter({ hasText: "Try again in 7 seconds." }).waitFor();
+    await page.unroute("**/UpdateUserGroup");
+    await page.route("**/UpdateUserGroup", (route) => route.abort());
+    await press("button", "Save");
+    await alert("The service could not be reached").filter({ hasText: "What you typed is still here." }).waitFor();
+    await page.unroute("**/UpdateUserGroup");
+
+    // Revoked meanwhile, by somebody else: it is seen in a dialog, over which the other one is asked for.
+    const revoke = ({ id: apiTokenId }: { readonly id: string }) =>
+      adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId });
+    await revoke(first);
+    await press("button", "Revoke its tokens …");
+    await type("To go on, type globex", "globex");
+    await page.keyboard.press("Enter");
+    const ended = "The token that you are signed in with is not taken any longer.";
+    await alert(ended).waitFor();
+    await press("button", "Sign in again …");
+    await look("sign in again");
+    const field = "ADMIN_TOKEN, or an API token of role admin";
+    await type(field, first.token);
+    await page.keyboard.press("Enter");
+    await alert("unknown, revoked or expired").waitFor();
+    const second = await newApiToken("until tomorrow");
+    await type(field, second.token);
+    await page.keyboard.press("Enter");
+    await says("You are signed in again.");
+    await type("To go on, type globex", "globex");
+    await page.keyboard.press("Enter");
+    await says("The tokens of the user group globex have ended.");
+    expect(await name.inputValue()).toBe("Globex Corp.");
+    await press("button", "Save");
+    await says("The user group globex has another name.");
+
+    // What a token of another environment may see is another page.
+    await type("Name", "Globex Ltd.");
+    await revoke(second);
+    await press("button", "Save");
+    await alert(ended).first().waitFor();
+    await press("button", "Sign in again …");
+    const environment = { ...customerOf(server), tag: ApiEnvironmentTag.TESTING };
+    const request = { environment, displayName: "elsewhere", role: ROLE_VALUES.admin };
+    await type(field, (await adminOf(server.url).createApiToken(request)).token);
+    await page.keyboard.press("Enter");
+    await alert("USER_GROUP_NOT_FOUND").waitFor();
+    expect(await name.count()).toBe(0);
     await tested.expectClean();
     await page.close();
   });
 
   it("draws an overview from the metrics, and says where they cannot be had", async () => {
-    const tested = await openConsole(browser, server.url, { hash: "#/overview" });
+    const tested = await openConsole(browser, server.url, { hash: "#/overview", hasClock: true });
     const { page, press, picture, signIn } = tested;
     await signIn(ADMIN_TOKEN);
     await page.getByText("Measuring: the figures come with the second reading.").waitFor();
     const stranger = adminOf(server.url, "ugk_nobodys");
-    await page.getByRole("term").filter({ hasText: "Measured over" }).waitFor();
+    await readUntil(page, "metrics", page.getByRole("term").filter({ hasText: "Measured over" }));
     for (let i = 0; i < 5; i++) await adminOf(server.url).listEnvironments({});
     await expect(stranger.getCaller({})).rejects.toThrow();
     const row = (name: string) => page.getByRole("row").filter({ hasText: name });
-    await row("ListEnvironments").waitFor();
+    await readUntil(page, "metrics", row("ListEnvironments"));
     await row("Unauthenticated").filter({ hasText: "GetCaller" }).waitFor();
     await picture("overview");
 
     let status = 404;
     await page.route("**/metrics", (route) => route.fulfill({ status, body: "<html>a proxy</html>" }));
-    await page.getByRole("alert").filter({ hasText: "/metrics answered 404" }).waitFor();
+    const alert = page.getByRole("alert");
+    await readUntil(page, "metrics", alert.filter({ hasText: "/metrics answered 404" }));
     status = 200;
-    await page.getByRole("alert").filter({ hasText: "are not the metrics of the service" }).waitFor();
+    await readUntil(page, "metrics", alert.filter({ hasText: "are not the metrics of the service" }));
     // Another process.
     await page.unroute("**/metrics");
     const text = await (await fetch(`${server.url}/metrics`)).text();
     const other = text.replace(/^(process_start_time_seconds) .*/m, "$1 1");
     await page.route("**/metrics", (route) => route.fulfill({ body: other, contentType: "text/plain" }), { times: 1 });
-    await page.getByText("Another process answers than before").waitFor();
-    expect(await page.getByRole("alert").count()).toBe(0);
+    await readUntil(page, "metrics", page.getByText("Another process answers than before"));
+    expect(await alert.count()).toBe(0);
     await press("link", "Environments");
     await tested.expectClean();
     await page.close();

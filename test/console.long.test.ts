@@ -1,15 +1,15 @@
 import { createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
-import type { Page } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import { adminOf, customerOf, presenting, ROLE_VALUES } from "./support/admin.ts";
 import { startChromium, type TestBrowser } from "./support/chromium.ts";
-import { openConsole } from "./support/console.ts";
+import { openConsole, readUntil } from "./support/console.ts";
 import { newServer, suiteServer } from "./support/opened.ts";
-import { ADMIN_ENV, ADMIN_TOKEN } from "./support/server.ts";
+import { ADMIN_ENV, ADMIN_TOKEN, newEnvironments } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
 const chromiumPath = inject("chromiumPath");
@@ -21,7 +21,8 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
   });
   afterAll(() => browser?.close());
 
-  const server = suiteServer({ env: ADMIN_ENV });
+  // Their name is in pictures.
+  const server = suiteServer({ env: ADMIN_ENV, like: { ...newEnvironments(), environment: "contoso" } });
 
   /** Makes an environment. */
   async function newEnvironment(name: string) {
@@ -114,15 +115,25 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     await type("To go on, type globex/Testing", "globex");
     await page.keyboard.press("Enter");
     await page.getByText("That is not globex/Testing: nothing was done.").waitFor();
+    // What is said while a dialog is open is said in it.
+    await press("button", "Copy the command");
+    const heard = page.getByRole("dialog").getByRole("status");
+    await heard.filter({ hasText: /^Copied the command|^The browser does not let/ }).waitFor();
     await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
     expect(await isThere()).toBe(true);
-    // The focus is back where it was.
-    await tabTo("button", "Delete globex/Testing …");
+    const opener = page.getByRole("button", { name: "Delete globex/Testing …" });
+    await expectFocus(opener, "what opened the dialog");
     await page.keyboard.press("Enter");
     await type("To go on, type globex/Testing", "globex/Testing");
     await page.keyboard.press("Enter");
     await says("The environment globex/Testing is deleted.");
     expect(await isThere()).toBe(false);
+    await opener.waitFor({ state: "detached" });
+    await expectFocus(
+      page.getByRole("heading", { name: "Environments" }),
+      "the heading, for what opened the dialog is gone",
+    );
     await tested.expectClean();
     await page.close();
   });
@@ -200,8 +211,21 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     await says("The user group it's acme has another mapping.");
     await page.getByRole("definition").filter({ hasText: "sales=lake" }).waitFor();
     await tested.look("a new token");
-    await press("link", "User groups");
-    await page.getByRole("heading", { name: "User groups", exact: true }).waitFor();
+    const isFiltered = async () => (await page.getByLabel("User group", { exact: true }).inputValue()) === "it's acme";
+    await press("link", "Its audit events");
+    const renamed = page.getByRole("table", { name: "Events of this filter" }).getByRole("row");
+    await renamed.filter({ hasText: "UpdateUserGroup" }).first().waitFor();
+    expect(await isFiltered()).toBe(true);
+    await press("link", "Audit");
+    await page.getByRole("table", { name: "All events" }).waitFor();
+    expect(await isFiltered()).toBe(false);
+    await page.goBack();
+    await renamed.filter({ hasText: "UpdateUserGroup" }).first().waitFor();
+    expect(await isFiltered()).toBe(true);
+    await page.goBack();
+    await press("link", "End its viewer sessions");
+    await page.getByText("ugs viewer session revoke 'it'\\''s acme'").waitFor();
+    expect(await isFiltered()).toBe(true);
     await page.goBack();
     await page.getByRole("heading", { name: "User group it's acme" }).waitFor();
     await expectNowhere(page, rotated);
@@ -265,7 +289,7 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
   it("leads on METRICS_PORT from no environment to a group that is gone, with two API tokens and their audit", async () => {
     const own = await newServer({ env: { ...ADMIN_ENV, METRICS_PORT: "0" } });
     const url = String(own.log().find(({ msg }) => msg === "listening")?.["metrics_url"]);
-    const tested = await openConsole(browser, url);
+    const tested = await openConsole(browser, url, { hasClock: true });
     const { page, type, press, says, signIn, tabTo } = tested;
     await signIn(ADMIN_TOKEN);
     await press("link", "Environments");
@@ -323,10 +347,30 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     await waitFor("both API tokens", async () => (await events.filter({ hasText: "CreateApiToken" }).count()) === 2);
     for (const method of ["DeleteUserGroup", "RevokeUserGroupTokens", "RotateUserGroupToken"])
       expect(await events.filter({ hasText: method }).count()).toBe(1);
+
+    // The metrics are those of the calls of both ports.
+    await press("link", "Overview");
+    await readUntil(page, "metrics", page.getByRole("term").filter({ hasText: "Measured over" }));
+    await expect(resolve()).rejects.toThrow();
+    await expect(adminOf(url, "ugk_nobodys").getCaller({})).rejects.toThrow();
+    const row = (name: string) => page.getByRole("row").filter({ hasText: name });
+    await readUntil(page, "metrics", row("Unauthenticated").filter({ hasText: "GetCaller" }));
+    await row("NotFound").filter({ hasText: "ResolveViewer" }).waitFor();
+    const fact = async (term: string) => page.locator(".facts > div", { hasText: term }).locator("dd").innerText();
+    expect(await fact("Ended with an error")).toMatch(/^[2-9] calls, \d+ %$/);
+    expect(await fact("99 of 100 took at most")).toMatch(/\d ms$/);
+    expect(await fact("Redis, or the embedded store")).toBe("connected");
+    const trips = page.getByRole("table", { name: "Round trips of the last minute" });
+    expect(await trips.getByRole("rowheader").count()).toBeGreaterThan(0);
     await tested.expectClean();
     await page.close();
   });
 });
+
+/** Waits until something has the focus. */
+function expectFocus(locator: Locator, what: string): Promise<boolean> {
+  return waitFor(`the focus is on ${what}`, () => locator.evaluate((each) => each === document.activeElement));
+}
 
 /** Expects that a page no longer has a text anywhere, nor in its fields. */
 async function expectNowhere(page: Page, text: string): Promise<void> {

@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import type { RunOptions } from "axe-core";
 import type { Locator, Page } from "playwright-core";
 import { expect } from "vitest";
 import type { TestBrowser } from "./chromium.ts";
@@ -14,11 +15,17 @@ const WCAG_22_AA = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 /** Where pictures of pages are, which `CONSOLE_PICTURES=1` makes anew. */
 const PICTURES = `${ROOT}/docs/console`;
 
-/** How a page is looked at. A zoom of 200 % leaves half of the width. */
+/** The rules among them that are of colours. */
+const OF_COLOURS = ["color-contrast", "link-in-text-block"];
+
+/** Every rule but them. */
+const NOT_OF_COLOURS = Object.fromEntries(OF_COLOURS.map((rule) => [rule, { enabled: false }]));
+
+/** How a page is looked at, and by which rules: dark it has other colours alone, and at 200 %, which leaves half of the width, none. */
 const LOOKS = {
-  light: { width: 1280, height: 800, colorScheme: "light" },
-  dark: { width: 1280, height: 800, colorScheme: "dark" },
-  "at 200 %": { width: 640, height: 400, colorScheme: "light" },
+  light: { width: 1280, height: 800, colorScheme: "light", run: { runOnly: WCAG_22_AA } },
+  dark: { width: 1280, height: 800, colorScheme: "dark", run: { runOnly: OF_COLOURS } },
+  "at 200 %": { width: 640, height: 400, colorScheme: "light", run: { runOnly: WCAG_22_AA, rules: NOT_OF_COLOURS } },
 } as const;
 
 /** The console in a browser, and what it must never do. */
@@ -71,8 +78,18 @@ export async function openConsole(
 
   const tabToLocator = async (locator: Locator, what: string) => {
     await locator.first().waitFor();
+    let wanted = await locator.elementHandles();
     for (let presses = 0; presses < 150; presses++) {
-      if (await locator.evaluateAll((all) => all.includes(document.activeElement as HTMLElement))) return;
+      const { isThere, isShown } = await page.evaluate(
+        (all) => ({
+          isThere: all.some((each) => each === document.activeElement),
+          isShown: all.some(({ isConnected }) => isConnected),
+        }),
+        wanted,
+      );
+      if (isThere) return;
+      // To look for it is slow in a long table, and needed only where it was drawn anew.
+      if (!isShown) wanted = await locator.elementHandles();
       await page.keyboard.press("Tab");
     }
     throw new Error(`Tab does not come to ${what}`);
@@ -97,10 +114,10 @@ export async function openConsole(
       await page.getByRole("button", { name: "Sign out" }).waitFor();
     },
     async look(name) {
-      for (const [look, { width, height, colorScheme }] of Object.entries(LOOKS)) {
+      for (const [look, { width, height, colorScheme, run }] of Object.entries(LOOKS)) {
         await page.setViewportSize({ width, height });
         await page.emulateMedia({ colorScheme });
-        expect(await violationsOf(page), `${name}, ${look}`).toEqual([]);
+        expect(await violationsOf(page, run), `${name}, ${look}`).toEqual([]);
         const isWider = () => document.documentElement.scrollWidth > document.documentElement.clientWidth;
         expect(await page.evaluate(isWider), `${name}, ${look}, is wider than the window`).toBe(false);
       }
@@ -111,6 +128,7 @@ export async function openConsole(
       await tested.look(name);
       if (process.env["CONSOLE_PICTURES"] === undefined) return;
       mkdirSync(PICTURES, { recursive: true });
+      await page.evaluate(() => scrollTo(0, 0));
       writeFileSync(`${PICTURES}/${name.replaceAll(" ", "-")}.png`, await page.screenshot({ animations: "disabled" }));
     },
     async expectClean() {
@@ -129,13 +147,30 @@ export async function openConsole(
   return tested;
 }
 
+/** What a page reads again and again: which answers, and how often in milliseconds. */
+const READINGS = {
+  metrics: { url: "**/metrics", everyMs: 5000 },
+  audit: { url: "**/ListAuditEvents", everyMs: 2000 },
+} as const;
+
+/** Moves the clock of a page that was opened with `hasClock`, reading by reading, until it shows something. */
+export async function readUntil(page: Page, reading: keyof typeof READINGS, shown: Locator): Promise<void> {
+  const { url, everyMs } = READINGS[reading];
+  await waitFor("the page shows what it has read", async () => {
+    const one = [page.waitForResponse(url), shown.first().waitFor()].map((each) => each.catch(() => undefined));
+    await page.clock.fastForward(everyMs);
+    await Promise.race(one);
+    return (await shown.count()) > 0;
+  });
+}
+
 /** What of a page axe-core finds to break WCAG 2.2 AA. */
-async function violationsOf(page: Page): Promise<string[]> {
+async function violationsOf(page: Page, run: RunOptions): Promise<string[]> {
   if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(AXE);
   await waitFor("the page has read what it shows", async () => (await page.getByText("Reading …").count()) === 0);
-  return page.evaluate(async (tags) => {
+  return page.evaluate(async (options) => {
     const { axe } = globalThis as unknown as { axe: typeof import("axe-core") };
-    const { violations } = await axe.run(document, { runOnly: tags, resultTypes: ["violations"] });
+    const { violations } = await axe.run(document, { ...options, resultTypes: ["violations"] });
     return violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`));
-  }, WCAG_22_AA);
+  }, run);
 }

@@ -22,7 +22,7 @@ const PAGE = `<!doctype html>
     <script src="console.js" defer></script>
   </head>
   <body>
-    <div id="console"></div>
+    <div id="console">The console is loading. Where this stays, its script could not be loaded: load the page again.</div>
     <noscript>The console needs JavaScript. The command line, <code>ugs</code>, does all that it does.</noscript>
   </body>
 </html>

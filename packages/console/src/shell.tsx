@@ -1,9 +1,10 @@
 import { PAGES } from "./pages/all.ts";
+import { focusHeading } from "./parts/focus.ts";
 import { LiveRegion } from "./parts/live.tsx";
 import { NotOffered, Page } from "./parts/page.tsx";
 import { ENVIRONMENT_PARAM, hrefOf, route } from "./routes.ts";
-import { environmentOf, environmentParamOf, type Session, session, signOut } from "./session/session.ts";
-import { SignIn } from "./sign-in.tsx";
+import { environmentOf, environmentParamOf, isAskingAgain, type Session, session, signOut } from "./session/session.ts";
+import { SignIn, SignInAgain } from "./sign-in.tsx";
 import { formatEnvironmentName, timeText } from "./words.ts";
 
 /** The frame around every page. */
@@ -15,7 +16,7 @@ export function Shell() {
         type="button"
         class="skip"
         // A link would change the address, which names the page that is shown.
-        onClick={() => document.querySelector<HTMLElement>("main h1")?.focus()}
+        onClick={focusHeading}
       >
         Skip to the page
       </button>
@@ -26,6 +27,7 @@ export function Shell() {
       {current && <Navigation session={current} />}
       <main>{current ? <CurrentPage session={current} /> : <SignIn />}</main>
       <LiveRegion />
+      {current && isAskingAgain.value && <SignInAgain />}
     </>
   );
 }
@@ -50,7 +52,8 @@ function Identity({ session }: { readonly session: Session }) {
 function Navigation({ session }: { readonly session: Session }) {
   const environment = environmentOf(session);
   const params = environmentParamOf(session);
-  const { path } = route.value;
+  // An address that names no page shows the first one.
+  const path = route.value.path || PAGES[0]?.path;
   return (
     <nav aria-label="Pages">
       <ul>
@@ -78,7 +81,8 @@ function Navigation({ session }: { readonly session: Session }) {
 }
 
 /**
- * The page that the address names. Another address makes another page, even if its path is the same: it begins anew.
+ * The page that the address names. It begins anew when the address names another environment or id, and when another token
+ * has another environment or role.
  */
 function CurrentPage({ session }: { readonly session: Session }) {
   const { path, params } = route.value;
@@ -103,9 +107,8 @@ function CurrentPage({ session }: { readonly session: Session }) {
   const { [ENVIRONMENT_PARAM]: named = own } = params;
   if (own !== undefined && named !== undefined && named !== own) return <OtherEnvironment own={own} name={named} />;
   const { show: Show } = found;
-  return (
-    <Show key={`${path} ${params[ENVIRONMENT_PARAM] ?? ""} ${params["id"] ?? ""}`} session={session} params={params} />
-  );
+  const what = [path, session.caller.role, own, params[ENVIRONMENT_PARAM], params["id"]];
+  return <Show key={JSON.stringify(what)} session={session} params={params} />;
 }
 
 /** For an address from a session with `ADMIN_TOKEN` that names another environment than this token's. */

@@ -1,30 +1,71 @@
 import { useAction } from "./parts/calls.ts";
+import { Dialog } from "./parts/dialog.tsx";
 import { FailureBox } from "./parts/failure.tsx";
 import { Form, TextField } from "./parts/field.tsx";
 import { Page } from "./parts/page.tsx";
-import { endedBecause, signIn, typedToken } from "./session/session.ts";
+import { endedBecause, isAskingAgain, signIn, typedToken } from "./session/session.ts";
 
 /** Asks for a token. */
 export function SignIn() {
-  const signingIn = useAction(async () => {
-    await signIn(typedToken.value.trim());
-    return "You are signed in.";
-  });
   return (
     <Page title="Sign in">
       {endedBecause.value !== "" && <p class="note">{endedBecause.value}</p>}
-      <Form label="Sign in" submit="Sign in" isBusy={signingIn.isBusy} onSubmit={() => void signingIn.run()}>
-        <TextField
-          label="ADMIN_TOKEN, or an API token of role admin"
-          hint="It is kept in the memory of this page alone, and forgotten when you sign out, leave or reload the page, or do nothing for 15 minutes."
-          type="password"
-          value={typedToken.value}
-          onValue={(token) => {
-            typedToken.value = token;
-          }}
-        />
-        <FailureBox error={signingIn.error} />
-      </Form>
+      <TokenForm label="Sign in" done="You are signed in." />
     </Page>
+  );
+}
+
+/** A dialog that asks for another token. The page stays as it is if that has the same role and environment. */
+export function SignInAgain() {
+  const close = () => {
+    typedToken.value = "";
+    isAskingAgain.value = false;
+  };
+  return (
+    <Dialog title="Sign in again" onClose={close}>
+      <p>What you typed stays, unless the token is of another environment or role. Then do again what was not done.</p>
+      <TokenForm label="Sign in again" done="You are signed in again." onCancel={close} />
+    </Dialog>
+  );
+}
+
+function TokenForm({
+  label,
+  done,
+  onCancel,
+}: {
+  readonly label: string;
+  /** Announced after the sign-in. */
+  readonly done: string;
+  readonly onCancel?: () => void;
+}) {
+  const signingIn = useAction(async () => {
+    await signIn(typedToken.value.trim());
+    return done;
+  });
+  const cancel = onCancel && (
+    <button type="button" onClick={onCancel}>
+      Cancel
+    </button>
+  );
+  return (
+    <Form
+      label={label}
+      submit="Sign in"
+      isBusy={signingIn.isBusy}
+      onSubmit={() => void signingIn.run()}
+      beside={cancel}
+    >
+      <TextField
+        label="ADMIN_TOKEN, or an API token of role admin"
+        hint="It is kept in the memory of this page alone, and forgotten when you sign out, leave or reload the page, or do nothing for 15 minutes."
+        type="password"
+        value={typedToken.value}
+        onValue={(token) => {
+          typedToken.value = token;
+        }}
+      />
+      <FailureBox error={signingIn.error} isOfSignIn />
+    </Form>
   );
 }

@@ -39,9 +39,14 @@ function OneApiToken({ session, params }: PageProps) {
   const acting = apiToken && { session, apiToken, again };
   return (
     <Page title="API token" detail={id}>
-      <p>
-        <a href={hrefOf("tokens", env)}>All API tokens</a>
-      </p>
+      <ul class="links">
+        <li>
+          <a href={hrefOf("tokens", env)}>All API tokens</a>
+        </li>
+        <li>
+          <a href={hrefOf("audit", { ...env, actor: id })}>What was done with it</a>
+        </li>
+      </ul>
       {token !== undefined && (
         <Secret
           title={`The new text of the API token ${id}`}

@@ -9,6 +9,7 @@ import { FailureBox } from "../parts/failure.tsx";
 import { Form, TextField } from "../parts/field.tsx";
 import { Page } from "../parts/page.tsx";
 import { type Column, ListTable, Table } from "../parts/table.tsx";
+import { useTyped } from "../parts/typed.ts";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
 import { parseWhen } from "../when.ts";
@@ -51,7 +52,7 @@ function requestOf(session: Session, { group, actor, method, since, until }: Fil
 
 function Audit({ session, params }: PageProps) {
   const filters = filtersIn(params);
-  const [typed, setTyped] = useState(filters);
+  const [typed, setTyped] = useTyped(filters);
   const [isFollowed, setFollowed] = useState(false);
   const env = environmentParamOf(session);
   const filtering = useAction(async () => {
@@ -88,7 +89,7 @@ function Audit({ session, params }: PageProps) {
         <FailureBox error={filtering.error} />
       </Form>
       {isFollowed ? (
-        <Followed session={session} filters={filters} key={JSON.stringify(filters)} />
+        <Followed session={session} filters={filters} key={JSON.stringify([session.number, filters])} />
       ) : (
         <Trail session={session} filters={filters} />
       )}

@@ -7,6 +7,7 @@ import { FailureBox } from "../parts/failure.tsx";
 import { Form, TextField } from "../parts/field.tsx";
 import { NotOffered, Page, Section } from "../parts/page.tsx";
 import { Table } from "../parts/table.tsx";
+import { useTyped } from "../parts/typed.ts";
 import { NotRight } from "../session/failures.ts";
 import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
 import { formatEnvironmentName, timeText } from "../words.ts";
@@ -17,9 +18,9 @@ export const sessionsPage: PageOfConsole = {
   path: "sessions",
   link: "Viewer sessions",
   isOfEnvironment: true,
-  show: ({ session }: PageProps) => (
+  show: ({ session, params }: PageProps) => (
     <Page title="Viewer sessions">
-      <Ending session={session} />
+      <Ending session={session} params={params} />
       <SigningKeys session={session} />
     </Page>
   ),
@@ -28,8 +29,8 @@ export const sessionsPage: PageOfConsole = {
 /** The text wherever sessions are ended. */
 const UNTIL = "Who verifies them without asking the service takes each until it expires.";
 
-function Ending({ session }: { readonly session: Session }) {
-  const [group, setGroup] = useState("");
+function Ending({ session, params }: PageProps) {
+  const [group, setGroup] = useTyped(params["group"] ?? "");
   const [viewer, setViewer] = useState("");
   const [isEnding, setEnding] = useState(false);
   const command = {

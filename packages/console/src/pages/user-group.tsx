@@ -32,9 +32,17 @@ function UserGroup({ session, params }: PageProps) {
   const group = answer.value;
   return (
     <Page title="User group" detail={id}>
-      <p>
-        <a href={hrefOf("groups", env)}>All user groups</a>
-      </p>
+      <ul class="links">
+        <li>
+          <a href={hrefOf("groups", env)}>All user groups</a>
+        </li>
+        <li>
+          <a href={hrefOf("audit", { ...env, group: id })}>Its audit events</a>
+        </li>
+        <li>
+          <a href={hrefOf("sessions", { ...env, group: id })}>End its viewer sessions</a>
+        </li>
+      </ul>
       {token !== undefined && (
         <Secret
           title={`The new token of the user group ${id}`}

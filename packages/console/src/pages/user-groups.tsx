@@ -8,6 +8,7 @@ import { FailureBox } from "../parts/failure.tsx";
 import { Form, TextField } from "../parts/field.tsx";
 import { Page, Section } from "../parts/page.tsx";
 import { ListTable } from "../parts/table.tsx";
+import { useTyped } from "../parts/typed.ts";
 import { go, hrefOf } from "../routes.ts";
 import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
 import { timeText } from "../words.ts";
@@ -24,7 +25,7 @@ export const userGroupsPage: PageOfConsole = {
 
 function UserGroups({ session, params }: PageProps) {
   const prefix = params["prefix"] ?? "";
-  const [typed, setTyped] = useState(prefix);
+  const [typed, setTyped] = useTyped(prefix);
   const [made, setMade] = useState<{ readonly id: string; readonly token: string }>();
   const environment = environmentOf(session);
   const env = environmentParamOf(session);

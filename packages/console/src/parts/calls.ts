@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { session } from "../session/session.ts";
 import { announce } from "./live.tsx";
 
 /** The result of a request: `value`, or `error`. */
@@ -11,10 +12,12 @@ export interface Answer<T> {
   readonly again: () => void;
 }
 
-/** Makes a request when a page is shown, and whenever `key` changes. @param ask rejects with why it failed */
+/**
+ * Makes a request when a page is shown, and whenever `key` or the session changes. @param ask rejects with why it failed
+ */
 export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<T>): Answer<T> {
   const [round, setRound] = useState(0);
-  const asked = `${round} ${key}`;
+  const asked = `${round} ${session.value?.number} ${key}`;
   const [state, setState] = useState<{ asked: string; key: string; value: T | undefined; error: unknown }>();
   // `ask` is a new function each time; `asked` changes when it requests something else.
   useEffect(() => {

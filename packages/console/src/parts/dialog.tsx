@@ -5,8 +5,10 @@ import { CommandLine } from "./command.tsx";
 import type { CommandProps } from "./command-text.ts";
 import { FailureBox } from "./failure.tsx";
 import { Form, TextField } from "./field.tsx";
+import { giveFocusBack } from "./focus.ts";
+import { announce, LiveRegion } from "./live.tsx";
 
-/** A dialog over the page. Escape closes it, and the focus returns to where it was. */
+/** A dialog over the page. Escape closes it, and the focus returns to what opened it. */
 export function Dialog({
   title,
   onClose,
@@ -20,9 +22,14 @@ export function Dialog({
   const id = useId();
   useEffect(() => {
     const shown = dialog.current;
+    const opener = document.activeElement;
     shown?.showModal();
-    // The browser returns the focus only when a dialog is closed before it is removed.
-    return () => shown?.close();
+    // The last announcement is about the page, not about this dialog.
+    announce("");
+    return () => {
+      shown?.close();
+      giveFocusBack(opener);
+    };
   }, []);
   return (
     <dialog
@@ -35,6 +42,7 @@ export function Dialog({
     >
       <h2 id={id}>{title}</h2>
       {children}
+      <LiveRegion />
     </dialog>
   );
 }

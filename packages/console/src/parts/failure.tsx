@@ -1,13 +1,28 @@
 import { failureOf } from "../session/failures.ts";
+import { isAskingAgain, session } from "../session/session.ts";
 
-/** Shows why something failed, and what to do. @param again repeats it */
-export function FailureBox({ error, again }: { readonly error: unknown; readonly again?: (() => void) | undefined }) {
+/**
+ * Shows why something failed, and what to do. When the service refuses the token of the session, it offers to sign in again.
+ *
+ * @param again repeats it; given for requests that only read
+ * @param isOfSignIn whether the request was a sign-in. Default: no
+ */
+export function FailureBox({
+  error,
+  again,
+  isOfSignIn = false,
+}: {
+  readonly error: unknown;
+  readonly again?: (() => void) | undefined;
+  readonly isOfSignIn?: boolean;
+}) {
   if (error === undefined) return null;
-  const { message, hint, kind, requestId, violations } = failureOf(error);
+  const { message, hint, doubt, isTokenRefused = false, kind, requestId, violations } = failureOf(error);
+  const isEnded = isTokenRefused && !isOfSignIn && session.value !== undefined;
   return (
     <div class="failure" role="alert">
       <p>
-        <strong>{message}</strong>
+        <strong>{isEnded ? "The token that you are signed in with is not taken any longer." : message}</strong>
       </p>
       {violations.length > 0 && (
         <ul>
@@ -18,7 +33,15 @@ export function FailureBox({ error, again }: { readonly error: unknown; readonly
           ))}
         </ul>
       )}
-      {hint && <p>{hint}</p>}
+      {isEnded ? (
+        <p>
+          It was revoked, has expired, or the service began anew without it. Nothing was done, and what you typed is
+          still here: sign in with another one.
+        </p>
+      ) : (
+        hint && <p>{hint}</p>
+      )}
+      {doubt && !again && <p>{doubt}</p>}
       {(kind || requestId) && (
         <p class="small">
           {kind}
@@ -30,7 +53,17 @@ export function FailureBox({ error, again }: { readonly error: unknown; readonly
           )}
         </p>
       )}
-      {again && (
+      {isEnded && (
+        <button
+          type="button"
+          onClick={() => {
+            isAskingAgain.value = true;
+          }}
+        >
+          Sign in again …
+        </button>
+      )}
+      {again && !isEnded && (
         <button type="button" onClick={again}>
           Try again
         </button>

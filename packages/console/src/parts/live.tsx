@@ -1,4 +1,5 @@
 import { signal } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
 
 /** The last announcement; the number tells two of the same text apart. */
 const said = signal<{ readonly text: string; readonly number: number }>({ text: "", number: 0 });
@@ -8,12 +9,23 @@ export function announce(text: string): void {
   said.value = { text, number: said.value.number + 1 };
 }
 
-/** The place of the announcements. */
+/** The mounted regions. Only the last one shows the text, because screen readers ignore what is outside of an open dialog. */
+const regions = signal<readonly symbol[]>([]);
+
+/** The place of the announcements: one in the page, and one in each dialog. */
 export function LiveRegion() {
+  const [self] = useState(() => Symbol());
+  useEffect(() => {
+    regions.value = [...regions.peek(), self];
+    return () => {
+      regions.value = regions.peek().filter((each) => each !== self);
+    };
+  }, []);
   const { text, number } = said.value;
+  const isSpeaking = regions.value.at(-1) === self;
   return (
     <div class="live" role="status" aria-live="polite">
-      {text !== "" && <p key={number}>{text}</p>}
+      {isSpeaking && text !== "" && <p key={number}>{text}</p>}
     </div>
   );
 }

@@ -1,6 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { BadRequestSchema, ErrorInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
+import { countText } from "../words.ts";
 
 /** The header with the id of a request, by which the log of the service has it. */
 export const REQUEST_ID_HEADER = "x-request-id";
@@ -13,6 +14,10 @@ export interface Failure {
   readonly message: string;
   /** What to do. */
   readonly hint: string | undefined;
+  /** What to do as well when the call was to change something; undefined when the hint says it. */
+  readonly doubt?: string;
+  /** Whether the service refused the token, so that another one is needed. Default: no. */
+  readonly isTokenRefused?: boolean;
   /** Code and reason of the API; undefined: the service did not say them. */
   readonly kind: string | undefined;
   readonly requestId: string | undefined;
@@ -40,13 +45,13 @@ const HINTS: { readonly [reason: string]: string } = {
   API_TOKEN_CHANGED: "Somebody changed or rotated it meanwhile. Look, and try again.",
   API_TOKEN_OUTLIVES_CALLER: "Revoke it, or sign in with a token that lasts as long as it does.",
   TOO_MANY_API_TOKENS: "Revoke those that nobody uses.",
-  TOO_MANY_FAILURES: "Check the token before you go on: too many calls from this address had none that is valid.",
-  OVERLOADED: "Nothing was done. Try again later.",
-  RATE_LIMITED: "Nothing was done. Try again later.",
   TOO_FEW_REPLICAS: "It was done, but may be lost in a failover: look, and repeat it where it is missing.",
   RECORD_UNREADABLE: "Have its operator look at TOKEN_KEYS and the stored data.",
   INTERNAL: "Have its operator look for the request id in the log of the service.",
 };
+
+/** The reasons of errors that do not last: the service did nothing, and a later call may succeed. */
+const LATER: ReadonlySet<string> = new Set(["OVERLOADED", "RATE_LIMITED", "TOO_MANY_FAILURES"]);
 
 /** Describes an error. */
 export function failureOf(error: unknown): Failure {
@@ -55,10 +60,12 @@ export function failureOf(error: unknown): Failure {
   const known = ConnectError.from(error);
   const info = known.findDetails(ErrorInfoSchema).find(({ domain }) => domain === ERROR_DOMAIN);
   const requestId = known.metadata.get(REQUEST_ID_HEADER) ?? undefined;
-  if (!info) return { ...unanswered(known), requestId, violations: [] };
+  if (!info) return { ...unanswered(known), kind: undefined, requestId, violations: [] };
+  const isLater = LATER.has(info.reason);
   return {
     message: known.rawMessage,
-    hint: HINTS[info.reason] ?? hintOfOutcome(known.code, info.metadata["outcome"]),
+    hint: isLater ? laterHint(known) : (HINTS[info.reason] ?? hintOfOutcome(known.code, info.metadata["outcome"])),
+    isTokenRefused: known.code === Code.Unauthenticated,
     kind: `${codeToString(known.code)}, ${info.reason}`,
     requestId,
     violations: known
@@ -68,29 +75,58 @@ export function failureOf(error: unknown): Failure {
   };
 }
 
+/** What to do about an error whose reason is in `LATER`. */
+function laterHint(error: ConnectError): string {
+  return `Nothing was done, and what you typed is still here. ${againText(error)}`;
+}
+
+/** When to try again, by the `Retry-After` of the answer. */
+function againText({ metadata }: ConnectError): string {
+  const seconds = metadata.get("retry-after") ?? "";
+  return /^\d{1,6}$/.test(seconds) && seconds !== "0"
+    ? `Try again in ${countText(Number(seconds), "second")}.`
+    : "Try again in a while.";
+}
+
 /** What to do about errors whose reason has no entry in `HINTS`. */
 function hintOfOutcome(code: Code, outcome: string | undefined): string | undefined {
   if (code !== Code.Unavailable) return undefined;
-  if (outcome === "not_made") return "Nothing was changed. Try again.";
+  if (outcome === "not_made") return "Nothing was changed, and what you typed is still here. Try again.";
   if (outcome === "unknown") return "The change may have been made: look before you repeat it.";
   return "Try again.";
 }
 
+/** What to do about a change that was not answered. */
+const DOUBT = "A change may have been made all the same: look before you repeat it. What you typed is still here.";
+
 /** Describes a call that was not answered, or not by the service. */
-function unanswered({ code, rawMessage }: ConnectError): Pick<Failure, "message" | "hint" | "kind"> {
-  const kind = undefined;
-  const look = "A change may have been made all the same: look before you repeat it.";
-  if (code === Code.DeadlineExceeded) return { message: "The service did not answer in time.", hint: look, kind };
-  if (code === Code.Canceled) return { message: "It was broken off.", hint: look, kind };
+function unanswered(error: ConnectError): Pick<Failure, "message" | "hint" | "doubt"> {
+  const { code, rawMessage } = error;
+  const doubt = DOUBT;
+  if (code === Code.DeadlineExceeded)
+    return { message: "The service did not answer in time.", hint: "Try again in a while.", doubt };
+  if (code === Code.Canceled) return { message: "It was broken off.", hint: undefined, doubt };
   if (code === Code.Unimplemented)
     return {
       message: "The service does not have this call.",
-      hint: "Another release may answer here now: load the page again.",
-      kind,
+      hint: "Another release may answer here now: copy what you typed, and load the page again.",
     };
+  const [, status] = /^HTTP (\d{3})$/.exec(rawMessage) ?? [];
+  if (status === "401" || status === "403")
+    return {
+      message: `Something before the service refused it, with HTTP ${status}: the service did not see it.`,
+      hint: "A proxy may want a sign-in of its own: sign in there in another tab, then try again here.",
+    };
+  if (status !== undefined)
+    return {
+      message: `Something before the service answered in its place, with HTTP ${status}: the service may be overloaded, or begin anew.`,
+      hint: againText(error),
+      doubt,
+    };
+  // The words of the browser, for whoever looks into it.
   return {
-    message: `The service could not be reached, or something before it answered: ${rawMessage}`,
-    hint: `Check that it runs, and the way to it. ${look}`,
-    kind,
+    message: `The service could not be reached: ${rawMessage}.`,
+    hint: "It may begin anew, or the way to it is cut: check that it runs, and try again in a while.",
+    doubt,
   };
 }

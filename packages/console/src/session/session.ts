@@ -8,6 +8,8 @@ import { NotRight } from "./failures.ts";
 
 /** Who is signed in, and clients that call the service with their token. The token itself is in the clients alone. */
 export interface Session extends Clients {
+  /** The number of the session, counted since the page was loaded. */
+  readonly number: number;
   readonly caller: GetCallerResponse;
   /** Whether it is `ADMIN_TOKEN`: it makes and deletes environments, and has to name the one that it acts on. */
   readonly isRoot: boolean;
@@ -25,6 +27,12 @@ export const endedBecause = signal("");
 /** The token that is being typed to sign in with. */
 export const typedToken = signal("");
 
+/** Whether a dialog over the page asks for another token. */
+export const isAskingAgain = signal(false);
+
+/** The number of sessions since the page was loaded. */
+let sessions = 0;
+
 /** Aborts the sign-in under way, or ends the session that it began. */
 let ending = new AbortController();
 
@@ -32,7 +40,7 @@ let ending = new AbortController();
 export const IDLE_MS = 15 * 60_000;
 
 /**
- * Signs in with a token that the service knows.
+ * Signs in with a token that the service knows, in place of the one that is signed in.
  *
  * @throws ConnectError of the call that asks whose it is; NotRight when its role is too low for everything here
  */
@@ -52,12 +60,17 @@ export async function signIn(token: string): Promise<void> {
   endedBecause.value = "";
   const isRoot = caller.role === "root";
   typedToken.value = "";
-  session.value = { ...clients, caller, isRoot, signal: mine.signal, end: () => mine.abort() };
+  isAskingAgain.value = false;
+  session.value?.end();
+  sessions += 1;
+  session.value = { ...clients, number: sessions, caller, isRoot, signal: mine.signal, end: () => mine.abort() };
   lastAct = Date.now();
 }
 
 /** Ends the session, and forgets the token and all that is shown. @param because shown beside the sign-in */
 export function signOut(because = "You are signed out. The token is forgotten."): void {
+  ending.abort();
+  isAskingAgain.value = false;
   if (!session.value) return;
   session.value.end();
   session.value = undefined;
@@ -69,7 +82,6 @@ let lastAct = Date.now();
 
 /** Forgets every token: that of the session, and one that is typed or is being signed in with. */
 function forget(because: string): void {
-  ending.abort();
   typedToken.value = "";
   signOut(because);
 }

@@ -1,0 +1,13 @@
+import { useState } from "preact/hooks";
+
+/**
+ * State for fields that begin with what the address says. Another address, such as after Back, resets them.
+ *
+ * @param given the value in the address: a text, or texts by name
+ */
+export function useTyped<T>(given: T): readonly [typed: T, setTyped: (typed: T) => void] {
+  const of = JSON.stringify(given);
+  const [state, setState] = useState<{ readonly of: string; readonly typed: T }>();
+  const typed = state?.of === of ? state.typed : given;
+  return [typed, (changed) => setState({ of, typed: changed })];
+}

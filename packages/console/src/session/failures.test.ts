@@ -1,0 +1,52 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { expect, it } from "vitest";
+import { ErrorInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
+import { failureOf, NotRight } from "./failures.ts";
+
+/** An error of the service. */
+function answered(code: Code, reason: string, { outcome, retryAfter }: { outcome?: string; retryAfter?: string } = {}) {
+  const error = new ConnectError("it says why", code, retryAfter ? { "retry-after": retryAfter } : {});
+  const metadata = outcome === undefined ? {} : { outcome };
+  error.details.push({ desc: ErrorInfoSchema, value: { domain: "user-group-service", reason, metadata } });
+  return error;
+}
+
+it("says when to try again where the service refuses calls for now, and that nothing was done", () => {
+  const limited = answered(Code.ResourceExhausted, "RATE_LIMITED", { retryAfter: "12" });
+  expect(failureOf(limited)).toMatchObject({
+    message: "it says why",
+    hint: "Nothing was done, and what you typed is still here. Try again in 12 seconds.",
+    kind: "resource_exhausted, RATE_LIMITED",
+  });
+  expect(failureOf(limited).doubt).toBeUndefined();
+  expect(failureOf(answered(Code.ResourceExhausted, "OVERLOADED")).hint).toMatch(/Try again in a while\.$/);
+});
+
+it("tells a token that is taken no longer from a proxy that wants a sign-in of its own", () => {
+  expect(failureOf(answered(Code.Unauthenticated, "API_TOKEN_UNKNOWN")).isTokenRefused).toBe(true);
+  const proxy = failureOf(new ConnectError("HTTP 401", Code.Unauthenticated));
+  expect(proxy).toMatchObject({ message: expect.stringContaining("before the service"), kind: undefined });
+  expect(proxy.isTokenRefused).toBeFalsy();
+  expect(proxy.hint).toMatch(/sign in there/);
+});
+
+it("says of a change that nobody answered, or that the service did not finish, that it may have been made", () => {
+  for (const [error, words] of [
+    [new ConnectError("Failed to fetch"), "could not be reached: Failed to fetch."],
+    [new ConnectError("late", Code.DeadlineExceeded), "did not answer in time"],
+    [new ConnectError("HTTP 503", Code.Unavailable, { "retry-after": "1" }), "with HTTP 503"],
+  ] as const)
+    expect(failureOf(error)).toMatchObject({
+      message: expect.stringContaining(words),
+      hint: expect.stringMatching(/[Tt]ry again in (a while|1 second)\.$/),
+      doubt: expect.stringMatching(/^A change may have been made all the same/),
+    });
+  const unknown = answered(Code.Unavailable, "STORE_UNAVAILABLE", { outcome: "unknown" });
+  expect(failureOf(unknown).hint).toMatch(/look before you repeat it/);
+  const notMade = answered(Code.Unavailable, "STORE_UNAVAILABLE", { outcome: "not_made" });
+  expect(failureOf(notMade).hint).toMatch(/^Nothing was changed/);
+});
+
+it("says what the console itself found as it is", () => {
+  expect(failureOf(new NotRight("Give it a name."))).toMatchObject({ message: "Give it a name.", hint: undefined });
+});
