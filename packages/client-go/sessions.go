@@ -49,8 +49,10 @@ type ViewerSession struct {
 //
 // Who verifies alone does not see that a session was ended before its time: ResolveViewer tells.
 type Verifier struct {
-	keys   *publishedKeys
-	parser *jwt.Parser
+	issuer   string
+	audience string
+	keys     *publishedKeys
+	parser   *jwt.Parser
 }
 
 // NewVerifier makes a verifier.
@@ -59,7 +61,9 @@ type Verifier struct {
 // audience is whom they are made for, the audience of CreateViewerSession.
 func NewVerifier(issuer, audience string) *Verifier {
 	return &Verifier{
-		keys: newPublishedKeys(issuer + "/.well-known/jwks.json"),
+		issuer:   issuer,
+		audience: audience,
+		keys:     newPublishedKeys(issuer + "/.well-known/jwks.json"),
 		parser: jwt.NewParser(
 			jwt.WithValidMethods([]string{"ES256"}),
 			jwt.WithIssuer(issuer),
@@ -99,10 +103,19 @@ func (v *Verifier) VerifyViewerSession(ctx context.Context, session string) (*Vi
 		if token.Header["typ"] != "viewer+jwt" || !ok {
 			return nil, errors.New("it is another kind of JWT")
 		}
+		if claims.Issuer != "" && claims.Issuer != v.issuer {
+			return nil, fmt.Errorf("it is of the issuer %.300q, not %q", claims.Issuer, v.issuer)
+		}
 		return v.keys.key(ctx, kid)
 	})
 	if errors.Is(err, ErrKeysUnavailable) {
 		return nil, err
+	}
+	if errors.Is(err, jwt.ErrTokenInvalidAudience) {
+		return nil, fmt.Errorf("%w: it was made for the audience %q, not %q", ErrInvalidViewerSession, claims.Audience, v.audience)
+	}
+	if errors.Is(err, jwt.ErrTokenUsedBeforeIssued) {
+		return nil, fmt.Errorf("%w: it is from the future: check the clocks", ErrInvalidViewerSession)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidViewerSession, err)

@@ -91,10 +91,10 @@ func TestWhichSessionsAreTaken(t *testing.T) {
 	refused := map[string]string{
 		signed(t, server.URL, jwt.SigningMethodES256, other, nil):                           "signature is invalid",
 		parts[0] + "." + parts[1] + "." + strings.Repeat("A", 86):                           "signature is invalid",
-		session(map[string]any{"iss": "https://elsewhere.example"}):                         "invalid issuer",
-		session(map[string]any{"aud": "reports"}):                                           "invalid audience",
+		session(map[string]any{"iss": "https://elsewhere.example"}):                         `of the issuer "https://elsewhere.example", not "` + server.URL,
+		session(map[string]any{"aud": "reports"}):                                           `the audience ["reports"], not "dashboards"`,
 		session(map[string]any{"exp": now - 10}):                                            "expired",
-		session(map[string]any{"iat": now + 60}):                                            "before issued",
+		session(map[string]any{"iat": now + 60}):                                            "from the future: check the clocks",
 		session(map[string]any{"typ": "JWT"}):                                               "another kind of JWT",
 		session(map[string]any{"kid": nil}):                                                 "another kind of JWT",
 		session(map[string]any{"kid": "k2"}):                                                "does not publish",

@@ -61,10 +61,11 @@ class Sessions(unittest.TestCase):
         start, payload, signature = good.split(".")
         self.refused(self.session(key=OTHER_KEY), "[Ss]ignature")
         self.refused(f"{start}.{payload}.{signature[:-4]}AAAA", "[Ss]ignature")
-        self.refused(self.session(iss="https://elsewhere.example"), "issuer")
-        self.refused(good, "[Aa]udience", audience="reports")
+        elsewhere = "https://elsewhere.example"
+        self.refused(self.session(iss=elsewhere), f"of the issuer '{elsewhere}', not '{self.issuer.url}'")
+        self.refused(good, "the audience 'dashboards', not 'reports'", audience="reports")
         self.refused(self.session(exp=self.now - 10), "expired")
-        self.refused(self.session(iat=self.now + 60), "not yet valid")
+        self.refused(self.session(iat=self.now + 60), "from the future: check the clocks")
         self.refused(self.session(header={**HEADER, "typ": "JWT"}), "another kind of JWT")
         self.refused(self.session(key="k" * 32, algorithm="HS256"), "another kind of JWT")
         self.refused(self.session(key=None, algorithm="none"), "another kind of JWT")
@@ -74,6 +75,11 @@ class Sessions(unittest.TestCase):
             self.refused(self.session(**{name: None}), name)
         for text in ("", "a.b.c", "ugt_0", "é.é.é", "\ud800.b.c", "x" * 8193):
             self.refused(text, ".")
+        for thing in (None, b"a.b.c", object()):
+            with self.assertRaisesRegex(InvalidViewerSession, "no text but of the type"):
+                self.verified(thing)
+        with self.assertRaisesRegex(ValueError, "issuer and audience"):
+            self.verified(good, audience="")
 
     def test_clocks_may_differ_by_five_seconds(self):
         self.verified(self.session(exp=self.now - 3))

@@ -72,17 +72,25 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str) -> Viewer
     Raises:
         InvalidViewerSession: It is not one, or not for you, or has expired.
         KeysUnavailable: The issuer does not answer with its keys.
+        ValueError: `issuer` or `audience` is empty.
 
     """
+    if not issuer or not audience:
+        raise ValueError("issuer and audience have to be set: sessions of others would be taken")
+    if not isinstance(session, str):
+        raise InvalidViewerSession(f"it is no text but of the type {type(session).__name__}")
     if len(session) > _MAX_LENGTH:
         raise InvalidViewerSession("it is longer than any viewer session")
     if not session.isascii():
         raise InvalidViewerSession("it has characters that no viewer session has")
     try:
         # Refuses what is no session of ours before anything is asked of the issuer.
-        header = jwt.get_unverified_header(session)
+        unverified = jwt.decode_complete(session, options={"verify_signature": False})
+        header, made_by = unverified["header"], unverified["payload"].get("iss", issuer)
         if header.get("alg") != "ES256" or header.get("typ") != "viewer+jwt" or not isinstance(header.get("kid"), str):
             raise InvalidViewerSession("it is another kind of JWT")
+        if made_by != issuer:
+            raise InvalidViewerSession(f"it is of the issuer {str(made_by)[:300]!r}, not {issuer!r}")
         claims = jwt.decode(
             session,
             _keys_of(issuer).key(header["kid"]),
@@ -92,6 +100,11 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str) -> Viewer
             leeway=_LEEWAY,
             options={"require": ["exp", "iat", "iss", "aud", "sub", "jti", "tid"]},
         )
+    except jwt.InvalidAudienceError as error:
+        made_for = unverified["payload"].get("aud")
+        raise InvalidViewerSession(f"it was made for the audience {made_for!r}, not {audience!r}") from error
+    except jwt.ImmatureSignatureError as error:
+        raise InvalidViewerSession("it is from the future: check the clocks") from error
     except jwt.PyJWTError as error:
         raise InvalidViewerSession(str(error)) from error
     return ViewerSession(
