@@ -38,7 +38,11 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
   }
 
   it("signs in whoever may do something here, and says why it signs in nobody else", async () => {
+    // What is said as long as there is no script goes with it.
+    const loading = "The console is loading.";
+    expect(await (await fetch(`${server.url}/console/`)).text()).toContain(loading);
     const { page, type, look, picture, signIn, press, says, expectClean } = await openConsole(browser, server.url);
+    expect(await page.getByText(loading).count()).toBe(0);
     await picture("sign in");
     const refusedWith = async (token: string, words: string) => {
       await type("ADMIN_TOKEN, or an API token of role admin", token);
@@ -157,6 +161,7 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     expect(token).toMatch(/^ugt_/);
     await press("button", "I have it: forget it here");
     await expectNowhere(page, token);
+    await expectFocus(page.getByRole("heading", { level: 1 }), "the heading, for the box of the token is gone");
     await type("What their ids begin with", "it'");
     await page.keyboard.press("Enter");
     await page.getByRole("table", { name: "User groups whose ids begin with it'" }).waitFor();

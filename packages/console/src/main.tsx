@@ -3,4 +3,7 @@ import { watchActs } from "./session/session.ts";
 import { Shell } from "./shell.tsx";
 
 watchActs();
-render(<Shell />, document.getElementById("console") as HTMLElement);
+const page = document.getElementById("console") as HTMLElement;
+// It says that it is loading.
+page.replaceChildren();
+render(<Shell />, page);

@@ -1,4 +1,5 @@
 import { useEffect, useId, useRef } from "preact/hooks";
+import { focusHeading } from "./focus.ts";
 import { announce } from "./live.tsx";
 
 /**
@@ -62,7 +63,14 @@ export function Secret({
         <button type="button" class="main" onClick={onCopy}>
           Copy the token
         </button>
-        <button type="button" onClick={onClose}>
+        <button
+          type="button"
+          onClick={() => {
+            // This box goes, with the focus in it; the heading is just above it.
+            focusHeading();
+            onClose();
+          }}
+        >
           I have it: forget it here
         </button>
       </p>

@@ -48,7 +48,7 @@ export function FailureBox({
           {kind && requestId && "; "}
           {requestId && (
             <>
-              request id <code>{requestId}</code>, by which the log of the service has it
+              request id <code>{requestId}</code>, by which the log of the service {kind ? "has" : "may have"} it
             </>
           )}
         </p>
