@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import { clone } from "@bufbuild/protobuf";
-import { type Client, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
+import { type Client, Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
@@ -124,6 +124,17 @@ const TLS_HINTS: TlsHints = {
   authority: "give that authority as tls.ca, or start Node with NODE_EXTRA_CA_CERTS=FILE",
 };
 
+/** What to do about a call that was not answered by the service; undefined: its error says enough. */
+function whatToDo(failure: ConnectError, url: URL): string | undefined {
+  const found = connectionFaultOf(failure);
+  if (found) {
+    const [words, hint] = wordsOfFault(found, { url, hints: TLS_HINTS });
+    return `the User Group Service cannot be reached at ${url.href}: ${words}; ${hint}`;
+  }
+  if (failure.code !== Code.Unimplemented) return undefined;
+  return `what answers at ${url.href} does not have this call: check the URL, its path included; a service that is older than this client lacks the newest calls`;
+}
+
 /** Has the error of a call that did not reach the service say what to do; its `cause` is what Node says. */
 function sayingWhatToDo(url: URL): Interceptor {
   return (next) => async (request) => {
@@ -131,10 +142,8 @@ function sayingWhatToDo(url: URL): Interceptor {
       return await next(request);
     } catch (error) {
       const failure = ConnectError.from(error);
-      const found = failureDetails(failure) ? undefined : connectionFaultOf(failure);
-      if (!found) throw failure;
-      const [words, hint] = wordsOfFault(found, { url, hints: TLS_HINTS });
-      const text = `the User Group Service cannot be reached at ${url.href}: ${words}; ${hint}`;
+      const text = failureDetails(failure) ? undefined : whatToDo(failure, url);
+      if (text === undefined) throw failure;
       throw new ConnectError(text, failure.code, failure.metadata, undefined, failure.cause ?? failure);
     }
   };

@@ -156,6 +156,14 @@ describe("a service that is not reached", () => {
     expect(await whyNot({ url: namedUrl, httpVersion, tls: { ca: ca.cert } })).toContain("the name that it is for");
   });
 
+  it("says so where something else answers", async () => {
+    const other = createServer((_, res) => void res.writeHead(404).end("Not Found"));
+    closeLater(() => other.close());
+    expect(await whyNot({ url: `http://127.0.0.1:${await listen(other)}` })).toContain(
+      "check the URL, its path included",
+    );
+  });
+
   it("says to write https:// where it speaks TLS", async () => {
     const withTls = createTlsServer({ cert: certificates.server.cert, key: certificates.server.key });
     closeLater(() => withTls.close());
