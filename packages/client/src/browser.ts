@@ -301,7 +301,8 @@ async function read(answering: Promise<Response | ViewerSessionAnswer>): Promise
   }
   const { session } = Object(answer) as { session?: unknown };
   if (typeof session === "string") return session;
-  throw new ViewerSessionUnavailable('the back end gave no viewer session: its JSON has to be { "session": ... }');
+  const hint = 'its JSON has to be { "session": ... }; where it is {}, the back end did not await createViewerSession';
+  throw new ViewerSessionUnavailable(`the back end gave no viewer session: ${hint}`);
 }
 
 /**

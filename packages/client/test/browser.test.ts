@@ -187,6 +187,7 @@ describe.skipIf(chromiumPath === undefined)("viewerSessionSource in Chromium", (
   it.each([
     ["no JSON", (res: ServerResponse) => res.end("<html>"), "the back end gave no JSON with a viewer session"],
     ["no session", (res: ServerResponse) => res.end("null"), /^the back end gave no viewer session: its JSON/],
+    ["a promise that was not awaited", (res: ServerResponse) => res.end("{}"), /did not await createViewerSession$/],
     ["another text", (res: ServerResponse) => res.end('{"session":"ugt_1"}'), /is no viewer session$/],
     ["no answer", (res: ServerResponse) => res.destroy(), "the back end could not be asked for a viewer session"],
   ])("says so when the back end gives %s", async (_, wrong, error) => {
